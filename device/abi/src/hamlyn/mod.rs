@@ -1,0 +1,18 @@
+//! The Hamlyn card's side of the contract: the paper's structures, laid out.
+//!
+//! The card has four base address registers:
+//!
+//! | BAR | what | how |
+//! |---|---|---|
+//! | 0 | [`registers`] | trapped |
+//! | 1 | MSI-X table and pending bits | the bus's own |
+//! | 2 | [`window`]: a window for each send terminus, then the queue control page | shared memory |
+//! | 4 | [`window`]: a doorbell page for each send terminus | trapped |
+
+pub mod command;
+pub mod metadata;
+pub mod notification;
+pub mod registers;
+pub mod request;
+pub mod statistics;
+pub mod window;

@@ -1,0 +1,130 @@
+//! The card's counters, and the reasons for which it refuses.
+//!
+//! Counters are 64 bits wide, count from the card's start or reset, and stand in the order of [`Statistic`]. Those
+//! from `refused_flags` on are refusals; a refusal's reason, where a terminus is told one, is its counter's number.
+
+/// How many counters there are.
+pub const HAMLYN_STATISTICS: u32 = 36;
+
+macro_rules! statistics {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
+        /// A counter of the card.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum Statistic { $($(#[$doc])* $variant = $number,)* }
+
+        impl Statistic {
+            /// Every counter, in order.
+            pub const ALL: [Statistic; HAMLYN_STATISTICS as usize] = [$(Statistic::$variant,)*];
+
+            /// The counter's name, as `hamlyn stat` prints it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Statistic::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+statistics! {
+    /// Messages whose last packet was sent.
+    MessagesSent = 0, "messages_sent";
+    /// Packets sent.
+    PacketsSent = 1, "packets_sent";
+    /// Bytes of data and metadata sent.
+    BytesSent = 2, "bytes_sent";
+    /// Packets accepted and deposited.
+    PacketsReceived = 3, "packets_received";
+    /// Bytes of data and metadata deposited.
+    BytesReceived = 4, "bytes_received";
+    /// Messages completed, with or without a notification.
+    MessagesReceived = 5, "messages_received";
+    /// Notification queue entries written.
+    Notifications = 6, "notifications";
+    /// Interrupts raised for notifications.
+    Interrupts = 7, "interrupts";
+    /// Interrupts left out because one was pending.
+    InterruptsCoalesced = 8, "interrupts_coalesced";
+    /// Doorbells rung (trapped stores).
+    Doorbells = 9, "doorbells";
+    /// Times that a full link made a terminus wait.
+    LinkStalls = 10, "link_stalls";
+    /// Packets discarded because the card was not enabled (section 2.8).
+    Discarded = 11, "discarded";
+    /// Requests given up because their terminus was closed.
+    Abandoned = 12, "abandoned";
+    /// Commands carried out.
+    Commands = 13, "commands";
+    /// Commands refused.
+    CommandsRefused = 14, "commands_refused";
+
+    /// Request: flags or reserved fields that mean nothing.
+    RefusedFlags = 15, "refused_flags";
+    /// Request: destination host id over 65,535.
+    RefusedDestination = 16, "refused_destination";
+    /// Request: more data than its body holds, its tuples name or an area can take.
+    RefusedLength = 17, "refused_length";
+    /// Request: more metadata than 60 bytes, or metadata in fast mode.
+    RefusedMetadataLength = 18, "refused_metadata_length";
+    /// Request: more tuples than the body holds.
+    RefusedGatherCount = 19, "refused_gather_count";
+    /// Request: a tag over 7, or one whose send buffer is not set.
+    RefusedTag = 20, "refused_tag";
+    /// Request: a tuple that reaches past the end of its send buffer.
+    RefusedSendBuffer = 21, "refused_send_buffer";
+    /// Request: fast mode and more than one packet.
+    RefusedFastMode = 22, "refused_fast_mode";
+    /// Request: the card could not read a send buffer's memory.
+    RefusedSendDma = 23, "refused_send_dma";
+    /// Terminus: its owner posted more requests than the work queue has room for.
+    RefusedOverrun = 24, "refused_overrun";
+
+    /// Packet: malformed header.
+    RefusedPacket = 25, "refused_packet";
+    /// Packet: slot number over the table.
+    RefusedSlot = 26, "refused_slot";
+    /// Packet: slot not open.
+    RefusedClosedSlot = 27, "refused_closed_slot";
+    /// Packet: wrong key.
+    RefusedKey = 28, "refused_key";
+    /// Packet: data would lie past the end of the message area.
+    RefusedBounds = 29, "refused_bounds";
+    /// Packet: metadata index over the slot's metadata area.
+    RefusedMetadataIndex = 30, "refused_metadata_index";
+    /// Packet: the metadata entry's own key is another (paranoid modes).
+    RefusedParanoidKey = 31, "refused_paranoid_key";
+    /// Packet: data would lie outside the metadata entry's own bounds (paranoid modes).
+    RefusedParanoidBounds = 32, "refused_paranoid_bounds";
+    /// Packet: the metadata entry has had its message (paranoid one-shot mode).
+    RefusedOneShot = 33, "refused_one_shot";
+    /// Packet: fast mode into a slot in a paranoid mode, whose checks need a metadata entry.
+    RefusedFastParanoid = 34, "refused_fast_paranoid";
+    /// Packet: the card could not write host memory.
+    RefusedReceiveDma = 35, "refused_receive_dma";
+}
+
+impl Statistic {
+    /// The counter with this number, for a reason read back from a terminus' status words.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+
+    /// Whether it counts something the card refused.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        self as u32 >= Statistic::RefusedFlags as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_positions() {
+        for (position, statistic) in Statistic::ALL.into_iter().enumerate() {
+            assert_eq!(statistic as usize, position, "{}", statistic.name());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What every card is to the process that hosts it.
+
+use crate::ports::{Packet, Ports};
+
+/// What a card looks like on the PCI bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+    /// Class code: base class, sub-class and programming interface in 24 bits.
+    pub class: u32,
+    /// Base address registers, without the one that the bus adds for MSI-X.
+    pub bars: Vec<Bar>,
+    /// MSI-X vectors.
+    pub vectors: u16,
+}
+
+/// A base address register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bar {
+    /// Its index, 0 to 5. A 64-bit one takes the next index as well.
+    pub index: u8,
+    /// Its size in bytes, a power of two.
+    pub size: u64,
+    /// Whether it is a 64-bit prefetchable one.
+    pub wide: bool,
+    /// What is behind it.
+    pub kind: BarKind,
+}
+
+/// What is behind a base address register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BarKind {
+    /// Every access comes to [`Card::register_read`] or [`Card::register_write`].
+    Registers,
+    /// Memory that the guest maps; the card reaches its first `used` bytes through
+    /// [`Window`](crate::ports::Window).
+    Window {
+        /// Bytes that are there, a multiple of 4,096.
+        used: u64,
+    },
+}
+
+/// What came of a card's attempt to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Something was done; there may be more to do.
+    Worked,
+    /// The link has no room: try again when it has.
+    LinkFull,
+    /// There is nothing to send.
+    Idle,
+}
+
+/// A card of the family.
+///
+/// The process that hosts a card calls one verb at a time, and delivers what has arrived before it sends more: the
+/// card gives incoming traffic priority (section 2.8).
+pub trait Card {
+    /// What the card looks like on the PCI bus. Does not change.
+    fn identity(&self) -> Identity;
+
+    /// A trapped read of `width` (4 or 8) bytes, aligned, inside BAR `bar`. Offsets that mean nothing read as zero.
+    fn register_read(&mut self, ports: &mut Ports<'_>, bar: u8, offset: u64, width: u8) -> u64;
+
+    /// A trapped write of `width` (4 or 8) bytes, aligned, inside BAR `bar`.
+    fn register_write(&mut self, ports: &mut Ports<'_>, bar: u8, offset: u64, width: u8, value: u64);
+
+    /// Sends at most one packet.
+    fn transmit(&mut self, ports: &mut Ports<'_>) -> Progress;
+
+    /// A packet has arrived. The card always takes it: accepted, refused or discarded.
+    fn packet_arrived(&mut self, ports: &mut Ports<'_>, packet: Packet<'_>);
+
+    /// Asks to stop looking for work unasked. `false` if some has come in the meantime; after `true` a doorbell or a
+    /// packet will tell.
+    fn sleep(&mut self, ports: &mut Ports<'_>) -> bool;
+
+    /// The link to the switch has come up, with this host id, or gone down.
+    fn link_changed(&mut self, ports: &mut Ports<'_>, host: Option<u16>);
+
+    /// Back to the state at power-on, counters included.
+    fn reset(&mut self, ports: &mut Ports<'_>);
+
+    /// The card's counters by name.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+}

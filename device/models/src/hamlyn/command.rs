@@ -1,0 +1,255 @@
+//! Commands of the driver (section 3.1): each is carried out whole, or refused and changes nothing.
+
+use hamlyn_abi::hamlyn::command::*;
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::hamlyn::notification::{
+    HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HAMLYN_QUEUE_MIN_ENTRIES,
+};
+use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_abi::hamlyn::window::HAMLYN_ARMED_NO;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::HamlynCard;
+use super::area::{Area, BadArea};
+use super::notification::Nqcb;
+use super::slot::{Mode, Slot};
+use super::terminus::{Terminus, set_awake};
+use crate::ports::{Dma, DmaFault, Ports, VolatileSlice, read_value, write_value};
+
+/// Why a command was refused: a status, what was wrong, and what the limit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Refused {
+    status: u32,
+    value: u64,
+    limit: u64,
+}
+
+impl From<DmaFault> for Refused {
+    fn from(fault: DmaFault) -> Self {
+        refused(HAMLYN_STATUS_DMA_FAULT, fault.address, fault.length)
+    }
+}
+
+impl From<BadArea> for Refused {
+    fn from(bad: BadArea) -> Self {
+        match bad {
+            BadArea::Length { value, limit } => refused(HAMLYN_STATUS_BAD_LENGTH, value, limit),
+            BadArea::Address { value } => refused(HAMLYN_STATUS_BAD_ADDRESS, value, 4096_u32),
+            BadArea::Reserved { value } => refused(HAMLYN_STATUS_BAD_VALUE, value, 0_u32),
+        }
+    }
+}
+
+fn refused(status: u32, value: impl Into<u64>, limit: impl Into<u64>) -> Refused {
+    Refused { status, value: value.into(), limit: limit.into() }
+}
+
+impl HamlynCard {
+    /// Runs the command in the command page; the status also goes to its register.
+    pub(super) fn run_command(&mut self, ports: &Ports<'_>) {
+        let Ok(mut command) = read_value::<HamlynCommand>(ports.dma, self.command_page) else {
+            self.command_status = HAMLYN_STATUS_NO_PAGE;
+            self.counters.add(Statistic::CommandsRefused, 1);
+            return;
+        };
+        let result = self.execute(ports, &command).err().unwrap_or(refused(HAMLYN_STATUS_OK, 0_u32, 0_u32));
+        (command.status, command.value, command.limit) = (result.status, result.value, result.limit);
+        let counter =
+            if command.status == HAMLYN_STATUS_OK { Statistic::Commands } else { Statistic::CommandsRefused };
+        self.counters.add(counter, 1);
+        if command.status != HAMLYN_STATUS_OK {
+            tracing::info!(?command, "command refused");
+        }
+        self.command_status = match write_value(ports.dma, self.command_page, command) {
+            Ok(()) => command.status,
+            Err(_) => HAMLYN_STATUS_NO_PAGE,
+        };
+    }
+
+    fn execute(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refused> {
+        let index = command.index;
+        match command.opcode {
+            HAMLYN_COMMAND_OPEN_TERMINUS => self.open_terminus(ports, index),
+            HAMLYN_COMMAND_CLOSE_TERMINUS => self.close_terminus(ports, index),
+            HAMLYN_COMMAND_SET_SEND_BUFFER => self.set_send_buffer(ports, index),
+            HAMLYN_COMMAND_CLEAR_SEND_BUFFER => self.clear_send_buffer(ports, index),
+            HAMLYN_COMMAND_OPEN_QUEUE => self.open_queue(ports, index),
+            HAMLYN_COMMAND_CLOSE_QUEUE => self.close_queue(index),
+            HAMLYN_COMMAND_OPEN_SLOT => self.open_slot(ports, index),
+            HAMLYN_COMMAND_CLOSE_SLOT => vacate(&mut self.slots, index).map(drop),
+            HAMLYN_COMMAND_READ_STATISTICS => self.read_statistics(ports),
+            HAMLYN_COMMAND_TEST_DMA => self.test_dma(ports),
+            opcode => Err(refused(HAMLYN_STATUS_BAD_OPCODE, opcode, HAMLYN_COMMAND_TEST_DMA)),
+        }
+    }
+
+    fn body<T: FromBytes + IntoBytes>(&self, ports: &Ports<'_>) -> Result<T, Refused> {
+        Ok(read_value(ports.dma, self.body_address())?)
+    }
+
+    fn body_address(&self) -> u64 {
+        self.command_page + u64::from(HAMLYN_COMMAND_BODY)
+    }
+
+    fn open_terminus(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
+        let body: HamlynOpenTerminus = self.body(ports)?;
+        let place = vacant(&mut self.termini, index)?;
+        zero(body.reserved)?;
+        if body.status % 16 != 0 {
+            return Err(refused(HAMLYN_STATUS_BAD_ADDRESS, body.status, 16_u32));
+        }
+        let terminus = Terminus::open(ports.window, ports.dma, index, body.status)
+            .map_err(|address| refused(HAMLYN_STATUS_DMA_FAULT, address, 16_u32))?;
+        *place = Some(terminus);
+        Ok(())
+    }
+
+    fn close_terminus(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
+        let terminus = vacate(&mut self.termini, index)?;
+        self.counters.add(Statistic::Abandoned, terminus.unfinished(ports.window).into());
+        self.awake.retain(|awake| *awake != index);
+        set_awake(ports.window, index, false);
+        Ok(())
+    }
+
+    fn set_send_buffer(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
+        let body: HamlynSetSendBuffer = self.body(ports)?;
+        let area = Area::check(&body.area)?;
+        zero(body.reserved.into())?;
+        let buffer = self.send_buffer(index, body.tag)?;
+        if buffer.is_some() {
+            return Err(refused(HAMLYN_STATUS_IN_USE, body.tag, HAMLYN_SEND_BUFFERS));
+        }
+        *buffer = Some(area);
+        Ok(())
+    }
+
+    fn clear_send_buffer(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
+        let body: HamlynSetSendBuffer = self.body(ports)?;
+        let buffer = self.send_buffer(index, body.tag)?;
+        buffer.take().map(drop).ok_or(refused(HAMLYN_STATUS_NOT_OPEN, body.tag, HAMLYN_SEND_BUFFERS))
+    }
+
+    fn send_buffer(&mut self, index: u32, tag: u32) -> Result<&mut Option<Area>, Refused> {
+        let terminus = open(&mut self.termini, index)?;
+        terminus.buffers.get_mut(tag as usize).ok_or(refused(
+            HAMLYN_STATUS_BAD_VALUE,
+            tag,
+            HAMLYN_SEND_BUFFERS - 1,
+        ))
+    }
+
+    fn open_queue(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
+        let body: HamlynOpenQueue = self.body(ports)?;
+        let place = vacant(&mut self.queues, index)?;
+        if !(HAMLYN_QUEUE_MIN_ENTRIES..=HAMLYN_QUEUE_MAX_ENTRIES).contains(&body.entries) {
+            return Err(refused(HAMLYN_STATUS_BAD_LENGTH, body.entries, HAMLYN_QUEUE_MAX_ENTRIES));
+        }
+        if body.vector == 0 || body.vector >= self.options.vectors {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.vector, self.options.vectors - 1));
+        }
+        let area = table(&body.area, body.entries, HAMLYN_NOTIFICATION_SIZE)?;
+        *place = Some(Nqcb::new(area, body.entries, body.vector));
+        ports.window.store(self.queue_control.armed(index), HAMLYN_ARMED_NO);
+        Ok(())
+    }
+
+    fn close_queue(&mut self, index: u32) -> Result<(), Refused> {
+        let users = self.slots.iter().flatten().filter(|slot| slot.queue == Some(index)).count();
+        if users != 0 {
+            return Err(refused(HAMLYN_STATUS_IN_USE, users as u64, 0_u32));
+        }
+        vacate(&mut self.queues, index).map(drop)
+    }
+
+    fn open_slot(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
+        let body: HamlynOpenSlot = self.body(ports)?;
+        vacant(&mut self.slots, index)?;
+        zero(body.reserved.into())?;
+        let mode = Mode::from_abi(body.mode).ok_or(refused(
+            HAMLYN_STATUS_BAD_VALUE,
+            body.mode,
+            HAMLYN_MODE_PARANOID_ONE_SHOT,
+        ))?;
+        if body.flags & !HAMLYN_SLOT_INTERRUPT != 0 {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, HAMLYN_SLOT_INTERRUPT));
+        }
+        let queue = (body.queue != HAMLYN_NO_QUEUE).then_some(body.queue);
+        if let Some(queue) = queue {
+            open(&mut self.queues, queue)?;
+        }
+        let metadata = match body.metadata_entries {
+            0 => None,
+            entries => Some((table(&body.metadata, entries, HAMLYN_METADATA_SIZE)?, entries)),
+        };
+        self.slots[index as usize] = Some(Slot {
+            area: Area::check(&body.area)?,
+            metadata,
+            metadata_pointer: body.metadata_pointer,
+            key: body.key,
+            mode,
+            queue,
+            notification_index: body.notification_index,
+            interrupt: body.flags & HAMLYN_SLOT_INTERRUPT != 0,
+        });
+        Ok(())
+    }
+
+    fn read_statistics(&self, ports: &Ports<'_>) -> Result<(), Refused> {
+        Ok(write_value(ports.dma, self.body_address(), self.counters.values())?)
+    }
+
+    fn test_dma(&self, ports: &Ports<'_>) -> Result<(), Refused> {
+        let body: HamlynTestDma = self.body(ports)?;
+        if body.length == 0 || body.length > 4096 {
+            return Err(refused(HAMLYN_STATUS_BAD_LENGTH, body.length, 4096_u32));
+        }
+        Ok(copy(ports.dma, &body)?)
+    }
+}
+
+fn copy(dma: &dyn Dma, test: &HamlynTestDma) -> Result<(), DmaFault> {
+    let mut page = [0; 4096];
+    let bytes = &mut page[..test.length as usize];
+    dma.read(test.from, VolatileSlice::from(&mut *bytes))?;
+    dma.write(test.to, VolatileSlice::from(bytes))
+}
+
+/// An area that holds `entries` structures of `size` bytes, none of which straddles two pages.
+fn table(area: &HamlynArea, entries: u32, size: u32) -> Result<Area, Refused> {
+    let checked = Area::check(area)?;
+    let needed = u64::from(entries) * u64::from(size);
+    if !checked.is_aligned(size.into()) {
+        Err(refused(HAMLYN_STATUS_BAD_ADDRESS, area.first, size))
+    } else if checked.length() != needed {
+        Err(refused(HAMLYN_STATUS_BAD_LENGTH, checked.length(), needed))
+    } else {
+        Ok(checked)
+    }
+}
+
+fn zero(reserved: u64) -> Result<(), Refused> {
+    if reserved == 0 { Ok(()) } else { Err(refused(HAMLYN_STATUS_BAD_VALUE, reserved, 0_u32)) }
+}
+
+fn entry<T>(table: &mut [Option<T>], index: u32) -> Result<&mut Option<T>, Refused> {
+    let size = table.len() as u64;
+    table.get_mut(index as usize).ok_or(refused(HAMLYN_STATUS_BAD_INDEX, index, size))
+}
+
+fn open<T>(table: &mut [Option<T>], index: u32) -> Result<&mut T, Refused> {
+    let size = table.len() as u64;
+    entry(table, index)?.as_mut().ok_or(refused(HAMLYN_STATUS_NOT_OPEN, index, size))
+}
+
+fn vacant<T>(table: &mut [Option<T>], index: u32) -> Result<&mut Option<T>, Refused> {
+    let size = table.len() as u64;
+    let place = entry(table, index)?;
+    if place.is_some() { Err(refused(HAMLYN_STATUS_IN_USE, index, size)) } else { Ok(place) }
+}
+
+fn vacate<T>(table: &mut [Option<T>], index: u32) -> Result<T, Refused> {
+    let size = table.len() as u64;
+    entry(table, index)?.take().ok_or(refused(HAMLYN_STATUS_NOT_OPEN, index, size))
+}

@@ -1,0 +1,128 @@
+//! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, its deposit, its count, its notification.
+//!
+//! All checks come before the first byte is written. A packet that fails one changes nothing but a counter.
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use vm_memory::VolatileSlice;
+
+use super::HamlynCard;
+use super::metadata::Entry;
+use super::notification::{Subject, Wake};
+use super::packet::{HEADER_BYTES, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader};
+use super::slot::{Mode, Slot};
+use crate::ports::{Dma, DmaFault, Packet, Ports};
+
+/// Where a packet that has passed its checks goes.
+struct Admitted<'a> {
+    slot: &'a Slot,
+    /// The metadata entry; none in fast mode.
+    entry: Option<Entry>,
+}
+
+impl HamlynCard {
+    /// Takes a packet from the link: deposits it, or refuses it and counts why.
+    pub(super) fn deliver(&mut self, ports: &Ports<'_>, packet: Packet<'_>) {
+        if !self.enabled {
+            self.counters.add(Statistic::Discarded, 1);
+            return;
+        }
+        if let Err(reason) = self.accept(ports, packet) {
+            self.counters.add(reason, 1);
+            tracing::debug!(source = packet.source, reason = reason.name(), "packet refused");
+        }
+    }
+
+    fn accept(&mut self, ports: &Ports<'_>, packet: Packet<'_>) -> Result<(), Statistic> {
+        let header = PacketHeader::parse(packet.bytes).ok_or(Statistic::RefusedPacket)?;
+        let Admitted { slot, entry } = self.admit(ports.dma, &header)?;
+        let slot = *slot;
+        let whole = deposit(ports.dma, &slot, entry, &header, packet.bytes)
+            .map_err(|_| Statistic::RefusedReceiveDma)?;
+        self.counters.add(Statistic::PacketsReceived, 1);
+        self.counters
+            .add(Statistic::BytesReceived, u64::from(header.length) + u64::from(header.metadata_length));
+        if whole {
+            self.complete(ports, &slot, entry, &header)?;
+        }
+        Ok(())
+    }
+
+    /// Every check of sections 2.2 and 2.7.
+    fn admit(&self, dma: &dyn Dma, header: &PacketHeader) -> Result<Admitted<'_>, Statistic> {
+        let slot = self.slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
+        let slot = slot.as_ref().ok_or(Statistic::RefusedClosedSlot)?;
+        if slot.mode == Mode::Normal && header.key != slot.key {
+            return Err(Statistic::RefusedKey);
+        }
+        if !slot.area.contains(header.offset.into(), header.length.into()) {
+            return Err(Statistic::RefusedBounds);
+        }
+        if header.is_fast_mode() {
+            // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names none.
+            let paranoid = slot.mode != Mode::Normal;
+            return if paranoid {
+                Err(Statistic::RefusedFastParanoid)
+            } else {
+                Ok(Admitted { slot, entry: None })
+            };
+        }
+        let entry = Entry::find(dma, slot, header.metadata_index)?;
+        if slot.mode != Mode::Normal {
+            entry.admits(dma, slot.mode, header)?;
+        }
+        Ok(Admitted { slot, entry: Some(entry) })
+    }
+
+    /// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.
+    fn complete(
+        &mut self,
+        ports: &Ports<'_>,
+        slot: &Slot,
+        entry: Option<Entry>,
+        header: &PacketHeader,
+    ) -> Result<(), Statistic> {
+        self.counters.add(Statistic::MessagesReceived, 1);
+        if let (Mode::ParanoidOneShot, Some(entry)) = (slot.mode, entry) {
+            entry.lock(ports.dma).map_err(|_| Statistic::RefusedReceiveDma)?;
+        }
+        let Some(queue) = slot.queue.filter(|_| !header.has(PACKET_SILENT)) else { return Ok(()) };
+        let Some(nqcb) = self.queues.get_mut(queue as usize).and_then(Option::as_mut) else { return Ok(()) };
+        let subject = entry.map_or(Subject::Word(header.delta), |entry| Subject::Entry(entry.pointer));
+        nqcb.append(ports.dma, header.slot, slot.notification_index, subject)
+            .map_err(|_| Statistic::RefusedReceiveDma)?;
+        self.counters.add(Statistic::Notifications, 1);
+        if slot.interrupt || header.has(PACKET_INTERRUPT) {
+            match self.queue_control.wake(ports.window, ports.interrupt, queue, nqcb) {
+                Wake::Awake => {}
+                Wake::Coalesced => self.counters.add(Statistic::InterruptsCoalesced, 1),
+                Wake::Raised => self.counters.add(Statistic::Interrupts, 1),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes metadata and data, then counts the packet: `true` if its message is whole.
+fn deposit(
+    dma: &dyn Dma,
+    slot: &Slot,
+    entry: Option<Entry>,
+    header: &PacketHeader,
+    bytes: VolatileSlice<'_>,
+) -> Result<bool, DmaFault> {
+    let fault = |_| DmaFault { address: 0, length: bytes.len() as u64 };
+    let (metadata, data) = bytes
+        .offset(HEADER_BYTES)
+        .and_then(|payload| payload.split_at(header.metadata_length as usize))
+        .map_err(fault)?;
+    slot.area.write(dma, header.offset.into(), data)?;
+    match entry {
+        None => Ok(true),
+        Some(entry) => {
+            if !metadata.is_empty() {
+                entry.deposit(dma, metadata)?;
+            }
+            entry.count(dma, header.delta)
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Gathering a message from send buffers as it is sent (section 2.3).
+
+use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use vm_memory::VolatileSlice;
+use zerocopy::FromBytes;
+
+use super::area::Area;
+use crate::ports::Dma;
+
+/// A terminus' send buffers, by tag.
+pub(super) type SendBuffers = [Option<Area>; HAMLYN_SEND_BUFFERS as usize];
+
+/// The tuples of a request, which stay in its body, and how far they have been used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GatherList {
+    /// Where in the body the tuple that is being used is.
+    at: usize,
+    /// Bytes of it that are used up.
+    used: u32,
+}
+
+const TUPLE: usize = size_of::<HamlynGather>();
+
+impl GatherList {
+    /// Takes the tuples from `body[at..]`. Each must lie in a send buffer; together they must have `total` bytes.
+    pub(super) fn check(
+        body: &[u8],
+        at: usize,
+        buffers: &SendBuffers,
+        total: u64,
+    ) -> Result<Self, Statistic> {
+        let tuples =
+            <[HamlynGather]>::ref_from_bytes(&body[at..]).map_err(|_| Statistic::RefusedGatherCount)?;
+        let mut sum = 0;
+        for tuple in tuples {
+            if tuple.reserved != 0 {
+                return Err(Statistic::RefusedFlags);
+            }
+            find(buffers, tuple, 0, tuple.length)?;
+            sum += u64::from(tuple.length);
+        }
+        if sum == total { Ok(Self { at, used: 0 }) } else { Err(Statistic::RefusedLength) }
+    }
+
+    /// Fills `into` with the next bytes. The buffers are looked up again: one may have been cleared since.
+    pub(super) fn take(
+        &mut self,
+        dma: &dyn Dma,
+        buffers: &SendBuffers,
+        body: &[u8],
+        mut into: VolatileSlice<'_>,
+    ) -> Result<(), Statistic> {
+        while !into.is_empty() {
+            let tuple = body.get(self.at..self.at + TUPLE).ok_or(Statistic::RefusedLength)?;
+            let tuple = HamlynGather::read_from_bytes(tuple).map_err(|_| Statistic::RefusedLength)?;
+            let here = into.len().min((tuple.length - self.used) as usize);
+            let (piece, rest) = into.split_at(here).map_err(|_| Statistic::RefusedLength)?;
+            let (area, offset) = find(buffers, &tuple, self.used, here as u32)?;
+            area.read(dma, offset, piece).map_err(|_| Statistic::RefusedSendDma)?;
+            into = rest;
+            self.used += here as u32;
+            if self.used == tuple.length {
+                self.at += TUPLE;
+                self.used = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The send buffer of a tuple, and where in it bytes `used..used + length` of the tuple are.
+fn find<'a>(
+    buffers: &'a SendBuffers,
+    tuple: &HamlynGather,
+    used: u32,
+    length: u32,
+) -> Result<(&'a Area, u64), Statistic> {
+    let area = buffers.get(tuple.tag as usize).and_then(Option::as_ref).ok_or(Statistic::RefusedTag)?;
+    let offset = u64::from(tuple.offset) + u64::from(used);
+    if area.contains(offset, length.into()) { Ok((area, offset)) } else { Err(Statistic::RefusedSendBuffer) }
+}

@@ -1,0 +1,72 @@
+//! A metadata entry in host memory, as the card uses it (sections 2.4, 2.5, 2.7).
+//!
+//! The entry belongs to a process: what is in it can widen nothing, only narrow.
+
+use std::mem::offset_of;
+
+use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_LOCKED, HamlynMetadataEntry};
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use vm_memory::VolatileSlice;
+
+use super::packet::PacketHeader;
+use super::slot::{Mode, Slot};
+use crate::ports::{Dma, DmaFault, read_value, write_value};
+
+/// Where a metadata entry is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    address: u64,
+    /// What its owner calls it.
+    pub(super) pointer: u64,
+}
+
+impl Entry {
+    /// The entry that a packet names. An entry never straddles two pages: areas start on a multiple of its size.
+    pub(super) fn find(dma: &dyn Dma, slot: &Slot, index: u32) -> Result<Self, Statistic> {
+        let (area, entries) = slot.metadata.ok_or(Statistic::RefusedMetadataIndex)?;
+        if index >= entries {
+            return Err(Statistic::RefusedMetadataIndex);
+        }
+        let offset = u64::from(index) * u64::from(HAMLYN_METADATA_SIZE);
+        let (address, _) = area.locate(dma, offset).map_err(|_| Statistic::RefusedReceiveDma)?;
+        Ok(Self { address, pointer: slot.metadata_pointer.wrapping_add(offset) })
+    }
+
+    /// The paranoid modes' tests: the entry's own key and bounds, after the slot's bounds have been tested.
+    pub(super) fn admits(&self, dma: &dyn Dma, mode: Mode, packet: &PacketHeader) -> Result<(), Statistic> {
+        let entry: HamlynMetadataEntry =
+            read_value(dma, self.address).map_err(|_| Statistic::RefusedReceiveDma)?;
+        let from = u64::from(packet.offset);
+        if packet.key != entry.key {
+            Err(Statistic::RefusedParanoidKey)
+        } else if from < entry.low || from + u64::from(packet.length) > entry.high {
+            Err(Statistic::RefusedParanoidBounds)
+        } else if mode == Mode::ParanoidOneShot && entry.one_shot == HAMLYN_ONE_SHOT_LOCKED {
+            Err(Statistic::RefusedOneShot)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Deposits the user's metadata.
+    pub(super) fn deposit(&self, dma: &dyn Dma, metadata: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        dma.write(self.address, metadata)
+    }
+
+    /// Adds a packet to the accumulator (section 2.5): `true` if that completes the message.
+    pub(super) fn count(&self, dma: &dyn Dma, delta: u32) -> Result<bool, DmaFault> {
+        if delta == 0 {
+            return Ok(true);
+        }
+        let accumulator = self.address + offset_of!(HamlynMetadataEntry, accumulator) as u64;
+        let sum = read_value::<u32>(dma, accumulator)?.wrapping_add(delta);
+        write_value(dma, accumulator, sum)?;
+        Ok(sum == 0)
+    }
+
+    /// Locks the entry until its owner opens it again.
+    pub(super) fn lock(&self, dma: &dyn Dma) -> Result<(), DmaFault> {
+        let one_shot = self.address + offset_of!(HamlynMetadataEntry, one_shot) as u64;
+        write_value(dma, one_shot, HAMLYN_ONE_SHOT_LOCKED)
+    }
+}

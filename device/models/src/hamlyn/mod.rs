@@ -1,0 +1,179 @@
+//! The Hamlyn card.
+//!
+//! | paper | file |
+//! |---|---|
+//! | 2.2 slots, Table 1 | `slot`, `area`, `packet` |
+//! | 2.3 send termini | `terminus`, `request`, `gather`, `segment`, `scheduler` |
+//! | 2.4 metadata area, 2.5 packet counting, Table 2 | `metadata` |
+//! | 2.6 notification, Table 3 | `notification` |
+//! | 2.7 special modes | `delivery`, `metadata` |
+//! | 3.1 what only the operating system may do | `command`, `registers` |
+
+mod area;
+mod command;
+mod delivery;
+mod gather;
+mod metadata;
+mod notification;
+mod options;
+mod packet;
+mod registers;
+mod request;
+mod scheduler;
+mod segment;
+mod slot;
+mod statistics;
+mod terminus;
+
+use std::collections::VecDeque;
+
+use hamlyn_abi::card::{HAMLYN_PCI_CLASS, HAMLYN_PCI_DEVICE, HAMLYN_PCI_VENDOR};
+use hamlyn_abi::hamlyn::registers::{HAMLYN_REGISTERS_SIZE, HAMLYN_VECTOR_LINK};
+use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
+
+use self::notification::{Nqcb, QueueControl};
+pub use self::options::{HamlynOptions, OptionsError};
+use self::slot::Slot;
+use self::statistics::Counters;
+use self::terminus::Terminus;
+use crate::card::{Bar, BarKind, Card, Identity, Progress};
+use crate::ports::{Packet, Ports};
+
+const REGISTERS: u8 = 0;
+const WINDOWS: u8 = 2;
+const DOORBELLS: u8 = 4;
+
+/// The card: the tables in its SRAM and a few registers.
+#[derive(Debug)]
+pub struct HamlynCard {
+    options: HamlynOptions,
+    termini: Vec<Option<Terminus>>,
+    slots: Vec<Option<Slot>>,
+    queues: Vec<Option<Nqcb>>,
+    queue_control: QueueControl,
+    /// Termini at which the card looks unasked, in the order of their turns.
+    awake: VecDeque<u32>,
+    /// Off at power-on: arriving packets are discarded (section 2.8).
+    enabled: bool,
+    host: Option<u16>,
+    scratch: u32,
+    command_page: u64,
+    command_status: u32,
+    counters: Counters,
+}
+
+impl HamlynCard {
+    /// A card at power-on.
+    pub fn new(options: HamlynOptions) -> Result<Self, OptionsError> {
+        let slots = options.slots()?;
+        Ok(Self {
+            options,
+            termini: empty(options.termini),
+            slots: empty(slots),
+            queues: empty(options.queues),
+            queue_control: QueueControl { base: u64::from(options.termini) * u64::from(HAMLYN_WINDOW_SIZE) },
+            awake: VecDeque::new(),
+            enabled: false,
+            host: None,
+            scratch: 0,
+            command_page: 0,
+            command_status: 0,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The largest packet that the card sends and takes, in bytes, without the fabric's header.
+    #[must_use]
+    pub fn largest_packet(packet_size: u32) -> usize {
+        packet::HEADER_BYTES + HAMLYN_MAX_METADATA as usize + packet_size as usize
+    }
+
+    fn window_bytes(&self) -> u64 {
+        let areas = self.options.queues.div_ceil(512);
+        self.queue_control.base + u64::from(areas) * u64::from(HAMLYN_QUEUE_CONTROL_SIZE)
+    }
+}
+
+fn empty<T>(size: u32) -> Vec<Option<T>> {
+    std::iter::repeat_with(|| None).take(size as usize).collect()
+}
+
+impl Card for HamlynCard {
+    fn identity(&self) -> Identity {
+        let used = self.window_bytes();
+        let doorbells = u64::from(self.options.termini) * u64::from(HAMLYN_DOORBELL_SIZE);
+        Identity {
+            vendor: HAMLYN_PCI_VENDOR,
+            device: HAMLYN_PCI_DEVICE,
+            class: HAMLYN_PCI_CLASS,
+            bars: vec![
+                Bar {
+                    index: REGISTERS,
+                    size: HAMLYN_REGISTERS_SIZE.into(),
+                    wide: false,
+                    kind: BarKind::Registers,
+                },
+                Bar {
+                    index: WINDOWS,
+                    size: used.next_power_of_two(),
+                    wide: true,
+                    kind: BarKind::Window { used },
+                },
+                Bar {
+                    index: DOORBELLS,
+                    size: doorbells.next_power_of_two(),
+                    wide: true,
+                    kind: BarKind::Registers,
+                },
+            ],
+            vectors: self.options.vectors as u16,
+        }
+    }
+
+    fn register_read(&mut self, _: &mut Ports<'_>, bar: u8, offset: u64, width: u8) -> u64 {
+        if bar != REGISTERS {
+            return 0;
+        }
+        let value = self.read_register(offset as u32);
+        if width == 8 { value } else { value & u64::from(u32::MAX) }
+    }
+
+    fn register_write(&mut self, ports: &mut Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
+        match bar {
+            REGISTERS => self.write_register(ports, offset as u32, width, value),
+            DOORBELLS => self.ring(ports, offset),
+            _ => {}
+        }
+    }
+
+    fn transmit(&mut self, ports: &mut Ports<'_>) -> Progress {
+        self.take_turns(ports)
+    }
+
+    fn packet_arrived(&mut self, ports: &mut Ports<'_>, packet: Packet<'_>) {
+        self.deliver(ports, packet);
+    }
+
+    fn sleep(&mut self, ports: &mut Ports<'_>) -> bool {
+        self.fall_asleep(ports)
+    }
+
+    fn link_changed(&mut self, ports: &mut Ports<'_>, host: Option<u16>) {
+        self.host = host;
+        ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
+    }
+
+    fn reset(&mut self, ports: &mut Ports<'_>) {
+        let host = self.host;
+        // The options were checked when the card was made.
+        if let Ok(fresh) = Self::new(self.options) {
+            *self = Self { host, ..fresh };
+        }
+        ports.window.clear(0, self.window_bytes());
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.named()
+    }
+}

@@ -1,0 +1,118 @@
+//! The packet header (section 2.2, Table 1).
+//!
+//! Every packet of a message carries all of it, so that packets may arrive in any order. Table 1's first line, the
+//! destination host id, is in the fabric's header, which the switch routes by. The header is followed by the
+//! metadata, then by the data, without padding.
+
+use std::mem::size_of;
+
+use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_MAX_METADATA};
+use vm_memory::VolatileSlice;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// The receiver gets no notification.
+pub(crate) const PACKET_SILENT: u32 = 1;
+/// The receiver is interrupted if it sleeps.
+pub(crate) const PACKET_INTERRUPT: u32 = 2;
+/// All bits that mean something.
+const PACKET_FLAGS: u32 = PACKET_SILENT | PACKET_INTERRUPT;
+
+/// Table 1, without its first line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct PacketHeader {
+    pub(crate) slot: u32,
+    pub(crate) metadata_index: u32,
+    pub(crate) key: u64,
+    /// Where this packet's data goes, in bytes from the start of the message area.
+    pub(crate) offset: u32,
+    /// Bytes of data in this packet.
+    pub(crate) length: u32,
+    /// What this packet adds to the packet accumulator (section 2.5). In fast mode: the word.
+    pub(crate) delta: u32,
+    /// Bytes of metadata in this packet: the first of its message, or none.
+    pub(crate) metadata_length: u32,
+    pub(crate) flags: u32,
+    pub(crate) reserved: u32,
+}
+
+/// Bytes that the header takes on the wire.
+pub(crate) const HEADER_BYTES: usize = size_of::<PacketHeader>();
+
+impl PacketHeader {
+    /// Bytes of the whole packet.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        HEADER_BYTES + self.metadata_length as usize + self.length as usize
+    }
+
+    pub(crate) fn is_fast_mode(&self) -> bool {
+        self.metadata_index == HAMLYN_FAST_MODE
+    }
+
+    pub(crate) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The header of a packet that arrived, if it is one: what it says of its own size is true.
+    pub(crate) fn parse(packet: VolatileSlice<'_>) -> Option<Self> {
+        let mut header = Self::new_zeroed();
+        if packet.len() < HEADER_BYTES {
+            return None;
+        }
+        packet.copy_to(header.as_mut_bytes());
+        let sound = header.metadata_length <= HAMLYN_MAX_METADATA
+            && header.flags & !PACKET_FLAGS == 0
+            && header.reserved == 0
+            && !(header.is_fast_mode() && header.metadata_length != 0)
+            && header.packet_bytes() == packet.len();
+        sound.then_some(header)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes_of(header: &PacketHeader) -> Vec<u8> {
+        let mut bytes = header.as_bytes().to_vec();
+        bytes.resize(header.packet_bytes(), 7);
+        bytes
+    }
+
+    #[test]
+    fn the_header_is_table_1_line_by_line() {
+        assert_eq!(HEADER_BYTES, 40);
+        let header =
+            PacketHeader { slot: 1, metadata_index: 2, key: 3, offset: 4, length: 5, ..Default::default() };
+        let mut words = header.as_bytes().chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+        assert!(words.by_ref().eq([1, 2, 3, 0, 4, 5, 0, 0, 0, 0]));
+    }
+
+    #[test]
+    fn a_packet_that_lies_about_its_size_is_none() {
+        let good = PacketHeader { length: 10, metadata_length: 60, ..Default::default() };
+        assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&good)[..])), Some(good));
+        for bad in [
+            PacketHeader { metadata_length: 61, ..good },
+            PacketHeader { flags: 4, ..good },
+            PacketHeader { reserved: 1, ..good },
+            PacketHeader { metadata_index: HAMLYN_FAST_MODE, ..good },
+        ] {
+            assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&bad)[..])), None, "{bad:?}");
+        }
+        let mut short = bytes_of(&good);
+        short.pop();
+        assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut short[..])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_parse_or_not_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let length = bytes.len();
+            if let Some(header) = PacketHeader::parse(VolatileSlice::from(&mut bytes[..])) {
+                prop_assert_eq!(header.packet_bytes(), length);
+            }
+        }
+    }
+}

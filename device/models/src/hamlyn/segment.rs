@@ -1,0 +1,107 @@
+//! Segmentation (sections 2.3 and 2.5): how a message becomes packets.
+//!
+//! The header is replicated in each packet but for the offset, which is moved on, and the delta, which counts.
+
+/// What is left to send of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segmenter {
+    offset: u32,
+    remaining: u32,
+    packet_size: u32,
+    /// The packet counter (section 2.5), in fast mode the word.
+    counter: u32,
+    first: bool,
+}
+
+/// One packet's part of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Where its data goes in the receiver's area.
+    pub(super) offset: u32,
+    /// Bytes of data.
+    pub(super) length: u32,
+    /// What it adds to the packet accumulator.
+    pub(super) delta: u32,
+    /// Whether it carries the metadata.
+    pub(super) first: bool,
+    /// Whether it is the message's last.
+    pub(super) last: bool,
+}
+
+impl Segmenter {
+    /// Starts a message of `length` bytes to `offset`, whose packet counter starts at `counter`.
+    pub(super) fn new(offset: u32, length: u32, packet_size: u32, counter: u32) -> Self {
+        Self { offset, remaining: length, packet_size, counter, first: true }
+    }
+
+    /// The next packet. A message without data has one, too.
+    pub(super) fn next(&self) -> Segment {
+        let last = self.remaining <= self.packet_size;
+        Segment {
+            offset: self.offset,
+            length: self.remaining.min(self.packet_size),
+            delta: if last { self.counter } else { 1 },
+            first: self.first,
+            last,
+        }
+    }
+
+    /// The packet of [`Segmenter::next`] is sent; goes on to the one behind it, if there is one.
+    pub(super) fn advance(&mut self) -> bool {
+        let Segment { length, last, .. } = self.next();
+        // A message that ends with the last byte of 4 GiB moves its offset to 2^32, which is never used.
+        self.offset = self.offset.wrapping_add(length);
+        self.remaining -= length;
+        self.counter = self.counter.wrapping_sub(1);
+        self.first = false;
+        !last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn segments(mut rest: Segmenter) -> Vec<Segment> {
+        let mut all = vec![rest.next()];
+        while rest.advance() {
+            all.push(rest.next());
+        }
+        all
+    }
+
+    #[test]
+    fn a_message_of_one_packet_keeps_its_counter() {
+        let whole = Segment { offset: 9, length: 16, delta: 0, first: true, last: true };
+        assert_eq!(segments(Segmenter::new(9, 16, 4096, 0)), [whole]);
+        assert_eq!(segments(Segmenter::new(9, 0, 4096, 5))[0].delta, 5);
+    }
+
+    #[test]
+    fn three_packets_count_one_one_and_minus_two() {
+        let deltas: Vec<u32> = segments(Segmenter::new(0, 600, 256, 0)).iter().map(|s| s.delta).collect();
+        assert_eq!(deltas, [1, 1, 2_u32.wrapping_neg()]);
+    }
+
+    proptest! {
+        #[test]
+        fn packets_tile_the_message_and_deltas_sum_to_y(
+            offset in 0..1_000_000_u32, length in 0..100_000_u32, packet_size in 256..5000_u32, y: u32,
+        ) {
+            let all = segments(Segmenter::new(offset, length, packet_size, y));
+            let mut at = offset;
+            let mut sum = 0_u32;
+            for (i, segment) in all.iter().enumerate() {
+                prop_assert_eq!(segment.offset, at);
+                prop_assert_eq!(segment.first, i == 0);
+                prop_assert_eq!(segment.last, i + 1 == all.len());
+                prop_assert!(segment.length <= packet_size && (segment.length > 0 || length == 0));
+                at += segment.length;
+                sum = sum.wrapping_add(segment.delta);
+            }
+            prop_assert_eq!(at, offset + length);
+            prop_assert_eq!(sum, y);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Send termini (section 2.3): each a private window with a work queue.
+
+use std::mem::offset_of;
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_abi::hamlyn::window::{
+    HAMLYN_ENTRY_SIZE, HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL, HAMLYN_WINDOW_WORK_QUEUE,
+    HAMLYN_WORK_QUEUE_ENTRIES, HAMLYN_WORK_QUEUE_USABLE, HamlynTerminusStatus,
+};
+
+use super::gather::SendBuffers;
+use super::request::Outgoing;
+use super::statistics::Counters;
+use crate::ports::{Dma, Ports, Window, write_value};
+
+/// An open terminus.
+#[derive(Debug)]
+pub(super) struct Terminus {
+    /// Where its window is.
+    window: u64,
+    /// Address of its status words in host memory.
+    status: u64,
+    /// What they say.
+    told: HamlynTerminusStatus,
+    pub(super) buffers: SendBuffers,
+    /// The message that is being sent.
+    sending: Option<Outgoing>,
+}
+
+/// What a terminus did when its turn came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// A packet was sent or a request refused.
+    Worked,
+    /// The link has no room.
+    LinkFull,
+    /// There is nothing to send.
+    Idle,
+}
+
+/// Where the window of a terminus is.
+pub(super) fn window_of(terminus: u32) -> u64 {
+    u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE)
+}
+
+/// Tells the owner whether the card looks at its work queue unasked.
+pub(super) fn set_awake(window: &dyn Window, terminus: u32, awake: bool) {
+    window.store(window_of(terminus) + u64::from(HAMLYN_WINDOW_AWAKE), awake.into());
+}
+
+impl Terminus {
+    /// Opens a terminus: its window is cleared of what an earlier owner left there.
+    pub(super) fn open(window: &dyn Window, dma: &dyn Dma, terminus: u32, status: u64) -> Result<Self, u64> {
+        let told = HamlynTerminusStatus::default();
+        write_value(dma, status, told).map_err(|fault| fault.address)?;
+        let at = window_of(terminus);
+        window.clear(at, HAMLYN_WINDOW_SIZE.into());
+        Ok(Self { window: at, status, told, buffers: SendBuffers::default(), sending: None })
+    }
+
+    /// Whether a message is half sent or a request posted.
+    pub(super) fn has_work(&self, window: &dyn Window) -> bool {
+        self.sending.is_some() || self.backlog(window) != 0
+    }
+
+    /// Requests that are posted and not finished.
+    fn backlog(&self, window: &dyn Window) -> u32 {
+        window.load(self.window + u64::from(HAMLYN_WINDOW_TAIL)).wrapping_sub(self.told.completed)
+    }
+
+    /// Sends the next packet of the current message, or takes the next request.
+    pub(super) fn turn(&mut self, ports: &mut Ports<'_>, packet_size: u32, counters: &mut Counters) -> Turn {
+        if self.sending.is_none() {
+            match self.backlog(ports.window) {
+                0 => return Turn::Idle,
+                backlog if backlog > HAMLYN_WORK_QUEUE_USABLE => {
+                    self.finish(ports.dma, backlog, Err(Statistic::RefusedOverrun), counters);
+                    return Turn::Worked;
+                }
+                _ => {}
+            }
+            match Outgoing::take(ports.window, self.entry(), packet_size, &self.buffers) {
+                Ok(message) => self.sending = Some(message),
+                Err(reason) => {
+                    self.finish(ports.dma, 1, Err(reason), counters);
+                    return Turn::Worked;
+                }
+            }
+        }
+        self.send_packet(ports, counters)
+    }
+
+    fn send_packet(&mut self, ports: &mut Ports<'_>, counters: &mut Counters) -> Turn {
+        let Some(message) = &mut self.sending else { return Turn::Idle };
+        let Some(packet) = ports.link.reserve(message.destination, message.packet_bytes()) else {
+            counters.add(Statistic::LinkStalls, 1);
+            return Turn::LinkFull;
+        };
+        if let Err(reason) = message.write_packet(ports.dma, &self.buffers, packet) {
+            self.sending = None;
+            self.finish(ports.dma, 1, Err(reason), counters);
+            return Turn::Worked;
+        }
+        counters.add(Statistic::PacketsSent, 1);
+        counters.add(Statistic::BytesSent, message.payload_bytes());
+        ports.link.commit();
+        if !message.advance() {
+            self.sending = None;
+            self.finish(ports.dma, 1, Ok(()), counters);
+        }
+        Turn::Worked
+    }
+
+    /// How many requests would be abandoned if the terminus closed now.
+    pub(super) fn unfinished(&self, window: &dyn Window) -> u32 {
+        self.backlog(window).min(HAMLYN_WORK_QUEUE_USABLE)
+    }
+
+    /// The work-queue entry that is taken next.
+    fn entry(&self) -> u64 {
+        let index = self.told.completed % HAMLYN_WORK_QUEUE_ENTRIES;
+        self.window + u64::from(HAMLYN_WINDOW_WORK_QUEUE) + u64::from(index) * u64::from(HAMLYN_ENTRY_SIZE)
+    }
+
+    /// Tells the owner that `requests` more are done with: entries and buffers may be used again.
+    fn finish(
+        &mut self,
+        dma: &dyn Dma,
+        requests: u32,
+        result: Result<(), Statistic>,
+        counters: &mut Counters,
+    ) {
+        self.told.completed = self.told.completed.wrapping_add(requests);
+        let mut written = Ok(());
+        match result {
+            Ok(()) => counters.add(Statistic::MessagesSent, 1),
+            Err(reason) => {
+                counters.add(reason, 1);
+                self.told.refused = self.told.refused.wrapping_add(1);
+                self.told.last_refused = self.told.completed;
+                self.told.last_reason = reason as u32;
+                let before = self.told.completed.wrapping_sub(requests);
+                written =
+                    write_value(dma, self.status, HamlynTerminusStatus { completed: before, ..self.told });
+            }
+        }
+        let completed = self.status + offset_of!(HamlynTerminusStatus, completed) as u64;
+        if let Err(fault) = written.and_then(|()| dma.publish(completed, self.told.completed)) {
+            // The owner alone is hurt: its memory is gone.
+            tracing::debug!(%fault, "a terminus' status words are not there");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What a card reaches the world through.
+//!
+//! [`VolatileSlice`] is the currency for bytes that others may change while the card looks: guest memory, a mapped
+//! window, a ring to the switch. A value read from one is copied out once and checked afterwards.
+
+use std::sync::atomic::{Ordering, fence};
+
+use thiserror::Error;
+pub use vm_memory::VolatileSlice;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Host memory that the card cannot reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("host memory {address:#x}..+{length:#x} cannot be reached")]
+pub struct DmaFault {
+    /// First byte wanted.
+    pub address: u64,
+    /// Bytes wanted.
+    pub length: u64,
+}
+
+/// Host memory, by bus address. It belongs to a guest: it is hostile, and can vanish between two calls.
+pub trait Dma {
+    /// Fills `into` from host memory.
+    fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault>;
+
+    /// Writes `from` to host memory.
+    fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault>;
+
+    /// Stores an aligned word that somebody polls, after everything written before it.
+    fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
+}
+
+/// Reads a structure from host memory.
+pub(crate) fn read_value<T: FromBytes + IntoBytes>(dma: &dyn Dma, address: u64) -> Result<T, DmaFault> {
+    let mut value = T::new_zeroed();
+    dma.read(address, VolatileSlice::from(value.as_mut_bytes()))?;
+    Ok(value)
+}
+
+/// Writes a structure to host memory.
+pub(crate) fn write_value<T: FromBytes + IntoBytes>(
+    dma: &dyn Dma,
+    address: u64,
+    mut value: T,
+) -> Result<(), DmaFault> {
+    dma.write(address, VolatileSlice::from(value.as_mut_bytes()))
+}
+
+/// The card's mapped BAR: memory that guest processes write while the card reads. Offsets are the card's own and
+/// lie within what its identity declared.
+pub trait Window {
+    /// Loads an aligned word (acquire).
+    fn load(&self, offset: u64) -> u32;
+
+    /// Stores an aligned word (release).
+    fn store(&self, offset: u64, value: u32);
+
+    /// Copies bytes out.
+    fn copy_out(&self, offset: u64, into: &mut [u8]);
+
+    /// Makes bytes zero.
+    fn clear(&self, offset: u64, length: u64);
+}
+
+/// The host's interrupt lines.
+pub trait Interrupt {
+    /// Raises an MSI-X vector.
+    fn raise(&self, vector: u16);
+}
+
+/// The way to the switch.
+pub trait Link {
+    /// Room for a packet of `length` bytes to a host, or `None` while there is none. Reserving again before
+    /// [`Link::commit`] forgets what was reserved before.
+    fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>>;
+
+    /// Sends what was reserved.
+    fn commit(&mut self);
+}
+
+/// A packet that has arrived, without the fabric's own header.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'a> {
+    /// The host it came from, as the switch's port says.
+    pub source: u16,
+    /// The card's header and what follows it.
+    pub bytes: VolatileSlice<'a>,
+}
+
+/// All ports of a card, for one call.
+pub struct Ports<'a> {
+    /// Host memory.
+    pub dma: &'a dyn Dma,
+    /// The mapped BAR.
+    pub window: &'a dyn Window,
+    /// Interrupt lines.
+    pub interrupt: &'a dyn Interrupt,
+    /// The switch.
+    pub link: &'a mut dyn Link,
+}
+
+/// Orders a store of ours before a load of ours that somebody mirrors, so that of two sides which each say "I sleep"
+/// and then look once more at least one sees the other.
+pub(crate) fn barrier_before_last_look() {
+    fence(Ordering::SeqCst);
+}

@@ -1,0 +1,389 @@
+//! Hosts in memory: a card with its ports, and the little that a driver and a library do.
+
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
+
+use std::cell::{Cell, RefCell};
+
+use hamlyn_abi::hamlyn::command::*;
+use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
+use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
+use hamlyn_abi::hamlyn::registers::*;
+use hamlyn_abi::hamlyn::request::HamlynRequest;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_abi::hamlyn::window::*;
+use hamlyn_models::card::{Card, Progress};
+use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
+use hamlyn_models::ports::{Dma, DmaFault, Interrupt, Link, Packet, Ports, VolatileSlice, Window};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// Host memory, 8 MiB from address 0.
+pub struct Memory(RefCell<Vec<u8>>);
+
+impl Memory {
+    fn range(&self, address: u64, length: usize) -> Result<std::ops::Range<usize>, DmaFault> {
+        let fault = DmaFault { address, length: length as u64 };
+        let end = address.checked_add(length as u64).filter(|end| *end <= self.0.borrow().len() as u64);
+        end.map(|end| address as usize..end as usize).ok_or(fault)
+    }
+}
+
+impl Dma for Memory {
+    fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        let range = self.range(address, into.len())?;
+        into.copy_from(&self.0.borrow()[range]);
+        Ok(())
+    }
+
+    fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        let range = self.range(address, from.len())?;
+        from.copy_to(&mut self.0.borrow_mut()[range]);
+        Ok(())
+    }
+
+    fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
+        let range = self.range(address, 4)?;
+        self.0.borrow_mut()[range].copy_from_slice(&value.to_le_bytes());
+        Ok(())
+    }
+}
+
+pub struct Pages(RefCell<Vec<u8>>);
+
+impl Window for Pages {
+    fn load(&self, offset: u64) -> u32 {
+        let at = offset as usize;
+        u32::from_le_bytes(self.0.borrow()[at..at + 4].try_into().unwrap())
+    }
+
+    fn store(&self, offset: u64, value: u32) {
+        let at = offset as usize;
+        self.0.borrow_mut()[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        into.copy_from_slice(&self.0.borrow()[offset as usize..][..into.len()]);
+    }
+
+    fn clear(&self, offset: u64, length: u64) {
+        self.0.borrow_mut()[offset as usize..][..length as usize].fill(0);
+    }
+}
+
+#[derive(Default)]
+pub struct Interrupts(pub RefCell<Vec<u16>>);
+
+impl Interrupt for Interrupts {
+    fn raise(&self, vector: u16) {
+        self.0.borrow_mut().push(vector);
+    }
+}
+
+/// A link that keeps packets: `(destination, bytes)`.
+#[derive(Default)]
+pub struct Wire {
+    reserved: Option<(u16, Vec<u8>)>,
+    pub sent: Vec<(u16, Vec<u8>)>,
+    /// How many packets it takes before it is full.
+    pub room: Option<usize>,
+}
+
+impl Link for Wire {
+    fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
+        if self.room.is_some_and(|room| self.sent.len() >= room) {
+            return None;
+        }
+        let (_, bytes) = self.reserved.insert((destination, vec![0; length]));
+        Some(VolatileSlice::from(&mut bytes[..]))
+    }
+
+    fn commit(&mut self) {
+        self.sent.extend(self.reserved.take());
+    }
+}
+
+/// A host: memory, a card, and the driver's and library's side of both.
+pub struct Host {
+    pub id: u16,
+    pub card: HamlynCard,
+    pub memory: Memory,
+    pub window: Pages,
+    pub interrupts: Interrupts,
+    pub wire: Wire,
+    /// Where free memory starts.
+    free: Cell<u64>,
+    queues: Vec<Reader>,
+}
+
+#[derive(Clone, Copy)]
+struct Reader {
+    area: TestArea,
+    entries: u32,
+    cursor: u32,
+    wrap: u32,
+}
+
+/// An area of scattered pages.
+#[derive(Debug, Clone, Copy)]
+pub struct TestArea {
+    pub abi: HamlynArea,
+}
+
+const COMMAND_PAGE: u64 = 4096;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: u32,
+    pub value: u64,
+    pub limit: u64,
+}
+
+impl Host {
+    pub fn new(id: u16, options: HamlynOptions) -> Self {
+        let card = HamlynCard::new(options).unwrap();
+        let used = card.identity().bars[1].size as usize;
+        let mut host = Self {
+            id,
+            card,
+            memory: Memory(RefCell::new(vec![0; 8 << 20])),
+            window: Pages(RefCell::new(vec![0; used])),
+            interrupts: Interrupts::default(),
+            wire: Wire::default(),
+            free: Cell::new(2 * 4096),
+            queues: Vec::new(),
+        };
+        host.with_card(|card, ports| card.link_changed(ports, Some(id)));
+        host.interrupts.0.borrow_mut().clear();
+        host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, COMMAND_PAGE);
+        host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+        host
+    }
+
+    pub fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &mut Ports<'_>) -> T) -> T {
+        let mut ports = Ports {
+            dma: &self.memory,
+            window: &self.window,
+            interrupt: &self.interrupts,
+            link: &mut self.wire,
+        };
+        verb(&mut self.card, &mut ports)
+    }
+
+    pub fn write_register(&mut self, register: u32, width: u8, value: u64) {
+        self.with_card(|card, ports| card.register_write(ports, 0, register.into(), width, value));
+    }
+
+    pub fn read_register(&mut self, register: u32, width: u8) -> u64 {
+        self.with_card(|card, ports| card.register_read(ports, 0, register.into(), width))
+    }
+
+    pub fn write<T: IntoBytes + FromBytes>(&self, address: u64, mut value: T) {
+        self.memory.write(address, VolatileSlice::from(value.as_mut_bytes())).unwrap();
+    }
+
+    pub fn read<T: FromBytes + IntoBytes>(&self, address: u64) -> T {
+        let mut value = T::new_zeroed();
+        self.memory.read(address, VolatileSlice::from(value.as_mut_bytes())).unwrap();
+        value
+    }
+
+    /// Runs a command.
+    pub fn command<T: IntoBytes + FromBytes>(&mut self, opcode: u32, index: u32, body: T) -> Result<(), Refusal> {
+        self.write(COMMAND_PAGE, HamlynCommand { opcode, index, ..Default::default() });
+        self.write(COMMAND_PAGE + u64::from(HAMLYN_COMMAND_BODY), body);
+        self.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
+        let HamlynCommand { status, value, limit, .. } = self.read(COMMAND_PAGE);
+        assert_eq!(u64::from(status), self.read_register(HAMLYN_REG_COMMAND_STATUS, 4));
+        if status == HAMLYN_STATUS_OK { Ok(()) } else { Err(Refusal { status, value, limit }) }
+    }
+
+    fn page(&self) -> u64 {
+        // Every second page, so that no area is contiguous.
+        let page = self.free.get();
+        self.free.set(page + 8192);
+        page
+    }
+
+    /// An area of `length` bytes that starts at byte `first` of its first page.
+    pub fn area(&self, length: u64, first: u32) -> TestArea {
+        let directory = self.page();
+        let pages = (length + u64::from(first)).div_ceil(4096);
+        let mut list = 0;
+        for i in 0..pages {
+            if i % 512 == 0 {
+                list = self.page();
+                self.write(directory + i / 512 * 8, list);
+            }
+            let page = self.page();
+            self.write(list + i % 512 * 8, page);
+        }
+        TestArea { abi: HamlynArea { directory, length, first, reserved: 0 } }
+    }
+
+    fn address(&self, area: &TestArea, offset: u64) -> u64 {
+        let byte = u64::from(area.abi.first) + offset;
+        let list: u64 = self.read(area.abi.directory + byte / 4096 / 512 * 8);
+        self.read::<u64>(list + byte / 4096 % 512 * 8) + byte % 4096
+    }
+
+    pub fn poke(&self, area: &TestArea, offset: u64, bytes: &[u8]) {
+        for (i, byte) in bytes.iter().enumerate() {
+            self.write(self.address(area, offset + i as u64), *byte);
+        }
+    }
+
+    pub fn peek(&self, area: &TestArea, offset: u64, length: usize) -> Vec<u8> {
+        (0..length).map(|i| self.read(self.address(area, offset + i as u64))).collect()
+    }
+
+    pub fn open_terminus(&mut self, terminus: u32) -> u64 {
+        let status = self.page();
+        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, HamlynOpenTerminus { status, reserved: 0 }).unwrap();
+        status
+    }
+
+    pub fn set_send_buffer(&mut self, terminus: u32, tag: u32, area: &TestArea) {
+        let body = HamlynSetSendBuffer { tag, reserved: 0, area: area.abi };
+        self.command(HAMLYN_COMMAND_SET_SEND_BUFFER, terminus, body).unwrap();
+    }
+
+    /// Opens the next notification queue.
+    pub fn open_queue(&mut self, entries: u32) -> u32 {
+        let area = self.area(u64::from(entries) * u64::from(HAMLYN_NOTIFICATION_SIZE), 0);
+        let queue = self.queues.len() as u32;
+        let body = HamlynOpenQueue { area: area.abi, entries, vector: 1 };
+        self.command(HAMLYN_COMMAND_OPEN_QUEUE, queue, body).unwrap();
+        self.queues.push(Reader { area, entries, cursor: 0, wrap: 1 });
+        queue
+    }
+
+    pub fn open_slot(&mut self, slot: u32, body: HamlynOpenSlot) {
+        self.command(HAMLYN_COMMAND_OPEN_SLOT, slot, body).unwrap();
+    }
+
+    /// The next notification, if it is there.
+    pub fn receive(&mut self, queue: u32) -> Option<HamlynNotification> {
+        let mut reader = self.queues[queue as usize];
+        let offset = u64::from(reader.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
+        let entry: HamlynNotification = self.read(self.address(&reader.area, offset));
+        if entry.wrap & 1 != reader.wrap {
+            return None;
+        }
+        reader.cursor += 1;
+        if reader.cursor == reader.entries {
+            reader.cursor = 0;
+            reader.wrap ^= 1;
+        }
+        self.queues[queue as usize] = reader;
+        Some(entry)
+    }
+
+    /// Posts a request and rings if the card sleeps.
+    pub fn post(&mut self, terminus: u32, request: HamlynRequest, body: &[u8]) {
+        let window = u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE);
+        let tail = self.window.load(window + u64::from(HAMLYN_WINDOW_TAIL));
+        let entry = window
+            + u64::from(HAMLYN_WINDOW_WORK_QUEUE)
+            + u64::from(tail % HAMLYN_WORK_QUEUE_ENTRIES) * u64::from(HAMLYN_ENTRY_SIZE);
+        let mut bytes = request.as_bytes().to_vec();
+        bytes.extend(body);
+        self.window.0.borrow_mut()[entry as usize..][..bytes.len()].copy_from_slice(&bytes);
+        self.window.store(window + u64::from(HAMLYN_WINDOW_TAIL), tail.wrapping_add(1));
+        if self.window.load(window + u64::from(HAMLYN_WINDOW_AWAKE)) == 0 {
+            self.ring(terminus);
+        }
+    }
+
+    pub fn ring(&mut self, terminus: u32) {
+        let offset = u64::from(terminus) * u64::from(HAMLYN_DOORBELL_SIZE);
+        self.with_card(|card, ports| card.register_write(ports, 4, offset, 4, 1));
+    }
+
+    /// Transmits until there is nothing left or the link is full, then sleeps.
+    pub fn transmit_all(&mut self) -> Progress {
+        loop {
+            match self.with_card(|card, ports| card.transmit(ports)) {
+                Progress::Worked => {}
+                Progress::LinkFull => return Progress::LinkFull,
+                Progress::Idle => {
+                    if self.with_card(|card, ports| card.sleep(ports)) {
+                        return Progress::Idle;
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn deliver(&mut self, source: u16, mut bytes: Vec<u8>) {
+        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
+        self.with_card(|card, ports| card.packet_arrived(ports, packet));
+    }
+
+    pub fn counter(&self, statistic: Statistic) -> u64 {
+        self.card.counters()[statistic as usize].1
+    }
+
+    /// Everything in host memory but the command page and the status words.
+    pub fn memory_image(&self) -> Vec<u8> {
+        self.memory.0.borrow()[2 * 4096..].to_vec()
+    }
+}
+
+/// A sender and a receiver whose slot 3 has 64 KiB from byte 100 of its first page, 4 metadata entries and queue 0.
+pub struct Two {
+    pub sender: Host,
+    pub receiver: Host,
+    pub area: TestArea,
+    pub metadata: TestArea,
+}
+
+pub const KEY: u64 = 0x1234_5678_9abc_def0;
+pub const SLOT: u32 = 3;
+pub const AREA: u64 = 65536;
+pub const POINTER: u64 = 0x7000_0000;
+
+impl Two {
+    pub fn new(options: HamlynOptions, mode: u32) -> Self {
+        let mut sender = Host::new(0, options);
+        let mut receiver = Host::new(1, options);
+        sender.open_terminus(0);
+        let queue = receiver.open_queue(4);
+        let area = receiver.area(AREA, 100);
+        let metadata = receiver.area(4 * u64::from(HAMLYN_METADATA_SIZE), 256);
+        let body = HamlynOpenSlot {
+            area: area.abi,
+            metadata: metadata.abi,
+            key: KEY,
+            metadata_pointer: POINTER,
+            metadata_entries: 4,
+            mode,
+            queue,
+            notification_index: 77,
+            ..Default::default()
+        };
+        receiver.open_slot(SLOT, body);
+        Self { sender, receiver, area, metadata }
+    }
+
+    /// Carries every packet across.
+    pub fn carry(&mut self) {
+        assert_eq!(self.sender.transmit_all(), Progress::Idle);
+        for (destination, bytes) in std::mem::take(&mut self.sender.wire.sent) {
+            assert_eq!(destination, self.receiver.id);
+            self.receiver.deliver(self.sender.id, bytes);
+        }
+    }
+
+    pub fn entry(&self, index: u64) -> HamlynMetadataEntry {
+        let bytes = self.receiver.peek(&self.metadata, index * 128, 128);
+        HamlynMetadataEntry::read_from_bytes(&bytes).unwrap()
+    }
+
+    pub fn set_entry(&self, index: u64, entry: HamlynMetadataEntry) {
+        self.receiver.poke(&self.metadata, index * 128, entry.as_bytes());
+    }
+}
+
+/// A request to the receiver's slot.
+pub fn request(offset: u32, length: u32) -> HamlynRequest {
+    HamlynRequest { destination: 1, slot: SLOT, key: KEY, offset, length, ..HamlynRequest::new_zeroed() }
+}
