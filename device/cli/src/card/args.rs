@@ -1,0 +1,70 @@
+//! The flags of `hamlyn card`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use hamlyn_models::hamlyn::HamlynOptions;
+
+/// The cards of the family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Model {
+    /// Sender-based memory management (OSDI '96)
+    Hamlyn,
+}
+
+/// The flags of `hamlyn card`.
+#[derive(Debug, Args)]
+pub struct CardArgs {
+    /// Which card
+    #[arg(long, value_enum, default_value_t = Model::Hamlyn)]
+    pub model: Model,
+    /// Where QEMU, or a program without a machine, connects
+    #[arg(long, value_name = "PATH")]
+    pub socket: PathBuf,
+    /// Where the switch listens
+    #[arg(long, value_name = "PATH")]
+    pub switch: PathBuf,
+    /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
+    #[arg(long, value_name = "ID")]
+    pub host: Option<u16>,
+    /// The most data in a packet: 256 to 65536, a multiple of 8
+    #[arg(long, value_name = "BYTES", default_value_t = HamlynOptions::default().packet_size)]
+    pub packet_size: u32,
+    /// The card's memory for slots, queues and termini: 4096 to 67108864
+    #[arg(long, value_name = "BYTES", default_value_t = HamlynOptions::default().sram_size)]
+    pub sram: u32,
+    /// Send termini: 1 to 1024
+    #[arg(long, value_name = "N", default_value_t = HamlynOptions::default().termini)]
+    pub termini: u32,
+    /// Notification queues: 1 to 4096
+    #[arg(long, value_name = "N", default_value_t = HamlynOptions::default().queues)]
+    pub queues: u32,
+    /// Interrupt vectors: 2 to 16
+    #[arg(long, value_name = "N", default_value_t = HamlynOptions::default().vectors)]
+    pub vectors: u32,
+    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    pub spin: u64,
+}
+
+impl CardArgs {
+    pub(super) fn options(&self) -> HamlynOptions {
+        HamlynOptions {
+            packet_size: self.packet_size,
+            sram_size: self.sram,
+            termini: self.termini,
+            queues: self.queues,
+            vectors: self.vectors,
+        }
+    }
+
+    pub(super) fn spin(&self) -> Duration {
+        Duration::from_micros(self.spin)
+    }
+
+    /// What `hamlyn stat` calls the process.
+    pub(super) fn name(&self) -> String {
+        self.socket.file_stem().map_or_else(|| "card".into(), |stem| stem.to_string_lossy().into_owned())
+    }
+}

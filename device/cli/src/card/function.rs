@@ -1,0 +1,128 @@
+//! The card as the bus sees it: a PCI function.
+
+use hamlyn_bus::{
+    Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ResetCause, SharedPages, Widths,
+};
+use hamlyn_models::card::{self, BarKind, Card, Progress};
+use hamlyn_models::ports::{Packet, Ports};
+
+use super::ports::{BusPorts, Pages};
+use super::uplink::Uplink;
+
+/// BAR that the bus keeps the MSI-X table and pending bits in.
+const MSIX_BAR: usize = 1;
+/// Subsystem id: the project's own number.
+const SUBSYSTEM: u16 = 1;
+
+/// A card between its machine and its link.
+pub(super) struct CardFunction {
+    card: Box<dyn Card>,
+    pub(super) uplink: Uplink,
+    window: Option<Pages>,
+}
+
+/// What the card says of itself, in the bus's words.
+pub(super) fn description(card: &dyn Card) -> Description {
+    let identity = card.identity();
+    Description {
+        vendor: identity.vendor,
+        device: identity.device,
+        revision: 0,
+        class: identity.class,
+        subsystem_vendor: identity.vendor,
+        subsystem: SUBSYSTEM,
+        bars: identity.bars.iter().map(bar).collect(),
+        msix: Some(Msix { bar: MSIX_BAR, vectors: identity.vectors }),
+    }
+}
+
+fn bar(bar: &card::Bar) -> Bar {
+    Bar {
+        index: bar.index.into(),
+        size: bar.size,
+        is_64bit: bar.wide,
+        prefetchable: bar.wide,
+        areas: match bar.kind {
+            BarKind::Registers => Vec::new(),
+            BarKind::Window { used } => vec![Area { offset: 0, size: used }],
+        },
+        widths: Widths::DWORD | Widths::QWORD,
+    }
+}
+
+impl CardFunction {
+    pub(super) fn new(card: Box<dyn Card>, uplink: Uplink) -> Self {
+        Self { card, uplink, window: None }
+    }
+
+    /// The memory of the card's mapped BAR, once the bus has made it.
+    pub(super) fn set_window(&mut self, pages: SharedPages) {
+        self.window = Some(Pages(pages));
+    }
+
+    fn with_ports<T>(
+        &mut self,
+        bus: &Bus,
+        verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T,
+    ) -> Option<T> {
+        let services = BusPorts(bus);
+        let ports = Ports { dma: &services, window: self.window.as_ref()?, interrupt: &services };
+        Some(verb(self.card.as_mut(), &ports, &mut self.uplink))
+    }
+
+    pub(super) fn transmit(&mut self, bus: &Bus) -> Progress {
+        self.with_ports(bus, |card, ports, uplink| card.transmit(ports, uplink)).unwrap_or(Progress::Idle)
+    }
+
+    pub(super) fn sleep(&mut self, bus: &Bus) -> bool {
+        self.with_ports(bus, |card, ports, _| card.sleep(ports)).unwrap_or(true)
+    }
+
+    /// Hands the next packet that has arrived to the card, if there is one.
+    pub(super) fn receive(&mut self, bus: &Bus) -> bool {
+        self.with_ports(bus, |card, ports, uplink| {
+            let Some(record) = uplink.peek() else { return false };
+            match record.header() {
+                Ok(header) => {
+                    card.packet_arrived(ports, Packet { source: header.source.0, bytes: record.payload });
+                }
+                Err(error) => tracing::error!("a packet without a header: {error}"),
+            }
+            uplink.consume();
+            true
+        })
+        .unwrap_or(false)
+    }
+
+    pub(super) fn link_changed(&mut self, bus: &Bus) {
+        let host = self.uplink.host();
+        self.with_ports(bus, |card, ports, _| card.link_changed(ports, host));
+    }
+
+    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.card.counters()
+    }
+}
+
+impl Function for CardFunction {
+    fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
+        let width = data.len() as u8;
+        let value = self
+            .with_ports(bus, |card, ports, _| card.register_read(ports, read.bar as u8, read.offset, width))
+            .unwrap_or(0);
+        data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
+        Answer::Now
+    }
+
+    fn bar_write(&mut self, bus: &Bus, bar: usize, offset: u64, data: &[u8]) {
+        let mut value = [0; 8];
+        value[..data.len()].copy_from_slice(data);
+        let (value, width) = (u64::from_le_bytes(value), data.len() as u8);
+        self.with_ports(bus, |card, ports, _| card.register_write(ports, bar as u8, offset, width, value));
+    }
+
+    fn reset(&mut self, bus: &Bus, cause: ResetCause) {
+        tracing::info!("reset ({cause:?})");
+        self.with_ports(bus, |card, ports, _| card.reset(ports));
+    }
+}

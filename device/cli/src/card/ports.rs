@@ -1,0 +1,64 @@
+//! The card's ports, made of the bus's services and the fabric's link.
+
+use std::sync::atomic::Ordering;
+
+use hamlyn_bus::{Bus, DmaError, SharedPages};
+use hamlyn_models::ports::{Dma, DmaFault, Interrupt, VolatileSlice, Window};
+
+/// Guest memory and interrupt lines.
+pub(super) struct BusPorts<'a>(pub(super) &'a Bus);
+
+fn fault(error: DmaError) -> DmaFault {
+    tracing::debug!("{error}");
+    DmaFault { address: error.address, length: error.length }
+}
+
+impl Dma for BusPorts<'_> {
+    fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        self.0.dma.read(address, &into).map_err(fault)
+    }
+
+    fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
+        self.0.dma.write(address, &from).map_err(fault)
+    }
+
+    fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
+        self.0.dma.store_u32_release(address, value).map_err(fault)
+    }
+}
+
+impl Interrupt for BusPorts<'_> {
+    fn raise(&self, vector: u16) {
+        if let Err(error) = self.0.interrupts.interrupt(vector) {
+            tracing::debug!("{error}");
+        }
+    }
+}
+
+/// The mapped BAR. The card stays within what its identity declared, so no access is out of bounds; one that were
+/// would read as zero and change nothing.
+pub(super) struct Pages(pub(super) SharedPages);
+
+impl Window for Pages {
+    fn load(&self, offset: u64) -> u32 {
+        self.0.load_u32(offset, Ordering::Acquire).unwrap_or(0)
+    }
+
+    fn store(&self, offset: u64, value: u32) {
+        inside(self.0.store_u32(offset, value, Ordering::Release));
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        inside(self.0.read_bytes(offset, into));
+    }
+
+    fn clear(&self, offset: u64, length: u64) {
+        inside(self.0.fill(offset, length, 0));
+    }
+}
+
+fn inside<E: std::fmt::Display>(access: Result<(), E>) {
+    if let Err(error) = access {
+        tracing::error!("the card left its own window: {error}");
+    }
+}

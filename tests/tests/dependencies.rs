@@ -1,0 +1,81 @@
+//! Dependencies point one way (docs/ARCHITECTURE.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What each crate may depend on, of ours. `cli` and the tests may use everything.
+const MAY: &[(&str, &[&str])] = &[
+    ("hamlyn-abi", &[]),
+    ("hamlyn-fabric", &[]),
+    ("hamlyn-agent", &[]),
+    ("hamlyn-bus", &["hamlyn-abi"]),
+    ("hamlyn-models", &["hamlyn-abi"]),
+    ("hamlyn-switch", &["hamlyn-fabric"]),
+    ("hamlyn-sys", &["hamlyn-abi"]),
+    ("hamlyn", &["hamlyn-abi", "hamlyn-sys"]),
+];
+
+/// What a model must not name in its sources: a card is a pure state machine.
+const WORLD: &[&str] =
+    &["std::net", "std::os", "std::thread", "std::time", "std::fs", "std::io", "rustix", "libc", "crate::shrimp"];
+
+/// Each crate of the workspace with those of ours that it uses, tests apart.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
+    let ours: BTreeSet<String> = packages.iter().map(name).collect();
+    let uses = |package: &Value| {
+        let dependencies = package["dependencies"].as_array().unwrap().iter();
+        dependencies.filter(|used| used["kind"] != "dev").map(name).filter(|used| ours.contains(used)).collect()
+    };
+    packages.iter().map(|package| (name(package), uses(package))).collect()
+}
+
+#[test]
+fn arrows_point_one_way() {
+    let arrows = arrows();
+    let anything = ["hamlyn-cli", "hamlyn-tests"];
+    for (from, uses) in &arrows {
+        let Some((_, may)) = MAY.iter().find(|(name, _)| name == from) else {
+            assert!(anything.contains(&from.as_str()), "{from} is new: say here what it may depend on");
+            continue;
+        };
+        for to in uses {
+            assert!(may.contains(&to.as_str()), "{from} depends on {to}, which it may not");
+        }
+    }
+    assert!(MAY.iter().all(|(name, _)| arrows.contains_key(*name)), "a crate named here is gone");
+}
+
+#[test]
+fn models_know_no_socket_thread_clock_or_descriptor() {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../device/models/src");
+    let mut folders = vec![models];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let text = std::fs::read_to_string(&path).unwrap();
+            for word in WORLD {
+                assert!(!text.contains(word), "{} names {word}", path.display());
+            }
+        }
+    }
+    assert!(files > 10, "only {files} files were read");
+}

@@ -1,0 +1,83 @@
+//! Processes and machines that die in the middle of it: the others go on, and nothing is left behind.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use hamlyn_cli::lab::{Exit, Lab, Run};
+
+use crate::messages::{all_to_all, ping_pong, transfer};
+use crate::{lab, text};
+
+/// A watcher on one machine with a flood towards it from another, under way.
+fn flood(lab: &Lab, from: usize, to: usize) -> Result<(Run, Run)> {
+    let mut watch = lab.vm(to).run(["flood", "receive"])?;
+    let ticket = text(&watch.answer()?, "ticket");
+    let mut flood = lab.vm(from).run(["flood", "send", "--ticket", &ticket])?;
+    for _ in 0..2 {
+        flood.answer()?;
+    }
+    Ok((watch, flood))
+}
+
+/// Waits until a counter of a card moves no more.
+fn until_still(lab: &Lab, card: usize, name: &str) -> Result<()> {
+    let patience = Instant::now() + Duration::from_secs(30);
+    let mut last = lab.card_counters(card)?["card"][name].clone();
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = lab.card_counters(card)?["card"][name].clone();
+        if now == last {
+            return Ok(());
+        }
+        ensure!(Instant::now() < patience, "{name} of card {card} still moves: {now}");
+        last = now;
+    }
+}
+
+/// No object of a dead process is left in the machine's driver: the most that there can be can be made again.
+fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
+    lab.vm(vm).run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
+    lab.vm(vm).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
+    lab.vm(vm).run_as(0, ["self-test"])?.finish()?;
+    Ok(())
+}
+
+#[test]
+fn a_receiver_killed_under_fire_harms_nobody() -> Result<()> {
+    let lab = lab(2);
+    let (mut receiver, mut sender) = flood(&lab, 0, 1)?;
+    receiver.kill(9)?;
+    assert_eq!(receiver.wait()?, Exit::Signal(9));
+    // Its slot is closed: what still comes is refused, and the pages it had are somebody else's.
+    sender.answer()?;
+    let refused = lab.refused(1)?;
+    ping_pong(&lab, 1, 0, 200)?;
+    assert!(lab.refused(1)? >= refused);
+    sender.kill(9)?;
+    assert_eq!(sender.wait()?, Exit::Signal(9));
+    until_still(&lab, 0, "packets_sent")?;
+    transfer(&lab, 0, 1, 1 << 20)?;
+    nothing_is_left(&lab, 0)?;
+    nothing_is_left(&lab, 1)?;
+    ping_pong(&lab, 0, 1, 200)
+}
+
+#[test]
+fn a_machine_killed_under_fire_harms_nobody() -> Result<()> {
+    let lab = lab(3);
+    // Machine 1 both receives and sends when it dies.
+    let (_watch, mut sender) = flood(&lab, 0, 1)?;
+    let (mut receiver, _flood) = flood(&lab, 1, 2)?;
+    lab.vm(1).kill()?;
+    // The others go on, with each other and with the traffic they were part of.
+    ping_pong(&lab, 0, 2, 200)?;
+    sender.answer()?;
+    sender.kill(9)?;
+    sender.wait()?;
+    receiver.kill(9)?;
+    receiver.wait()?;
+    transfer(&lab, 2, 0, 1 << 20)?;
+    // Its card takes another machine.
+    lab.vm(1).start()?;
+    all_to_all(&lab, &[0, 1, 2])
+}

@@ -1,0 +1,42 @@
+//! Tests with real machines: stock QEMU, Debian's kernel, our module, our library.
+//!
+//! Each test has a lab of its own: switch, cards, machines. They take turns, because a machine without hardware
+//! virtualisation wants a core.
+
+mod deaths;
+mod messages;
+mod neighbours;
+mod refusals;
+mod resets;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hamlyn_cli::lab::Lab;
+use serde_json::Value;
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A lab of `vms` machines, and this test's turn. The lab goes first.
+pub(crate) struct Turn {
+    lab: Lab,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl std::ops::Deref for Turn {
+    type Target = Lab;
+
+    fn deref(&self) -> &Lab {
+        &self.lab
+    }
+}
+
+pub(crate) fn lab(vms: usize) -> Turn {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::builder().vms(vms).start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
+    Turn { lab, _turn: turn }
+}
+
+/// A field of an answer, as text.
+pub(crate) fn text(answer: &Value, field: &str) -> String {
+    answer[field].as_str().unwrap_or_else(|| panic!("no text {field} in {answer}")).to_owned()
+}

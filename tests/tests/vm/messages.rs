@@ -1,0 +1,82 @@
+//! Messages between two and three machines.
+
+use anyhow::Result;
+use hamlyn_cli::lab::{Lab, Run};
+
+use crate::{lab, text};
+
+/// A ping-pong of `count` round trips from one machine to the other.
+pub(crate) fn ping_pong(lab: &Lab, from: usize, to: usize, count: u32) -> Result<()> {
+    let mut echo = lab.vm(to).run(["ping-pong", "serve"])?;
+    let ticket = text(&echo.answer()?, "ticket");
+    let count_text = count.to_string();
+    let mut ping = lab.vm(from).run(["ping-pong", "run", "--ticket", &ticket, "--count", &count_text])?;
+    echo.say(&text(&ping.answer()?, "ticket"))?;
+    let result = ping.finish()?;
+    assert_eq!(result.last().unwrap()["round_trips"], count);
+    echo.close_stdin()?;
+    echo.finish()?;
+    Ok(())
+}
+
+/// A transfer of `bytes` from one machine to the other, gathered from several buffers, every byte verified.
+pub(crate) fn transfer(lab: &Lab, from: usize, to: usize, bytes: u32) -> Result<()> {
+    let bytes = bytes.to_string();
+    let mut receiver = lab.vm(to).run(["transfer", "receive", "--bytes", &bytes, "--seed", "7"])?;
+    let ticket = text(&receiver.answer()?, "ticket");
+    let send = ["transfer", "send", "--ticket", &ticket, "--bytes", &bytes, "--seed", "7", "--buffers", "4"];
+    lab.vm(from).run(send)?.finish()?;
+    let arrived = receiver.finish()?;
+    assert_eq!(arrived.last().unwrap()["verified"], true);
+    Ok(())
+}
+
+#[test]
+fn two_machines_exchange_messages() -> Result<()> {
+    let lab = lab(2);
+    ping_pong(&lab, 0, 1, 1000)?;
+    for (from, to) in [(0, 1), (1, 0)] {
+        transfer(&lab, from, to, 1 << 20)?;
+    }
+    // A length that is no multiple of anything, and two transfers at once through both cards.
+    let (one, other) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| transfer(&lab, 0, 1, 300_007));
+        let other = scope.spawn(|| transfer(&lab, 1, 0, 300_007));
+        (one.join(), other.join())
+    });
+    one.unwrap()?;
+    other.unwrap()?;
+    for card in 0..2 {
+        assert_eq!(lab.refused(card)?, 0, "card {card}: {}", lab.card_counters(card)?);
+    }
+    Ok(())
+}
+
+#[test]
+fn three_machines_all_to_all() -> Result<()> {
+    let lab = lab(3);
+    all_to_all(&lab, &[0, 1, 2])?;
+    for card in 0..3 {
+        assert_eq!(lab.refused(card)?, 0, "card {card}: {}", lab.card_counters(card)?);
+    }
+    Ok(())
+}
+
+/// Every machine sends verified messages to every other.
+pub(crate) fn all_to_all(lab: &Lab, vms: &[usize]) -> Result<()> {
+    let mut runs = Vec::new();
+    for vm in vms {
+        runs.push(lab.vm(*vm).run(["all-to-all", "--peers", &vms.len().to_string(), "--messages", "200"])?);
+    }
+    let tickets = runs.iter_mut().map(Run::answer).collect::<Result<Vec<_>>>()?;
+    for run in &mut runs {
+        for ticket in &tickets {
+            run.say(&ticket.to_string())?;
+        }
+    }
+    for run in &mut runs {
+        let result = run.finish()?;
+        assert_eq!(result.last().unwrap()["verified"], true, "{result:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! The card is reset, the module reloaded, the machine restarted.
+
+use anyhow::Result;
+
+use crate::messages::ping_pong;
+use crate::{lab, text};
+
+/// Where the card is in the guest's sysfs.
+fn device(lab: &crate::Turn, vm: usize) -> Result<String> {
+    let lines = lab.vm(vm).run_as(0, ["sh", "-c", "ls -d /sys/bus/pci/drivers/hamlyn/0000:*"])?.finish_text()?;
+    Ok(lines.into_iter().next().expect("the driver has a device"))
+}
+
+#[test]
+fn the_module_is_refused_to_go_while_in_use_and_comes_again() -> Result<()> {
+    let lab = lab(2);
+    let mut user = lab.vm(1).run(["intrude", "watch"])?;
+    text(&user.answer()?, "ticket");
+    assert!(lab.vm(1).run_as(0, ["rmmod", "hamlyn"])?.finish_text().is_err(), "the module has a user");
+    user.say("done")?;
+    user.finish()?;
+    for _ in 0..3 {
+        lab.vm(1).run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
+        lab.vm(1).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
+        lab.vm(1).run_as(0, ["self-test"])?.finish()?;
+    }
+    ping_pong(&lab, 0, 1, 200)
+}
+
+#[test]
+fn a_reset_ends_what_was_open_and_leaves_a_card_that_works() -> Result<()> {
+    let lab = lab(2);
+    let mut user = lab.vm(1).run(["intrude", "watch"])?;
+    let ticket = text(&user.answer()?, "ticket");
+    let reset = format!("echo 1 > {}/reset", device(&lab, 1)?);
+    lab.vm(1).run_as(0, ["sh", "-c", &reset])?.finish_text()?;
+    // What the ticket named is gone, whatever the key.
+    let before = lab.refused(1)?;
+    lab.vm(0).run(["intrude", "attack", "--ticket", &ticket, "--how", "past-end"])?.finish()?;
+    assert_eq!(lab.refused(1)?, before + 1);
+    assert_eq!(lab.card_counters(1)?["refused"]["closed_slot"], 1);
+    user.kill(9)?;
+    user.wait()?;
+    ping_pong(&lab, 0, 1, 200)
+}
+
+#[test]
+fn a_machine_that_restarts_finds_its_card() -> Result<()> {
+    let lab = lab(2);
+    ping_pong(&lab, 0, 1, 100)?;
+    lab.vm(1).reboot()?;
+    ping_pong(&lab, 0, 1, 100)?;
+    lab.vm(0).power_off()?;
+    lab.vm(0).start()?;
+    ping_pong(&lab, 1, 0, 100)
+}
