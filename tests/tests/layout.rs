@@ -9,6 +9,7 @@ use std::{env, fs};
 use hamlyn_tests::headers;
 
 /// What Rust measures: a C expression and its value.
+#[allow(clippy::unnecessary_cast)]
 fn measured_by_rust() -> Vec<(&'static str, u64)> {
     Vec::from(include!(concat!(env!("OUT_DIR"), "/layout.rs")))
 }

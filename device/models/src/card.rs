@@ -1,6 +1,6 @@
 //! What every card is to the process that hosts it.
 
-use crate::ports::{Packet, Ports};
+use crate::ports::{Link, Packet, Ports};
 
 /// What a card looks like on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,26 +63,26 @@ pub trait Card {
     fn identity(&self) -> Identity;
 
     /// A trapped read of `width` (4 or 8) bytes, aligned, inside BAR `bar`. Offsets that mean nothing read as zero.
-    fn register_read(&mut self, ports: &mut Ports<'_>, bar: u8, offset: u64, width: u8) -> u64;
+    fn register_read(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8) -> u64;
 
     /// A trapped write of `width` (4 or 8) bytes, aligned, inside BAR `bar`.
-    fn register_write(&mut self, ports: &mut Ports<'_>, bar: u8, offset: u64, width: u8, value: u64);
+    fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64);
 
     /// Sends at most one packet.
-    fn transmit(&mut self, ports: &mut Ports<'_>) -> Progress;
+    fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress;
 
     /// A packet has arrived. The card always takes it: accepted, refused or discarded.
-    fn packet_arrived(&mut self, ports: &mut Ports<'_>, packet: Packet<'_>);
+    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: Packet<'_>);
 
     /// Asks to stop looking for work unasked. `false` if some has come in the meantime; after `true` a doorbell or a
     /// packet will tell.
-    fn sleep(&mut self, ports: &mut Ports<'_>) -> bool;
+    fn sleep(&mut self, ports: &Ports<'_>) -> bool;
 
     /// The link to the switch has come up, with this host id, or gone down.
-    fn link_changed(&mut self, ports: &mut Ports<'_>, host: Option<u16>);
+    fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>);
 
     /// Back to the state at power-on, counters included.
-    fn reset(&mut self, ports: &mut Ports<'_>);
+    fn reset(&mut self, ports: &Ports<'_>);
 
     /// The card's counters by name.
     fn counters(&self) -> Vec<(&'static str, u64)>;

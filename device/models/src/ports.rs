@@ -88,7 +88,8 @@ pub struct Packet<'a> {
     pub bytes: VolatileSlice<'a>,
 }
 
-/// All ports of a card, for one call.
+/// What a card may reach in any call. Only [`Card::transmit`](crate::card::Card::transmit) is handed the link as well.
+#[derive(Clone, Copy)]
 pub struct Ports<'a> {
     /// Host memory.
     pub dma: &'a dyn Dma,
@@ -96,8 +97,6 @@ pub struct Ports<'a> {
     pub window: &'a dyn Window,
     /// Interrupt lines.
     pub interrupt: &'a dyn Interrupt,
-    /// The switch.
-    pub link: &'a mut dyn Link,
 }
 
 /// Orders a store of ours before a load of ours that somebody mirrors, so that of two sides which each say "I sleep"

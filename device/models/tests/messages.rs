@@ -32,8 +32,13 @@ fn direct_io_arrives_with_its_metadata_and_one_notification() {
     assert_eq!(two.receiver.peek(&two.area, 1000, 16), b"sixteen bytes...");
     assert_eq!(&two.entry(2).user[..5], b"hello");
     let notification = two.receiver.receive(0).unwrap();
-    let expected =
-        HamlynNotification { metadata: POINTER + 256, slot: 3, notification_index: 77, wrap: 1, ..Default::default() };
+    let expected = HamlynNotification {
+        metadata: POINTER + 256,
+        slot: 3,
+        notification_index: 77,
+        wrap: 1,
+        ..Default::default()
+    };
     assert_eq!(notification, expected);
     assert_eq!(two.receiver.receive(0), None);
 }
@@ -41,7 +46,11 @@ fn direct_io_arrives_with_its_metadata_and_one_notification() {
 #[test]
 fn fast_mode_carries_a_word_in_place_of_a_metadata_entry() {
     let mut two = two();
-    two.sender.post(0, HamlynRequest { metadata_index: HAMLYN_FAST_MODE, delta: 4711, ..request(0, 4) }, b"fast");
+    two.sender.post(
+        0,
+        HamlynRequest { metadata_index: HAMLYN_FAST_MODE, delta: 4711, ..request(0, 4) },
+        b"fast",
+    );
     two.carry();
     assert_eq!(two.receiver.peek(&two.area, 0, 4), b"fast");
     let notification = two.receiver.receive(0).unwrap();
@@ -184,7 +193,11 @@ fn requests_that_lie_are_refused_with_a_reason() {
     let cases = [
         (HamlynRequest { flags: 16, ..request(0, 0) }, vec![], Statistic::RefusedFlags),
         (HamlynRequest { reserved1: 1, ..request(0, 0) }, vec![], Statistic::RefusedFlags),
-        (HamlynRequest { flags: HAMLYN_REQUEST_INLINE_METADATA, ..request(0, 0) }, vec![], Statistic::RefusedFlags),
+        (
+            HamlynRequest { flags: HAMLYN_REQUEST_INLINE_METADATA, ..request(0, 0) },
+            vec![],
+            Statistic::RefusedFlags,
+        ),
         (HamlynRequest { destination: 65536, ..request(0, 0) }, vec![], Statistic::RefusedDestination),
         (request(0, 449), vec![], Statistic::RefusedLength),
         (request(u32::MAX, 2), vec![], Statistic::RefusedLength),
@@ -195,7 +208,12 @@ fn requests_that_lie_are_refused_with_a_reason() {
             Statistic::RefusedMetadataLength,
         ),
         (
-            HamlynRequest { metadata_index: HAMLYN_FAST_MODE, flags: dma, gather_count: 1, ..request(0, 4097) },
+            HamlynRequest {
+                metadata_index: HAMLYN_FAST_MODE,
+                flags: dma,
+                gather_count: 1,
+                ..request(0, 4097)
+            },
             tuple(0, 0, 4097),
             Statistic::RefusedFastMode,
         ),
@@ -311,7 +329,8 @@ fn fast_mode_cannot_slip_past_a_paranoid_slot() {
 
 #[test]
 fn a_buffer_cleared_half_way_ends_its_message() {
-    let mut two = Two::new(HamlynOptions { packet_size: 256, ..HamlynOptions::default() }, HAMLYN_MODE_NORMAL);
+    let mut two =
+        Two::new(HamlynOptions { packet_size: 256, ..HamlynOptions::default() }, HAMLYN_MODE_NORMAL);
     let (_, tuples) = gathered(&mut two, 2000);
     two.sender.post(0, gather_request(0, 2000, &tuples), &tuples);
     two.sender.wire.room = Some(2);

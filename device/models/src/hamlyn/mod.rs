@@ -38,7 +38,7 @@ use self::slot::Slot;
 use self::statistics::Counters;
 use self::terminus::Terminus;
 use crate::card::{Bar, BarKind, Card, Identity, Progress};
-use crate::ports::{Packet, Ports};
+use crate::ports::{Link, Packet, Ports};
 
 const REGISTERS: u8 = 0;
 const WINDOWS: u8 = 2;
@@ -131,7 +131,7 @@ impl Card for HamlynCard {
         }
     }
 
-    fn register_read(&mut self, _: &mut Ports<'_>, bar: u8, offset: u64, width: u8) -> u64 {
+    fn register_read(&mut self, _: &Ports<'_>, bar: u8, offset: u64, width: u8) -> u64 {
         if bar != REGISTERS {
             return 0;
         }
@@ -139,7 +139,7 @@ impl Card for HamlynCard {
         if width == 8 { value } else { value & u64::from(u32::MAX) }
     }
 
-    fn register_write(&mut self, ports: &mut Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
+    fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
         match bar {
             REGISTERS => self.write_register(ports, offset as u32, width, value),
             DOORBELLS => self.ring(ports, offset),
@@ -147,24 +147,24 @@ impl Card for HamlynCard {
         }
     }
 
-    fn transmit(&mut self, ports: &mut Ports<'_>) -> Progress {
-        self.take_turns(ports)
+    fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        self.take_turns(ports, link)
     }
 
-    fn packet_arrived(&mut self, ports: &mut Ports<'_>, packet: Packet<'_>) {
+    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: Packet<'_>) {
         self.deliver(ports, packet);
     }
 
-    fn sleep(&mut self, ports: &mut Ports<'_>) -> bool {
+    fn sleep(&mut self, ports: &Ports<'_>) -> bool {
         self.fall_asleep(ports)
     }
 
-    fn link_changed(&mut self, ports: &mut Ports<'_>, host: Option<u16>) {
+    fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>) {
         self.host = host;
         ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
     }
 
-    fn reset(&mut self, ports: &mut Ports<'_>) {
+    fn reset(&mut self, ports: &Ports<'_>) {
         let host = self.host;
         // The options were checked when the card was made.
         if let Ok(fresh) = Self::new(self.options) {

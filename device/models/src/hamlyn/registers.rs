@@ -37,7 +37,7 @@ impl HamlynCard {
         }
     }
 
-    pub(super) fn write_register(&mut self, ports: &mut Ports<'_>, offset: u32, width: u8, value: u64) {
+    pub(super) fn write_register(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
         match offset {
             HAMLYN_REG_SCRATCH => self.scratch = value as u32,
             HAMLYN_REG_INTERRUPT_TEST => match u16::try_from(value) {

@@ -6,17 +6,17 @@
 use super::HamlynCard;
 use super::terminus::{Turn, set_awake};
 use crate::card::Progress;
-use crate::ports::{Ports, barrier_before_last_look};
+use crate::ports::{Link, Ports, barrier_before_last_look};
 
 impl HamlynCard {
     /// Gives each awake terminus its turn until one has sent a packet.
-    pub(super) fn take_turns(&mut self, ports: &mut Ports<'_>) -> Progress {
+    pub(super) fn take_turns(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
         for _ in 0..self.awake.len() {
             let Some(index) = self.awake.pop_front() else { break };
             let Some(terminus) = self.termini.get_mut(index as usize).and_then(Option::as_mut) else {
                 continue;
             };
-            match terminus.turn(ports, self.options.packet_size, &mut self.counters) {
+            match terminus.turn(ports, link, self.options.packet_size, &mut self.counters) {
                 // It keeps its turn: the link is what it waits for.
                 Turn::LinkFull => {
                     self.awake.push_front(index);

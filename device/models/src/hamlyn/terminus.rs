@@ -11,7 +11,7 @@ use hamlyn_abi::hamlyn::window::{
 use super::gather::SendBuffers;
 use super::request::Outgoing;
 use super::statistics::Counters;
-use crate::ports::{Dma, Ports, Window, write_value};
+use crate::ports::{Dma, Link, Ports, Window, write_value};
 
 /// An open terminus.
 #[derive(Debug)]
@@ -69,7 +69,13 @@ impl Terminus {
     }
 
     /// Sends the next packet of the current message, or takes the next request.
-    pub(super) fn turn(&mut self, ports: &mut Ports<'_>, packet_size: u32, counters: &mut Counters) -> Turn {
+    pub(super) fn turn(
+        &mut self,
+        ports: &Ports<'_>,
+        link: &mut dyn Link,
+        packet_size: u32,
+        counters: &mut Counters,
+    ) -> Turn {
         if self.sending.is_none() {
             match self.backlog(ports.window) {
                 0 => return Turn::Idle,
@@ -87,12 +93,12 @@ impl Terminus {
                 }
             }
         }
-        self.send_packet(ports, counters)
+        self.send_packet(ports, link, counters)
     }
 
-    fn send_packet(&mut self, ports: &mut Ports<'_>, counters: &mut Counters) -> Turn {
+    fn send_packet(&mut self, ports: &Ports<'_>, link: &mut dyn Link, counters: &mut Counters) -> Turn {
         let Some(message) = &mut self.sending else { return Turn::Idle };
-        let Some(packet) = ports.link.reserve(message.destination, message.packet_bytes()) else {
+        let Some(packet) = link.reserve(message.destination, message.packet_bytes()) else {
             counters.add(Statistic::LinkStalls, 1);
             return Turn::LinkFull;
         };
@@ -103,7 +109,7 @@ impl Terminus {
         }
         counters.add(Statistic::PacketsSent, 1);
         counters.add(Statistic::BytesSent, message.payload_bytes());
-        ports.link.commit();
+        link.commit();
         if !message.advance() {
             self.sending = None;
             self.finish(ports.dma, 1, Ok(()), counters);

@@ -151,29 +151,24 @@ impl Host {
             free: Cell::new(2 * 4096),
             queues: Vec::new(),
         };
-        host.with_card(|card, ports| card.link_changed(ports, Some(id)));
+        host.with_card(|card, ports, _| card.link_changed(ports, Some(id)));
         host.interrupts.0.borrow_mut().clear();
         host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, COMMAND_PAGE);
         host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
         host
     }
 
-    pub fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &mut Ports<'_>) -> T) -> T {
-        let mut ports = Ports {
-            dma: &self.memory,
-            window: &self.window,
-            interrupt: &self.interrupts,
-            link: &mut self.wire,
-        };
-        verb(&mut self.card, &mut ports)
+    pub fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Wire) -> T) -> T {
+        let ports = Ports { dma: &self.memory, window: &self.window, interrupt: &self.interrupts };
+        verb(&mut self.card, &ports, &mut self.wire)
     }
 
     pub fn write_register(&mut self, register: u32, width: u8, value: u64) {
-        self.with_card(|card, ports| card.register_write(ports, 0, register.into(), width, value));
+        self.with_card(|card, ports, _| card.register_write(ports, 0, register.into(), width, value));
     }
 
     pub fn read_register(&mut self, register: u32, width: u8) -> u64 {
-        self.with_card(|card, ports| card.register_read(ports, 0, register.into(), width))
+        self.with_card(|card, ports, _| card.register_read(ports, 0, register.into(), width))
     }
 
     pub fn write<T: IntoBytes + FromBytes>(&self, address: u64, mut value: T) {
@@ -187,7 +182,12 @@ impl Host {
     }
 
     /// Runs a command.
-    pub fn command<T: IntoBytes + FromBytes>(&mut self, opcode: u32, index: u32, body: T) -> Result<(), Refusal> {
+    pub fn command<T: IntoBytes + FromBytes>(
+        &mut self,
+        opcode: u32,
+        index: u32,
+        body: T,
+    ) -> Result<(), Refusal> {
         self.write(COMMAND_PAGE, HamlynCommand { opcode, index, ..Default::default() });
         self.write(COMMAND_PAGE + u64::from(HAMLYN_COMMAND_BODY), body);
         self.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
@@ -237,7 +237,8 @@ impl Host {
 
     pub fn open_terminus(&mut self, terminus: u32) -> u64 {
         let status = self.page();
-        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, HamlynOpenTerminus { status, reserved: 0 }).unwrap();
+        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, HamlynOpenTerminus { status, reserved: 0 })
+            .unwrap();
         status
     }
 
@@ -295,17 +296,17 @@ impl Host {
 
     pub fn ring(&mut self, terminus: u32) {
         let offset = u64::from(terminus) * u64::from(HAMLYN_DOORBELL_SIZE);
-        self.with_card(|card, ports| card.register_write(ports, 4, offset, 4, 1));
+        self.with_card(|card, ports, _| card.register_write(ports, 4, offset, 4, 1));
     }
 
     /// Transmits until there is nothing left or the link is full, then sleeps.
     pub fn transmit_all(&mut self) -> Progress {
         loop {
-            match self.with_card(|card, ports| card.transmit(ports)) {
+            match self.with_card(|card, ports, wire| card.transmit(ports, wire)) {
                 Progress::Worked => {}
                 Progress::LinkFull => return Progress::LinkFull,
                 Progress::Idle => {
-                    if self.with_card(|card, ports| card.sleep(ports)) {
+                    if self.with_card(|card, ports, _| card.sleep(ports)) {
                         return Progress::Idle;
                     }
                 }
@@ -315,7 +316,7 @@ impl Host {
 
     pub fn deliver(&mut self, source: u16, mut bytes: Vec<u8>) {
         let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
-        self.with_card(|card, ports| card.packet_arrived(ports, packet));
+        self.with_card(|card, ports, _| card.packet_arrived(ports, packet));
     }
 
     pub fn counter(&self, statistic: Statistic) -> u64 {

@@ -1,0 +1,185 @@
+//! Memory that the guest maps: the pages of a BAR, shared by a sealed memfd.
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use thiserror::Error;
+use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
+
+/// An access outside the window, or one that is not naturally aligned.
+#[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
+#[error("{length} bytes at offset {offset:#x} are misaligned or outside the window (size {limit:#x})")]
+pub struct BoundsError {
+    /// From the window's beginning.
+    pub offset: u64,
+    /// Bytes of the access.
+    pub length: u64,
+    /// Bytes of the window.
+    pub limit: u64,
+}
+
+/// A window on the shared pages of one BAR. Cheap to clone and to narrow: a card takes its windows once and keeps
+/// them.
+///
+/// The guest may change any of these bytes at any time: read a value once, check it, use that copy.
+/// Numbers are little-endian in memory, as everywhere on PCI.
+#[derive(Debug, Clone)]
+pub struct SharedPages {
+    region: Arc<MmapRegion>,
+    offset: usize,
+    length: usize,
+}
+
+macro_rules! atomics {
+    ($load:ident, $store:ident, $type:ty) => {
+        /// Load a little-endian number; `offset` must be a multiple of its size.
+        ///
+        /// # Panics
+        /// With an ordering that a load cannot have (`Release`, `AcqRel`).
+        pub fn $load(&self, offset: u64, ordering: Ordering) -> Result<$type, BoundsError> {
+            let slice = self.slice(offset, size_of::<$type>())?;
+            slice.load(0, ordering).map(<$type>::from_le).map_err(|_| self.bounds(offset, slice.len()))
+        }
+
+        /// Store a little-endian number; `offset` must be a multiple of its size.
+        ///
+        /// # Panics
+        /// With an ordering that a store cannot have (`Acquire`, `AcqRel`).
+        pub fn $store(&self, offset: u64, value: $type, ordering: Ordering) -> Result<(), BoundsError> {
+            let slice = self.slice(offset, size_of::<$type>())?;
+            slice.store(value.to_le(), 0, ordering).map_err(|_| self.bounds(offset, slice.len()))
+        }
+    };
+}
+
+impl SharedPages {
+    /// `size` bytes of zeroes in a memfd of their own, which nobody can ever shrink or grow: a page that vanished
+    /// would kill whoever touches it, QEMU or us.
+    pub(crate) fn new(name: &str, size: u64) -> io::Result<Self> {
+        let length = usize::try_from(size).map_err(io::Error::other)?;
+        let memfd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&memfd, size)?;
+        fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let file = FileOffset::new(File::from(memfd), 0);
+        let region = MmapRegion::from_file(file, length).map_err(io::Error::other)?;
+        Ok(SharedPages { region: Arc::new(region), offset: 0, length })
+    }
+
+    /// The memfd, for a client that asks for the region.
+    pub(crate) fn duplicate_fd(&self) -> io::Result<OwnedFd> {
+        let file = self.region.file_offset().ok_or(io::ErrorKind::NotFound)?;
+        Ok(file.file().try_clone()?.into())
+    }
+
+    /// Bytes of the window.
+    pub fn len(&self) -> u64 {
+        self.length as u64
+    }
+
+    /// A window of no bytes?
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// A part of this window as a window of its own.
+    pub fn window(&self, offset: u64, length: u64) -> Result<SharedPages, BoundsError> {
+        let start = self.start(offset, length)?;
+        Ok(SharedPages { region: Arc::clone(&self.region), offset: start, length: length as usize })
+    }
+
+    /// A part of this window's bytes.
+    pub fn slice(&self, offset: u64, length: usize) -> Result<VolatileSlice<'_>, BoundsError> {
+        let start = self.start(offset, length as u64)?;
+        self.region.get_slice(start, length).map_err(|_| self.bounds(offset, length))
+    }
+
+    atomics!(load_u32, store_u32, u32);
+    atomics!(load_u64, store_u64, u64);
+
+    /// Copy bytes out. Not atomic: the guest may be writing them.
+    pub fn read_bytes(&self, offset: u64, destination: &mut [u8]) -> Result<(), BoundsError> {
+        self.slice(offset, destination.len())?.copy_to(destination);
+        Ok(())
+    }
+
+    /// Copy bytes in. Not atomic: the guest may be reading them.
+    pub fn write_bytes(&self, offset: u64, source: &[u8]) -> Result<(), BoundsError> {
+        self.slice(offset, source.len())?.copy_from(source);
+        Ok(())
+    }
+
+    /// Set `length` bytes to `byte`.
+    pub fn fill(&self, offset: u64, length: u64, byte: u8) -> Result<(), BoundsError> {
+        let pattern = [byte; 4096];
+        self.start(offset, length)?;
+        for start in (0..length).step_by(pattern.len()) {
+            let count = pattern.len().min((length - start) as usize);
+            self.write_bytes(offset + start, &pattern[..count])?;
+        }
+        Ok(())
+    }
+
+    fn start(&self, offset: u64, length: u64) -> Result<usize, BoundsError> {
+        let end = offset.checked_add(length).filter(|end| *end <= self.len());
+        match end {
+            Some(_) => Ok(self.offset + offset as usize),
+            None => Err(BoundsError { offset, length, limit: self.len() }),
+        }
+    }
+
+    fn bounds(&self, offset: u64, length: usize) -> BoundsError {
+        BoundsError { offset, length: length as u64, limit: self.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_share_bytes_and_end_where_they_end() {
+        let pages = SharedPages::new("test", 8192).unwrap();
+        let window = pages.window(4096, 64).unwrap();
+        window.store_u32(4, 0x1234_5678, Ordering::Release).unwrap();
+        let mut bytes = [0; 4];
+        pages.read_bytes(4100, &mut bytes).unwrap();
+        assert_eq!(bytes, [0x78, 0x56, 0x34, 0x12]);
+        assert_eq!(pages.load_u64(4096, Ordering::Acquire), Ok(0x1234_5678_0000_0000));
+        assert_eq!(
+            window.load_u32(64, Ordering::Relaxed),
+            Err(BoundsError { offset: 64, length: 4, limit: 64 })
+        );
+        assert!(window.window(1, 64).is_err());
+        assert!(pages.slice(u64::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn misaligned_numbers_are_refused() {
+        let pages = SharedPages::new("test", 4096).unwrap();
+        assert!(pages.load_u32(2, Ordering::Acquire).is_err());
+        assert!(pages.store_u64(4, 1, Ordering::Release).is_err());
+        assert_eq!(pages.load_u64(0, Ordering::Relaxed), Ok(0));
+    }
+
+    #[test]
+    fn fill_stays_inside_its_range() {
+        let pages = SharedPages::new("test", 16384).unwrap();
+        pages.fill(1, 9000, 0xee).unwrap();
+        let mut bytes = [0; 9002];
+        pages.read_bytes(0, &mut bytes).unwrap();
+        assert_eq!((bytes[0], bytes[1], bytes[9000], bytes[9001]), (0, 0xee, 0xee, 0));
+        assert!(pages.fill(1, 16384, 0).is_err());
+    }
+
+    #[test]
+    fn the_memfd_cannot_change_its_size() {
+        let pages = SharedPages::new("test", 4096).unwrap();
+        let fd = pages.duplicate_fd().unwrap();
+        assert!(ftruncate(&fd, 0).is_err());
+        assert!(ftruncate(&fd, 8192).is_err());
+        assert!(fcntl_add_seals(&fd, SealFlags::WRITE).is_err());
+    }
+}

@@ -1,0 +1,424 @@
+//! Guest memory as the card sees it: the table of DMA maps, and checked accesses through it.
+//!
+//! Guest memory is hostile: its bytes change while they are read, so a value is read once, checked, and used from
+//! the copy. And it vanishes: a map is gone when the server has answered `DMA_UNMAP`. The server is single-threaded
+//! and every access ends before the next message is looked at, so no access can be under way then; whoever keeps
+//! state derived from guest memory across messages compares [`Dma::generation`].
+
+use crate::shared_file::SharedFile;
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use thiserror::Error;
+use vm_memory::{AtomicAccess, Bytes, VolatileSlice};
+
+pub(crate) use crate::shared_file::Peer;
+use crate::shared_file::SharedFileError;
+
+/// Most maps at one time (`max_dma_maps`).
+pub const MAX_MAPS: usize = 65_535;
+
+const PAGE: u64 = 4096;
+const READABLE: u32 = 1 << 0;
+const WRITABLE: u32 = 1 << 1;
+
+/// Why an access to guest memory is refused. No byte was changed.
+#[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
+#[error("guest range {address:#x}+{length:#x} {reason}")]
+pub struct DmaError {
+    /// First address of the access.
+    pub address: u64,
+    /// Bytes of the access.
+    pub length: u64,
+    /// What is wrong with it.
+    pub reason: DmaErrorReason,
+}
+
+/// What is wrong with an access to guest memory.
+#[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
+pub enum DmaErrorReason {
+    /// A part of it is no memory.
+    #[error("is not mapped for DMA")]
+    Unmapped,
+    /// A part of it is memory without a file.
+    #[error("has no shared file: start QEMU with memory-backend-memfd,share=on")]
+    NoSharedFile,
+    /// A part of it may not be read.
+    #[error("is not readable by the device")]
+    NotReadable,
+    /// A part of it may not be written.
+    #[error("is not writable by the device")]
+    NotWritable,
+    /// The guest has not allowed the function to reach memory.
+    #[error("is out of reach: the guest has not enabled bus mastering")]
+    BusMasterOff,
+    /// An atomic access that is not naturally aligned.
+    #[error("is not naturally aligned")]
+    Misaligned,
+    /// Beyond the end of the address space.
+    #[error("wraps around")]
+    Wraps,
+}
+
+/// Why a map or unmap is refused. Nothing has changed.
+#[derive(Debug, Error)]
+pub(crate) enum MapError {
+    /// Unknown flag bits.
+    #[error("flags {0:#x} are unknown")]
+    Flags(u32),
+    /// Not whole pages, empty, or wrapping around.
+    #[error("range {address:#x}+{size:#x} at file offset {offset:#x} is not whole pages (of {PAGE} bytes)")]
+    Range {
+        /// First address.
+        address: u64,
+        /// Bytes.
+        size: u64,
+        /// Where in the file.
+        offset: u64,
+    },
+    /// Some of it is mapped already.
+    #[error("range {address:#x}+{size:#x} overlaps a map")]
+    Overlap {
+        /// First address.
+        address: u64,
+        /// Bytes.
+        size: u64,
+    },
+    /// An unmap that would leave a part of a map.
+    #[error("range {address:#x}+{size:#x} covers only a part of the map {map_address:#x}+{map_size:#x}")]
+    Partial {
+        /// First address of the range.
+        address: u64,
+        /// Bytes of the range.
+        size: u64,
+        /// First address of the map.
+        map_address: u64,
+        /// Bytes of the map.
+        map_size: u64,
+    },
+    /// The table is full.
+    #[error("{MAX_MAPS} maps exist already (limit {MAX_MAPS})")]
+    TooMany,
+    /// One file holds a map, or none.
+    #[error("{0} file descriptors came with a map (limit 1)")]
+    Descriptors(usize),
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] SharedFileError),
+}
+
+/// What a client asks to be mapped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MapRequest {
+    pub(crate) flags: u32,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) offset: u64,
+}
+
+#[derive(Debug)]
+struct Map {
+    address: u64,
+    size: u64,
+    flags: u32,
+    /// None: memory without a file (a flash chip, a neighbour's BAR, RAM of a QEMU without a memory backend).
+    file: Option<Arc<SharedFile>>,
+    offset: u64,
+}
+
+impl Map {
+    /// The last address: inclusive, because a map may end with the address space.
+    fn last(&self) -> u64 {
+        self.address + (self.size - 1)
+    }
+
+    /// The bytes from `address` on, at most `length`. The map must be checked, and hold `address`.
+    fn slice(&self, address: u64, length: u64) -> Option<VolatileSlice<'_>> {
+        let skipped = address - self.address;
+        let length = length.min(self.size - skipped);
+        self.file.as_ref()?.slice(self.offset + skipped, length)
+    }
+}
+
+/// Guest memory that the function may reach.
+#[derive(Debug, Default)]
+pub struct Dma {
+    /// In the order of their addresses, disjoint.
+    maps: Vec<Map>,
+    /// Files with at least one map, each mapped once and whole.
+    files: Vec<Weak<SharedFile>>,
+    /// The map of the last access: the next one is usually in it.
+    recent: Cell<usize>,
+    generation: u64,
+    bus_master: bool,
+}
+
+macro_rules! numbers {
+    ($read:ident, $write:ident, $load:ident, $store:ident, $type:ty) => {
+        /// Read a little-endian number at any address. Not atomic.
+        pub fn $read(&self, address: u64) -> Result<$type, DmaError> {
+            let mut bytes = [0; size_of::<$type>()];
+            self.read_bytes(address, &mut bytes)?;
+            Ok(<$type>::from_le_bytes(bytes))
+        }
+
+        /// Write a little-endian number at any address. Not atomic.
+        pub fn $write(&self, address: u64, value: $type) -> Result<(), DmaError> {
+            self.write_bytes(address, &value.to_le_bytes())
+        }
+
+        /// Read an aligned little-endian number at once; what the guest wrote before it is seen by later reads.
+        pub fn $load(&self, address: u64) -> Result<$type, DmaError> {
+            let slice = self.aligned::<$type>(address, Access::Read)?;
+            let order = std::sync::atomic::Ordering::Acquire;
+            slice.load(0, order).map(<$type>::from_le).map_err(|_| misaligned::<$type>(address))
+        }
+
+        /// Write an aligned little-endian number at once; the guest that sees it sees all earlier writes too.
+        pub fn $store(&self, address: u64, value: $type) -> Result<(), DmaError> {
+            let slice = self.aligned::<$type>(address, Access::Write)?;
+            let order = std::sync::atomic::Ordering::Release;
+            slice.store(value.to_le(), 0, order).map_err(|_| misaligned::<$type>(address))
+        }
+    };
+}
+
+/// What is to be done to guest memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only read.
+    Read,
+    /// Only written.
+    Write,
+}
+
+impl Dma {
+    /// Copy guest memory into `destination`, as many bytes as that has.
+    pub fn read(&self, address: u64, destination: &VolatileSlice<'_>) -> Result<(), DmaError> {
+        self.for_each_piece(address, destination.len() as u64, Access::Read, |done, piece| {
+            if let Ok(part) = destination.subslice(done, piece.len()) {
+                piece.copy_to_volatile_slice(part);
+            }
+        })
+    }
+
+    /// Copy `source` into guest memory.
+    pub fn write(&self, address: u64, source: &VolatileSlice<'_>) -> Result<(), DmaError> {
+        self.for_each_piece(address, source.len() as u64, Access::Write, |done, piece| {
+            if let Ok(part) = source.subslice(done, piece.len()) {
+                part.copy_to_volatile_slice(piece);
+            }
+        })
+    }
+
+    /// Copy guest memory into `destination`.
+    pub fn read_bytes(&self, address: u64, destination: &mut [u8]) -> Result<(), DmaError> {
+        self.for_each_piece(address, destination.len() as u64, Access::Read, |done, piece| {
+            piece.copy_to(&mut destination[done..done + piece.len()]);
+        })
+    }
+
+    /// Copy `source` into guest memory.
+    pub fn write_bytes(&self, address: u64, source: &[u8]) -> Result<(), DmaError> {
+        self.for_each_piece(address, source.len() as u64, Access::Write, |done, piece| {
+            piece.copy_from(&source[done..done + piece.len()]);
+        })
+    }
+
+    numbers!(read_u32, write_u32, load_u32_acquire, store_u32_release, u32);
+    numbers!(read_u64, write_u64, load_u64_acquire, store_u64_release, u64);
+
+    /// Could the whole range be accessed so, now?
+    pub fn check(&self, address: u64, length: u64, access: Access) -> Result<(), DmaError> {
+        self.first_map(address, length, access).map(|_| ())
+    }
+
+    /// Guest memory in place, if the range lies in one map; a range over several maps is `Unmapped`.
+    pub fn slice(&self, address: u64, length: u64, access: Access) -> Result<VolatileSlice<'_>, DmaError> {
+        let unmapped = DmaError { address, length, reason: DmaErrorReason::Unmapped };
+        let first = self.first_map(address, length, access)?;
+        let slice = self.maps.get(first).and_then(|map| map.slice(address, length));
+        slice.filter(|slice| slice.len() as u64 == length).ok_or(unmapped)
+    }
+
+    /// Changes whenever memory is taken away.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Maps that exist.
+    pub fn map_count(&self) -> usize {
+        self.maps.len()
+    }
+
+    fn aligned<T: AtomicAccess>(&self, address: u64, access: Access) -> Result<VolatileSlice<'_>, DmaError> {
+        let length = size_of::<T>() as u64;
+        if address % length != 0 {
+            Err(misaligned::<T>(address))
+        } else {
+            self.slice(address, length, access)
+        }
+    }
+
+    /// Check a whole range, and give the index of the map in which it begins.
+    fn first_map(&self, address: u64, length: u64, access: Access) -> Result<usize, DmaError> {
+        let refuse = |reason| DmaError { address, length, reason };
+        if !self.bus_master {
+            return Err(refuse(DmaErrorReason::BusMasterOff));
+        }
+        let Some(last) = address.checked_add(length.saturating_sub(1)) else {
+            return Err(refuse(DmaErrorReason::Wraps));
+        };
+        let first = self.find(address).ok_or(refuse(DmaErrorReason::Unmapped))?;
+        let mut at = first;
+        let mut reached = address;
+        loop {
+            let map = self.maps.get(at).filter(|map| map.address <= reached);
+            let map = map.ok_or(refuse(DmaErrorReason::Unmapped))?;
+            map.allow(access).map_err(refuse)?;
+            if map.last() >= last {
+                break;
+            }
+            reached = map.last() + 1;
+            at += 1;
+        }
+        self.recent.set(at);
+        Ok(first)
+    }
+
+    /// The index of the map that holds `address`.
+    fn find(&self, address: u64) -> Option<usize> {
+        let holds = |map: &Map| map.address <= address && address <= map.last();
+        let recent = self.recent.get();
+        if self.maps.get(recent).is_some_and(holds) {
+            return Some(recent);
+        }
+        let index = self.maps.partition_point(|map| map.last() < address);
+        self.maps.get(index).is_some_and(holds).then_some(index)
+    }
+
+    /// Check the whole range, then hand it over map by map, with the count of bytes before each piece.
+    fn for_each_piece(
+        &self,
+        address: u64,
+        length: u64,
+        access: Access,
+        mut handle: impl FnMut(usize, VolatileSlice<'_>),
+    ) -> Result<(), DmaError> {
+        if length == 0 {
+            return Ok(());
+        }
+        let first = self.first_map(address, length, access)?;
+        let mut done = 0;
+        for map in &self.maps[first..] {
+            if done == length {
+                break;
+            }
+            let reason = DmaErrorReason::NoSharedFile;
+            let piece =
+                map.slice(address + done, length - done).ok_or(DmaError { address, length, reason })?;
+            let count = piece.len() as u64;
+            handle(done as usize, piece);
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Add guest memory. Without a file it is only recorded: accesses to it are refused with a reason.
+    pub(crate) fn map(
+        &mut self,
+        request: MapRequest,
+        fds: Vec<OwnedFd>,
+        peer: &Peer,
+    ) -> Result<(), MapError> {
+        let MapRequest { flags, address, size, offset } = request;
+        if flags & !(READABLE | WRITABLE) != 0 {
+            return Err(MapError::Flags(flags));
+        }
+        let whole_pages = size > 0 && [address, size, offset].iter().all(|value| value % PAGE == 0);
+        let last = size.checked_sub(1).and_then(|rest| address.checked_add(rest));
+        let (true, Some(last), Some(end)) = (whole_pages, last, offset.checked_add(size)) else {
+            return Err(MapError::Range { address, size, offset });
+        };
+        let index = self.maps.partition_point(|map| map.last() < address);
+        if self.maps.get(index).is_some_and(|map| map.address <= last) {
+            return Err(MapError::Overlap { address, size });
+        }
+        if self.maps.len() >= MAX_MAPS {
+            return Err(MapError::TooMany);
+        }
+        if fds.len() > 1 {
+            return Err(MapError::Descriptors(fds.len()));
+        }
+        let file =
+            fds.into_iter().next().map(|fd| self.open(fd, end, flags & WRITABLE != 0, peer)).transpose()?;
+        self.maps.insert(index, Map { address, size, flags, file, offset });
+        Ok(())
+    }
+
+    /// The file behind `fd`, which must reach to `end`: the mapping that is there already, or a new one.
+    fn open(
+        &mut self,
+        fd: OwnedFd,
+        end: u64,
+        writable: bool,
+        peer: &Peer,
+    ) -> Result<Arc<SharedFile>, MapError> {
+        self.files.retain(|file| file.strong_count() > 0);
+        let known: Vec<_> = self.files.iter().filter_map(Weak::upgrade).collect();
+        let file = SharedFile::open(fd, end, writable, &known, peer)?;
+        if !known.iter().any(|other| Arc::ptr_eq(other, &file)) {
+            self.files.push(Arc::downgrade(&file));
+        }
+        Ok(file)
+    }
+
+    /// Take guest memory away: every map inside the range, of which there may be none. A map that lies across the
+    /// range's edge stays, and with it all others.
+    pub(crate) fn unmap(&mut self, address: u64, size: u64) -> Result<(), MapError> {
+        let Some(last) = size.checked_sub(1).and_then(|rest| address.checked_add(rest)) else {
+            return Err(MapError::Range { address, size, offset: 0 });
+        };
+        let first = self.maps.partition_point(|map| map.last() < address);
+        let end = self.maps.partition_point(|map| map.address <= last);
+        let covered = |map: &&Map| map.address >= address && map.last() <= last;
+        if let Some(map) = self.maps[first..end].iter().find(|map| !covered(map)) {
+            let (map_address, map_size) = (map.address, map.size);
+            return Err(MapError::Partial { address, size, map_address, map_size });
+        }
+        self.maps.drain(first..end);
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Take all guest memory away.
+    pub(crate) fn unmap_all(&mut self) {
+        self.maps.clear();
+        self.generation += 1;
+    }
+
+    /// Bus mastering was switched by the guest.
+    pub(crate) fn set_bus_master(&mut self, enabled: bool) {
+        self.bus_master = enabled;
+    }
+}
+
+impl Map {
+    fn allow(&self, access: Access) -> Result<(), DmaErrorReason> {
+        let (flag, reason) = match access {
+            Access::Read => (READABLE, DmaErrorReason::NotReadable),
+            Access::Write => (WRITABLE, DmaErrorReason::NotWritable),
+        };
+        if self.flags & flag == 0 {
+            return Err(reason);
+        }
+        if self.file.is_none() { Err(DmaErrorReason::NoSharedFile) } else { Ok(()) }
+    }
+}
+
+fn misaligned<T>(address: u64) -> DmaError {
+    DmaError { address, length: size_of::<T>() as u64, reason: DmaErrorReason::Misaligned }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! The PCI function as the client sees it: its regions, and what an access to one of them does.
+
+use crate::bus::Bus;
+use crate::codec::{IrqInfo, RegionAccess, RegionInfo, SparseArea, region_info_size};
+use crate::config_space::{CONFIG_SIZE, ConfigSpace};
+use crate::counters::Counters;
+use crate::function::{
+    Answer, BAR_COUNT, BarRead, Description, Function, Msix, ReadToken, ResetCause, Widths,
+};
+use crate::irq::{IRQ_TYPES, MSIX_TYPE};
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use thiserror::Error;
+
+/// Regions of a VFIO PCI device: six BARs, expansion ROM, configuration space, VGA.
+pub(crate) const REGION_COUNT: u32 = 9;
+const CONFIG_REGION: u32 = 7;
+
+const REGION_READ: u32 = 1 << 0;
+const REGION_WRITE: u32 = 1 << 1;
+const REGION_MAPPABLE: u32 = 1 << 2;
+const REGION_CAPABILITIES: u32 = 1 << 3;
+
+const IRQ_EVENTFD: u32 = 1 << 0;
+const IRQ_MASKABLE: u32 = 1 << 1;
+
+/// Why an access to a region is refused. Nothing has changed.
+#[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AccessError {
+    /// Nothing has this index.
+    #[error("{what} {index} is out of range (limit {limit})")]
+    Index {
+        /// Region or interrupt type.
+        what: &'static str,
+        /// Asked for.
+        index: u32,
+        /// How many there are.
+        limit: u32,
+    },
+    /// Empty, or past the region's end.
+    #[error("{count} bytes at {offset:#x} of region {region} (size {size:#x})")]
+    Bounds {
+        /// Which region.
+        region: u32,
+        /// From its beginning.
+        offset: u64,
+        /// Bytes.
+        count: u32,
+        /// Its size.
+        size: u64,
+    },
+    /// A trapped access of a width that the card does not take, or not naturally aligned, or partly in mapped pages.
+    #[error(
+        "an access of {count} bytes at {offset:#x} of region {region} is not of the card's widths {widths:?}"
+    )]
+    Width {
+        /// Which region.
+        region: u32,
+        /// From its beginning.
+        offset: u64,
+        /// Bytes.
+        count: u32,
+        /// What the card takes.
+        widths: Widths,
+    },
+}
+
+/// Where an access goes.
+enum Place {
+    Config,
+    Msix(Msix),
+    Mapped,
+    Trapped,
+}
+
+/// A function's description, its configuration space, and the services it has.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    description: Description,
+    config: ConfigSpace,
+    pub(crate) bus: Bus,
+    pub(crate) counters: Counters,
+}
+
+impl Endpoint {
+    pub(crate) fn new(description: Description) -> io::Result<Self> {
+        let bus = Bus::new(&description)?;
+        let config = ConfigSpace::new(&description);
+        Ok(Endpoint { description, config, bus, counters: Counters::default() })
+    }
+
+    /// The region's size; 0 for one that this function has not got.
+    fn region_size(&self, region: u32) -> u64 {
+        let bar = |bar: &&crate::function::Bar| bar.index == region as usize;
+        match (region, self.description.msix) {
+            (CONFIG_REGION, _) => CONFIG_SIZE as u64,
+            (_, Some(msix)) if msix.bar == region as usize => msix.bar_size(),
+            _ => self.description.bars.iter().find(bar).map_or(0, |bar| bar.size),
+        }
+    }
+
+    /// The mapped areas of a region.
+    fn areas(&self, region: u32) -> impl Iterator<Item = Range<u64>> + '_ {
+        let bars = self.description.bars.iter().filter(move |bar| bar.index == region as usize);
+        bars.flat_map(|bar| bar.areas.iter()).map(|area| area.offset..area.offset + area.size)
+    }
+
+    /// `DEVICE_GET_REGION_INFO`, and a descriptor of the region's memory if a client can map it. A client whose
+    /// `argsz` is too small for the areas learns what it needs, and asks again.
+    pub(crate) fn region_info(
+        &self,
+        index: u32,
+        argsz: u32,
+    ) -> Result<(RegionInfo, Vec<SparseArea>, Option<io::Result<OwnedFd>>), AccessError> {
+        if index >= REGION_COUNT {
+            return Err(AccessError::Index { what: "region", index, limit: REGION_COUNT });
+        }
+        let sparse = |area: Range<u64>| SparseArea { offset: area.start, size: area.end - area.start };
+        let areas: Vec<_> = self.areas(index).map(sparse).collect();
+        let size = self.region_size(index);
+        let needed = region_info_size(areas.len());
+        let fits = argsz >= needed;
+        let flags = match (size, areas.len()) {
+            (0, _) => 0,
+            (_, 0) => REGION_READ | REGION_WRITE,
+            // Not the flag without the capability: QEMU takes it at its word.
+            _ if !fits => REGION_READ | REGION_WRITE | REGION_MAPPABLE,
+            _ => REGION_READ | REGION_WRITE | REGION_MAPPABLE | REGION_CAPABILITIES,
+        };
+        let capability_offset = if fits && !areas.is_empty() { region_info_size(0) } else { 0 };
+        let info = RegionInfo { argsz: needed, flags, index, capability_offset, size, offset: 0 };
+        let pages = self.bus.pages(index as usize).filter(|_| fits);
+        let fd = pages.map(|pages| pages.duplicate_fd());
+        Ok((info, if fits { areas } else { Vec::new() }, fd))
+    }
+
+    /// `DEVICE_GET_IRQ_INFO`.
+    pub(crate) fn irq_info(&self, index: u32) -> Result<IrqInfo, AccessError> {
+        if index >= IRQ_TYPES {
+            return Err(AccessError::Index { what: "interrupt type", index, limit: IRQ_TYPES });
+        }
+        let count = if index == MSIX_TYPE { self.bus.interrupts.count() } else { 0 };
+        let flags = if count > 0 { IRQ_EVENTFD | IRQ_MASKABLE } else { 0 };
+        Ok(IrqInfo { argsz: size_of::<IrqInfo>() as u32, flags, index, count })
+    }
+
+    /// Check an access, and find out who answers it.
+    fn place(&self, access: &RegionAccess) -> Result<Place, AccessError> {
+        let RegionAccess { offset, region, count } = *access;
+        if region >= REGION_COUNT {
+            return Err(AccessError::Index { what: "region", index: region, limit: REGION_COUNT });
+        }
+        let size = self.region_size(region);
+        let end = offset.checked_add(u64::from(count)).filter(|end| count > 0 && *end <= size);
+        let Some(end) = end else {
+            return Err(AccessError::Bounds { region, offset, count, size });
+        };
+        if region == CONFIG_REGION {
+            return Ok(Place::Config);
+        }
+        if self.areas(region).any(|area| area.start <= offset && end <= area.end) {
+            return Ok(Place::Mapped);
+        }
+        let msix = self.description.msix.filter(|msix| msix.bar == region as usize);
+        let bar = self.description.bars.iter().find(|bar| bar.index == region as usize);
+        let widths = bar.map_or(Widths::all(), |bar| bar.widths);
+        let straddles = self.areas(region).any(|area| offset < area.end && area.start < end);
+        if straddles || !widths.accept(count as usize) || offset % u64::from(count) != 0 {
+            return Err(AccessError::Width { region, offset, count, widths });
+        }
+        Ok(msix.map_or(Place::Trapped, Place::Msix))
+    }
+
+    /// Read a region into `data`, which has the access's size and is all zero.
+    pub(crate) fn read(
+        &mut self,
+        function: &mut dyn Function,
+        access: &RegionAccess,
+        token: ReadToken,
+        data: &mut [u8],
+    ) -> Result<Answer, AccessError> {
+        match self.place(access)? {
+            Place::Config => self.config.read(access.offset as usize, data),
+            Place::Msix(msix) => self.read_msix(&msix, access.offset, data),
+            Place::Mapped => {
+                let pages = self.bus.pages(access.region as usize);
+                // Cannot fail: the area lies in the BAR.
+                pages.map(|pages| pages.read_bytes(access.offset, data));
+            }
+            Place::Trapped => {
+                self.counters.trapped_reads += 1;
+                let read = BarRead { bar: access.region as usize, offset: access.offset, token };
+                return Ok(function.bar_read(&self.bus, read, data));
+            }
+        }
+        Ok(Answer::Now)
+    }
+
+    /// The table reads as zeroes, because the client keeps it (that is VFIO's contract); the pending bits are ours.
+    fn read_msix(&self, msix: &Msix, offset: u64, data: &mut [u8]) {
+        for (at, byte) in (offset..).zip(data) {
+            if let Some(place) = at.checked_sub(msix.pending_offset()) {
+                let word = self.bus.interrupts.pending_word((place / 8) as usize);
+                *byte = word.to_le_bytes()[(place % 8) as usize];
+            }
+        }
+    }
+
+    /// Write to a region. The answer is whether the function was reset by it.
+    pub(crate) fn write(
+        &mut self,
+        function: &mut dyn Function,
+        access: &RegionAccess,
+        data: &[u8],
+    ) -> Result<bool, AccessError> {
+        match self.place(access)? {
+            Place::Config => return Ok(self.write_config(function, access.offset as usize, data)),
+            Place::Msix(_) => {}
+            Place::Mapped => {
+                let pages = self.bus.pages(access.region as usize);
+                // Cannot fail: the area lies in the BAR.
+                pages.map(|pages| pages.write_bytes(access.offset, data));
+            }
+            Place::Trapped => {
+                self.counters.trapped_writes += 1;
+                function.bar_write(&self.bus, access.region as usize, access.offset, data);
+            }
+        }
+        Ok(false)
+    }
+
+    fn write_config(&mut self, function: &mut dyn Function, offset: usize, data: &[u8]) -> bool {
+        let effects = self.config.write(offset, data);
+        if effects.function_level_reset {
+            self.reset(function, ResetCause::FunctionLevel);
+            return true;
+        }
+        if self.description.msix.is_some() {
+            self.bus.interrupts.set_function_mask(self.config.function_mask());
+        }
+        if effects.bus_master_changed {
+            let enabled = self.config.bus_master();
+            self.bus.set_bus_master(enabled);
+            function.bus_master_changed(&self.bus, enabled);
+        }
+        false
+    }
+
+    /// Back to the state after power-on. What belongs to the client stays: guest memory and eventfds.
+    pub(crate) fn reset(&mut self, function: &mut dyn Function, cause: ResetCause) {
+        self.counters.resets += 1;
+        self.config = ConfigSpace::new(&self.description);
+        self.bus.set_bus_master(false);
+        self.bus.interrupts.reset();
+        self.bus.interrupts.set_function_mask(false);
+        function.reset(&self.bus, cause);
+    }
+
+    /// The client is gone: so are its memory and its eventfds, before the function hears of it.
+    pub(crate) fn disconnect(&mut self, function: &mut dyn Function) {
+        self.bus.dma.unmap_all();
+        self.bus.interrupts.disconnect();
+        self.reset(function, ResetCause::ClientLeft);
+    }
+}
+
+const _: () = assert!(BAR_COUNT == 6 && CONFIG_REGION == 7, "VFIO numbers the BARs 0 to 5");

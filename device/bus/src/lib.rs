@@ -1,0 +1,46 @@
+//! The bus: a vfio-user server that puts a PCI function into a virtual machine, and the services a card has there.
+//!
+//! Stock QEMU (`vfio-user-pci`) connects to the [`Server`]'s socket; so can a host process without any virtual
+//! machine. The card implements [`Function`] and is called when the guest reads, writes or resets; it reaches guest
+//! memory, interrupts and the memory of its mapped BARs through [`Bus`].
+//!
+//! | file | holds |
+//! |---|---|
+//! | `function` | what a card tells the bus, and the calls the bus makes |
+//! | `server`, `listener`, `session`, `late` | the socket, one client, its messages, reads answered later |
+//! | `codec`, `socket` | messages and bytes; bytes and the stream |
+//! | `endpoint`, `config_space` | regions of the function, its configuration space |
+//! | `bar`, `dma`, `shared_file`, `irq` | mapped pages, guest memory, interrupts |
+//!
+//! One server serves one function; a card with several functions has several servers in one event loop. A function
+//! none of whose BARs has mapped areas gets its writes posted by QEMU, which is ten times quicker than a round trip.
+
+mod bar;
+mod bus;
+pub mod codec;
+mod config_space;
+mod counters;
+mod dma;
+mod endpoint;
+mod function;
+mod irq;
+mod late;
+mod listener;
+mod server;
+mod session;
+mod shared_file;
+mod socket;
+
+pub use bar::{BoundsError, SharedPages};
+pub use bus::Bus;
+pub use counters::Counters;
+pub use dma::{Access, Dma, DmaError, DmaErrorReason, MAX_MAPS};
+pub use function::{
+    Answer, Area, BAR_COUNT, Bar, BarRead, Description, DescriptionError, Function, MAX_VECTORS, Msix,
+    PAGE_SIZE, ReadToken, ResetCause, Widths,
+};
+pub use irq::{Interrupts, VectorError};
+pub use late::LateReadError;
+pub use listener::ListenError;
+pub use server::{Server, ServerError};
+pub use vm_memory::VolatileSlice;

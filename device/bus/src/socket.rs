@@ -1,0 +1,246 @@
+//! One client's connection: whole messages in, whole messages out, nothing ever blocks.
+//!
+//! A message is read header first, then body: so the file descriptors that arrive with a header's bytes belong to
+//! that message and no other. Each outgoing message has a `sendmsg` of its own, because QEMU wants a header whole.
+
+use crate::codec::{HEADER_SIZE, Header, MAX_FDS, MAX_MESSAGE_SIZE};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use zerocopy::FromBytes;
+
+/// A message as it came, its body not yet understood.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) header: Header,
+    pub(crate) body: Vec<u8>,
+    pub(crate) fds: Vec<OwnedFd>,
+    /// More file descriptors came than a message may carry; the kernel closed the rest.
+    pub(crate) too_many_fds: bool,
+    /// The body was larger than any message may be, and has been thrown away unread.
+    pub(crate) oversized: bool,
+}
+
+/// What one call of [`Connection::receive`] brought.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A whole message.
+    Message(Message),
+    /// A part of an oversized message was thrown away; there may be more to read at once.
+    Drained,
+    /// Nothing more for now.
+    Nothing,
+    /// The client is gone, perhaps in the middle of a message.
+    Closed,
+    /// A header that announces less than itself: where the next one begins is unknown.
+    OutOfStep(Header),
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    fd: Option<OwnedFd>,
+}
+
+/// A client's stream with its half-read and half-written messages.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: OwnedFd,
+    header: [u8; HEADER_SIZE],
+    header_read: usize,
+    body: Vec<u8>,
+    body_read: usize,
+    /// Bytes of an oversized body that are still to be thrown away.
+    to_drain: u64,
+    oversized: bool,
+    fds: Vec<OwnedFd>,
+    too_many_fds: bool,
+    outgoing: VecDeque<Outgoing>,
+}
+
+impl Connection {
+    /// `stream` is a connected, non-blocking UNIX stream socket.
+    pub(crate) fn new(stream: OwnedFd) -> Self {
+        Connection {
+            stream,
+            header: [0; HEADER_SIZE],
+            header_read: 0,
+            body: Vec::new(),
+            body_read: 0,
+            to_drain: 0,
+            oversized: false,
+            fds: Vec::new(),
+            too_many_fds: false,
+            outgoing: VecDeque::new(),
+        }
+    }
+
+    /// Read on until a message is whole or nothing is left to read.
+    pub(crate) fn receive(&mut self) -> Received {
+        loop {
+            let step = if self.header_read < HEADER_SIZE {
+                self.read_header()
+            } else if self.to_drain > 0 {
+                self.drain()
+            } else if self.body_read < self.body.len() {
+                self.read_body()
+            } else {
+                return Received::Message(self.take_message());
+            };
+            if let Some(received) = step {
+                return received;
+            }
+        }
+    }
+
+    fn read_header(&mut self) -> Option<Received> {
+        let mut header = self.header;
+        match self.read(&mut header[self.header_read..]) {
+            Ok(count) => self.header_read += count,
+            Err(received) => return Some(received),
+        }
+        self.header = header;
+        if self.header_read < HEADER_SIZE {
+            return None;
+        }
+        let header = self.parsed_header();
+        match (header.size as usize).checked_sub(HEADER_SIZE) {
+            None => Some(Received::OutOfStep(header)),
+            Some(body) => {
+                self.oversized = header.size as usize > MAX_MESSAGE_SIZE;
+                self.to_drain = if self.oversized { body as u64 } else { 0 };
+                self.body = if self.oversized { Vec::new() } else { vec![0; body] };
+                self.body_read = 0;
+                None
+            }
+        }
+    }
+
+    fn read_body(&mut self) -> Option<Received> {
+        let mut body = std::mem::take(&mut self.body);
+        let result = self.read(&mut body[self.body_read..]);
+        self.body = body;
+        match result {
+            Ok(count) => self.body_read += count,
+            Err(received) => return Some(received),
+        }
+        None
+    }
+
+    /// Throw a piece away; then give way, so that an endless message keeps nobody from his turn.
+    fn drain(&mut self) -> Option<Received> {
+        let mut scratch = [0; 16 * 1024];
+        let wanted = scratch.len().min(usize::try_from(self.to_drain).unwrap_or(usize::MAX));
+        match self.read(&mut scratch[..wanted]) {
+            Ok(count) => self.to_drain -= count as u64,
+            Err(received) => return Some(received),
+        }
+        if self.to_drain > 0 { Some(Received::Drained) } else { None }
+    }
+
+    /// Read at least one byte into `buffer` (not empty), and keep the file descriptors that come with it.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Received> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let message = loop {
+            match recvmsg(&self.stream, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return Err(Received::Nothing),
+                Err(_) => return Err(Received::Closed),
+                Ok(message) => break message,
+            }
+        };
+        for item in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = item {
+                self.fds.extend(fds);
+            }
+        }
+        self.too_many_fds |= message.flags.contains(ReturnFlags::CTRUNC) || self.fds.len() > MAX_FDS;
+        // A client that splits a message can attach more at each piece: keep no more than one message may have.
+        self.fds.truncate(MAX_FDS);
+        if message.bytes == 0 { Err(Received::Closed) } else { Ok(message.bytes) }
+    }
+
+    fn take_message(&mut self) -> Message {
+        let header = self.parsed_header();
+        self.header_read = 0;
+        self.body_read = 0;
+        Message {
+            header,
+            body: std::mem::take(&mut self.body),
+            fds: std::mem::take(&mut self.fds),
+            too_many_fds: std::mem::take(&mut self.too_many_fds),
+            oversized: std::mem::take(&mut self.oversized),
+        }
+    }
+
+    fn parsed_header(&self) -> Header {
+        // The array has the header's size, and every pattern of bytes is a header.
+        Header::read_from_bytes(&self.header).unwrap_or(Header {
+            id: 0,
+            command: 0,
+            size: 0,
+            flags: 0,
+            error: 0,
+        })
+    }
+
+    /// Send a message, now or when there is room. A client that is gone shows at the next [`Connection::receive`].
+    pub(crate) fn send(&mut self, bytes: Vec<u8>, fd: Option<OwnedFd>) {
+        self.outgoing.push_back(Outgoing { bytes, sent: 0, fd });
+        self.flush();
+    }
+
+    /// Send what waits, as far as there is room. True: nothing waits any more.
+    pub(crate) fn flush(&mut self) -> bool {
+        while let Some(message) = self.outgoing.front_mut() {
+            match message.send(self.stream.as_fd()) {
+                Ok(()) if message.sent == message.bytes.len() => drop(self.outgoing.pop_front()),
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                // The client is gone: nobody will read this.
+                Err(_) => self.outgoing.clear(),
+            }
+        }
+        true
+    }
+
+    /// Is anything waiting for room?
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+}
+
+impl Outgoing {
+    fn send(&mut self, stream: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds: &[BorrowedFd<'_>] = match &self.fd {
+            Some(fd) => &[fd.as_fd()],
+            None => &[],
+        };
+        if !fds.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        }
+        let rest = [IoSlice::new(&self.bytes[self.sent..])];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        self.sent += sendmsg(stream, &rest, &mut ancillary, flags)?;
+        // The descriptor went with the first byte: not again with the rest.
+        self.fd = None;
+        Ok(())
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

@@ -1,0 +1,161 @@
+//! `REGION_READ`, `REGION_WRITE`, `REGION_WRITE_MULTI`: trapped registers, mapped pages, configuration space.
+
+use crate::harness::*;
+
+fn data(reply: Reply) -> Vec<u8> {
+    reply.ok().split_off(16)
+}
+
+#[test]
+fn trapped_accesses_reach_the_card() {
+    let mut harness = Harness::ready();
+    let reply = harness.read(REGISTERS, 0x120, 4).ok();
+    assert_eq!(reply, [access(REGISTERS, 0x120, 4), vec![0x20, 1, 0, 0]].concat());
+    assert_eq!(data(harness.read(REGISTERS, 0x128, 8)), 0x128_u64.to_le_bytes());
+    assert_eq!(harness.write(REGISTERS, 8, &[1; 8]).ok(), access(REGISTERS, 8, 8));
+    assert_eq!(data(harness.read(WINDOW, 4096, 4)), [0, 16, 0, 0], "between the mapped areas");
+    let wanted = [
+        Event::Read(0, 0x120, 4),
+        Event::Read(0, 0x128, 8),
+        Event::Write(0, 8, vec![1; 8]),
+        Event::Read(2, 4096, 4),
+    ];
+    assert_eq!(harness.take_events(), wanted);
+    let counters = harness.server.counters();
+    assert_eq!((counters.trapped_reads, counters.trapped_writes, counters.refused), (3, 1, 0));
+}
+
+#[test]
+fn widths_and_alignment_are_the_cards() {
+    let mut harness = Harness::ready();
+    for (region, offset, count) in [
+        (REGISTERS, 0, 1),
+        (REGISTERS, 0, 2),
+        (REGISTERS, 0, 3),
+        (REGISTERS, 0, 16),
+        (REGISTERS, 2, 4),
+        (REGISTERS, 4, 8),
+        (WINDOW, 4096, 8),
+        (MSIX_BAR, 0, 16),
+        (MSIX_BAR, 2, 4),
+    ] {
+        assert_eq!(harness.read(region, offset, count).errno(), EINVAL, "{count} at {offset} of {region}");
+        assert_eq!(harness.write(region, offset, &vec![0; count as usize]).errno(), EINVAL);
+    }
+    assert_eq!(harness.take_events(), []);
+}
+
+#[test]
+fn nothing_outside_a_region_is_reached() {
+    let mut harness = Harness::ready();
+    for (region, offset, count) in [
+        (REGISTERS, 64 << 10, 4),
+        (REGISTERS, (64 << 10) - 4, 8),
+        (REGISTERS, u64::MAX - 3, 4),
+        (REGISTERS, u64::MAX, 8),
+        (REGISTERS, 0, 0),
+        (WINDOW, (1 << 20) - 2, 4),
+        (CONFIG, 4096, 1),
+        (CONFIG, 4095, 2),
+        (1, 0, 4),
+        (6, 0, 4),
+        (8, 0, 4),
+        (9, 0, 4),
+        (u32::MAX, 0, 4),
+    ] {
+        assert_eq!(harness.read(region, offset, count).errno(), EINVAL, "{count} at {offset:#x} of {region}");
+        assert_eq!(harness.write(region, offset, &vec![0; count as usize]).errno(), EINVAL);
+    }
+    assert_eq!(harness.take_events(), []);
+}
+
+#[test]
+fn a_count_larger_than_negotiated_is_refused() {
+    let mut harness = Harness::ready();
+    assert_eq!(harness.read(WINDOW, 0, (1 << 20) + 1).errno(), E2BIG);
+    assert_eq!(harness.read(WINDOW, 0, u32::MAX).errno(), E2BIG);
+    let lie = [access(REGISTERS, 0, 8), vec![0; 4]].concat();
+    assert_eq!(harness.call(REGION_WRITE, &lie).errno(), EINVAL);
+    assert_eq!(harness.take_events(), []);
+}
+
+#[test]
+fn mapped_pages_are_reached_by_messages_too() {
+    let mut harness = Harness::ready();
+    let (offset, size) = WINDOW_AREAS[1];
+    let bytes: Vec<u8> = (0..size).map(|at| at as u8).collect();
+    harness.write(WINDOW, offset, &bytes).ok();
+    assert_eq!(data(harness.read(WINDOW, offset, size as u32)), bytes);
+    assert_eq!(data(harness.read(WINDOW, offset + 3, 2)), [3, 4]);
+    assert_eq!(harness.take_events(), [], "the card sees its pages, not the messages");
+    assert_eq!(harness.read(WINDOW, offset - 4, 8).errno(), EINVAL, "half trapped, half mapped");
+    assert_eq!(harness.read(WINDOW, offset + size - 2, 4).errno(), EINVAL);
+}
+
+#[test]
+fn configuration_space_says_who_we_are() {
+    let mut harness = Harness::ready();
+    let config = data(harness.read(CONFIG, 0, 4096));
+    assert_eq!(config[..4], [0xf4, 0x1a, 0x5a, 0x5a]);
+    assert_eq!(config[8..12], [1, 0, 0x80, 2]);
+    assert_eq!(config[0x3d], 0, "no interrupt pin");
+    harness.write(CONFIG, 0x18, &[0xff; 8]).ok();
+    assert_eq!(data(harness.read(CONFIG, 0x18, 8)), (0xffff_ffff_fff0_000c_u64).to_le_bytes());
+    harness.write(CONFIG, 0, &[0; 4096]).ok();
+    assert_eq!(data(harness.read(CONFIG, 0, 4)), [0xf4, 0x1a, 0x5a, 0x5a]);
+}
+
+#[test]
+fn bus_mastering_is_reported_once_per_change() {
+    let mut harness = Harness::ready();
+    harness.write(CONFIG, 4, &[6, 0]).ok();
+    harness.write(CONFIG, 4, &[4, 0]).ok();
+    harness.write(CONFIG, 4, &[0]).ok();
+    assert_eq!(harness.take_events(), [Event::BusMaster(true), Event::BusMaster(false)]);
+}
+
+fn write_one(region: u32, offset: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut data = [0; 8];
+    data[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
+    [access(region, offset, bytes.len() as u32), data.to_vec()].concat()
+}
+
+#[test]
+fn several_writes_in_one_message_are_done_in_order() {
+    let mut harness = Harness::ready();
+    let writes =
+        [write_one(REGISTERS, 0, &[1; 4]), write_one(REGISTERS, 8, &[2; 8]), write_one(WINDOW, 0, &[3])];
+    let body = [u64s(&[3]), writes.concat()].concat();
+    assert_eq!(harness.call(WRITE_MULTI, &body).ok(), u64s(&[3]));
+    assert_eq!(harness.take_events(), [Event::Write(0, 0, vec![1; 4]), Event::Write(0, 8, vec![2; 8])]);
+    assert_eq!(data(harness.read(WINDOW, 0, 2)), [3, 0]);
+    let hundreds: Vec<u8> = (0..200).flat_map(|at| write_one(REGISTERS, at * 4, &[0; 4])).collect();
+    harness.call(WRITE_MULTI, &[u64s(&[200]), hundreds].concat()).ok();
+    assert_eq!(harness.take_events().len(), 200);
+}
+
+#[test]
+fn several_writes_end_with_the_first_wrong_one() {
+    let mut harness = Harness::ready();
+    let writes = [
+        write_one(REGISTERS, 0, &[1; 4]),
+        write_one(REGISTERS, 1, &[2; 4]),
+        write_one(REGISTERS, 8, &[3; 4]),
+    ];
+    assert_eq!(harness.call(WRITE_MULTI, &[u64s(&[3]), writes.concat()].concat()).errno(), EINVAL);
+    assert_eq!(harness.take_events(), [Event::Write(0, 0, vec![1; 4])]);
+}
+
+#[test]
+fn malformed_write_lists_are_refused_whole() {
+    let mut harness = Harness::ready();
+    let one = write_one(REGISTERS, 0, &[1; 4]);
+    let nine = [one.clone(), write_one(REGISTERS, 0, &[0; 9])].concat();
+    for (count, writes) in
+        [(2, one.clone()), (0, one.clone()), (1 << 61, one.clone()), (u64::MAX, one), (2, nine)]
+    {
+        assert_eq!(harness.call(WRITE_MULTI, &[u64s(&[count]), writes].concat()).errno(), EINVAL, "{count}");
+    }
+    assert_eq!(harness.take_events(), []);
+    assert_eq!(harness.call(WRITE_MULTI, &u64s(&[0])).ok(), u64s(&[0]));
+}

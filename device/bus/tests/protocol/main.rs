@@ -1,0 +1,14 @@
+//! The protocol from the client's side: each command good, malformed, out of order, truncated, oversized.
+//!
+//! Raw bytes by hand in all files but `peer`, which lets the crate `vfio_user` be an independent client.
+
+mod access;
+mod dma;
+mod harness;
+mod irqs;
+mod late_reads;
+mod peer;
+mod regions;
+mod reset;
+mod stream;
+mod version;

@@ -1,0 +1,64 @@
+//! `hamlyn demo`: two machines exchange messages.
+
+mod scenes;
+pub(super) mod stage;
+mod table;
+
+use std::io::{Write, stdout};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::MachineArgs;
+use scenes::{Intrusion, Transfer};
+use stage::Stage;
+use table::Table;
+
+/// Show two machines that exchange messages: round trips, transfers, and intruders that are refused
+///
+/// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends with a table. The
+/// exit status is 0 only if every byte arrived and every intruder was refused.
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Round trips
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    count: u64,
+}
+
+/// What a transfer moves, and from how many send buffers it is gathered.
+const TRANSFER_BYTES: u64 = 1 << 20;
+const SEND_BUFFERS: u64 = 4;
+
+/// The payload of a round trip, in bytes.
+const PAYLOAD: u64 = 16;
+
+pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
+    let stage = Stage::new();
+    let lab = stage.step("start a switch, two cards and two machines", |tell| {
+        args.machine.lab().vms(2).progress(tell).start()
+    })?;
+    stage.step("find the card's driver in both machines", |_| scenes::find_drivers(&lab))?;
+    let title = format!("{} round trips of {PAYLOAD} bytes", args.count);
+    let round_trips = stage.step(&title, |_| scenes::round_trips(&lab, args.count, PAYLOAD))?;
+    let mut transfers = Vec::new();
+    for (from, to) in [(0, 1), (1, 0)] {
+        let transfer = Transfer { from, to, bytes: TRANSFER_BYTES, buffers: SEND_BUFFERS };
+        let title = format!("1 MiB from vm{from} to vm{to}, every byte verified");
+        transfers.push((transfer, stage.step(&title, |_| transfer.run(&lab))?));
+    }
+    let mut refusals = Vec::new();
+    for intrusion in [Intrusion::WrongKey, Intrusion::PastEnd] {
+        let refused = stage.step(intrusion.title(), |_| intrusion.run(&lab))?;
+        refusals.push((intrusion, refused));
+    }
+    lab.check().context("after the last message")?;
+    let table = Table { payload: PAYLOAD, round_trips, transfers, refusals };
+    write!(stdout(), "\n{table}")?;
+    if table.round_trips.count != args.count {
+        bail!("{} round trips of {} were made", table.round_trips.count, args.count);
+    }
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! `hamlyn driver-test`
+
+use std::io::{Write, stdout};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+
+use super::MachineArgs;
+use crate::lab::{Lab, MODULE};
+
+/// Load the kernel module in a fresh machine and test it there
+#[derive(Debug, Args)]
+pub(super) struct DriverTestArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
+    let lab = args.machine.lab().vms(1).start()?;
+    test(&lab).map_err(|error| anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()))
+}
+
+fn test(lab: &Lab) -> anyhow::Result<()> {
+    let vm = lab.vm(0);
+    vm.require_module(MODULE)?;
+    for line in vm.run(["self-test"])?.finish_text()? {
+        writeln!(stdout(), "{line}")?;
+    }
+    lab.check().context("after the self-test")?;
+    writeln!(stdout(), "the module is loaded and works")?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! The program's commands, one file each.
+
+mod console;
+mod demo;
+mod driver_test;
+mod qemu_args;
+mod stat;
+mod switch;
+mod up;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::card::{self, CardArgs};
+use crate::lab::{self, Accel, Memory};
+
+const EXAMPLES: &str = "\
+Examples:
+  hamlyn demo                    two machines exchange messages; ends with a table
+  hamlyn up -n 3                 three machines to play with, until Ctrl-C
+  hamlyn console vm0             a shell in the first of them (in another terminal)
+  hamlyn stat --watch            what cards and switch are doing
+
+  # by hand, with your own machine:
+  hamlyn switch --socket /tmp/s.sock &
+  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock &
+  hamlyn qemu-args --socket /tmp/c0.sock --memory 1G     add these to your QEMU's arguments
+
+HAMLYN_LOG sets how much is logged: error, warn, info, debug, trace.";
+
+/// A virtual user-level network card: stock QEMU loads it over vfio-user.
+///
+/// Each virtual machine has a card, a process that speaks vfio-user with QEMU. A switch links the cards. Programs in
+/// the machines exchange messages by writing into their own mapped piece of the card, with no system call on the way.
+#[derive(Debug, Parser)]
+#[command(name = "hamlyn", version, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Up(up::UpArgs),
+    Console(console::ConsoleArgs),
+    Stat(stat::StatArgs),
+    QemuArgs(qemu_args::QemuArgs),
+    /// Run a card: QEMU loads it, the switch links it with others
+    Card(CardArgs),
+    Switch(switch::SwitchArgs),
+    DriverTest(driver_test::DriverTestArgs),
+    /// Print a completion script for a shell
+    ///
+    /// For bash: hamlyn completions bash > ~/.local/share/bash-completion/completions/hamlyn
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Become another program that dies with this process's parent
+    #[command(hide = true)]
+    Tether {
+        parent: u32,
+        #[arg(last = true, required = true)]
+        program: Vec<OsString>,
+    },
+    /// Remove a lab's directory at the end of standard input
+    #[command(hide = true)]
+    Keeper {
+        directory: PathBuf,
+    },
+}
+
+impl Cli {
+    /// Does what the command line says.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Demo(args) => demo::run(args),
+            Command::Up(args) => up::run(args),
+            Command::Console(args) => console::run(args),
+            Command::Stat(args) => stat::run(args),
+            Command::QemuArgs(args) => qemu_args::run(args),
+            Command::Card(args) => card::run(args),
+            Command::Switch(args) => switch::run(args),
+            Command::DriverTest(args) => driver_test::run(args),
+            Command::Completions { shell } => {
+                clap_complete::generate(shell, &mut Cli::command(), "hamlyn", &mut io::stdout());
+                Ok(())
+            }
+            Command::Tether { parent, program } => lab::tether(parent, &program),
+            Command::Keeper { directory } => lab::keep(&directory),
+        }
+    }
+}
+
+/// What the commands that start machines have in common.
+#[derive(Debug, Args)]
+struct MachineArgs {
+    /// What runs the machines
+    #[arg(long, value_enum, default_value_t)]
+    accel: Accel,
+    /// Memory of each machine
+    #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(256))]
+    memory: Memory,
+}
+
+impl MachineArgs {
+    fn lab(&self) -> lab::Builder {
+        lab::Lab::builder().accel(self.accel).memory(self.memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_their_limits() {
+        let error = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap_err().to_string();
+        assert!(error("hamlyn up --memory 1M").contains("1 MiB is out of range (limits 128 and"));
+        assert!(error("hamlyn up -n 0").contains("0 is not in 1..=64"));
+        assert!(error("hamlyn up --accel fast").contains("possible values: auto, tcg, kvm"));
+        assert!(error("hamlyn switch --socket s --ports 0").contains("0 is not in"));
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_for_the_cards() {
+        let cli = Cli::try_parse_from(["hamlyn", "up", "--", "--packet-size", "1024"]).unwrap();
+        assert!(format!("{cli:?}").contains(r#"["--packet-size", "1024"]"#));
+    }
+}

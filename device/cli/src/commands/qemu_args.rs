@@ -1,0 +1,54 @@
+//! `hamlyn qemu-args`
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::lab::{Memory, card_arguments};
+
+/// Print the arguments that give your own QEMU the card
+///
+/// They replace your own -m, and add to your own -machine: the memory must be shared, since the card reads and writes
+/// it directly. QEMU must be 10.1 or newer. Start the card first.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock &
+  eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket /tmp/c0.sock --memory 2G)\" disk.qcow2")]
+pub(super) struct QemuArgs {
+    /// The card's socket
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// The machine's memory
+    #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(512))]
+    memory: Memory,
+}
+
+pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
+    let socket = std::path::absolute(&args.socket)?;
+    let arguments: Vec<String> = card_arguments(&socket, args.memory)
+        .chunks(2)
+        .map(|option| format!("{} {}", option[0], quote(&option[1])))
+        .collect();
+    writeln!(stdout(), "{}", arguments.join(" \\\n"))?;
+    Ok(())
+}
+
+/// For a POSIX shell.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_the_shell_where_needed() {
+        assert_eq!(quote("q35,memory-backend=mem"), "q35,memory-backend=mem");
+        assert_eq!(quote(r#"{"a":1}"#), r#"'{"a":1}'"#);
+        assert_eq!(quote("it's"), r"'it'\''s'");
+    }
+}

@@ -1,0 +1,88 @@
+//! `hamlyn up`
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::MachineArgs;
+use super::demo::stage::Stage;
+use crate::lab::{Kit, Lab, Vm};
+
+/// Start virtual machines with cards, to use by hand, until Ctrl-C or until all have powered off
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hamlyn up                      two machines; then, in other terminals: hamlyn console vm0
+  hamlyn up -n 4 --memory 512M
+  hamlyn up -- --packet-size 1024         what follows -- goes to every `hamlyn card`
+  hamlyn up --kernel ./bzImage --append 'loglevel=7'")]
+pub(super) struct UpArgs {
+    /// How many machines
+    #[arg(short = 'n', long = "machines", value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=64))]
+    count: u16,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Another kernel than the prepared one
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Another image than the prepared one; nothing waits for its boot
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+    /// Words for the kernels' command lines
+    #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
+    append: String,
+    /// Arguments for each card: see hamlyn card --help
+    #[arg(last = true, value_name = "CARD ARGUMENTS")]
+    card: Vec<String>,
+}
+
+pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
+    let stage = Stage::new();
+    let title = format!("start a switch and {} machines with cards", args.count);
+    let lab = stage.step(&title, |tell| start(&args, tell))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in signal_hook::consts::TERM_SIGNALS {
+        signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
+    }
+    explain(&lab)?;
+    while !stop.load(Ordering::Relaxed) && lab.vms().iter().any(Vm::is_running) {
+        lab.check()?;
+        sleep(Duration::from_millis(200));
+    }
+    writeln!(stdout(), "\nending")?;
+    Ok(())
+}
+
+fn start(args: &UpArgs, tell: impl Fn(&str) + 'static) -> anyhow::Result<Lab> {
+    let mut kit = Kit::find()?;
+    if let Some(kernel) = &args.kernel {
+        kit.kernel = kernel.clone();
+    }
+    if let Some(initrd) = &args.initrd {
+        kit.initrd = initrd.clone();
+    }
+    let lab = args.machine.lab().vms(args.count.into()).kit(kit).kernel_args(&args.append);
+    lab.card_args(&args.card).wait_for_guests(args.initrd.is_none()).progress(tell).start()
+}
+
+fn explain(lab: &Lab) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "\nIn other terminals:")?;
+    for vm in lab.vms() {
+        writeln!(out, "  hamlyn console {:6}  a shell in {} (Ctrl-] leaves it)", vm.name(), vm.name())?;
+    }
+    writeln!(out, "  hamlyn stat --watch    what cards and switch are doing")?;
+    writeln!(out, "\nTo see messages pass, in the machines:")?;
+    writeln!(out, "  vm0# ping-pong serve             prints a ticket, then waits for the other's")?;
+    writeln!(out, "  vm1# ping-pong run --ticket ...  prints its own: paste it into vm0")?;
+    writeln!(out, "\nSockets and logs: {}", lab.directory().display())?;
+    writeln!(out, "Ctrl-C here ends everything; so does poweroff in every machine.")?;
+    Ok(())
+}

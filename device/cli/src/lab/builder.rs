@@ -1,0 +1,196 @@
+//! How a lab is described and brought up.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use super::processes::{Directory, Process, hamlyn};
+use super::qemu::Machine;
+use super::{Accel, Kit, Lab, Memory, Service, Vm, evidence};
+use crate::stat;
+
+/// What a lab shall consist of.
+pub struct Builder {
+    vms: usize,
+    spare_cards: usize,
+    accel: Accel,
+    memory: Memory,
+    kit: Option<Kit>,
+    append: String,
+    card_args: Vec<String>,
+    switch_args: Vec<String>,
+    patience: Duration,
+    wait_for_guests: bool,
+    progress: Box<dyn Fn(&str)>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            vms: 2,
+            spare_cards: 0,
+            accel: Accel::Auto,
+            memory: Memory::mib(256),
+            kit: None,
+            append: String::new(),
+            card_args: Vec::new(),
+            switch_args: Vec::new(),
+            patience: Duration::from_secs(120),
+            wait_for_guests: true,
+            progress: Box::new(|_| {}),
+        }
+    }
+}
+
+impl Builder {
+    /// So many virtual machines, each with a card.
+    pub fn vms(mut self, count: usize) -> Builder {
+        self.vms = count;
+        self
+    }
+
+    /// So many more cards without a machine, for processes of the host.
+    pub fn spare_cards(mut self, count: usize) -> Builder {
+        self.spare_cards = count;
+        self
+    }
+
+    /// What runs the machines.
+    pub fn accel(mut self, accel: Accel) -> Builder {
+        self.accel = accel;
+        self
+    }
+
+    /// Each machine's memory.
+    pub fn memory(mut self, memory: Memory) -> Builder {
+        self.memory = memory;
+        self
+    }
+
+    /// Each machine's memory in MiB.
+    pub fn memory_mib(self, mib: u32) -> Builder {
+        self.memory(Memory::mib(mib))
+    }
+
+    /// Another emulator, kernel or image than the prepared ones.
+    pub fn kit(mut self, kit: Kit) -> Builder {
+        self.kit = Some(kit);
+        self
+    }
+
+    /// Words for the kernel's command line; `hamlyn.noload` leaves the module unloaded.
+    pub fn kernel_args(mut self, words: &str) -> Builder {
+        self.append = words.to_owned();
+        self
+    }
+
+    /// Arguments for each `hamlyn card`.
+    pub fn card_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
+        self.card_args = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Arguments for `hamlyn switch`.
+    pub fn switch_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
+        self.switch_args = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How long to wait for a guest to become ready, and for each word of a program in it.
+    pub fn patience(mut self, patience: Duration) -> Builder {
+        self.patience = patience;
+        self
+    }
+
+    /// Whether to wait until the guests are ready: an image of another's making has no agent that could say so.
+    pub fn wait_for_guests(mut self, wait: bool) -> Builder {
+        self.wait_for_guests = wait;
+        self
+    }
+
+    /// Told of what is being waited for.
+    pub fn progress(mut self, tell: impl Fn(&str) + 'static) -> Builder {
+        self.progress = Box::new(tell);
+        self
+    }
+
+    /// Starts everything and waits until it is ready.
+    pub fn start(self) -> anyhow::Result<Lab> {
+        let kit = match &self.kit {
+            Some(kit) => kit.clone(),
+            None => Kit::find()?,
+        };
+        let directory = Directory::make()?;
+        let run = directory.path();
+        (self.progress)("switch");
+        let switch = self.service(run, "switch", "switch", &[], &self.switch_args)?;
+        let uplink = switch.socket.to_string_lossy().into_owned();
+        let mut cards = Vec::new();
+        for index in 0..self.vms + self.spare_cards {
+            let name = format!("card{index}");
+            (self.progress)(&name);
+            let fixed = ["--model", "hamlyn", "--switch", &uplink];
+            cards.push(self.service(run, "card", &name, &fixed, &self.card_args)?);
+        }
+        let vms: Vec<Vm> = (0..self.vms).map(|index| self.vm(&kit, run, index, &cards[index])).collect();
+        for vm in &vms {
+            (self.progress)(vm.name());
+            vm.launch()?;
+        }
+        for vm in vms.iter().filter(|_| self.wait_for_guests) {
+            (self.progress)(&format!("{} boots", vm.name()));
+            vm.wait_until_ready()?;
+        }
+        Ok(Lab { vms, cards, switch, directory })
+    }
+
+    fn service(
+        &self,
+        run: &Path,
+        kind: &str,
+        name: &str,
+        fixed: &[&str],
+        more: &[String],
+    ) -> anyhow::Result<Service> {
+        let (socket, log) = (run.join(format!("{name}.sock")), run.join(format!("{name}.log")));
+        let path = socket.to_string_lossy();
+        let arguments = [kind, "--socket", &path].into_iter().chain(fixed.iter().copied());
+        let arguments = arguments.chain(more.iter().map(String::as_str));
+        let mut process = Process::start(name, &hamlyn()?, arguments, &log, run)?;
+        let stat = stat::socket(run, kind, process.pid());
+        let deadline = Instant::now() + self.patience;
+        // A process offers its counters once all else is in place.
+        while stat::read(&stat).is_err() {
+            if let Some(status) = process.ended() {
+                bail!("{name} ended at once ({status})\n{}", evidence::tail(&log));
+            }
+            if Instant::now() > deadline {
+                bail!("{name} is not ready after {:?}\n{}", self.patience, evidence::tail(&log));
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Ok(Service { process: Mutex::new(process), socket, stat, log })
+    }
+
+    fn vm(&self, kit: &Kit, run: &Path, index: usize, card: &Service) -> Vm {
+        let name = format!("vm{index}");
+        let file = |ending: &str| run.join(format!("{name}.{ending}"));
+        let machine = Machine {
+            accel: self.accel,
+            memory: self.memory,
+            kernel: kit.kernel.clone(),
+            initrd: kit.initrd.clone(),
+            append: self.append.clone(),
+            card: card.socket.clone(),
+            console: file("console"),
+            console_log: file("log"),
+            agent: file("agent"),
+            monitor: file("monitor"),
+            name,
+        };
+        Vm::new(machine, &kit.qemu, run, &card.log, self.patience)
+    }
+}

@@ -1,0 +1,98 @@
+//! The kit: the emulator and the guest's kernel, image and module, as `./scripts/prepare` made them.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+/// Where the parts of a virtual machine are.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Kit {
+    /// QEMU, 10.1 or newer.
+    pub qemu: PathBuf,
+    /// The guest's kernel.
+    pub kernel: PathBuf,
+    /// The guest's initial RAM disk, with the module and our programs.
+    pub initrd: PathBuf,
+    /// The kernel module alone.
+    pub module: PathBuf,
+}
+
+impl Kit {
+    /// Finds the kit: `$HAMLYN_KIT`, else `$HAMLYN_CACHE/kit.json`, else `.hamlyn/kit.json` here or in a folder above
+    /// here or above this program.
+    pub fn find() -> anyhow::Result<Kit> {
+        if let Some(file) = env::var_os("HAMLYN_KIT") {
+            return Kit::read(Path::new(&file));
+        }
+        if let Some(cache) = env::var_os("HAMLYN_CACHE") {
+            return Kit::read(&Path::new(&cache).join("kit.json"));
+        }
+        let places = [env::current_dir().ok(), env::current_exe().ok()];
+        let found = places.iter().flatten().find_map(|place| Kit::above(place));
+        match found {
+            Some(file) => Kit::read(&file),
+            None => bail!("there is no .hamlyn/kit.json here or above: run ./scripts/prepare"),
+        }
+    }
+
+    fn above(place: &Path) -> Option<PathBuf> {
+        place.ancestors().map(|folder| folder.join(".hamlyn/kit.json")).find(|file| file.is_file())
+    }
+
+    /// Reads a kit and checks that all its parts but the module are there.
+    pub fn read(file: &Path) -> anyhow::Result<Kit> {
+        let text = fs::read(file)
+            .with_context(|| format!("cannot read the kit {}: run ./scripts/prepare", file.display()))?;
+        let kit: Kit = serde_json::from_slice(&text)
+            .with_context(|| format!("the kit {} is damaged: run ./scripts/prepare", file.display()))?;
+        for part in [&kit.qemu, &kit.kernel, &kit.initrd] {
+            if !part.is_file() {
+                bail!(
+                    "the kit {} names {}, which is missing: run ./scripts/prepare",
+                    file.display(),
+                    part.display()
+                );
+            }
+        }
+        Ok(kit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn error_of(text: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kit.json");
+        fs::write(&file, text).unwrap();
+        format!("{:#}", Kit::read(&file).unwrap_err())
+    }
+
+    #[test]
+    fn every_error_says_what_to_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = format!("{:#}", Kit::read(&dir.path().join("kit.json")).unwrap_err());
+        let absent = json!({ "qemu": "/no/qemu", "kernel": "/no/k", "initrd": "/no/i", "module": "/no/m" });
+        for error in [missing, error_of("{"), error_of("{}"), error_of(&absent.to_string())] {
+            assert!(error.contains("run ./scripts/prepare"), "{error}");
+        }
+        assert!(error_of(&absent.to_string()).contains("/no/qemu, which is missing"));
+    }
+
+    #[test]
+    fn the_kit_is_found_from_a_folder_below() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("a/b");
+        fs::create_dir_all(&below).unwrap();
+        fs::create_dir(dir.path().join(".hamlyn")).unwrap();
+        let file = dir.path().join(".hamlyn/kit.json");
+        fs::write(&file, "{}").unwrap();
+        assert_eq!(Kit::above(&below), Some(file));
+    }
+}

@@ -1,0 +1,52 @@
+//! QEMU's machine monitor, for the few things that only QEMU can do.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+/// QEMU answers at once, unless an access to a card holds it up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Resets the machine as its reset button would. A machine that was started with `-no-reboot` ends on every other reset.
+pub(super) fn reset(socket: &Path) -> anyhow::Result<()> {
+    execute(socket, &[("set-action", json!({ "reboot": "reset" })), ("system_reset", json!({}))])
+}
+
+/// Lets the machine end at the next reset again, so that a guest that panics ends and does not boot for ever.
+pub(super) fn end_on_reboot(socket: &Path) -> anyhow::Result<()> {
+    execute(socket, &[("set-action", json!({ "reboot": "shutdown" }))])
+}
+
+fn execute(socket: &Path, commands: &[(&str, Value)]) -> anyhow::Result<()> {
+    let mut stream = UnixStream::connect(socket).context("cannot connect to QEMU's monitor")?;
+    stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;
+    let mut replies = BufReader::new(stream.try_clone().context("cannot share the monitor's stream")?);
+    let first = [("qmp_capabilities", json!({}))];
+    for (command, arguments) in first.iter().chain(commands) {
+        writeln!(stream, "{}", json!({ "execute": command, "arguments": arguments }))
+            .context("cannot write to QEMU's monitor")?;
+        reply(&mut replies).with_context(|| format!("QEMU's monitor refused {command}"))?;
+    }
+    Ok(())
+}
+
+/// Reads up to the next reply, past the greeting and events.
+fn reply(replies: &mut impl BufRead) -> anyhow::Result<()> {
+    loop {
+        let mut line = String::new();
+        if replies.read_line(&mut line).context("no answer")? == 0 {
+            bail!("QEMU is gone");
+        }
+        let reply: Value = serde_json::from_str(&line).context("the answer is not JSON")?;
+        if let Some(error) = reply.get("error") {
+            bail!("{error}");
+        }
+        if reply.get("return").is_some() {
+            return Ok(());
+        }
+    }
+}

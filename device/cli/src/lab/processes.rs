@@ -1,0 +1,188 @@
+//! Child processes that never outlive their parent.
+
+use std::ffi::OsString;
+use std::fs::{File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use std::{env, fs, thread};
+
+use anyhow::{Context, bail};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use crate::rundir;
+
+/// A running child. Dropping it kills and reaps it.
+#[derive(Debug)]
+pub(super) struct Process {
+    name: String,
+    child: Child,
+}
+
+impl Process {
+    /// Starts `program`, which dies with this process; its output goes to the file `log`, and its run directory is `run`.
+    ///
+    /// It gets a process group of its own, so that Ctrl-C reaches only the parent, who ends all in good order.
+    pub(super) fn start(
+        name: &str,
+        program: &Path,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+        log: &Path,
+        run: &Path,
+    ) -> anyhow::Result<Process> {
+        let output = File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
+        let errors = output.try_clone().context("cannot share the log")?;
+        let mut command = Command::new(hamlyn()?);
+        command.arg("tether").arg(std::process::id().to_string()).arg("--").arg(program);
+        command.args(arguments.into_iter().map(Into::into));
+        command.env(rundir::VARIABLE, run).process_group(0);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = spawn(command).with_context(|| format!("cannot start {name}"))?;
+        Ok(Process { name: name.to_owned(), child })
+    }
+
+    /// Its name for people.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Kills and reaps it.
+    pub(super) fn kill(&mut self) {
+        // An error says that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Starts a child from a thread that lives as long as this process.
+///
+/// The kernel sends the death signal when the *thread* that made the child ends, not the process.
+fn spawn(command: Command) -> io::Result<Child> {
+    type Job = (Command, Sender<io::Result<Child>>);
+    static SPAWNER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, jobs) = channel::<Job>();
+        thread::spawn(move || {
+            for (mut command, reply) in jobs {
+                let _ = reply.send(command.spawn());
+            }
+        });
+        Mutex::new(sender)
+    });
+    let gone = || io::Error::other("the thread that starts processes is gone");
+    let (reply, child) = channel();
+    let sent = spawner.lock().unwrap_or_else(PoisonError::into_inner).send((command, reply));
+    sent.map_err(|_| gone())?;
+    child.recv().map_err(|_| gone())?
+}
+
+/// `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, to be killed as soon as `parent` is gone.
+pub fn tether(parent: u32, program: &[OsString]) -> anyhow::Result<()> {
+    let Some((name, arguments)) = program.split_first() else { bail!("there is no program to start") };
+    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask for the death signal")?;
+    if getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(parent) {
+        bail!("the parent, process {parent}, is already gone");
+    }
+    let error = Command::new(name).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot start {}", name.to_string_lossy()))
+}
+
+/// A lab's directory. It is removed when this is dropped, and also when this process is killed.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    /// Waits for the end of its standard input, which comes with our end, whatever that is.
+    keeper: Child,
+    pipe: Option<ChildStdin>,
+}
+
+/// How the names of labs' directories begin.
+const DIRECTORY: &str = "lab-";
+
+impl Directory {
+    /// Makes a directory in the run directory.
+    pub(super) fn make() -> anyhow::Result<Directory> {
+        let top = rundir::open()?;
+        let path = tempfile::Builder::new()
+            .prefix(DIRECTORY)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(&top)
+            .with_context(|| format!("cannot make a directory in {}", top.display()))?
+            .keep();
+        let mut command = Command::new(hamlyn()?);
+        command.arg("keeper").arg(&path).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut keeper = command.spawn().context("cannot start the directory's keeper")?;
+        let pipe = keeper.stdin.take();
+        Ok(Directory { path, keeper, pipe })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+/// `hamlyn keeper DIRECTORY`: removes a lab's directory at the end of standard input.
+pub fn keep(directory: &Path) -> anyhow::Result<()> {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    if !name.starts_with(DIRECTORY) {
+        bail!("{} is not a lab's directory", directory.display());
+    }
+    // A signal to the whole group or session must not leave the directory behind: the pipe alone ends this.
+    for signal in signal_hook::consts::TERM_SIGNALS {
+        signal_hook::flag::register(*signal, Default::default()).context("cannot catch signals")?;
+    }
+    io::stdin().read_to_end(&mut Vec::new()).context("cannot wait for the parent's end")?;
+    // The parent's other children die in the same moment: one may still be making a file.
+    for _ in 0..20 {
+        if fs::remove_dir_all(directory).is_ok() || !directory.exists() {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
+}
+
+/// The `hamlyn` program: this one, or for tests the one that was built beside them. `$HAMLYN_BIN` overrides.
+pub fn hamlyn() -> anyhow::Result<PathBuf> {
+    if let Some(program) = env::var_os("HAMLYN_BIN") {
+        return Ok(program.into());
+    }
+    let this = env::current_exe().context("cannot find this program's own file")?;
+    if this.file_name().is_some_and(|name| name == "hamlyn") {
+        return Ok(this);
+    }
+    // A test program lies in target/PROFILE/deps.
+    let beside =
+        this.ancestors().skip(1).take(2).map(|folder| folder.join("hamlyn")).find(|file| file.is_file());
+    beside.context("the program hamlyn is missing: build it (cargo build -p hamlyn-cli), or set HAMLYN_BIN")
+}

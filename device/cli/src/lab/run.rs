@@ -1,0 +1,220 @@
+//! A program that runs in a guest.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use hamlyn_agent::protocol::{Exit, Program, Verb, What};
+use serde_json::Value;
+
+use super::agent::Agent;
+use super::evidence::Evidence;
+
+/// A program in a guest: its input, its output line by line, its end. Dropping it kills the program.
+#[derive(Debug)]
+pub struct Run {
+    title: String,
+    id: u64,
+    agent: Arc<Agent>,
+    answers: Receiver<What>,
+    patience: Duration,
+    evidence: Evidence,
+    stderr: String,
+    exit: Option<Exit>,
+}
+
+impl Run {
+    pub(super) fn start(
+        guest: &str,
+        agent: Arc<Agent>,
+        program: Program,
+        patience: Duration,
+        evidence: Evidence,
+    ) -> anyhow::Result<Run> {
+        let title = format!("{guest}: {}", program.argv.join(" "));
+        let (id, answers) = agent.ask(Verb::Run(program)).with_context(|| title.clone())?;
+        Ok(Run { title, id, agent, answers, patience, evidence, stderr: String::new(), exit: None })
+    }
+
+    /// Waits this long for every next word from now on.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// The next line of its standard output.
+    pub fn line(&mut self) -> anyhow::Result<String> {
+        match self.next_line() {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => self.fail(anyhow!("ended with {} and said no more", self.how_it_ended())),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// The next line of its standard output, a JSON object.
+    pub fn answer(&mut self) -> anyhow::Result<Value> {
+        let line = self.line()?;
+        match serde_json::from_str(&line) {
+            Ok(value) => Ok(value),
+            Err(_) => self.fail(anyhow!("said {line:?}, which is not JSON")),
+        }
+    }
+
+    /// The text under `key` in the next line of its standard output.
+    pub fn answer_text(&mut self, key: &str) -> anyhow::Result<String> {
+        let answer = self.answer()?;
+        match answer[key].as_str() {
+            Some(text) => Ok(text.to_owned()),
+            None => self.fail(anyhow!("said {answer}, with no {key:?}")),
+        }
+    }
+
+    /// Writes a line to its standard input.
+    pub fn say(&mut self, line: &str) -> anyhow::Result<()> {
+        self.agent.tell(self.id, Verb::Stdin(format!("{line}\n"))).with_context(|| self.title.clone())
+    }
+
+    /// Closes its standard input.
+    pub fn close_stdin(&mut self) -> anyhow::Result<()> {
+        self.agent.tell(self.id, Verb::Eof {}).with_context(|| self.title.clone())
+    }
+
+    /// Sends it a signal.
+    pub fn kill(&mut self, signal: i32) -> anyhow::Result<()> {
+        self.agent.tell(self.id, Verb::Kill(signal)).with_context(|| self.title.clone())
+    }
+
+    /// Waits for its end, however it ends; lines of output that nobody has read are lost.
+    pub fn wait(&mut self) -> anyhow::Result<Exit> {
+        loop {
+            match self.next_line() {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(self.how_it_ended()),
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Waits for its end, which must be a success, and returns what was left of its output.
+    pub fn finish_text(&mut self) -> anyhow::Result<Vec<String>> {
+        let mut lines = Vec::new();
+        loop {
+            match self.next_line() {
+                Ok(Some(line)) => lines.push(line),
+                Ok(None) if self.how_it_ended() == Exit::Code(0) => return Ok(lines),
+                Ok(None) => return self.fail(anyhow!("ended with {}", self.how_it_ended())),
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Waits for its end, which must be a success, and returns what was left of its output: JSON objects.
+    pub fn finish(&mut self) -> anyhow::Result<Vec<Value>> {
+        let lines = self.finish_text()?;
+        let values: Result<_, _> = lines.iter().map(|line| serde_json::from_str(line)).collect();
+        match values {
+            Ok(values) => Ok(values),
+            Err(_) => self.fail(anyhow!("said what is not JSON: {lines:?}")),
+        }
+    }
+
+    /// Its standard error so far.
+    pub fn stderr(&self) -> &str {
+        &self.stderr
+    }
+
+    /// The next line of output, or none after the program's end.
+    fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        if self.exit.is_some() {
+            return Ok(None);
+        }
+        loop {
+            match self.answers.recv_timeout(self.patience) {
+                Ok(What::Stdout(line)) => return Ok(Some(line)),
+                Ok(What::Stderr(line)) => self.stderr.extend([line.as_str(), "\n"]),
+                Ok(What::Exit(exit)) => {
+                    self.exit = Some(exit);
+                    return Ok(None);
+                }
+                Ok(What::Refused(reason)) => self.stderr.extend(["(agent: ", reason.as_str(), ")\n"]),
+                Ok(What::Error(reason)) => bail!("{reason}"),
+                Ok(What::Ready { .. } | What::Data(_)) => {}
+                Err(RecvTimeoutError::Timeout) => bail!("no word for {:?}", self.patience),
+                Err(RecvTimeoutError::Disconnected) => bail!("its machine ended or rebooted"),
+            }
+        }
+    }
+
+    /// Only asked after the end.
+    fn how_it_ended(&self) -> Exit {
+        self.exit.unwrap_or(Exit::Code(0))
+    }
+
+    fn fail<T>(&self, error: anyhow::Error) -> anyhow::Result<T> {
+        let mut error = error.context(self.title.clone());
+        if !self.stderr.is_empty() {
+            error = anyhow!("{error:#}\n--- its standard error ---\n{}", self.stderr.trim_end());
+        }
+        self.evidence.with(Err(error))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            // A machine that is gone needs no killing.
+            let _ = self.agent.tell(self.id, Verb::Kill(9));
+            self.agent.forget(self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufReader;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    fn run(script: &str) -> Run {
+        let (host, guest) = UnixStream::pair().unwrap();
+        let input = BufReader::new(guest.try_clone().unwrap());
+        thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
+        let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let program = Program { argv, stdin: true, ..Program::default() };
+        let agent = Arc::new(Agent::new(host).unwrap());
+        // The words of a run before "ready" would be taken for those of an earlier boot.
+        agent.wait_for_boot(0, Duration::from_secs(20)).unwrap();
+        Run::start("vm0", agent, program, Duration::from_secs(20), Evidence::default()).unwrap()
+    }
+
+    #[test]
+    fn a_conversation_reads_as_prose() {
+        let mut echo = run(r#"echo '{"ticket":"t1"}'; read peer; echo "{\"peer\":\"$peer\"}""#);
+        assert_eq!(echo.answer_text("ticket").unwrap(), "t1");
+        echo.say("t2").unwrap();
+        assert_eq!(echo.finish().unwrap(), [serde_json::json!({ "peer": "t2" })]);
+        assert_eq!(echo.wait().unwrap(), Exit::Code(0), "the end can be asked for again");
+    }
+
+    #[test]
+    fn a_failure_shows_what_the_program_said() {
+        let error = run("echo bad ticket >&2; exit 2").finish().unwrap_err().to_string();
+        assert!(error.contains("vm0: sh -c"), "{error}");
+        assert!(error.contains("ended with exit status 2"), "{error}");
+        assert!(error.ends_with("--- its standard error ---\nbad ticket"), "{error}");
+    }
+
+    #[test]
+    fn a_line_that_never_comes_is_an_error() {
+        let error = run("true").line().unwrap_err().to_string();
+        assert!(error.contains("said no more"), "{error}");
+        let mut silent = run("sleep 1000");
+        silent.set_patience(Duration::from_millis(20));
+        assert!(silent.line().unwrap_err().to_string().contains("no word for 20ms"));
+        silent.set_patience(Duration::from_secs(20));
+        silent.kill(9).unwrap();
+        assert_eq!(silent.wait().unwrap(), Exit::Signal(9));
+    }
+}

@@ -1,0 +1,198 @@
+//! One virtual machine of a lab.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use hamlyn_agent::protocol::{Program, Verb, What};
+
+use super::agent::Agent;
+use super::evidence::{self, Evidence};
+use super::monitor;
+use super::processes::Process;
+use super::qemu::Machine;
+use super::run::Run;
+
+/// The guest's user whose programs the tests and the demo run, unless they say otherwise.
+pub const USER: u32 = 1001;
+
+/// The card's module in the guest's kernel.
+pub const MODULE: &str = "hamlyn";
+
+/// A virtual machine, running or not. It is started by its lab, and killed when it is dropped.
+#[derive(Debug)]
+pub struct Vm {
+    machine: Machine,
+    qemu: std::path::PathBuf,
+    run: std::path::PathBuf,
+    patience: Duration,
+    evidence: Evidence,
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    qemu: Process,
+    agent: Arc<Agent>,
+}
+
+impl Vm {
+    pub(super) fn new(machine: Machine, qemu: &Path, run: &Path, card_log: &Path, patience: Duration) -> Vm {
+        let evidence = Evidence::new([
+            (format!("{}'s console", machine.name), machine.console_log.clone()),
+            (format!("{}'s QEMU's output", machine.name), run.join(format!("{}.qemu.log", machine.name))),
+            (format!("{}'s card's log", machine.name), card_log.to_owned()),
+        ]);
+        Vm { machine, qemu: qemu.into(), run: run.into(), patience, evidence, running: Mutex::new(None) }
+    }
+
+    /// Its name: `vm0`.
+    pub fn name(&self) -> &str {
+        &self.machine.name
+    }
+
+    /// Starts it, and waits until its agent is ready.
+    pub fn start(&self) -> anyhow::Result<()> {
+        self.launch()?;
+        self.wait_until_ready()
+    }
+
+    /// Starts QEMU, and does not wait for the guest.
+    pub(super) fn launch(&self) -> anyhow::Result<()> {
+        if self.is_running() {
+            bail!("{} is already running", self.name());
+        }
+        for socket in [&self.machine.console, &self.machine.agent, &self.machine.monitor] {
+            // What an earlier, killed QEMU left behind; nothing if there was none.
+            let _ = std::fs::remove_file(socket);
+        }
+        let log = self.run.join(format!("{}.qemu.log", self.name()));
+        let mut qemu = Process::start(self.name(), &self.qemu, self.machine.arguments(), &log, &self.run)?;
+        let agent = Arc::new(self.evidence.with(connect(&mut qemu, &self.machine.agent, self.patience))?);
+        *self.lock() = Some(Running { qemu, agent });
+        Ok(())
+    }
+
+    /// Waits until the agent has spoken for the first time.
+    pub(super) fn wait_until_ready(&self) -> anyhow::Result<()> {
+        let ready = self.agent()?.wait_for_boot(0, self.patience).with_context(|| self.name().to_owned());
+        self.evidence.with(ready)
+    }
+
+    /// Runs a program as an ordinary user. The first word is the program, looked up in the guest's `PATH`.
+    pub fn run(&self, argv: impl IntoIterator<Item = impl Into<String>>) -> anyhow::Result<Run> {
+        self.run_as(USER, argv)
+    }
+
+    /// Runs a program as any user; 0 is root.
+    pub fn run_as(&self, uid: u32, argv: impl IntoIterator<Item = impl Into<String>>) -> anyhow::Result<Run> {
+        let argv = argv.into_iter().map(Into::into).collect();
+        let program = Program { argv, uid: Some(uid), stdin: true, ..Program::default() };
+        Run::start(self.name(), self.agent()?, program, self.patience, self.evidence.clone())
+    }
+
+    /// Reads one of the guest's files.
+    pub fn read(&self, path: &str) -> anyhow::Result<String> {
+        let (_, answers) = self.agent()?.ask(Verb::Read(path.to_owned()))?;
+        let text = match answers.recv_timeout(self.patience) {
+            Ok(What::Data(text)) => Ok(text),
+            Ok(What::Error(reason)) => Err(anyhow!("{}: {reason}", self.name())),
+            other => Err(anyhow!("{}: no answer about {path}: {other:?}", self.name())),
+        };
+        self.evidence.with(text)
+    }
+
+    /// Fails unless the guest's kernel has loaded this module.
+    pub fn require_module(&self, module: &str) -> anyhow::Result<()> {
+        let modules = self.read("/proc/modules")?;
+        if !modules.lines().any(|line| line.split(' ').next() == Some(module)) {
+            bail!("{}: the kernel has not loaded the module {module}", self.name());
+        }
+        Ok(())
+    }
+
+    /// The end of the guest's kernel's log, or why it cannot be read.
+    pub fn kernel_log(&self) -> String {
+        let log = self.run_as(0, ["dmesg"]).and_then(|mut dmesg| dmesg.finish_text());
+        let text = match &log {
+            Ok(lines) => lines[lines.len().saturating_sub(evidence::LINES)..].join("\n"),
+            Err(error) => format!("{error:#}"),
+        };
+        format!("--- the end of {}'s kernel's log ---\n{text}", self.name())
+    }
+
+    /// Presses its reset button, and waits until it is ready again. What ran in it is lost; the card lives on.
+    pub fn reboot(&self) -> anyhow::Result<()> {
+        let agent = self.agent()?;
+        let boots = agent.boots();
+        monitor::reset(&self.machine.monitor).with_context(|| self.name().to_owned())?;
+        let ready = agent.wait_for_boot(boots, self.patience);
+        self.evidence.with(ready.with_context(|| format!("{} after its reset", self.name())))?;
+        monitor::end_on_reboot(&self.machine.monitor)
+    }
+
+    /// Kills it as a power cut would. [`Vm::start`] boots it again, with the same card process.
+    pub fn kill(&self) -> anyhow::Result<()> {
+        match self.lock().take() {
+            Some(_killed_by_drop) => Ok(()),
+            None => bail!("{} is not running", self.name()),
+        }
+    }
+
+    /// Lets the guest power itself off, and waits for QEMU's end.
+    pub fn power_off(&self) -> anyhow::Result<()> {
+        let _ends_with_the_machine = self.run_as(0, ["poweroff", "-f"])?;
+        let deadline = Instant::now() + self.patience;
+        while self.is_running() {
+            if Instant::now() > deadline {
+                return self.evidence.with(Err(anyhow!(
+                    "{} is not off after {:?}",
+                    self.name(),
+                    self.patience
+                )));
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Whether QEMU runs.
+    pub fn is_running(&self) -> bool {
+        let mut running = self.lock();
+        if running.as_mut().is_some_and(|running| running.qemu.ended().is_some()) {
+            *running = None;
+        }
+        running.is_some()
+    }
+
+    fn agent(&self) -> anyhow::Result<Arc<Agent>> {
+        match &*self.lock() {
+            Some(running) => Ok(running.agent.clone()),
+            None => bail!("{} is not running", self.name()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// QEMU listens before the guest's first instruction: whoever connects now misses no word.
+fn connect(qemu: &mut Process, socket: &Path, patience: Duration) -> anyhow::Result<Agent> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(status) = qemu.ended() {
+            bail!("{}: QEMU ended at once ({status})", qemu.name());
+        }
+        match UnixStream::connect(socket) {
+            Ok(stream) => return Agent::new(stream),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error).with_context(|| format!("cannot connect to {}", socket.display()));
+            }
+            Err(_) => sleep(Duration::from_millis(5)),
+        }
+    }
+}

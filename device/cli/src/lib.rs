@@ -1,0 +1,13 @@
+//! What the `hamlyn` program is made of, for the program itself and for the tests that use real virtual machines.
+//!
+//! * [`card`]: the card process, one for each virtual machine
+//! * [`lab`]: a switch, cards and virtual machines that come up together and leave nothing behind
+//! * [`stat`]: counters of running cards and switches
+//! * [`rundir`]: where running processes keep their sockets
+//! * [`commands`]: the program's commands, one file each
+
+pub mod card;
+pub mod commands;
+pub mod lab;
+pub mod rundir;
+pub mod stat;

@@ -1,0 +1,55 @@
+//! The side of the person who reads.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::{ENDING, Report};
+use crate::rundir;
+
+/// A process that has not answered by then is stopped, or busy beyond hope.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest report, in bytes; a switch with 64 ports needs a tenth of this.
+const LONGEST: u64 = 1 << 20;
+
+/// Reads the report of the process that listens on `socket`.
+pub fn read(socket: &Path) -> anyhow::Result<Report> {
+    let stream =
+        UnixStream::connect(socket).with_context(|| format!("cannot connect to {}", socket.display()))?;
+    stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;
+    let mut text = Vec::new();
+    stream
+        .take(LONGEST + 1)
+        .read_to_end(&mut text)
+        .with_context(|| format!("no counters from {} within {PATIENCE:?}", socket.display()))?;
+    if text.len() as u64 > LONGEST {
+        bail!("the counters from {} are too long (limit {LONGEST} bytes)", socket.display());
+    }
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{} does not speak as a stat socket", socket.display()))
+}
+
+/// Reads the reports of this user's cards and switches, switches first. A socket whose process is gone is passed over.
+pub fn all() -> anyhow::Result<Vec<Report>> {
+    let mut reports = Vec::new();
+    for dir in rundir::all()? {
+        // A lab may end, and its directory with it, while we look.
+        let Ok(entries) = fs::read_dir(dir) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.to_string_lossy().ends_with(ENDING) {
+                match read(&path) {
+                    Ok(report) => reports.push(report),
+                    Err(error) => tracing::debug!("{error:#}"),
+                }
+            }
+        }
+    }
+    let order = |report: &Report| (report.kind != "switch", report.name.clone(), report.pid);
+    reports.sort_by_key(order);
+    Ok(reports)
+}

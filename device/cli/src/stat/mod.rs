@@ -1,0 +1,38 @@
+//! Counters that a person can read while cards and switches run.
+//!
+//! Each process listens on a socket of its own in the [run directory](crate::rundir). Whoever connects receives one
+//! JSON object, a [`Report`], and the end of the stream: `hamlyn stat` does, and so can `socat`.
+
+mod client;
+mod server;
+mod table;
+
+pub use client::{all, read};
+pub use server::StatServer;
+pub use table::{flatten, print};
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a process says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// `card` or `switch`.
+    pub kind: String,
+    /// Its name among its kind: `card0`.
+    pub name: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Numbers by name; objects group them.
+    pub counters: Value,
+}
+
+/// The ending of stat sockets' names.
+const ENDING: &str = ".stat";
+
+/// Where the process with this id listens.
+pub fn socket(dir: &Path, kind: &str, pid: u32) -> PathBuf {
+    dir.join(format!("{kind}-{pid}{ENDING}"))
+}

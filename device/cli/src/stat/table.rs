@@ -1,0 +1,86 @@
+//! Reports as tables for people.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::Report;
+
+/// Prints one table for each process; with the reports of `ago` seconds before, also the change per second.
+pub fn print(out: &mut impl Write, reports: &[Report], before: &[Report], ago: f64) -> io::Result<()> {
+    for report in reports {
+        writeln!(out, "{} (pid {})", report.name, report.pid)?;
+        let earlier = before.iter().find(|old| old.pid == report.pid).map(|old| flatten(&old.counters));
+        let lines = flatten(&report.counters);
+        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in &lines {
+            write!(out, "  {name:width$}  {:>16}", text(value))?;
+            let old = earlier.iter().flatten().find(|(old, _)| old == name).map(|(_, value)| value);
+            if let (Some(new), Some(old)) = (value.as_f64(), old.and_then(Value::as_f64)) {
+                if new > old {
+                    write!(out, "  {:>14.1}/s", (new - old) / ago)?;
+                }
+            }
+            writeln!(out)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The leaves of nested objects and arrays, named by their path: `refused.key`, `ports.0.packets`.
+pub fn flatten(value: &Value) -> Vec<(String, Value)> {
+    let mut leaves = Vec::new();
+    walk("", value, &mut leaves);
+    leaves
+}
+
+fn walk(path: &str, value: &Value, leaves: &mut Vec<(String, Value)>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| walk(&below(key), value, leaves)),
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, value)| walk(&below(&index.to_string()), value, leaves));
+        }
+        leaf => leaves.push((path.to_owned(), leaf.clone())),
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn report(packets: u64) -> Report {
+        let counters = json!({ "packets": packets, "refused": { "key": 1 }, "ports": [{ "dropped": 0 }] });
+        Report { kind: "card".into(), name: "card0".into(), pid: 7, counters }
+    }
+
+    #[test]
+    fn nested_counters_are_named_by_their_path() {
+        let names: Vec<String> = flatten(&report(5).counters).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["packets", "ports.0.dropped", "refused.key"]);
+    }
+
+    #[test]
+    fn a_second_look_shows_what_changed_per_second() {
+        let mut out = Vec::new();
+        print(&mut out, &[report(30)], &[report(10)], 2.0).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.starts_with("card0 (pid 7)\n"), "{out}");
+        let packets = out.lines().find(|line| line.contains("packets")).unwrap();
+        assert!(packets.ends_with("10.0/s"), "{out}");
+        assert_eq!(out.matches("/s").count(), 1, "{out}");
+    }
+}

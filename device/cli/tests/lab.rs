@@ -1,0 +1,79 @@
+//! The lab itself, with real virtual machines: they need the kit that `./scripts/prepare` makes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hamlyn_cli::lab::{Exit, Lab};
+
+#[test]
+fn machines_run_programs_reboot_and_end() -> anyhow::Result<()> {
+    let lab = Lab::builder().vms(1).start()?;
+    let vm = lab.vm(0);
+    assert_eq!(vm.read("/proc/sys/kernel/hostname")?, "vm0\n");
+    assert_eq!(vm.run(["id", "-u"])?.finish_text()?, ["1001"]);
+
+    let mut cat = vm.run_as(0, ["cat"])?;
+    let mut other = vm.run(["sh", "-c", "read word; echo $word; exit 4"])?;
+    other.say("other")?;
+    cat.say("first")?;
+    assert_eq!(cat.line()?, "first");
+    assert_eq!(other.line()?, "other");
+    assert_eq!(other.wait()?, Exit::Code(4));
+
+    vm.reboot()?;
+    assert!(cat.line().unwrap_err().to_string().contains("its machine ended or rebooted"));
+    assert_eq!(vm.run(["echo", "again"])?.line()?, "again");
+
+    vm.kill()?;
+    assert!(!vm.is_running());
+    assert!(vm.run(["true"]).unwrap_err().to_string().contains("vm0 is not running"));
+    vm.start()?;
+    assert_eq!(vm.run(["echo", "once more"])?.line()?, "once more");
+    vm.power_off()?;
+    assert!(!vm.is_running());
+
+    let directory = lab.directory().to_owned();
+    drop(lab);
+    assert!(!directory.exists());
+    Ok(())
+}
+
+#[test]
+fn nothing_is_left_of_a_lab_whose_owner_is_killed() {
+    let run = tempfile::tempdir().unwrap();
+    fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let mut up = Command::new(env!("CARGO_BIN_EXE_hamlyn"))
+        .args(["up", "-n", "1"])
+        .env("HAMLYN_RUN", run.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let children = || processes_that_mention(run.path());
+    wait_until("the machine's start", || {
+        fs::read_dir(run.path()).unwrap().flatten().any(|lab| lab.path().join("vm0.agent").exists())
+    });
+    assert!(!children().is_empty());
+    up.kill().unwrap();
+    up.wait().unwrap();
+    wait_until("the end of all processes", || children().is_empty());
+    wait_until("the directory's end", || fs::read_dir(run.path()).unwrap().count() == 0);
+}
+
+fn processes_that_mention(path: &Path) -> Vec<String> {
+    let path = path.to_string_lossy();
+    let command_line = |process: fs::DirEntry| fs::read_to_string(process.path().join("cmdline")).ok();
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(command_line);
+    all.filter(|command_line| command_line.contains(&*path)).collect()
+}
+
+fn wait_until(what: &str, happened: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !happened() {
+        assert!(Instant::now() < deadline, "{what} has not come");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,209 @@
+//! The program as a person or a script meets it. No virtual machines here.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hamlyn_cli::stat::StatServer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Runs the program with a run directory of its own.
+fn hamlyn(run: &Path, arguments: &[&str]) -> Output {
+    command(run).args(arguments).output().unwrap()
+}
+
+fn command(run: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hamlyn"));
+    command.env("HAMLYN_RUN", run).env_remove("HAMLYN_KIT").env_remove("HAMLYN_CACHE");
+    command
+}
+
+fn run_directory() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    dir
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// Waits for something that other processes bring about.
+fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if happened() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} has not happened");
+}
+
+#[test]
+fn help_teaches_with_examples() {
+    let run = run_directory();
+    for (arguments, words) in [
+        (&["--help"][..], "hamlyn up -n 3"),
+        (&["up", "--help"], "hamlyn console vm0"),
+        (&["stat", "--help"], "--watch"),
+        (&["qemu-args", "--help"], "qemu-system-x86_64"),
+        (&["completions", "bash"], "_hamlyn()"),
+    ] {
+        let output = hamlyn(run.path(), arguments);
+        assert!(output.status.success() && stdout(&output).contains(words), "{arguments:?}: {output:?}");
+    }
+    assert!(!stdout(&hamlyn(run.path(), &["--help"])).contains("tether"), "what is inner is not shown");
+}
+
+#[test]
+fn the_printed_arguments_survive_the_shell() {
+    let run = run_directory();
+    let output = hamlyn(run.path(), &["qemu-args", "--socket", "/tmp/it's here.sock", "--memory", "1G"]);
+    let script = format!("printf '%s\\n' {}", stdout(&output));
+    let words = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let words: Vec<&str> = stdout(&words).lines().collect();
+    assert_eq!(words.len(), 8, "{words:?}");
+    assert!(words.contains(&"memory-backend-memfd,id=mem,size=1024M,share=on"), "{words:?}");
+    let device: Value = serde_json::from_str(words[7]).unwrap();
+    assert_eq!(device["socket"]["path"], "/tmp/it's here.sock");
+}
+
+#[test]
+fn counters_are_shown_to_people_and_programs() {
+    let run = run_directory();
+    let card = StatServer::bind_in(run.path(), "card", "card0").unwrap();
+    // A lab's directory is looked into as well, and a socket that nobody answers does no harm.
+    let lab = run.path().join("lab-x");
+    fs::create_dir(&lab).unwrap();
+    let switch = StatServer::bind_in(&lab, "switch", "switch").unwrap();
+    drop(std::os::unix::net::UnixListener::bind(run.path().join("card-1.stat")).unwrap());
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let answering = thread::spawn({
+        let stop = stop.clone();
+        move || {
+            while !stop.load(Ordering::Relaxed) {
+                card.answer(|| json!({ "packets": 7, "refused": { "key": 1 } }));
+                switch.answer(|| json!({ "ports": [{ "packets": 9 }] }));
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let table = hamlyn(run.path(), &["stat"]);
+    let reports = hamlyn(run.path(), &["stat", "--json"]);
+    stop.store(true, Ordering::Relaxed);
+    answering.join().unwrap();
+
+    let table = stdout(&table);
+    assert!(table.starts_with("switch (pid "), "{table}");
+    assert!(table.contains("ports.0.packets"), "{table}");
+    assert!(table.contains("refused.key"), "{table}");
+    let reports: Value = serde_json::from_str(stdout(&reports)).unwrap();
+    assert_eq!(reports.as_array().unwrap().len(), 2);
+    assert_eq!(reports[1]["name"], "card0");
+    assert_eq!(reports[1]["counters"]["refused"]["key"], 1);
+    assert!(
+        !run.path().join(format!("card-{}.stat", std::process::id())).exists(),
+        "the socket outlived its owner"
+    );
+}
+
+#[test]
+fn with_nothing_running_it_says_so() {
+    let run = run_directory();
+    assert!(stdout(&hamlyn(run.path(), &["stat"])).starts_with("no card or switch is running"));
+    assert_eq!(stdout(&hamlyn(run.path(), &["stat", "--json"])), "[]\n");
+    let console = hamlyn(run.path(), &["console", "vm0"]);
+    assert!(!console.status.success());
+    assert!(stderr(&console).contains("no machine is running: start some with hamlyn up"), "{console:?}");
+}
+
+#[test]
+fn a_machine_that_is_not_there_is_answered_with_those_that_are() {
+    let run = run_directory();
+    for lab in ["lab-a", "lab-b"] {
+        fs::create_dir(run.path().join(lab)).unwrap();
+        fs::write(run.path().join(lab).join("vm0.console"), "").unwrap();
+    }
+    let console = hamlyn(run.path(), &["console", "vm7"]);
+    assert!(stderr(&console).contains("there is no machine \"vm7\"; running are: lab-a/vm0, lab-b/vm0"));
+    let console = hamlyn(run.path(), &["console", "vm0"]);
+    assert!(stderr(&console).contains("several machines have the name \"vm0\""), "{console:?}");
+}
+
+#[test]
+fn without_a_kit_it_says_what_to_run() {
+    let run = run_directory();
+    for arguments in [&["up"][..], &["demo"], &["driver-test"]] {
+        let output = command(run.path()).args(arguments).env("HAMLYN_KIT", "/no/kit.json").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("run ./scripts/prepare"), "{output:?}");
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0, "something was left behind");
+    }
+}
+
+#[test]
+fn a_run_directory_open_to_others_is_refused() {
+    let run = run_directory();
+    fs::set_permissions(run.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let output = hamlyn(run.path(), &["stat"]);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("with mode 700, not mode 755"), "{output:?}");
+}
+
+#[test]
+fn a_tethered_program_dies_with_the_one_that_started_it() {
+    // The shell starts it, tells its id, and is killed.
+    let script = r#"$0 tether $$ -- sleep 1000 & echo $!; read _"#;
+    let mut shell = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_hamlyn")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+    let command_line = PathBuf::from(format!("/proc/{}/cmdline", pid.trim()));
+    let is_sleeping = || fs::read(&command_line).is_ok_and(|text| text.starts_with(b"sleep"));
+    eventually("the program's start", is_sleeping);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    eventually("the program's end", || !is_sleeping());
+}
+
+#[test]
+fn a_tether_to_a_parent_that_is_gone_does_not_hold() {
+    let run = run_directory();
+    let output = hamlyn(run.path(), &["tether", "4000000", "--", "echo", "alive"]);
+    assert!(!output.status.success());
+    assert_eq!(stdout(&output), "");
+    assert!(stderr(&output).contains("process 4000000, is already gone"), "{output:?}");
+}
+
+#[test]
+fn a_keeper_removes_a_labs_directory_and_no_other() {
+    let run = run_directory();
+    let lab = run.path().join("lab-x");
+    fs::create_dir(&lab).unwrap();
+    let keep = |dir: &Path| command(run.path()).arg("keeper").arg(dir).stdin(Stdio::piped()).spawn().unwrap();
+    let mut keeper = keep(&lab);
+    assert!(keeper.try_wait().unwrap().is_none() && lab.exists());
+    drop(keeper.stdin.take());
+    assert!(keeper.wait().unwrap().success());
+    assert!(!lab.exists());
+    let other = run.path().join("home");
+    fs::create_dir(&other).unwrap();
+    assert!(!keep(&other).wait().unwrap().success());
+    assert!(other.exists());
+}

@@ -1,0 +1,262 @@
+//! How a card's process gets its end of a link.
+//!
+//! Over a SEQPACKET UNIX socket, one message each way, little-endian:
+//!
+//! | card says | bytes | | switch answers | bytes |
+//! |---|---|---|---|---|
+//! | magic `HMLN` | 4 | | magic `HMLN` | 4 |
+//! | version | 2 | | version | 2 |
+//! | host id wanted, or 0xffff for any | 2 | | host id | 2 |
+//! | | | | 0: accepted, 1: refused | 2 |
+//! | | | | bytes of a ring | 4 |
+//! | | | | largest packet, bytes | 4 |
+//!
+//! An acceptance carries three descriptors: the rings' memory (sealed), the card's bell, the switch's bell. A refusal
+//! carries text instead: the reason. Afterwards the socket stays open and silent: its end tells either side that the
+//! other is gone.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recv, recvmsg, send, sendmsg,
+    socket_with,
+};
+use thiserror::Error;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::header::HostId;
+use crate::link::{End, Link, Shared};
+use crate::ring::Geometry;
+
+/// Version of the handshake and of the rings.
+pub const VERSION: u16 = 1;
+const MAGIC: [u8; 4] = *b"HMLN";
+const ANY_HOST: u16 = u16::MAX;
+const ACCEPTED: u16 = 0;
+const REFUSED: u16 = 1;
+/// The longest reason for a refusal, in bytes.
+const MAX_REASON: usize = 240;
+/// Memory and two bells.
+const DESCRIPTORS: usize = 3;
+
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Hello {
+    magic: [u8; 4],
+    version: U16,
+    host: U16,
+}
+
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Answer {
+    magic: [u8; 4],
+    version: U16,
+    host: U16,
+    status: U16,
+    reserved: U16,
+    capacity: U32,
+    max_packet: U32,
+}
+
+/// Why a switch and a card do not come together.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The socket failed, or nobody answered in time.
+    #[error("cannot reach the switch at {}: {source}", path.display())]
+    Socket {
+        /// The switch's socket.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The switch does not want us.
+    #[error("the switch at {} refused: {reason}", path.display())]
+    Refused {
+        /// The switch's socket.
+        path: PathBuf,
+        /// What the switch says.
+        reason: String,
+    },
+    /// What listens there is not a switch, or one of another version.
+    #[error("{} is not a switch of version {VERSION}: {reason}", path.display())]
+    Protocol {
+        /// The switch's socket.
+        path: PathBuf,
+        /// What is wrong with its answer.
+        reason: String,
+    },
+}
+
+/// A card's place in the fabric.
+#[derive(Debug)]
+pub struct Attached {
+    /// The host id: the port's number.
+    pub host: HostId,
+    /// The card's end of the link.
+    pub link: Link,
+}
+
+/// Attaches to the switch that listens at `path`, at the port `wanted` or at any. Blocks, `timeout` at most for each
+/// step.
+pub fn connect(path: &Path, wanted: Option<HostId>, timeout: Duration) -> Result<Attached, ConnectError> {
+    let failed = |source: io::Error| ConnectError::Socket { path: path.to_owned(), source };
+    let socket = open_socket(path, timeout).map_err(|error| failed(error.into()))?;
+    let hello =
+        Hello { magic: MAGIC, version: VERSION.into(), host: wanted.map_or(ANY_HOST, |host| host.0).into() };
+    retry(|| send(&socket, hello.as_bytes(), SendFlags::NOSIGNAL)).map_err(failed)?;
+    let (bytes, descriptors) = receive(&socket).map_err(failed)?;
+    let (answer, reason) = Answer::read_from_prefix(&bytes)
+        .ok()
+        .filter(|(answer, _)| answer.magic == MAGIC)
+        .ok_or_else(|| protocol(path, format!("its answer of {} bytes is not one", bytes.len())))?;
+    if answer.status != ACCEPTED {
+        let reason = String::from_utf8_lossy(reason).into_owned();
+        return Err(ConnectError::Refused { path: path.to_owned(), reason });
+    }
+    if answer.version != VERSION {
+        return Err(protocol(path, format!("it answers with version {}", answer.version)));
+    }
+    let count = descriptors.len();
+    let [memory, card, switch] = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
+        .map_err(|_| protocol(path, format!("it sent {count} descriptors (must be {DESCRIPTORS})")))?;
+    let geometry =
+        Geometry { capacity: answer.capacity.get() as usize, max_packet: answer.max_packet.get() as usize };
+    let link = Shared::adopt(geometry, memory, card, switch)
+        .and_then(|shared| shared.link(End::Card, Some(socket)))
+        .map_err(|error| protocol(path, error.to_string()))?;
+    Ok(Attached { host: HostId(answer.host.get()), link })
+}
+
+fn protocol(path: &Path, reason: String) -> ConnectError {
+    ConnectError::Protocol { path: path.to_owned(), reason }
+}
+
+fn open_socket(path: &Path, timeout: Duration) -> Result<OwnedFd, Errno> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    for direction in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&socket, direction, Some(timeout))?;
+    }
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// One message and its descriptors.
+fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut bytes = vec![0; size_of::<Answer>() + MAX_REASON];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = retry(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    bytes.truncate(received.bytes);
+    let descriptors = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    Ok((bytes, descriptors))
+}
+
+/// What a card asks of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// The host id it wants, if it minds.
+    pub host: Option<HostId>,
+}
+
+/// Why what a client says is not a request.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// It has not spoken yet.
+    #[error("the client has said nothing yet")]
+    Silent,
+    /// It is gone.
+    #[error("the client left: {0}")]
+    Left(String),
+    /// It is not a card.
+    #[error("the client's first message of {length} bytes is not a card's (must be {limit} bytes that begin with HMLN)", limit = size_of::<Hello>())]
+    NotACard {
+        /// Bytes it sent.
+        length: usize,
+    },
+    /// It is a card of another time.
+    #[error("handshake version {0} is not known (this switch has {VERSION})")]
+    Version(u16),
+}
+
+/// Reads a client's request, as far as it is there. Never blocks.
+pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
+    let mut bytes = [0; size_of::<Hello>() + 1];
+    let length = match recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+        Ok((0, _)) => return Err(RequestError::Left("end of stream".into())),
+        Ok((length, _)) => length,
+        Err(Errno::AGAIN | Errno::INTR) => return Err(RequestError::Silent),
+        Err(error) => return Err(RequestError::Left(error.to_string())),
+    };
+    let hello = Hello::read_from_bytes(&bytes[..length])
+        .ok()
+        .filter(|hello| hello.magic == MAGIC)
+        .ok_or(RequestError::NotACard { length })?;
+    if hello.version != VERSION {
+        return Err(RequestError::Version(hello.version.get()));
+    }
+    Ok(Request { host: Some(hello.host.get()).filter(|&host| host != ANY_HOST).map(HostId) })
+}
+
+/// Accepts a client as `host` and returns the switch's end of its new link. Never blocks.
+pub fn accept(socket: OwnedFd, host: HostId, geometry: Geometry) -> io::Result<Link> {
+    let shared = Shared::new(geometry)?;
+    let answer = Answer {
+        capacity: (geometry.capacity as u32).into(),
+        max_packet: (geometry.max_packet as u32).into(),
+        ..answer(ACCEPTED, host)
+    };
+    let descriptors = [shared.memory.as_fd(), shared.card_bell.as_fd(), shared.switch_bell.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::Error::other("no space for the link's descriptors"));
+    }
+    let message = [IoSlice::new(answer.as_bytes())];
+    retry(|| sendmsg(&socket, &message, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT))?;
+    shared.link(End::Switch, Some(socket))
+}
+
+/// Tells a client why it is refused, if it listens. Never blocks.
+pub fn refuse(socket: BorrowedFd<'_>, reason: &str) {
+    let mut message = answer(REFUSED, HostId(ANY_HOST)).as_bytes().to_vec();
+    message.extend(reason.bytes().take(MAX_REASON));
+    // It may have left: then it needs no reason.
+    let _ = retry(|| send(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT));
+}
+
+fn answer(status: u16, host: HostId) -> Answer {
+    Answer {
+        magic: MAGIC,
+        version: VERSION.into(),
+        host: host.0.into(),
+        status: status.into(),
+        ..Answer::new_zeroed()
+    }
+}

@@ -1,0 +1,29 @@
+//! The fabric between cards: what a packet looks like, and the link that carries it.
+//!
+//! A [`Link`] is a pair of [rings](ring) in memory that a card and its switch share, one for each direction. The
+//! fabric never loses a packet and never reorders the packets of one sender to one receiver; a full ring is the
+//! link-level back-pressure of the Hamlyn paper's section 2.8.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`header`] | the common packet header, of which the guest never knows |
+//! | `index` | how far each side of a ring is, and which of them sleeps: the protocol that loom explores |
+//! | [`ring`] | variable-sized records on top of it |
+//! | [`bell`] | the wake-up of one end of a link |
+//! | [`link`] | two rings and two bells |
+//! | [`handshake`] | how a card's process gets its end of a link from a switch |
+//!
+//! The process at the other end is not trusted. Whatever it writes into the shared memory, the worst that comes of it
+//! is a [`RingError`](ring::RingError), which ends the link.
+
+pub mod bell;
+pub mod handshake;
+pub mod header;
+mod index;
+pub mod link;
+pub mod ring;
+
+pub use handshake::{Attached, ConnectError, connect};
+pub use header::{Header, HeaderError, HostId, Protocol};
+pub use link::{Link, Wires};
+pub use ring::{Consumer, Geometry, Producer, Record, RingError};

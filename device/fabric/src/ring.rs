@@ -1,0 +1,416 @@
+//! A ring of records in shared memory: one producer, one consumer.
+//!
+//! A record is contiguous and never wraps: where the rest of the ring is too short for it, a pad fills that rest.
+//! Records begin at multiples of 16 bytes:
+//!
+//! | byte | field |
+//! |---|---|
+//! | 0 | bytes of payload, little-endian u32; all ones: a pad up to the end of the ring |
+//! | 4 | zero |
+//! | 8 | the [common packet header](crate::header) |
+//! | 16 | the payload |
+//!
+//! A ring's memory is 4 cache lines of [indices](crate::index), then the data. Everything that is read from it is
+//! copied out once and then checked, for the other side can change it at any time.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use thiserror::Error;
+use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
+
+use crate::bell::Bell;
+use crate::header::{HEADER_BYTES, Header, HeaderError};
+use crate::index::{ConsumerIndex, Name, ProducerIndex, Words};
+
+/// Bytes between the start of a record and its payload.
+const RECORD_BYTES: usize = 8 + HEADER_BYTES;
+/// Where records begin.
+const RECORD_ALIGN: usize = 16;
+/// In place of a length: nothing from here to the end of the ring.
+const PAD: u32 = u32::MAX;
+const CACHE_LINE: usize = 64;
+/// Bytes of the indices of one ring.
+const INDEX_BYTES: usize = 4 * CACHE_LINE;
+
+/// What is wrong with a ring, or with what somebody wants of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum RingError {
+    /// The caller's own mistake; the ring is as it was.
+    #[error("packet of {length} bytes is too long (limit {limit})")]
+    TooLong {
+        /// Bytes wanted.
+        length: usize,
+        /// The link's largest packet.
+        limit: usize,
+    },
+    /// The other side's position moved back or too far.
+    #[error("ring is corrupt: the other side's position is {value} (must be from {last} to {limit})")]
+    Position {
+        /// What it says.
+        value: u64,
+        /// What it said before.
+        last: u64,
+        /// The furthest that is possible.
+        limit: u64,
+    },
+    /// A record that the ring cannot hold.
+    #[error("ring is corrupt: record at {position} has {length} bytes (limit {limit})")]
+    Record {
+        /// Where it begins.
+        position: u64,
+        /// The length it gives, or that of the pad.
+        length: u64,
+        /// The most it can be.
+        limit: u64,
+    },
+}
+
+impl RingError {
+    /// Whether the link is of no further use.
+    pub fn is_corruption(&self) -> bool {
+        !matches!(self, RingError::TooLong { .. })
+    }
+}
+
+/// The sizes of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of data, a power of two of at least a page.
+    pub capacity: usize,
+    /// The longest payload, in bytes.
+    pub max_packet: usize,
+}
+
+impl Default for Geometry {
+    /// 1 MiB; packets of 64 KiB of data with a card's headers.
+    fn default() -> Self {
+        Geometry { capacity: 1 << 20, max_packet: (64 << 10) + 256 }
+    }
+}
+
+/// Sizes that make no ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum GeometryError {
+    /// Not a power of two, or out of range.
+    #[error("ring of {0} bytes is not possible (a power of two from 4096 to {MAX_CAPACITY})")]
+    Capacity(usize),
+    /// A half-empty ring must have room for any packet, and for a pad before it.
+    #[error("packet size {max_packet} is too large for a ring of {capacity} bytes (limit {limit})")]
+    MaxPacket {
+        /// The longest payload wanted.
+        max_packet: usize,
+        /// The ring's size.
+        capacity: usize,
+        /// The longest payload possible.
+        limit: usize,
+    },
+}
+
+/// The largest ring, in bytes.
+pub const MAX_CAPACITY: usize = 1 << 30;
+
+impl Geometry {
+    /// Whether a ring can be made so.
+    pub fn validate(&self) -> Result<(), GeometryError> {
+        if !self.capacity.is_power_of_two() || !(4096..=MAX_CAPACITY).contains(&self.capacity) {
+            return Err(GeometryError::Capacity(self.capacity));
+        }
+        let limit = self.capacity / 4 - RECORD_BYTES;
+        if self.max_packet > limit {
+            return Err(GeometryError::MaxPacket {
+                max_packet: self.max_packet,
+                capacity: self.capacity,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// Bytes of shared memory that one ring takes.
+    pub(crate) fn ring_bytes(&self) -> usize {
+        INDEX_BYTES + self.capacity
+    }
+}
+
+/// Bytes that a payload of `length` takes in the ring.
+fn record_bytes(length: usize) -> u64 {
+    (RECORD_BYTES + length).next_multiple_of(RECORD_ALIGN) as u64
+}
+
+/// Where a ring lies in a mapping.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    region: Arc<MmapRegion>,
+    base: usize,
+    geometry: Geometry,
+}
+
+impl Place {
+    /// The ring at `base`. The geometry is valid.
+    pub(crate) fn new(region: Arc<MmapRegion>, base: usize, geometry: Geometry) -> io::Result<Place> {
+        let end = base + geometry.ring_bytes();
+        if end > region.size() || base % CACHE_LINE != 0 {
+            return Err(io::Error::other(format!("ring ends at {end} (limit {})", region.size())));
+        }
+        Ok(Place { region, base, geometry })
+    }
+
+    fn word(&self, name: Name) -> &AtomicU64 {
+        let offset = self.base + name as usize * CACHE_LINE;
+        self.region.get_atomic_ref(offset).expect("`new` has checked that the index lines lie in the mapping")
+    }
+
+    /// A part of the data; it must not wrap. `None` if it lies outside.
+    fn data(&self, offset: u64, length: usize) -> Option<VolatileSlice<'_>> {
+        let offset = usize::try_from(offset).ok()?;
+        if offset.checked_add(length)? > self.geometry.capacity {
+            return None;
+        }
+        self.region.get_slice(self.base + INDEX_BYTES + offset, length).ok()
+    }
+
+    fn offset(&self, position: u64) -> u64 {
+        position & (self.geometry.capacity as u64 - 1)
+    }
+
+    /// Bytes from a position to the end of the ring.
+    fn rest(&self, position: u64) -> u64 {
+        self.geometry.capacity as u64 - self.offset(position)
+    }
+}
+
+impl Words for Place {
+    fn load(&self, name: Name, ordering: Ordering) -> u64 {
+        self.word(name).load(ordering)
+    }
+
+    fn store(&self, name: Name, value: u64, ordering: Ordering) {
+        self.word(name).store(value, ordering);
+    }
+
+    fn fence_between_store_and_look(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The sending side of a ring.
+#[derive(Debug)]
+pub struct Producer {
+    index: ProducerIndex<Place>,
+    bell: Arc<Bell>,
+    /// Bytes that the next commit publishes, pad included.
+    reserved: u64,
+}
+
+impl Producer {
+    /// A new ring's producer, which wakes its consumer with `bell`.
+    pub(crate) fn new(place: Place, bell: Arc<Bell>) -> Producer {
+        let capacity = place.geometry.capacity as u64;
+        Producer { index: ProducerIndex::new(place, capacity), bell, reserved: 0 }
+    }
+
+    /// The ring's sizes.
+    pub fn geometry(&self) -> Geometry {
+        self.index.words.geometry
+    }
+
+    /// Room for a payload of `length` bytes, or `None` while there is none. Forgets what was reserved before.
+    pub fn reserve(&mut self, header: Header, length: usize) -> Result<Option<VolatileSlice<'_>>, RingError> {
+        self.reserve_as_is(header.to_bytes(), length)
+    }
+
+    /// The same with a header that somebody else wrote, or that is wrong on purpose.
+    pub fn reserve_as_is(
+        &mut self,
+        header: [u8; HEADER_BYTES],
+        length: usize,
+    ) -> Result<Option<VolatileSlice<'_>>, RingError> {
+        self.reserved = 0;
+        let limit = self.geometry().max_packet;
+        if length > limit {
+            return Err(RingError::TooLong { length, limit });
+        }
+        let (bytes, position) = (record_bytes(length), self.index.position());
+        let rest = self.index.words.rest(position);
+        let pad = if rest < bytes { rest } else { 0 };
+        if !self.index.has_room(pad + bytes)? {
+            return Ok(None);
+        }
+        self.reserved = pad + bytes;
+        let place = &self.index.words;
+        if pad > 0 {
+            write_word(place, place.offset(position), PAD);
+        }
+        let start = place.offset(position + pad);
+        write_word(place, start, length as u32);
+        if let Some(slice) = place.data(start + 8, HEADER_BYTES) {
+            slice.copy_from(&header);
+        }
+        Ok(place.data(start + RECORD_BYTES as u64, length))
+    }
+
+    /// Sends what was reserved. Nothing, if nothing was.
+    pub fn commit(&mut self) {
+        let bytes = std::mem::take(&mut self.reserved);
+        if bytes > 0 && self.index.publish(bytes) {
+            self.bell.ring();
+        }
+    }
+
+    /// Declares that we sleep for want of room. `true`: wait for our bell, which rings when the ring is half empty and
+    /// so has room for any packet. `false`: it is already.
+    pub fn sleep_for_room(&mut self) -> Result<bool, RingError> {
+        self.index.sleep()
+    }
+
+    /// How many packets the consumer has not taken. For a consumer that is gone.
+    pub fn unread(&mut self) -> Result<u64, RingError> {
+        let consumed = self.index.refresh()?;
+        let mut consumer = Consumer::new(self.index.words.clone(), self.bell.clone());
+        consumer.index =
+            ConsumerIndex::new(self.index.words.clone(), self.geometry().capacity as u64, consumed);
+        let mut count = 0;
+        // Not by `consume`, which would write: the position alone moves.
+        while let Some(extent) = consumer.next_record()? {
+            consumer.index.skip(extent.pad + extent.bytes);
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// Writes the first 8 bytes of a record.
+fn write_word(place: &Place, offset: u64, length: u32) {
+    if let Some(slice) = place.data(offset, 8) {
+        slice.copy_from(&u64::from(length).to_le_bytes());
+    }
+}
+
+/// A packet in a ring.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// The common header's bytes, copied out.
+    pub header: [u8; HEADER_BYTES],
+    /// The card's own header and what follows it; the other side may still change it.
+    pub payload: VolatileSlice<'a>,
+}
+
+impl Record<'_> {
+    /// The common header, checked.
+    pub fn header(&self) -> Result<Header, HeaderError> {
+        Header::parse(self.header)
+    }
+}
+
+/// A record's place, relative to the consumer's position.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    pad: u64,
+    bytes: u64,
+    length: usize,
+}
+
+/// The receiving side of a ring.
+#[derive(Debug)]
+pub struct Consumer {
+    index: ConsumerIndex<Place>,
+    bell: Arc<Bell>,
+    /// Bytes that the next consume releases, pad included.
+    seen: u64,
+}
+
+impl Consumer {
+    /// A new ring's consumer, which wakes its producer with `bell`.
+    pub(crate) fn new(place: Place, bell: Arc<Bell>) -> Consumer {
+        let capacity = place.geometry.capacity as u64;
+        Consumer { index: ConsumerIndex::new(place, capacity, 0), bell, seen: 0 }
+    }
+
+    /// The ring's sizes.
+    pub fn geometry(&self) -> Geometry {
+        self.index.words.geometry
+    }
+
+    /// The oldest packet, or `None` while there is none. Shows the same one until [`Consumer::consume`].
+    pub fn peek(&mut self) -> Result<Option<Record<'_>>, RingError> {
+        self.seen = 0;
+        let Some(extent) = self.next_record()? else { return Ok(None) };
+        self.seen = extent.pad + extent.bytes;
+        let place = &self.index.words;
+        let start = place.offset(self.index.position() + extent.pad);
+        let mut header = [0; HEADER_BYTES];
+        let payload = place.data(start + 8, HEADER_BYTES).and_then(|slice| {
+            slice.copy_to(&mut header);
+            place.data(start + RECORD_BYTES as u64, extent.length)
+        });
+        Ok(payload.map(|payload| Record { header, payload }))
+    }
+
+    /// Finds the next record, behind a pad if there is one.
+    fn next_record(&mut self) -> Result<Option<Extent>, RingError> {
+        let available = self.index.available()?;
+        if available == 0 {
+            return Ok(None);
+        }
+        let position = self.index.position();
+        let place = &self.index.words;
+        let first = read_length(place, position, available)?;
+        if first != PAD {
+            return Ok(Some(check_record(place, position, first, available, 0)?));
+        }
+        // A pad is published together with the record behind it, and never begins a ring.
+        let pad = place.rest(position);
+        if pad >= available || place.offset(position) == 0 {
+            return Err(RingError::Record { position, length: pad, limit: available });
+        }
+        let length = read_length(place, position + pad, available - pad)?;
+        Ok(Some(check_record(place, position + pad, length, available - pad, pad)?))
+    }
+
+    /// Frees what [`Consumer::peek`] showed. Nothing, if it showed nothing.
+    pub fn consume(&mut self) {
+        let bytes = std::mem::take(&mut self.seen);
+        if bytes > 0 && self.index.release(bytes) {
+            self.bell.ring();
+        }
+    }
+
+    /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is one.
+    pub fn sleep_for_records(&mut self) -> Result<bool, RingError> {
+        self.index.sleep()
+    }
+}
+
+/// Copies a record's length out.
+fn read_length(place: &Place, position: u64, available: u64) -> Result<u32, RingError> {
+    let mut length = [0; 4];
+    match place.data(place.offset(position), 4) {
+        Some(slice) if available >= RECORD_BYTES as u64 => slice.copy_to(&mut length),
+        _ => return Err(RingError::Record { position, length: 0, limit: available }),
+    };
+    Ok(u32::from_le_bytes(length))
+}
+
+/// A record must end before the ring does, and before what has been produced does.
+fn check_record(
+    place: &Place,
+    position: u64,
+    length: u32,
+    available: u64,
+    pad: u64,
+) -> Result<Extent, RingError> {
+    let payload = length as usize;
+    let bytes = record_bytes(payload);
+    let limit = available.min(place.rest(position));
+    if payload > place.geometry.max_packet || bytes > limit {
+        let limit = (place.geometry.max_packet as u64).min(limit.saturating_sub(RECORD_BYTES as u64));
+        return Err(RingError::Record { position, length: u64::from(length), limit });
+    }
+    Ok(Extent { pad, bytes, length: payload })
+}
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

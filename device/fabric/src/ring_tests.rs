@@ -1,0 +1,264 @@
+//! Any traffic arrives as it was sent; any scribbling on the shared memory is an error at worst.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::header::{HostId, Protocol};
+use crate::link::Link;
+
+const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
+
+fn header(destination: u16) -> Header {
+    Header { destination: HostId(destination), source: HostId(7), protocol: Protocol::Hamlyn }
+}
+
+/// Bytes that tell packets apart.
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (seed * 31 + index * 7) as u8).collect()
+}
+
+fn send(link: &mut Link, seed: usize, length: usize) -> bool {
+    let Some(room) = link.reserve(header(seed as u16), length).unwrap() else { return false };
+    assert_eq!(room.len(), length);
+    room.copy_from(&bytes(seed, length));
+    link.commit();
+    true
+}
+
+/// Takes a packet and checks every byte.
+fn receive(link: &mut Link, seed: usize, length: usize) {
+    let record = link.peek().unwrap().expect("a packet was sent");
+    assert_eq!(record.header().unwrap(), header(seed as u16));
+    let mut payload = vec![0; record.payload.len()];
+    record.payload.copy_to(&mut payload[..]);
+    assert_eq!(payload, bytes(seed, length));
+    link.consume();
+}
+
+#[test]
+fn a_packet_is_there_after_commit_and_gone_after_consume() {
+    let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+    card.reserve(header(1), 100).unwrap().unwrap();
+    assert!(switch.peek().unwrap().is_none(), "it was not committed");
+    assert!(send(&mut card, 1, 100));
+    assert!(switch.peek().unwrap().is_some());
+    receive(&mut switch, 1, 100);
+    assert!(switch.peek().unwrap().is_none());
+    switch.consume();
+    assert!(switch.peek().unwrap().is_none(), "consuming nothing does nothing");
+    assert!(send(&mut card, 2, 0));
+    receive(&mut switch, 2, 0);
+}
+
+#[test]
+fn a_second_reserve_forgets_the_first() {
+    let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+    card.reserve(header(1), 900).unwrap().unwrap();
+    assert!(send(&mut card, 2, 10));
+    card.commit();
+    receive(&mut switch, 2, 10);
+    assert!(switch.peek().unwrap().is_none());
+}
+
+#[test]
+fn a_packet_over_the_limit_is_refused_and_changes_nothing() {
+    let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+    let error = card.reserve(header(1), 1001).unwrap_err();
+    assert_eq!(error, RingError::TooLong { length: 1001, limit: 1000 });
+    assert_eq!(error.to_string(), "packet of 1001 bytes is too long (limit 1000)");
+    assert!(!error.is_corruption());
+    card.commit();
+    assert!(switch.peek().unwrap().is_none());
+}
+
+#[test]
+fn a_geometry_without_room_for_any_packet_in_half_a_ring_is_refused() {
+    assert_eq!(Geometry { max_packet: 1008, ..SMALL }.validate(), Ok(()));
+    let limit = 1008;
+    let error = GeometryError::MaxPacket { max_packet: 1009, capacity: 4096, limit };
+    assert_eq!(Geometry { max_packet: 1009, ..SMALL }.validate(), Err(error));
+    for capacity in [0, 2048, 5000, 1 << 31] {
+        assert_eq!(Geometry { capacity, ..SMALL }.validate(), Err(GeometryError::Capacity(capacity)));
+    }
+    assert!(Link::pair(Geometry { capacity: 0, max_packet: 0 }).is_err());
+}
+
+#[test]
+fn a_producer_sleeps_while_the_ring_is_more_than_half_full() {
+    let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+    let sent = (0..).take_while(|&seed| send(&mut card, seed, 240)).count();
+    assert_eq!(sent, 16);
+    assert!(card.sleep_for_room().unwrap());
+    for seed in 0..8 {
+        assert!(!rings(&card), "{seed} taken");
+        receive(&mut switch, seed, 240);
+    }
+    assert!(rings(&card));
+    card.silence_bell();
+    assert!(!card.sleep_for_room().unwrap());
+    receive(&mut switch, 8, 240);
+    assert!(!rings(&card), "nobody sleeps");
+}
+
+#[test]
+fn a_bell_rings_once_and_only_for_a_sleeper() {
+    let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+    send(&mut card, 0, 10);
+    assert!(!rings(&switch));
+    assert!(!switch.sleep_for_records().unwrap());
+    receive(&mut switch, 0, 10);
+    assert!(switch.sleep_for_records().unwrap());
+    send(&mut card, 1, 10);
+    assert!(rings(&switch));
+    switch.silence_bell();
+    send(&mut card, 2, 10);
+    assert!(!rings(&switch));
+}
+
+#[test]
+fn packets_that_a_dead_card_has_not_taken_are_counted() {
+    let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+    for seed in 0..20 {
+        while !send(&mut switch, seed, 400) {
+            card.peek().unwrap().unwrap();
+            card.consume();
+        }
+    }
+    let unread = switch.sender.unread().unwrap();
+    let left = std::iter::from_fn(|| card.peek().unwrap().is_some().then(|| card.consume())).count();
+    assert!(left > 0);
+    assert_eq!(unread, left as u64);
+}
+
+fn rings(link: &Link) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let bell = link.bell();
+    poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+}
+
+/// What the other side may scribble on: an index word, or a record's word.
+#[derive(Debug, Clone, Copy)]
+enum Scribble {
+    Index(usize, u64),
+    Data(usize, u64),
+}
+
+fn scribble() -> impl Strategy<Value = Scribble> {
+    let value = prop_oneof![
+        any::<u64>(),
+        0..5000u64,
+        Just(u64::from(PAD)),
+        (0..300u64).prop_map(|records| records * 16),
+        (0..5000u64).prop_map(|near| u64::MAX - near),
+    ];
+    let word = prop_oneof![
+        (0..4usize).prop_map(|word| (true, word)),
+        (0..SMALL.capacity / 8).prop_map(|word| (false, word)),
+        // The heads of records are of more interest than their middles.
+        (0..SMALL.capacity / 16).prop_map(|record| (false, record * 2)),
+    ];
+    (word, value).prop_map(|((index, word), value)| match index {
+        true => Scribble::Index(word, value),
+        false => Scribble::Data(word, value),
+    })
+}
+
+fn apply(place: &Place, what: Scribble) {
+    match what {
+        Scribble::Index(word, value) => {
+            place
+                .region
+                .get_atomic_ref::<AtomicU64>(place.base + word * CACHE_LINE)
+                .unwrap()
+                .store(value, Ordering::Relaxed);
+        }
+        Scribble::Data(word, value) => {
+            place.data(word as u64 * 8, 8).unwrap().copy_from(&value.to_ne_bytes());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_sizes_arrive_intact_and_in_order(lengths in proptest::collection::vec(0..=SMALL.max_packet, 1..200), greed in 1..20usize) {
+        let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+        let (mut sent, mut received) = (0, 0);
+        while received < lengths.len() {
+            while sent < lengths.len() && send(&mut card, sent, lengths[sent]) {
+                sent += 1;
+            }
+            // An empty ring takes any packet: there is progress.
+            prop_assert!(sent > received);
+            for _ in 0..greed.min(sent - received) {
+                receive(&mut switch, received, lengths[received]);
+                received += 1;
+            }
+        }
+        prop_assert!(switch.peek().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_half_empty_ring_has_room_for_any_packet(lengths in proptest::collection::vec(0..=SMALL.max_packet, 1..100), last in 0..=SMALL.max_packet) {
+        let (mut card, mut switch) = Link::pair(SMALL).unwrap();
+        let sent = lengths.iter().enumerate().take_while(|&(seed, &length)| send(&mut card, seed, length)).count();
+        for seed in 0..sent {
+            if !card.sleep_for_room().unwrap() {
+                break;
+            }
+            receive(&mut switch, seed, lengths[seed]);
+        }
+        prop_assert!(!card.sleep_for_room().unwrap());
+        prop_assert!(send(&mut card, 0, last));
+    }
+
+    /// Nothing panics, and every payload shown lies in the ring and keeps to the limit.
+    #[test]
+    fn scribbling_is_an_error_at_worst(steps in proptest::collection::vec((scribble(), 0..5usize, 0..=SMALL.max_packet), 1..100)) {
+        let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+        let place = Place::new(region, 0, SMALL).unwrap();
+        let bell = Arc::new(Bell::new().unwrap());
+        let mut producer = Producer::new(place.clone(), bell.clone());
+        let mut consumer = Consumer::new(place.clone(), bell);
+        for (what, verb, length) in steps {
+            apply(&place, what);
+            let _ = match verb {
+                0 | 1 => {
+                    let room = producer.reserve(header(1), length).map(|room| room.map(|room| room.len()));
+                    prop_assert!(!matches!(room, Ok(Some(room)) if room != length));
+                    producer.commit();
+                    room.map(|_| ())
+                }
+                2 => producer.sleep_for_room().and_then(|_| producer.unread()).map(|unread| assert!(unread <= 256)),
+                3 => consumer.sleep_for_records().map(|_| ()),
+                _ => {
+                    let shown = consumer.peek().map(|record| record.map_or(0, |record| record.payload.len()));
+                    prop_assert!(!matches!(shown, Ok(shown) if shown > SMALL.max_packet));
+                    consumer.consume();
+                    shown.map(|_| ())
+                }
+            };
+        }
+    }
+}
+
+#[test]
+fn each_kind_of_corruption_is_found() {
+    let cases = [
+        (Scribble::Index(0, 4096 + 16), "position"),
+        (Scribble::Index(0, 8), "record"),
+        (Scribble::Data(0, 1001), "record"),
+        (Scribble::Data(0, 900), "record"),
+        (Scribble::Data(0, u64::from(PAD)), "record"),
+    ];
+    for (what, kind) in cases {
+        let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+        let place = Place::new(region, 0, SMALL).unwrap();
+        let bell = Arc::new(Bell::new().unwrap());
+        let mut producer = Producer::new(place.clone(), bell.clone());
+        producer.reserve(header(1), 100).unwrap().unwrap();
+        producer.commit();
+        apply(&place, what);
+        let error = Consumer::new(place, bell).peek().unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains(kind), "{what:?}: {error}");
+    }
+}

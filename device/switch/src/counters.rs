@@ -1,0 +1,37 @@
+//! What a person can read of a switch.
+//!
+//! Every packet that came in is accounted for: over all ports, once nothing waits in a ring,
+//! `packets_in == packets_out + dropped_absent + dropped_malformed`.
+
+/// Counters of one port since the switch started, whichever cards have been attached to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Whether a card is attached now.
+    pub attached: bool,
+    /// Packets taken from the card.
+    pub packets_in: u64,
+    /// Their bytes, without the fabric's header.
+    pub bytes_in: u64,
+    /// Packets put into the ring to the card.
+    pub packets_out: u64,
+    /// Their bytes, without the fabric's header.
+    pub bytes_out: u64,
+    /// Times that a packet from this port had to wait for room at its destination.
+    pub stalls: u64,
+    /// Packets from this port to a host that was not there.
+    pub dropped_absent: u64,
+    /// Packets from this port without a sound header.
+    pub dropped_malformed: u64,
+    /// Packets from this port that had not been forwarded when its card left, for their destination had no room.
+    /// They are not in `packets_in`.
+    pub orphaned: u64,
+    /// Packets to this port, of those in `packets_out`, that its card had not taken when it left.
+    pub undelivered: u64,
+}
+
+/// Counters of a switch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SwitchCounters {
+    /// By port number, which is the host id.
+    pub ports: Vec<PortCounters>,
+}

@@ -1,0 +1,324 @@
+//! The crossbar alone, on links inside this process.
+
+use hamlyn_fabric::{Link, Protocol};
+use proptest::prelude::*;
+
+use super::*;
+
+const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
+
+/// A crossbar, and the cards' ends of its links by host id.
+fn fabric(ports: u16) -> (Crossbar, Vec<Link>) {
+    let mut crossbar = Crossbar::new(ports, SMALL);
+    let cards = (0..ports).map(|port| attach(&mut crossbar, Some(HostId(port))).unwrap().1).collect();
+    (crossbar, cards)
+}
+
+fn attach(crossbar: &mut Crossbar, wanted: Option<HostId>) -> Result<(HostId, Link), Refusal> {
+    let (card, switch) = Link::pair(SMALL).unwrap();
+    crossbar.attach(switch.sender, switch.receiver, wanted).map(|host| (host, card))
+}
+
+/// Sends a packet that says it comes from `source`.
+fn send_as(card: &mut Link, source: u16, destination: u16, payload: &[u8]) -> bool {
+    let header =
+        Header { destination: HostId(destination), source: HostId(source), protocol: Protocol::Hamlyn };
+    let Some(room) = card.reserve(header, payload.len()).unwrap() else { return false };
+    room.copy_from(payload);
+    card.commit();
+    true
+}
+
+fn send(card: &mut Link, destination: u16, payload: &[u8]) -> bool {
+    send_as(card, 0, destination, payload)
+}
+
+/// Takes the oldest packet: where it came from, and its payload.
+fn take(card: &mut Link) -> Option<(u16, Vec<u8>)> {
+    let record = card.peek().unwrap()?;
+    let source = record.header().unwrap().source.0;
+    let mut payload = vec![0; record.payload.len()];
+    record.payload.copy_to(&mut payload[..]);
+    card.consume();
+    Some((source, payload))
+}
+
+/// Moves all that can be moved, and comes to rest. Returns the packets that went.
+fn settle(crossbar: &mut Crossbar) -> usize {
+    let mut moved = 0;
+    while crossbar.poll() && !crossbar.sleep() {
+        moved += crossbar.forward(usize::MAX);
+    }
+    moved
+}
+
+/// What a bell would say, for every port.
+fn wake_all(crossbar: &mut Crossbar, ports: u16) -> usize {
+    (0..ports).map(|port| crossbar.wake(HostId(port))).sum::<usize>() + settle(crossbar)
+}
+
+fn sums(crossbar: &Crossbar) -> PortCounters {
+    crossbar.counters().ports.iter().fold(PortCounters::default(), |sum, port| PortCounters {
+        attached: sum.attached || port.attached,
+        packets_in: sum.packets_in + port.packets_in,
+        bytes_in: sum.bytes_in + port.bytes_in,
+        packets_out: sum.packets_out + port.packets_out,
+        bytes_out: sum.bytes_out + port.bytes_out,
+        stalls: sum.stalls + port.stalls,
+        dropped_absent: sum.dropped_absent + port.dropped_absent,
+        dropped_malformed: sum.dropped_malformed + port.dropped_malformed,
+        orphaned: sum.orphaned + port.orphaned,
+        undelivered: sum.undelivered + port.undelivered,
+    })
+}
+
+#[test]
+fn a_packet_goes_where_it_says_and_its_source_is_the_port() {
+    let (mut crossbar, mut cards) = fabric(3);
+    assert!(send_as(&mut cards[1], 2, 0, b"forged"));
+    assert!(send_as(&mut cards[1], 0, 1, b"to myself"));
+    assert_eq!(settle(&mut crossbar), 2);
+    assert_eq!(take(&mut cards[0]), Some((1, b"forged".to_vec())));
+    assert_eq!(take(&mut cards[1]), Some((1, b"to myself".to_vec())));
+    assert_eq!(take(&mut cards[2]), None);
+    let port = crossbar.counters().ports[1];
+    assert_eq!((port.packets_in, port.bytes_in, port.packets_out, port.bytes_out), (2, 15, 1, 9));
+}
+
+#[test]
+fn a_packet_for_nobody_is_dropped_and_counted() {
+    let (mut crossbar, mut cards) = fabric(2);
+    for destination in [2, 64, u16::MAX] {
+        assert!(send(&mut cards[0], destination, b"?"));
+    }
+    crossbar.detach(HostId(1));
+    assert!(send(&mut cards[0], 1, b"?"));
+    wake_all(&mut crossbar, 2);
+    assert_eq!(crossbar.counters().ports[0].dropped_absent, 4);
+    assert_eq!(crossbar.counters().ports[0].packets_in, 4);
+    assert_eq!(sums(&crossbar).packets_out, 0);
+}
+
+#[test]
+fn a_packet_without_a_sound_header_is_dropped_and_counted() {
+    let (mut crossbar, mut cards) = fabric(2);
+    assert!(send(&mut cards[0], 1, b"good"));
+    cards[0].sender.reserve_as_is([0xff; 8], 16).unwrap().unwrap();
+    cards[0].commit();
+    assert!(send(&mut cards[0], 1, b"good"));
+    settle(&mut crossbar);
+    assert_eq!(crossbar.counters().ports[0].dropped_malformed, 1);
+    assert_eq!(sums(&crossbar).packets_out, 2);
+}
+
+#[test]
+fn a_full_output_stops_its_senders_and_nobody_else() {
+    let (mut crossbar, mut cards) = fabric(3);
+    // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, and 16 more wait at host 0.
+    let mut sent = 0;
+    while send(&mut cards[0], 1, &[sent; 240])
+        || settle(&mut crossbar) > 0 && send(&mut cards[0], 1, &[sent; 240])
+    {
+        sent += 1;
+    }
+    assert_eq!(sent, 32);
+    settle(&mut crossbar);
+    assert_eq!(crossbar.counters().ports[1].packets_out, 16);
+    assert_eq!(crossbar.counters().ports[0].stalls, 1);
+    assert!(!send(&mut cards[0], 1, &[0; 240]), "back-pressure reaches the sender");
+    // Host 2's way is free.
+    assert!(send(&mut cards[2], 0, b"past"));
+    wake_all(&mut crossbar, 3);
+    assert_eq!(take(&mut cards[0]), Some((2, b"past".to_vec())));
+    // Nothing is lost, and nothing overtakes.
+    let mut number = 0;
+    while let Some(packet) = take(&mut cards[1]) {
+        assert_eq!(packet, (0, vec![number; 240]));
+        number += 1;
+        wake_all(&mut crossbar, 3);
+    }
+    assert_eq!(number, 32);
+    assert_eq!(sums(&crossbar).dropped_absent + sums(&crossbar).orphaned, 0);
+}
+
+#[test]
+fn inputs_take_turns() {
+    let (mut crossbar, mut cards) = fabric(4);
+    for card in &mut cards[..3] {
+        for number in 0..3u8 {
+            assert!(send(card, 3, &[number]));
+        }
+    }
+    settle(&mut crossbar);
+    let order: Vec<_> = std::iter::from_fn(|| take(&mut cards[3])).map(|(source, _)| source).collect();
+    assert_eq!(order, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn inputs_take_turns_at_a_contended_output_too() {
+    let (mut crossbar, mut cards) = fabric(4);
+    let mut got = [0; 4];
+    for _ in 0..300 {
+        for card in &mut cards[..3] {
+            while send(card, 3, &[0; 900]) {}
+        }
+        wake_all(&mut crossbar, 4);
+        // Room for one or two: never for all three.
+        if let Some((source, _)) = take(&mut cards[3]) {
+            got[usize::from(source)] += 1;
+        }
+    }
+    assert_eq!(got.iter().sum::<i32>(), 300);
+    assert!(got[..3].iter().all(|&count| (99..=101).contains(&count)), "{got:?}");
+}
+
+#[test]
+fn ports_are_given_out_and_refused() {
+    let mut crossbar = Crossbar::new(2, SMALL);
+    assert_eq!(attach(&mut crossbar, Some(HostId(1))).unwrap().0, HostId(1));
+    assert_eq!(attach(&mut crossbar, Some(HostId(1))).unwrap_err(), Refusal::Taken(HostId(1)));
+    assert_eq!(
+        attach(&mut crossbar, Some(HostId(2))).unwrap_err(),
+        Refusal::OutOfRange { host: HostId(2), limit: 2 }
+    );
+    assert_eq!(attach(&mut crossbar, None).unwrap().0, HostId(0));
+    assert_eq!(attach(&mut crossbar, None).unwrap_err(), Refusal::Full(2));
+    crossbar.detach(HostId(0));
+    assert_eq!(attach(&mut crossbar, None).unwrap().0, HostId(0));
+    crossbar.detach(HostId(0));
+    let (_, switch) = Link::pair(Geometry { max_packet: 999, ..SMALL }).unwrap();
+    let refusal = crossbar.attach(switch.sender, switch.receiver, None).unwrap_err();
+    assert!(matches!(refusal, Refusal::Geometry { .. }));
+    crossbar.detach(HostId(9));
+}
+
+#[test]
+fn what_a_dead_card_has_sent_arrives_and_what_it_has_not_taken_is_counted() {
+    let (mut crossbar, mut cards) = fabric(3);
+    settle(&mut crossbar);
+    for _ in 0..5 {
+        assert!(send(&mut cards[0], 1, b"for the dead"));
+        assert!(send(&mut cards[1], 2, b"from the dead"));
+    }
+    crossbar.wake(HostId(0));
+    settle(&mut crossbar);
+    assert!(send(&mut cards[0], 1, b"too late"));
+    crossbar.detach(HostId(1));
+    wake_all(&mut crossbar, 3);
+    let counters = crossbar.counters();
+    assert_eq!((counters.ports[1].undelivered, counters.ports[0].dropped_absent), (5, 1));
+    assert_eq!(std::iter::from_fn(|| take(&mut cards[2])).count(), 5);
+    assert!(!counters.ports[1].attached);
+}
+
+#[test]
+fn those_who_wait_for_a_dead_card_go_on() {
+    let (mut crossbar, mut cards) = fabric(3);
+    while send(&mut cards[0], 1, &[0; 900]) || settle(&mut crossbar) > 0 {}
+    assert!(crossbar.counters().ports[0].stalls > 0);
+    crossbar.detach(HostId(1));
+    settle(&mut crossbar);
+    assert!(send(&mut cards[0], 2, b"next"));
+    wake_all(&mut crossbar, 3);
+    assert_eq!(take(&mut cards[2]), Some((0, b"next".to_vec())));
+    let port = crossbar.counters().ports[0];
+    assert!(port.dropped_absent > 0);
+    assert_eq!(port.dropped_absent + crossbar.counters().ports[1].undelivered + 1, port.packets_in);
+}
+
+/// What a card may do between two turns of the switch.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Send { from: usize, to: u16, length: usize },
+    Take { at: usize, most: usize },
+    Switch { budget: usize },
+    Leave { host: u16 },
+    Join,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (0..5usize, 0..7u16, 0..=SMALL.max_packet).prop_map(|(from, to, length)| Step::Send { from, to, length }),
+        8 => (0..5usize, 1..9usize).prop_map(|(at, most)| Step::Take { at, most }),
+        8 => (1..9usize).prop_map(|budget| Step::Switch { budget }),
+        1 => (0..5u16).prop_map(|host| Step::Leave { host }),
+        1 => Just(Step::Join),
+    ]
+}
+
+proptest! {
+    /// Whatever the cards do, each packet that was sent is delivered, dropped for a reason that is counted, or lies
+    /// with a dead card; and those of one sender to one receiver arrive in order.
+    #[test]
+    fn every_packet_is_accounted_for(steps in proptest::collection::vec(step(), 1..300)) {
+        let (mut crossbar, cards) = fabric(5);
+        let mut cards: Vec<_> = cards.into_iter().map(Some).collect();
+        let (mut sent, mut taken) = (0u64, 0u64);
+        let mut last = [[0u64; 5]; 5];
+        let mut check = |at: usize, packet: (u16, Vec<u8>)| {
+            if let Some(number) = packet.1.get(..8) {
+                let number = u64::from_le_bytes(number.try_into().unwrap());
+                assert!(number > last[at][usize::from(packet.0)], "overtaken");
+                last[at][usize::from(packet.0)] = number;
+            }
+        };
+        for step in steps {
+            match step {
+                Step::Send { from, to, length } => {
+                    let Some(card) = &mut cards[from] else { continue };
+                    let mut payload = vec![0; length];
+                    if length >= 8 {
+                        payload[..8].copy_from_slice(&(sent + 1).to_le_bytes());
+                    }
+                    if send(card, to, &payload) {
+                        sent += 1;
+                        // Some bells are heard late.
+                        if length % 3 > 0 {
+                            crossbar.wake(HostId(from as u16));
+                        }
+                    }
+                }
+                Step::Take { at, most } => {
+                    let Some(card) = &mut cards[at] else { continue };
+                    for packet in std::iter::from_fn(|| take(card)).take(most) {
+                        check(at, packet);
+                        taken += 1;
+                    }
+                    crossbar.wake(HostId(at as u16));
+                }
+                Step::Switch { budget } => {
+                    crossbar.poll();
+                    crossbar.forward(budget);
+                }
+                Step::Leave { host } => {
+                    crossbar.detach(HostId(host));
+                    cards[usize::from(host)] = None;
+                }
+                Step::Join => {
+                    if let Ok((host, card)) = attach(&mut crossbar, None) {
+                        cards[host.index()] = Some(card);
+                    }
+                }
+            }
+        }
+        loop {
+            let mut progress = wake_all(&mut crossbar, 5);
+            for (at, card) in cards.iter_mut().enumerate() {
+                let Some(card) = card else { continue };
+                while let Some(packet) = take(card) {
+                    check(at, packet);
+                    taken += 1;
+                    progress += 1;
+                }
+            }
+            if progress == 0 {
+                break;
+            }
+        }
+        let sum = sums(&crossbar);
+        prop_assert!(crossbar.take_lost().is_empty());
+        prop_assert_eq!(sum.packets_in, sum.packets_out + sum.dropped_absent + sum.dropped_malformed);
+        prop_assert_eq!(sum.packets_out, taken + sum.undelivered);
+        prop_assert_eq!(sent, sum.packets_in + sum.orphaned);
+    }
+}

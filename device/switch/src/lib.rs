@@ -1,0 +1,17 @@
+//! The switch: a non-blocking crossbar between the cards' links (the Hamlyn paper's section 2.8).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`crossbar`] | routing and arbitration, without a socket or an event |
+//! | [`counters`] | what a person can read of it |
+//! | [`ports`] | how cards come and go: listener, handshakes, lifelines |
+//! | [`switch`] | the whole, on one descriptor for an event loop, and a loop for those who have none |
+
+pub mod counters;
+pub mod crossbar;
+pub mod ports;
+pub mod switch;
+
+pub use counters::{PortCounters, SwitchCounters};
+pub use crossbar::{Crossbar, Refusal};
+pub use switch::{Options, Switch, SwitchError};

@@ -1,0 +1,257 @@
+//! The whole switch, for an event loop.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hamlyn_fabric::handshake::{self, RequestError};
+use hamlyn_fabric::ring::GeometryError;
+use hamlyn_fabric::{Geometry, HostId, Link};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::counters::SwitchCounters;
+use crate::crossbar::{Crossbar, MAX_PORTS, Refusal};
+use crate::ports::{Event, Ports};
+
+/// Packets that one call of [`Switch::process`] moves, more or less.
+const BUDGET: usize = 256;
+
+/// How a switch is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Its number of ports, 1 to [`MAX_PORTS`].
+    pub ports: u16,
+    /// The rings of its links.
+    pub geometry: Geometry,
+    /// How long to go on looking for packets before it sleeps. Pays off only where cores are idle.
+    pub spin: Duration,
+    /// How long a client may take to say what it wants.
+    pub handshake_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            ports: 64,
+            geometry: Geometry::default(),
+            spin: Duration::ZERO,
+            handshake_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why a switch cannot be, or cannot go on.
+#[derive(Debug, Error)]
+pub enum SwitchError {
+    /// An option out of range.
+    #[error("a switch of {0} ports is not possible (limit 1 to {MAX_PORTS})")]
+    Ports(u16),
+    /// An option out of range.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The socket's path is of no use.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A card in this process cannot be attached.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The system is out of something.
+    #[error("switch failed: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A crossbar with its listener, its clients and its ports' wires, on one descriptor.
+///
+/// [`Switch::as_fd`] is readable when something is to be done: then call [`Switch::process`] until it returns 0, and
+/// then [`Switch::sleep`] before waiting again.
+#[derive(Debug)]
+pub struct Switch {
+    options: Options,
+    crossbar: Crossbar,
+    ports: Ports,
+}
+
+impl Switch {
+    /// A switch without a socket: for cards in the same process.
+    pub fn new(options: Options) -> Result<Switch, SwitchError> {
+        if !(1..=MAX_PORTS).contains(&options.ports) {
+            return Err(SwitchError::Ports(options.ports));
+        }
+        options.geometry.validate()?;
+        Ok(Switch {
+            options,
+            crossbar: Crossbar::new(options.ports, options.geometry),
+            ports: Ports::new(options.ports, options.handshake_timeout)?,
+        })
+    }
+
+    /// A switch that listens at `path`. The file goes when the switch does.
+    pub fn bind(path: &Path, options: Options) -> Result<Switch, SwitchError> {
+        let mut switch = Switch::new(options)?;
+        switch.ports.listen(path).map_err(|source| SwitchError::Listen { path: path.to_owned(), source })?;
+        Ok(switch)
+    }
+
+    /// Attaches the switch's end of a link.
+    pub fn add_port(&mut self, link: Link, wanted: Option<HostId>) -> Result<HostId, SwitchError> {
+        let host = self.crossbar.attach(link.sender, link.receiver, wanted)?;
+        if let Err(error) = self.ports.watch(host, link.wires) {
+            self.crossbar.detach(host);
+            return Err(error.into());
+        }
+        tracing::info!("port {host} is attached");
+        Ok(host)
+    }
+
+    /// Makes a link, attaches one end and returns the other, for a card in the same process.
+    pub fn open_port(&mut self, wanted: Option<HostId>) -> Result<(HostId, Link), SwitchError> {
+        let (card, switch) = Link::pair(self.options.geometry)?;
+        Ok((self.add_port(switch, wanted)?, card))
+    }
+
+    /// Detaches a port. Packets for it will be dropped and counted.
+    pub fn remove_port(&mut self, host: HostId) {
+        self.crossbar.detach(host);
+        self.ports.forget(host);
+    }
+
+    /// A copy of all counters.
+    pub fn counters(&self) -> SwitchCounters {
+        self.crossbar.counters()
+    }
+
+    /// Does some of what is to be done, without waiting. Returns how many events and packets that was; 0: nothing.
+    pub fn process(&mut self) -> Result<usize, SwitchError> {
+        let events = self.ports.events()?;
+        let mut done = events.len();
+        for event in events {
+            self.handle(event)?;
+        }
+        if self.crossbar.poll() {
+            done += self.crossbar.forward(BUDGET);
+        }
+        for (host, error) in self.crossbar.take_lost() {
+            tracing::warn!("port {host} is detached: {error}");
+            self.ports.forget(host);
+        }
+        Ok(done)
+    }
+
+    /// Asks to be woken. True: nothing needs doing until the descriptor is readable. False: there is work.
+    pub fn sleep(&mut self) -> bool {
+        self.crossbar.sleep()
+    }
+
+    /// Serves until `stop` is readable.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), SwitchError> {
+        self.run_with(stop, stop, |_| {})
+    }
+
+    /// Serves until `stop` is readable, and calls `serve_other` whenever `other` is.
+    ///
+    /// The place that decides when a switch sleeps: after [`Options::spin`] without a packet.
+    pub fn run_with(
+        &mut self,
+        stop: BorrowedFd<'_>,
+        other: BorrowedFd<'_>,
+        mut serve_other: impl FnMut(&Switch),
+    ) -> Result<(), SwitchError> {
+        let mut last_work = Instant::now();
+        loop {
+            let busy = self.process()? > 0;
+            if busy && !self.options.spin.is_zero() {
+                last_work = Instant::now();
+            }
+            let spins = !self.options.spin.is_zero() && last_work.elapsed() < self.options.spin;
+            let waits = !busy && !spins && self.sleep();
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let mut fds = [stop, other, self.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            match poll(&mut fds, if waits { None } else { Some(&now) }) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+            let [stopped, asked, _] = fds.map(|fd| !fd.revents().is_empty());
+            if stopped {
+                return Ok(());
+            }
+            if asked {
+                serve_other(self);
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), SwitchError> {
+        match event {
+            Event::Listener => self.ports.admit()?,
+            Event::Timer => {
+                while let Some(socket) = self.ports.take_late_client()? {
+                    self.refuse(
+                        &socket,
+                        &format!("nothing was said for {:?}", self.options.handshake_timeout),
+                    );
+                }
+            }
+            Event::Client(index) => self.greet(index)?,
+            Event::Bell(host) => {
+                self.ports.silence(host);
+                self.crossbar.wake(host);
+            }
+            Event::Lifeline(host) => {
+                if let Some(reason) = self.ports.obituary(host) {
+                    tracing::info!("port {host} is detached: {reason}");
+                    self.remove_port(host);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears what a client wants, and attaches or refuses it.
+    fn greet(&mut self, index: usize) -> Result<(), SwitchError> {
+        let Some(client) = self.ports.client(index) else { return Ok(()) };
+        let request = match handshake::read_request(client) {
+            Err(RequestError::Silent) => return Ok(()),
+            other => other,
+        };
+        let Some(socket) = self.ports.take_client(index)? else { return Ok(()) };
+        let wanted = match request {
+            Ok(request) => request.host,
+            Err(error) => {
+                self.refuse(&socket, &error.to_string());
+                return Ok(());
+            }
+        };
+        // A client that goes away in the middle, or for whom the system has no memory, is no reason to stop.
+        match self.crossbar.free_port(wanted) {
+            Err(refusal) => self.refuse(&socket, &refusal.to_string()),
+            Ok(host) => match handshake::accept(socket, host, self.options.geometry) {
+                Err(error) => tracing::warn!("port {host} cannot be attached: {error}"),
+                Ok(link) => {
+                    if let Err(error) = self.add_port(link, Some(host)) {
+                        tracing::warn!("port {host} cannot be attached: {error}");
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, socket: &OwnedFd, reason: &str) {
+        tracing::info!("a client is refused: {reason}");
+        handshake::refuse(socket.as_fd(), reason);
+    }
+}
+
+impl AsFd for Switch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ports.as_fd()
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The card as a whole: who it is, how it is started and stopped, what it counts.
+ */
+#include "hamlyn.h"
+
+#define MAJOR_OF(version) ((version) >> 16)
+#define MINOR_OF(version) ((version) & 0xffff)
+/* How often a card that is in use is asked whether it is still there. */
+#define WATCH_INTERVAL (5 * HZ)
+/* More of anything than this is a card gone wrong. */
+#define MAX_OBJECTS (1U << 24)
+
+static u32 reg(struct hamlyn_card *card, u32 offset)
+{
+	return readl(card->registers + offset);
+}
+
+static int check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least, u32 most)
+{
+	if (value >= least && value <= most)
+		return 0;
+	dev_err(&card->pdev->dev, "the card has %u %s (limits %u to %u)\n", value, what, least, most);
+	return -ENODEV;
+}
+
+/* Reads the identity registers, and refuses a card that this driver does not know. */
+int hamlyn_card_identify(struct hamlyn_card *card)
+{
+	struct hamlyn_query *limits = &card->limits;
+	struct device *dev = &card->pdev->dev;
+	u32 magic = reg(card, HAMLYN_REG_MAGIC);
+
+	if (magic != HAMLYN_MAGIC) {
+		dev_err(dev, "the card's magic number is %#x, not %#x%s\n", magic, HAMLYN_MAGIC,
+			magic == U32_MAX ? ": it does not answer" : "");
+		return -ENODEV;
+	}
+	limits->uapi_version = HAMLYN_UAPI_VERSION;
+	limits->model = reg(card, HAMLYN_REG_MODEL);
+	if (limits->model != HAMLYN_MODEL_HAMLYN) {
+		dev_err(dev, "the card is of model %u, not %u\n", limits->model, HAMLYN_MODEL_HAMLYN);
+		return -ENODEV;
+	}
+	limits->abi_version = reg(card, HAMLYN_REG_ABI_VERSION);
+	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(HAMLYN_ABI_VERSION)) {
+		dev_err(dev, "the card speaks version %u.%u, the driver %u.%u: use a driver made for the card\n",
+			MAJOR_OF(limits->abi_version), MINOR_OF(limits->abi_version),
+			MAJOR_OF(HAMLYN_ABI_VERSION), MINOR_OF(HAMLYN_ABI_VERSION));
+		return -ENODEV;
+	}
+	limits->packet_size = reg(card, HAMLYN_REG_PACKET_SIZE);
+	limits->sram_size = reg(card, HAMLYN_REG_SRAM_SIZE);
+	limits->termini = reg(card, HAMLYN_REG_TERMINI);
+	limits->slots = reg(card, HAMLYN_REG_SLOTS);
+	limits->queues = reg(card, HAMLYN_REG_QUEUES);
+	limits->vectors = reg(card, HAMLYN_REG_VECTORS);
+	return check_limit(card, "termini", limits->termini, 1, MAX_OBJECTS) ?:
+	       check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
+	       check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS) ?:
+	       check_limit(card, "interrupt vectors", limits->vectors, 2, HAMLYN_MAX_VECTORS);
+}
+
+/* Whether the card still answers; if not, it is stopped. Its lock is held. */
+bool hamlyn_card_answers(struct hamlyn_card *card)
+{
+	lockdep_assert_held(&card->lock);
+	if (!card->live)
+		return false;
+	if (reg(card, HAMLYN_REG_MAGIC) == HAMLYN_MAGIC)
+		return true;
+	dev_err(&card->dev, "no answer\n");
+	hamlyn_card_fail(card);
+	return false;
+}
+
+/* Finds out that a card has died while its users sleep or look at memory that nobody will write. */
+void hamlyn_card_watch(struct work_struct *work)
+{
+	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, watch);
+
+	guard(mutex)(&card->lock);
+	if (card->live && (list_empty(&card->files) || hamlyn_card_answers(card)))
+		schedule_delayed_work(&card->watch, WATCH_INTERVAL);
+}
+
+/* Tells of the link if it is not as last told; the card's lock is held. */
+void hamlyn_card_report_link(struct hamlyn_card *card)
+{
+	bool link;
+
+	if (!card->live)
+		return;
+	link = reg(card, HAMLYN_REG_LINK) == 1;
+	if (link == card->link)
+		return;
+	card->link = link;
+	if (link)
+		dev_info(&card->dev, "link is up, host %u\n", reg(card, HAMLYN_REG_HOST_ID));
+	else
+		dev_info(&card->dev, "link is down\n");
+}
+
+/* Brings the card from any state to that of having nothing open, and lets it take part; its lock is held. */
+int hamlyn_card_start(struct hamlyn_card *card)
+{
+	lockdep_assert_held(&card->lock);
+	pci_set_master(card->pdev);
+	writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
+	writeq(card->page_dma, card->registers + HAMLYN_REG_COMMAND_PAGE);
+	memset_io(card->control, 0, card->control_size);
+	card->live = true;
+	if (hamlyn_selftest_access(card)) {
+		dev_err(&card->pdev->dev, "self-test: the scratch register does not read as it should\n");
+		hamlyn_card_fail(card);
+		return -EIO;
+	}
+	if (hamlyn_selftest_dma(card)) {
+		dev_err(&card->pdev->dev, "self-test: DMA fails: is the machine's memory shared with the card?\n");
+		hamlyn_card_fail(card);
+		return -EIO;
+	}
+	writel(HAMLYN_CONTROL_ENABLE, card->registers + HAMLYN_REG_CONTROL);
+	hamlyn_card_report_link(card);
+	schedule_delayed_work(&card->watch, WATCH_INTERVAL);
+	return 0;
+}
+
+/*
+ * Stops the card's DMA for good, whether it answers or not, and wakes everybody who waits for it; its lock is held.
+ * Afterwards all memory that it knew may be unmapped and unpinned.
+ */
+void hamlyn_card_stop(struct hamlyn_card *card)
+{
+	struct hamlyn_queue *queue;
+	struct hamlyn_file *file;
+	unsigned long index;
+
+	lockdep_assert_held(&card->lock);
+	if (card->live)
+		writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
+	pci_clear_master(card->pdev);
+	pci_wait_for_pending_transaction(card->pdev);
+	WRITE_ONCE(card->live, false);
+	xa_for_each(&card->queues, index, queue)
+		wake_up_all(&queue->wait);
+	list_for_each_entry(file, &card->files, on_card)
+		wake_up_all(&file->wait);
+}
+
+/* The card does not do as it is told. It stays stopped until it is reset or bound anew. */
+void hamlyn_card_fail(struct hamlyn_card *card)
+{
+	if (card->live)
+		dev_err(&card->pdev->dev, "the card is stopped; reset it to use it again\n");
+	hamlyn_card_stop(card);
+}
+
+/* Takes all files' objects from a stopped card; its lock is held. The files live on, of no more use. */
+void hamlyn_card_end_files(struct hamlyn_card *card)
+{
+	struct hamlyn_file *file;
+
+	list_for_each_entry(file, &card->files, on_card) {
+		file->dead = true;
+		hamlyn_file_end(file);
+	}
+}
+
+int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_card *card = file->card;
+
+	if (memchr_inv(argument->query.reserved, 0, sizeof(argument->query.reserved)))
+		return -EINVAL;
+	guard(mutex)(&card->lock);
+	if (!hamlyn_file_live(file) || !hamlyn_card_answers(card))
+		return -ENODEV;
+	argument->query = card->limits;
+	argument->query.host = reg(card, HAMLYN_REG_HOST_ID);
+	return 0;
+}
+
+int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_statistics *statistics = &argument->statistics;
+	struct hamlyn_card *card = file->card;
+	int ret;
+
+	static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(statistics->values));
+	if (statistics->reserved)
+		return -EINVAL;
+	guard(mutex)(&card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	ret = hamlyn_command(card, HAMLYN_COMMAND_READ_STATISTICS, 0, NULL, 0);
+	if (ret)
+		return ret;
+	*statistics = (struct hamlyn_statistics) { .count = HAMLYN_STATISTICS };
+	memcpy(statistics->values, card->page + HAMLYN_COMMAND_BODY, HAMLYN_STATISTICS * sizeof(__u64));
+	return 0;
+}

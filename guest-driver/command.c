@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Commands: the driver fills the command page and rings; the card carries the command out whole or not at all.
+ */
+#include "hamlyn.h"
+
+/* In the page until the card has answered; no status has this value. */
+#define NO_ANSWER 0xffffffff
+
+static const char * const status_names[] = {
+	[HAMLYN_STATUS_OK] = "done",
+	[HAMLYN_STATUS_BAD_OPCODE] = "no such operation",
+	[HAMLYN_STATUS_BAD_INDEX] = "index out of range",
+	[HAMLYN_STATUS_IN_USE] = "in use",
+	[HAMLYN_STATUS_NOT_OPEN] = "not open",
+	[HAMLYN_STATUS_BAD_LENGTH] = "bad length",
+	[HAMLYN_STATUS_BAD_ADDRESS] = "bad address",
+	[HAMLYN_STATUS_BAD_VALUE] = "bad value",
+	[HAMLYN_STATUS_DMA_FAULT] = "host memory out of reach",
+	[HAMLYN_STATUS_NO_PAGE] = "command page out of reach",
+};
+
+/* Runs what is in the page; returns a status, or NO_ANSWER from a card that is dead. */
+static u32 run(struct hamlyn_card *card)
+{
+	struct hamlyn_command *head = card->page;
+	u32 status;
+
+	dma_wmb(); /* The card sees the whole command when it sees the store. */
+	writel(1, card->registers + HAMLYN_REG_COMMAND_GO);
+	status = READ_ONCE(head->status);
+	if (status == NO_ANSWER) {
+		/*
+		 * A bus may have posted the store: then this read waits for it. Or the card could not reach the page:
+		 * then the register tells. Or the card is dead, and reads as ones.
+		 */
+		status = readl(card->registers + HAMLYN_REG_COMMAND_STATUS);
+		if (status == HAMLYN_STATUS_OK)
+			status = READ_ONCE(head->status);
+	}
+	dma_rmb(); /* The rest of the answer is read after the status. */
+	return status;
+}
+
+static int refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 status)
+{
+	const struct hamlyn_command *head = card->page;
+	const char *name = status < ARRAY_SIZE(status_names) ? status_names[status] : "unknown status";
+
+	dev_err_ratelimited(&card->dev, "command %u on object %u: %s (status %u, value %llu, limit %llu)\n",
+			    opcode, index, name, status, head->value, head->limit);
+	switch (status) {
+	case HAMLYN_STATUS_BAD_LENGTH:
+	case HAMLYN_STATUS_BAD_ADDRESS:
+	case HAMLYN_STATUS_BAD_VALUE:
+		return -EINVAL;
+	default:
+		return -EIO;
+	}
+}
+
+/*
+ * Has the card carry out a command; the card's lock is held. What the card wrote behind the head is in the page until
+ * the next command. -ENODEV: the card does not answer, and has been stopped.
+ */
+int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size)
+{
+	struct hamlyn_command *head = card->page;
+	u32 status;
+
+	lockdep_assert_held(&card->lock);
+	if (WARN_ON_ONCE(size > HAMLYN_COMMAND_PAGE_SIZE - HAMLYN_COMMAND_BODY))
+		return -EINVAL;
+	memset(card->page, 0, HAMLYN_COMMAND_PAGE_SIZE);
+	head->opcode = opcode;
+	head->index = index;
+	head->status = NO_ANSWER;
+	memcpy(card->page + HAMLYN_COMMAND_BODY, body, size);
+
+	status = run(card);
+	switch (status) {
+	case HAMLYN_STATUS_OK:
+		return 0;
+	case NO_ANSWER:
+	case HAMLYN_STATUS_NO_PAGE:
+		dev_err(&card->dev, "command %u on object %u: %s\n", opcode, index,
+			status == NO_ANSWER ? "no answer" : status_names[status]);
+		hamlyn_card_fail(card);
+		return -ENODEV;
+	default:
+		return refused(card, opcode, index, status);
+	}
+}
+
+/*
+ * Closes an object. When it returns no deposit or gather that the object allowed is under way: the card has said so,
+ * or can do no DMA any more.
+ */
+void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size)
+{
+	if (card->live && hamlyn_command(card, opcode, index, body, size) && card->live) {
+		dev_err(&card->dev, "object %u is not closed: the card must not go on\n", index);
+		hamlyn_card_fail(card);
+	}
+}

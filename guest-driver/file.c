@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * An open file of /dev/hamlynN: a protection domain. What it makes is its own, and goes with it.
+ */
+#include <linux/uaccess.h>
+
+#include "hamlyn.h"
+
+static int file_open(struct inode *inode, struct file *filp)
+{
+	struct hamlyn_card *card = container_of(inode->i_cdev, struct hamlyn_card, cdev);
+	struct hamlyn_file *file;
+
+	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+	if (!file)
+		return -ENOMEM;
+	file->spent = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!file->spent) {
+		kfree(file);
+		return -ENOMEM;
+	}
+	file->card = card;
+	file->mapping = filp->f_mapping;
+	INIT_LIST_HEAD(&file->slots);
+	INIT_LIST_HEAD(&file->termini);
+	INIT_LIST_HEAD(&file->queues);
+	init_waitqueue_head(&file->wait);
+
+	scoped_guard(mutex, &card->lock) {
+		if (card->live) {
+			get_device(&card->dev);
+			list_add(&file->on_card, &card->files);
+			filp->private_data = file;
+			return nonseekable_open(inode, filp);
+		}
+	}
+	__free_page(file->spent);
+	kfree(file);
+	return -ENODEV;
+}
+
+/* Closes everything that the file has, slots before the queues that they name; the card's lock is held. */
+void hamlyn_file_end(struct hamlyn_file *file)
+{
+	struct hamlyn_terminus *terminus, *next_terminus;
+	struct hamlyn_queue *queue, *next_queue;
+	struct hamlyn_slot *slot, *next_slot;
+
+	lockdep_assert_held(&file->card->lock);
+	list_for_each_entry_safe(slot, next_slot, &file->slots, on_file)
+		hamlyn_slot_close(slot);
+	list_for_each_entry_safe(terminus, next_terminus, &file->termini, on_file)
+		hamlyn_terminus_close(terminus);
+	list_for_each_entry_safe(queue, next_queue, &file->queues, on_file)
+		hamlyn_queue_close(queue);
+}
+
+/* Nobody maps, polls or calls the file any more: mappings, descriptors and calls under way all hold it. */
+static int file_release(struct inode *inode, struct file *filp)
+{
+	struct hamlyn_file *file = filp->private_data;
+	struct hamlyn_card *card = file->card;
+
+	scoped_guard(mutex, &card->lock) {
+		hamlyn_file_end(file);
+		list_del(&file->on_card);
+	}
+	__free_page(file->spent);
+	kfree(file);
+	put_device(&card->dev);
+	return 0;
+}
+
+static __poll_t file_poll(struct file *filp, poll_table *table)
+{
+	struct hamlyn_file *file = filp->private_data;
+	struct hamlyn_queue *queue;
+	__poll_t events = 0;
+
+	poll_wait(filp, &file->wait, table);
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return EPOLLERR | EPOLLHUP;
+	list_for_each_entry(queue, &file->queues, on_file)
+		events |= hamlyn_queue_poll(queue);
+	return events;
+}
+
+static const struct hamlyn_call {
+	u32 code;
+	/* The structure goes back to the caller. */
+	bool answers;
+	int (*run)(struct hamlyn_file *file, union hamlyn_argument *argument);
+	/* Takes back what was made, if the caller could not be told of it. */
+	void (*undo)(struct hamlyn_file *file, union hamlyn_argument *argument);
+} calls[] = {
+	{ HAMLYN_IOC_QUERY, true, hamlyn_card_query },
+	{ HAMLYN_IOC_TERMINUS_CREATE, true, hamlyn_terminus_create, hamlyn_terminus_undo },
+	{ HAMLYN_IOC_TERMINUS_DESTROY, false, hamlyn_terminus_destroy },
+	{ HAMLYN_IOC_SEND_BUFFER_SET, false, hamlyn_send_buffer_set },
+	{ HAMLYN_IOC_SEND_BUFFER_CLEAR, false, hamlyn_send_buffer_clear },
+	{ HAMLYN_IOC_QUEUE_CREATE, true, hamlyn_queue_create, hamlyn_queue_undo },
+	{ HAMLYN_IOC_QUEUE_DESTROY, false, hamlyn_queue_destroy },
+	{ HAMLYN_IOC_QUEUE_WAIT, false, hamlyn_queue_wait },
+	{ HAMLYN_IOC_QUEUE_ARM, true, hamlyn_queue_arm },
+	{ HAMLYN_IOC_SLOT_CREATE, true, hamlyn_slot_create, hamlyn_slot_undo },
+	{ HAMLYN_IOC_SLOT_DESTROY, false, hamlyn_slot_destroy },
+	{ HAMLYN_IOC_STATISTICS, true, hamlyn_card_statistics },
+	{ HAMLYN_IOC_SELF_TEST, true, hamlyn_selftest },
+};
+
+static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)
+{
+	struct hamlyn_file *file = filp->private_data;
+	void __user *user = (void __user *)address;
+	const struct hamlyn_call *call = calls;
+	union hamlyn_argument argument;
+	int ret;
+
+	while (call->code != code)
+		if (++call == calls + ARRAY_SIZE(calls))
+			return -ENOTTY;
+	if (copy_from_user(&argument, user, _IOC_SIZE(code)))
+		return -EFAULT;
+	ret = call->run(file, &argument);
+	if (ret || !call->answers)
+		return ret;
+	if (copy_to_user(user, &argument, _IOC_SIZE(code))) {
+		if (call->undo)
+			call->undo(file, &argument);
+		return -EFAULT;
+	}
+	return 0;
+}
+
+const struct file_operations hamlyn_fops = {
+	.owner = THIS_MODULE,
+	.open = file_open,
+	.release = file_release,
+	.poll = file_poll,
+	.unlocked_ioctl = file_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = hamlyn_mmap,
+};

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
+/*
+ * What a guest and a Hamlyn card agree on.
+ *
+ * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ */
+#ifndef _HAMLYN_CARD_H
+#define _HAMLYN_CARD_H
+
+#include <linux/types.h>
+
+/* What every card of the family shares: PCI identity and the identity registers at the start of BAR 0. */
+
+/* PCI vendor id of the family. Not assigned by the PCI-SIG: it is the one QEMU uses for devices that exist nowhere else. */
+#define HAMLYN_PCI_VENDOR 0x1234
+
+/* PCI device id of the Hamlyn card. */
+#define HAMLYN_PCI_DEVICE 0x4841
+
+/* PCI class code: network controller, other. */
+#define HAMLYN_PCI_CLASS 0x028000
+
+/* Value of HAMLYN_REG_MAGIC: the letters HMLN. */
+#define HAMLYN_MAGIC 0x4e4c4d48
+
+/* Value of HAMLYN_REG_MODEL for the Hamlyn card. */
+#define HAMLYN_MODEL_HAMLYN 1
+
+/* Value of HAMLYN_REG_ABI_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
+#define HAMLYN_ABI_VERSION 0x00010000
+
+/* RO. HAMLYN_MAGIC. */
+#define HAMLYN_REG_MAGIC 0x000
+
+/* RO. Which card this is. */
+#define HAMLYN_REG_MODEL 0x004
+
+/* RO. The version of this file's contract that the card implements. */
+#define HAMLYN_REG_ABI_VERSION 0x008
+
+/* RO. The card's host id: its port on the switch. HAMLYN_NO_HOST while the link is down. */
+#define HAMLYN_REG_HOST_ID 0x00c
+
+/* RO. 1 while the link to the switch is up. */
+#define HAMLYN_REG_LINK 0x010
+
+/* RW. Self-test of register access: reads as the complement of what was written. */
+#define HAMLYN_REG_SCRATCH 0x014
+
+/* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */
+#define HAMLYN_REG_INTERRUPT_TEST 0x018
+
+/* No host: the link is down. */
+#define HAMLYN_NO_HOST 0xffffffff
+
+/*
+ * Commands: how the driver changes what only the operating system may change (sections 2.2, 2.3, 2.6, 3.1).
+ *
+ * The driver fills the command page (a hamlyn_command, then the operation's own structure at
+ * HAMLYN_COMMAND_BODY) and stores to HAMLYN_REG_COMMAND_GO. The card carries the command out whole or not at
+ * all, and writes status, value and limit back. When the store has completed no deposit and no gather that an
+ * earlier state allowed is under way: what a closed slot, queue, terminus or buffer named may be unpinned.
+ */
+
+/* Size and alignment of the command page, in bytes. */
+#define HAMLYN_COMMAND_PAGE_SIZE 4096
+
+/* Offset in the command page of the operation's own structure. */
+#define HAMLYN_COMMAND_BODY 64
+
+/* Open terminus index. Body: hamlyn_open_terminus. */
+#define HAMLYN_COMMAND_OPEN_TERMINUS 1
+
+/* Close terminus index; requests that it still holds are abandoned, its send buffers cleared. No body. */
+#define HAMLYN_COMMAND_CLOSE_TERMINUS 2
+
+/* Set a send buffer of terminus index. Body: hamlyn_set_send_buffer. */
+#define HAMLYN_COMMAND_SET_SEND_BUFFER 3
+
+/* Clear a send buffer of terminus index. Body: hamlyn_set_send_buffer, of which only tag is read. */
+#define HAMLYN_COMMAND_CLEAR_SEND_BUFFER 4
+
+/* Open notification queue index. Body: hamlyn_open_queue. */
+#define HAMLYN_COMMAND_OPEN_QUEUE 5
+
+/* Close notification queue index: refused while a slot names it. No body. */
+#define HAMLYN_COMMAND_CLOSE_QUEUE 6
+
+/* Open slot index. Body: hamlyn_open_slot. */
+#define HAMLYN_COMMAND_OPEN_SLOT 7
+
+/* Close slot index. No body. */
+#define HAMLYN_COMMAND_CLOSE_SLOT 8
+
+/* Write the card's counters, a u64 each in the order of statistics, to the body. */
+#define HAMLYN_COMMAND_READ_STATISTICS 9
+
+/* Self-test of DMA. Body: hamlyn_test_dma. */
+#define HAMLYN_COMMAND_TEST_DMA 10
+
+/* Status: done. */
+#define HAMLYN_STATUS_OK 0
+
+/* Status: no such operation; value is its code. */
+#define HAMLYN_STATUS_BAD_OPCODE 1
+
+/* Status: index is out of range; limit is the size of the table. */
+#define HAMLYN_STATUS_BAD_INDEX 2
+
+/* Status: the object is open already. */
+#define HAMLYN_STATUS_IN_USE 3
+
+/* Status: the object, or one that the body names, is not open. */
+#define HAMLYN_STATUS_NOT_OPEN 4
+
+/* Status: a length is zero or over limit. */
+#define HAMLYN_STATUS_BAD_LENGTH 5
+
+/* Status: an address or offset is misaligned or out of range. */
+#define HAMLYN_STATUS_BAD_ADDRESS 6
+
+/* Status: a mode, flag, tag, vector or reserved field has a value that means nothing. */
+#define HAMLYN_STATUS_BAD_VALUE 7
+
+/* Status: host memory could not be reached; value is the address. */
+#define HAMLYN_STATUS_DMA_FAULT 8
+
+/* Status: the command page was not set, or bus mastering is off. */
+#define HAMLYN_STATUS_NO_PAGE 9
+
+/* Slot mode: the slot's own key and bounds. */
+#define HAMLYN_MODE_NORMAL 0
+
+/* Slot mode: the metadata entry's key and bounds as well (section 2.7). */
+#define HAMLYN_MODE_PARANOID 1
+
+/* Slot mode: paranoid, and an entry takes one message until its owner opens it again (section 2.7). */
+#define HAMLYN_MODE_PARANOID_ONE_SHOT 2
+
+/* Slot flag: a message interrupts a sleeping receiver even if its sender did not ask. */
+#define HAMLYN_SLOT_INTERRUPT 1
+
+/* No notification queue: messages arrive without a word. */
+#define HAMLYN_NO_QUEUE 0xffffffff
+
+/* The largest area, in bytes: what a page of pointers to pages of addresses of pages reaches. */
+#define HAMLYN_MAX_AREA 1073741824ULL
+
+/* Head of the command page. */
+struct hamlyn_command {
+	/* HAMLYN_COMMAND_*. */
+	__u32 opcode;
+	/* Which terminus, queue or slot. */
+	__u32 index;
+	/* Written by the card: HAMLYN_STATUS_*. */
+	__u32 status;
+	/* Zero. */
+	__u32 reserved;
+	/* Written by the card when it refuses: what was wrong. */
+	__u64 value;
+	/* Written by the card when it refuses: what the limit is. */
+	__u64 limit;
+};
+
+/*
+ * A piece of host memory that need not be contiguous: message area, metadata area, queue or send buffer.
+ *
+ * directory is the address of a 4,096-byte page of 512 addresses of list pages, each of 512 addresses of 4,096-byte
+ * pages; byte i of the area is byte first + i of the pages laid end to end. (The paper's machine had an I/O
+ * memory-management unit that did this, section 4.) The pages of the directory and lists belong to the driver.
+ */
+struct hamlyn_area {
+	/* Address of the directory page, 4,096-byte aligned. */
+	__u64 directory;
+	/* Bytes, 1 to HAMLYN_MAX_AREA less first. */
+	__u64 length;
+	/* Where in the first page the area starts, 0 to 4,095. */
+	__u32 first;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* Body of HAMLYN_COMMAND_OPEN_TERMINUS. */
+struct hamlyn_open_terminus {
+	/* Address of the hamlyn_terminus_status words, 16-byte aligned. */
+	__u64 status;
+	/* Zero. */
+	__u64 reserved;
+};
+
+/* Body of HAMLYN_COMMAND_SET_SEND_BUFFER and HAMLYN_COMMAND_CLEAR_SEND_BUFFER. */
+struct hamlyn_set_send_buffer {
+	/* Tag, 0 to 7. */
+	__u32 tag;
+	/* Zero. */
+	__u32 reserved;
+	/* The buffer. */
+	struct hamlyn_area area;
+};
+
+/* Body of HAMLYN_COMMAND_OPEN_QUEUE: what the queue's control block starts with. */
+struct hamlyn_open_queue {
+	/* The queue's memory: entries times 32 bytes, zeroed, first a multiple of 32. */
+	struct hamlyn_area area;
+	/* Entries, 2 to 65,536. */
+	__u32 entries;
+	/* MSI-X vector that wakes its owner, 1 to the number of vectors less 1. */
+	__u32 vector;
+};
+
+/* Body of HAMLYN_COMMAND_OPEN_SLOT. */
+struct hamlyn_open_slot {
+	/* The message area. */
+	struct hamlyn_area area;
+	/* The metadata area; all zero if there is none. first is a multiple of 128. */
+	struct hamlyn_area metadata;
+	/* The protection key. */
+	__u64 key;
+	/* What notifications call the metadata area's first byte: its address in the owner's memory. */
+	__u64 metadata_pointer;
+	/* Entries of the metadata area. */
+	__u32 metadata_entries;
+	/* HAMLYN_MODE_*. */
+	__u32 mode;
+	/* The notification queue, or HAMLYN_NO_QUEUE. */
+	__u32 queue;
+	/* The owner's number for the slot, for its notifications. */
+	__u32 notification_index;
+	/* HAMLYN_SLOT_* bits. */
+	__u32 flags;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* Body of HAMLYN_COMMAND_TEST_DMA: the card copies length bytes from one place to the other. */
+struct hamlyn_test_dma {
+	/* Address to read. */
+	__u64 from;
+	/* Address to write. */
+	__u64 to;
+	/* Bytes, 1 to 4,096. */
+	__u64 length;
+};
+
+/* A metadata entry (section 2.4, Table 2): 128 bytes in the receiving application's own memory. */
+
+/* Size of a metadata entry, in bytes. */
+#define HAMLYN_METADATA_SIZE 128
+
+/* one_shot of a metadata entry that takes messages. */
+#define HAMLYN_ONE_SHOT_OPEN 0
+
+/* one_shot of a metadata entry that has had its message and waits for the application (section 2.7). */
+#define HAMLYN_ONE_SHOT_LOCKED 1
+
+/*
+ * One entry of a slot's metadata area. The application writes all of it; the card writes user, accumulator and
+ * one_shot, and trusts none of it.
+ */
+struct hamlyn_metadata_entry {
+	/* Metadata of the message, from its first packet. */
+	__u8 user[60];
+	/* Packet accumulator (section 2.5): zero when no message is half-way. */
+	__u32 accumulator;
+	/* Key that supersedes the slot's in the paranoid modes (section 2.7). */
+	__u64 key;
+	/* Paranoid modes: first byte of the message area that this entry opens. */
+	__u64 low;
+	/* Paranoid modes: first byte behind the part that this entry opens. */
+	__u64 high;
+	/* The library's receive class pointer: the card leaves it alone. */
+	__u64 receive_class;
+	/* Paranoid one-shot mode: HAMLYN_ONE_SHOT_*. */
+	__u32 one_shot;
+	/* Zero. */
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved1[3];
+};
+
+/*
+ * An entry of a notification queue (section 2.6, Table 3): 32 bytes in host memory, written by the card alone.
+ *
+ * The queue starts as zeros and the card's wrap flag as 1. The card writes an entry, then stores its wrap word;
+ * behind the last entry it goes back to the first and toggles the flag. A reader keeps a cursor and a wrap flag of
+ * its own and has an entry when the flags match.
+ */
+
+/* Size of a notification queue entry, in bytes. */
+#define HAMLYN_NOTIFICATION_SIZE 32
+
+/* The fewest entries of a notification queue. */
+#define HAMLYN_QUEUE_MIN_ENTRIES 2
+
+/* The most entries of a notification queue. */
+#define HAMLYN_QUEUE_MAX_ENTRIES 65536
+
+/* Bit of wrap: the wrap flag. */
+#define HAMLYN_NOTIFICATION_WRAP 1
+
+/* Bit of wrap: a fast-mode message; metadata holds its word. */
+#define HAMLYN_NOTIFICATION_FAST 2
+
+/* One arrived message. */
+struct hamlyn_notification {
+	/* Metadata entry pointer, in the address space that the slot's owner named; in fast mode, the word. */
+	__u64 metadata;
+	/* Slot that the message arrived in. */
+	__u32 slot;
+	/* The number that the slot's owner gave it, to find its receiver by. */
+	__u32 notification_index;
+	/* Zero. */
+	__u64 reserved0;
+	/* Zero. */
+	__u32 reserved1;
+	/* HAMLYN_NOTIFICATION_* bits; written last. */
+	__u32 wrap;
+};
+
+/* BAR 0: the registers behind the identity registers of card. Accesses are 4 or 8 bytes wide, aligned. */
+
+/* Size of BAR 0, in bytes. */
+#define HAMLYN_REGISTERS_SIZE 4096
+
+/* RW. Control bits: HAMLYN_CONTROL_ENABLE. Writing HAMLYN_CONTROL_RESET resets the card. */
+#define HAMLYN_REG_CONTROL 0x020
+
+/* RO. The most user data a packet carries, in bytes (metadata comes on top). 256 to 65,536. */
+#define HAMLYN_REG_PACKET_SIZE 0x024
+
+/* RO. The card's SRAM, in bytes; the tables below share it. */
+#define HAMLYN_REG_SRAM_SIZE 0x028
+
+/* RO. How many send termini there are. */
+#define HAMLYN_REG_TERMINI 0x02c
+
+/* RO. How many slots there are. */
+#define HAMLYN_REG_SLOTS 0x030
+
+/* RO. How many notification queues there are. */
+#define HAMLYN_REG_QUEUES 0x034
+
+/* RO. How many MSI-X vectors there are. Vector 0 reports link changes; the others serve notification queues. */
+#define HAMLYN_REG_VECTORS 0x038
+
+/* RW, 8 bytes. Where in host memory the command page lies: 4,096-byte aligned. */
+#define HAMLYN_REG_COMMAND_PAGE 0x040
+
+/* WO. Any value: run the command in the command page. The write completes when the command has. */
+#define HAMLYN_REG_COMMAND_GO 0x048
+
+/* RO. Status of the last command, also when the command page itself could not be reached. */
+#define HAMLYN_REG_COMMAND_STATUS 0x04c
+
+/* The card takes part in the fabric. Until it is set the card discards every arriving packet (section 2.8). */
+#define HAMLYN_CONTROL_ENABLE 1
+
+/* Reset the card: every terminus, slot and queue is closed and the enable bit cleared. */
+#define HAMLYN_CONTROL_RESET 2
+
+/* MSI-X vector that reports a change of the link. */
+#define HAMLYN_VECTOR_LINK 0
+
+/* First MSI-X vector for notification queues. */
+#define HAMLYN_VECTOR_QUEUE 1
+
+/* The most MSI-X vectors a card may have. */
+#define HAMLYN_MAX_VECTORS 16
+
+/*
+ * A transmission request (section 2.3): an entry of a terminus' work queue.
+ *
+ * The 64-byte hamlyn_request is followed by a body of up to HAMLYN_BODY_SIZE bytes:
+ *
+ * * direct I/O: the metadata, padded with anything to a multiple of 8 bytes, then the data;
+ * * DMA (HAMLYN_REQUEST_DMA): gather_count tuples (hamlyn_gather). The bytes they name, one after the other,
+ *   are the metadata and then the data. With HAMLYN_REQUEST_INLINE_METADATA the metadata is in the body,
+ *   padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone (the redesign that
+ *   section 6.2 wishes for).
+ */
+
+/* Size of an entry's body, in bytes. */
+#define HAMLYN_BODY_SIZE 448
+
+/* The most metadata a message carries, in bytes (Table 2). */
+#define HAMLYN_MAX_METADATA 60
+
+/* The most tuples a DMA request gathers from, when no metadata is in the body. */
+#define HAMLYN_MAX_GATHER 28
+
+/* Send buffers a terminus may have: base and bound pairs named by a tag (section 2.3). */
+#define HAMLYN_SEND_BUFFERS 8
+
+/* The data is gathered from send buffers. */
+#define HAMLYN_REQUEST_DMA 1
+
+/* The receiver gets no notification: data movement and notification are separate (section 1). */
+#define HAMLYN_REQUEST_SILENT 2
+
+/* The receiver is interrupted if it sleeps (section 2.6). */
+#define HAMLYN_REQUEST_INTERRUPT 4
+
+/* With HAMLYN_REQUEST_DMA: the metadata is in the body, before the tuples. */
+#define HAMLYN_REQUEST_INLINE_METADATA 8
+
+/* All bits that mean something; a request with another is refused. */
+#define HAMLYN_REQUEST_FLAGS 15
+
+/* Metadata index that asks for fast mode (section 2.7): one packet, whose delta carries a word for the notification. */
+#define HAMLYN_FAST_MODE 0xffffffff
+
+/* The head of a work-queue entry: basically a packet header (Table 1). */
+struct hamlyn_request {
+	/* Destination host id, 0 to 65,535. */
+	__u32 destination;
+	/* Slot number at the destination. */
+	__u32 slot;
+	/* Index of the metadata entry within the slot's metadata area, or HAMLYN_FAST_MODE. */
+	__u32 metadata_index;
+	/* HAMLYN_REQUEST_* bits. */
+	__u32 flags;
+	/* The slot's (in paranoid modes: the metadata entry's) protection key. */
+	__u64 key;
+	/* Where the data goes, in bytes from the start of the message area. */
+	__u32 offset;
+	/* Data bytes in the message, metadata not counted. */
+	__u32 length;
+	/* Initial value Y of the packet counter (section 2.5): 0 for a message on its own. In fast mode: the word. */
+	__u32 delta;
+	/* Metadata bytes, 0 to HAMLYN_MAX_METADATA. */
+	__u32 metadata_length;
+	/* Tuples in the body, for DMA. */
+	__u32 gather_count;
+	/* Zero. */
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved1;
+	/* Zero. */
+	__u64 reserved2;
+};
+
+/* Where a part of a message comes from: a piece of a send buffer. */
+struct hamlyn_gather {
+	/* Send-buffer tag, 0 to 7. */
+	__u32 tag;
+	/* Zero. */
+	__u32 reserved;
+	/* Start, in bytes from the start of the send buffer. */
+	__u32 offset;
+	/* Bytes. */
+	__u32 length;
+};
+
+/*
+ * The card's counters, and the reasons for which it refuses.
+ *
+ * Counters are 64 bits wide, count from the card's start or reset, and stand in the order of Statistic. Those
+ * from refused_flags on are refusals; a refusal's reason, where a terminus is told one, is its counter's number.
+ */
+
+/* How many counters there are. */
+#define HAMLYN_STATISTICS 36
+
+/*
+ * BAR 2 and BAR 4: what a process sees of its send terminus (section 2.3), and the queue control page.
+ *
+ * BAR 2 holds one window of HAMLYN_WINDOW_SIZE for each terminus, each mapped into its owner alone; behind the
+ * last of them lies the queue control area, which only the driver maps. BAR 4 holds one doorbell page for each
+ * terminus.
+ *
+ * To post a request its owner fills entry tail % 64 of the work queue, stores tail + 1 to
+ * HAMLYN_WINDOW_TAIL (release), issues a full barrier and reads HAMLYN_WINDOW_AWAKE: only when it is zero
+ * does the owner store to the doorbell page. The card does the mirror image before it stops looking: it clears
+ * awake, issues a full barrier, and looks at tail once more.
+ */
+
+/* Size of a terminus window in BAR 2, in bytes. */
+#define HAMLYN_WINDOW_SIZE 65536
+
+/* Offset in a window of tail, a u32 written by the owner: how many requests it has ever posted, modulo 2^32. */
+#define HAMLYN_WINDOW_TAIL 0x0000
+
+/* Offset in a window of awake, a u32 written by the card: not zero while it looks at tail unasked. */
+#define HAMLYN_WINDOW_AWAKE 0x0040
+
+/* Offset in a window of the work queue's first entry. */
+#define HAMLYN_WINDOW_WORK_QUEUE 0x8000
+
+/* Size of a work-queue entry, in bytes: a request of request. */
+#define HAMLYN_ENTRY_SIZE 512
+
+/* Entries in a work queue. */
+#define HAMLYN_WORK_QUEUE_ENTRIES 64
+
+/* Entries of a work queue that may be in use at a time (section 2.3). */
+#define HAMLYN_WORK_QUEUE_USABLE 63
+
+/* Size of a terminus' doorbell page in BAR 4, in bytes. A store of 4 bytes anywhere in it rings. */
+#define HAMLYN_DOORBELL_SIZE 4096
+
+/* Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of them. */
+#define HAMLYN_QUEUE_CONTROL_SIZE 65536
+
+/*
+ * Offset in the queue control area of the vectors' pending words, 4 bytes each, 64 bytes apart: set by the card
+ * when it raises the vector, cleared by the driver before it looks at the queues.
+ */
+#define HAMLYN_QUEUE_CONTROL_PENDING 0x0000
+
+/* Distance between two vectors' pending words, in bytes. */
+#define HAMLYN_PENDING_STRIDE 64
+
+/* Offset in the queue control area of the queues' armed words, 4 bytes each, 64 bytes apart. */
+#define HAMLYN_QUEUE_CONTROL_ARMED 0x1000
+
+/* Distance between two queues' armed words, in bytes. */
+#define HAMLYN_ARMED_STRIDE 64
+
+/* armed: nobody sleeps on the queue; the card does not interrupt. */
+#define HAMLYN_ARMED_NO 0
+
+/* armed, stored by the driver: the queue's owner sleeps; the next notification that asks for it interrupts. */
+#define HAMLYN_ARMED_YES 1
+
+/* armed, stored by the card: it has written a notification for a sleeper since. */
+#define HAMLYN_ARMED_FIRED 2
+
+/*
+ * The prearranged words in host memory by which the card tells a terminus' owner how far it is (section 2.3).
+ *
+ * They are written by the card alone, and mapped read-only into the owner. completed is written last.
+ */
+struct hamlyn_terminus_status {
+	/* How many requests the card has finished with, modulo 2^32: their entries and buffers may be used again. */
+	__u32 completed;
+	/* How many of those it refused, modulo 2^32. */
+	__u32 refused;
+	/* Which request was the last to be refused: the value of completed that covers it. */
+	__u32 last_refused;
+	/* Why: a reason of statistics. */
+	__u32 last_reason;
+};
+
+#endif /* _HAMLYN_CARD_H */

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
+/*
+ * What the Hamlyn driver and its users agree on.
+ *
+ * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ */
+#ifndef _HAMLYN_UAPI_H
+#define _HAMLYN_UAPI_H
+
+#include <linux/types.h>
+
+/*
+ * The contract between driver and library: the ioctls of /dev/hamlynN.
+ *
+ * One open file is one protection domain: what it creates belongs to it alone and goes when it is closed or its
+ * process dies. Every structure has reserved fields; they must be zero going in (EINVAL otherwise) and come out
+ * zero. A request code that the driver does not know is answered ENOTTY; the library asks
+ * hamlyn_query.capabilities before it uses anything newer than version 1.
+ *
+ * Errors all calls share: EFAULT (the structure cannot be read or written), EINVAL (a field that means nothing),
+ * ENODEV (the card is gone or does not answer), ENOSPC (the card's table is full), ENOENT (not an object of
+ * this file), ENOMEM (also: RLIMIT_MEMLOCK would be passed).
+ */
+
+/* Version of this contract: major in the upper half, minor in the lower. */
+#define HAMLYN_UAPI_VERSION 0x00010000
+
+/* Describes the card. Argument: hamlyn_query. */
+#define HAMLYN_IOC_QUERY 0xc0804801
+
+/* Creates a send terminus. Argument: hamlyn_terminus_create. */
+#define HAMLYN_IOC_TERMINUS_CREATE 0xc0404802
+
+/* Destroys a send terminus. Argument: hamlyn_object. Its mappings stay, and read and write nothing that matters. */
+#define HAMLYN_IOC_TERMINUS_DESTROY 0xc0104803
+
+/* Names a piece of the caller's memory as a send buffer. Argument: hamlyn_send_buffer. */
+#define HAMLYN_IOC_SEND_BUFFER_SET 0xc0204804
+
+/* Takes a send buffer back. Argument: hamlyn_send_buffer (terminus and tag are read, the rest is zero). */
+#define HAMLYN_IOC_SEND_BUFFER_CLEAR 0xc0204805
+
+/* Creates a notification queue. Argument: hamlyn_queue_create. */
+#define HAMLYN_IOC_QUEUE_CREATE 0xc0204806
+
+/* Destroys a notification queue (EBUSY while a slot names it). Argument: hamlyn_object. */
+#define HAMLYN_IOC_QUEUE_DESTROY 0xc0104807
+
+/* Sleeps until a notification is there. Argument: hamlyn_queue_wait. ETIMEDOUT, EINTR. */
+#define HAMLYN_IOC_QUEUE_WAIT 0xc0204808
+
+/* Makes poll(2) of the file report readable once a notification is there. Argument: hamlyn_queue_wait. */
+#define HAMLYN_IOC_QUEUE_ARM 0xc0204809
+
+/* Creates a slot over pieces of the caller's memory. Argument: hamlyn_slot_create. */
+#define HAMLYN_IOC_SLOT_CREATE 0xc060480a
+
+/* Destroys a slot. When the call returns nothing more is deposited in its memory. Argument: hamlyn_object. */
+#define HAMLYN_IOC_SLOT_DESTROY 0xc010480b
+
+/* Reads the card's counters. Argument: hamlyn_statistics. */
+#define HAMLYN_IOC_STATISTICS 0xc208480c
+
+/* Runs the card's self-tests (EPERM without CAP_SYS_ADMIN). Argument: hamlyn_self_test. */
+#define HAMLYN_IOC_SELF_TEST 0xc010480d
+
+/* hamlyn_queue_wait.timeout_ns: no time-out. */
+#define HAMLYN_WAIT_FOREVER (-1)
+
+/* What the card is and how much of everything it has. */
+struct hamlyn_query {
+	/* Out: HAMLYN_UAPI_VERSION of the driver. */
+	__u32 uapi_version;
+	/* Out: HAMLYN_ABI_VERSION of the card. */
+	__u32 abi_version;
+	/* Out: which card (HAMLYN_MODEL_*). */
+	__u32 model;
+	/* Out: the card's host id, or HAMLYN_NO_HOST while its link is down. */
+	__u32 host;
+	/* Out: additions to version 1 that the driver and card have; none yet. */
+	__u64 capabilities;
+	/* Out: the most user data in a packet, in bytes. */
+	__u32 packet_size;
+	/* Out: the card's SRAM, in bytes. */
+	__u32 sram_size;
+	/* Out: send termini of the card. */
+	__u32 termini;
+	/* Out: slots of the card. */
+	__u32 slots;
+	/* Out: notification queues of the card. */
+	__u32 queues;
+	/* Out: interrupt vectors in use. */
+	__u32 vectors;
+	/* Zero. */
+	__u64 reserved[10];
+};
+
+/* Names an object of the file: terminus, queue or slot. */
+struct hamlyn_object {
+	/* In: its number. */
+	__u32 index;
+	/* Zero. */
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved1;
+};
+
+/* A new send terminus and where to map its parts with mmap(2) of the same file. */
+struct hamlyn_terminus_create {
+	/* Out: its number. */
+	__u32 terminus;
+	/* Zero. */
+	__u32 reserved0;
+	/* Out: offset of the window, HAMLYN_WINDOW_SIZE bytes, to be mapped readable and writable, shared. */
+	__u64 window_offset;
+	/* Out: offset of the doorbell page, HAMLYN_DOORBELL_SIZE bytes, to be mapped writable, shared. */
+	__u64 doorbell_offset;
+	/* Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped read-only. */
+	__u64 status_offset;
+	/* Zero. */
+	__u64 reserved1[4];
+};
+
+/* A send buffer of a terminus. */
+struct hamlyn_send_buffer {
+	/* In: the terminus. */
+	__u32 terminus;
+	/* In: the tag, 0 to 7. EBUSY if it is set already. */
+	__u32 tag;
+	/* In: start of the memory, in the caller's address space. */
+	__u64 address;
+	/* In: bytes, 1 to 1 GiB. The pages are pinned, and counted against RLIMIT_MEMLOCK. */
+	__u64 length;
+	/* Zero. */
+	__u64 reserved;
+};
+
+/* A new notification queue, made of the driver's own memory (counted against RLIMIT_MEMLOCK). */
+struct hamlyn_queue_create {
+	/* In: entries, 2 to 65,536. */
+	__u32 entries;
+	/* Out: its number. */
+	__u32 queue;
+	/* Out: offset to map it at, read-only. */
+	__u64 offset;
+	/* Out: bytes to map. */
+	__u64 size;
+	/* Zero. */
+	__u64 reserved;
+};
+
+/* Which notification to wait for: the one at the caller's cursor. */
+struct hamlyn_queue_wait {
+	/* In: the queue. */
+	__u32 queue;
+	/* In: the caller's cursor: an entry's index. */
+	__u32 cursor;
+	/* In: the caller's wrap flag, 0 or 1: the entry is there when its own matches. */
+	__u32 wrap;
+	/* Out, for arm: 1 if the entry is there already, 0 if the queue was armed. */
+	__u32 ready;
+	/* In, for wait: nanoseconds, 0 to look only, or HAMLYN_WAIT_FOREVER. For arm: zero. */
+	__s64 timeout_ns;
+	/* Zero. */
+	__u64 reserved;
+};
+
+/* A new slot. */
+struct hamlyn_slot_create {
+	/* In: start of the message area in the caller's address space; any alignment. */
+	__u64 area_address;
+	/* In: its bytes, 1 to 1 GiB less the offset in its first page. */
+	__u64 area_length;
+	/* In: start of the metadata area, a multiple of 128; zero if there is none. */
+	__u64 metadata_address;
+	/* In: entries of the metadata area, of 128 bytes each; zero if there is none. */
+	__u32 metadata_entries;
+	/* In: HAMLYN_MODE_*. */
+	__u32 mode;
+	/* In: a queue of this file, or HAMLYN_NO_QUEUE. */
+	__u32 queue;
+	/* In: the caller's number for the slot, for its notifications. */
+	__u32 notification_index;
+	/* In: HAMLYN_SLOT_* bits. */
+	__u32 flags;
+	/* Out: the slot's number on this host. */
+	__u32 slot;
+	/* Out: its protection key, from the kernel's random source. */
+	__u64 key;
+	/* Zero. */
+	__u64 reserved[5];
+};
+
+/* The card's counters. */
+struct hamlyn_statistics {
+	/* Out: how many of values the card has. */
+	__u32 count;
+	/* Zero. */
+	__u32 reserved;
+	/* Out: the counters, in the order of statistics; the rest is zero. */
+	__u64 values[64];
+};
+
+/* Results of the self-tests: 0 for passed, else what failed. */
+struct hamlyn_self_test {
+	/* Out: register access. */
+	__u32 access;
+	/* Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?). */
+	__u32 dma;
+	/* Out: interrupts: the first vector, plus 1, that did not arrive. */
+	__u32 interrupt;
+	/* Zero. */
+	__u32 reserved;
+};
+
+#endif /* _HAMLYN_UAPI_H */

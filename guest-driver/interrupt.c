@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupts: vector 0 tells that the link has changed, the others that a sleeping queue has got a notification.
+ */
+#include <linux/interrupt.h>
+
+#include "hamlyn.h"
+
+/* Lets the card raise the vector again, before anything is looked at that it may have raised it for. */
+static void acknowledge(struct hamlyn_vector *vector)
+{
+	struct hamlyn_card *card = vector->card;
+
+	writel(0, card->control + HAMLYN_QUEUE_CONTROL_PENDING + vector->number * HAMLYN_PENDING_STRIDE);
+	mb(); /* Either the card sees the cleared word and interrupts again, or we see what it has written. */
+	atomic_inc(&vector->arrived);
+	wake_up_all(&card->arrival);
+}
+
+static irqreturn_t queue_interrupt(int irq, void *data)
+{
+	struct hamlyn_vector *vector = data;
+
+	acknowledge(vector);
+	hamlyn_queues_fired(vector);
+	return IRQ_HANDLED;
+}
+
+static irqreturn_t link_interrupt(int irq, void *data)
+{
+	acknowledge(data);
+	return IRQ_WAKE_THREAD;
+}
+
+static irqreturn_t link_changed(int irq, void *data)
+{
+	struct hamlyn_vector *vector = data;
+
+	guard(mutex)(&vector->card->lock);
+	hamlyn_card_report_link(vector->card);
+	return IRQ_HANDLED;
+}
+
+static void free_vectors(void *pdev)
+{
+	pci_free_irq_vectors(pdev);
+}
+
+static void free_interrupt(void *data)
+{
+	struct hamlyn_vector *vector = data;
+
+	pci_free_irq(vector->card->pdev, vector->number, vector);
+}
+
+/* One vector for the link and one for each processor, as far as the card has them; given back with the device. */
+int hamlyn_interrupts_request(struct hamlyn_card *card)
+{
+	unsigned int wanted = min(card->limits.vectors, num_online_cpus() + HAMLYN_VECTOR_QUEUE);
+	struct pci_dev *pdev = card->pdev;
+	int ret, i;
+
+	ret = pci_alloc_irq_vectors(pdev, HAMLYN_VECTOR_QUEUE + 1, wanted, PCI_IRQ_MSIX);
+	if (ret < 0)
+		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n", wanted);
+	card->vectors = ret;
+	card->limits.vectors = ret;
+	ret = devm_add_action_or_reset(&pdev->dev, free_vectors, pdev);
+	if (ret)
+		return ret;
+
+	for (i = 0; i < card->vectors; i++) {
+		struct hamlyn_vector *vector = &card->vector[i];
+		bool link = i == HAMLYN_VECTOR_LINK;
+
+		ret = pci_request_irq(pdev, i, link ? link_interrupt : queue_interrupt, link ? link_changed : NULL,
+				      vector, HAMLYN_NAME "%d-%d", card->minor, i);
+		if (ret)
+			return dev_err_probe(&pdev->dev, ret, "vector %d cannot be had\n", i);
+		ret = devm_add_action_or_reset(&pdev->dev, free_interrupt, vector);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Mappings: a terminus' window and doorbell, page by page as they are touched, so that they can be taken away; its
+ * status words and queues' entries, which are ordinary memory, at once and read-only.
+ */
+#include "hamlyn.h"
+
+/*
+ * A mapping of a terminus that has been destroyed stays, and shows the file's spent page: the window that it once
+ * showed may be another's. hamlyn_terminus_close() removes the pages after it has marked the terminus.
+ */
+static vm_fault_t terminus_fault(struct vm_fault *vmf)
+{
+	struct hamlyn_terminus *terminus = vmf->vma->vm_private_data;
+	u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - terminus->offset;
+	struct hamlyn_file *file = vmf->vma->vm_file->private_data;
+	struct hamlyn_card *card = file->card;
+	resource_size_t address;
+
+	guard(mutex)(&card->lock);
+	if (!terminus->open)
+		address = page_to_phys(file->spent);
+	else if (offset < HAMLYN_WINDOW_SIZE)
+		address = card->windows + (u64)terminus->index * HAMLYN_WINDOW_SIZE + offset;
+	else
+		address = card->doorbells + (u64)terminus->index * HAMLYN_DOORBELL_SIZE;
+	return vmf_insert_pfn(vmf->vma, vmf->address, PHYS_PFN(address));
+}
+
+static void terminus_vma_open(struct vm_area_struct *vma)
+{
+	struct hamlyn_terminus *terminus = vma->vm_private_data;
+
+	kref_get(&terminus->users);
+}
+
+static void terminus_vma_close(struct vm_area_struct *vma)
+{
+	hamlyn_terminus_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct terminus_vm_ops = {
+	.open = terminus_vma_open,
+	.close = terminus_vma_close,
+	.fault = terminus_fault,
+};
+
+static int map_device(struct vm_area_struct *vma, struct hamlyn_terminus *terminus)
+{
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	/* Uncached: stores reach the card in order, whole, and at once. */
+	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+	vma->vm_ops = &terminus_vm_ops;
+	vma->vm_private_data = terminus;
+	kref_get(&terminus->users);
+	return 0;
+}
+
+/* The mapping holds the pages for itself: they may outlive what they belong to. */
+static int map_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
+{
+	if (vma->vm_flags & VM_WRITE)
+		return -EACCES;
+	vm_flags_mod(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE | VM_MAYEXEC);
+	return vm_map_pages_zero(vma, pages, count);
+}
+
+static int map_terminus(struct vm_area_struct *vma, struct hamlyn_terminus *terminus, u64 offset, u64 size)
+{
+	switch (offset) {
+	case HAMLYN_MAP_WINDOW:
+		return size == HAMLYN_WINDOW_SIZE ? map_device(vma, terminus) : -EINVAL;
+	case HAMLYN_MAP_DOORBELL:
+		return size == HAMLYN_DOORBELL_SIZE ? map_device(vma, terminus) : -EINVAL;
+	case HAMLYN_MAP_STATUS:
+		return size == HAMLYN_PAGE_SIZE ? map_memory(vma, &terminus->status, 1) : -EINVAL;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int map_queue(struct vm_area_struct *vma, struct hamlyn_queue *queue, u64 offset, u64 size)
+{
+	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
+		return -EINVAL;
+	return map_memory(vma, queue->pages->pages, queue->pages->count);
+}
+
+int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, size = vma->vm_end - vma->vm_start;
+	struct hamlyn_file *file = filp->private_data;
+	struct hamlyn_terminus *terminus;
+	struct hamlyn_queue *queue;
+
+	if (vma->vm_flags & VM_EXEC)
+		return -EACCES;
+	if (!(vma->vm_flags & VM_MAYSHARE))
+		return -EINVAL;
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	list_for_each_entry(terminus, &file->termini, on_file)
+		if (offset - terminus->offset < HAMLYN_MAP_STRIDE)
+			return map_terminus(vma, terminus, offset - terminus->offset, size);
+	list_for_each_entry(queue, &file->queues, on_file)
+		if (offset - queue->offset < HAMLYN_MAP_STRIDE)
+			return map_queue(vma, queue, offset - queue->offset, size);
+	return -ENXIO;
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The card on its bus: found, given a character device, reset, removed.
+ *
+ * What probe takes is managed by the device and goes back in the reverse order, the card's structure last of all.
+ */
+#include <linux/devm-helpers.h>
+#include <linux/idr.h>
+#include <linux/module.h>
+
+#include "hamlyn.h"
+
+#define MAX_CARDS 256
+
+enum { BAR_REGISTERS = 0, BAR_WINDOWS = 2, BAR_DOORBELLS = 4 };
+
+static dev_t first_number;
+static DEFINE_IDA(minors);
+
+/* Protection is the file's: anybody may have one. */
+static char *hamlyn_devnode(const struct device *dev, umode_t *mode)
+{
+	if (mode)
+		*mode = 0666;
+	return NULL;
+}
+
+static const struct class hamlyn_class = {
+	.name = HAMLYN_NAME,
+	.devnode = hamlyn_devnode,
+	.dev_groups = hamlyn_groups,
+};
+
+/* The last of those who held the structure, an open file perhaps, is gone. */
+static void card_release(struct device *dev)
+{
+	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
+
+	ida_free(&minors, card->minor);
+	xa_destroy(&card->termini);
+	xa_destroy(&card->slots);
+	xa_destroy(&card->queues);
+	pci_dev_put(card->pdev);
+	kfree(card);
+}
+
+static void put_card(void *card)
+{
+	put_device(&((struct hamlyn_card *)card)->dev);
+}
+
+static struct hamlyn_card *card_create(struct pci_dev *pdev)
+{
+	struct hamlyn_card *card = kzalloc(sizeof(*card), GFP_KERNEL);
+	unsigned int i;
+	int ret;
+
+	if (!card)
+		return ERR_PTR(-ENOMEM);
+	card->minor = ida_alloc_max(&minors, MAX_CARDS - 1, GFP_KERNEL);
+	if (card->minor < 0) {
+		ret = card->minor;
+		kfree(card);
+		return ERR_PTR(ret);
+	}
+	card->pdev = pci_dev_get(pdev);
+	mutex_init(&card->lock);
+	INIT_LIST_HEAD(&card->files);
+	init_waitqueue_head(&card->arrival);
+	xa_init_flags(&card->termini, XA_FLAGS_ALLOC);
+	xa_init_flags(&card->slots, XA_FLAGS_ALLOC);
+	xa_init_flags(&card->queues, XA_FLAGS_ALLOC);
+	for (i = 0; i < ARRAY_SIZE(card->vector); i++) {
+		card->vector[i].card = card;
+		card->vector[i].number = i;
+		spin_lock_init(&card->vector[i].lock);
+		INIT_LIST_HEAD(&card->vector[i].queues);
+	}
+	device_initialize(&card->dev);
+	card->dev.class = &hamlyn_class;
+	card->dev.parent = &pdev->dev;
+	card->dev.devt = MKDEV(MAJOR(first_number), MINOR(first_number) + card->minor);
+	card->dev.release = card_release;
+	ret = devm_add_action_or_reset(&pdev->dev, put_card, card);
+	if (!ret)
+		ret = dev_set_name(&card->dev, HAMLYN_NAME "%d", card->minor);
+	return ret ? ERR_PTR(ret) : card;
+}
+
+static int check_size(struct pci_dev *pdev, int bar, u64 least)
+{
+	if (pci_resource_len(pdev, bar) >= least)
+		return 0;
+	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu wanted\n", bar, (u64)pci_resource_len(pdev, bar), least);
+	return -ENODEV;
+}
+
+static int map_registers(struct hamlyn_card *card)
+{
+	struct pci_dev *pdev = card->pdev;
+	int ret;
+
+	ret = check_size(pdev, BAR_REGISTERS, HAMLYN_REGISTERS_SIZE);
+	if (ret)
+		return ret;
+	card->registers = pcim_iomap_region(pdev, BAR_REGISTERS, HAMLYN_NAME);
+	return PTR_ERR_OR_ZERO(card->registers);
+}
+
+/* Windows and doorbells are for processes; of BAR 2 the driver maps the queue control area alone. */
+static int map_control(struct hamlyn_card *card)
+{
+	u64 windows = (u64)card->limits.termini * HAMLYN_WINDOW_SIZE;
+	struct pci_dev *pdev = card->pdev;
+	int ret;
+
+	card->control_size = DIV_ROUND_UP(card->limits.queues, 512) * HAMLYN_QUEUE_CONTROL_SIZE;
+	ret = check_size(pdev, BAR_WINDOWS, windows + card->control_size) ?:
+	      check_size(pdev, BAR_DOORBELLS, (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
+	      pcim_request_region(pdev, BAR_WINDOWS, HAMLYN_NAME) ?:
+	      pcim_request_region(pdev, BAR_DOORBELLS, HAMLYN_NAME);
+	if (ret)
+		return ret;
+	card->windows = pci_resource_start(pdev, BAR_WINDOWS);
+	card->doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
+	card->control = devm_ioremap(&pdev->dev, card->windows + windows, card->control_size);
+	return card->control ? 0 : -ENOMEM;
+}
+
+static int card_prepare(struct hamlyn_card *card)
+{
+	struct pci_dev *pdev = card->pdev;
+	int ret;
+
+	ret = pcim_enable_device(pdev);
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "the device cannot be enabled\n");
+	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "no 64-bit DMA\n");
+	ret = map_registers(card) ?: hamlyn_card_identify(card) ?: map_control(card);
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
+	card->page = dmam_alloc_coherent(&pdev->dev, HAMLYN_COMMAND_PAGE_SIZE, &card->page_dma, GFP_KERNEL);
+	if (!card->page)
+		return -ENOMEM;
+	return hamlyn_interrupts_request(card) ?:
+	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
+}
+
+static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct hamlyn_card *card = card_create(pdev);
+	int ret;
+
+	if (IS_ERR(card))
+		return PTR_ERR(card);
+	ret = card_prepare(card);
+	if (ret)
+		return ret;
+	pci_set_drvdata(pdev, card);
+	scoped_guard(mutex, &card->lock)
+		ret = hamlyn_card_start(card);
+	if (ret)
+		return ret;
+
+	cdev_init(&card->cdev, &hamlyn_fops);
+	card->cdev.owner = THIS_MODULE;
+	ret = cdev_device_add(&card->cdev, &card->dev);
+	if (ret) {
+		scoped_guard(mutex, &card->lock)
+			hamlyn_card_stop(card);
+		return dev_err_probe(&pdev->dev, ret, "no character device\n");
+	}
+	dev_info(&pdev->dev, "%s: %u termini, %u slots, %u queues, %u vectors\n", dev_name(&card->dev),
+		 card->limits.termini, card->limits.slots, card->limits.queues, card->vectors);
+	return 0;
+}
+
+/* DMA is stopped first; then nothing can reach what the files give back. */
+static void card_quiesce(struct hamlyn_card *card)
+{
+	guard(mutex)(&card->lock);
+	hamlyn_card_stop(card);
+	hamlyn_card_end_files(card);
+}
+
+static void hamlyn_remove(struct pci_dev *pdev)
+{
+	struct hamlyn_card *card = pci_get_drvdata(pdev);
+
+	cdev_device_del(&card->cdev, &card->dev);
+	card_quiesce(card);
+}
+
+static void hamlyn_shutdown(struct pci_dev *pdev)
+{
+	card_quiesce(pci_get_drvdata(pdev));
+}
+
+static void hamlyn_reset_prepare(struct pci_dev *pdev)
+{
+	card_quiesce(pci_get_drvdata(pdev));
+}
+
+static void hamlyn_reset_done(struct pci_dev *pdev)
+{
+	struct hamlyn_card *card = pci_get_drvdata(pdev);
+
+	guard(mutex)(&card->lock);
+	if (!hamlyn_card_start(card))
+		dev_info(&pdev->dev, "reset; files that were open have lost what they had\n");
+}
+
+static const struct pci_error_handlers hamlyn_errors = {
+	.reset_prepare = hamlyn_reset_prepare,
+	.reset_done = hamlyn_reset_done,
+};
+
+static const struct pci_device_id hamlyn_ids[] = {
+	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, HAMLYN_PCI_DEVICE) },
+	{}
+};
+MODULE_DEVICE_TABLE(pci, hamlyn_ids);
+
+static struct pci_driver hamlyn_driver = {
+	.name = HAMLYN_NAME,
+	.id_table = hamlyn_ids,
+	.probe = hamlyn_probe,
+	.remove = hamlyn_remove,
+	.shutdown = hamlyn_shutdown,
+	.err_handler = &hamlyn_errors,
+};
+
+static int __init hamlyn_init(void)
+{
+	int ret;
+
+	ret = alloc_chrdev_region(&first_number, 0, MAX_CARDS, HAMLYN_NAME);
+	if (ret)
+		return ret;
+	ret = class_register(&hamlyn_class);
+	if (ret)
+		goto unregister_numbers;
+	ret = pci_register_driver(&hamlyn_driver);
+	if (ret)
+		goto unregister_class;
+	return 0;
+
+unregister_class:
+	class_unregister(&hamlyn_class);
+unregister_numbers:
+	unregister_chrdev_region(first_number, MAX_CARDS);
+	return ret;
+}
+module_init(hamlyn_init);
+
+static void __exit hamlyn_exit(void)
+{
+	pci_unregister_driver(&hamlyn_driver);
+	class_unregister(&hamlyn_class);
+	unregister_chrdev_region(first_number, MAX_CARDS);
+	ida_destroy(&minors);
+}
+module_exit(hamlyn_exit);
+
+MODULE_DESCRIPTION("Hamlyn user-level network card");
+MODULE_AUTHOR("The Hamlyn project");
+MODULE_LICENSE("GPL");

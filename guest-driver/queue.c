@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Notification queues, and how their owners sleep on them.
+ *
+ * Sleeper and card must not miss each other. The sleeper stores YES to the queue's armed word, issues a full barrier,
+ * and looks at the queue once more before it sleeps; the card writes its entry, issues a full barrier, and looks at
+ * the armed word. It answers YES with FIRED and an interrupt, which answers FIRED with NO and wakes everybody.
+ * Whoever still has to wait arms again.
+ */
+#include "hamlyn.h"
+
+static void __iomem *armed(const struct hamlyn_queue *queue)
+{
+	return queue->file->card->control + HAMLYN_QUEUE_CONTROL_ARMED + queue->index * HAMLYN_ARMED_STRIDE;
+}
+
+struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_queue *queue = xa_load(&file->card->queues, index);
+
+	return queue && queue->file == file ? queue : NULL;
+}
+
+static void queue_free(struct kref *users)
+{
+	struct hamlyn_queue *queue = container_of(users, struct hamlyn_queue, users);
+
+	hamlyn_pages_free(queue->pages);
+	kfree(queue);
+}
+
+static void queue_put(struct hamlyn_queue *queue)
+{
+	kref_put(&queue->users, queue_free);
+}
+DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) queue_put(_T))
+
+static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
+{
+	struct hamlyn_queue *queue __free(queue_put) = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
+	struct hamlyn_pages *pages;
+
+	if (!queue)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&queue->users);
+	queue->file = file;
+	queue->entries = entries;
+	init_waitqueue_head(&queue->wait);
+	pages = hamlyn_pages_alloc((u64)entries * HAMLYN_NOTIFICATION_SIZE);
+	if (IS_ERR(pages))
+		return ERR_CAST(pages);
+	queue->pages = pages;
+	return_ptr(queue);
+}
+
+/* Vectors serve the queues in turn. */
+static struct hamlyn_vector *choose_vector(struct hamlyn_card *card)
+{
+	unsigned int turn = card->next_vector++ % (card->vectors - HAMLYN_VECTOR_QUEUE);
+
+	return &card->vector[HAMLYN_VECTOR_QUEUE + turn];
+}
+
+static int queue_open(struct hamlyn_queue *queue)
+{
+	struct hamlyn_card *card = queue->file->card;
+	struct hamlyn_open_queue body = { .entries = queue->entries };
+	int ret;
+
+	ret = xa_alloc(&card->queues, &queue->index, queue, XA_LIMIT(0, card->limits.queues - 1), GFP_KERNEL);
+	if (ret)
+		return ret == -EBUSY ? -ENOSPC : ret;
+	ret = hamlyn_pages_map(queue->pages, &card->pdev->dev);
+	if (ret)
+		goto release_index;
+	hamlyn_pages_describe(queue->pages, &body.area);
+	queue->vector = choose_vector(card);
+	body.vector = queue->vector->number;
+	writel(HAMLYN_ARMED_NO, armed(queue));
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->index, &body, sizeof(body));
+	if (ret)
+		goto unmap;
+	return 0;
+
+unmap:
+	hamlyn_pages_unmap(queue->pages);
+release_index:
+	xa_erase(&card->queues, queue->index);
+	return ret;
+}
+
+int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_queue_create *create = &argument->queue;
+	struct hamlyn_queue *queue __free(queue_put) = NULL;
+	int ret;
+
+	if (create->reserved || create->entries < HAMLYN_QUEUE_MIN_ENTRIES ||
+	    create->entries > HAMLYN_QUEUE_MAX_ENTRIES)
+		return -EINVAL;
+	queue = queue_alloc(file, create->entries);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	ret = queue_open(queue);
+	if (ret)
+		return ret;
+	scoped_guard(spinlock_irq, &queue->vector->lock) {
+		queue->open = true;
+		list_add_tail(&queue->on_vector, &queue->vector->queues);
+	}
+	queue->offset = file->next_offset;
+	file->next_offset += HAMLYN_MAP_STRIDE;
+	list_add_tail(&queue->on_file, &file->queues);
+	create->queue = queue->index;
+	create->offset = queue->offset;
+	create->size = queue->pages->count * HAMLYN_PAGE_SIZE;
+	retain_and_null_ptr(queue);
+	return 0;
+}
+
+/* Takes a queue from its file and the card; the card's lock is held. Those who wait for it learn that it is gone. */
+void hamlyn_queue_close(struct hamlyn_queue *queue)
+{
+	struct hamlyn_card *card = queue->file->card;
+
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_QUEUE, queue->index, NULL, 0);
+	hamlyn_pages_unmap(queue->pages);
+	scoped_guard(spinlock_irq, &queue->vector->lock) {
+		WRITE_ONCE(queue->open, false);
+		list_del(&queue->on_vector);
+	}
+	wake_up_all(&queue->wait);
+	xa_erase(&card->queues, queue->index);
+	list_del(&queue->on_file);
+	queue_put(queue);
+}
+
+static int destroy(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_queue *queue;
+
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	queue = hamlyn_queue_find(file, index);
+	if (!queue)
+		return -ENOENT;
+	if (queue->slots)
+		return -EBUSY;
+	hamlyn_queue_close(queue);
+	return 0;
+}
+
+int hamlyn_queue_destroy(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	if (argument->object.reserved0 || argument->object.reserved1)
+		return -EINVAL;
+	return destroy(file, argument->object.index);
+}
+
+void hamlyn_queue_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	destroy(file, argument->queue.queue);
+}
+
+static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 wrap)
+{
+	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
+	const struct hamlyn_notification *entries = page_address(queue->pages->pages[cursor / per_page]);
+
+	return (READ_ONCE(entries[cursor % per_page].wrap) & HAMLYN_NOTIFICATION_WRAP) == wrap;
+}
+
+/* Whether the entry is there; if not, the queue has been armed, and its wait queues will be woken. */
+static bool arrived_or_armed(struct hamlyn_queue *queue, u32 cursor, u32 wrap)
+{
+	if (arrived(queue, cursor, wrap))
+		return true;
+	scoped_guard(spinlock_irqsave, &queue->vector->lock) {
+		if (!queue->open)
+			return false;
+		writel(HAMLYN_ARMED_YES, armed(queue));
+	}
+	mb(); /* Either the card sees the armed word, or we see its entry. */
+	return arrived(queue, cursor, wrap);
+}
+
+/* An interrupt came: wakes the owners of queues that got something while armed. */
+void hamlyn_queues_fired(struct hamlyn_vector *vector)
+{
+	struct hamlyn_queue *queue;
+
+	guard(spinlock_irqsave)(&vector->lock);
+	list_for_each_entry(queue, &vector->queues, on_vector) {
+		if (readl(armed(queue)) != HAMLYN_ARMED_FIRED)
+			continue;
+		writel(HAMLYN_ARMED_NO, armed(queue));
+		wake_up_all(&queue->wait);
+		wake_up_all(&queue->file->wait);
+	}
+}
+
+/* The queue and position that a caller means, held for it. */
+static struct hamlyn_queue *get(struct hamlyn_file *file, const struct hamlyn_queue_wait *wait)
+{
+	struct hamlyn_queue *queue;
+
+	lockdep_assert_held(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return ERR_PTR(-ENODEV);
+	queue = hamlyn_queue_find(file, wait->queue);
+	if (!queue)
+		return ERR_PTR(-ENOENT);
+	if (wait->cursor >= queue->entries)
+		return ERR_PTR(-EINVAL);
+	kref_get(&queue->users);
+	return queue;
+}
+
+/* Nothing will arrive any more. */
+static bool hopeless(const struct hamlyn_queue *queue)
+{
+	return !READ_ONCE(queue->open) || !READ_ONCE(queue->file->card->live);
+}
+
+static long sleep_on(struct hamlyn_queue *queue, const struct hamlyn_queue_wait *wait)
+{
+	if (wait->timeout_ns == 0)
+		return arrived(queue, wait->cursor, wait->wrap) ? 0 : -ETIME;
+	if (wait->timeout_ns == HAMLYN_WAIT_FOREVER)
+		return wait_event_interruptible(queue->wait, hopeless(queue) ||
+						arrived_or_armed(queue, wait->cursor, wait->wrap));
+	return wait_event_interruptible_hrtimeout(queue->wait, hopeless(queue) ||
+						  arrived_or_armed(queue, wait->cursor, wait->wrap),
+						  ns_to_ktime(wait->timeout_ns));
+}
+
+int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	const struct hamlyn_queue_wait *wait = &argument->wait;
+	struct hamlyn_queue *queue __free(queue_put) = NULL;
+	long ret;
+
+	if (wait->reserved || wait->wrap > 1 || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+		return -EINVAL;
+	scoped_guard(mutex, &file->card->lock)
+		queue = get(file, wait);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+
+	ret = sleep_on(queue, wait);
+	if (ret == -ETIME)
+		return -ETIMEDOUT;
+	if (ret)
+		return -EINTR;
+	if (arrived(queue, wait->cursor, wait->wrap))
+		return 0;
+	scoped_guard(mutex, &file->card->lock)
+		ret = hamlyn_file_live(file) ? -ENOENT : -ENODEV;
+	return ret;
+}
+
+int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_queue_wait *wait = &argument->wait;
+	struct hamlyn_queue *queue __free(queue_put) = NULL;
+
+	if (wait->reserved || wait->wrap > 1 || wait->timeout_ns)
+		return -EINVAL;
+	guard(mutex)(&file->card->lock);
+	queue = get(file, wait);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+	queue->polled = true;
+	queue->poll_cursor = wait->cursor;
+	queue->poll_wrap = wait->wrap;
+	wait->ready = arrived_or_armed(queue, wait->cursor, wait->wrap);
+	return 0;
+}
+
+/* Whether what the queue was armed for is there; if not, it stays armed. The card's lock is held. */
+__poll_t hamlyn_queue_poll(struct hamlyn_queue *queue)
+{
+	if (queue->polled && arrived_or_armed(queue, queue->poll_cursor, queue->poll_wrap))
+		return EPOLLIN | EPOLLRDNORM;
+	return 0;
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Self-tests: register access, DMA, interrupts. The first two also run whenever a card is started.
+ */
+#include <linux/capability.h>
+#include <linux/jiffies.h>
+#include <linux/random.h>
+
+#include "hamlyn.h"
+
+/* How long an interrupt may take, generously. */
+#define INTERRUPT_TIMEOUT (2 * HZ)
+
+/* 0, or 1 if the scratch register does not read as the complement of what was written. */
+u32 hamlyn_selftest_access(struct hamlyn_card *card)
+{
+	static const u32 patterns[] = { 0, 0xffffffff, 0x55555555, 0x12345678 };
+	void __iomem *scratch = card->registers + HAMLYN_REG_SCRATCH;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(patterns); i++) {
+		writel(patterns[i], scratch);
+		if (readl(scratch) != ~patterns[i])
+			return 1;
+	}
+	return 0;
+}
+
+/* 0, or 1 if the card refused, 2 if the bytes are wrong. The card's lock is held. */
+u32 hamlyn_selftest_dma(struct hamlyn_card *card)
+{
+	struct device *dev = &card->pdev->dev;
+	struct hamlyn_test_dma body = { .length = HAMLYN_PAGE_SIZE };
+	dma_addr_t dma;
+	u32 result = 1;
+	void *from;
+
+	from = dma_alloc_coherent(dev, 2 * HAMLYN_PAGE_SIZE, &dma, GFP_KERNEL);
+	if (!from)
+		return 1;
+	get_random_bytes(from, 2 * HAMLYN_PAGE_SIZE);
+	body.from = dma;
+	body.to = dma + HAMLYN_PAGE_SIZE;
+	if (!hamlyn_command(card, HAMLYN_COMMAND_TEST_DMA, 0, &body, sizeof(body)))
+		result = memcmp(from, from + HAMLYN_PAGE_SIZE, HAMLYN_PAGE_SIZE) ? 2 : 0;
+	dma_free_coherent(dev, 2 * HAMLYN_PAGE_SIZE, from, dma);
+	return result;
+}
+
+/* Raises a vector and waits for it; without the card's lock, which the link's interrupt wants. */
+static int raise(struct hamlyn_file *file, struct hamlyn_vector *vector)
+{
+	struct hamlyn_card *card = file->card;
+	int before;
+
+	scoped_guard(mutex, &card->lock) {
+		if (!hamlyn_file_live(file))
+			return -ENODEV;
+		before = atomic_read(&vector->arrived);
+		writel(vector->number, card->registers + HAMLYN_REG_INTERRUPT_TEST);
+	}
+	return wait_event_interruptible_timeout(card->arrival, atomic_read(&vector->arrived) != before,
+						INTERRUPT_TIMEOUT);
+}
+
+int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_self_test *test = &argument->test;
+	struct hamlyn_card *card = file->card;
+	unsigned int i;
+	int ret;
+
+	if (test->reserved)
+		return -EINVAL;
+	if (!capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	*test = (struct hamlyn_self_test) {};
+	scoped_guard(mutex, &card->lock) {
+		if (!hamlyn_file_live(file))
+			return -ENODEV;
+		test->access = hamlyn_selftest_access(card);
+		test->dma = hamlyn_selftest_dma(card);
+	}
+	for (i = 0; i < card->vectors && !test->interrupt; i++) {
+		ret = raise(file, &card->vector[i]);
+		if (ret < 0)
+			return ret == -ERESTARTSYS ? -EINTR : ret;
+		if (!ret)
+			test->interrupt = i + 1;
+	}
+	return 0;
+}

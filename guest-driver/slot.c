@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Slots: pieces of a process' memory that messages may be deposited in by those who know the key.
+ */
+#include <linux/random.h>
+
+#include "hamlyn.h"
+
+static int check(const struct hamlyn_slot_create *create)
+{
+	if (memchr_inv(create->reserved, 0, sizeof(create->reserved)))
+		return -EINVAL;
+	if (create->mode > HAMLYN_MODE_PARANOID_ONE_SHOT || create->flags & ~HAMLYN_SLOT_INTERRUPT)
+		return -EINVAL;
+	if (create->metadata_address % HAMLYN_METADATA_SIZE)
+		return -EINVAL;
+	return !create->metadata_entries && create->metadata_address ? -EINVAL : 0;
+}
+
+static u64 make_key(void)
+{
+	u64 key;
+
+	do
+		key = get_random_u64();
+	while (!key);
+	return key;
+}
+
+static void slot_free(struct hamlyn_slot *slot)
+{
+	hamlyn_pages_free(slot->area);
+	hamlyn_pages_free(slot->metadata);
+	kfree(slot);
+}
+DEFINE_FREE(slot_free, struct hamlyn_slot *, if (!IS_ERR_OR_NULL(_T)) slot_free(_T))
+
+static struct hamlyn_slot *slot_pin(struct hamlyn_file *file, const struct hamlyn_slot_create *create)
+{
+	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL_ACCOUNT);
+	struct hamlyn_pages *pages;
+
+	if (!slot)
+		return ERR_PTR(-ENOMEM);
+	slot->file = file;
+	pages = hamlyn_pages_pin(create->area_address, create->area_length, DMA_BIDIRECTIONAL);
+	if (IS_ERR(pages))
+		return ERR_CAST(pages);
+	slot->area = pages;
+	if (create->metadata_entries) {
+		pages = hamlyn_pages_pin(create->metadata_address,
+					 (u64)create->metadata_entries * HAMLYN_METADATA_SIZE, DMA_BIDIRECTIONAL);
+		if (IS_ERR(pages))
+			return ERR_CAST(pages);
+		slot->metadata = pages;
+	}
+	return_ptr(slot);
+}
+
+static int slot_map(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
+{
+	struct device *dev = &slot->file->card->pdev->dev;
+	int ret;
+
+	ret = hamlyn_pages_map(slot->area, dev);
+	if (ret)
+		return ret;
+	hamlyn_pages_describe(slot->area, &body->area);
+	if (slot->metadata) {
+		ret = hamlyn_pages_map(slot->metadata, dev);
+		if (ret) {
+			hamlyn_pages_unmap(slot->area);
+			return ret;
+		}
+		hamlyn_pages_describe(slot->metadata, &body->metadata);
+	}
+	return 0;
+}
+
+static void slot_unmap(struct hamlyn_slot *slot)
+{
+	hamlyn_pages_unmap(slot->area);
+	hamlyn_pages_unmap(slot->metadata);
+}
+
+static int slot_open(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
+{
+	struct hamlyn_card *card = slot->file->card;
+	int ret;
+
+	ret = slot_map(slot, body);
+	if (ret)
+		return ret;
+	ret = xa_alloc(&card->slots, &slot->index, slot, XA_LIMIT(0, card->limits.slots - 1), GFP_KERNEL);
+	if (ret) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto unmap;
+	}
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->index, body, sizeof(*body));
+	if (ret)
+		goto release_index;
+	return 0;
+
+release_index:
+	xa_erase(&card->slots, slot->index);
+unmap:
+	slot_unmap(slot);
+	return ret;
+}
+
+int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_slot_create *create = &argument->slot;
+	struct hamlyn_slot *slot __free(slot_free) = NULL;
+	struct hamlyn_open_slot body = {
+		.key = make_key(),
+		.metadata_pointer = create->metadata_address,
+		.metadata_entries = create->metadata_entries,
+		.mode = create->mode,
+		.queue = create->queue,
+		.notification_index = create->notification_index,
+		.flags = create->flags,
+	};
+	int ret;
+
+	ret = check(create);
+	if (ret)
+		return ret;
+	slot = slot_pin(file, create);
+	if (IS_ERR(slot))
+		return PTR_ERR(slot);
+
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	if (create->queue != HAMLYN_NO_QUEUE) {
+		slot->queue = hamlyn_queue_find(file, create->queue);
+		if (!slot->queue)
+			return -ENOENT;
+	}
+	ret = slot_open(slot, &body);
+	if (ret)
+		return ret;
+	if (slot->queue)
+		slot->queue->slots++;
+	list_add_tail(&slot->on_file, &file->slots);
+	create->slot = slot->index;
+	create->key = body.key;
+	retain_and_null_ptr(slot);
+	return 0;
+}
+
+/* Takes a slot from its file and the card, and gives its memory back; the card's lock is held. */
+void hamlyn_slot_close(struct hamlyn_slot *slot)
+{
+	struct hamlyn_card *card = slot->file->card;
+
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->index, NULL, 0);
+	slot_unmap(slot);
+	xa_erase(&card->slots, slot->index);
+	list_del(&slot->on_file);
+	if (slot->queue)
+		slot->queue->slots--;
+	slot_free(slot);
+}
+
+static int destroy(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_slot *slot;
+
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	slot = xa_load(&file->card->slots, index);
+	if (!slot || slot->file != file)
+		return -ENOENT;
+	hamlyn_slot_close(slot);
+	return 0;
+}
+
+int hamlyn_slot_destroy(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	if (argument->object.reserved0 || argument->object.reserved1)
+		return -EINVAL;
+	return destroy(file, argument->object.index);
+}
+
+void hamlyn_slot_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	destroy(file, argument->slot.slot);
+}

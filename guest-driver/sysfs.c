@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /sys/class/hamlyn/hamlynN: host_id (-1 while the link is down) and link (1 while it is up).
+ */
+#include <linux/sysfs.h>
+
+#include "hamlyn.h"
+
+static ssize_t show(struct device *dev, u32 offset, char *text)
+{
+	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
+
+	guard(mutex)(&card->lock);
+	if (!hamlyn_card_answers(card))
+		return -ENODEV;
+	return sysfs_emit(text, "%d\n", (s32)readl(card->registers + offset));
+}
+
+static ssize_t host_id_show(struct device *dev, struct device_attribute *attribute, char *text)
+{
+	return show(dev, HAMLYN_REG_HOST_ID, text);
+}
+static DEVICE_ATTR_RO(host_id);
+
+static ssize_t link_show(struct device *dev, struct device_attribute *attribute, char *text)
+{
+	return show(dev, HAMLYN_REG_LINK, text);
+}
+static DEVICE_ATTR_RO(link);
+
+static struct attribute *attributes[] = {
+	&dev_attr_host_id.attr,
+	&dev_attr_link.attr,
+	NULL
+};
+
+static const struct attribute_group group = {
+	.attrs = attributes,
+};
+
+const struct attribute_group *hamlyn_groups[] = {
+	&group,
+	NULL
+};

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Send termini: a window of the card for each, its status words, and the send buffers that it may gather from.
+ */
+#include "hamlyn.h"
+
+static struct hamlyn_terminus *find(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_terminus *terminus = xa_load(&file->card->termini, index);
+
+	return terminus && terminus->file == file ? terminus : NULL;
+}
+
+static void terminus_free(struct kref *users)
+{
+	struct hamlyn_terminus *terminus = container_of(users, struct hamlyn_terminus, users);
+
+	if (terminus->status)
+		put_page(terminus->status);
+	kfree(terminus);
+}
+
+void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
+{
+	kref_put(&terminus->users, terminus_free);
+}
+DEFINE_FREE(terminus_put, struct hamlyn_terminus *, if (_T) hamlyn_terminus_put(_T))
+
+/* What the last owner left in the window is no business of the next, and the card's idea of the queue starts at 0. */
+static int zero_window(struct hamlyn_card *card, u32 index)
+{
+	void __iomem *window;
+
+	window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
+	if (!window)
+		return -ENOMEM;
+	memset_io(window, 0, HAMLYN_WINDOW_SIZE);
+	iounmap(window);
+	return 0;
+}
+
+static int terminus_open(struct hamlyn_terminus *terminus)
+{
+	struct hamlyn_card *card = terminus->file->card;
+	struct hamlyn_open_terminus body = {};
+	struct device *dev = &card->pdev->dev;
+	int ret;
+
+	ret = xa_alloc(&card->termini, &terminus->index, terminus, XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL);
+	if (ret)
+		return ret == -EBUSY ? -ENOSPC : ret;
+	ret = zero_window(card, terminus->index);
+	if (ret)
+		goto release_index;
+	terminus->status_dma = dma_map_page(dev, terminus->status, 0, HAMLYN_PAGE_SIZE, DMA_BIDIRECTIONAL);
+	if (dma_mapping_error(dev, terminus->status_dma)) {
+		ret = -ENOMEM;
+		goto release_index;
+	}
+	body.status = terminus->status_dma;
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body, sizeof(body));
+	if (ret)
+		goto unmap;
+	return 0;
+
+unmap:
+	dma_unmap_page(dev, terminus->status_dma, HAMLYN_PAGE_SIZE, DMA_BIDIRECTIONAL);
+release_index:
+	xa_erase(&card->termini, terminus->index);
+	return ret;
+}
+
+int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
+	struct hamlyn_terminus_create *create = &argument->terminus;
+	int ret;
+
+	if (create->reserved0 || memchr_inv(create->reserved1, 0, sizeof(create->reserved1)))
+		return -EINVAL;
+	terminus = kzalloc(sizeof(*terminus), GFP_KERNEL_ACCOUNT);
+	if (!terminus)
+		return -ENOMEM;
+	kref_init(&terminus->users);
+	terminus->file = file;
+	terminus->status = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!terminus->status)
+		return -ENOMEM;
+
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	ret = terminus_open(terminus);
+	if (ret)
+		return ret;
+	terminus->open = true;
+	terminus->offset = file->next_offset;
+	file->next_offset += HAMLYN_MAP_STRIDE;
+	list_add_tail(&terminus->on_file, &file->termini);
+	create->terminus = terminus->index;
+	create->window_offset = terminus->offset + HAMLYN_MAP_WINDOW;
+	create->doorbell_offset = terminus->offset + HAMLYN_MAP_DOORBELL;
+	create->status_offset = terminus->offset + HAMLYN_MAP_STATUS;
+	retain_and_null_ptr(terminus);
+	return 0;
+}
+
+/* Takes a terminus from its file and the card; the card's lock is held. Mappings may hold it for longer. */
+void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
+{
+	struct hamlyn_file *file = terminus->file;
+	struct hamlyn_card *card = file->card;
+	unsigned int tag;
+
+	terminus->open = false;
+	unmap_mapping_range(file->mapping, terminus->offset, HAMLYN_MAP_STATUS, 1);
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->index, NULL, 0);
+	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++) {
+		hamlyn_pages_unmap(terminus->buffers[tag]);
+		hamlyn_pages_free(terminus->buffers[tag]);
+	}
+	dma_unmap_page(&card->pdev->dev, terminus->status_dma, HAMLYN_PAGE_SIZE, DMA_BIDIRECTIONAL);
+	xa_erase(&card->termini, terminus->index);
+	list_del(&terminus->on_file);
+	hamlyn_terminus_put(terminus);
+}
+
+static int destroy(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_terminus *terminus;
+
+	guard(mutex)(&file->card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	terminus = find(file, index);
+	if (!terminus)
+		return -ENOENT;
+	hamlyn_terminus_close(terminus);
+	return 0;
+}
+
+int hamlyn_terminus_destroy(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	if (argument->object.reserved0 || argument->object.reserved1)
+		return -EINVAL;
+	return destroy(file, argument->object.index);
+}
+
+void hamlyn_terminus_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	destroy(file, argument->terminus.terminus);
+}
+
+int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	const struct hamlyn_send_buffer *buffer = &argument->buffer;
+	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
+	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
+	struct hamlyn_card *card = file->card;
+	struct hamlyn_terminus *terminus;
+	int ret;
+
+	if (buffer->reserved || buffer->tag >= HAMLYN_SEND_BUFFERS)
+		return -EINVAL;
+	pages = hamlyn_pages_pin(buffer->address, buffer->length, DMA_TO_DEVICE);
+	if (IS_ERR(pages))
+		return PTR_ERR(pages);
+
+	guard(mutex)(&card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	terminus = find(file, buffer->terminus);
+	if (!terminus)
+		return -ENOENT;
+	if (terminus->buffers[buffer->tag])
+		return -EBUSY;
+	ret = hamlyn_pages_map(pages, &card->pdev->dev);
+	if (ret)
+		return ret;
+	hamlyn_pages_describe(pages, &body.area);
+	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->index, &body, sizeof(body));
+	if (ret) {
+		hamlyn_pages_unmap(pages);
+		return ret;
+	}
+	terminus->buffers[buffer->tag] = no_free_ptr(pages);
+	return 0;
+}
+
+int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	const struct hamlyn_send_buffer *buffer = &argument->buffer;
+	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
+	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
+	struct hamlyn_card *card = file->card;
+	struct hamlyn_terminus *terminus;
+
+	if (buffer->reserved || buffer->address || buffer->length || buffer->tag >= HAMLYN_SEND_BUFFERS)
+		return -EINVAL;
+	guard(mutex)(&card->lock);
+	if (!hamlyn_file_live(file))
+		return -ENODEV;
+	terminus = find(file, buffer->terminus);
+	if (!terminus || !terminus->buffers[buffer->tag])
+		return -ENOENT;
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->index, &body, sizeof(body));
+	pages = terminus->buffers[buffer->tag];
+	terminus->buffers[buffer->tag] = NULL;
+	hamlyn_pages_unmap(pages);
+	return 0;
+}

@@ -1,0 +1,104 @@
+//! What the guest programs share: one JSON object per line on standard output, a ticket per line on standard input.
+
+// Every program uses a part of it.
+#![allow(dead_code)]
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hamlyn::{Card, Ticket};
+use serde_json::{Value, json};
+
+/// Result of a program's parts.
+pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Runs a program; an error is printed as JSON and makes the exit status 1.
+pub(crate) fn run(program: impl FnOnce() -> Outcome) -> ExitCode {
+    match program() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = print(&json!({ "error": error.to_string() }));
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Which card.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CardOption {
+    /// The card: a device, or `vfio-user:` and a socket's path; else $HAMLYN_CARD, else /dev/hamlyn0
+    #[arg(long, global = true)]
+    card: Option<String>,
+}
+
+impl CardOption {
+    /// Opens it.
+    pub(crate) fn open(&self) -> Outcome<Card> {
+        Ok(self.card.as_deref().map_or_else(Card::open_default, Card::open)?)
+    }
+}
+
+/// Prints one JSON object on a line of its own.
+pub(crate) fn print(value: &Value) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{value}")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Reads a line; an error at the end of input.
+pub(crate) fn read_line() -> Outcome<String> {
+    let mut line = String::new();
+    if std::io::stdin().lock().read_line(&mut line)? == 0 {
+        return Err("standard input ended".into());
+    }
+    Ok(line.trim().to_owned())
+}
+
+/// Reads a ticket from a line.
+pub(crate) fn read_ticket() -> Outcome<Ticket> {
+    Ok(read_line()?.parse()?)
+}
+
+/// Turns true when standard input ends.
+pub(crate) fn input_ended() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let flag = ended.clone();
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        flag.store(true, Ordering::Release);
+    });
+    ended
+}
+
+/// Seconds as the options give them.
+pub(crate) fn seconds(count: u64) -> Option<Duration> {
+    Some(Duration::from_secs(count))
+}
+
+/// Fills `bytes`, which lie `offset` bytes into a stream, with the stream's pattern (SplitMix64 over 8-byte words).
+pub(crate) fn fill_pattern(seed: u64, offset: usize, bytes: &mut [u8]) {
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        let at = offset + index;
+        *byte = (word(seed, at as u64 / 8) >> (at % 8 * 8)) as u8;
+    }
+}
+
+/// The first byte of `bytes` that differs from the stream's pattern.
+pub(crate) fn find_difference(seed: u64, offset: usize, bytes: &[u8]) -> Option<usize> {
+    let mut expected = vec![0; bytes.len()];
+    fill_pattern(seed, offset, &mut expected);
+    bytes.iter().zip(&expected).position(|(byte, other)| byte != other)
+}
+
+fn word(seed: u64, index: u64) -> u64 {
+    let mut word = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}

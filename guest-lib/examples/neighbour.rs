@@ -1,0 +1,211 @@
+//! A process that tries to touch what another file of the same device owns: every attempt must be refused.
+//!
+//! One open file is one protection domain, so it opens the device twice: as the victim, who owns things, and as the
+//! intruder. With `--all` the intruder also tries every other number, and so the things of other processes.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::{Outcome, print};
+use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_NO_QUEUE};
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::{Access, Device, Mapping};
+use serde_json::json;
+
+mod common;
+
+/// Tries to touch what others own
+#[derive(Debug, Parser)]
+struct Options {
+    /// The device
+    #[arg(long, default_value = "/dev/hamlyn0")]
+    card: PathBuf,
+    /// Try every number that the card has, too
+    #[arg(long)]
+    all: bool,
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let victim = Victim::create(&options.card)?;
+        let mut intruder = Intruder {
+            device: Device::open(&options.card)?,
+            memory: Mapping::anonymous(4096)?,
+            attempts: 0,
+            broken: Vec::new(),
+        };
+        intruder.attack(&victim)?;
+        if options.all {
+            intruder.sweep(&victim)?;
+        }
+        victim.verify()?;
+        print(
+            &json!({ "attempts": intruder.attempts, "refused": intruder.attempts - intruder.broken.len() }),
+        )?;
+        match intruder.broken.first() {
+            Some(attempt) => Err(format!("not refused: {attempt}").into()),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Owns one of everything.
+struct Victim {
+    device: Device,
+    terminus: HamlynTerminusCreate,
+    queue: HamlynQueueCreate,
+    slot: HamlynSlotCreate,
+    buffer: Mapping,
+    _area: Mapping,
+    query: HamlynQuery,
+}
+
+impl Victim {
+    fn create(path: &std::path::Path) -> Outcome<Self> {
+        let device = Device::open(path)?;
+        let mut query = HamlynQuery::default();
+        device.query(&mut query)?;
+        let mut terminus = HamlynTerminusCreate::default();
+        device.terminus_create(&mut terminus)?;
+        let buffer = Mapping::anonymous(4096)?;
+        device.send_buffer_set(&mut send_buffer(terminus.terminus, 0, &buffer), &buffer)?;
+        let mut queue = HamlynQueueCreate { entries: 16, ..Default::default() };
+        device.queue_create(&mut queue)?;
+        let area = Mapping::anonymous(4096)?;
+        let mut slot = slot(queue.queue, &area);
+        device.slot_create(&mut slot, &area, None)?;
+        Ok(Self { device, terminus, queue, slot, buffer, _area: area, query })
+    }
+
+    /// Everything is still the victim's: tag 0 is taken, the queue is named by the slot, and all can be given back.
+    fn verify(&self) -> Outcome {
+        let taken = &mut send_buffer(self.terminus.terminus, 0, &self.buffer);
+        if self.device.send_buffer_set(taken, &self.buffer).is_ok() {
+            return Err("the victim's send buffer was taken away".into());
+        }
+        if self.device.queue_destroy(&mut object(self.queue.queue)).is_ok() {
+            return Err("the victim's slot was taken away".into());
+        }
+        self.device.slot_destroy(&mut object(self.slot.slot))?;
+        self.device.queue_destroy(&mut object(self.queue.queue))?;
+        self.device.terminus_destroy(&mut object(self.terminus.terminus))?;
+        Ok(())
+    }
+}
+
+struct Intruder {
+    device: Device,
+    memory: Mapping,
+    attempts: usize,
+    broken: Vec<String>,
+}
+
+impl Intruder {
+    fn attack(&mut self, victim: &Victim) -> Outcome {
+        let Victim { terminus, queue, slot, .. } = victim;
+        let window = HAMLYN_WINDOW_SIZE as usize;
+        let mapped = self.device.map(terminus.window_offset, window, Access::ReadWrite);
+        self.note("map the window", terminus.terminus, mapped)?;
+        let mapped = self.device.map(terminus.window_offset, 4096, Access::Read);
+        self.note("map a page of the window", terminus.terminus, mapped)?;
+        let mapped = self.device.map(terminus.doorbell_offset, HAMLYN_DOORBELL_SIZE as usize, Access::Write);
+        self.note("map the doorbell", terminus.terminus, mapped)?;
+        let mapped = self.device.map(terminus.status_offset, 4096, Access::Read);
+        self.note("map the status words", terminus.terminus, mapped)?;
+        let mapped = self.device.map(queue.offset, queue.size as usize, Access::Read);
+        self.note("map the queue", queue.queue, mapped)?;
+        self.touch_terminus(terminus.terminus)?;
+        self.touch_queue(queue.queue)?;
+        self.touch_slot(slot.slot)?;
+        // What is its own it may not map in a way that it should not.
+        let mut own = HamlynQueueCreate { entries: 16, ..Default::default() };
+        self.device.queue_create(&mut own)?;
+        let mapped = self.device.map(own.offset, own.size as usize, Access::ReadWrite);
+        self.note("map the own queue writable", own.queue, mapped)?;
+        Ok(self.device.queue_destroy(&mut object(own.queue))?)
+    }
+
+    /// Every number of the card: nothing in it is this file's.
+    fn sweep(&mut self, victim: &Victim) -> Outcome {
+        let query = victim.query;
+        (0..query.termini + 2).try_for_each(|terminus| self.touch_terminus(terminus))?;
+        (0..query.queues + 2).try_for_each(|queue| self.touch_queue(queue))?;
+        (0..query.slots + 2).try_for_each(|slot| self.touch_slot(slot))
+    }
+
+    fn touch_terminus(&mut self, terminus: u32) -> Outcome {
+        for tag in [0, 1, 8] {
+            let set =
+                self.device.send_buffer_set(&mut send_buffer(terminus, tag, &self.memory), &self.memory);
+            self.note("set a send buffer", terminus, set)?;
+            let mut clear = HamlynSendBuffer { terminus, tag, ..Default::default() };
+            let cleared = self.device.send_buffer_clear(&mut clear);
+            self.note("clear a send buffer", terminus, cleared)?;
+        }
+        let destroyed = self.device.terminus_destroy(&mut object(terminus));
+        self.note("destroy the terminus", terminus, destroyed)
+    }
+
+    fn touch_queue(&mut self, queue: u32) -> Outcome {
+        let wait = HamlynQueueWait { queue, wrap: 1, ..Default::default() };
+        let waited = match self.device.queue_wait(&mut wait.clone()) {
+            // A time-out would mean that it was let in.
+            Err(error) if error.raw_os_error() == Some(timed_out()) => Ok(()),
+            waited => waited,
+        };
+        self.note("wait for the queue", queue, waited)?;
+        let armed = self.device.queue_arm(&mut wait.clone());
+        self.note("arm the queue", queue, armed)?;
+        let created = self.device.slot_create(&mut slot(queue, &self.memory), &self.memory, None);
+        self.note("create a slot that names the queue", queue, created)?;
+        let destroyed = self.device.queue_destroy(&mut object(queue));
+        self.note("destroy the queue", queue, destroyed)
+    }
+
+    fn touch_slot(&mut self, slot: u32) -> Outcome {
+        let destroyed = self.device.slot_destroy(&mut object(slot));
+        self.note("destroy the slot", slot, destroyed)
+    }
+
+    /// Counts an attempt, and prints it if there are not too many.
+    fn note<T>(&mut self, what: &str, number: u32, outcome: io::Result<T>) -> Outcome {
+        self.attempts += 1;
+        let error = outcome.err().map(|error| error.to_string());
+        if error.is_none() {
+            self.broken.push(format!("{what} {number}"));
+        }
+        if self.attempts <= 24 || error.is_none() {
+            print(&json!({ "attempt": what, "number": number, "refused": error.is_some(), "error": error }))?;
+        }
+        Ok(())
+    }
+}
+
+fn object(index: u32) -> HamlynObject {
+    HamlynObject { index, ..Default::default() }
+}
+
+fn send_buffer(terminus: u32, tag: u32, memory: &Mapping) -> HamlynSendBuffer {
+    let (address, length) = (memory.address(), memory.length() as u64);
+    HamlynSendBuffer { terminus, tag, address, length, reserved: 0 }
+}
+
+fn slot(queue: u32, memory: &Mapping) -> HamlynSlotCreate {
+    assert_ne!(queue, HAMLYN_NO_QUEUE);
+    HamlynSlotCreate {
+        area_address: memory.address(),
+        area_length: memory.length() as u64,
+        mode: HAMLYN_MODE_NORMAL,
+        queue,
+        ..Default::default()
+    }
+}
+
+/// `ETIMEDOUT` of Linux.
+fn timed_out() -> i32 {
+    rustix::io::Errno::TIMEDOUT.raw_os_error()
+}

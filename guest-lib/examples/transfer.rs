@@ -1,0 +1,114 @@
+//! A long message by DMA, gathered from several send buffers (section 2.3); the receiver verifies every byte.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use common::{Outcome, print};
+use hamlyn::{Card, Message, Piece, Ticket};
+use serde_json::json;
+
+mod common;
+
+/// Sends a long message, or receives and verifies it
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: common::CardOption,
+    /// Seconds to wait for the message
+    #[arg(long, global = true, default_value_t = 60)]
+    timeout: u64,
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Prints a ticket, waits for the message and verifies it
+    Receive {
+        /// Bytes to come
+        #[arg(long, default_value_t = 1 << 20)]
+        bytes: usize,
+        /// What their pattern was made from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Sends a message
+    Send {
+        /// The receiver's ticket
+        #[arg(long)]
+        ticket: Ticket,
+        /// Bytes
+        #[arg(long, default_value_t = 1 << 20)]
+        bytes: usize,
+        /// What their pattern is made from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How many send buffers to gather from, 1 to 8
+        #[arg(long, default_value_t = 4)]
+        buffers: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let card = options.card.open()?;
+        match options.role {
+            Role::Receive { bytes, seed } => receive(&card, bytes, seed, options.timeout),
+            Role::Send { ticket, bytes, seed, buffers } => {
+                send(&card, &ticket, bytes, seed, buffers, options.timeout)
+            }
+        }
+    })
+}
+
+/// Bytes and seed, as the message's metadata carries them.
+fn metadata(bytes: usize, seed: u64) -> Vec<u8> {
+    [(bytes as u64).to_le_bytes(), seed.to_le_bytes()].concat()
+}
+
+fn receive(card: &Card, bytes: usize, seed: u64, timeout: u64) -> Outcome {
+    let area = card.create_area(bytes)?;
+    let queue = card.create_queue(2)?;
+    let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
+    print(&json!({ "ticket": slot.ticket(0)?.to_string() }))?;
+    let arrived = queue.recv_block(common::seconds(timeout))?;
+    let entry = slot.entry_of(&arrived).ok_or("the notification is not about this slot")?;
+    let described = slot.metadata(entry)?.user()[..16] == metadata(bytes, seed);
+    let mut data = vec![0; bytes];
+    slot.read(0, &mut data)?;
+    let difference = common::find_difference(seed, 0, &data);
+    let verified = described && difference.is_none();
+    print(&json!({ "received": bytes, "verified": verified }))?;
+    match difference {
+        Some(offset) => Err(format!("byte {offset} is wrong").into()),
+        None if !described => Err("the metadata is wrong".into()),
+        None => Ok(()),
+    }
+}
+
+fn send(card: &Card, ticket: &Ticket, bytes: usize, seed: u64, buffers: usize, timeout: u64) -> Outcome {
+    if !(1..=8).contains(&buffers) || bytes < buffers {
+        return Err(format!("{buffers} send buffers for {bytes} bytes (limits 1 to 8, a byte each)").into());
+    }
+    let terminus = card.create_terminus()?;
+    let share = bytes.div_ceil(buffers);
+    let mut filled = Vec::new();
+    for offset in (0..bytes).step_by(share) {
+        let mut data = vec![0; share.min(bytes - offset)];
+        common::fill_pattern(seed, offset, &mut data);
+        let mut buffer = terminus.create_send_buffer(data.len())?;
+        buffer.write(0, &data)?;
+        filled.push(buffer);
+    }
+    let pieces: Vec<Piece<'_>> =
+        filled.iter().map(|buffer| buffer.piece(0, buffer.len())).collect::<hamlyn::Result<_>>()?;
+    let metadata = metadata(bytes, seed);
+    let start = Instant::now();
+    let handle = terminus.send_gather(&Message::to(ticket).metadata(&metadata), &pieces)?;
+    handle.wait(common::seconds(timeout))?;
+    let time = start.elapsed();
+    let rate = bytes as f64 / 1e6 / time.as_secs_f64();
+    print(&json!({ "sent": bytes, "ns": time.as_nanos() as u64, "mb_per_s": (rate * 10.0).round() / 10.0 }))
+}

@@ -1,0 +1,195 @@
+//! Through the driver: `/dev/hamlynN`.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hamlyn_abi::card::HAMLYN_MODEL_HAMLYN;
+use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_abi::uapi::{
+    HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait,
+    HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics, HamlynTerminusCreate,
+};
+use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
+use hamlyn_sys::{Access, Device, Mapping};
+use rustix::io::Errno;
+use zerocopy::FromZeros;
+
+use super::{Attachment, Doorbell, QueueFile, QueueParts, TerminusParts};
+use crate::error::{Error, Result, at_most};
+use crate::memory::Memory;
+
+/// Bytes of the page that starts with a terminus' status words.
+const STATUS_PAGE: usize = 4096;
+
+/// A card reached through the driver.
+#[derive(Debug)]
+pub struct DeviceAttachment {
+    device: Device,
+    path: PathBuf,
+}
+
+impl DeviceAttachment {
+    /// Opens the device at `path`.
+    ///
+    /// # Errors
+    /// [`Error::System`] if it cannot be opened, [`Error::Incompatible`] if its driver or card is of another version.
+    pub fn open(path: &Path) -> Result<Self> {
+        let device = Device::open(path).map_err(Error::system(format!("open {}", path.display())))?;
+        let attachment = Self { device, path: path.to_path_buf() };
+        let query = attachment.query()?;
+        super::check_version("driver version", query.uapi_version, HAMLYN_UAPI_VERSION)?;
+        super::check_model(query.model, HAMLYN_MODEL_HAMLYN)?;
+        Ok(attachment)
+    }
+
+    /// Names what failed, on this device.
+    fn error(&self, action: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Error {
+        Error::system(format!("{action} of {}", self.path.display()))
+    }
+
+    fn map(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {
+        let mapping =
+            self.device.map(offset, length, access).map_err(self.error(format!("map the {what}")))?;
+        Ok(Arc::new(mapping))
+    }
+
+    fn map_terminus(&self, created: &HamlynTerminusCreate) -> Result<TerminusParts> {
+        let window = HAMLYN_WINDOW_SIZE as usize;
+        let window = self.map("terminus window", created.window_offset, window, Access::ReadWrite)?;
+        let status = self.map("terminus status", created.status_offset, STATUS_PAGE, Access::Read)?;
+        let bell = HAMLYN_DOORBELL_SIZE as usize;
+        let bell = self.map("terminus doorbell", created.doorbell_offset, bell, Access::Write)?;
+        Ok(TerminusParts {
+            terminus: created.terminus,
+            window: Window::new(window).map_err(self.error("map the terminus window"))?,
+            status: StatusWords::new(status).map_err(self.error("map the terminus status"))?,
+            doorbell: Box::new(MappedDoorbell(bell)),
+        })
+    }
+
+    fn map_queue(&self, created: &HamlynQueueCreate) -> Result<QueueParts> {
+        let size = usize::try_from(created.size).unwrap_or(usize::MAX);
+        let mapping = self.map("notification queue", created.offset, size, Access::Read)?;
+        let entries = QueueEntries::new(mapping, created.entries).map_err(self.error("map the queue"))?;
+        Ok(QueueParts { queue: created.queue, entries })
+    }
+}
+
+impl Attachment for DeviceAttachment {
+    fn query(&self) -> Result<HamlynQuery> {
+        let mut query = HamlynQuery::default();
+        self.device.query(&mut query).map_err(self.error("ask for a description"))?;
+        Ok(query)
+    }
+
+    fn allocate(&self, length: usize) -> Result<Memory> {
+        at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
+        let mapping = Mapping::anonymous(length).map_err(Error::system(format!("map {length} bytes")))?;
+        Ok(Memory::local(mapping, length))
+    }
+
+    fn create_terminus(&self) -> Result<TerminusParts> {
+        let mut created = HamlynTerminusCreate::default();
+        self.device.terminus_create(&mut created).map_err(self.error("create a terminus"))?;
+        self.map_terminus(&created).inspect_err(|_| {
+            let _ = self.destroy_terminus(created.terminus);
+        })
+    }
+
+    fn destroy_terminus(&self, terminus: u32) -> Result<()> {
+        let mut object = HamlynObject { index: terminus, ..HamlynObject::default() };
+        self.device.terminus_destroy(&mut object).map_err(self.error(format!("destroy terminus {terminus}")))
+    }
+
+    fn set_send_buffer(&self, mut buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
+        let action = format!("set send buffer {} ({} bytes)", buffer.tag, buffer.length);
+        self.device.send_buffer_set(&mut buffer, memory.mapping()).map_err(self.error(action))
+    }
+
+    fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<()> {
+        let mut buffer = HamlynSendBuffer { terminus, tag, ..HamlynSendBuffer::default() };
+        self.device.send_buffer_clear(&mut buffer).map_err(self.error(format!("clear send buffer {tag}")))
+    }
+
+    fn create_queue(&self, entries: u32) -> Result<QueueParts> {
+        let mut created = HamlynQueueCreate { entries, ..HamlynQueueCreate::default() };
+        let action = format!("create a queue of {entries} entries");
+        self.device.queue_create(&mut created).map_err(self.error(action))?;
+        self.map_queue(&created).inspect_err(|_| {
+            let _ = self.destroy_queue(created.queue);
+        })
+    }
+
+    fn destroy_queue(&self, queue: u32) -> Result<()> {
+        let mut object = HamlynObject { index: queue, ..HamlynObject::default() };
+        self.device.queue_destroy(&mut object).map_err(self.error(format!("destroy queue {queue}")))
+    }
+
+    fn wait_queue(&self, mut wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool> {
+        wait.timeout_ns =
+            timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX));
+        match self.device.queue_wait(&mut wait) {
+            Ok(()) => Ok(true),
+            Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(false),
+            Err(error) => Err(self.error(format!("wait for queue {}", wait.queue))(error)),
+        }
+    }
+
+    fn arm_queue(&self, mut wait: HamlynQueueWait) -> Result<bool> {
+        let action = format!("arm queue {}", wait.queue);
+        self.device.queue_arm(&mut wait).map_err(self.error(action))?;
+        Ok(wait.ready != 0)
+    }
+
+    fn queue_file(&self, _queue: u32) -> Result<QueueFile<'_>> {
+        Ok(QueueFile::Borrowed(self.device.as_fd()))
+    }
+
+    fn create_slot(
+        &self,
+        slot: &mut HamlynSlotCreate,
+        area: &Memory,
+        metadata: Option<&Memory>,
+    ) -> Result<()> {
+        let action = format!("create a slot of {} bytes", slot.area_length);
+        self.device
+            .slot_create(slot, area.mapping(), metadata.map(|memory| &**memory.mapping()))
+            .map_err(self.error(action))
+    }
+
+    fn destroy_slot(&self, slot: u32) -> Result<()> {
+        let mut object = HamlynObject { index: slot, ..HamlynObject::default() };
+        self.device.slot_destroy(&mut object).map_err(self.error(format!("destroy slot {slot}")))
+    }
+
+    fn statistics(&self) -> Result<HamlynStatistics> {
+        let mut statistics = HamlynStatistics::new_zeroed();
+        self.device.statistics(&mut statistics).map_err(self.error("read the counters"))?;
+        Ok(statistics)
+    }
+
+    fn self_test(&self) -> Result<HamlynSelfTest> {
+        let mut results = HamlynSelfTest::default();
+        self.device.self_test(&mut results).map_err(self.error("run the self-tests"))?;
+        Ok(results)
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// A doorbell page of BAR 4.
+#[derive(Debug)]
+struct MappedDoorbell(Arc<Mapping>);
+
+impl Doorbell for MappedDoorbell {
+    fn ring(&self) -> Result<()> {
+        self.0.store_u32(0, 1);
+        Ok(())
+    }
+}

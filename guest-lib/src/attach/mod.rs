@@ -1,0 +1,191 @@
+//! The two ways to reach a card: through the driver, or straight through the card's vfio-user socket.
+//!
+//! Both speak the driver's verbs, with the structures of `hamlyn_abi::uapi`; nothing above knows which it is.
+//! Addresses in the structures are [`Memory::card_address`].
+
+use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hamlyn_abi::uapi::{
+    HamlynQuery, HamlynQueueWait, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
+};
+use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+
+mod device;
+#[cfg(feature = "socket")]
+mod socket;
+
+pub use device::DeviceAttachment;
+#[cfg(feature = "socket")]
+pub use socket::SocketAttachment;
+
+/// Rings a terminus: wakes a card that declared itself asleep.
+pub trait Doorbell: Debug + Send + Sync {
+    /// Rings.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`] if the card cannot be reached.
+    fn ring(&self) -> Result<()>;
+}
+
+/// A new send terminus, mapped.
+#[derive(Debug)]
+pub struct TerminusParts {
+    /// Its number.
+    pub terminus: u32,
+    /// Its window.
+    pub window: Window,
+    /// Its status words.
+    pub status: StatusWords,
+    /// Its doorbell.
+    pub doorbell: Box<dyn Doorbell>,
+}
+
+/// A new notification queue, mapped.
+#[derive(Debug)]
+pub struct QueueParts {
+    /// Its number.
+    pub queue: u32,
+    /// Its entries.
+    pub entries: QueueEntries,
+}
+
+/// A card as the driver offers it (section 3.1): what needs the operating system's mediation.
+///
+/// One attachment is one protection domain: what it creates is its own and goes when it is dropped.
+pub trait Attachment: Debug + Send + Sync {
+    /// Describes the card as it is now.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn query(&self) -> Result<HamlynQuery>;
+
+    /// Zeroed memory that objects of the card may be made of, `length` bytes, 1 to 1 GiB.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
+    fn allocate(&self, length: usize) -> Result<Memory>;
+
+    /// Creates a send terminus.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn create_terminus(&self) -> Result<TerminusParts>;
+
+    /// Destroys a send terminus; what is left in its work queue is abandoned.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn destroy_terminus(&self, terminus: u32) -> Result<()>;
+
+    /// Makes a piece of `memory` a send buffer.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()>;
+
+    /// Takes a send buffer back.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<()>;
+
+    /// Creates a notification queue of `entries` entries.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn create_queue(&self, entries: u32) -> Result<QueueParts>;
+
+    /// Destroys a notification queue that no slot names.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn destroy_queue(&self, queue: u32) -> Result<()>;
+
+    /// Sleeps until the notification at the cursor is there. False if the time-out passed (or a signal came) first.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn wait_queue(&self, wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool>;
+
+    /// Makes [`Attachment::queue_file`] readable once the notification at the cursor is there. True if it is already.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn arm_queue(&self, wait: HamlynQueueWait) -> Result<bool>;
+
+    /// What to poll for a queue that was armed. One file may stand for several queues.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>>;
+
+    /// Creates a slot. `slot` and `key` are filled in.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn create_slot(
+        &self,
+        slot: &mut HamlynSlotCreate,
+        area: &Memory,
+        metadata: Option<&Memory>,
+    ) -> Result<()>;
+
+    /// Destroys a slot. Nothing more is deposited when it returns.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn destroy_slot(&self, slot: u32) -> Result<()>;
+
+    /// Reads the card's counters.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn statistics(&self) -> Result<HamlynStatistics>;
+
+    /// Runs the self-tests of access, DMA and interrupts.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn self_test(&self) -> Result<HamlynSelfTest>;
+}
+
+/// A file descriptor to poll.
+#[derive(Debug)]
+pub enum QueueFile<'a> {
+    /// The attachment's own.
+    Borrowed(BorrowedFd<'a>),
+    /// The queue's own.
+    Shared(Arc<std::os::fd::OwnedFd>),
+}
+
+impl std::os::fd::AsFd for QueueFile<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            QueueFile::Borrowed(file) => *file,
+            QueueFile::Shared(file) => file.as_fd(),
+        }
+    }
+}
+
+/// Refuses another major version.
+fn check_version(object: &'static str, value: u32, expected: u32) -> Result<()> {
+    if value >> 16 != expected >> 16 {
+        return Err(Error::Incompatible { object, value: value.into(), expected: expected.into() });
+    }
+    Ok(())
+}
+
+/// Refuses another card of the family.
+fn check_model(value: u32, expected: u32) -> Result<()> {
+    if value != expected {
+        let object = "card model";
+        return Err(Error::Incompatible { object, value: value.into(), expected: expected.into() });
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! A vfio-user client: one request at a time, each with its reply.
+//!
+//! Why not the crate `vfio_user`: its client takes no notice of the error in a reply, waits for data that a refused
+//! read does not bring, and stops the process at a reply of unexpected size.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::message::*;
+
+/// How long the card may take to answer: as long as stock QEMU is told to wait.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest reply that is believed, in bytes.
+const MAX_REPLY: usize = 1 << 20;
+/// The most file descriptors in a message.
+const MAX_FDS: usize = 8;
+/// Size of the header, in bytes.
+const HEADER: usize = size_of::<Header>();
+
+/// A connection to a card's socket.
+#[derive(Debug)]
+pub(super) struct Client {
+    connection: Mutex<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    next_id: u16,
+}
+
+/// A region that can be mapped.
+#[derive(Debug)]
+pub(super) struct MappableRegion {
+    pub(super) file: OwnedFd,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+}
+
+impl Client {
+    /// Connects and negotiates the version.
+    pub(super) fn connect(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        let client = Self { connection: Mutex::new(Connection { stream, next_id: 0 }) };
+        let version = Version { major: 0, minor: 0 };
+        let capabilities = b"{\"capabilities\":{\"max_msg_fds\":8,\"max_data_xfer_size\":1048576}}\0";
+        let (reply, _) = client.call(VERSION, &[version.as_bytes(), capabilities], &[])?;
+        let (answer, _) = Version::read_from_prefix(&reply).map_err(|_| short("version"))?;
+        if answer.major != 0 {
+            return Err(io::Error::other(format!(
+                "vfio-user version {} is not known (limit 0)",
+                answer.major
+            )));
+        }
+        Ok(client)
+    }
+
+    /// Lends memory to the card at `address`.
+    pub(super) fn dma_map(&self, address: u64, size: u64, file: BorrowedFd<'_>) -> io::Result<()> {
+        let argsz = size_of::<DmaMap>() as u32;
+        let map = DmaMap { argsz, flags: DMA_READ_WRITE, offset: 0, address, size };
+        self.call(DMA_MAP, &[map.as_bytes()], &[file]).map(drop)
+    }
+
+    /// Takes memory back.
+    pub(super) fn dma_unmap(&self, address: u64, size: u64) -> io::Result<()> {
+        let unmap = DmaUnmap { argsz: size_of::<DmaUnmap>() as u32, flags: 0, address, size };
+        self.call(DMA_UNMAP, &[unmap.as_bytes()], &[]).map(drop)
+    }
+
+    /// The file behind a region.
+    pub(super) fn region(&self, index: u32) -> io::Result<MappableRegion> {
+        // Room for the capabilities, so that one question is enough.
+        let question = RegionInfo { argsz: 4096, index, ..RegionInfo::default() };
+        let (reply, files) = self.call(DEVICE_GET_REGION_INFO, &[question.as_bytes()], &[])?;
+        let (info, _) = RegionInfo::read_from_prefix(&reply).map_err(|_| short("region info"))?;
+        match files.into_iter().next() {
+            Some(file) => Ok(MappableRegion { file, offset: info.offset, size: info.size }),
+            None => Err(io::Error::other(format!("region {index} comes without a file to map"))),
+        }
+    }
+
+    /// Makes vector `vector` of MSI-X signal an eventfd.
+    pub(super) fn set_vector(&self, vector: u32, eventfd: BorrowedFd<'_>) -> io::Result<()> {
+        let argsz = size_of::<SetIrqs>() as u32;
+        let set = SetIrqs { argsz, flags: IRQS_EVENTFD_TRIGGER, index: IRQS_MSIX, start: vector, count: 1 };
+        self.call(DEVICE_SET_IRQS, &[set.as_bytes()], &[eventfd]).map(drop)
+    }
+
+    /// Reads from a region.
+    pub(super) fn read(&self, region: u32, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        let access = RegionAccess { offset, region, count: data.len() as u32 };
+        let (reply, _) = self.call(REGION_READ, &[access.as_bytes()], &[])?;
+        let answer = reply.get(size_of::<RegionAccess>()..).filter(|answer| answer.len() == data.len());
+        data.copy_from_slice(answer.ok_or_else(|| short("region read"))?);
+        Ok(())
+    }
+
+    /// Reads a u32 from a region.
+    pub(super) fn read_u32(&self, region: u32, offset: u32) -> io::Result<u32> {
+        let mut bytes = [0; 4];
+        self.read(region, offset.into(), &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// Writes to a region, and waits until the card has taken it.
+    pub(super) fn write(&self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        let access = RegionAccess { offset, region, count: data.len() as u32 };
+        self.call(REGION_WRITE, &[access.as_bytes(), data], &[]).map(drop)
+    }
+
+    /// Writes a u32 to a region.
+    pub(super) fn write_u32(&self, region: u32, offset: u32, value: u32) -> io::Result<()> {
+        self.write(region, offset.into(), &value.to_le_bytes())
+    }
+
+    /// Sends a command and waits for its reply: the body, and the files that came along.
+    fn call(
+        &self,
+        command: u16,
+        body: &[&[u8]],
+        files: &[BorrowedFd<'_>],
+    ) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.next_id = connection.next_id.wrapping_add(1);
+        let id = connection.next_id;
+        let size = HEADER + body.iter().map(|part| part.len()).sum::<usize>();
+        let header = Header { id, command, size: size as u32, ..Header::default() };
+        let mut message = header.as_bytes().to_vec();
+        body.iter().for_each(|part| message.extend_from_slice(part));
+        connection.send(&message, files)?;
+        let (header, body, files) = connection.receive()?;
+        if header.flags & FLAGS_TYPE != FLAGS_REPLY || header.id != id || header.command != command {
+            let (kind, answered) = (header.flags & FLAGS_TYPE, header.command);
+            return Err(io::Error::other(format!(
+                "vfio-user message of type {kind} and command {answered} came instead of the reply to {command}"
+            )));
+        }
+        if header.flags & FLAGS_ERROR != 0 {
+            return Err(io::Error::from_raw_os_error(i32::try_from(header.error).unwrap_or(i32::MAX)));
+        }
+        Ok((body, files))
+    }
+}
+
+impl Connection {
+    /// Sends a message whole; the files go along with its first bytes.
+    fn send(&mut self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+            return Err(io::Error::other(format!("{} files in a message (limit {MAX_FDS})", files.len())));
+        }
+        let sent = sendmsg(&self.stream, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)?;
+        self.stream.write_all(&message[sent..])
+    }
+
+    fn receive(&mut self) -> io::Result<(Header, Vec<u8>, Vec<OwnedFd>)> {
+        let mut head = [0; HEADER];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received =
+            recvmsg(self.stream.as_fd(), &mut [IoSliceMut::new(&mut head)], &mut control, flags)?.bytes;
+        if received == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut files = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                files.extend(rights);
+            }
+        }
+        self.stream.read_exact(&mut head[received..])?;
+        let header = Header::read_from_bytes(&head).map_err(|_| short("header"))?;
+        let size = header.size as usize;
+        if !(HEADER..=MAX_REPLY).contains(&size) {
+            return Err(io::Error::other(format!("vfio-user message of {size} bytes (limit {MAX_REPLY})")));
+        }
+        let mut body = vec![0; size - HEADER];
+        self.stream.read_exact(&mut body)?;
+        Ok((header, body, files))
+    }
+}
+
+fn short(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("vfio-user {what} reply has the wrong size"))
+}

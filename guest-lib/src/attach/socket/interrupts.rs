@@ -1,0 +1,246 @@
+//! Interrupts by eventfd, and the driver's interrupt handler as a thread.
+//!
+//! Who sleeps stores `armed`, looks again and sleeps; the handler clears `pending` before it looks at the queues.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::hamlyn::registers::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_QUEUE};
+use hamlyn_abi::hamlyn::window::{
+    HAMLYN_ARMED_FIRED, HAMLYN_ARMED_NO, HAMLYN_ARMED_STRIDE, HAMLYN_ARMED_YES, HAMLYN_PENDING_STRIDE,
+    HAMLYN_QUEUE_CONTROL_ARMED, HAMLYN_QUEUE_CONTROL_PENDING,
+};
+use hamlyn_sys::{Mapping, barrier};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, read, write};
+
+use super::client::Client;
+use crate::backoff::Polling;
+
+/// The words of the queue control area.
+#[derive(Debug, Clone)]
+pub(super) struct QueueControl(Arc<Mapping>);
+
+impl QueueControl {
+    pub(super) fn new(mapping: Mapping) -> Self {
+        Self(Arc::new(mapping))
+    }
+
+    /// How many queues and vectors the mapping has words for.
+    pub(super) fn queues(&self) -> u32 {
+        let armed = self.0.length().saturating_sub(HAMLYN_QUEUE_CONTROL_ARMED as usize);
+        (armed / HAMLYN_ARMED_STRIDE as usize) as u32
+    }
+
+    fn clear_pending(&self, vector: u32) {
+        let pending = HAMLYN_QUEUE_CONTROL_PENDING + vector * HAMLYN_PENDING_STRIDE;
+        self.0.store_u32(pending as usize, 0);
+        barrier::before_queue_check();
+    }
+
+    fn arm(&self, queue: u32) {
+        self.0.store_u32(armed(queue), HAMLYN_ARMED_YES);
+        barrier::before_sleep_check();
+    }
+
+    fn disarm(&self, queue: u32) {
+        self.0.store_u32(armed(queue), HAMLYN_ARMED_NO);
+    }
+
+    fn has_fired(&self, queue: u32) -> bool {
+        self.0.load_u32_acquire(armed(queue)) == HAMLYN_ARMED_FIRED
+    }
+}
+
+fn armed(queue: u32) -> usize {
+    (HAMLYN_QUEUE_CONTROL_ARMED + queue * HAMLYN_ARMED_STRIDE) as usize
+}
+
+/// What sleepers of a queue sleep on.
+#[derive(Debug)]
+pub(super) struct Sleeper {
+    queue: u32,
+    wake: Arc<OwnedFd>,
+    control: QueueControl,
+}
+
+impl Sleeper {
+    /// The file that becomes readable once the queue has fired.
+    pub(super) fn file(&self) -> Arc<OwnedFd> {
+        self.wake.clone()
+    }
+
+    /// Arms the queue; true if `look` finds that there is no need.
+    pub(super) fn arm(&self, look: impl Fn() -> bool) -> io::Result<bool> {
+        drain(&self.wake)?;
+        self.control.arm(self.queue);
+        let ready = look();
+        if ready {
+            self.control.disarm(self.queue);
+        }
+        Ok(ready)
+    }
+
+    /// Sleeps until `look` finds something. False if the time-out passed first.
+    pub(super) fn wait(&self, timeout: Option<Duration>, look: impl Fn() -> bool) -> io::Result<bool> {
+        let start = Instant::now();
+        loop {
+            if self.arm(&look)? {
+                return Ok(true);
+            }
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            readable(&[&*self.wake], left)?;
+            if look() {
+                return Ok(true);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                self.control.disarm(self.queue);
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// The queues in use, each with its vector.
+type Sleepers = BTreeMap<u32, (u32, Arc<Sleeper>)>;
+
+/// The interrupt handler. It stops when dropped.
+#[derive(Debug)]
+pub(super) struct Interrupts {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    control: QueueControl,
+    /// An eventfd for each vector, the link's too; behind them the one that stops the thread.
+    eventfds: Vec<OwnedFd>,
+    /// How often each vector has arrived.
+    arrivals: Vec<AtomicU32>,
+    sleepers: Mutex<Sleepers>,
+}
+
+impl Interrupts {
+    /// Gives the card an eventfd for each of its vectors and starts the handler.
+    pub(super) fn start(client: &Client, control: QueueControl, vectors: u32) -> io::Result<Self> {
+        let vectors = vectors.min(HAMLYN_MAX_VECTORS);
+        let eventfds = (0..=vectors)
+            .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (vector, eventfd) in (0..vectors).zip(&eventfds) {
+            client.set_vector(vector, eventfd.as_fd())?;
+        }
+        let arrivals = (0..vectors).map(|_| AtomicU32::new(0)).collect();
+        let shared = Arc::new(Shared { control, eventfds, arrivals, sleepers: Mutex::default() });
+        let handler = shared.clone();
+        let thread =
+            std::thread::Builder::new().name("hamlyn-interrupt".into()).spawn(move || handler.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The vector that queue `queue` is to use.
+    pub(super) fn vector_of(&self, queue: u32) -> u32 {
+        let queue_vectors = self.vectors().saturating_sub(HAMLYN_VECTOR_QUEUE).max(1);
+        HAMLYN_VECTOR_QUEUE + queue % queue_vectors
+    }
+
+    /// Begins to serve a queue.
+    pub(super) fn add(&self, queue: u32) -> io::Result<Arc<Sleeper>> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let control = self.shared.control.clone();
+        control.disarm(queue);
+        let sleeper = Arc::new(Sleeper { queue, wake, control });
+        self.shared.lock().insert(queue, (self.vector_of(queue), sleeper.clone()));
+        Ok(sleeper)
+    }
+
+    /// Serves a queue no more.
+    pub(super) fn remove(&self, queue: u32) {
+        self.shared.lock().remove(&queue);
+    }
+
+    /// Whether vector `vector` arrives within a second of `raise` asking the card for it.
+    pub(super) fn test(&self, vector: u32, raise: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
+        let Some(arrivals) = self.shared.arrivals.get(vector as usize) else { return Ok(false) };
+        let before = arrivals.load(Ordering::Acquire);
+        raise()?;
+        let arrived = || (arrivals.load(Ordering::Acquire) != before).then_some(());
+        Ok(Polling::default().wait(Some(Duration::from_secs(1)), true, arrived).is_some())
+    }
+
+    fn vectors(&self) -> u32 {
+        self.shared.eventfds.len() as u32 - 1
+    }
+}
+
+impl Shared {
+    /// The handler: until the last eventfd says stop.
+    fn run(&self) {
+        loop {
+            let Ok(true) = readable(&self.eventfds.iter().collect::<Vec<_>>(), None) else { return };
+            let fired: Vec<bool> =
+                self.eventfds.iter().map(|eventfd| drain(eventfd).unwrap_or(false)).collect();
+            for (vector, _) in (0..).zip(&fired).filter(|(_, fired)| **fired) {
+                self.handle(vector);
+            }
+            if fired.last() == Some(&true) {
+                return;
+            }
+        }
+    }
+
+    fn handle(&self, vector: u32) {
+        let Some(arrivals) = self.arrivals.get(vector as usize) else { return };
+        arrivals.fetch_add(1, Ordering::Release);
+        self.control.clear_pending(vector);
+        for (queue, (_, sleeper)) in self.lock().iter().filter(|(_, (of, _))| *of == vector) {
+            if self.control.has_fired(*queue) {
+                self.control.disarm(*queue);
+                let _ = write(&*sleeper.wake, &1_u64.to_ne_bytes());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        if let Some(stop) = self.shared.eventfds.last() {
+            let _ = write(stop, &1_u64.to_ne_bytes());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes an eventfd's signal back. True if there was one.
+fn drain(eventfd: &OwnedFd) -> io::Result<bool> {
+    match read(eventfd, &mut [0_u8; 8]) {
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sleeps until one of the files is readable. False if the time-out passed first.
+fn readable(files: &[&OwnedFd], timeout: Option<Duration>) -> io::Result<bool> {
+    let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(*file, PollFlags::IN)).collect();
+    let timeout = timeout.map(Timespec::try_from).transpose().unwrap_or_default();
+    loop {
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Straight to a card's vfio-user socket from a host process, with no VM: the library plays VMM and driver.
+//!
+//! Memory is lent to the card by memfd. One process has the card to itself.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hamlyn_abi::card::*;
+use hamlyn_abi::hamlyn::command::*;
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::hamlyn::notification::{
+    HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HAMLYN_QUEUE_MIN_ENTRIES,
+};
+use hamlyn_abi::hamlyn::registers::*;
+use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_abi::uapi::{
+    HAMLYN_UAPI_VERSION, HamlynQuery, HamlynQueueWait, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate,
+    HamlynStatistics,
+};
+use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
+use hamlyn_sys::{Access, Mapping};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::rand::{GetRandomFlags, getrandom};
+use zerocopy::{FromZeros, IntoBytes};
+
+use self::client::{Client, MappableRegion};
+use self::commands::Commands;
+use self::interrupts::{Interrupts, QueueControl, Sleeper};
+use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
+use super::{Attachment, Doorbell, QueueFile, QueueParts, TerminusParts};
+use crate::error::{Error, Result, at_most};
+use crate::memory::Memory;
+
+mod area;
+mod client;
+mod commands;
+mod interrupts;
+mod message;
+
+/// Size of a page, in bytes.
+const PAGE: usize = 4096;
+/// Where the addresses begin that the card knows our memory by: nothing of a PC lies there.
+const FIRST_ADDRESS: u64 = 1 << 32;
+/// Command register in configuration space, and its bits for memory accesses and bus mastering.
+const CONFIG_COMMAND: u32 = 4;
+const CONFIG_COMMAND_MEMORY_AND_MASTER: u16 = 6;
+
+/// A card reached through its vfio-user socket.
+#[derive(Debug)]
+pub struct SocketAttachment {
+    // In the order in which they must go: the handler, the tables' memory, the command page, the connection.
+    interrupts: Interrupts,
+    tables: Mutex<Tables>,
+    commands: Commands,
+    lender: Lender,
+    windows: MappableRegion,
+    description: HamlynQuery,
+    client: Arc<Client>,
+}
+
+/// What is open, with the memory that the driver keeps for it.
+#[derive(Debug, Default)]
+struct Tables {
+    termini: BTreeMap<u32, Terminus>,
+    queues: BTreeMap<u32, Queue>,
+    slots: BTreeMap<u32, Vec<Memory>>,
+}
+
+#[derive(Debug)]
+struct Terminus {
+    _status: Memory,
+    /// Page lists of the send buffers, by tag.
+    buffers: BTreeMap<u32, Memory>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    entries: Arc<QueueEntries>,
+    sleeper: Arc<Sleeper>,
+    _memory: [Memory; 2],
+}
+
+impl SocketAttachment {
+    /// Connects to a card's socket, resets the card and enables it.
+    ///
+    /// # Errors
+    /// [`Error::System`] if there is no card to talk to, [`Error::Incompatible`] if it is another.
+    pub fn connect(path: &Path) -> Result<Self> {
+        let failed = || Error::system(format!("attach to {}", path.display()));
+        let client = Arc::new(Client::connect(path).map_err(failed())?);
+        let description = describe(&client).map_err(failed())?;
+        check_card(&client, &description, failed)?;
+        let bits = CONFIG_COMMAND_MEMORY_AND_MASTER.to_le_bytes();
+        client.write(REGION_CONFIG, CONFIG_COMMAND.into(), &bits).map_err(failed())?;
+        client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET).map_err(failed())?;
+        let windows = client.region(REGION_BAR2).map_err(failed())?;
+        let control = map_control(&windows, &description).map_err(failed())?;
+        let interrupts = Interrupts::start(&client, control, description.vectors).map_err(failed())?;
+        let lender = Lender { client: client.clone(), next: AtomicU64::new(FIRST_ADDRESS) };
+        let commands = Commands::start(client.clone(), lender.lend(HAMLYN_COMMAND_PAGE_SIZE as usize)?)?;
+        client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE).map_err(failed())?;
+        Ok(Self { interrupts, tables: Mutex::default(), commands, lender, windows, description, client })
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Describes `length` bytes at `address`, which must be `memory`'s, for the card. The page lists are to be kept
+    /// for as long as the card may use them.
+    fn area(&self, memory: &Memory, address: u64, length: u64) -> Result<(HamlynArea, Memory)> {
+        let offset = address.wrapping_sub(memory.card_address());
+        crate::error::inside("memory", offset, length, memory.len() as u64)?;
+        let lists = self.lender.lend(area::list_pages(address, length) * PAGE)?;
+        let (area, bytes) = area::page_lists(address, length, lists.card_address());
+        lists.write(0, &bytes)?;
+        Ok((area, lists))
+    }
+
+    fn map_terminus(&self, terminus: u32, status: &Memory) -> io::Result<TerminusParts> {
+        let offset = u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE);
+        let window = self.windows.map(offset, HAMLYN_WINDOW_SIZE as usize)?;
+        let offset = u64::from(terminus) * u64::from(HAMLYN_DOORBELL_SIZE);
+        let doorbell = TrappedDoorbell { client: self.client.clone(), offset };
+        Ok(TerminusParts {
+            terminus,
+            window: Window::new(Arc::new(window))?,
+            status: StatusWords::new(status.mapping().clone())?,
+            doorbell: Box::new(doorbell),
+        })
+    }
+}
+
+impl Attachment for SocketAttachment {
+    fn query(&self) -> Result<HamlynQuery> {
+        let host = self
+            .client
+            .read_u32(REGION_BAR0, HAMLYN_REG_HOST_ID)
+            .map_err(Error::system("ask for the host id"))?;
+        Ok(HamlynQuery { host, ..self.description })
+    }
+
+    fn allocate(&self, length: usize) -> Result<Memory> {
+        self.lender.lend(length)
+    }
+
+    fn create_terminus(&self) -> Result<TerminusParts> {
+        let action = "open a terminus";
+        let mut tables = self.tables();
+        let terminus = free_index(&tables.termini, self.description.termini, "termini")?;
+        let status = self.lender.lend(PAGE)?;
+        let parts = self.map_terminus(terminus, &status).map_err(Error::system("map a terminus"))?;
+        let body = HamlynOpenTerminus { status: status.card_address(), reserved: 0 };
+        self.commands.run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())?;
+        tables.termini.insert(terminus, Terminus { _status: status, buffers: BTreeMap::new() });
+        Ok(parts)
+    }
+
+    fn destroy_terminus(&self, terminus: u32) -> Result<()> {
+        let mut tables = self.tables();
+        self.commands.run("close a terminus", HAMLYN_COMMAND_CLOSE_TERMINUS, terminus, &[])?;
+        tables.termini.remove(&terminus);
+        Ok(())
+    }
+
+    fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
+        let HamlynSendBuffer { terminus, tag, address, length, .. } = buffer;
+        let (area, lists) = self.area(memory, address, length)?;
+        let mut tables = self.tables();
+        let body = HamlynSetSendBuffer { tag, reserved: 0, area };
+        self.commands.run("set a send buffer", HAMLYN_COMMAND_SET_SEND_BUFFER, terminus, body.as_bytes())?;
+        if let Some(terminus) = tables.termini.get_mut(&terminus) {
+            terminus.buffers.insert(tag, lists);
+        }
+        Ok(())
+    }
+
+    fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<()> {
+        let mut tables = self.tables();
+        let body = HamlynSetSendBuffer { tag, ..HamlynSetSendBuffer::default() };
+        self.commands.run(
+            "clear a send buffer",
+            HAMLYN_COMMAND_CLEAR_SEND_BUFFER,
+            terminus,
+            body.as_bytes(),
+        )?;
+        if let Some(terminus) = tables.termini.get_mut(&terminus) {
+            terminus.buffers.remove(&tag);
+        }
+        Ok(())
+    }
+
+    fn create_queue(&self, entries: u32) -> Result<QueueParts> {
+        at_most("queue entries", entries.into(), HAMLYN_QUEUE_MAX_ENTRIES.into())?;
+        if entries < HAMLYN_QUEUE_MIN_ENTRIES {
+            return Err(Error::Unsupported("a notification queue has at least 2 entries"));
+        }
+        let mut tables = self.tables();
+        let queue = free_index(&tables.queues, self.description.queues, "notification queues")?;
+        let memory = self.lender.lend(entries as usize * HAMLYN_NOTIFICATION_SIZE as usize)?;
+        let (area, lists) = self.area(&memory, memory.card_address(), memory.len() as u64)?;
+        let view =
+            || QueueEntries::new(memory.mapping().clone(), entries).map_err(Error::system("map a queue"));
+        let parts = QueueParts { queue, entries: view()? };
+        let entries = Arc::new(view()?);
+        let sleeper = self.interrupts.add(queue).map_err(Error::system("serve a queue"))?;
+        let body =
+            HamlynOpenQueue { area, entries: entries.entries(), vector: self.interrupts.vector_of(queue) };
+        self.commands
+            .run("open a queue", HAMLYN_COMMAND_OPEN_QUEUE, queue, body.as_bytes())
+            .inspect_err(|_| self.interrupts.remove(queue))?;
+        tables.queues.insert(queue, Queue { entries, sleeper, _memory: [memory, lists] });
+        Ok(parts)
+    }
+
+    fn destroy_queue(&self, queue: u32) -> Result<()> {
+        let mut tables = self.tables();
+        self.commands.run("close a queue", HAMLYN_COMMAND_CLOSE_QUEUE, queue, &[])?;
+        self.interrupts.remove(queue);
+        tables.queues.remove(&queue);
+        Ok(())
+    }
+
+    fn wait_queue(&self, wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool> {
+        let (entries, sleeper) = self.sleeper(wait.queue)?;
+        let look = || entries.entry(wait.cursor, wait.wrap != 0).is_some();
+        sleeper.wait(timeout, look).map_err(Error::system("wait for a queue"))
+    }
+
+    fn arm_queue(&self, wait: HamlynQueueWait) -> Result<bool> {
+        let (entries, sleeper) = self.sleeper(wait.queue)?;
+        let look = || entries.entry(wait.cursor, wait.wrap != 0).is_some();
+        sleeper.arm(look).map_err(Error::system("arm a queue"))
+    }
+
+    fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>> {
+        Ok(QueueFile::Shared(self.sleeper(queue)?.1.file()))
+    }
+
+    fn create_slot(
+        &self,
+        slot: &mut HamlynSlotCreate,
+        area: &Memory,
+        metadata: Option<&Memory>,
+    ) -> Result<()> {
+        let (area, lists) = self.area(area, slot.area_address, slot.area_length)?;
+        let mut kept = vec![lists];
+        let mut metadata_area = HamlynArea::default();
+        if let Some(memory) = metadata {
+            let length = u64::from(slot.metadata_entries) * u64::from(HAMLYN_METADATA_SIZE);
+            let (area, lists) = self.area(memory, slot.metadata_address, length)?;
+            metadata_area = area;
+            kept.push(lists);
+        }
+        let mut tables = self.tables();
+        let index = free_index(&tables.slots, self.description.slots, "slots")?;
+        let key = random_key()?;
+        let body = HamlynOpenSlot {
+            area,
+            metadata: metadata_area,
+            key,
+            metadata_pointer: slot.metadata_address,
+            metadata_entries: slot.metadata_entries,
+            mode: slot.mode,
+            queue: slot.queue,
+            notification_index: slot.notification_index,
+            flags: slot.flags,
+            reserved: 0,
+        };
+        self.commands.run("open a slot", HAMLYN_COMMAND_OPEN_SLOT, index, body.as_bytes())?;
+        tables.slots.insert(index, kept);
+        (slot.slot, slot.key) = (index, key);
+        Ok(())
+    }
+
+    fn destroy_slot(&self, slot: u32) -> Result<()> {
+        let mut tables = self.tables();
+        self.commands.run("close a slot", HAMLYN_COMMAND_CLOSE_SLOT, slot, &[])?;
+        tables.slots.remove(&slot);
+        Ok(())
+    }
+
+    fn statistics(&self) -> Result<HamlynStatistics> {
+        let mut statistics = HamlynStatistics::new_zeroed();
+        statistics.count = HAMLYN_STATISTICS;
+        let values = &mut statistics.values[..HAMLYN_STATISTICS as usize];
+        self.commands.run_and_read(
+            "read the counters",
+            HAMLYN_COMMAND_READ_STATISTICS,
+            0,
+            &[],
+            values.as_mut_bytes(),
+        )?;
+        Ok(statistics)
+    }
+
+    fn self_test(&self) -> Result<HamlynSelfTest> {
+        let mut results = HamlynSelfTest::default();
+        let failed = || Error::system("run the self-tests");
+        let pattern = 0x1234_5678;
+        self.client.write_u32(REGION_BAR0, HAMLYN_REG_SCRATCH, pattern).map_err(failed())?;
+        let answer = self.client.read_u32(REGION_BAR0, HAMLYN_REG_SCRATCH).map_err(failed())?;
+        results.access = u32::from(answer != !pattern);
+        results.dma = self.test_dma()?;
+        for vector in 0..self.description.vectors.min(HAMLYN_MAX_VECTORS) {
+            let raise = || self.client.write_u32(REGION_BAR0, HAMLYN_REG_INTERRUPT_TEST, vector);
+            if results.interrupt == 0 && !self.interrupts.test(vector, raise).map_err(failed())? {
+                results.interrupt = vector + 1;
+            }
+        }
+        Ok(results)
+    }
+}
+
+impl SocketAttachment {
+    fn sleeper(&self, queue: u32) -> Result<(Arc<QueueEntries>, Arc<Sleeper>)> {
+        match self.tables().queues.get(&queue) {
+            Some(found) => Ok((found.entries.clone(), found.sleeper.clone())),
+            None => Err(Error::Unsupported("the notification queue is not open")),
+        }
+    }
+
+    /// 0 if the card copies a page as told, 1 if it refuses, 2 if the bytes are wrong.
+    fn test_dma(&self) -> Result<u32> {
+        let memory = self.lender.lend(2 * PAGE)?;
+        let pattern: Vec<u8> = (0..PAGE).map(|index| (index * 7 + 1) as u8).collect();
+        memory.write(0, &pattern)?;
+        let from = memory.card_address();
+        let body = HamlynTestDma { from, to: from + PAGE as u64, length: PAGE as u64 };
+        if self.commands.run("test DMA", HAMLYN_COMMAND_TEST_DMA, 0, body.as_bytes()).is_err() {
+            return Ok(1);
+        }
+        let mut copy = vec![0; PAGE];
+        memory.read(PAGE, &mut copy)?;
+        Ok(if copy == pattern { 0 } else { 2 })
+    }
+}
+
+impl Drop for SocketAttachment {
+    fn drop(&mut self) {
+        // Before the memory goes that the card may still write to. A card that is gone needs no reset.
+        let _ = self.client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET);
+    }
+}
+
+/// Rings by a message to the card.
+#[derive(Debug)]
+struct TrappedDoorbell {
+    client: Arc<Client>,
+    offset: u64,
+}
+
+impl Doorbell for TrappedDoorbell {
+    fn ring(&self) -> Result<()> {
+        let rung = self.client.write(REGION_BAR4, self.offset, &1_u32.to_le_bytes());
+        rung.map_err(Error::system("ring a doorbell"))
+    }
+}
+
+/// Lends memory to the card.
+#[derive(Debug)]
+struct Lender {
+    client: Arc<Client>,
+    next: AtomicU64,
+}
+
+impl Lender {
+    /// Zeroed memory of `length` bytes, in whole pages.
+    fn lend(&self, length: usize) -> Result<Memory> {
+        at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
+        let lend = || -> io::Result<Memory> {
+            let size = length.max(1).next_multiple_of(PAGE);
+            let file = memfd_create("hamlyn", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+            ftruncate(&file, size as u64)?;
+            fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+            let mapping = Mapping::of_file(&file, 0, size, Access::ReadWrite)?;
+            let address = self.next.fetch_add(size as u64, Ordering::Relaxed);
+            self.client.dma_map(address, size as u64, file.as_fd())?;
+            let loan = Loan { client: self.client.clone(), address, size: size as u64 };
+            Ok(Memory::lent(mapping, length, Some(address), Some(Box::new(loan))))
+        };
+        lend().map_err(Error::system(format!("lend {length} bytes to the card")))
+    }
+}
+
+/// Ends when dropped.
+#[derive(Debug)]
+struct Loan {
+    client: Arc<Client>,
+    address: u64,
+    size: u64,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        // A card that is gone has given everything back.
+        let _ = self.client.dma_unmap(self.address, self.size);
+    }
+}
+
+impl MappableRegion {
+    fn map(&self, offset: u64, length: usize) -> io::Result<Mapping> {
+        if offset + length as u64 > self.size {
+            let size = self.size;
+            return Err(io::Error::other(format!("{length} bytes at {offset} of a region of {size} bytes")));
+        }
+        Mapping::of_file(&self.file, self.offset + offset, length, Access::ReadWrite)
+    }
+}
+
+/// What a driver would answer to a query, the host id left out.
+fn describe(client: &Client) -> io::Result<HamlynQuery> {
+    let register = |offset| client.read_u32(REGION_BAR0, offset);
+    Ok(HamlynQuery {
+        uapi_version: HAMLYN_UAPI_VERSION,
+        abi_version: register(HAMLYN_REG_ABI_VERSION)?,
+        model: register(HAMLYN_REG_MODEL)?,
+        host: HAMLYN_NO_HOST,
+        packet_size: register(HAMLYN_REG_PACKET_SIZE)?,
+        sram_size: register(HAMLYN_REG_SRAM_SIZE)?,
+        termini: register(HAMLYN_REG_TERMINI)?,
+        slots: register(HAMLYN_REG_SLOTS)?,
+        queues: register(HAMLYN_REG_QUEUES)?,
+        vectors: register(HAMLYN_REG_VECTORS)?,
+        ..HamlynQuery::default()
+    })
+}
+
+fn check_card<F: FnOnce(io::Error) -> Error>(
+    client: &Client,
+    description: &HamlynQuery,
+    failed: impl Fn() -> F,
+) -> Result<()> {
+    let magic = client.read_u32(REGION_BAR0, HAMLYN_REG_MAGIC).map_err(failed())?;
+    if magic != HAMLYN_MAGIC {
+        let (value, expected) = (magic.into(), HAMLYN_MAGIC.into());
+        return Err(Error::Incompatible { object: "card magic", value, expected });
+    }
+    super::check_model(description.model, HAMLYN_MODEL_HAMLYN)?;
+    super::check_version("card ABI version", description.abi_version, HAMLYN_ABI_VERSION)
+}
+
+/// The queue control area, behind the last window.
+fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Result<QueueControl> {
+    let offset = u64::from(description.termini) * u64::from(HAMLYN_WINDOW_SIZE);
+    let pages = description.queues.div_ceil(512).max(1);
+    let control =
+        QueueControl::new(windows.map(offset, pages as usize * HAMLYN_QUEUE_CONTROL_SIZE as usize)?);
+    if control.queues() < description.queues {
+        return Err(io::Error::other(format!(
+            "{} notification queues have no control word",
+            description.queues
+        )));
+    }
+    Ok(control)
+}
+
+fn free_index<T>(table: &BTreeMap<u32, T>, limit: u32, object: &'static str) -> Result<u32> {
+    (0..limit).find(|index| !table.contains_key(index)).ok_or(Error::WouldBlock { object, limit })
+}
+
+/// A protection key from the kernel's random source.
+fn random_key() -> Result<u64> {
+    let mut key = [0; 8];
+    let read = getrandom(&mut key, GetRandomFlags::empty());
+    match read {
+        Ok(8) => Ok(u64::from_le_bytes(key)),
+        Ok(_) => Err(Error::system("make a key")(io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => Err(Error::system("make a key")(error.into())),
+    }
+}

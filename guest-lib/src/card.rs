@@ -1,0 +1,182 @@
+//! A card, however it is reached.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hamlyn_abi::card::HAMLYN_NO_HOST;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+
+use crate::attach::{Attachment, DeviceAttachment};
+use crate::error::Result;
+use crate::message_area::MessageArea;
+use crate::notification::NotificationQueue;
+use crate::slot::SlotBuilder;
+use crate::terminus::Terminus;
+
+/// Environment variable that names the card to open.
+const ENVIRONMENT: &str = "HAMLYN_CARD";
+/// The card to open if nothing is said.
+const DEFAULT: &str = "/dev/hamlyn0";
+/// What names of vfio-user sockets start with.
+const SOCKET: &str = "vfio-user:";
+
+/// An open card: one protection domain. What is created from it is its own.
+///
+/// Cheap to clone; it is closed when the last clone and the last of what was created from it are dropped.
+#[derive(Debug, Clone)]
+pub struct Card {
+    attachment: Arc<dyn Attachment>,
+}
+
+/// What a card is and how much of everything it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CardInfo {
+    /// Its host id, or none while its link is down.
+    pub host: Option<u32>,
+    /// Version of the card's contract: major in the upper half, minor in the lower.
+    pub abi_version: u32,
+    /// The most data in a packet, in bytes.
+    pub packet_size: u32,
+    /// The card's memory, in bytes.
+    pub sram_size: u32,
+    /// Send termini.
+    pub termini: u32,
+    /// Slots.
+    pub slots: u32,
+    /// Notification queues.
+    pub queues: u32,
+    /// Interrupt vectors.
+    pub vectors: u32,
+}
+
+/// Results of a card's self-tests: none, or what failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SelfTest {
+    /// Register access.
+    pub access: Option<&'static str>,
+    /// DMA.
+    pub dma: Option<&'static str>,
+    /// Interrupts: the vector that did not arrive.
+    pub interrupt: Option<u32>,
+}
+
+impl SelfTest {
+    /// Whether all passed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.access.is_none() && self.dma.is_none() && self.interrupt.is_none()
+    }
+}
+
+impl Card {
+    /// Opens a card: `/dev/hamlynN` through the driver, or `vfio-user:` and the path of a card's socket, with no VM.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`] if it cannot be reached, [`crate::Error::Incompatible`] if it is something else.
+    pub fn open(name: &str) -> Result<Self> {
+        match name.strip_prefix(SOCKET) {
+            #[cfg(feature = "socket")]
+            Some(path) => {
+                let attachment = crate::attach::SocketAttachment::connect(Path::new(path))?;
+                Ok(Self::attached(Arc::new(attachment)))
+            }
+            #[cfg(not(feature = "socket"))]
+            Some(_) => Err(crate::Error::Unsupported("built without the feature for vfio-user sockets")),
+            None => Ok(Self::attached(Arc::new(DeviceAttachment::open(Path::new(name))?))),
+        }
+    }
+
+    /// Opens the card that the environment variable `HAMLYN_CARD` names, else `/dev/hamlyn0`.
+    ///
+    /// # Errors
+    /// Those of [`Card::open`].
+    pub fn open_default() -> Result<Self> {
+        Self::open(&std::env::var(ENVIRONMENT).unwrap_or_else(|_| DEFAULT.to_owned()))
+    }
+
+    /// A card reached in a way of one's own.
+    #[must_use]
+    pub fn attached(attachment: Arc<dyn Attachment>) -> Self {
+        Self { attachment }
+    }
+
+    /// Describes the card as it is now.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn info(&self) -> Result<CardInfo> {
+        let query = self.attachment.query()?;
+        Ok(CardInfo {
+            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            abi_version: query.abi_version,
+            packet_size: query.packet_size,
+            sram_size: query.sram_size,
+            termini: query.termini,
+            slots: query.slots,
+            queues: query.queues,
+            vectors: query.vectors,
+        })
+    }
+
+    /// Creates a send terminus.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn create_terminus(&self) -> Result<Terminus> {
+        Terminus::create(&self.attachment, self.attachment.query()?.packet_size)
+    }
+
+    /// Creates a notification queue of 2 to 65,536 entries.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn create_queue(&self, entries: u32) -> Result<NotificationQueue> {
+        NotificationQueue::create(&self.attachment, entries)
+    }
+
+    /// Creates a message area of 1 byte to 1 GiB, zeroed.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
+    pub fn create_area(&self, length: usize) -> Result<MessageArea> {
+        self.attachment.allocate(length).map(MessageArea::new)
+    }
+
+    /// A slot over an area of this card, to be described further.
+    #[must_use]
+    pub fn slot<'a>(&'a self, area: &'a MessageArea) -> SlotBuilder<'a> {
+        SlotBuilder::new(self, area)
+    }
+
+    /// The card's counters, in their order.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn statistics(&self) -> Result<Vec<(Statistic, u64)>> {
+        let statistics = self.attachment.statistics()?;
+        Ok(Statistic::ALL.into_iter().zip(statistics.values).collect())
+    }
+
+    /// Runs the self-tests of access, DMA and interrupts. In a guest that takes `CAP_SYS_ADMIN`.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    pub fn self_test(&self) -> Result<SelfTest> {
+        let results = self.attachment.self_test()?;
+        Ok(SelfTest {
+            access: (results.access != 0)
+                .then_some("the scratch register does not answer with the complement"),
+            dma: match results.dma {
+                0 => None,
+                1 => Some("the card refused"),
+                2 => Some("the bytes are wrong: is guest memory shared with the card (share=on)?"),
+                _ => Some("unknown failure"),
+            },
+            interrupt: results.interrupt.checked_sub(1),
+        })
+    }
+
+    pub(crate) fn attachment(&self) -> &Arc<dyn Attachment> {
+        &self.attachment
+    }
+}

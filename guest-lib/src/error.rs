@@ -1,0 +1,169 @@
+//! What can go wrong, with the object, the value and the limit.
+
+use std::io;
+use std::time::Duration;
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+
+use crate::ticket::TicketError;
+
+/// Result of the library's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call of the library failed. It has changed nothing then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A length, index or number is over its limit.
+    #[error("{object} {value} is out of range (limit {limit})")]
+    OutOfRange {
+        /// What.
+        object: &'static str,
+        /// Its value.
+        value: u64,
+        /// The largest that is allowed.
+        limit: u64,
+    },
+    /// Bytes outside of a memory, buffer or ticket were named.
+    #[error("{length} bytes at offset {offset} reach past the end of the {object} (limit {limit})")]
+    PastEnd {
+        /// What.
+        object: &'static str,
+        /// First byte.
+        offset: u64,
+        /// How many.
+        length: u64,
+        /// How many bytes the object has.
+        limit: u64,
+    },
+    /// All work-queue entries, or all send-buffer tags, are in use.
+    #[error("all {limit} {object} are in use")]
+    WouldBlock {
+        /// What.
+        object: &'static str,
+        /// How many there are.
+        limit: u32,
+    },
+    /// It did not happen in time.
+    #[error("no {what} within {after:?}")]
+    TimedOut {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        after: Duration,
+    },
+    /// The card refused the request.
+    #[error("the card refused request {request}: {}", reason.map_or("reason not known", Statistic::name))]
+    Refused {
+        /// Its position among the terminus' requests, the first being 1.
+        request: u64,
+        /// The counter it went into; none if the card names one that this library does not know.
+        reason: Option<Statistic>,
+    },
+    /// The card refused several requests at once and tells the reason of the last alone: this may be one of them.
+    #[error(
+        "the card may have refused request {request}: it refused {refused} of requests {first} to {last}"
+    )]
+    Uncertain {
+        /// The request's position among the terminus' requests.
+        request: u64,
+        /// How many were refused, besides the last.
+        refused: u32,
+        /// First of those it may have been.
+        first: u64,
+        /// Last of them.
+        last: u64,
+    },
+    /// Bytes of a send buffer that the card may still gather from were to be changed.
+    #[error("send buffer {tag}: request {request} still gathers from bytes {offset} to {end}")]
+    InFlight {
+        /// The send buffer's tag.
+        tag: u32,
+        /// The request's position among the terminus' requests.
+        request: u64,
+        /// First byte that is in use.
+        offset: u64,
+        /// First byte behind them.
+        end: u64,
+    },
+    /// A piece of another terminus' send buffer was to be sent.
+    #[error("send buffer {tag} belongs to another terminus")]
+    ForeignBuffer {
+        /// The send buffer's tag.
+        tag: u32,
+    },
+    /// The card's link is down, so it has no host id for a ticket to name.
+    #[error("the card's link to the switch is down: it has no host id")]
+    LinkDown,
+    /// Two things that do not go together.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// A ticket that cannot be read.
+    #[error(transparent)]
+    Ticket(#[from] TicketError),
+    /// The operating system or the driver refused.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried, with its object.
+        action: String,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The card refused a command (attached by socket, where the library plays the driver).
+    #[error("cannot {action}: the card answers {status} (value {value}, limit {limit})")]
+    Command {
+        /// What was tried.
+        action: &'static str,
+        /// The card's status.
+        status: &'static str,
+        /// What was wrong.
+        value: u64,
+        /// What the limit is.
+        limit: u64,
+    },
+    /// What is attached is not a card that this library knows.
+    #[error("{object} {value:#x} is not what this library knows ({expected:#x})")]
+    Incompatible {
+        /// What was looked at.
+        object: &'static str,
+        /// What it is.
+        value: u64,
+        /// What it should be.
+        expected: u64,
+    },
+}
+
+impl Error {
+    /// Whether the call would have had to wait.
+    #[must_use]
+    pub fn is_would_block(&self) -> bool {
+        matches!(self, Error::WouldBlock { .. })
+    }
+
+    /// Whether time ran out.
+    #[must_use]
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self, Error::TimedOut { .. })
+    }
+
+    pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Error::System { action, source }
+    }
+}
+
+/// Refuses a value over its limit.
+pub(crate) fn at_most(object: &'static str, value: u64, limit: u64) -> Result<()> {
+    if value > limit {
+        return Err(Error::OutOfRange { object, value, limit });
+    }
+    Ok(())
+}
+
+/// Refuses bytes that do not lie inside `limit` bytes.
+pub(crate) fn inside(object: &'static str, offset: u64, length: u64, limit: u64) -> Result<()> {
+    if offset.checked_add(length).is_none_or(|end| end > limit) {
+        return Err(Error::PastEnd { object, offset, length, limit });
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! The Hamlyn interface library, lower layer (section 3.2 of the paper), thread-safe as the paper's.
+//!
+//! A process opens a [`Card`], sends from a [`Terminus`] and receives in a [`Slot`]. Who may write into a slot is
+//! who holds a [`Ticket`] for it. Nothing below enters the kernel on the way of a message.
+//!
+//! | paper | here |
+//! |---|---|
+//! | `h_send_msg` | [`Terminus::send`], and [`Terminus::try_send`], which does not block |
+//! | buffer-release handle | [`Handle`] |
+//! | `h_recv` | [`NotificationQueue::recv`] |
+//! | `h_recv_block` | [`NotificationQueue::recv_block`], and [`NotificationQueue::recv_poll`], which never sleeps |
+//! | ticket | [`Ticket`] |
+//! | send, `get_tag`, `get_specific_tag` of tagged remote write (section 3.3) | [`protocol::tagged_write`] |
+//!
+//! ```no_run
+//! use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
+//!
+//! let card = hamlyn::Card::open_default()?;
+//! let mut receiver = TagReceiver::create(&card, 4096, 64)?;
+//! println!("give this to the sender: {}", receiver.ticket()?);
+//!
+//! let peer: hamlyn::Ticket = std::env::args().nth(1).unwrap_or_default().parse()?;
+//! let sender = TagSender::new(card.create_terminus()?);
+//! sender.send(&peer, b"hello", 0, 7)?;
+//! let tag = receiver.get_tag_block(None)?;
+//! # Ok::<(), hamlyn::Error>(())
+//! ```
+
+pub mod attach;
+mod backoff;
+mod card;
+mod checksum;
+mod error;
+mod memory;
+mod message_area;
+mod metadata;
+mod notification;
+pub mod protocol;
+mod request;
+mod send_buffer;
+mod slot;
+mod terminus;
+mod ticket;
+mod work_queue;
+
+pub use backoff::Polling;
+pub use card::{Card, CardInfo, SelfTest};
+pub use error::{Error, Result};
+pub use hamlyn_abi::hamlyn::statistics::Statistic;
+pub use memory::Memory;
+pub use message_area::MessageArea;
+pub use metadata::MetadataEntry;
+pub use notification::{Arrival, Notification, NotificationQueue};
+pub use request::{Message, RequestBlock};
+pub use send_buffer::{Piece, SendBuffer};
+pub use slot::{Mode, Slot, SlotBuilder};
+pub use terminus::{Handle, Source, Terminus};
+pub use ticket::{Ticket, TicketError, TicketFlags};

@@ -1,0 +1,95 @@
+//! Memory that is lent to the card.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use hamlyn_sys::Mapping;
+
+use crate::error::{Result, inside};
+
+/// Page-aligned memory that the card can reach: what message areas, metadata areas and send buffers are made of.
+///
+/// In a guest it is the process' own memory, pinned by the driver while an object of the card uses it. Attached by
+/// socket it is shared with the card's process for as long as it lives.
+pub struct Memory {
+    mapping: Arc<Mapping>,
+    card_address: u64,
+    length: usize,
+    /// What ends the loan when dropped, before the mapping goes.
+    _loan: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Memory {
+    /// Memory of this process that the driver finds by its address; `length` bytes of the mapping are used.
+    #[must_use]
+    pub fn local(mapping: Mapping, length: usize) -> Self {
+        Self::lent(mapping, length, None, None)
+    }
+
+    /// Memory that the card knows by another address; `loan` is dropped when the memory is.
+    #[must_use]
+    pub fn lent(
+        mapping: Mapping,
+        length: usize,
+        card_address: Option<u64>,
+        loan: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Self {
+        Self {
+            card_address: card_address.unwrap_or(mapping.address()),
+            length: length.min(mapping.length()),
+            mapping: Arc::new(mapping),
+            _loan: loan,
+        }
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Its address as the uapi's structures want it: this process' (in a guest), or the card's (by socket).
+    #[must_use]
+    pub fn card_address(&self) -> u64 {
+        self.card_address
+    }
+
+    /// The mapping itself: at least [`Memory::len`] bytes.
+    #[must_use]
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
+    /// Copies bytes from `offset` out. What the card deposits meanwhile may be seen in part.
+    ///
+    /// # Errors
+    /// [`crate::Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        inside("memory", offset as u64, to.len() as u64, self.length as u64)?;
+        self.mapping.read(offset, to);
+        Ok(())
+    }
+
+    /// Copies bytes in, from `offset` on.
+    ///
+    /// # Errors
+    /// [`crate::Error::PastEnd`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        inside("memory", offset as u64, from.len() as u64, self.length as u64)?;
+        self.mapping.write(offset, from);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("length", &self.length).finish_non_exhaustive()
+    }
+}

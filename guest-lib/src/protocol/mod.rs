@@ -1,0 +1,3 @@
+//! Protocols above the lower layer (section 3.3).
+
+pub mod tagged_write;

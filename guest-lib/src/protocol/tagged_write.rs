@@ -1,0 +1,214 @@
+//! Tagged remote write (section 3.3): data goes to an offset of the receiver's buffer, and a tag tells of it.
+//!
+//! It uses fast mode, so a message fits in a single packet. In-order delivery is not guaranteed.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::backoff::Polling;
+use crate::card::Card;
+use crate::error::{Error, Result};
+use crate::message_area::MessageArea;
+use crate::notification::{Arrival, Notification, NotificationQueue};
+use crate::request::Message;
+use crate::slot::Slot;
+use crate::terminus::{Handle, Source, Terminus};
+use crate::ticket::Ticket;
+
+/// The sending end.
+#[derive(Debug, Clone)]
+pub struct TagSender {
+    terminus: Terminus,
+}
+
+impl TagSender {
+    /// Sends from this terminus.
+    #[must_use]
+    pub fn new(terminus: Terminus) -> Self {
+        Self { terminus }
+    }
+
+    /// Writes data `offset` bytes into the ticket's buffer and enqueues the tag at the receiver. While all work-queue
+    /// entries are in use it waits.
+    ///
+    /// Bytes go by direct I/O (up to 448); a piece of a send buffer may be as long as a packet.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes; [`Error::Unsupported`]
+    /// for a ticket that is not a [`TagReceiver`]'s; else those of [`Terminus::send`].
+    pub fn send<'a>(
+        &self,
+        ticket: &Ticket,
+        data: impl Into<Source<'a>>,
+        offset: u32,
+        tag: u32,
+    ) -> Result<Handle> {
+        self.terminus.send(&message(ticket, offset, tag)?, data)
+    }
+
+    /// Like [`TagSender::send`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`TagSender::send`].
+    pub fn try_send<'a>(
+        &self,
+        ticket: &Ticket,
+        data: impl Into<Source<'a>>,
+        offset: u32,
+        tag: u32,
+    ) -> Result<Handle> {
+        self.terminus.try_send(&message(ticket, offset, tag)?, data)
+    }
+
+    /// The terminus.
+    #[must_use]
+    pub fn terminus(&self) -> &Terminus {
+        &self.terminus
+    }
+}
+
+fn message(ticket: &Ticket, offset: u32, tag: u32) -> Result<Message<'_>> {
+    if !ticket.is_fast() {
+        return Err(Error::Unsupported("tagged remote write needs a fast-mode ticket"));
+    }
+    Ok(Message::to(ticket).offset(offset).word(tag))
+}
+
+/// The receiving end: a slot, its buffer, and the tags that have arrived.
+///
+/// The paper's upper layer is not thread-safe, and so this takes `&mut self`.
+#[derive(Debug)]
+pub struct TagReceiver {
+    slot: Slot,
+    queue: NotificationQueue,
+    /// Tags taken off the notification queue while another was looked for.
+    waiting: VecDeque<u32>,
+    polling: Polling,
+}
+
+impl TagReceiver {
+    /// Creates a buffer of `length` bytes, and a queue for up to `tags` tags that have arrived and were not taken.
+    ///
+    /// # Errors
+    /// Those of [`Card::create_area`], [`Card::create_queue`] and [`crate::SlotBuilder::create`].
+    pub fn create(card: &Card, length: usize, tags: u32) -> Result<Self> {
+        let area = card.create_area(length)?;
+        let queue = card.create_queue(tags)?;
+        let slot = card.slot(&area).queue(&queue).create()?;
+        Ok(Self { slot, queue, waiting: VecDeque::new(), polling: Polling::default() })
+    }
+
+    /// How often the waiting calls look before they yield or sleep.
+    #[must_use]
+    pub fn polling(self, polling: Polling) -> Self {
+        Self { polling, ..self }
+    }
+
+    /// The ticket that senders need.
+    ///
+    /// # Errors
+    /// [`Error::LinkDown`], [`Error::System`].
+    pub fn ticket(&self) -> Result<Ticket> {
+        self.slot.fast_ticket()
+    }
+
+    /// The next tag, if one has arrived.
+    #[must_use]
+    pub fn get_tag(&mut self) -> Option<u32> {
+        self.waiting.pop_front().or_else(|| self.arrived())
+    }
+
+    /// This very tag, if it has arrived. Others stay for later, in their order.
+    #[must_use]
+    pub fn get_specific_tag(&mut self, tag: u32) -> Option<u32> {
+        if let Some(position) = self.waiting.iter().position(|waiting| *waiting == tag) {
+            return self.waiting.remove(position);
+        }
+        while let Some(arrived) = self.arrived() {
+            if arrived == tag {
+                return Some(tag);
+            }
+            self.waiting.push_back(arrived);
+        }
+        None
+    }
+
+    /// The next tag; sleeps until one arrives. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::System`].
+    pub fn get_tag_block(&mut self, timeout: Option<Duration>) -> Result<u32> {
+        self.block(timeout, Self::get_tag)
+    }
+
+    /// This very tag; sleeps until it arrives. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::System`].
+    pub fn get_specific_tag_block(&mut self, tag: u32, timeout: Option<Duration>) -> Result<u32> {
+        self.block(timeout, |receiver| receiver.get_specific_tag(tag))
+    }
+
+    /// The next tag, by polling without ever sleeping; the processor is yielded in between. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`].
+    pub fn get_tag_poll(&mut self, timeout: Option<Duration>) -> Result<u32> {
+        let polling = self.polling;
+        let after = timeout.unwrap_or_default();
+        polling.wait(timeout, false, || self.get_tag()).ok_or(Error::TimedOut { what: "tag", after })
+    }
+
+    /// Copies received bytes out, from `offset` bytes behind the buffer's start.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.slot.read(offset, to)
+    }
+
+    /// The buffer.
+    #[must_use]
+    pub fn area(&self) -> &MessageArea {
+        self.slot.area()
+    }
+
+    /// Waits with `take` until it gives a tag.
+    fn block(
+        &mut self,
+        timeout: Option<Duration>,
+        mut take: impl FnMut(&mut Self) -> Option<u32>,
+    ) -> Result<u32> {
+        let start = Instant::now();
+        loop {
+            if let Some(tag) = take(self) {
+                return Ok(tag);
+            }
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            match self.queue.recv_block_with(self.polling, left) {
+                Ok(notification) => self.waiting.extend(tag_of(&notification)),
+                Err(Error::TimedOut { .. }) => {
+                    return Err(Error::TimedOut { what: "tag", after: timeout.unwrap_or_default() });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The next tag off the notification queue.
+    fn arrived(&mut self) -> Option<u32> {
+        loop {
+            if let Some(tag) = tag_of(&self.queue.recv()?) {
+                return Some(tag);
+            }
+        }
+    }
+}
+
+/// The slot has no metadata area, so every message is a fast-mode one.
+fn tag_of(notification: &Notification) -> Option<u32> {
+    match notification.arrival {
+        Arrival::Fast(tag) => Some(tag),
+        Arrival::Metadata(_) => None,
+    }
+}

@@ -1,0 +1,279 @@
+//! Slots: message areas that others may write into (sections 2.2 and 2.7).
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hamlyn_abi::card::HAMLYN_NO_HOST;
+use hamlyn_abi::hamlyn::command::{
+    HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE,
+    HAMLYN_SLOT_INTERRUPT,
+};
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::uapi::HamlynSlotCreate;
+
+use crate::attach::Attachment;
+use crate::card::Card;
+use crate::error::{Error, Result, inside};
+use crate::memory::Memory;
+use crate::message_area::MessageArea;
+use crate::metadata::MetadataEntry;
+use crate::notification::{Arrival, Notification, NotificationQueue};
+use crate::ticket::{Ticket, TicketFlags};
+
+/// What an arriving packet is checked against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The slot's own key and bounds.
+    #[default]
+    Normal,
+    /// The metadata entry's key and bounds as well (section 2.7).
+    Paranoid,
+    /// And an entry takes one message until [`MetadataEntry::reopen`] (section 2.7).
+    ParanoidOneShot,
+}
+
+/// How a slot is to be.
+#[derive(Debug)]
+pub struct SlotBuilder<'a> {
+    card: &'a Card,
+    area: &'a MessageArea,
+    range: Range<usize>,
+    metadata_entries: u32,
+    mode: Mode,
+    queue: Option<&'a NotificationQueue>,
+    notification_index: u32,
+    interrupt: bool,
+}
+
+impl<'a> SlotBuilder<'a> {
+    pub(crate) fn new(card: &'a Card, area: &'a MessageArea) -> Self {
+        Self {
+            card,
+            area,
+            range: 0..area.len(),
+            metadata_entries: 0,
+            mode: Mode::Normal,
+            queue: None,
+            notification_index: 0,
+            interrupt: true,
+        }
+    }
+
+    /// Covers these bytes of the area instead of all: what senders' offsets count from starts with them.
+    #[must_use]
+    pub fn range(self, range: Range<usize>) -> Self {
+        Self { range, ..self }
+    }
+
+    /// With a metadata area of so many entries (section 2.4). Without one only fast-mode messages come in.
+    #[must_use]
+    pub fn metadata_entries(self, entries: u32) -> Self {
+        Self { metadata_entries: entries, ..self }
+    }
+
+    /// With this protection mode. In the paranoid modes every entry starts with the slot's own key and all of its
+    /// bytes; [`MetadataEntry::protect`] changes that.
+    #[must_use]
+    pub fn mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Notifies of messages by this queue. Several slots may share one. Without one, data arrives without a word.
+    #[must_use]
+    pub fn queue(self, queue: &'a NotificationQueue) -> Self {
+        Self { queue: Some(queue), ..self }
+    }
+
+    /// Gives the slot a number that its notifications carry.
+    #[must_use]
+    pub fn notification_index(self, index: u32) -> Self {
+        Self { notification_index: index, ..self }
+    }
+
+    /// Whether every message wakes a sleeping receiver (as without this call), or only one that asks for it.
+    #[must_use]
+    pub fn interrupt(self, always: bool) -> Self {
+        Self { interrupt: always, ..self }
+    }
+
+    /// Creates the slot.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`] for a range outside of the area, [`Error::System`] if the driver or card refuses.
+    pub fn create(self) -> Result<Slot> {
+        let length = self.range.end.saturating_sub(self.range.start);
+        inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
+        let attachment = self.card.attachment();
+        let metadata = match self.metadata_entries {
+            0 => None,
+            entries => Some(Arc::new(attachment.allocate(entries as usize * HAMLYN_METADATA_SIZE as usize)?)),
+        };
+        let area = self.area.memory();
+        let mut slot = HamlynSlotCreate {
+            area_address: area.card_address() + self.range.start as u64,
+            area_length: length as u64,
+            metadata_address: metadata.as_ref().map_or(0, |memory| memory.card_address()),
+            metadata_entries: self.metadata_entries,
+            mode: match self.mode {
+                Mode::Normal => HAMLYN_MODE_NORMAL,
+                Mode::Paranoid => HAMLYN_MODE_PARANOID,
+                Mode::ParanoidOneShot => HAMLYN_MODE_PARANOID_ONE_SHOT,
+            },
+            queue: self.queue.map_or(HAMLYN_NO_QUEUE, NotificationQueue::number),
+            notification_index: self.notification_index,
+            flags: if self.interrupt { HAMLYN_SLOT_INTERRUPT } else { 0 },
+            ..HamlynSlotCreate::default()
+        };
+        attachment.create_slot(&mut slot, area, metadata.as_deref())?;
+        let slot = Slot {
+            attachment: attachment.clone(),
+            created: slot,
+            mode: self.mode,
+            area: self.area.clone(),
+            start: self.range.start,
+            metadata,
+            _queue: self.queue.cloned(),
+        };
+        slot.open_entries()?;
+        Ok(slot)
+    }
+}
+
+/// A message area opened to who holds the key. Dropping it closes it: when that is done nothing more arrives.
+pub struct Slot {
+    attachment: Arc<dyn Attachment>,
+    created: HamlynSlotCreate,
+    mode: Mode,
+    area: MessageArea,
+    start: usize,
+    metadata: Option<Arc<Memory>>,
+    /// The queue outlives the slots that name it.
+    _queue: Option<NotificationQueue>,
+}
+
+impl Slot {
+    /// Its number on this host.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.created.slot
+    }
+
+    /// How many bytes it covers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.created.area_length as usize
+    }
+
+    /// Never: a slot covers at least a byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many metadata entries it has.
+    #[must_use]
+    pub fn metadata_entries(&self) -> u32 {
+        self.created.metadata_entries
+    }
+
+    /// A ticket for all of the slot's bytes and one metadata entry. In the paranoid modes it carries the entry's key.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for an entry that the slot does not have, [`Error::LinkDown`].
+    pub fn ticket(&self, metadata_index: u32) -> Result<Ticket> {
+        let entry = self.metadata(metadata_index)?;
+        let key = if self.mode == Mode::Normal { self.created.key } else { entry.key() };
+        self.make_ticket(metadata_index, key)
+    }
+
+    /// A ticket for all of the slot's bytes by fast mode (section 2.7).
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] in the paranoid modes, [`Error::LinkDown`].
+    pub fn fast_ticket(&self) -> Result<Ticket> {
+        if self.mode != Mode::Normal {
+            return Err(Error::Unsupported("a slot in a paranoid mode takes no fast-mode messages"));
+        }
+        self.make_ticket(Ticket::FAST, self.created.key)
+    }
+
+    /// One of the slot's metadata entries.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for an entry that the slot does not have.
+    pub fn metadata(&self, index: u32) -> Result<MetadataEntry> {
+        match &self.metadata {
+            Some(memory) => MetadataEntry::new(memory.clone(), index),
+            None => Err(Error::Unsupported("the slot has no metadata entries")),
+        }
+    }
+
+    /// Which metadata entry a notification is about: none if it is of another slot, or of a fast-mode message.
+    #[must_use]
+    pub fn entry_of(&self, notification: &Notification) -> Option<u32> {
+        let Arrival::Metadata(pointer) = notification.arrival else { return None };
+        let offset = pointer.checked_sub(self.created.metadata_address)?;
+        let index = u32::try_from(offset / u64::from(HAMLYN_METADATA_SIZE)).ok()?;
+        (notification.slot == self.number() && index < self.metadata_entries()).then_some(index)
+    }
+
+    /// Copies received bytes out, from `offset` bytes behind the slot's start: see [`MessageArea::read`].
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        inside("slot", offset as u64, to.len() as u64, self.len() as u64)?;
+        self.area.read(self.start + offset, to)
+    }
+
+    /// The message area.
+    #[must_use]
+    pub fn area(&self) -> &MessageArea {
+        &self.area
+    }
+
+    fn make_ticket(&self, metadata_index: u32, key: u64) -> Result<Ticket> {
+        let host = self.attachment.query()?.host;
+        if host == HAMLYN_NO_HOST {
+            return Err(Error::LinkDown);
+        }
+        Ok(Ticket {
+            destination: host,
+            slot: self.number(),
+            metadata_index,
+            key,
+            base: 0,
+            length: self.created.area_length as u32,
+            flags: TicketFlags::default(),
+        })
+    }
+
+    fn open_entries(&self) -> Result<()> {
+        if self.mode != Mode::Normal {
+            for index in 0..self.metadata_entries() {
+                self.metadata(index)?.protect(self.created.key, 0..self.created.area_length);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Everything but the key, which is a secret.
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("number", &self.number())
+            .field("length", &self.len())
+            .field("mode", &self.mode)
+            .field("metadata_entries", &self.metadata_entries())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // A card that is gone has no slot to close.
+        let _ = self.attachment.destroy_slot(self.created.slot);
+    }
+}

@@ -1,0 +1,304 @@
+//! Send termini: posting requests without the kernel (section 2.3).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
+
+use crate::attach::{Attachment, TerminusParts};
+use crate::backoff::Polling;
+use crate::error::{Error, Result};
+use crate::request::{Message, RequestBlock};
+use crate::send_buffer::{Piece, SendBuffer, Uses};
+use crate::work_queue::WorkQueue;
+
+/// A private send terminus: requests are stored into its mapped window; no system call on the way (section 2.3).
+///
+/// Cheap to clone, and shared between threads: requests go out in the order in which they were posted. It is
+/// destroyed when its last clone, handle and send buffer are dropped; what is still in its work queue then is
+/// abandoned, so wait for the last [`Handle`] of what matters.
+#[derive(Debug, Clone)]
+pub struct Terminus {
+    pub(crate) inner: Arc<TerminusInner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct TerminusInner {
+    attachment: Arc<dyn Attachment>,
+    parts: TerminusParts,
+    packet_size: u32,
+    polling: Polling,
+    state: Mutex<State>,
+}
+
+/// What the threads of a terminus share.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) queue: WorkQueue,
+    pub(crate) uses: Uses,
+    /// A bit for each send-buffer tag in use.
+    tags: u32,
+}
+
+/// Where a message's data comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    /// Bytes of the caller's, by direct I/O.
+    Bytes(&'a [u8]),
+    /// A piece of a send buffer: by direct I/O if it is small enough, else by DMA.
+    Piece(Piece<'a>),
+    /// Pieces of send buffers, one after the other, by DMA (scatter-gather).
+    Gather(&'a [Piece<'a>]),
+}
+
+impl<'a> From<&'a [u8]> for Source<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Source::Bytes(bytes)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Source<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Source::Bytes(bytes)
+    }
+}
+
+impl<'a> From<Piece<'a>> for Source<'a> {
+    fn from(piece: Piece<'a>) -> Self {
+        Source::Piece(piece)
+    }
+}
+
+impl<'a> From<&'a [Piece<'a>]> for Source<'a> {
+    fn from(pieces: &'a [Piece<'a>]) -> Self {
+        Source::Gather(pieces)
+    }
+}
+
+impl Terminus {
+    pub(crate) fn create(attachment: &Arc<dyn Attachment>, packet_size: u32) -> Result<Self> {
+        let parts = attachment.create_terminus()?;
+        let inner = TerminusInner {
+            attachment: attachment.clone(),
+            parts,
+            packet_size,
+            polling: Polling::default(),
+            state: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Its number on the card.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.inner.parts.terminus
+    }
+
+    /// The most data in a packet, in bytes: also the longest fast-mode message.
+    #[must_use]
+    pub fn packet_size(&self) -> u32 {
+        self.inner.packet_size
+    }
+
+    /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits.
+    ///
+    /// Bytes go by direct I/O; a piece of a send buffer by direct I/O if small, else by DMA. The handle says when
+    /// the send buffer may be used again, and whether the card refused the request.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] and [`Error::PastEnd`] for what the ticket, the card or direct I/O cannot take,
+    /// [`Error::ForeignBuffer`], [`Error::Unsupported`] for metadata in fast mode.
+    pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
+        self.post_source(message, source.into(), true)
+    }
+
+    /// Like [`Terminus::send`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if all work-queue entries are in use; else those of [`Terminus::send`].
+    pub fn try_send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
+        self.post_source(message, source.into(), false)
+    }
+
+    /// Sends by direct I/O, whatever the size: up to [`Message::direct_limit`] bytes.
+    ///
+    /// # Errors
+    /// Those of [`Terminus::send`].
+    pub fn send_direct(&self, message: &Message<'_>, data: &[u8]) -> Result<Handle> {
+        self.send(message, data)
+    }
+
+    /// Sends by DMA, whatever the size.
+    ///
+    /// # Errors
+    /// Those of [`Terminus::send`].
+    pub fn send_dma(&self, message: &Message<'_>, piece: Piece<'_>) -> Result<Handle> {
+        self.send(message, Source::Gather(&[piece]))
+    }
+
+    /// Sends up to 28 pieces of send buffers as one message, by DMA (24 to 27 along with metadata).
+    ///
+    /// # Errors
+    /// Those of [`Terminus::send`].
+    pub fn send_gather(&self, message: &Message<'_>, pieces: &[Piece<'_>]) -> Result<Handle> {
+        self.send(message, Source::Gather(pieces))
+    }
+
+    /// Posts a request as it is, unchecked by the library: the card checks it. For tests of exactly that.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the card cannot be woken.
+    pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
+        self.post_block(request, &[], true)
+    }
+
+    /// Creates a send buffer of `length` bytes, zeroed, with the lowest free tag (section 2.3).
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
+    pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
+        let tag = self.inner.take_tag()?;
+        SendBuffer::create(self, tag, length).inspect_err(|_| self.inner.return_tag(tag))
+    }
+
+    fn post_source(&self, message: &Message<'_>, source: Source<'_>, wait: bool) -> Result<Handle> {
+        let mut copy = [0; hamlyn_abi::hamlyn::request::HAMLYN_BODY_SIZE as usize];
+        match source {
+            Source::Bytes(data) => {
+                let block = RequestBlock::direct(message, data, self.inner.packet_size)?;
+                self.post_block(&block, &[], wait)
+            }
+            Source::Piece(piece) if piece.len() <= message.direct_limit() => {
+                let data = &mut copy[..piece.len()];
+                piece.copy_to(data)?;
+                let block = RequestBlock::direct(message, data, self.inner.packet_size)?;
+                self.post_block(&block, &[], wait)
+            }
+            Source::Piece(piece) => self.post_gather(message, &[piece], wait),
+            Source::Gather(pieces) => self.post_gather(message, pieces, wait),
+        }
+    }
+
+    fn post_gather(&self, message: &Message<'_>, pieces: &[Piece<'_>], wait: bool) -> Result<Handle> {
+        if let Some(foreign) = pieces.iter().find(|piece| !piece.belongs_to(self)) {
+            return Err(Error::ForeignBuffer { tag: foreign.tag() });
+        }
+        let tuples: Vec<HamlynGather> = pieces.iter().map(Piece::tuple).collect();
+        let block = RequestBlock::gather(message, &tuples, self.inner.packet_size)?;
+        self.post_block(&block, pieces, wait)
+    }
+
+    fn post_block(&self, block: &RequestBlock, pieces: &[Piece<'_>], wait: bool) -> Result<Handle> {
+        let mut posted = self.inner.try_post(block, pieces);
+        if posted.is_none() && wait {
+            posted = self.inner.polling.wait(None, true, || self.inner.try_post(block, pieces));
+        }
+        let Some((request, ring)) = posted else {
+            return Err(Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE });
+        };
+        if ring {
+            self.inner.parts.doorbell.ring()?;
+        }
+        Ok(Handle { terminus: self.clone(), request })
+    }
+}
+
+impl TerminusInner {
+    /// Posts if there is room. Gives the request's position, and whether the doorbell must be rung.
+    fn try_post(&self, block: &RequestBlock, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
+        let mut state = self.lock();
+        let entry = match state.queue.next_entry() {
+            Some(entry) => entry,
+            None => {
+                state.queue.observe(&self.parts.status.read());
+                state.queue.next_entry()?
+            }
+        };
+        self.parts.window.fill_entry(entry, block.as_bytes());
+        let (request, tail) = state.queue.post();
+        for piece in pieces {
+            state.uses.add(piece, request);
+        }
+        Some((request, self.parts.window.publish_request(tail)))
+    }
+
+    /// The state, with what the card has written taken in.
+    pub(crate) fn observe(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        state.queue.observe(&self.parts.status.read());
+        let completed = state.queue.completed();
+        state.uses.release(completed);
+        state
+    }
+
+    pub(crate) fn attachment(&self) -> &Arc<dyn Attachment> {
+        &self.attachment
+    }
+
+    fn take_tag(&self) -> Result<u32> {
+        let mut state = self.lock();
+        let tag = state.tags.trailing_ones();
+        if tag >= HAMLYN_SEND_BUFFERS {
+            return Err(Error::WouldBlock { object: "send-buffer tags", limit: HAMLYN_SEND_BUFFERS });
+        }
+        state.tags |= 1 << tag;
+        Ok(tag)
+    }
+
+    pub(crate) fn return_tag(&self, tag: u32) {
+        self.lock().tags &= !(1 << tag);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing inside panics half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for TerminusInner {
+    fn drop(&mut self) {
+        // A card that is gone has no terminus to destroy.
+        let _ = self.attachment.destroy_terminus(self.parts.terminus);
+    }
+}
+
+/// A request on its way: tells when its work-queue entry and buffers may be used again (sections 2.3 and 3.2).
+///
+/// It may be dropped: the message goes out all the same.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    terminus: Terminus,
+    request: u64,
+}
+
+impl Handle {
+    /// The request's position among the terminus' requests; the first is 1.
+    #[must_use]
+    pub fn request(&self) -> u64 {
+        self.request
+    }
+
+    /// Whether the card has finished with the request: it is sent, and its buffers may be used again.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the card has finished with it by refusing it; [`Error::Uncertain`] if that may be.
+    /// Refusals further back than the last 1,024 are forgotten.
+    pub fn is_complete(&self) -> Result<bool> {
+        self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
+    }
+
+    /// Waits until the card has finished with the request, for ever if there is no time-out.
+    ///
+    /// # Errors
+    /// Those of [`Handle::is_complete`], and [`Error::TimedOut`].
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        let outcome = self.terminus.inner.polling.wait(timeout, true, || self.outcome());
+        let after = timeout.unwrap_or_default();
+        outcome.unwrap_or(Err(Error::TimedOut { what: "completion of a request", after }))
+    }
+
+    fn outcome(&self) -> Option<Result<()>> {
+        self.terminus.inner.observe().queue.outcome(self.request)
+    }
+}

@@ -1,0 +1,25 @@
+//! Memory barriers, named for their purpose.
+//!
+//! Both are full barriers: each stands between a store that says something to the other side and a load that asks
+//! what the other side says. The card does the mirror image, so one of the two always sees the other (Dekker).
+
+use std::sync::atomic::{Ordering, fence};
+
+/// Between publishing a request (the store of `tail`) and asking whether the card is awake.
+///
+/// Without it a card that falls asleep at this moment could miss the request while its owner misses the sleep.
+pub fn before_awake_check() {
+    fence(Ordering::SeqCst);
+}
+
+/// Between declaring oneself asleep (the store of `armed`) and looking at the queue once more.
+///
+/// Without it a notification written at this moment would wake nobody.
+pub fn before_sleep_check() {
+    fence(Ordering::SeqCst);
+}
+
+/// Between taking an interrupt back (clearing `pending`) and looking at the queues it may stand for.
+pub fn before_queue_check() {
+    fence(Ordering::SeqCst);
+}

@@ -1,0 +1,134 @@
+//! `/dev/hamlynN`: the driver's ioctls (`hamlyn_abi::uapi`), typed, and mappings of its file.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::uapi::*;
+use rustix::fs::{Mode, OFlags};
+use rustix::ioctl::Updater;
+
+use crate::mapping::{Access, Mapping};
+
+/// An open `/dev/hamlynN`: one protection domain. What it created goes when it is dropped.
+#[derive(Debug)]
+pub struct Device {
+    file: OwnedFd,
+}
+
+impl Device {
+    /// Opens the device at `path`.
+    ///
+    /// # Errors
+    /// Those of `open(2)`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { file })
+    }
+
+    /// Maps `length` bytes at one of the offsets that the driver gave out.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`; the driver answers `EINVAL` or `EACCES` for what is not this file's own.
+    pub fn map(&self, offset: u64, length: usize, access: Access) -> io::Result<Mapping> {
+        Mapping::of_file(&self.file, offset, length, access)
+    }
+
+    /// Names a piece of `memory` as a send buffer.
+    ///
+    /// # Errors
+    /// The driver's; `EINVAL` also for an address outside of `memory`.
+    pub fn send_buffer_set(&self, argument: &mut HamlynSendBuffer, memory: &Mapping) -> io::Result<()> {
+        inside(memory, argument.address, argument.length)?;
+        self.call::<HAMLYN_IOC_SEND_BUFFER_SET, _>(argument)
+    }
+
+    /// Creates a slot over a piece of `area`, with a metadata area in `metadata` if it names one.
+    ///
+    /// # Errors
+    /// The driver's; `EINVAL` also for an address outside of the memory.
+    pub fn slot_create(
+        &self,
+        argument: &mut HamlynSlotCreate,
+        area: &Mapping,
+        metadata: Option<&Mapping>,
+    ) -> io::Result<()> {
+        inside(area, argument.area_address, argument.area_length)?;
+        match metadata {
+            Some(memory) => {
+                let length = u64::from(argument.metadata_entries) * u64::from(HAMLYN_METADATA_SIZE);
+                inside(memory, argument.metadata_address, length)?;
+            }
+            None if argument.metadata_entries != 0 => return Err(invalid()),
+            None => {}
+        }
+        self.call::<HAMLYN_IOC_SLOT_CREATE, _>(argument)
+    }
+
+    fn call<const CODE: u32, T>(&self, argument: &mut T) -> io::Result<()> {
+        // SAFETY: private, and every use below pairs a code with the structure whose size the code carries (a test of
+        // hamlyn-abi); the driver reads and writes that structure alone. Memory that one names to the card was
+        // checked to be a `Mapping`'s, which is reached by atomic accesses only, and is pinned by the kernel.
+        let call = unsafe { Updater::<'_, CODE, T>::new(argument) };
+        // SAFETY: as above.
+        unsafe { rustix::ioctl::ioctl(&self.file, call)? };
+        Ok(())
+    }
+}
+
+/// The card may write to what a structure names: it must be memory that nobody holds references into.
+fn inside(memory: &Mapping, address: u64, length: u64) -> io::Result<()> {
+    if memory.contains(address, length) { Ok(()) } else { Err(invalid()) }
+}
+
+fn invalid() -> io::Error {
+    io::Error::from_raw_os_error(libc::EINVAL)
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident($argument:ty) = $code:ident;)*) => {
+        impl Device {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// The driver's: see `hamlyn_abi::uapi`.
+                pub fn $name(&self, argument: &mut $argument) -> io::Result<()> {
+                    self.call::<{ $code }, $argument>(argument)
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    /// Describes the card.
+    query(HamlynQuery) = HAMLYN_IOC_QUERY;
+    /// Creates a send terminus.
+    terminus_create(HamlynTerminusCreate) = HAMLYN_IOC_TERMINUS_CREATE;
+    /// Destroys a send terminus.
+    terminus_destroy(HamlynObject) = HAMLYN_IOC_TERMINUS_DESTROY;
+    /// Takes a send buffer back.
+    send_buffer_clear(HamlynSendBuffer) = HAMLYN_IOC_SEND_BUFFER_CLEAR;
+    /// Creates a notification queue.
+    queue_create(HamlynQueueCreate) = HAMLYN_IOC_QUEUE_CREATE;
+    /// Destroys a notification queue.
+    queue_destroy(HamlynObject) = HAMLYN_IOC_QUEUE_DESTROY;
+    /// Sleeps until a notification is there.
+    queue_wait(HamlynQueueWait) = HAMLYN_IOC_QUEUE_WAIT;
+    /// Makes `poll(2)` report the next notification.
+    queue_arm(HamlynQueueWait) = HAMLYN_IOC_QUEUE_ARM;
+    /// Reads the card's counters.
+    statistics(HamlynStatistics) = HAMLYN_IOC_STATISTICS;
+    /// Runs the card's self-tests.
+    self_test(HamlynSelfTest) = HAMLYN_IOC_SELF_TEST;
+    /// Destroys a slot.
+    slot_destroy(HamlynObject) = HAMLYN_IOC_SLOT_DESTROY;
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,16 @@
+//! The unsafe floor of the Hamlyn library: system calls and shared memory behind a safe face.
+//!
+//! Everything above (`hamlyn`) forbids unsafe code. What is here:
+//!
+//! * [`mapping`]: memory shared with the card, touched by atomic loads and stores alone;
+//! * [`window`]: the three mapped structures of the data path, typed: a terminus' window, its status words, a queue;
+//! * [`barrier`]: memory barriers, named for what they keep apart;
+//! * [`device`]: `/dev/hamlynN`, its ioctls typed by `hamlyn_abi::uapi`.
+
+pub mod barrier;
+pub mod device;
+pub mod mapping;
+pub mod window;
+
+pub use device::Device;
+pub use mapping::{Access, Mapping};

@@ -1,0 +1,282 @@
+//! Memory that the card, another process or another thread may change at any time.
+//!
+//! No reference into it is ever given out: bytes are copied in and out by relaxed atomic accesses, so a change under
+//! way gives mixed bytes but never undefined behaviour.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Whether a mapping may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Loads only.
+    Read,
+    /// Stores only (a doorbell page); loads are not made.
+    Write,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+impl Access {
+    fn protection(self) -> ProtFlags {
+        match self {
+            Access::Read => ProtFlags::READ,
+            Access::Write => ProtFlags::WRITE,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        }
+    }
+}
+
+/// A piece of mapped memory, unmapped when dropped.
+///
+/// Offsets are in bytes from its start. As with slices, an access outside of it, a misaligned one, or one that
+/// [`Access`] does not allow is a mistake of the caller and panics; what depends on input is checked before.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+    access: Access,
+}
+
+// SAFETY: the memory is reached through atomic accesses only, and unmapped once, by the last owner.
+unsafe impl Send for Mapping {}
+// SAFETY: as above: every access through a shared reference is atomic.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Page-aligned, zeroed memory of this process, `length` bytes.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`; `EINVAL` for a length of zero.
+    pub fn anonymous(length: usize) -> io::Result<Self> {
+        let access = Access::ReadWrite;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, access.protection(), MapFlags::PRIVATE)?
+        };
+        Self::new(start.cast(), length, access)
+    }
+
+    /// `length` bytes of `file` from `offset`, shared with everybody who maps them.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`.
+    pub fn of_file(file: impl AsFd, offset: u64, length: usize, access: Access) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                length,
+                access.protection(),
+                MapFlags::SHARED,
+                file.as_fd(),
+                offset,
+            )?
+        };
+        Self::new(start.cast(), length, access)
+    }
+
+    fn new(start: *mut u8, length: usize, access: Access) -> io::Result<Self> {
+        match NonNull::new(start) {
+            Some(start) => Ok(Self { start, length, access }),
+            None => Err(io::Error::from_raw_os_error(libc::ENOMEM)),
+        }
+    }
+
+    /// Where it starts in this process' address space.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The u32 at `offset`.
+    #[must_use]
+    pub fn load_u32(&self, offset: usize) -> u32 {
+        self.u32_at(offset, false).load(Ordering::Relaxed)
+    }
+
+    /// The u32 at `offset`; what its writer stored before it is seen by loads after this one.
+    #[must_use]
+    pub fn load_u32_acquire(&self, offset: usize) -> u32 {
+        self.u32_at(offset, false).load(Ordering::Acquire)
+    }
+
+    /// Stores a u32 at `offset`.
+    pub fn store_u32(&self, offset: usize, value: u32) {
+        self.u32_at(offset, true).store(value, Ordering::Relaxed);
+    }
+
+    /// Stores a u32 at `offset`; who sees it also sees every store before it.
+    pub fn store_u32_release(&self, offset: usize, value: u32) {
+        self.u32_at(offset, true).store(value, Ordering::Release);
+    }
+
+    /// The u64 at `offset`.
+    #[must_use]
+    pub fn load_u64(&self, offset: usize) -> u64 {
+        self.u64_at(offset, false).load(Ordering::Relaxed)
+    }
+
+    /// Stores a u64 at `offset`.
+    pub fn store_u64(&self, offset: usize, value: u64) {
+        self.u64_at(offset, true).store(value, Ordering::Relaxed);
+    }
+
+    /// Copies bytes from `offset` out.
+    pub fn read(&self, offset: usize, to: &mut [u8]) {
+        let start = self.check(offset, to.len(), false);
+        let (head, words) = split(start as usize, to.len());
+        let (bytes, rest) = to.split_at_mut(head);
+        let (middle, tail) = rest.split_at_mut(words * 8);
+        load_bytes(start, bytes);
+        for (index, chunk) in middle.chunks_exact_mut(8).enumerate() {
+            let address = start.wrapping_add(head + index * 8).cast();
+            // SAFETY: inside what was checked, aligned by `split`, and every access to it is atomic.
+            let word = unsafe { AtomicU64::from_ptr(address) }.load(Ordering::Relaxed);
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        load_bytes(start.wrapping_add(head + words * 8), tail);
+    }
+
+    /// Copies bytes in, from `offset` on, in rising order.
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        let start = self.check(offset, from.len(), true);
+        let (head, words) = split(start as usize, from.len());
+        let (bytes, rest) = from.split_at(head);
+        let (middle, tail) = rest.split_at(words * 8);
+        store_bytes(start, bytes);
+        for (index, chunk) in middle.chunks_exact(8).enumerate() {
+            let mut word = [0; 8];
+            word.copy_from_slice(chunk);
+            let address = start.wrapping_add(head + index * 8).cast();
+            // SAFETY: inside what was checked, aligned by `split`, and every access to it is atomic.
+            unsafe { AtomicU64::from_ptr(address) }.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        store_bytes(start.wrapping_add(head + words * 8), tail);
+    }
+
+    /// Whether `length` bytes at `address` of this process' address space lie inside.
+    #[must_use]
+    pub fn contains(&self, address: u64, length: u64) -> bool {
+        let end = self.address() + self.length as u64;
+        address >= self.address() && address.checked_add(length).is_some_and(|last| last <= end)
+    }
+
+    /// Checks an access and gives its address.
+    fn check(&self, offset: usize, size: usize, store: bool) -> *mut u8 {
+        let allowed = if store { Access::Read } else { Access::Write };
+        assert!(self.access != allowed, "{:?} mapping does not allow this access", self.access);
+        assert!(
+            offset.checked_add(size).is_some_and(|end| end <= self.length),
+            "{size} bytes at {offset} lie outside a mapping of {} bytes",
+            self.length
+        );
+        self.start.as_ptr().wrapping_add(offset)
+    }
+
+    fn check_aligned(&self, offset: usize, size: usize, store: bool) -> *mut u8 {
+        let address = self.check(offset, size, store);
+        assert!(address as usize % size == 0, "{size} bytes at {offset} are misaligned");
+        address
+    }
+
+    fn u32_at(&self, offset: usize, store: bool) -> &AtomicU32 {
+        let address = self.check_aligned(offset, 4, store).cast();
+        // SAFETY: inside the mapping, aligned, and every access to it is atomic.
+        unsafe { AtomicU32::from_ptr(address) }
+    }
+
+    fn u64_at(&self, offset: usize, store: bool) -> &AtomicU64 {
+        let address = self.check_aligned(offset, 8, store).cast();
+        // SAFETY: inside the mapping, aligned, and every access to it is atomic.
+        unsafe { AtomicU64::from_ptr(address) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `start` and `length` are what mmap gave; no reference into the mapping outlives `self`.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// Copies bytes one by one; `Mapping::check` has been asked.
+fn load_bytes(start: *mut u8, to: &mut [u8]) {
+    for (index, byte) in to.iter_mut().enumerate() {
+        // SAFETY: inside what was checked, and every access to it is atomic.
+        *byte = unsafe { AtomicU8::from_ptr(start.wrapping_add(index)) }.load(Ordering::Relaxed);
+    }
+}
+
+/// Copies bytes one by one; `Mapping::check` has been asked.
+fn store_bytes(start: *mut u8, from: &[u8]) {
+    for (index, byte) in from.iter().enumerate() {
+        // SAFETY: inside what was checked, and every access to it is atomic.
+        unsafe { AtomicU8::from_ptr(start.wrapping_add(index)) }.store(*byte, Ordering::Relaxed);
+    }
+}
+
+/// How many single bytes come before the first aligned word at or behind `address`, and how many words follow.
+fn split(address: usize, length: usize) -> (usize, usize) {
+    let head = (address.wrapping_neg() % 8).min(length);
+    (head, (length - head) / 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_at_any_alignment() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        let bytes: Vec<u8> = (1..=100).collect();
+        for offset in 0..17 {
+            for length in 0..bytes.len() {
+                mapping.write(offset, &[0; 120]);
+                mapping.write(offset, &bytes[..length]);
+                let mut back = vec![0xff; length + 1];
+                mapping.read(offset, &mut back);
+                assert_eq!(back[..length], bytes[..length]);
+                assert_eq!(back[length], 0, "nothing behind the end is written");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a mapping of 4096 bytes")]
+    fn an_access_outside_is_stopped() {
+        let _ = Mapping::anonymous(4096).unwrap().load_u32(4096);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not allow")]
+    fn a_store_into_a_read_only_mapping_is_stopped() {
+        let file = tempfile();
+        Mapping::of_file(&file, 0, 4096, Access::Read).unwrap().store_u32(0, 1);
+    }
+
+    #[test]
+    fn a_file_is_shared_between_its_mappings() {
+        let file = tempfile();
+        let one = Mapping::of_file(&file, 0, 4096, Access::ReadWrite).unwrap();
+        let other = Mapping::of_file(&file, 0, 4096, Access::Read).unwrap();
+        one.store_u32_release(8, 77);
+        assert_eq!(other.load_u32_acquire(8), 77);
+    }
+
+    fn tempfile() -> rustix::fd::OwnedFd {
+        let file = rustix::fs::memfd_create("mapping-test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        file
+    }
+}

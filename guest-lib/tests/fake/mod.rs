@@ -1,0 +1,342 @@
+//! A card in memory, reached as the driver would: it works whenever its doorbell rings, and is never awake.
+//!
+//! It knows direct I/O and DMA to slots of its own, fast mode, and the refusals that the tests need. Packets are not
+//! its concern: a message arrives whole.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, TerminusParts};
+use hamlyn::{Error, Memory, Result, Statistic};
+use hamlyn_abi::hamlyn::notification::{
+    HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_SIZE, HAMLYN_NOTIFICATION_WRAP,
+};
+use hamlyn_abi::hamlyn::request::*;
+use hamlyn_abi::hamlyn::window::*;
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::Mapping;
+use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
+use zerocopy::{FromBytes, FromZeros};
+
+/// The fake card's host id.
+pub(crate) const HOST: u32 = 5;
+
+#[derive(Debug, Default)]
+pub(crate) struct Fake(Arc<Mutex<Card>>);
+
+#[derive(Debug, Default)]
+struct Card {
+    /// While it is held it does nothing when rung.
+    held: bool,
+    next: u32,
+    memory: Vec<Arc<Mapping>>,
+    termini: BTreeMap<u32, Terminus>,
+    queues: BTreeMap<u32, Queue>,
+    slots: BTreeMap<u32, HamlynSlotCreate>,
+    rings: u32,
+    link_down: bool,
+}
+
+#[derive(Debug)]
+struct Terminus {
+    window: Arc<Mapping>,
+    status: Arc<Mapping>,
+    done: u32,
+    refused: u32,
+    buffers: BTreeMap<u32, HamlynSendBuffer>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    memory: Arc<Mapping>,
+    entries: u32,
+    cursor: u32,
+    wrap: bool,
+}
+
+impl Fake {
+    /// Whether the card leaves requests where they are.
+    pub(crate) fn hold(&self, held: bool) {
+        let mut card = self.0.lock().unwrap();
+        card.held = held;
+        if !held {
+            card.work();
+        }
+    }
+
+    pub(crate) fn rings(&self) -> u32 {
+        self.0.lock().unwrap().rings
+    }
+
+    pub(crate) fn cut_link(&self) {
+        self.0.lock().unwrap().link_down = true;
+    }
+
+    /// Numbers of what is open: termini, queues, slots.
+    pub(crate) fn open(&self) -> (usize, usize, usize) {
+        let card = self.0.lock().unwrap();
+        (card.termini.len(), card.queues.len(), card.slots.len())
+    }
+
+    /// Another handle to the same card.
+    pub(crate) fn share(&self) -> Arc<dyn Attachment> {
+        Arc::new(Fake(self.0.clone()))
+    }
+}
+
+impl Card {
+    fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Copies out of any memory that was lent.
+    fn load(&self, address: u64, bytes: &mut [u8]) {
+        let length = bytes.len() as u64;
+        let mapping = self.memory.iter().find(|mapping| mapping.contains(address, length)).unwrap();
+        mapping.read((address - mapping.address()) as usize, bytes);
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) {
+        let mapping =
+            self.memory.iter().find(|mapping| mapping.contains(address, bytes.len() as u64)).unwrap();
+        mapping.write((address - mapping.address()) as usize, bytes);
+    }
+
+    fn work(&mut self) {
+        while let Some(number) = self
+            .termini
+            .iter()
+            .find(|(_, terminus)| terminus.window.load_u32(HAMLYN_WINDOW_TAIL as usize) != terminus.done)
+            .map(|(number, _)| *number)
+        {
+            let entry = self.take_entry(number);
+            let outcome = self.carry_out(number, &entry);
+            let terminus = self.termini.get_mut(&number).unwrap();
+            terminus.done = terminus.done.wrapping_add(1);
+            if let Err(reason) = outcome {
+                terminus.refused += 1;
+                terminus.status.store_u32(4, terminus.refused);
+                terminus.status.store_u32(8, terminus.done);
+                terminus.status.store_u32(12, reason as u32);
+            }
+            terminus.status.store_u32_release(0, terminus.done);
+        }
+    }
+
+    fn take_entry(&self, terminus: u32) -> [u8; HAMLYN_ENTRY_SIZE as usize] {
+        let terminus = &self.termini[&terminus];
+        let entry = terminus.done % HAMLYN_WORK_QUEUE_ENTRIES * HAMLYN_ENTRY_SIZE;
+        let mut bytes = [0; HAMLYN_ENTRY_SIZE as usize];
+        terminus.window.read((HAMLYN_WINDOW_WORK_QUEUE + entry) as usize, &mut bytes);
+        bytes
+    }
+
+    fn carry_out(&mut self, terminus: u32, entry: &[u8]) -> std::result::Result<(), Statistic> {
+        let (head, body) = HamlynRequest::read_from_prefix(entry).unwrap();
+        let how = head.flags & (HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INLINE_METADATA);
+        if how == HAMLYN_REQUEST_DMA {
+            assert_eq!(head.metadata_length, 0, "the library never gathers metadata");
+        }
+        let metadata = &body[..head.metadata_length as usize];
+        let data = if head.flags & HAMLYN_REQUEST_DMA == 0 {
+            let start = metadata.len().next_multiple_of(8);
+            body.get(start..start + head.length as usize).ok_or(Statistic::RefusedLength)?.to_vec()
+        } else {
+            let start = metadata.len().next_multiple_of(16);
+            self.gather(terminus, &body[start..], head.gather_count)?
+        };
+        assert_eq!(head.destination, HOST);
+        self.deposit(&head, metadata, &data);
+        Ok(())
+    }
+
+    fn gather(
+        &self,
+        terminus: u32,
+        mut tuples: &[u8],
+        count: u32,
+    ) -> std::result::Result<Vec<u8>, Statistic> {
+        let mut data = Vec::new();
+        for _ in 0..count {
+            let (tuple, rest) = HamlynGather::read_from_prefix(tuples).unwrap();
+            tuples = rest;
+            let buffer = self.termini[&terminus].buffers.get(&tuple.tag).ok_or(Statistic::RefusedTag)?;
+            let mut piece = vec![0; tuple.length as usize];
+            self.load(buffer.address + u64::from(tuple.offset), &mut piece);
+            data.extend(piece);
+        }
+        Ok(data)
+    }
+
+    /// As on arrival: a wrong packet changes nothing.
+    fn deposit(&mut self, head: &HamlynRequest, metadata: &[u8], data: &[u8]) {
+        let Some(slot) = self.slots.get(&head.slot).copied() else { return };
+        let end = u64::from(head.offset) + data.len() as u64;
+        if slot.key != head.key || end > slot.area_length {
+            return;
+        }
+        let fast = head.metadata_index == HAMLYN_FAST_MODE;
+        let entry = slot.metadata_address + u64::from(head.metadata_index) * 128;
+        if !fast {
+            if head.metadata_index >= slot.metadata_entries {
+                return;
+            }
+            self.store(entry, metadata);
+        }
+        self.store(slot.area_address + u64::from(head.offset), data);
+        if head.flags & HAMLYN_REQUEST_SILENT == 0 && self.queues.contains_key(&slot.queue) {
+            let word = if fast { u64::from(head.delta) } else { entry };
+            self.notify(&slot, word, if fast { HAMLYN_NOTIFICATION_FAST } else { 0 });
+        }
+    }
+
+    fn notify(&mut self, slot: &HamlynSlotCreate, word: u64, fast: u32) {
+        let queue = self.queues.get_mut(&slot.queue).unwrap();
+        let at = (queue.cursor * HAMLYN_NOTIFICATION_SIZE) as usize;
+        queue.memory.store_u64(at, word);
+        queue.memory.store_u32(at + 8, slot.slot);
+        queue.memory.store_u32(at + 12, slot.notification_index);
+        queue.memory.store_u32_release(at + 28, fast | if queue.wrap { HAMLYN_NOTIFICATION_WRAP } else { 0 });
+        queue.cursor += 1;
+        if queue.cursor == queue.entries {
+            (queue.cursor, queue.wrap) = (0, !queue.wrap);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Bell(Arc<Mutex<Card>>);
+
+impl Doorbell for Bell {
+    fn ring(&self) -> Result<()> {
+        let mut card = self.0.lock().unwrap();
+        card.rings += 1;
+        if !card.held {
+            card.work();
+        }
+        Ok(())
+    }
+}
+
+fn no_system(source: std::io::Error) -> Error {
+    Error::System { action: "fake".into(), source }
+}
+
+fn map(length: usize) -> Result<Arc<Mapping>> {
+    Mapping::anonymous(length).map(Arc::new).map_err(no_system)
+}
+
+impl Attachment for Fake {
+    fn query(&self) -> Result<HamlynQuery> {
+        let host = if self.0.lock().unwrap().link_down { hamlyn_abi::card::HAMLYN_NO_HOST } else { HOST };
+        Ok(HamlynQuery { host, packet_size: 1024, ..HamlynQuery::default() })
+    }
+
+    fn allocate(&self, length: usize) -> Result<Memory> {
+        let memory = Memory::local(Mapping::anonymous(length).map_err(no_system)?, length);
+        self.0.lock().unwrap().memory.push(memory.mapping().clone());
+        Ok(memory)
+    }
+
+    fn create_terminus(&self) -> Result<TerminusParts> {
+        let (window, status) = (map(HAMLYN_WINDOW_SIZE as usize)?, map(4096)?);
+        let mut card = self.0.lock().unwrap();
+        let number = card.number();
+        let buffers = BTreeMap::new();
+        let terminus =
+            Terminus { window: window.clone(), status: status.clone(), done: 0, refused: 0, buffers };
+        card.termini.insert(number, terminus);
+        Ok(TerminusParts {
+            terminus: number,
+            window: Window::new(window).map_err(no_system)?,
+            status: StatusWords::new(status).map_err(no_system)?,
+            doorbell: Box::new(Bell(self.0.clone())),
+        })
+    }
+
+    fn destroy_terminus(&self, terminus: u32) -> Result<()> {
+        self.0.lock().unwrap().termini.remove(&terminus);
+        Ok(())
+    }
+
+    fn set_send_buffer(&self, buffer: HamlynSendBuffer, _memory: &Memory) -> Result<()> {
+        let mut card = self.0.lock().unwrap();
+        card.termini.get_mut(&buffer.terminus).unwrap().buffers.insert(buffer.tag, buffer);
+        Ok(())
+    }
+
+    fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<()> {
+        self.0.lock().unwrap().termini.get_mut(&terminus).unwrap().buffers.remove(&tag);
+        Ok(())
+    }
+
+    fn create_queue(&self, entries: u32) -> Result<QueueParts> {
+        let memory = map(entries as usize * HAMLYN_NOTIFICATION_SIZE as usize)?;
+        let mut card = self.0.lock().unwrap();
+        let number = card.number();
+        card.queues.insert(number, Queue { memory: memory.clone(), entries, cursor: 0, wrap: true });
+        Ok(QueueParts { queue: number, entries: QueueEntries::new(memory, entries).map_err(no_system)? })
+    }
+
+    fn destroy_queue(&self, queue: u32) -> Result<()> {
+        let mut card = self.0.lock().unwrap();
+        assert!(card.slots.values().all(|slot| slot.queue != queue), "slots go before their queues");
+        card.queues.remove(&queue);
+        Ok(())
+    }
+
+    /// Sleeps for as long as it may: nothing happens in this card unless it is rung.
+    fn wait_queue(&self, wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool> {
+        let there = |card: &Card| {
+            let memory = card.queues[&wait.queue].memory.clone();
+            let entries = QueueEntries::new(memory, card.queues[&wait.queue].entries).unwrap();
+            entries.entry(wait.cursor, wait.wrap != 0).is_some()
+        };
+        let start = std::time::Instant::now();
+        while timeout.is_none_or(|limit| start.elapsed() < limit) {
+            if there(&self.0.lock().unwrap()) {
+                return Ok(true);
+            }
+            std::thread::yield_now();
+        }
+        Ok(false)
+    }
+
+    fn arm_queue(&self, wait: HamlynQueueWait) -> Result<bool> {
+        self.wait_queue(wait, Some(Duration::ZERO))
+    }
+
+    fn queue_file(&self, _queue: u32) -> Result<QueueFile<'_>> {
+        Err(Error::Unsupported("the fake card has no file"))
+    }
+
+    fn create_slot(
+        &self,
+        slot: &mut HamlynSlotCreate,
+        area: &Memory,
+        metadata: Option<&Memory>,
+    ) -> Result<()> {
+        assert!(area.mapping().contains(slot.area_address, slot.area_length));
+        assert_eq!(metadata.is_some(), slot.metadata_entries != 0);
+        let mut card = self.0.lock().unwrap();
+        slot.slot = card.number();
+        slot.key = 0x5eed_0000 + u64::from(slot.slot);
+        card.slots.insert(slot.slot, *slot);
+        Ok(())
+    }
+
+    fn destroy_slot(&self, slot: u32) -> Result<()> {
+        self.0.lock().unwrap().slots.remove(&slot);
+        Ok(())
+    }
+
+    fn statistics(&self) -> Result<HamlynStatistics> {
+        Ok(HamlynStatistics::new_zeroed())
+    }
+
+    fn self_test(&self) -> Result<HamlynSelfTest> {
+        Ok(HamlynSelfTest::default())
+    }
+}

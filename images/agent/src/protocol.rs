@@ -1,0 +1,168 @@
+//! What host and agent say to each other: one JSON object a line, in both directions.
+//!
+//! ```text
+//! host                                                   agent
+//!                                                        {"ready":{"version":"0.1.0","name":"vm0"}}
+//! {"id":1,"run":{"argv":["cat"],"uid":1000,"stdin":true}}
+//! {"id":1,"stdin":"hello\n"}                             {"id":1,"stdout":"hello"}
+//! {"id":1,"eof":{}}                                      {"id":1,"exit":{"code":0}}
+//! {"id":2,"read":"/proc/modules"}                        {"id":2,"data":"hamlyn 49152 0 - Live ...\n"}
+//! {"id":9,"kill":9}                                      {"id":9,"refused":"run 9 is not running"}
+//! ```
+//!
+//! The host chooses the ids. An id names one run until its `exit` or `error` event, which is its last; a `refused`
+//! request leaves the run as it is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest line that the agent reads, in bytes without the line feed.
+pub const MAX_REQUEST: usize = 64 << 10;
+
+/// The longest piece of a program's output in one event, in bytes: longer lines arrive as several events.
+pub const MAX_OUTPUT: usize = 64 << 10;
+
+/// The longest file that the agent returns, in bytes.
+pub const MAX_FILE: usize = 256 << 10;
+
+/// The longest line that the host reads: the longest file, with every byte escaped as `\u00xx`, and the rest.
+pub const MAX_EVENT: usize = 6 * MAX_FILE + 1024;
+
+/// The virtio-serial port's name, on QEMU's command line and under `/dev/virtio-ports` in the guest.
+pub const PORT: &str = "hamlyn.agent";
+
+/// One line from the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Names the run, or the question, in every event that answers it.
+    pub id: u64,
+    /// What to do.
+    #[serde(flatten)]
+    pub verb: Verb,
+}
+
+/// What the host asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Start a program.
+    Run(Program),
+    /// Write this text, as it is, to the program's standard input.
+    Stdin(String),
+    /// Close the program's standard input.
+    Eof {},
+    /// Send this signal to the program and all it started.
+    Kill(i32),
+    /// Read a file of the guest, as the agent's own user.
+    Read(String),
+}
+
+/// A program to start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The program, looked up in `PATH`, and its arguments.
+    pub argv: Vec<String>,
+    /// Added to the agent's own environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The user and group to run as; the agent's own if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Whether a pipe is kept for [`Verb::Stdin`]; otherwise standard input is empty.
+    #[serde(default)]
+    pub stdin: bool,
+}
+
+/// One line from the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The request that this belongs to; none for [`What::Ready`] and for a line that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened in the guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// The agent has started: said once in every boot.
+    Ready {
+        /// The agent's version.
+        version: String,
+        /// The guest's host name.
+        name: String,
+    },
+    /// A line of a program's standard output, without its line feed.
+    Stdout(String),
+    /// A line of a program's standard error, without its line feed.
+    Stderr(String),
+    /// The program has ended and all its output has been told.
+    Exit(Exit),
+    /// The contents of a file.
+    Data(String),
+    /// The program could not be started or the file not read, and nothing else changed.
+    Error(String),
+    /// A request that concerns a run was not obeyed; the run, if there is one, goes on.
+    Refused(String),
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Exit {
+    /// By itself, with this exit status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit status {code}"),
+            Exit::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(line: &str) -> Request {
+        serde_json::from_str(line).unwrap()
+    }
+
+    #[test]
+    fn requests_look_as_documented() {
+        let program =
+            Program { argv: vec!["cat".into()], uid: Some(1000), stdin: true, ..Program::default() };
+        let run = Request { id: 1, verb: Verb::Run(program) };
+        assert_eq!(request(r#"{"id":1,"run":{"argv":["cat"],"uid":1000,"stdin":true}}"#), run);
+        assert_eq!(request(&serde_json::to_string(&run).unwrap()), run);
+        assert_eq!(request(r#"{"id":1,"eof":{}}"#).verb, Verb::Eof {});
+        assert_eq!(request(r#"{"id":1,"kill":9}"#).verb, Verb::Kill(9));
+        assert_eq!(request(r#"{"id":1,"stdin":"x\n"}"#).verb, Verb::Stdin("x\n".into()));
+    }
+
+    #[test]
+    fn a_request_needs_an_id_and_one_verb() {
+        for line in ["{}", r#"{"id":1}"#, r#"{"kill":9}"#, r#"{"id":-1,"kill":9}"#, r#"{"id":1,"dance":2}"#] {
+            assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn events_look_as_documented() {
+        let text = |id, what| serde_json::to_string(&Event { id, what }).unwrap();
+        let ready = What::Ready { version: "1".into(), name: "vm0".into() };
+        assert_eq!(text(None, ready), r#"{"ready":{"version":"1","name":"vm0"}}"#);
+        assert_eq!(text(Some(1), What::Exit(Exit::Code(0))), r#"{"id":1,"exit":{"code":0}}"#);
+        assert_eq!(text(Some(1), What::Exit(Exit::Signal(9))), r#"{"id":1,"exit":{"signal":9}}"#);
+        assert_eq!(text(Some(1), What::Stdout("a".into())), r#"{"id":1,"stdout":"a"}"#);
+    }
+}

@@ -1,0 +1,143 @@
+//! The agent over a socket pair: what the host sees.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use hamlyn_agent::protocol::{Event, Exit, MAX_OUTPUT, MAX_REQUEST, What};
+
+struct Host {
+    input: BufReader<UnixStream>,
+    output: UnixStream,
+}
+
+impl Host {
+    fn new() -> Host {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let input = BufReader::new(theirs.try_clone().unwrap());
+        thread::spawn(move || hamlyn_agent::serve::serve(input, theirs, "vm7").unwrap());
+        let mut host = Host { input: BufReader::new(ours.try_clone().unwrap()), output: ours };
+        assert!(matches!(host.hear().what, What::Ready { name, .. } if name == "vm7"));
+        host
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.output, "{line}").unwrap();
+    }
+
+    fn hear(&mut self) -> Event {
+        let mut line = String::new();
+        self.input.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    fn hear_error(&mut self, id: Option<u64>, text: &str) {
+        let event = self.hear();
+        assert_eq!(event.id, id);
+        assert!(matches!(&event.what, What::Error(error) if error.contains(text)), "{event:?}");
+    }
+
+    fn hear_refusal(&mut self, id: u64, text: &str) {
+        let event = self.hear();
+        assert_eq!(event.id, Some(id));
+        assert!(matches!(&event.what, What::Refused(reason) if reason.contains(text)), "{event:?}");
+    }
+}
+
+fn event(id: u64, what: What) -> Event {
+    Event { id: Some(id), what }
+}
+
+#[test]
+fn a_program_speaks_and_ends() {
+    let mut host = Host::new();
+    host.say(r#"{"id":1,"run":{"argv":["sh","-c","echo $GREETING; exit 3"],"env":{"GREETING":"good day"}}}"#);
+    assert_eq!(host.hear(), event(1, What::Stdout("good day".into())));
+    assert_eq!(host.hear(), event(1, What::Exit(Exit::Code(3))));
+}
+
+#[test]
+fn standard_error_is_told_apart() {
+    let mut host = Host::new();
+    host.say(r#"{"id":1,"run":{"argv":["sh","-c","echo oh >&2"]}}"#);
+    assert_eq!(host.hear(), event(1, What::Stderr("oh".into())));
+    assert_eq!(host.hear(), event(1, What::Exit(Exit::Code(0))));
+}
+
+#[test]
+fn two_programs_run_at_once_and_read_their_own_input() {
+    let mut host = Host::new();
+    for id in [1, 2] {
+        host.say(&format!(r#"{{"id":{id},"run":{{"argv":["cat"],"stdin":true}}}}"#));
+    }
+    host.say(r#"{"id":2,"stdin":"second\n"}"#);
+    assert_eq!(host.hear(), event(2, What::Stdout("second".into())));
+    host.say(r#"{"id":1,"stdin":"first\n"}"#);
+    assert_eq!(host.hear(), event(1, What::Stdout("first".into())));
+    host.say(r#"{"id":2,"eof":{}}"#);
+    assert_eq!(host.hear(), event(2, What::Exit(Exit::Code(0))));
+    host.say(r#"{"id":1,"kill":9}"#);
+    assert_eq!(host.hear(), event(1, What::Exit(Exit::Signal(9))));
+}
+
+#[test]
+fn a_signal_reaches_what_the_program_started() {
+    let mut host = Host::new();
+    host.say(r#"{"id":1,"run":{"argv":["sh","-c","sleep 1000 & echo up; wait"]}}"#);
+    assert_eq!(host.hear(), event(1, What::Stdout("up".into())));
+    host.say(r#"{"id":1,"kill":15}"#);
+    // The event comes only when nobody holds the output any more: the sleeper too is dead.
+    assert_eq!(host.hear(), event(1, What::Exit(Exit::Signal(15))));
+}
+
+#[test]
+fn wrong_requests_are_answered_and_change_nothing() {
+    let mut host = Host::new();
+    host.say(r#"{"id":1,"run":{"argv":["cat"],"stdin":true}}"#);
+    host.say("");
+    host.say("what?");
+    host.hear_error(None, "not a request");
+    host.say(&"x".repeat(MAX_REQUEST + 1));
+    host.hear_error(None, "too long (limit 65536 bytes)");
+    host.say(r#"{"id":1,"run":{"argv":["cat"]}}"#);
+    host.hear_refusal(1, "run 1 is already running");
+    host.say(r#"{"id":2,"run":{"argv":[]}}"#);
+    host.hear_error(Some(2), "argv is empty");
+    host.say(r#"{"id":2,"run":{"argv":["no-such-program"]}}"#);
+    host.hear_error(Some(2), "no-such-program");
+    host.say(r#"{"id":2,"kill":9}"#);
+    host.hear_refusal(2, "run 2 is not running");
+    host.say(r#"{"id":1,"kill":4711}"#);
+    host.hear_refusal(1, "signal 4711 does not exist");
+    host.say(r#"{"id":3,"read":"/no/such/file"}"#);
+    host.hear_error(Some(3), "/no/such/file");
+    host.say(r#"{"id":1,"stdin":"still here\n"}"#);
+    assert_eq!(host.hear(), event(1, What::Stdout("still here".into())));
+}
+
+#[test]
+fn an_ended_program_is_forgotten() {
+    let mut host = Host::new();
+    for _ in 0..2 {
+        host.say(r#"{"id":1,"run":{"argv":["true"]}}"#);
+        assert_eq!(host.hear(), event(1, What::Exit(Exit::Code(0))));
+    }
+}
+
+#[test]
+fn a_long_line_of_output_comes_in_pieces() {
+    let mut host = Host::new();
+    host.say(r#"{"id":1,"run":{"argv":["sh","-c","head -c 65537 /dev/zero | tr '\\0' x"]}}"#);
+    assert_eq!(host.hear(), event(1, What::Stdout("x".repeat(MAX_OUTPUT))));
+    assert_eq!(host.hear(), event(1, What::Stdout("x".into())));
+    assert_eq!(host.hear(), event(1, What::Exit(Exit::Code(0))));
+}
+
+#[test]
+fn a_file_is_read() {
+    let mut host = Host::new();
+    host.say(r#"{"id":5,"read":"/proc/sys/kernel/ostype"}"#);
+    assert_eq!(host.hear(), event(5, What::Data("Linux\n".into())));
+    host.say(r#"{"id":6,"read":"/dev/zero"}"#);
+    host.hear_error(Some(6), "too long (limit 262144 bytes)");
+}

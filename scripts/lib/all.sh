@@ -1,0 +1,7 @@
+# shellcheck shell=bash
+# What every script sources.
+LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+source "$LIB/common.sh"
+source "$LIB/cargo.sh"
+source "$LIB/root.sh"
+source "$LIB/build.sh"

@@ -1,0 +1,89 @@
+# shellcheck shell=bash
+# What is built from this repository: programs, kernel module, guest image; and the kit that names the parts.
+
+# prepare_qemu: one path to a QEMU that can load our card, wherever it comes from.
+prepare_qemu() {
+    local qemu=$CACHE/bin/qemu-system-x86_64 wanted
+    wanted=$(qemu_wrapper)
+    if [[ -x $qemu && $(<"$qemu") == "$wanted" ]]; then return; fi
+    printf '%s\n' "$wanted" >"$qemu.partial"
+    chmod +x "$qemu.partial"
+    mv "$qemu.partial" "$qemu"
+    step qemu "check QEMU" check_qemu
+}
+
+qemu_wrapper() {
+    local host
+    host=$(host_qemu)
+    if [[ $host ]]; then
+        printf '#!/bin/sh\nexec "%s" "$@"\n' "$host"
+        return
+    fi
+    cat <<EOF
+#!/bin/sh
+# QEMU of the private root, with its own loader and libraries: the host's may be older.
+root='$ROOT'
+export QEMU_MODULE_DIR="\$root/usr/lib/x86_64-linux-gnu/qemu"
+exec "\$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "\$root/usr/lib/x86_64-linux-gnu" \\
+    "\$root/usr/bin/qemu-system-x86_64" -L "\$root/usr/share/qemu" -L "\$root/usr/share/seabios" "\$@"
+EOF
+}
+
+check_qemu() {
+    "$CACHE/bin/qemu-system-x86_64" --version
+    "$CACHE/bin/qemu-system-x86_64" -device help | grep '"vfio-user-pci"' ||
+        die "this QEMU has no vfio-user-pci device" "QEMU 10.1 or newer is needed"
+}
+
+# build_all: bring everything made from the sources up to date, and name it in the kit.
+build_all() {
+    step programs "build the programs" build_programs
+    build_module
+    build_image
+    write_kit
+}
+
+# Static, so they run on any host and in the guest's bare image; one invocation, so they share their dependencies.
+build_programs() {
+    CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn --bins --examples
+    mkdir -p target/release
+    ln -sf "../$TARGET/release/hamlyn" target/release/hamlyn
+}
+
+MODULE=$GUEST/hamlyn.ko
+
+build_module() {
+    if [[ ! -e guest-driver/Makefile && ! -e guest-driver/Kbuild ]]; then return; fi
+    if newer "$MODULE" guest-driver "$ROOT/packages"; then return; fi
+    step module "build the kernel module" make_module
+}
+
+# Built in a copy: the sources' folder stays clean, and what a plain "make" left in it does no harm.
+make_module() {
+    local objects
+    objects=$GUEST/module/$(kernel_version)
+    mkdir -p "$objects"
+    touch "$objects/started"
+    (cd guest-driver && find . \( -name '*.[ch]' ! -name '*.mod.c' -o -name Makefile -o -name Kbuild \) \
+        -exec cp -p --parents -t "$objects" {} +)
+    in_root make -C "/usr/lib/modules/$(kernel_version)/build" M="$objects" -j "$(nproc)" modules
+    cp "$objects/hamlyn.ko" "$MODULE.partial"
+    # What is edited during the build counts as newer than the module.
+    touch -r "$objects/started" "$MODULE.partial"
+    mv "$MODULE.partial" "$MODULE"
+}
+
+build_image() { "$REPO/images/build"; }
+
+write_kit() {
+    cat >"$KIT.partial" <<EOF
+{
+  "qemu": "$CACHE/bin/qemu-system-x86_64",
+  "kernel": "$GUEST/vmlinux",
+  "initrd": "$GUEST/initrd.img",
+  "module": "$MODULE"
+}
+EOF
+    mv "$KIT.partial" "$KIT"
+}

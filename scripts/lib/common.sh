@@ -1,0 +1,124 @@
+# shellcheck shell=bash disable=SC2034 # the scripts that source this use its variables
+# Sourced by every script: places, messages, steps. Everything that the scripts make lies in $HAMLYN_CACHE.
+set -euo pipefail
+
+# die REASON [NEXT STEP...]: end with a clear reason and what to do about it.
+die() {
+    local line
+    printf 'error: %s\n' "$1" >&2
+    for line in "${@:2}"; do printf '       %s\n' "$line" >&2; done
+    exit 1
+}
+
+SELF=$(realpath "$0")
+REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+CACHE=$(realpath -m "${HAMLYN_CACHE:-$REPO/.hamlyn}")
+ROOT=$CACHE/root
+GUEST=$CACHE/guest
+KIT=$CACHE/kit.json
+# An ordinary user on Debian lacks chroot and mount's folder.
+PATH=$PATH:/usr/sbin:/sbin
+cd "$REPO"
+if [[ $REPO$CACHE == *[[:space:]]* ]]; then
+    die "the path '$REPO' or '$CACHE' holds a blank" "the kernel's build cannot work there: move the folder"
+fi
+mkdir -p "$CACHE"/{bin,guest,log}
+# Tests and the program itself find the kit through it, wherever the cache lies.
+export HAMLYN_CACHE=$CACHE
+
+# help_if_asked "$@": print the script's opening comment if --help is among the arguments.
+help_if_asked() {
+    local arg
+    for arg in "$@"; do
+        if [[ $arg == --help || $arg == -h ]]; then
+            sed -n '2,/^[^#]/ { /^#/ s/^# \{0,1\}//p }' "$SELF"
+            exit 0
+        fi
+    done
+}
+
+# no_arguments "$@": for scripts that take none but --help.
+no_arguments() {
+    if (($#)); then die "unknown argument '$1'" "see: $SELF --help"; fi
+}
+
+# seconds_since MICROSECONDS: as 1.2
+seconds_since() {
+    local tenths=$(((${EPOCHREALTIME/[.,]/} - $1) / 100000))
+    printf '%d.%d' $((tenths / 10)) $((tenths % 10))
+}
+
+# step NAME TEXT COMMAND...: run COMMAND (a function, too) with its output in log/NAME.log; one line for a person.
+step() {
+    timed "$@"
+    if ((outcome)); then step_failed "$CACHE/log/$1.log"; fi
+}
+
+outcome=0
+# timed NAME TEXT COMMAND...: the same, but a failure is only noted in $outcome.
+# Not in the exit status: a caller's `||` would switch `set -e` off inside COMMAND.
+timed() {
+    local log=$CACHE/log/$1.log text=$2 start=${EPOCHREALTIME/[.,]/}
+    shift 2
+    printf '  %-44s' "$text"
+    if [[ -t 1 ]]; then
+        ticks "$text" "$start" &
+        ticker=$!
+    fi
+    set +e
+    (set -e && "$@") >"$log" 2>&1 </dev/null
+    outcome=$?
+    set -e
+    stop_ticker
+    if [[ -t 1 ]]; then printf '\r  %-44s' "$text"; fi
+    printf ' %6s s\n' "$(seconds_since "$start")"
+    # Ended by SIGINT or SIGTERM: so does the script.
+    if ((outcome == 130 || outcome == 143)); then interrupted; fi
+}
+
+step_failed() {
+    printf -- '--- the end of %s\n' "$1" >&2
+    tail -n 25 "$1" >&2
+    printf -- '---\n' >&2
+    die "this step failed" "the whole output: $1" "what is done is kept: run the same command again to go on"
+}
+
+ticker=''
+stop_ticker() {
+    if [[ $ticker ]] && kill "$ticker"; then wait "$ticker" || true; fi 2>/dev/null
+    ticker=''
+}
+
+# ticks TEXT START: the seconds so far, on a terminal, until stopped.
+ticks() {
+    while sleep 1; do printf '\r  %-44s %6s s' "$1" "$(seconds_since "$2")"; done
+}
+
+# newer OUTPUT INPUT...: true when OUTPUT exists and nothing in the INPUTs (files or folders) is newer.
+newer() {
+    local output=$1 changed
+    shift
+    [[ -e $output ]] || return 1
+    changed=$(find "$@" -newer "$output" -print -quit 2>&1) && [[ -z $changed ]]
+}
+
+# once NAME: one run at a time works on the cache; held until the script ends.
+once() {
+    exec 9>"$CACHE/lock"
+    if ! flock -n 9; then
+        echo "  another run is working on $CACHE: waiting for it"
+        flock 9
+    fi
+}
+
+# Said once, by the script that the person started.
+export HAMLYN_STARTED=${HAMLYN_STARTED:-$$}
+interrupted() {
+    trap '' INT TERM
+    stop_ticker
+    if ((HAMLYN_STARTED == $$)); then
+        printf '\ninterrupted: what is done is kept; run the same command again to go on\n' >&2
+    fi
+    exit 130
+}
+trap interrupted INT TERM
