@@ -20,7 +20,8 @@ static int check_limit(struct hamlyn_card *card, const char *what, u32 value, u3
 {
 	if (value >= least && value <= most)
 		return 0;
-	dev_err(&card->pdev->dev, "the card has %u %s (limits %u to %u)\n", value, what, least, most);
+	dev_err(&card->pdev->dev, "the card has %u %s (limits %u to %u)\n", value, what, least,
+		most);
 	return -ENODEV;
 }
 
@@ -39,12 +40,14 @@ int hamlyn_card_identify(struct hamlyn_card *card)
 	limits->uapi_version = HAMLYN_UAPI_VERSION;
 	limits->model = reg(card, HAMLYN_REG_MODEL);
 	if (limits->model != HAMLYN_MODEL_HAMLYN) {
-		dev_err(dev, "the card is of model %u, not %u\n", limits->model, HAMLYN_MODEL_HAMLYN);
+		dev_err(dev, "the card is of model %u, not %u\n", limits->model,
+			HAMLYN_MODEL_HAMLYN);
 		return -ENODEV;
 	}
 	limits->abi_version = reg(card, HAMLYN_REG_ABI_VERSION);
 	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(HAMLYN_ABI_VERSION)) {
-		dev_err(dev, "the card speaks version %u.%u, the driver %u.%u: use a driver made for the card\n",
+		dev_err(dev,
+			"the card speaks version %u.%u, the driver %u.%u: use a driver made for the card\n",
 			MAJOR_OF(limits->abi_version), MINOR_OF(limits->abi_version),
 			MAJOR_OF(HAMLYN_ABI_VERSION), MINOR_OF(HAMLYN_ABI_VERSION));
 		return -ENODEV;
@@ -101,7 +104,10 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 		dev_info(&card->dev, "link is down\n");
 }
 
-/* Brings the card from any state to that of having nothing open, and lets it take part; its lock is held. */
+/*
+ * Brings the card from any state to that of having nothing open, and lets it take part; its lock is
+ * held.
+ */
 int hamlyn_card_start(struct hamlyn_card *card)
 {
 	lockdep_assert_held(&card->lock);
@@ -111,12 +117,14 @@ int hamlyn_card_start(struct hamlyn_card *card)
 	memset_io(card->control, 0, card->control_size);
 	card->live = true;
 	if (hamlyn_selftest_access(card)) {
-		dev_err(&card->pdev->dev, "self-test: the scratch register does not read as it should\n");
+		dev_err(&card->pdev->dev,
+			"self-test: the scratch register does not read as it should\n");
 		hamlyn_card_fail(card);
 		return -EIO;
 	}
 	if (hamlyn_selftest_dma(card)) {
-		dev_err(&card->pdev->dev, "self-test: DMA fails: is the machine's memory shared with the card?\n");
+		dev_err(&card->pdev->dev,
+			"self-test: DMA fails: is the machine's memory shared with the card?\n");
 		hamlyn_card_fail(card);
 		return -EIO;
 	}
@@ -127,8 +135,8 @@ int hamlyn_card_start(struct hamlyn_card *card)
 }
 
 /*
- * Stops the card's DMA for good, whether it answers or not, and wakes everybody who waits for it; its lock is held.
- * Afterwards all memory that it knew may be unmapped and unpinned.
+ * Stops the card's DMA for good, whether it answers or not, and wakes everybody who waits for it;
+ * its lock is held. Afterwards all memory that it knew may be unmapped and unpinned.
  */
 void hamlyn_card_stop(struct hamlyn_card *card)
 {
@@ -156,7 +164,7 @@ void hamlyn_card_fail(struct hamlyn_card *card)
 	hamlyn_card_stop(card);
 }
 
-/* Takes all files' objects from a stopped card; its lock is held. The files live on, of no more use. */
+/* Takes all files' objects from a stopped card; its lock is held. The files are of no more use. */
 void hamlyn_card_end_files(struct hamlyn_card *card)
 {
 	struct hamlyn_file *file;
@@ -197,6 +205,7 @@ int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argu
 	if (ret)
 		return ret;
 	*statistics = (struct hamlyn_statistics) { .count = HAMLYN_STATISTICS };
-	memcpy(statistics->values, card->page + HAMLYN_COMMAND_BODY, HAMLYN_STATISTICS * sizeof(__u64));
+	memcpy(statistics->values, card->page + HAMLYN_COMMAND_BODY,
+	       HAMLYN_STATISTICS * sizeof(__u64));
 	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Commands: the driver fills the command page and rings; the card carries the command out whole or not at all.
+ * Commands: the driver fills the command page and rings; the card carries the command out whole or
+ * not at all.
  */
 #include "hamlyn.h"
 
@@ -31,8 +32,9 @@ static u32 run(struct hamlyn_card *card)
 	status = READ_ONCE(head->status);
 	if (status == NO_ANSWER) {
 		/*
-		 * A bus may have posted the store: then this read waits for it. Or the card could not reach the page:
-		 * then the register tells. Or the card is dead, and reads as ones.
+		 * A bus may have posted the store: then this read waits for it. Or the card could
+		 * not reach the page: then the register tells. Or the card is dead, and reads as
+		 * ones.
 		 */
 		status = readl(card->registers + HAMLYN_REG_COMMAND_STATUS);
 		if (status == HAMLYN_STATUS_OK)
@@ -45,9 +47,11 @@ static u32 run(struct hamlyn_card *card)
 static int refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 status)
 {
 	const struct hamlyn_command *head = card->page;
-	const char *name = status < ARRAY_SIZE(status_names) ? status_names[status] : "unknown status";
+	const char *name =
+		status < ARRAY_SIZE(status_names) ? status_names[status] : "unknown status";
 
-	dev_err_ratelimited(&card->dev, "command %u on object %u: %s (status %u, value %llu, limit %llu)\n",
+	dev_err_ratelimited(&card->dev,
+			    "command %u on object %u: %s (status %u, value %llu, limit %llu)\n",
 			    opcode, index, name, status, head->value, head->limit);
 	switch (status) {
 	case HAMLYN_STATUS_BAD_LENGTH:
@@ -60,8 +64,8 @@ static int refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 status)
 }
 
 /*
- * Has the card carry out a command; the card's lock is held. What the card wrote behind the head is in the page until
- * the next command. -ENODEV: the card does not answer, and has been stopped.
+ * Has the card carry out a command; the card's lock is held. What the card wrote behind the head is
+ * in the page until the next command. -ENODEV: the card does not answer, and has been stopped.
  */
 int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size)
 {
@@ -93,10 +97,11 @@ int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *
 }
 
 /*
- * Closes an object. When it returns no deposit or gather that the object allowed is under way: the card has said so,
- * or can do no DMA any more.
+ * Closes an object. When it returns no deposit or gather that the object allowed is under way: the
+ * card has said so, or can do no DMA any more.
  */
-void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size)
+void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body,
+			  size_t size)
 {
 	if (card->live && hamlyn_command(card, opcode, index, body, size) && card->live) {
 		dev_err(&card->dev, "object %u is not closed: the card must not go on\n", index);

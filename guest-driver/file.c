@@ -39,7 +39,7 @@ static int file_open(struct inode *inode, struct file *filp)
 	return -ENODEV;
 }
 
-/* Closes everything that the file has, slots before the queues that they name; the card's lock is held. */
+/* Closes all that the file has, slots before the queues they name; the card's lock is held. */
 void hamlyn_file_end(struct hamlyn_file *file)
 {
 	struct hamlyn_terminus *terminus, *next_terminus;
@@ -55,7 +55,7 @@ void hamlyn_file_end(struct hamlyn_file *file)
 		hamlyn_queue_close(queue);
 }
 
-/* Nobody maps, polls or calls the file any more: mappings, descriptors and calls under way all hold it. */
+/* Nobody maps, polls or calls the file any more: they all hold it. */
 static int file_release(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_file *file = filp->private_data;

@@ -2,13 +2,14 @@
 /*
  * What the driver's files share.
  *
- * A card has files, a file has slots, termini and queues. One mutex for each card, hamlyn_card.lock, guards all of
- * them and the command page. Page faults take it, so no user memory is touched and nothing is pinned with it held.
- * Below it is one spinlock for each vector, which interrupts take: it guards the list of the queues that the vector
- * wakes, and their armed words.
+ * A card has files, a file has slots, termini and queues. One mutex for each card,
+ * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
+ * is touched and nothing is pinned with it held. Below it is one spinlock for each vector, which
+ * interrupts take: it guards the list of the queues that the vector wakes, and their armed words.
  *
- * Memory that the card may write goes back in two steps. First, with the lock held, the card confirms that it has
- * closed the object (or DMA as a whole has been stopped) and the memory is unmapped; only then is it unpinned.
+ * Memory that the card may write goes back in two steps. First, with the lock held, the card
+ * confirms that it has closed the object (or DMA as a whole has been stopped) and the memory is
+ * unmapped; only then is it unpinned.
  */
 #ifndef _HAMLYN_H
 #define _HAMLYN_H
@@ -87,6 +88,11 @@ struct hamlyn_card {
 	bool live;
 	/* The link is up, as last reported. */
 	bool link;
+	/*
+	 * Where the next object's mappings start. Never used twice on the card: the files of a
+	 * device share an address space, so taking one's mappings away must not find another's.
+	 */
+	u64 next_offset;
 	struct list_head files;
 	struct xarray termini;
 	struct xarray slots;
@@ -100,8 +106,6 @@ struct hamlyn_file {
 	/* The card was reset or removed since: what the file had is gone. */
 	bool dead;
 	struct address_space *mapping;
-	/* Where the next object's mappings start; never used twice. */
-	u64 next_offset;
 	/* What the windows of destroyed termini show. */
 	struct page *spent;
 	struct list_head slots;
@@ -111,7 +115,7 @@ struct hamlyn_file {
 	wait_queue_head_t wait;
 };
 
-/* User's or the driver's own pages, and the lists by which the card finds them: see struct hamlyn_area. */
+/* A user's or the driver's own pages, and the lists by which the card finds them (hamlyn_area). */
 struct hamlyn_pages {
 	/* Whose RLIMIT_MEMLOCK they count against. */
 	struct mm_struct *mm;
@@ -213,7 +217,8 @@ int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argu
 
 /* command.c */
 int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size);
-void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size);
+void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body,
+			  size_t size);
 
 /* interrupt.c */
 int hamlyn_interrupts_request(struct hamlyn_card *card);
@@ -261,6 +266,8 @@ void hamlyn_queues_fired(struct hamlyn_vector *vector);
 /* pages.c */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
 struct hamlyn_pages *hamlyn_pages_alloc(u64 length);
+int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_direction direction,
+		    dma_addr_t *dma);
 int hamlyn_pages_map(struct hamlyn_pages *pages, struct device *dev);
 void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area *area);
 void hamlyn_pages_unmap(struct hamlyn_pages *pages);

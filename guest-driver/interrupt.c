@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts: vector 0 tells that the link has changed, the others that a sleeping queue has got a notification.
+ * Interrupts: vector 0 tells that the link has changed, the others that a sleeping queue has got a
+ * notification.
  */
 #include <linux/interrupt.h>
 
 #include "hamlyn.h"
 
-/* Lets the card raise the vector again, before anything is looked at that it may have raised it for. */
+/* Lets the card raise the vector again, before what it raised it for is looked at. */
 static void acknowledge(struct hamlyn_vector *vector)
 {
 	struct hamlyn_card *card = vector->card;
 
-	writel(0, card->control + HAMLYN_QUEUE_CONTROL_PENDING + vector->number * HAMLYN_PENDING_STRIDE);
-	mb(); /* Either the card sees the cleared word and interrupts again, or we see what it has written. */
+	writel(0, card->control + HAMLYN_QUEUE_CONTROL_PENDING +
+			  vector->number * HAMLYN_PENDING_STRIDE);
+	mb(); /* Either the card sees the word cleared, or we see what it has written. */
 	atomic_inc(&vector->arrived);
 	wake_up_all(&card->arrival);
 }
@@ -53,7 +55,10 @@ static void free_interrupt(void *data)
 	pci_free_irq(vector->card->pdev, vector->number, vector);
 }
 
-/* One vector for the link and one for each processor, as far as the card has them; given back with the device. */
+/*
+ * One vector for the link and one for each processor, as far as the card has them; given back with
+ * the device.
+ */
 int hamlyn_interrupts_request(struct hamlyn_card *card)
 {
 	unsigned int wanted = min(card->limits.vectors, num_online_cpus() + HAMLYN_VECTOR_QUEUE);
@@ -62,7 +67,8 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 
 	ret = pci_alloc_irq_vectors(pdev, HAMLYN_VECTOR_QUEUE + 1, wanted, PCI_IRQ_MSIX);
 	if (ret < 0)
-		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n", wanted);
+		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n",
+				     wanted);
 	card->vectors = ret;
 	card->limits.vectors = ret;
 	ret = devm_add_action_or_reset(&pdev->dev, free_vectors, pdev);
@@ -73,8 +79,9 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 		struct hamlyn_vector *vector = &card->vector[i];
 		bool link = i == HAMLYN_VECTOR_LINK;
 
-		ret = pci_request_irq(pdev, i, link ? link_interrupt : queue_interrupt, link ? link_changed : NULL,
-				      vector, HAMLYN_NAME "%d-%d", card->minor, i);
+		ret = pci_request_irq(pdev, i, link ? link_interrupt : queue_interrupt,
+				      link ? link_changed : NULL, vector, HAMLYN_NAME "%d-%d",
+				      card->minor, i);
 		if (ret)
 			return dev_err_probe(&pdev->dev, ret, "vector %d cannot be had\n", i);
 		ret = devm_add_action_or_reset(&pdev->dev, free_interrupt, vector);

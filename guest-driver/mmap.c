@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings: a terminus' window and doorbell, page by page as they are touched, so that they can be taken away; its
- * status words and queues' entries, which are ordinary memory, at once and read-only.
+ * Mappings: a terminus' window and doorbell, page by page as they are touched, so that they can be
+ * taken away; its status words and queues' entries, which are ordinary memory, at once and
+ * read-only.
  */
 #include "hamlyn.h"
 
 /*
- * A mapping of a terminus that has been destroyed stays, and shows the file's spent page: the window that it once
- * showed may be another's. hamlyn_terminus_close() removes the pages after it has marked the terminus.
+ * A mapping of a terminus that has been destroyed stays, and shows the file's spent page: the
+ * window that it once showed may be another's. hamlyn_terminus_close() removes the pages after it
+ * has marked the terminus.
  */
 static vm_fault_t terminus_fault(struct vm_fault *vmf)
 {
@@ -49,7 +51,8 @@ static int map_device(struct vm_area_struct *vma, struct hamlyn_terminus *termin
 {
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
-	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     VM_MAYEXEC);
 	/* Uncached: stores reach the card in order, whole, and at once. */
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 	vma->vm_ops = &terminus_vm_ops;
@@ -63,11 +66,13 @@ static int map_memory(struct vm_area_struct *vma, struct page **pages, unsigned 
 {
 	if (vma->vm_flags & VM_WRITE)
 		return -EACCES;
-	vm_flags_mod(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE | VM_MAYEXEC);
+	vm_flags_mod(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     VM_MAYWRITE | VM_MAYEXEC);
 	return vm_map_pages_zero(vma, pages, count);
 }
 
-static int map_terminus(struct vm_area_struct *vma, struct hamlyn_terminus *terminus, u64 offset, u64 size)
+static int map_terminus(struct vm_area_struct *vma, struct hamlyn_terminus *terminus, u64 offset,
+			u64 size)
 {
 	switch (offset) {
 	case HAMLYN_MAP_WINDOW:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory for the card: pinning or allocating it, counting it against RLIMIT_MEMLOCK, and the page lists by which the
- * card finds it (struct hamlyn_area: a directory of lists of pages).
+ * Memory for the card: pinning or allocating it, counting it against RLIMIT_MEMLOCK, and the page
+ * lists by which the card finds it (struct hamlyn_area: a directory of lists of pages).
  */
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
@@ -23,7 +23,7 @@ static int account(struct mm_struct *mm, unsigned long count)
 	return 0;
 }
 
-/* An empty set of pages, for so many bytes from the byte @first of the first page; counted already. */
+/* An empty set of pages, for @length bytes from byte @first of the first; counted already. */
 static struct hamlyn_pages *create(u64 first, u64 length)
 {
 	struct hamlyn_pages *pages;
@@ -55,7 +55,8 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 	if (!pages)
 		return;
 	if (pages->pinned)
-		unpin_user_pages_dirty_lock(pages->pages, pages->held, pages->direction != DMA_TO_DEVICE);
+		unpin_user_pages_dirty_lock(pages->pages, pages->held,
+					    pages->direction != DMA_TO_DEVICE);
 	else
 		for (i = 0; i < pages->held; i++)
 			put_page(pages->pages[i]);
@@ -82,9 +83,13 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	pages->pinned = true;
 	pages->direction = direction;
 	while (pages->held < pages->count) {
-		/* For writing even if the card only reads: a private page must not be replaced by a copy later. */
-		ret = pin_user_pages_fast((address - first) + pages->held * PAGE_SIZE, pages->count - pages->held,
-					  FOLL_WRITE | FOLL_LONGTERM, pages->pages + pages->held);
+		/*
+		 * For writing even if the card only reads: a private page must not be replaced by a
+		 * copy later.
+		 */
+		ret = pin_user_pages_fast((address - first) + pages->held * PAGE_SIZE,
+					  pages->count - pages->held, FOLL_WRITE | FOLL_LONGTERM,
+					  pages->pages + pages->held);
 		if (ret <= 0)
 			return ERR_PTR(ret ?: -EFAULT);
 		pages->held += ret;
@@ -108,24 +113,28 @@ struct hamlyn_pages *hamlyn_pages_alloc(u64 length)
 	return_ptr(pages);
 }
 
-static int map_one(struct hamlyn_pages *pages, struct page *page, enum dma_data_direction direction, __u64 *address)
+/*
+ * Lets the card reach a page. One that it writes must be coherent: card and process use it at the
+ * same time.
+ */
+int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_direction direction,
+		    dma_addr_t *dma)
 {
-	dma_addr_t dma = dma_map_page(pages->dev, page, 0, HAMLYN_PAGE_SIZE, direction);
-
-	if (dma_mapping_error(pages->dev, dma))
+	*dma = dma_map_page(dev, page, 0, HAMLYN_PAGE_SIZE, direction);
+	if (dma_mapping_error(dev, *dma))
 		return -ENOMEM;
-	/* Card and process use the memory at the same time: copies, as through bounce buffers, would not do. */
-	if (direction != DMA_TO_DEVICE && dma_need_sync(pages->dev, dma)) {
-		dma_unmap_page(pages->dev, dma, HAMLYN_PAGE_SIZE, direction);
-		dev_err_ratelimited(pages->dev, "memory is not coherent with the card on this machine\n");
+	/* Bounce buffers, for one, are not. */
+	if (direction != DMA_TO_DEVICE && dma_need_sync(dev, *dma)) {
+		dma_unmap_page(dev, *dma, HAMLYN_PAGE_SIZE, direction);
+		dev_err_ratelimited(dev, "memory is not coherent with the card on this machine\n");
 		return -EOPNOTSUPP;
 	}
-	*address = dma;
 	return 0;
 }
 
 static int map_pages(struct hamlyn_pages *pages)
 {
+	dma_addr_t dma;
 	unsigned long i;
 	int ret;
 
@@ -135,10 +144,10 @@ static int map_pages(struct hamlyn_pages *pages)
 			if (!pages->lists[i / PER_LIST])
 				return -ENOMEM;
 		}
-		ret = map_one(pages, pages->pages[i], pages->direction,
-			      &pages->lists[i / PER_LIST][i % PER_LIST]);
+		ret = hamlyn_page_map(pages->dev, pages->pages[i], pages->direction, &dma);
 		if (ret)
 			return ret;
+		pages->lists[i / PER_LIST][i % PER_LIST] = dma;
 		pages->mapped_pages++;
 	}
 	return 0;
@@ -147,20 +156,22 @@ static int map_pages(struct hamlyn_pages *pages)
 /* Lists and directory are mapped when they are full, so that nothing need be synchronised. */
 static int map_lists(struct hamlyn_pages *pages)
 {
-	__u64 directory;
+	dma_addr_t dma;
 	unsigned long i;
 	int ret;
 
 	for (i = 0; i < DIV_ROUND_UP(pages->count, PER_LIST); i++) {
-		ret = map_one(pages, virt_to_page(pages->lists[i]), DMA_TO_DEVICE, &pages->directory[i]);
+		ret = hamlyn_page_map(pages->dev, virt_to_page(pages->lists[i]), DMA_TO_DEVICE,
+				      &dma);
 		if (ret)
 			return ret;
+		pages->directory[i] = dma;
 		pages->mapped_lists++;
 	}
-	ret = map_one(pages, virt_to_page(pages->directory), DMA_TO_DEVICE, &directory);
+	ret = hamlyn_page_map(pages->dev, virt_to_page(pages->directory), DMA_TO_DEVICE,
+			      &pages->directory_dma);
 	if (ret)
 		return ret;
-	pages->directory_dma = directory;
 	pages->mapped_directory = true;
 	return 0;
 }
@@ -172,7 +183,8 @@ int hamlyn_pages_map(struct hamlyn_pages *pages, struct device *dev)
 
 	pages->dev = dev;
 	pages->directory = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-	pages->lists = kcalloc(DIV_ROUND_UP(pages->count, PER_LIST), sizeof(*pages->lists), GFP_KERNEL_ACCOUNT);
+	pages->lists = kcalloc(DIV_ROUND_UP(pages->count, PER_LIST), sizeof(*pages->lists),
+			       GFP_KERNEL_ACCOUNT);
 	if (pages->directory && pages->lists)
 		ret = map_pages(pages);
 	if (!ret)
@@ -193,8 +205,8 @@ void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area 
 }
 
 /*
- * Takes from the card what it could reach: it has confirmed that it will not, or cannot do DMA at all. The card's lock
- * is held. Does nothing to pages that are not mapped.
+ * Takes from the card what it could reach: it has confirmed that it will not, or cannot do DMA at
+ * all. The card's lock is held. Does nothing to pages that are not mapped.
  */
 void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 {
@@ -207,8 +219,8 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 	for (i = 0; i < pages->mapped_lists; i++)
 		dma_unmap_page(pages->dev, pages->directory[i], HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
 	for (i = 0; i < pages->mapped_pages; i++)
-		dma_unmap_page(pages->dev, pages->lists[i / PER_LIST][i % PER_LIST], HAMLYN_PAGE_SIZE,
-			       pages->direction);
+		dma_unmap_page(pages->dev, pages->lists[i / PER_LIST][i % PER_LIST],
+			       HAMLYN_PAGE_SIZE, pages->direction);
 	for (i = 0; pages->lists && i < DIV_ROUND_UP(pages->count, PER_LIST); i++)
 		free_page((unsigned long)pages->lists[i]);
 	free_page((unsigned long)pages->directory);

@@ -2,7 +2,8 @@
 /*
  * The card on its bus: found, given a character device, reset, removed.
  *
- * What probe takes is managed by the device and goes back in the reverse order, the card's structure last of all.
+ * What probe takes is managed by the device and goes back in the reverse order, the card's
+ * structure last of all.
  */
 #include <linux/devm-helpers.h>
 #include <linux/idr.h>
@@ -36,7 +37,6 @@ static void card_release(struct device *dev)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
-	ida_free(&minors, card->minor);
 	xa_destroy(&card->termini);
 	xa_destroy(&card->slots);
 	xa_destroy(&card->queues);
@@ -44,9 +44,13 @@ static void card_release(struct device *dev)
 	kfree(card);
 }
 
-static void put_card(void *card)
+/* The number may be the next card's, though open files hold the structure. */
+static void put_card(void *data)
 {
-	put_device(&((struct hamlyn_card *)card)->dev);
+	struct hamlyn_card *card = data;
+
+	ida_free(&minors, card->minor);
+	put_device(&card->dev);
 }
 
 static struct hamlyn_card *card_create(struct pci_dev *pdev)
@@ -91,7 +95,8 @@ static int check_size(struct pci_dev *pdev, int bar, u64 least)
 {
 	if (pci_resource_len(pdev, bar) >= least)
 		return 0;
-	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu wanted\n", bar, (u64)pci_resource_len(pdev, bar), least);
+	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu wanted\n", bar,
+		(u64)pci_resource_len(pdev, bar), least);
 	return -ENODEV;
 }
 
@@ -141,7 +146,8 @@ static int card_prepare(struct hamlyn_card *card)
 	ret = map_registers(card) ?: hamlyn_card_identify(card) ?: map_control(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
-	card->page = dmam_alloc_coherent(&pdev->dev, HAMLYN_COMMAND_PAGE_SIZE, &card->page_dma, GFP_KERNEL);
+	card->page = dmam_alloc_coherent(&pdev->dev, HAMLYN_COMMAND_PAGE_SIZE, &card->page_dma,
+					 GFP_KERNEL);
 	if (!card->page)
 		return -ENOMEM;
 	return hamlyn_interrupts_request(card) ?:
@@ -172,8 +178,9 @@ static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 			hamlyn_card_stop(card);
 		return dev_err_probe(&pdev->dev, ret, "no character device\n");
 	}
-	dev_info(&pdev->dev, "%s: %u termini, %u slots, %u queues, %u vectors\n", dev_name(&card->dev),
-		 card->limits.termini, card->limits.slots, card->limits.queues, card->vectors);
+	dev_info(&pdev->dev, "%s: %u termini, %u slots, %u queues, %u vectors\n",
+		 dev_name(&card->dev), card->limits.termini, card->limits.slots,
+		 card->limits.queues, card->vectors);
 	return 0;
 }
 
@@ -219,7 +226,7 @@ static const struct pci_error_handlers hamlyn_errors = {
 
 static const struct pci_device_id hamlyn_ids[] = {
 	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, HAMLYN_PCI_DEVICE) },
-	{}
+	{},
 };
 MODULE_DEVICE_TABLE(pci, hamlyn_ids);
 

@@ -2,16 +2,17 @@
 /*
  * Notification queues, and how their owners sleep on them.
  *
- * Sleeper and card must not miss each other. The sleeper stores YES to the queue's armed word, issues a full barrier,
- * and looks at the queue once more before it sleeps; the card writes its entry, issues a full barrier, and looks at
- * the armed word. It answers YES with FIRED and an interrupt, which answers FIRED with NO and wakes everybody.
- * Whoever still has to wait arms again.
+ * Sleeper and card must not miss each other. The sleeper stores YES to the queue's armed word,
+ * issues a full barrier, and looks at the queue once more before it sleeps; the card writes its
+ * entry, issues a full barrier, and looks at the armed word. It answers YES with FIRED and an
+ * interrupt, which answers FIRED with NO and wakes everybody. Whoever still has to wait arms again.
  */
 #include "hamlyn.h"
 
 static void __iomem *armed(const struct hamlyn_queue *queue)
 {
-	return queue->file->card->control + HAMLYN_QUEUE_CONTROL_ARMED + queue->index * HAMLYN_ARMED_STRIDE;
+	return queue->file->card->control + HAMLYN_QUEUE_CONTROL_ARMED +
+	       queue->index * HAMLYN_ARMED_STRIDE;
 }
 
 struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index)
@@ -67,7 +68,8 @@ static int queue_open(struct hamlyn_queue *queue)
 	struct hamlyn_open_queue body = { .entries = queue->entries };
 	int ret;
 
-	ret = xa_alloc(&card->queues, &queue->index, queue, XA_LIMIT(0, card->limits.queues - 1), GFP_KERNEL);
+	ret = xa_alloc(&card->queues, &queue->index, queue, XA_LIMIT(0, card->limits.queues - 1),
+		       GFP_KERNEL);
 	if (ret)
 		return ret == -EBUSY ? -ENOSPC : ret;
 	ret = hamlyn_pages_map(queue->pages, &card->pdev->dev);
@@ -112,8 +114,8 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 		queue->open = true;
 		list_add_tail(&queue->on_vector, &queue->vector->queues);
 	}
-	queue->offset = file->next_offset;
-	file->next_offset += HAMLYN_MAP_STRIDE;
+	queue->offset = file->card->next_offset;
+	file->card->next_offset += HAMLYN_MAP_STRIDE;
 	list_add_tail(&queue->on_file, &file->queues);
 	create->queue = queue->index;
 	create->offset = queue->offset;
@@ -122,7 +124,10 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 	return 0;
 }
 
-/* Takes a queue from its file and the card; the card's lock is held. Those who wait for it learn that it is gone. */
+/*
+ * Takes a queue from its file and the card; the card's lock is held. Those who wait for it learn
+ * that it is gone.
+ */
 void hamlyn_queue_close(struct hamlyn_queue *queue)
 {
 	struct hamlyn_card *card = queue->file->card;
@@ -170,7 +175,8 @@ void hamlyn_queue_undo(struct hamlyn_file *file, union hamlyn_argument *argument
 static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 wrap)
 {
 	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
-	const struct hamlyn_notification *entries = page_address(queue->pages->pages[cursor / per_page]);
+	const struct hamlyn_notification *entries =
+		page_address(queue->pages->pages[cursor / per_page]);
 
 	return (READ_ONCE(entries[cursor % per_page].wrap) & HAMLYN_NOTIFICATION_WRAP) == wrap;
 }
@@ -232,11 +238,12 @@ static long sleep_on(struct hamlyn_queue *queue, const struct hamlyn_queue_wait 
 	if (wait->timeout_ns == 0)
 		return arrived(queue, wait->cursor, wait->wrap) ? 0 : -ETIME;
 	if (wait->timeout_ns == HAMLYN_WAIT_FOREVER)
-		return wait_event_interruptible(queue->wait, hopeless(queue) ||
-						arrived_or_armed(queue, wait->cursor, wait->wrap));
-	return wait_event_interruptible_hrtimeout(queue->wait, hopeless(queue) ||
-						  arrived_or_armed(queue, wait->cursor, wait->wrap),
-						  ns_to_ktime(wait->timeout_ns));
+		return wait_event_interruptible(
+			queue->wait,
+			hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->wrap));
+	return wait_event_interruptible_hrtimeout(
+		queue->wait, hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->wrap),
+		ns_to_ktime(wait->timeout_ns));
 }
 
 int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)

@@ -59,8 +59,8 @@ static int raise(struct hamlyn_file *file, struct hamlyn_vector *vector)
 		before = atomic_read(&vector->arrived);
 		writel(vector->number, card->registers + HAMLYN_REG_INTERRUPT_TEST);
 	}
-	return wait_event_interruptible_timeout(card->arrival, atomic_read(&vector->arrived) != before,
-						INTERRUPT_TIMEOUT);
+	return wait_event_interruptible_timeout(
+		card->arrival, atomic_read(&vector->arrived) != before, INTERRUPT_TIMEOUT);
 }
 
 int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument)

@@ -35,7 +35,8 @@ static void slot_free(struct hamlyn_slot *slot)
 }
 DEFINE_FREE(slot_free, struct hamlyn_slot *, if (!IS_ERR_OR_NULL(_T)) slot_free(_T))
 
-static struct hamlyn_slot *slot_pin(struct hamlyn_file *file, const struct hamlyn_slot_create *create)
+static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
+				    const struct hamlyn_slot_create *create)
 {
 	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL_ACCOUNT);
 	struct hamlyn_pages *pages;
@@ -49,7 +50,8 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file, const struct hamly
 	slot->area = pages;
 	if (create->metadata_entries) {
 		pages = hamlyn_pages_pin(create->metadata_address,
-					 (u64)create->metadata_entries * HAMLYN_METADATA_SIZE, DMA_BIDIRECTIONAL);
+					 (u64)create->metadata_entries * HAMLYN_METADATA_SIZE,
+					 DMA_BIDIRECTIONAL);
 		if (IS_ERR(pages))
 			return ERR_CAST(pages);
 		slot->metadata = pages;
@@ -91,7 +93,8 @@ static int slot_open(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 	ret = slot_map(slot, body);
 	if (ret)
 		return ret;
-	ret = xa_alloc(&card->slots, &slot->index, slot, XA_LIMIT(0, card->limits.slots - 1), GFP_KERNEL);
+	ret = xa_alloc(&card->slots, &slot->index, slot, XA_LIMIT(0, card->limits.slots - 1),
+		       GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto unmap;

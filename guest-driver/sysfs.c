@@ -31,7 +31,7 @@ static DEVICE_ATTR_RO(link);
 static struct attribute *attributes[] = {
 	&dev_attr_host_id.attr,
 	&dev_attr_link.attr,
-	NULL
+	NULL,
 };
 
 static const struct attribute_group group = {
@@ -40,5 +40,5 @@ static const struct attribute_group group = {
 
 const struct attribute_group *hamlyn_groups[] = {
 	&group,
-	NULL
+	NULL,
 };

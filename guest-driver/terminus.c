@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Send termini: a window of the card for each, its status words, and the send buffers that it may gather from.
+ * Send termini: a window of the card for each, its status words, and the send buffers that it may
+ * gather from.
  */
 #include "hamlyn.h"
 
@@ -26,7 +27,10 @@ void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 }
 DEFINE_FREE(terminus_put, struct hamlyn_terminus *, if (_T) hamlyn_terminus_put(_T))
 
-/* What the last owner left in the window is no business of the next, and the card's idea of the queue starts at 0. */
+/*
+ * What the last owner left in the window is no business of the next, and the card's idea of the
+ * queue starts at 0.
+ */
 static int zero_window(struct hamlyn_card *card, u32 index)
 {
 	void __iomem *window;
@@ -46,19 +50,19 @@ static int terminus_open(struct hamlyn_terminus *terminus)
 	struct device *dev = &card->pdev->dev;
 	int ret;
 
-	ret = xa_alloc(&card->termini, &terminus->index, terminus, XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL);
+	ret = xa_alloc(&card->termini, &terminus->index, terminus,
+		       XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL);
 	if (ret)
 		return ret == -EBUSY ? -ENOSPC : ret;
 	ret = zero_window(card, terminus->index);
 	if (ret)
 		goto release_index;
-	terminus->status_dma = dma_map_page(dev, terminus->status, 0, HAMLYN_PAGE_SIZE, DMA_BIDIRECTIONAL);
-	if (dma_mapping_error(dev, terminus->status_dma)) {
-		ret = -ENOMEM;
+	ret = hamlyn_page_map(dev, terminus->status, DMA_BIDIRECTIONAL, &terminus->status_dma);
+	if (ret)
 		goto release_index;
-	}
 	body.status = terminus->status_dma;
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body, sizeof(body));
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body,
+			     sizeof(body));
 	if (ret)
 		goto unmap;
 	return 0;
@@ -94,8 +98,8 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 	if (ret)
 		return ret;
 	terminus->open = true;
-	terminus->offset = file->next_offset;
-	file->next_offset += HAMLYN_MAP_STRIDE;
+	terminus->offset = file->card->next_offset;
+	file->card->next_offset += HAMLYN_MAP_STRIDE;
 	list_add_tail(&terminus->on_file, &file->termini);
 	create->terminus = terminus->index;
 	create->window_offset = terminus->offset + HAMLYN_MAP_WINDOW;
@@ -105,7 +109,10 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 	return 0;
 }
 
-/* Takes a terminus from its file and the card; the card's lock is held. Mappings may hold it for longer. */
+/*
+ * Takes a terminus from its file and the card; the card's lock is held. Mappings may hold it for
+ * longer.
+ */
 void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
 {
 	struct hamlyn_file *file = terminus->file;
@@ -178,7 +185,8 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argu
 	if (ret)
 		return ret;
 	hamlyn_pages_describe(pages, &body.area);
-	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->index, &body, sizeof(body));
+	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->index, &body,
+			     sizeof(body));
 	if (ret) {
 		hamlyn_pages_unmap(pages);
 		return ret;
@@ -195,7 +203,8 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *ar
 	struct hamlyn_card *card = file->card;
 	struct hamlyn_terminus *terminus;
 
-	if (buffer->reserved || buffer->address || buffer->length || buffer->tag >= HAMLYN_SEND_BUFFERS)
+	if (buffer->reserved || buffer->address || buffer->length ||
+	    buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
 	guard(mutex)(&card->lock);
 	if (!hamlyn_file_live(file))
@@ -203,7 +212,8 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *ar
 	terminus = find(file, buffer->terminus);
 	if (!terminus || !terminus->buffers[buffer->tag])
 		return -ENOENT;
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->index, &body, sizeof(body));
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->index, &body,
+			     sizeof(body));
 	pages = terminus->buffers[buffer->tag];
 	terminus->buffers[buffer->tag] = NULL;
 	hamlyn_pages_unmap(pages);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Parser;
 use common::{Outcome, print};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
-use hamlyn::{Polling, Ticket};
+use hamlyn::{Handle, Polling, Ticket};
 use serde_json::json;
 
 mod common;
@@ -58,6 +58,7 @@ struct Process {
     sender: TagSender,
     tickets: Vec<Ticket>,
     peers: Vec<Progress>,
+    last: Option<Handle>,
 }
 
 fn main() -> ExitCode {
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
         let tickets = (0..options.of).map(|_| common::read_ticket()).collect::<Outcome<_>>()?;
         let sender = TagSender::new(card.create_terminus()?);
         let peers = vec![Progress::default(); options.of as usize];
-        Process { options, receiver, sender, tickets, peers }.run()
+        Process { options, receiver, sender, tickets, peers, last: None }.run()
     })
 }
 
@@ -94,6 +95,9 @@ impl Process {
                 self.take(tag)?;
             }
         }
+        // What is still in the work queue when the terminus goes would be abandoned.
+        let timeout = common::seconds(self.options.timeout);
+        self.last.map_or(Ok(()), |handle| handle.wait(timeout))?;
         let others = u64::from(self.options.of - 1);
         let messages = others * u64::from(self.options.messages);
         print(&json!({ "sent": messages, "received": messages, "verified": true }))
@@ -122,7 +126,13 @@ impl Process {
                 let mut data = vec![0; self.options.size as usize];
                 common::fill_pattern(seed(own, peer), number as usize * data.len(), &mut data);
                 let tag = own << NUMBER_BITS | number;
-                self.sender.send(&self.tickets[peer as usize], &data[..], self.place(own, number), tag)?;
+                let handle = self.sender.send(
+                    &self.tickets[peer as usize],
+                    &data[..],
+                    self.place(own, number),
+                    tag,
+                )?;
+                self.last = Some(handle);
                 self.peers[peer as usize].sent += 1;
                 any = true;
             }
@@ -153,7 +163,7 @@ impl Process {
             return Err(format!("byte {byte} of message {number} from process {peer} is wrong").into());
         }
         let tag = ACKNOWLEDGEMENT | own << NUMBER_BITS | number;
-        self.sender.send(&self.tickets[peer as usize], &[], 0, tag)?;
+        self.last = Some(self.sender.send(&self.tickets[peer as usize], &[], 0, tag)?);
         Ok(())
     }
 }

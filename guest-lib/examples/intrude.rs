@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
 use hamlyn::{Card, Error, Message, RequestBlock, Statistic, Terminus, Ticket};
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use zerocopy::IntoBytes;
 
 mod common;
@@ -28,7 +28,8 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a slot's ticket, waits for a line on standard input, and verifies that no byte has changed
+    /// Prints a slot's ticket, waits for a line on standard input, verifies that no byte has changed, and prints what
+    /// the card has refused meanwhile
     Watch {
         /// Close the slot before the ticket is printed
         #[arg(long)]
@@ -86,14 +87,21 @@ fn watch(card: &Card, close: bool) -> Outcome {
     if close {
         drop(slot);
     }
+    let before = card.statistics()?;
     print(&json!({ "ticket": ticket.to_string() }))?;
     common::read_line()?;
+    let refused: Map<String, Value> = before
+        .into_iter()
+        .zip(card.statistics()?)
+        .filter(|((counter, before), (_, now))| counter.is_refusal() && now != before)
+        .map(|((counter, before), (_, now))| (counter.name().to_owned(), now.wrapping_sub(before).into()))
+        .collect();
     let mut now = vec![0; 2 * SLOT];
     area.read(0, &mut now)?;
     let changed = common::find_difference(SEED, 0, &now);
     let notified = queue.recv().is_some();
     let unchanged = changed.is_none() && !notified && entry.user() == [0; 60] && entry.accumulator() == 0;
-    print(&json!({ "unchanged": unchanged }))?;
+    print(&json!({ "unchanged": unchanged, "refused": refused }))?;
     match changed {
         Some(offset) => Err(format!("byte {offset} has changed").into()),
         None if !unchanged => Err("a message was notified, or its metadata deposited".into()),

@@ -17,6 +17,11 @@ use serde_json::json;
 
 mod common;
 
+/// Where in a window the victim and the intruder leave their marks: in a work-queue entry that is not in use.
+const MARKED: usize = 0xf000;
+/// The victim's mark.
+const VICTIM: u8 = 0x5a;
+
 /// Tries to touch what others own
 #[derive(Debug, Parser)]
 struct Options {
@@ -59,8 +64,9 @@ struct Victim {
     terminus: HamlynTerminusCreate,
     queue: HamlynQueueCreate,
     slot: HamlynSlotCreate,
+    window: Mapping,
     buffer: Mapping,
-    _area: Mapping,
+    area: Mapping,
     query: HamlynQuery,
 }
 
@@ -71,6 +77,8 @@ impl Victim {
         device.query(&mut query)?;
         let mut terminus = HamlynTerminusCreate::default();
         device.terminus_create(&mut terminus)?;
+        let window = device.map(terminus.window_offset, HAMLYN_WINDOW_SIZE as usize, Access::ReadWrite)?;
+        window.write(MARKED, &[VICTIM; 64]);
         let buffer = Mapping::anonymous(4096)?;
         device.send_buffer_set(&mut send_buffer(terminus.terminus, 0, &buffer), &buffer)?;
         let mut queue = HamlynQueueCreate { entries: 16, ..Default::default() };
@@ -78,11 +86,17 @@ impl Victim {
         let area = Mapping::anonymous(4096)?;
         let mut slot = slot(queue.queue, &area);
         device.slot_create(&mut slot, &area, None)?;
-        Ok(Self { device, terminus, queue, slot, buffer, _area: area, query })
+        Ok(Self { device, terminus, queue, slot, window, buffer, area, query })
     }
 
     /// Everything is still the victim's: tag 0 is taken, the queue is named by the slot, and all can be given back.
     fn verify(&self) -> Outcome {
+        let (mut marked, mut deposited) = ([0; 64], [0; 4096]);
+        self.window.read(MARKED, &mut marked);
+        self.area.read(0, &mut deposited);
+        if marked != [VICTIM; 64] || deposited != [0; 4096] {
+            return Err("the victim's window or message area has changed".into());
+        }
         let taken = &mut send_buffer(self.terminus.terminus, 0, &self.buffer);
         if self.device.send_buffer_set(taken, &self.buffer).is_ok() {
             return Err("the victim's send buffer was taken away".into());
@@ -121,12 +135,29 @@ impl Intruder {
         self.touch_terminus(terminus.terminus)?;
         self.touch_queue(queue.queue)?;
         self.touch_slot(slot.slot)?;
-        // What is its own it may not map in a way that it should not.
-        let mut own = HamlynQueueCreate { entries: 16, ..Default::default() };
-        self.device.queue_create(&mut own)?;
-        let mapped = self.device.map(own.offset, own.size as usize, Access::ReadWrite);
-        self.note("map the own queue writable", own.queue, mapped)?;
-        Ok(self.device.queue_destroy(&mut object(own.queue))?)
+        self.attack_from_own(window)
+    }
+
+    /// What is its own it may not map in a way that it should not, and around it lies nothing of others.
+    fn attack_from_own(&mut self, window: usize) -> Outcome {
+        let mut queue = HamlynQueueCreate { entries: 16, ..Default::default() };
+        self.device.queue_create(&mut queue)?;
+        let mapped = self.device.map(queue.offset, queue.size as usize, Access::ReadWrite);
+        self.note("map the own queue writable", queue.queue, mapped)?;
+        let mut terminus = HamlynTerminusCreate::default();
+        self.device.terminus_create(&mut terminus)?;
+        let mapped = self.device.map(terminus.status_offset, 4096, Access::ReadWrite);
+        self.note("map the own status words writable", terminus.terminus, mapped)?;
+        let own = self.device.map(terminus.window_offset, window, Access::ReadWrite)?;
+        own.write(MARKED, &[!VICTIM; 64]);
+        for distance in 1..=64 {
+            let offset = terminus.window_offset + distance * u64::from(HAMLYN_WINDOW_SIZE);
+            let mapped = self.device.map(offset, window, Access::ReadWrite);
+            self.note("map a window behind the own one", distance as u32, mapped)?;
+        }
+        self.device.terminus_destroy(&mut object(terminus.terminus))?;
+        own.write(MARKED, &[!VICTIM; 64]);
+        Ok(self.device.queue_destroy(&mut object(queue.queue))?)
     }
 
     /// Every number of the card: nothing in it is this file's.

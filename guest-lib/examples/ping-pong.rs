@@ -101,7 +101,7 @@ fn serve(end: &mut End, timeout: Duration) -> Outcome {
     print(&json!({ "ticket": end.receiver.ticket()?.to_string() }))?;
     let peer = common::read_ticket()?;
     let ended = common::input_ended();
-    end.receiver.get_specific_tag_block(ANNOUNCEMENT, None)?;
+    end.receiver.get_specific_tag_block(ANNOUNCEMENT, Some(timeout))?;
     let mut announced = [0; 16];
     end.receiver.read(0, &mut announced)?;
     let (count, size) = (number(&announced[..8]), number(&announced[8..]) as usize);
@@ -111,6 +111,7 @@ fn serve(end: &mut End, timeout: Duration) -> Outcome {
     }
     let mut payload = vec![0; size];
     let mut echoed = 0_u64;
+    let mut last = None;
     while echoed < count {
         let limit = if ended.load(Ordering::Acquire) { QUIET } else { timeout };
         let tag = match end.receiver.get_tag_poll(Some(limit)) {
@@ -118,9 +119,11 @@ fn serve(end: &mut End, timeout: Duration) -> Outcome {
             tag => tag?,
         };
         end.receiver.read(PAYLOAD as usize, &mut payload)?;
-        end.send(&peer, &payload, tag)?;
+        last = Some(end.send(&peer, &payload, tag)?);
         echoed += 1;
     }
+    // What is still in the work queue when the terminus goes would be abandoned.
+    last.map_or(Ok(()), |handle| handle.wait(Some(timeout)))?;
     print(&json!({ "echoed": echoed }))
 }
 
@@ -143,7 +146,7 @@ fn run(end: &mut End, peer: &Ticket, count: u64, size: usize, timeout: Duration)
             handle.wait(Some(Duration::ZERO))?;
             return Err(format!("no answer to message {round} within {timeout:?}").into());
         };
-        times.saturating_record(start.elapsed().as_nanos() as u64);
+        times.record(start.elapsed().as_nanos() as u64)?;
         end.receiver.read(PAYLOAD as usize, &mut back)?;
         if answer != tag || back != sent {
             return Err(format!("answer {answer} to message {round} carries other bytes").into());

@@ -208,13 +208,10 @@ impl TerminusInner {
     /// Posts if there is room. Gives the request's position, and whether the doorbell must be rung.
     fn try_post(&self, block: &RequestBlock, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
         let mut state = self.lock();
-        let entry = match state.queue.next_entry() {
-            Some(entry) => entry,
-            None => {
-                state.queue.observe(&self.parts.status.read());
-                state.queue.next_entry()?
-            }
-        };
+        if !pieces.is_empty() || state.queue.next_entry().is_none() {
+            self.take_in(&mut state);
+        }
+        let entry = state.queue.next_entry()?;
         self.parts.window.fill_entry(entry, block.as_bytes());
         let (request, tail) = state.queue.post();
         for piece in pieces {
@@ -226,10 +223,14 @@ impl TerminusInner {
     /// The state, with what the card has written taken in.
     pub(crate) fn observe(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
+        self.take_in(&mut state);
+        state
+    }
+
+    fn take_in(&self, state: &mut State) {
         state.queue.observe(&self.parts.status.read());
         let completed = state.queue.completed();
         state.uses.release(completed);
-        state
     }
 
     pub(crate) fn attachment(&self) -> &Arc<dyn Attachment> {

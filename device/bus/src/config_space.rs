@@ -112,7 +112,7 @@ impl ConfigSpace {
         self.allow(EXPRESS_DEVICE_CONTROL, &(!INITIATE_FUNCTION_LEVEL_RESET).to_le_bytes());
         self.put(EXPRESS_LINK_CAPABILITIES, &u32::from(LINK).to_le_bytes());
         self.put(EXPRESS_LINK_STATUS, &LINK.to_le_bytes());
-        debug_assert!(EXPRESS + EXPRESS_SIZE <= MSIX);
+        const { assert!(EXPRESS + EXPRESS_SIZE <= MSIX) };
     }
 
     fn set_msix(&mut self, msix: &Msix) {

@@ -18,6 +18,9 @@ use crate::shared_file::SharedFileError;
 /// Most maps at one time (`max_dma_maps`).
 pub const MAX_MAPS: usize = 65_535;
 
+/// Most files at one time, each of which costs a descriptor; a virtual machine has one or a few.
+const MAX_FILES: usize = 64;
+
 const PAGE: u64 = 4096;
 const READABLE: u32 = 1 << 0;
 const WRITABLE: u32 = 1 << 1;
@@ -99,6 +102,9 @@ pub(crate) enum MapError {
     /// The table is full.
     #[error("{MAX_MAPS} maps exist already (limit {MAX_MAPS})")]
     TooMany,
+    /// Too many different files.
+    #[error("{MAX_FILES} files hold guest memory already (limit {MAX_FILES})")]
+    TooManyFiles,
     /// One file holds a map, or none.
     #[error("{0} file descriptors came with a map (limit 1)")]
     Descriptors(usize),
@@ -367,9 +373,13 @@ impl Dma {
         self.files.retain(|file| file.strong_count() > 0);
         let known: Vec<_> = self.files.iter().filter_map(Weak::upgrade).collect();
         let file = SharedFile::open(fd, end, writable, &known, peer)?;
-        if !known.iter().any(|other| Arc::ptr_eq(other, &file)) {
-            self.files.push(Arc::downgrade(&file));
+        if known.iter().any(|other| Arc::ptr_eq(other, &file)) {
+            return Ok(file);
         }
+        if known.len() >= MAX_FILES {
+            return Err(MapError::TooManyFiles);
+        }
+        self.files.push(Arc::downgrade(&file));
         Ok(file)
     }
 

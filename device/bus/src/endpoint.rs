@@ -50,7 +50,7 @@ pub(crate) enum AccessError {
         /// Its size.
         size: u64,
     },
-    /// A trapped access of a width that the card does not take, or not naturally aligned, or partly in mapped pages.
+    /// A trapped access of a width that the card does not take, or not naturally aligned.
     #[error(
         "an access of {count} bytes at {offset:#x} of region {region} is not of the card's widths {widths:?}"
     )]
@@ -106,13 +106,13 @@ impl Endpoint {
         bars.flat_map(|bar| bar.areas.iter()).map(|area| area.offset..area.offset + area.size)
     }
 
-    /// `DEVICE_GET_REGION_INFO`, and a descriptor of the region's memory if a client can map it. A client whose
-    /// `argsz` is too small for the areas learns what it needs, and asks again.
+    /// `DEVICE_GET_REGION_INFO`. A client whose `argsz` is too small for the mapped areas learns what it needs, and
+    /// asks again.
     pub(crate) fn region_info(
         &self,
         index: u32,
         argsz: u32,
-    ) -> Result<(RegionInfo, Vec<SparseArea>, Option<io::Result<OwnedFd>>), AccessError> {
+    ) -> Result<(RegionInfo, Vec<SparseArea>), AccessError> {
         if index >= REGION_COUNT {
             return Err(AccessError::Index { what: "region", index, limit: REGION_COUNT });
         }
@@ -130,9 +130,12 @@ impl Endpoint {
         };
         let capability_offset = if fits && !areas.is_empty() { region_info_size(0) } else { 0 };
         let info = RegionInfo { argsz: needed, flags, index, capability_offset, size, offset: 0 };
-        let pages = self.bus.pages(index as usize).filter(|_| fits);
-        let fd = pages.map(|pages| pages.duplicate_fd());
-        Ok((info, if fits { areas } else { Vec::new() }, fd))
+        Ok((info, if fits { areas } else { Vec::new() }))
+    }
+
+    /// The memory of a region with mapped areas.
+    pub(crate) fn region_fd(&self, index: u32) -> io::Result<Option<OwnedFd>> {
+        self.bus.pages(index as usize).map(|pages| pages.duplicate_fd()).transpose()
     }
 
     /// `DEVICE_GET_IRQ_INFO`.
@@ -165,8 +168,8 @@ impl Endpoint {
         let msix = self.description.msix.filter(|msix| msix.bar == region as usize);
         let bar = self.description.bars.iter().find(|bar| bar.index == region as usize);
         let widths = bar.map_or(Widths::all(), |bar| bar.widths);
-        let straddles = self.areas(region).any(|area| offset < area.end && area.start < end);
-        if straddles || !widths.accept(count as usize) || offset % u64::from(count) != 0 {
+        // So aligned, it cannot lie half in a mapped area: those are whole pages.
+        if !widths.accept(count as usize) || offset % u64::from(count) != 0 {
             return Err(AccessError::Width { region, offset, count, widths });
         }
         Ok(msix.map_or(Place::Trapped, Place::Msix))

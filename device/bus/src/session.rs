@@ -66,7 +66,7 @@ impl Refusal {
             Refusal::Handover(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Refusal::Codec(error) => error.errno(),
             Refusal::Map(MapError::Overlap { .. }) => Errno::EXIST,
-            Refusal::Map(MapError::TooMany) => Errno::NOSPC,
+            Refusal::Map(MapError::TooMany | MapError::TooManyFiles) => Errno::NOSPC,
             _ => Errno::INVAL,
         }
     }
@@ -88,6 +88,8 @@ pub(crate) struct Session {
     pub(crate) late: LateReads,
     negotiated: bool,
     peer: Peer,
+    /// A refused map is in the log: firmware maps and unmaps all memory many times, once is enough.
+    map_refusal_reported: bool,
 }
 
 impl Session {
@@ -98,6 +100,7 @@ impl Session {
             late: LateReads::default(),
             negotiated: false,
             peer: Peer::new(process),
+            map_refusal_reported: false,
         }
     }
 
@@ -133,7 +136,7 @@ impl Session {
             }
             Err(refusal) => {
                 endpoint.counters.refused += 1;
-                report(&header, &refusal);
+                self.report(&header, &refusal);
                 (error_reply(&header, refusal.errno()), None)
             }
         };
@@ -249,21 +252,26 @@ impl Session {
         Ok(())
     }
 
+    /// A refused message can be a guest's doing, who could flood the log; a refused map or version is what the person
+    /// has set up.
+    fn report(&mut self, header: &Header, refusal: &Refusal) {
+        let for_a_person = match refusal {
+            Refusal::Map(_) => !std::mem::replace(&mut self.map_refusal_reported, true),
+            Refusal::Major(_) => true,
+            _ => false,
+        };
+        if for_a_person {
+            warn!("message refused (command {}): {refusal}", header.command);
+        } else {
+            debug!("message refused (command {}): {refusal}", header.command);
+        }
+    }
+
     /// The function is reset: it has forgotten what it was to answer.
     fn give_up_late_reads(&mut self) {
         for reply in self.late.give_up() {
             self.connection.send(reply, None);
         }
-    }
-}
-
-/// A refused message can be a guest's doing, who could flood the log; a refused map is the person's configuration.
-fn report(header: &Header, refusal: &Refusal) {
-    match refusal {
-        Refusal::Map(_) | Refusal::Major(_) => {
-            warn!("message refused (command {}): {refusal}", header.command)
-        }
-        _ => debug!("message refused (command {}): {refusal}", header.command),
     }
 }
 
@@ -276,13 +284,16 @@ fn device_info() -> Reply {
     })
 }
 
+/// The region's memory goes with the areas in which it may be mapped.
 fn region_info(info: &RegionInfo, endpoint: &Endpoint) -> Result<Outcome, Refusal> {
-    let (info, areas, fd) = endpoint.region_info(info.index, info.argsz)?;
+    let (info, areas) = endpoint.region_info(info.index, info.argsz)?;
+    let fd =
+        if areas.is_empty() { None } else { endpoint.region_fd(info.index).map_err(Refusal::Handover)? };
     let reply = Reply::RegionInfo(info, areas);
-    match fd {
-        Some(fd) => Ok(Outcome::WithFd(reply, fd.map_err(Refusal::Handover)?)),
-        None => Ok(Outcome::Reply(reply)),
-    }
+    Ok(match fd {
+        Some(fd) => Outcome::WithFd(reply, fd),
+        None => Outcome::Reply(reply),
+    })
 }
 
 /// No part of any region has a descriptor of its own (QEMU never asks).

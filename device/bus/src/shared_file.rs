@@ -1,6 +1,6 @@
 //! Files that hold guest memory, each mapped once and whole.
 
-use rustix::fs::{FileType, SealFlags, Stat, fcntl_get_seals, fstat};
+use rustix::fs::{FileType, OFlags, SealFlags, Stat, fcntl_get_seals, fcntl_getfl, fstat};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -27,6 +27,9 @@ pub(crate) enum SharedFileError {
         /// Where the file ends.
         size: u64,
     },
+    /// A map that the device may write, in a file that may not be written.
+    #[error("the file of a DMA map that the device may write is open for reading only")]
+    ReadOnly,
     /// The peer has mapped the file for itself: what the device writes would never be seen by the guest.
     #[error("guest memory is private to QEMU: give its memory backend share=on")]
     Private,
@@ -110,6 +113,10 @@ impl SharedFile {
         if end > size {
             return Err(SharedFileError::PastEnd { end, size });
         }
+        let open_for_writing = open_for_writing(&fd)?;
+        if writable && !open_for_writing {
+            return Err(SharedFileError::ReadOnly);
+        }
         let suffices = |file: &&Arc<SharedFile>| {
             (file.device, file.inode) == (stat.st_dev, stat.st_ino)
                 && file.pages.size() as u64 >= end
@@ -123,11 +130,12 @@ impl SharedFile {
         }
         if !fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
             peer.warn_once(
-                "the guest's memory file is not sealed against shrinking: memory-backend-memfd is",
+                "the guest's memory file is not sealed (memory-backend-memfd is): cut short, it takes this card with it",
             );
         }
-        let pages = map(fd, size, writable)?;
-        Ok(Arc::new(SharedFile { device: stat.st_dev, inode: stat.st_ino, writable, pages }))
+        let pages = map(fd, size, open_for_writing)?;
+        let (device, inode) = (stat.st_dev, stat.st_ino);
+        Ok(Arc::new(SharedFile { device, inode, writable: open_for_writing, pages }))
     }
 
     /// A part of the file.
@@ -136,6 +144,11 @@ impl SharedFile {
         let length = usize::try_from(length).ok()?;
         self.pages.get_slice(offset, length).ok()
     }
+}
+
+fn open_for_writing(fd: &OwnedFd) -> Result<bool, SharedFileError> {
+    let flags = fcntl_getfl(fd).map_err(SharedFileError::Stat)?;
+    Ok(flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 fn map(fd: OwnedFd, size: u64, writable: bool) -> Result<MmapRegion, SharedFileError> {
@@ -171,7 +184,8 @@ mod tests {
     #[test]
     fn one_mapping_serves_all_maps_of_a_file() {
         let fd = memfd(16384);
-        let first = SharedFile::open(fd.try_clone().unwrap(), 4096, true, &[], &me()).unwrap();
+        // The first map is of memory that the device may only read, as QEMU's are at boot.
+        let first = SharedFile::open(fd.try_clone().unwrap(), 4096, false, &[], &me()).unwrap();
         let known = [first.clone()];
         let second = SharedFile::open(fd.try_clone().unwrap(), 16384, true, &known, &me()).unwrap();
         assert!(Arc::ptr_eq(&first, &second));
@@ -220,7 +234,7 @@ mod tests {
         let path = tempfile::NamedTempFile::new().unwrap();
         path.as_file().set_len(4096).unwrap();
         let open = || OwnedFd::from(File::open(path.path()).unwrap());
-        assert!(matches!(SharedFile::open(open(), 4096, true, &[], &me()), Err(SharedFileError::Map(_))));
+        assert!(matches!(SharedFile::open(open(), 4096, true, &[], &me()), Err(SharedFileError::ReadOnly)));
         assert!(SharedFile::open(open(), 4096, false, &[], &me()).is_ok());
     }
 }

@@ -244,3 +244,73 @@ impl AsFd for Connection {
         self.stream.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::io::{FdFlags, fcntl_getfd};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn pair() -> (Connection, OwnedFd) {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
+        (Connection::new(ours), theirs)
+    }
+
+    fn message(size: u32) -> Vec<u8> {
+        [&[1, 0, 4, 0][..], &size.to_ne_bytes(), &[0; 8]].concat()
+    }
+
+    #[test]
+    fn descriptors_that_come_are_not_inherited() {
+        let (mut connection, client) = pair();
+        let event = eventfd(0, EventfdFlags::empty()).unwrap();
+        assert!(!fcntl_getfd(&event).unwrap().contains(FdFlags::CLOEXEC));
+        let mut sending = Outgoing { bytes: message(16), sent: 0, fd: Some(event) };
+        sending.send(client.as_fd()).unwrap();
+        let Received::Message(message) = connection.receive() else { panic!("no message") };
+        assert_eq!(message.fds.len(), 1);
+        assert!(fcntl_getfd(&message.fds[0]).unwrap().contains(FdFlags::CLOEXEC));
+    }
+
+    #[test]
+    fn each_kind_of_end_is_told_apart() {
+        let (mut connection, client) = pair();
+        assert!(matches!(connection.receive(), Received::Nothing));
+        rustix::io::write(&client, &message(15)).unwrap();
+        assert!(matches!(connection.receive(), Received::OutOfStep(Header { size: 15, .. })));
+        let (mut connection, client) = pair();
+        rustix::io::write(&client, &message(17)).unwrap();
+        assert!(matches!(connection.receive(), Received::Nothing));
+        drop(client);
+        assert!(matches!(connection.receive(), Received::Closed));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_sent_later_and_whole() {
+        let (mut connection, client) = pair();
+        let large: Vec<u8> = (0..1 << 20).map(|at| (at / 7) as u8).collect();
+        connection.send(large.clone(), None);
+        connection.send(vec![9; 3], None);
+        assert!(connection.has_unsent());
+        let mut received = Vec::new();
+        let mut buffer = [0; 10_000];
+        while let Ok(count) = rustix::io::read(&client, &mut buffer) {
+            received.extend_from_slice(&buffer[..count]);
+            connection.flush();
+        }
+        assert!(!connection.has_unsent());
+        assert_eq!(received.len(), large.len() + 3);
+        assert!(received[..large.len()] == large[..] && received[large.len()..] == [9; 3]);
+    }
+
+    #[test]
+    fn sending_to_a_client_that_left_is_no_error() {
+        let (mut connection, client) = pair();
+        drop(client);
+        connection.send(vec![0; 16], None);
+        assert!(!connection.has_unsent());
+        assert!(matches!(connection.receive(), Received::Closed));
+    }
+}

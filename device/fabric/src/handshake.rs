@@ -226,7 +226,7 @@ pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
 
 /// Accepts a client as `host` and returns the switch's end of its new link. Never blocks.
 pub fn accept(socket: OwnedFd, host: HostId, geometry: Geometry) -> io::Result<Link> {
-    let shared = Shared::new(geometry)?;
+    let shared = Shared::new(geometry).inspect_err(|error| refuse(socket.as_fd(), &error.to_string()))?;
     let answer = Answer {
         capacity: (geometry.capacity as u32).into(),
         max_packet: (geometry.max_packet as u32).into(),

@@ -201,11 +201,11 @@ proptest! {
     fn a_half_empty_ring_has_room_for_any_packet(lengths in proptest::collection::vec(0..=SMALL.max_packet, 1..100), last in 0..=SMALL.max_packet) {
         let (mut card, mut switch) = Link::pair(SMALL).unwrap();
         let sent = lengths.iter().enumerate().take_while(|&(seed, &length)| send(&mut card, seed, length)).count();
-        for seed in 0..sent {
+        for (seed, &length) in lengths.iter().enumerate().take(sent) {
             if !card.sleep_for_room().unwrap() {
                 break;
             }
-            receive(&mut switch, seed, lengths[seed]);
+            receive(&mut switch, seed, length);
         }
         prop_assert!(!card.sleep_for_room().unwrap());
         prop_assert!(send(&mut card, 0, last));

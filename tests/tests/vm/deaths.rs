@@ -10,7 +10,7 @@ use crate::{lab, text};
 
 /// A watcher on one machine with a flood towards it from another, under way.
 fn flood(lab: &Lab, from: usize, to: usize) -> Result<(Run, Run)> {
-    let mut watch = lab.vm(to).run(["flood", "receive"])?;
+    let mut watch = lab.vm(to).run(["flood", "sink"])?;
     let ticket = text(&watch.answer()?, "ticket");
     let mut flood = lab.vm(from).run(["flood", "send", "--ticket", &ticket])?;
     for _ in 0..2 {

@@ -10,7 +10,9 @@ mod refusals;
 mod resets;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use anyhow::{Result, bail};
 use hamlyn_cli::lab::Lab;
 use serde_json::Value;
 
@@ -39,4 +41,15 @@ pub(crate) fn lab(vms: usize) -> Turn {
 /// A field of an answer, as text.
 pub(crate) fn text(answer: &Value, field: &str) -> String {
     answer[field].as_str().unwrap_or_else(|| panic!("no text {field} in {answer}")).to_owned()
+}
+
+/// Waits until something that is on its way has come.
+pub(crate) fn eventually(mut come: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
+    for _ in 0..200 {
+        if come()? {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("still not after 10 s: {what}")
 }

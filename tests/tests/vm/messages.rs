@@ -65,13 +65,15 @@ fn three_machines_all_to_all() -> Result<()> {
 /// Every machine sends verified messages to every other.
 pub(crate) fn all_to_all(lab: &Lab, vms: &[usize]) -> Result<()> {
     let mut runs = Vec::new();
-    for vm in vms {
-        runs.push(lab.vm(*vm).run(["all-to-all", "--peers", &vms.len().to_string(), "--messages", "200"])?);
+    let of = vms.len().to_string();
+    for (index, vm) in vms.iter().enumerate() {
+        let index = index.to_string();
+        runs.push(lab.vm(*vm).run(["all-to-all", "--index", &index, "--of", &of, "--messages", "200"])?);
     }
-    let tickets = runs.iter_mut().map(Run::answer).collect::<Result<Vec<_>>>()?;
+    let answers = runs.iter_mut().map(Run::answer).collect::<Result<Vec<_>>>()?;
     for run in &mut runs {
-        for ticket in &tickets {
-            run.say(&ticket.to_string())?;
+        for answer in &answers {
+            run.say(&text(answer, "ticket"))?;
         }
     }
     for run in &mut runs {

@@ -133,6 +133,20 @@ fn maps_must_be_whole_pages_inside_their_file() {
 }
 
 #[test]
+fn files_are_counted() {
+    let mut guest = Guest::new();
+    let mut map = |page: u64| {
+        let request = MapRequest { flags: READ_WRITE, address: page * PAGE, size: PAGE, offset: 0 };
+        guest.dma.map(request, vec![memfd(1)], &guest.peer)
+    };
+    (0..MAX_FILES as u64).for_each(|page| map(page).unwrap());
+    assert!(matches!(map(100), Err(MapError::TooManyFiles)));
+    guest.dma.unmap(0, PAGE).unwrap();
+    let request = MapRequest { flags: READ_WRITE, address: 0, size: PAGE, offset: 0 };
+    guest.dma.map(request, vec![memfd(1)], &guest.peer).unwrap();
+}
+
+#[test]
 fn overlaps_are_refused_at_both_ends() {
     let mut guest = Guest::new();
     guest.map(READ_WRITE, 10, 4, 0).unwrap();

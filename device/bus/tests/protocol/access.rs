@@ -54,6 +54,8 @@ fn nothing_outside_a_region_is_reached() {
         (REGISTERS, u64::MAX - 3, 4),
         (REGISTERS, u64::MAX, 8),
         (REGISTERS, 0, 0),
+        (WINDOW, 0, 0),
+        (CONFIG, 0, 0),
         (WINDOW, (1 << 20) - 2, 4),
         (CONFIG, 4096, 1),
         (CONFIG, 4095, 2),

@@ -23,7 +23,7 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
 fn test(lab: &Lab) -> anyhow::Result<()> {
     let vm = lab.vm(0);
     vm.require_module(MODULE)?;
-    for line in vm.run(["self-test"])?.finish_text()? {
+    for line in vm.run_as(0, ["self-test"])?.finish_text()? {
         writeln!(stdout(), "{line}")?;
     }
     lab.check().context("after the self-test")?;

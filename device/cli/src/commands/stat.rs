@@ -20,6 +20,9 @@ pub(super) struct StatArgs {
     /// Print one JSON array, with an object for each process
     #[arg(long)]
     json: bool,
+    /// Show the counters that are zero as well
+    #[arg(long)]
+    all: bool,
     /// Print again every second, until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -54,6 +57,6 @@ fn show(args: &StatArgs, reports: &[Report], before: &[Report], ago: f64) -> any
     if reports.is_empty() {
         writeln!(out, "no card or switch is running (looked in {})", rundir::open()?.display())?;
     }
-    stat::print(&mut out, reports, before, ago)?;
+    stat::print(&mut out, reports, args.all, before, ago)?;
     Ok(())
 }

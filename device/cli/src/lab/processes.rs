@@ -123,19 +123,20 @@ const DIRECTORY: &str = "lab-";
 impl Directory {
     /// Makes a directory in the run directory.
     pub(super) fn make() -> anyhow::Result<Directory> {
+        let program = hamlyn()?;
         let top = rundir::open()?;
-        let path = tempfile::Builder::new()
+        let directory = tempfile::Builder::new()
             .prefix(DIRECTORY)
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&top)
-            .with_context(|| format!("cannot make a directory in {}", top.display()))?
-            .keep();
-        let mut command = Command::new(hamlyn()?);
-        command.arg("keeper").arg(&path).process_group(0);
+            .with_context(|| format!("cannot make a directory in {}", top.display()))?;
+        let mut command = Command::new(program);
+        command.arg("keeper").arg(directory.path()).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut keeper = command.spawn().context("cannot start the directory's keeper")?;
         let pipe = keeper.stdin.take();
-        Ok(Directory { path, keeper, pipe })
+        // From here on it is the keeper's to remove.
+        Ok(Directory { path: directory.keep(), keeper, pipe })
     }
 
     /// Where it is.

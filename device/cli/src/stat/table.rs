@@ -7,11 +7,21 @@ use serde_json::Value;
 use super::Report;
 
 /// Prints one table for each process; with the reports of `ago` seconds before, also the change per second.
-pub fn print(out: &mut impl Write, reports: &[Report], before: &[Report], ago: f64) -> io::Result<()> {
+///
+/// Counters that are zero are left out, unless `zeros` are wanted.
+pub fn print(
+    out: &mut impl Write,
+    reports: &[Report],
+    zeros: bool,
+    before: &[Report],
+    ago: f64,
+) -> io::Result<()> {
     for report in reports {
         writeln!(out, "{} (pid {})", report.name, report.pid)?;
         let earlier = before.iter().find(|old| old.pid == report.pid).map(|old| flatten(&old.counters));
-        let lines = flatten(&report.counters);
+        let mut lines = flatten(&report.counters);
+        // Not the host id: 0 is one.
+        lines.retain(|(name, value)| zeros || name == "host" || value.as_u64() != Some(0));
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in &lines {
             write!(out, "  {name:width$}  {:>16}", text(value))?;
@@ -76,11 +86,20 @@ mod tests {
     #[test]
     fn a_second_look_shows_what_changed_per_second() {
         let mut out = Vec::new();
-        print(&mut out, &[report(30)], &[report(10)], 2.0).unwrap();
+        print(&mut out, &[report(30)], true, &[report(10)], 2.0).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.starts_with("card0 (pid 7)\n"), "{out}");
         let packets = out.lines().find(|line| line.contains("packets")).unwrap();
         assert!(packets.ends_with("10.0/s"), "{out}");
         assert_eq!(out.matches("/s").count(), 1, "{out}");
+        assert!(out.contains("ports.0.dropped"), "{out}");
+    }
+
+    #[test]
+    fn zeros_are_shown_to_those_who_ask() {
+        let mut out = Vec::new();
+        print(&mut out, &[report(30)], false, &[], 1.0).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains("refused.key") && !out.contains("ports.0.dropped"), "{out}");
     }
 }

@@ -51,7 +51,10 @@ pub(super) struct MappableRegion {
 impl Client {
     /// Connects and negotiates the version.
     pub(super) fn connect(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
+        Self::negotiate(UnixStream::connect(path)?)
+    }
+
+    fn negotiate(stream: UnixStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let client = Self { connection: Mutex::new(Connection { stream, next_id: 0 }) };
@@ -198,4 +201,92 @@ impl Connection {
 
 fn short(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("vfio-user {what} reply has the wrong size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What to change in a reply's header, and its body.
+    type Reply = (fn(&mut Header), Vec<u8>);
+
+    /// A card that answers each command with the next of these.
+    fn against(replies: Vec<Reply>) -> UnixStream {
+        let (client, mut server) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            for (change, body) in replies {
+                let mut head = [0; HEADER];
+                server.read_exact(&mut head).unwrap();
+                let mut header = Header::read_from_bytes(&head).unwrap();
+                server.read_exact(&mut vec![0; header.size as usize - HEADER]).unwrap();
+                header.flags = FLAGS_REPLY;
+                header.size = (HEADER + body.len()) as u32;
+                change(&mut header);
+                server.write_all(header.as_bytes()).unwrap();
+                server.write_all(&body).unwrap();
+            }
+        });
+        client
+    }
+
+    fn as_it_is(_: &mut Header) {}
+
+    fn version() -> Reply {
+        (as_it_is, b"\0\0\0\0{}\0".to_vec())
+    }
+
+    fn read_reply(data: &[u8]) -> Vec<u8> {
+        let access = RegionAccess { offset: 8, region: 0, count: data.len() as u32 };
+        [access.as_bytes(), data].concat()
+    }
+
+    #[test]
+    fn a_read_brings_its_data_and_a_refused_one_its_reason() {
+        let refuse: fn(&mut Header) = |header| {
+            header.flags |= FLAGS_ERROR;
+            header.error = 22;
+        };
+        let replies = vec![
+            version(),
+            (as_it_is, read_reply(&[1, 2, 3, 4])),
+            (refuse, vec![]),
+            (as_it_is, read_reply(&[9; 4])),
+        ];
+        let client = Client::negotiate(against(replies)).unwrap();
+        assert_eq!(client.read_u32(REGION_BAR0, 8).unwrap(), 0x0403_0201);
+        assert_eq!(client.read_u32(REGION_BAR0, 8).unwrap_err().raw_os_error(), Some(22));
+        assert_eq!(client.read_u32(REGION_BAR0, 8).unwrap(), 0x0909_0909, "the stream is still in step");
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let wrong: [Reply; 6] = [
+            (as_it_is, read_reply(&[1, 2])),
+            (as_it_is, vec![]),
+            (|header| header.id ^= 1, read_reply(&[1; 4])),
+            (|header| header.flags = 0, read_reply(&[1; 4])),
+            (|header| header.size = 3, vec![]),
+            (|header| header.size = u32::MAX, vec![]),
+        ];
+        for (number, reply) in wrong.into_iter().enumerate() {
+            let client = Client::negotiate(against(vec![version(), reply])).unwrap();
+            assert!(client.read_u32(REGION_BAR0, 8).is_err(), "{number}");
+        }
+    }
+
+    #[test]
+    fn another_major_version_and_a_silent_end_are_errors() {
+        let reply = (as_it_is as fn(&mut Header), b"\x01\0\0\0{}\0".to_vec());
+        let error = Client::negotiate(against(vec![reply])).unwrap_err();
+        assert_eq!(error.to_string(), "vfio-user version 1 is not known (limit 0)");
+        assert!(Client::negotiate(against(vec![])).is_err());
+    }
+
+    #[test]
+    fn a_region_without_a_file_cannot_be_mapped() {
+        let info = RegionInfo { argsz: 32, size: 4096, ..RegionInfo::default() };
+        let replies = vec![version(), (as_it_is as fn(&mut Header), info.as_bytes().to_vec())];
+        let error = Client::negotiate(against(replies)).unwrap().region(2).unwrap_err();
+        assert_eq!(error.to_string(), "region 2 comes without a file to map");
+    }
 }

@@ -1,0 +1,302 @@
+//! Cards that are simpler than cards, and a switch on a thread.
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hamlyn_fabric::bell::Bell;
+use hamlyn_fabric::{Geometry, Header, HostId, Link, Protocol, connect};
+use hamlyn_switch::{Options, Switch, SwitchCounters};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, recv, recvmsg, send, socket_with,
+};
+
+/// Longer than anything takes here. To pass, no test needs it to pass.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn small() -> Options {
+    let geometry = Geometry { capacity: 64 << 10, max_packet: 4096 };
+    Options { geometry, handshake_timeout: PATIENCE, ..Options::default() }
+}
+
+fn readable(descriptors: &[impl AsFd], timeout: Duration) -> bool {
+    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+    let mut fds: Vec<_> = descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    poll(&mut fds, Some(&timeout)).unwrap() > 0
+}
+
+/// A switch on a thread of its own.
+pub(crate) struct Running {
+    directory: tempfile::TempDir,
+    path: std::path::PathBuf,
+    stop: Arc<Bell>,
+    thread: Option<JoinHandle<SwitchCounters>>,
+}
+
+impl Running {
+    pub(crate) fn start(options: Options) -> Running {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("switch");
+        let mut switch = Switch::bind(&path, options).unwrap();
+        let stop = Arc::new(Bell::new().unwrap());
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            switch.run(stopped.as_fd()).unwrap();
+            switch.counters()
+        });
+        Running { directory, path, stop, thread: Some(thread) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        assert!(self.directory.path().exists());
+        &self.path
+    }
+
+    pub(crate) fn stop(mut self) -> SwitchCounters {
+        self.stop.ring();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One end of a link, with the manners of a card.
+pub(crate) struct Card {
+    pub(crate) host: HostId,
+    /// Whom it says it is.
+    pub(crate) claim: HostId,
+    pub(crate) bytes_received: u64,
+    link: Link,
+}
+
+impl Card {
+    pub(crate) fn new(host: HostId, link: Link) -> Card {
+        Card { host, claim: host, bytes_received: 0, link }
+    }
+
+    pub(crate) fn connect(path: &Path, wanted: Option<u16>) -> Card {
+        let attached = connect(path, wanted.map(HostId), PATIENCE).unwrap();
+        Card::new(attached.host, attached.link)
+    }
+
+    /// Attaches; waits while the port's last card is not detached yet.
+    pub(crate) fn attach(running: &Running, wanted: Option<u16>) -> Card {
+        loop {
+            match connect(running.path(), wanted.map(HostId), PATIENCE) {
+                Ok(attached) => return Card::new(attached.host, attached.link),
+                Err(error) if error.to_string().contains("taken") || error.to_string().contains("full") => {
+                    std::thread::yield_now();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Sends `payload` and zeros up to `length`, if there is room.
+    pub(crate) fn send(&mut self, destination: HostId, payload: &[u8], length: usize) -> bool {
+        let header = Header { destination, source: self.claim, protocol: Protocol::Hamlyn };
+        let Some(room) = self.link.reserve(header, length).unwrap() else { return false };
+        let mut bytes = payload.to_vec();
+        bytes.resize(length, 0);
+        room.copy_from(&bytes);
+        self.link.commit();
+        true
+    }
+
+    pub(crate) fn send_when_room(&mut self, destination: HostId, payload: &[u8]) {
+        while !self.send(destination, payload, payload.len()) {
+            assert!(self.room_comes(PATIENCE), "no room");
+        }
+    }
+
+    /// Whether the ring becomes half empty in time.
+    pub(crate) fn room_comes(&mut self, timeout: Duration) -> bool {
+        while self.link.sleep_for_room().unwrap() {
+            if !readable(&[self.link.bell()], timeout) {
+                return false;
+            }
+            self.link.silence_bell();
+        }
+        true
+    }
+
+    pub(crate) fn has_packet(&mut self, timeout: Duration) -> bool {
+        while self.link.sleep_for_records().unwrap() {
+            if !readable(&[self.link.bell()], timeout) {
+                return false;
+            }
+            self.link.silence_bell();
+        }
+        true
+    }
+
+    /// The oldest packet if there is one: its source and its payload.
+    pub(crate) fn take(&mut self) -> Option<(HostId, Vec<u8>)> {
+        let record = self.link.peek().unwrap()?;
+        let header = record.header().unwrap();
+        assert_eq!(header.destination, self.host);
+        let mut payload = vec![0; record.payload.len()];
+        record.payload.copy_to(&mut payload[..]);
+        self.link.consume();
+        self.bytes_received += payload.len() as u64;
+        Some((header.source, payload))
+    }
+
+    pub(crate) fn receive(&mut self) -> (HostId, Vec<u8>) {
+        assert!(self.has_packet(PATIENCE), "no packet for host {}", self.host);
+        self.take().unwrap()
+    }
+
+    pub(crate) fn is_cut_off(&self, timeout: Duration) -> bool {
+        readable(&[self.link.lifeline().unwrap()], timeout)
+    }
+}
+
+/// Cards on one thread that send to all ports in all sizes, and check what they get.
+pub(crate) struct Mill {
+    cards: Vec<Card>,
+    ports: usize,
+    rounds: u64,
+    random: u64,
+}
+
+impl Mill {
+    pub(crate) fn new(cards: Vec<Card>, ports: usize, rounds: u64, seed: u64) -> Mill {
+        Mill { cards, ports, rounds, random: seed + 1 }
+    }
+
+    fn random(&mut self) -> u64 {
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Sends and receives everything; gives the cards back.
+    pub(crate) fn run(mut self) -> Vec<Card> {
+        let wanted = self.ports as u64 * self.rounds;
+        let (mut sent, mut got) = (vec![0u64; self.cards.len()], vec![0u64; self.cards.len()]);
+        let mut next = vec![vec![0u64; self.ports]; self.cards.len()];
+        while sent.iter().chain(&got).any(|&count| count < wanted) {
+            let mut progress = false;
+            for index in 0..self.cards.len() {
+                while sent[index] < wanted && self.send_one(index, sent[index]) {
+                    sent[index] += 1;
+                    progress = true;
+                }
+                while let Some((source, payload)) = self.cards[index].take() {
+                    let number = &mut next[index][source.index()];
+                    check(&payload, source, *number);
+                    *number += 1;
+                    got[index] += 1;
+                    progress = true;
+                }
+            }
+            if !progress {
+                self.rest(&sent, wanted);
+            }
+        }
+        self.cards
+    }
+
+    fn send_one(&mut self, index: usize, count: u64) -> bool {
+        let length = (self.random() % 4097) as usize;
+        let (destination, number) = (count % self.ports as u64, count / self.ports as u64);
+        let card = &mut self.cards[index];
+        let payload = pattern(card.host, number, length);
+        card.send(HostId(destination as u16), &payload, length)
+    }
+
+    /// Waits until something can be done.
+    fn rest(&mut self, sent: &[u64], wanted: u64) {
+        let mut asleep = true;
+        for (card, &sent) in self.cards.iter_mut().zip(sent) {
+            asleep &= card.link.sleep_for_records().unwrap();
+            asleep &= sent == wanted || card.link.sleep_for_room().unwrap();
+        }
+        if asleep {
+            let bells: Vec<_> = self.cards.iter().map(|card| card.link.bell()).collect();
+            assert!(readable(&bells, PATIENCE), "a packet or a wake-up was lost");
+            self.cards.iter().for_each(|card| card.link.silence_bell());
+        }
+    }
+}
+
+/// Bytes that differ by sender, number and place.
+fn pattern(source: HostId, number: u64, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (usize::from(source.0) * 3 + number as usize * 5 + index * 7) as u8).collect()
+}
+
+fn check(payload: &[u8], source: HostId, number: u64) {
+    // Not `assert_eq`: nobody wants to read thousands of bytes.
+    assert!(
+        payload == pattern(source, number, payload.len()),
+        "packet {number} from {source} is not what was sent"
+    );
+}
+
+/// A connection that has said nothing.
+pub(crate) fn raw_connect(running: &Running) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::connect(&socket, &SocketAddrUnix::new(running.path()).unwrap()).unwrap();
+    socket
+}
+
+/// Says something and returns the answer as text.
+pub(crate) fn ask(running: &Running, message: &[u8]) -> String {
+    let socket = raw_connect(running);
+    send(&socket, message, SendFlags::empty()).unwrap();
+    listen_to(&socket)
+}
+
+pub(crate) fn listen_to(socket: &OwnedFd) -> String {
+    assert!(readable(&[socket], PATIENCE), "no answer");
+    let mut bytes = [0; 1000];
+    let (length, _) = recv(socket, &mut bytes[..], RecvFlags::empty()).unwrap();
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+/// A card that minds no manners: its socket, and the descriptors it got.
+pub(crate) fn raw_card(running: &Running, port: u16) -> (OwnedFd, Vec<OwnedFd>) {
+    let hello = [b"HMLN\x01\x00".as_slice(), &port.to_le_bytes()].concat();
+    loop {
+        let socket = raw_connect(running);
+        send(&socket, &hello, SendFlags::empty()).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 1000];
+        recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+            .unwrap();
+        let descriptors: Vec<OwnedFd> = ancillary
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        // The port's last card may not be detached yet.
+        if descriptors.len() == 3 {
+            return (socket, descriptors);
+        }
+    }
+}
+
+pub(crate) fn hangs_up(socket: &OwnedFd) -> bool {
+    readable(&[socket], PATIENCE)
+        && matches!(recv(socket, &mut [0u8; 1][..], RecvFlags::empty()), Ok((0, _)) | Err(_))
+}
