@@ -182,7 +182,7 @@ struct hamlyn_area {
 
 /* Body of HAMLYN_COMMAND_OPEN_TERMINUS. */
 struct hamlyn_open_terminus {
-	/* Address of the hamlyn_terminus_status words, 16-byte aligned. */
+	/* Address of the page that starts with hamlyn_terminus_status, 4,096-byte aligned. */
 	__u64 status;
 	/* Zero. */
 	__u64 reserved;
@@ -471,7 +471,8 @@ struct hamlyn_gather {
  * To post a request its owner fills entry tail % 64 of the work queue, stores tail + 1 to
  * HAMLYN_WINDOW_TAIL (release), issues a full barrier and reads HAMLYN_WINDOW_AWAKE: only when it is zero
  * does the owner store to the doorbell page. The card does the mirror image before it stops looking: it clears
- * awake, issues a full barrier, and looks at tail once more.
+ * awake, issues a full barrier, and looks at tail once more. The card makes a window zero when it opens the
+ * terminus.
  */
 
 /* Size of a terminus window in BAR 2, in bytes. */
@@ -498,7 +499,10 @@ struct hamlyn_gather {
 /* Size of a terminus' doorbell page in BAR 4, in bytes. A store of 4 bytes anywhere in it rings. */
 #define HAMLYN_DOORBELL_SIZE 4096
 
-/* Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of them. */
+/*
+ * Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of them. The area is one
+ * range: the words of queue 512 follow those of queue 511.
+ */
 #define HAMLYN_QUEUE_CONTROL_SIZE 65536
 
 /*
@@ -525,20 +529,27 @@ struct hamlyn_gather {
 /* armed, stored by the card: it has written a notification for a sleeper since. */
 #define HAMLYN_ARMED_FIRED 2
 
+/* hamlyn_terminus_status.reasons: the request was sent. */
+#define HAMLYN_REASON_SENT 0
+
 /*
  * The prearranged words in host memory by which the card tells a terminus' owner how far it is (section 2.3).
  *
- * They are written by the card alone, and mapped read-only into the owner. completed is written last.
+ * They start a page of their own, which the card alone writes and which is mapped read-only into the owner. The card
+ * writes reasons and refused before the completed that covers them. All are zero when a terminus opens.
  */
 struct hamlyn_terminus_status {
 	/* How many requests the card has finished with, modulo 2^32: their entries and buffers may be used again. */
 	__u32 completed;
 	/* How many of those it refused, modulo 2^32. */
 	__u32 refused;
-	/* Which request was the last to be refused: the value of completed that covers it. */
-	__u32 last_refused;
-	/* Why: a reason of statistics. */
-	__u32 last_reason;
+	/* Zero. */
+	__u32 reserved[14];
+	/*
+	 * What became of the request that was last in each entry of the work queue: HAMLYN_REASON_SENT, or the
+	 * number of the refusal's counter (statistics).
+	 */
+	__u32 reasons[64];
 };
 
 #endif /* _HAMLYN_CARD_H */

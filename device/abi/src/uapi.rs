@@ -7,7 +7,8 @@
 //!
 //! Errors all calls share: `EFAULT` (the structure cannot be read or written), `EINVAL` (a field that means nothing),
 //! `ENODEV` (the card is gone or does not answer), `ENOSPC` (the card's table is full), `ENOENT` (not an object of
-//! this file), `ENOMEM` (also: `RLIMIT_MEMLOCK` would be passed).
+//! this file), `ENOMEM` (also: `RLIMIT_MEMLOCK` would be passed), `EOPNOTSUPP` (the memory cannot be shared with the
+//! card: the machine would have to copy it).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -235,8 +235,27 @@ fn requests_that_lie_are_refused_with_a_reason() {
         assert_eq!(host.counter(reason), 1, "{message:?}");
         assert!(host.wire.sent.is_empty(), "{message:?}");
         let told: HamlynTerminusStatus = host.read(status);
-        assert_eq!((told.completed, told.refused, told.last_refused), (1, 1, 1));
-        assert_eq!(Statistic::from_number(told.last_reason), Some(reason));
+        assert_eq!((told.completed, told.refused), (1, 1));
+        assert_eq!(Statistic::from_number(told.reasons[0]), Some(reason));
+    }
+}
+
+#[test]
+fn each_entry_says_what_became_of_its_request() {
+    let mut host = Host::new(0, HamlynOptions::default());
+    let status = host.open_terminus(0);
+    for round in 0..3 {
+        for i in 0..64 {
+            let bad = HamlynRequest { destination: 65536, ..request(0, 0) };
+            host.post(0, if (i + round) % 3 == 0 { bad } else { request(0, 0) }, b"");
+            host.transmit_all();
+        }
+        let told: HamlynTerminusStatus = host.read(status);
+        assert_eq!(told.completed, 64 * (round + 1));
+        for (i, reason) in told.reasons.into_iter().enumerate() {
+            let refused = (i as u32 + round) % 3 == 0;
+            assert_eq!(reason, if refused { Statistic::RefusedDestination as u32 } else { 0 }, "entry {i}");
+        }
     }
 }
 

@@ -110,7 +110,7 @@ pub struct HamlynArea {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynOpenTerminus {
-    /// Address of the [`crate::hamlyn::window::HamlynTerminusStatus`] words, 16-byte aligned.
+    /// Address of the page that starts with [`crate::hamlyn::window::HamlynTerminusStatus`], 4,096-byte aligned.
     pub status: u64,
     /// Zero.
     pub reserved: u64,

@@ -7,7 +7,8 @@
 //! To post a request its owner fills entry `tail % 64` of the work queue, stores `tail + 1` to
 //! [`HAMLYN_WINDOW_TAIL`] (release), issues a full barrier and reads [`HAMLYN_WINDOW_AWAKE`]: only when it is zero
 //! does the owner store to the doorbell page. The card does the mirror image before it stops looking: it clears
-//! `awake`, issues a full barrier, and looks at `tail` once more.
+//! `awake`, issues a full barrier, and looks at `tail` once more. The card makes a window zero when it opens the
+//! terminus.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -30,7 +31,8 @@ pub const HAMLYN_WORK_QUEUE_USABLE: u32 = 63;
 /// Size of a terminus' doorbell page in BAR 4, in bytes. A store of 4 bytes anywhere in it rings.
 pub const HAMLYN_DOORBELL_SIZE: u32 = 4096;
 
-/// Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of them.
+/// Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of them. The area is one
+/// range: the words of queue 512 follow those of queue 511.
 pub const HAMLYN_QUEUE_CONTROL_SIZE: u32 = 65536;
 /// Offset in the queue control area of the vectors' `pending` words, 4 bytes each, 64 bytes apart: set by the card
 /// when it raises the vector, cleared by the driver before it looks at the queues.
@@ -49,18 +51,23 @@ pub const HAMLYN_ARMED_YES: u32 = 1;
 /// `armed`, stored by the card: it has written a notification for a sleeper since.
 pub const HAMLYN_ARMED_FIRED: u32 = 2;
 
+/// [`HamlynTerminusStatus::reasons`]: the request was sent.
+pub const HAMLYN_REASON_SENT: u32 = 0;
+
 /// The prearranged words in host memory by which the card tells a terminus' owner how far it is (section 2.3).
 ///
-/// They are written by the card alone, and mapped read-only into the owner. `completed` is written last.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// They start a page of their own, which the card alone writes and which is mapped read-only into the owner. The card
+/// writes `reasons` and `refused` before the `completed` that covers them. All are zero when a terminus opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynTerminusStatus {
     /// How many requests the card has finished with, modulo 2^32: their entries and buffers may be used again.
     pub completed: u32,
     /// How many of those it refused, modulo 2^32.
     pub refused: u32,
-    /// Which request was the last to be refused: the value of `completed` that covers it.
-    pub last_refused: u32,
-    /// Why: a reason of [`crate::hamlyn::statistics`].
-    pub last_reason: u32,
+    /// Zero.
+    pub reserved: [u32; 14],
+    /// What became of the request that was last in each entry of the work queue: [`HAMLYN_REASON_SENT`], or the
+    /// number of the refusal's counter (`statistics`).
+    pub reasons: [u32; 64],
 }

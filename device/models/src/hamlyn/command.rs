@@ -96,11 +96,10 @@ impl HamlynCard {
         let body: HamlynOpenTerminus = self.body(ports)?;
         let place = vacant(&mut self.termini, index)?;
         zero(body.reserved)?;
-        if body.status % 16 != 0 {
-            return Err(refused(HAMLYN_STATUS_BAD_ADDRESS, body.status, 16_u32));
+        if body.status % 4096 != 0 {
+            return Err(refused(HAMLYN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
         }
-        let terminus = Terminus::open(ports.window, ports.dma, index, body.status)
-            .map_err(|address| refused(HAMLYN_STATUS_DMA_FAULT, address, 16_u32))?;
+        let terminus = Terminus::open(ports.window, ports.dma, index, body.status)?;
         *place = Some(terminus);
         Ok(())
     }

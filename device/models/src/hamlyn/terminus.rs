@@ -4,14 +4,16 @@ use std::mem::offset_of;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::{
-    HAMLYN_ENTRY_SIZE, HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL, HAMLYN_WINDOW_WORK_QUEUE,
-    HAMLYN_WORK_QUEUE_ENTRIES, HAMLYN_WORK_QUEUE_USABLE, HamlynTerminusStatus,
+    HAMLYN_ENTRY_SIZE, HAMLYN_REASON_SENT, HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL,
+    HAMLYN_WINDOW_WORK_QUEUE, HAMLYN_WORK_QUEUE_ENTRIES, HAMLYN_WORK_QUEUE_USABLE, HamlynTerminusStatus,
 };
+
+use zerocopy::FromZeros;
 
 use super::gather::SendBuffers;
 use super::request::Outgoing;
 use super::statistics::Counters;
-use crate::ports::{Dma, Link, Ports, Window, write_value};
+use crate::ports::{Dma, DmaFault, Link, Ports, Window, write_value};
 
 /// An open terminus.
 #[derive(Debug)]
@@ -20,8 +22,11 @@ pub(super) struct Terminus {
     window: u64,
     /// Address of its status words in host memory.
     status: u64,
-    /// What they say.
-    told: HamlynTerminusStatus,
+    /// Requests finished with, modulo 2^32.
+    completed: u32,
+    refused: u32,
+    /// What the status words say of each work-queue entry: so many are sent that a word is written only if it changes.
+    reasons: [u32; HAMLYN_WORK_QUEUE_ENTRIES as usize],
     pub(super) buffers: SendBuffers,
     /// The message that is being sent.
     sending: Option<Outgoing>,
@@ -50,12 +55,24 @@ pub(super) fn set_awake(window: &dyn Window, terminus: u32, awake: bool) {
 
 impl Terminus {
     /// Opens a terminus: its window is cleared of what an earlier owner left there.
-    pub(super) fn open(window: &dyn Window, dma: &dyn Dma, terminus: u32, status: u64) -> Result<Self, u64> {
-        let told = HamlynTerminusStatus::default();
-        write_value(dma, status, told).map_err(|fault| fault.address)?;
+    pub(super) fn open(
+        window: &dyn Window,
+        dma: &dyn Dma,
+        terminus: u32,
+        status: u64,
+    ) -> Result<Self, DmaFault> {
+        write_value(dma, status, HamlynTerminusStatus::new_zeroed())?;
         let at = window_of(terminus);
         window.clear(at, HAMLYN_WINDOW_SIZE.into());
-        Ok(Self { window: at, status, told, buffers: SendBuffers::default(), sending: None })
+        Ok(Self {
+            window: at,
+            status,
+            completed: 0,
+            refused: 0,
+            reasons: [HAMLYN_REASON_SENT; HAMLYN_WORK_QUEUE_ENTRIES as usize],
+            buffers: SendBuffers::default(),
+            sending: None,
+        })
     }
 
     /// Whether a message is half sent or a request posted.
@@ -65,7 +82,7 @@ impl Terminus {
 
     /// Requests that are posted and not finished.
     fn backlog(&self, window: &dyn Window) -> u32 {
-        window.load(self.window + u64::from(HAMLYN_WINDOW_TAIL)).wrapping_sub(self.told.completed)
+        window.load(self.window + u64::from(HAMLYN_WINDOW_TAIL)).wrapping_sub(self.completed)
     }
 
     /// Sends the next packet of the current message, or takes the next request.
@@ -124,7 +141,7 @@ impl Terminus {
 
     /// The work-queue entry that is taken next.
     fn entry(&self) -> u64 {
-        let index = self.told.completed % HAMLYN_WORK_QUEUE_ENTRIES;
+        let index = self.completed % HAMLYN_WORK_QUEUE_ENTRIES;
         self.window + u64::from(HAMLYN_WINDOW_WORK_QUEUE) + u64::from(index) * u64::from(HAMLYN_ENTRY_SIZE)
     }
 
@@ -136,24 +153,31 @@ impl Terminus {
         result: Result<(), Statistic>,
         counters: &mut Counters,
     ) {
-        self.told.completed = self.told.completed.wrapping_add(requests);
-        let mut written = Ok(());
-        match result {
-            Ok(()) => counters.add(Statistic::MessagesSent, 1),
-            Err(reason) => {
-                counters.add(reason, 1);
-                self.told.refused = self.told.refused.wrapping_add(1);
-                self.told.last_refused = self.told.completed;
-                self.told.last_reason = reason as u32;
-                let before = self.told.completed.wrapping_sub(requests);
-                written =
-                    write_value(dma, self.status, HamlynTerminusStatus { completed: before, ..self.told });
-            }
-        }
-        let completed = self.status + offset_of!(HamlynTerminusStatus, completed) as u64;
-        if let Err(fault) = written.and_then(|()| dma.publish(completed, self.told.completed)) {
+        counters.add(result.err().unwrap_or(Statistic::MessagesSent), 1);
+        if let Err(fault) = self.tell(dma, requests, result.err()) {
             // The owner alone is hurt: its memory is gone.
             tracing::debug!(%fault, "a terminus' status words are not there");
         }
+    }
+
+    fn tell(&mut self, dma: &dyn Dma, requests: u32, refusal: Option<Statistic>) -> Result<(), DmaFault> {
+        let reason = refusal.map_or(HAMLYN_REASON_SENT, |reason| reason as u32);
+        let first = self.completed;
+        self.completed = first.wrapping_add(requests);
+        for request in 0..requests.min(HAMLYN_WORK_QUEUE_ENTRIES) {
+            let entry = (first.wrapping_add(request) % HAMLYN_WORK_QUEUE_ENTRIES) as usize;
+            if self.reasons[entry] != reason {
+                self.reasons[entry] = reason;
+                dma.publish(
+                    self.status + (offset_of!(HamlynTerminusStatus, reasons) + 4 * entry) as u64,
+                    reason,
+                )?;
+            }
+        }
+        if refusal.is_some() {
+            self.refused = self.refused.wrapping_add(requests);
+            dma.publish(self.status + offset_of!(HamlynTerminusStatus, refused) as u64, self.refused)?;
+        }
+        dma.publish(self.status + offset_of!(HamlynTerminusStatus, completed) as u64, self.completed)
     }
 }
