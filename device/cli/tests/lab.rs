@@ -1,6 +1,7 @@
 //! The lab itself, with real virtual machines: they need the kit that `./scripts/prepare` makes.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hamlyn_cli::lab::{Exit, Lab};
+use tempfile::TempDir;
 
 #[test]
 fn machines_run_programs_reboot_and_end() -> anyhow::Result<()> {
@@ -44,23 +46,46 @@ fn machines_run_programs_reboot_and_end() -> anyhow::Result<()> {
 
 #[test]
 fn nothing_is_left_of_a_lab_whose_owner_is_killed() {
-    let run = tempfile::tempdir().unwrap();
-    fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let mut up = Command::new(env!("CARGO_BIN_EXE_hamlyn"))
-        .args(["up", "-n", "1"])
-        .env("HAMLYN_RUN", run.path())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let run = run_directory();
+    let mut up = hamlyn(run.path(), &["up", "-n", "1"]).stdout(Stdio::null()).spawn().unwrap();
     let children = || processes_that_mention(run.path());
-    wait_until("the machine's start", || {
-        fs::read_dir(run.path()).unwrap().flatten().any(|lab| lab.path().join("vm0.agent").exists())
-    });
+    let has_agent = |lab: fs::DirEntry| lab.path().join("vm0.agent").exists();
+    wait_until("the machine's start", || fs::read_dir(run.path()).unwrap().flatten().any(has_agent));
     assert!(!children().is_empty());
     up.kill().unwrap();
     up.wait().unwrap();
     wait_until("the end of all processes", || children().is_empty());
     wait_until("the directory's end", || fs::read_dir(run.path()).unwrap().count() == 0);
+}
+
+#[test]
+fn a_machine_that_powers_off_ends_it_all() {
+    let run = run_directory();
+    let mut up = hamlyn(run.path(), &["up", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("hamlyn console vm0")));
+    let mut console =
+        hamlyn(run.path(), &["console", "vm0"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // Held open: the console stays attached until the machine ends it.
+    let mut keys = console.stdin.take().unwrap();
+    keys.write_all(b"poweroff -f\n").unwrap();
+    assert!(console.wait().unwrap().success());
+    assert!(lines.any(|line| line == "ending"));
+    assert!(up.wait().unwrap().success());
+    assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0);
+    assert!(processes_that_mention(run.path()).is_empty());
+}
+
+fn run_directory() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    dir
+}
+
+fn hamlyn(run: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hamlyn"));
+    command.args(arguments).env("HAMLYN_RUN", run);
+    command
 }
 
 fn processes_that_mention(path: &Path) -> Vec<String> {

@@ -14,7 +14,7 @@
 //! | [`handshake`] | how a card's process gets its end of a link from a switch |
 //!
 //! The process at the other end is not trusted. Whatever it writes into the shared memory, the worst that comes of it
-//! is a [`RingError`](ring::RingError), which ends the link.
+//! is a [`RingError`], which ends the link.
 
 pub mod bell;
 pub mod handshake;

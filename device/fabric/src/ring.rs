@@ -10,7 +10,7 @@
 //! | 8 | the [common packet header](crate::header) |
 //! | 16 | the payload |
 //!
-//! A ring's memory is 4 cache lines of [indices](crate::index), then the data. Everything that is read from it is
+//! A ring's memory is 4 cache lines of indices (module `index`), then the data. Everything that is read from it is
 //! copied out once and then checked, for the other side can change it at any time.
 
 use std::io;

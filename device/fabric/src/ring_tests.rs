@@ -262,3 +262,26 @@ fn each_kind_of_corruption_is_found() {
         assert!(error.is_corruption() && error.to_string().contains(kind), "{what:?}: {error}");
     }
 }
+
+#[test]
+fn a_record_that_would_wrap_is_corrupt() {
+    let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+    let place = Place::new(region, 0, SMALL).unwrap();
+    let bell = Arc::new(Bell::new().unwrap());
+    let mut producer = Producer::new(place.clone(), bell.clone());
+    let mut consumer = Consumer::new(place.clone(), bell);
+    for length in [1000, 1000, 1000, 10] {
+        producer.reserve(header(1), length).unwrap().unwrap();
+        producer.commit();
+        consumer.peek().unwrap().unwrap();
+        consumer.consume();
+    }
+    // 992 bytes are left: a record of 928, a pad, and the next one at the ring's start.
+    for length in [900, 200] {
+        producer.reserve(header(1), length).unwrap().unwrap();
+        producer.commit();
+    }
+    apply(&place, Scribble::Data(3104 / 8, 1000));
+    let error = consumer.peek().unwrap_err();
+    assert_eq!(error, RingError::Record { position: 3104, length: 1000, limit: 976 });
+}

@@ -176,6 +176,21 @@ fn inputs_take_turns_at_a_contended_output_too() {
 }
 
 #[test]
+fn nobody_overtakes_those_who_wait_for_the_same_output() {
+    let (mut crossbar, mut cards) = fabric(3);
+    while send(&mut cards[0], 2, b"early") || wake_all(&mut crossbar, 3) > 0 {}
+    while take(&mut cards[2]).is_some() {}
+    // There is room now, and host 2's bell rings, but host 1's is heard first.
+    assert!(send(&mut cards[1], 2, b"late"));
+    crossbar.wake(HostId(1));
+    settle(&mut crossbar);
+    assert_eq!(take(&mut cards[2]), None);
+    wake_all(&mut crossbar, 3);
+    assert_eq!(take(&mut cards[2]), Some((0, b"early".to_vec())));
+    assert_eq!(take(&mut cards[2]), Some((1, b"late".to_vec())));
+}
+
+#[test]
 fn ports_are_given_out_and_refused() {
     let mut crossbar = Crossbar::new(2, SMALL);
     assert_eq!(attach(&mut crossbar, Some(HostId(1))).unwrap().0, HostId(1));

@@ -20,7 +20,11 @@ fn attempts_are_refused_counted_and_change_nothing() -> Result<()> {
     let lab = lab(2);
     let (attacker, victim) = (0, 1);
     for (how, reason, by_sender) in ATTEMPTS {
-        let watch = if *how == "closed-slot" { vec!["intrude", "watch", "--close"] } else { vec!["intrude", "watch"] };
+        let watch = if *how == "closed-slot" {
+            vec!["intrude", "watch", "--close"]
+        } else {
+            vec!["intrude", "watch"]
+        };
         let mut watch = lab.vm(victim).run(watch)?;
         let ticket = text(&watch.answer()?, "ticket");
         let count = |card| -> Result<u64> {

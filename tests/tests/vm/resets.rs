@@ -7,7 +7,8 @@ use crate::{eventually, lab, text};
 
 /// Where the card is in the guest's sysfs.
 fn device(lab: &crate::Turn, vm: usize) -> Result<String> {
-    let lines = lab.vm(vm).run_as(0, ["sh", "-c", "ls -d /sys/bus/pci/drivers/hamlyn/0000:*"])?.finish_text()?;
+    let lines =
+        lab.vm(vm).run_as(0, ["sh", "-c", "ls -d /sys/bus/pci/drivers/hamlyn/0000:*"])?.finish_text()?;
     Ok(lines.into_iter().next().expect("the driver has a device"))
 }
 

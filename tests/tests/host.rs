@@ -1,0 +1,104 @@
+//! The same programs with no machine at all: processes of the host that attach straight to a card's socket.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::Lab;
+use serde_json::Value;
+
+/// A program at a card.
+struct Program {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<std::process::ChildStdout>,
+}
+
+/// Where the examples of `guest-lib` are: beside this test's folder.
+fn example(name: &str) -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let folder =
+        test.parent().and_then(|deps| deps.parent()).context("the test has no folder")?.join("examples");
+    let program = folder.join(name);
+    ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
+    Ok(program)
+}
+
+impl Program {
+    fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(example(arguments[0])?)
+            .args(&arguments[1..])
+            .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card).display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take().context("no standard input")?;
+        let stdout = BufReader::new(child.stdout.take().context("no standard output")?);
+        Ok(Self { child, stdin, stdout })
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        ensure!(self.stdout.read_line(&mut line)? != 0, "the program said no more");
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    fn say(&mut self, line: &str) -> Result<()> {
+        Ok(writeln!(self.stdin, "{line}")?)
+    }
+
+    /// The last answer of a program that ended well.
+    fn finish(mut self) -> Result<Value> {
+        let last = self.stdout.lines().last().context("no answer")??;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "{status}: {last}");
+        Ok(serde_json::from_str(&last)?)
+    }
+}
+
+fn ticket(answer: &Value) -> String {
+    answer["ticket"].as_str().unwrap_or_else(|| panic!("no ticket in {answer}")).to_owned()
+}
+
+fn ping_pong(lab: &Lab, from: usize, to: usize) -> Result<()> {
+    let mut echo = Program::start(lab, to, &["ping-pong", "serve"])?;
+    let served = ticket(&echo.answer()?);
+    let mut ping = Program::start(lab, from, &["ping-pong", "run", "--ticket", &served, "--count", "500"])?;
+    let own = ticket(&ping.answer()?);
+    echo.say(&own)?;
+    assert_eq!(ping.finish()?["round_trips"], 500);
+    assert_eq!(echo.finish()?["echoed"], 500);
+    Ok(())
+}
+
+#[test]
+fn processes_without_a_machine_use_the_same_cards() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).start()?;
+    Program::start(&lab, 0, &["self-test"])?.finish()?;
+    ping_pong(&lab, 0, 1)?;
+    let mut receiver =
+        Program::start(&lab, 1, &["transfer", "receive", "--bytes", "1000003", "--seed", "3"])?;
+    let to = ticket(&receiver.answer()?);
+    let send = ["transfer", "send", "--ticket", &to, "--bytes", "1000003", "--seed", "3", "--buffers", "8"];
+    Program::start(&lab, 0, &send)?.finish()?;
+    assert_eq!(receiver.finish()?["verified"], true);
+    Ok(())
+}
+
+#[test]
+fn a_card_outlives_its_programs() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).start()?;
+    for _ in 0..3 {
+        let mut sink = Program::start(&lab, 1, &["flood", "sink"])?;
+        let to = ticket(&sink.answer()?);
+        let mut flood = Program::start(&lab, 0, &["flood", "send", "--ticket", &to])?;
+        flood.answer()?;
+        sink.child.kill()?;
+        sink.child.wait()?;
+        flood.child.kill()?;
+        flood.child.wait()?;
+        ping_pong(&lab, 1, 0)?;
+    }
+    Ok(())
+}
