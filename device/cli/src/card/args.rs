@@ -13,8 +13,20 @@ pub enum Model {
     Hamlyn,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  hamlyn switch --socket /tmp/s.sock &
+  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock           then: hamlyn qemu-args --socket /tmp/c0.sock
+  hamlyn card --socket /tmp/c1.sock --switch /tmp/s.sock --packet-size 1024
+
+A small packet blocks the link for others for a short time, a large one costs less for each byte. The paper's authors
+recommend 1 KiB for their prototype (section 4.3), where a 4 KiB packet took 50 us.
+
+The card stays when its machine or its switch goes, and serves the next.";
+
 /// The flags of `hamlyn card`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct CardArgs {
     /// Which card
     #[arg(long, value_enum, default_value_t = Model::Hamlyn)]
@@ -28,7 +40,7 @@ pub struct CardArgs {
     /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
     #[arg(long, value_name = "ID")]
     pub host: Option<u16>,
-    /// The most data in a packet: 256 to 65536, a multiple of 8
+    /// The most data in a packet, in bytes: 256 to 65536, a multiple of 8
     #[arg(long, value_name = "BYTES", default_value_t = HamlynOptions::default().packet_size)]
     pub packet_size: u32,
     /// The card's memory for slots, queues and termini: 4096 to 67108864
