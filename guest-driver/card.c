@@ -111,8 +111,9 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 int hamlyn_card_start(struct hamlyn_card *card)
 {
 	lockdep_assert_held(&card->lock);
-	pci_set_master(card->pdev);
+	/* Reset before it may do DMA: an earlier kernel may have left something open. */
 	writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
+	pci_set_master(card->pdev);
 	writeq(card->page_dma, card->registers + HAMLYN_REG_COMMAND_PAGE);
 	memset_io(card->control, 0, card->control_size);
 	card->live = true;

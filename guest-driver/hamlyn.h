@@ -161,7 +161,7 @@ struct hamlyn_slot {
 };
 
 struct hamlyn_queue {
-	/* The file's, and each waiter's. */
+	/* The file's, each waiter's, and each mapping's. */
 	struct kref users;
 	struct hamlyn_file *file;
 	struct list_head on_file;
@@ -261,6 +261,7 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument);
 __poll_t hamlyn_queue_poll(struct hamlyn_queue *queue);
 struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index);
 void hamlyn_queue_close(struct hamlyn_queue *queue);
+void hamlyn_queue_put(struct hamlyn_queue *queue);
 void hamlyn_queues_fired(struct hamlyn_vector *vector);
 
 /* pages.c */

@@ -53,7 +53,12 @@ static int map_device(struct vm_area_struct *vma, struct hamlyn_terminus *termin
 		return -EINVAL;
 	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 		     VM_MAYEXEC);
-	/* Uncached: stores reach the card in order, whole, and at once. */
+	/*
+	 * Uncached, though the BAR is prefetchable: a request's tail is published by an ordinary
+	 * store behind those of the entry, and write-combining buffers may be emptied in any order,
+	 * so the card could take an entry that is not there yet. (A hypervisor may override this
+	 * with write-back, as the window is its host's memory: then caches keep the order.)
+	 */
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
 	vma->vm_ops = &terminus_vm_ops;
 	vma->vm_private_data = terminus;
@@ -61,7 +66,7 @@ static int map_device(struct vm_area_struct *vma, struct hamlyn_terminus *termin
 	return 0;
 }
 
-/* The mapping holds the pages for itself: they may outlive what they belong to. */
+/* The mapping holds each page for itself: they may outlive what they belong to. */
 static int map_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
 {
 	if (vma->vm_flags & VM_WRITE)
@@ -86,11 +91,37 @@ static int map_terminus(struct vm_area_struct *vma, struct hamlyn_terminus *term
 	}
 }
 
+static void queue_vma_open(struct vm_area_struct *vma)
+{
+	struct hamlyn_queue *queue = vma->vm_private_data;
+
+	kref_get(&queue->users);
+}
+
+static void queue_vma_close(struct vm_area_struct *vma)
+{
+	hamlyn_queue_put(vma->vm_private_data);
+}
+
+/* Holds the queue, so that its memory counts against RLIMIT_MEMLOCK for as long as it is in use. */
+static const struct vm_operations_struct queue_vm_ops = {
+	.open = queue_vma_open,
+	.close = queue_vma_close,
+};
+
 static int map_queue(struct vm_area_struct *vma, struct hamlyn_queue *queue, u64 offset, u64 size)
 {
+	int ret;
+
 	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
 		return -EINVAL;
-	return map_memory(vma, queue->pages->pages, queue->pages->count);
+	ret = map_memory(vma, queue->pages->pages, queue->pages->count);
+	if (ret)
+		return ret;
+	vma->vm_ops = &queue_vm_ops;
+	vma->vm_private_data = queue;
+	kref_get(&queue->users);
+	return 0;
 }
 
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)

@@ -114,8 +114,8 @@ struct hamlyn_pages *hamlyn_pages_alloc(u64 length)
 }
 
 /*
- * Lets the card reach a page. One that it writes must be coherent: card and process use it at the
- * same time.
+ * Lets the card reach a page. It must be coherent whichever way the data goes, because card and
+ * process use it at the same time: a send buffer is filled after it has been mapped.
  */
 int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_direction direction,
 		    dma_addr_t *dma)
@@ -124,7 +124,7 @@ int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_directi
 	if (dma_mapping_error(dev, *dma))
 		return -ENOMEM;
 	/* Bounce buffers, for one, are not. */
-	if (direction != DMA_TO_DEVICE && dma_need_sync(dev, *dma)) {
+	if (dma_need_sync(dev, *dma)) {
 		dma_unmap_page(dev, *dma, HAMLYN_PAGE_SIZE, direction);
 		dev_err_ratelimited(dev, "memory is not coherent with the card on this machine\n");
 		return -EOPNOTSUPP;
@@ -153,7 +153,6 @@ static int map_pages(struct hamlyn_pages *pages)
 	return 0;
 }
 
-/* Lists and directory are mapped when they are full, so that nothing need be synchronised. */
 static int map_lists(struct hamlyn_pages *pages)
 {
 	dma_addr_t dma;

@@ -30,11 +30,11 @@ static void queue_free(struct kref *users)
 	kfree(queue);
 }
 
-static void queue_put(struct hamlyn_queue *queue)
+void hamlyn_queue_put(struct hamlyn_queue *queue)
 {
 	kref_put(&queue->users, queue_free);
 }
-DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) queue_put(_T))
+DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) hamlyn_queue_put(_T))
 
 static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 {
@@ -141,7 +141,7 @@ void hamlyn_queue_close(struct hamlyn_queue *queue)
 	wake_up_all(&queue->wait);
 	xa_erase(&card->queues, queue->index);
 	list_del(&queue->on_file);
-	queue_put(queue);
+	hamlyn_queue_put(queue);
 }
 
 static int destroy(struct hamlyn_file *file, u32 index)
@@ -236,7 +236,7 @@ static bool hopeless(const struct hamlyn_queue *queue)
 static long sleep_on(struct hamlyn_queue *queue, const struct hamlyn_queue_wait *wait)
 {
 	if (wait->timeout_ns == 0)
-		return arrived(queue, wait->cursor, wait->wrap) ? 0 : -ETIME;
+		return -ETIME;
 	if (wait->timeout_ns == HAMLYN_WAIT_FOREVER)
 		return wait_event_interruptible(
 			queue->wait,
@@ -260,12 +260,13 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 		return PTR_ERR(queue);
 
 	ret = sleep_on(queue, wait);
+	/* First of all: it may have come together with the time-out or the signal. */
+	if (arrived(queue, wait->cursor, wait->wrap))
+		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
 	if (ret)
 		return -EINTR;
-	if (arrived(queue, wait->cursor, wait->wrap))
-		return 0;
 	scoped_guard(mutex, &file->card->lock)
 		ret = hamlyn_file_live(file) ? -ENOENT : -ENODEV;
 	return ret;

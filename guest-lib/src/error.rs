@@ -60,20 +60,6 @@ pub enum Error {
         /// The counter it went into; none if the card names one that this library does not know.
         reason: Option<Statistic>,
     },
-    /// The card refused several requests at once and tells the reason of the last alone: this may be one of them.
-    #[error(
-        "the card may have refused request {request}: it refused {refused} of requests {first} to {last}"
-    )]
-    Uncertain {
-        /// The request's position among the terminus' requests.
-        request: u64,
-        /// How many were refused, besides the last.
-        refused: u32,
-        /// First of those it may have been.
-        first: u64,
-        /// Last of them.
-        last: u64,
-    },
     /// Bytes of a send buffer that the card may still gather from were to be changed.
     #[error("send buffer {tag}: request {request} still gathers from bytes {offset} to {end}")]
     InFlight {

@@ -3,14 +3,21 @@
 //! A process opens a [`Card`], sends from a [`Terminus`] and receives in a [`Slot`]. Who may write into a slot is
 //! who holds a [`Ticket`] for it. Nothing below enters the kernel on the way of a message.
 //!
-//! | paper | here |
-//! |---|---|
-//! | `h_send_msg` | [`Terminus::send`], and [`Terminus::try_send`], which does not block |
-//! | buffer-release handle | [`Handle`] |
-//! | `h_recv` | [`NotificationQueue::recv`] |
-//! | `h_recv_block` | [`NotificationQueue::recv_block`], and [`NotificationQueue::recv_poll`], which never sleeps |
-//! | ticket | [`Ticket`] |
-//! | send, `get_tag`, `get_specific_tag` of tagged remote write (section 3.3) | [`protocol::tagged_write`] |
+//! | paper | section | here |
+//! |---|---|---|
+//! | message area, slot | 2.2 | [`MessageArea`], [`Slot`] |
+//! | private send terminus, send buffer | 2.3 | [`Terminus`], [`SendBuffer`] |
+//! | metadata entry (Table 2) | 2.4 | [`MetadataEntry`] |
+//! | packet counting, group receive | 2.5 | [`Message::delta`] |
+//! | notification queue (Table 3) | 2.6 | [`NotificationQueue`] |
+//! | fast mode; paranoid and one-shot modes | 2.7 | [`Slot::fast_ticket`]; [`Mode`] |
+//! | what the operating system mediates | 3.1 | [`attach::Attachment`] |
+//! | `h_send_msg` | 3.2 | [`Terminus::send`], and [`Terminus::try_send`], which does not block |
+//! | buffer-release handle | 3.2 | [`Handle`] |
+//! | `h_recv` | 3.2 | [`NotificationQueue::recv`] |
+//! | `h_recv_block` | 3.2 | [`NotificationQueue::recv_block`], and [`NotificationQueue::recv_poll`], which never sleeps |
+//! | ticket | 3.2 | [`Ticket`] |
+//! | tagged remote write: send, `get_tag`, `get_specific_tag` | 3.3 | [`protocol::tagged_write`] |
 //!
 //! ```no_run
 //! use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
@@ -27,7 +34,6 @@
 //! ```
 
 pub mod attach;
-mod backoff;
 mod card;
 mod checksum;
 mod error;
@@ -35,6 +41,7 @@ mod memory;
 mod message_area;
 mod metadata;
 mod notification;
+mod polling;
 pub mod protocol;
 mod request;
 mod send_buffer;
@@ -43,7 +50,6 @@ mod terminus;
 mod ticket;
 mod work_queue;
 
-pub use backoff::Polling;
 pub use card::{Card, CardInfo, SelfTest};
 pub use error::{Error, Result};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;
@@ -51,6 +57,7 @@ pub use memory::Memory;
 pub use message_area::MessageArea;
 pub use metadata::MetadataEntry;
 pub use notification::{Arrival, Notification, NotificationQueue};
+pub use polling::Polling;
 pub use request::{Message, RequestBlock};
 pub use send_buffer::{Piece, SendBuffer};
 pub use slot::{Mode, Slot, SlotBuilder};

@@ -8,8 +8,8 @@ use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_FAST, HamlynNotificat
 use hamlyn_abi::uapi::HamlynQueueWait;
 
 use crate::attach::{Attachment, QueueParts};
-use crate::backoff::Polling;
 use crate::error::{Error, Result};
+use crate::polling::Polling;
 
 /// One arrived message (Table 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

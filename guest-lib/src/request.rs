@@ -47,7 +47,7 @@ impl<'a> Message<'a> {
     }
 
     /// Sets the packet counter's initial value Y, for group receive (section 2.5): one notification arrives when the
-    /// sum over all senders is 2^32.
+    /// sum over all senders is 2^32. Each Y must be larger than the number of packets of its message.
     #[must_use]
     pub fn delta(self, delta: u32) -> Self {
         Self { delta, ..self }

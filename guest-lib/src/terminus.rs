@@ -7,8 +7,8 @@ use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
 use crate::attach::{Attachment, TerminusParts};
-use crate::backoff::Polling;
 use crate::error::{Error, Result};
+use crate::polling::Polling;
 use crate::request::{Message, RequestBlock};
 use crate::send_buffer::{Piece, SendBuffer, Uses};
 use crate::work_queue::WorkQueue;
@@ -121,14 +121,6 @@ impl Terminus {
         self.post_source(message, source.into(), false)
     }
 
-    /// Sends by direct I/O, whatever the size: up to [`Message::direct_limit`] bytes.
-    ///
-    /// # Errors
-    /// Those of [`Terminus::send`].
-    pub fn send_direct(&self, message: &Message<'_>, data: &[u8]) -> Result<Handle> {
-        self.send(message, data)
-    }
-
     /// Sends by DMA, whatever the size.
     ///
     /// # Errors
@@ -197,10 +189,11 @@ impl Terminus {
         let Some((request, ring)) = posted else {
             return Err(Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE });
         };
+        let handle = Handle { terminus: self.clone(), request };
         if ring {
             self.inner.parts.doorbell.ring()?;
         }
-        Ok(Handle { terminus: self.clone(), request })
+        Ok(handle)
     }
 }
 
@@ -228,7 +221,8 @@ impl TerminusInner {
     }
 
     fn take_in(&self, state: &mut State) {
-        state.queue.observe(&self.parts.status.read());
+        let status = &self.parts.status;
+        state.queue.observe(status.completed(), |number| status.reason(number));
         let completed = state.queue.completed();
         state.uses.release(completed);
     }
@@ -266,8 +260,8 @@ impl Drop for TerminusInner {
 
 /// A request on its way: tells when its work-queue entry and buffers may be used again (sections 2.3 and 3.2).
 ///
-/// It may be dropped: the message goes out all the same.
-#[derive(Debug, Clone)]
+/// It may be dropped: the message goes out all the same. A refusal is remembered for as long as its handle lives.
+#[derive(Debug)]
 pub struct Handle {
     terminus: Terminus,
     request: u64,
@@ -283,8 +277,7 @@ impl Handle {
     /// Whether the card has finished with the request: it is sent, and its buffers may be used again.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the card has finished with it by refusing it; [`Error::Uncertain`] if that may be.
-    /// Refusals further back than the last 1,024 are forgotten.
+    /// [`Error::Refused`] if the card has finished with it by refusing it.
     pub fn is_complete(&self) -> Result<bool> {
         self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
     }
@@ -301,5 +294,11 @@ impl Handle {
 
     fn outcome(&self) -> Option<Result<()>> {
         self.terminus.inner.observe().queue.outcome(self.request)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.terminus.inner.lock().queue.forget(self.request);
     }
 }

@@ -2,37 +2,25 @@
 //!
 //! The card counts modulo 2^32; positions here are 64 bits wide and start at 1, so that a handle stays valid for ever.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::hamlyn::window::{HAMLYN_WORK_QUEUE_USABLE, HamlynTerminusStatus};
+use hamlyn_abi::hamlyn::window::{HAMLYN_REASON_SENT, HAMLYN_WORK_QUEUE_ENTRIES, HAMLYN_WORK_QUEUE_USABLE};
 
 use crate::error::{Error, Result};
-
-/// How many refusals a terminus remembers.
-const REMEMBERED: usize = 1024;
-
-/// A refusal that the card reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Refusal {
-    /// The first request it may concern. It is `last` if it is certain.
-    first: u64,
-    /// The last, whose reason is known if it is certain.
-    last: u64,
-    /// How many of them, if uncertain.
-    count: u32,
-    reason: u32,
-}
 
 /// Positions of a work queue.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     posted: u64,
     completed: u64,
-    refused: u32,
-    last_refused: u64,
-    refusals: VecDeque<Refusal>,
+    /// A bit for each entry: whether somebody still holds the handle of the request that is in it.
+    watched: u64,
+    /// The reasons of refused requests whose handles are held, by position.
+    refusals: BTreeMap<u64, u32>,
 }
+
+const _: () = assert!(HAMLYN_WORK_QUEUE_ENTRIES == u64::BITS, "a bit for each entry");
 
 impl WorkQueue {
     /// The number of the entry that is next, if fewer than 63 are in use.
@@ -41,47 +29,32 @@ impl WorkQueue {
     }
 
     /// Counts the next entry as posted. Returns the request's position and the new tail.
+    ///
+    /// What becomes of it is remembered until [`WorkQueue::forget`].
     pub(crate) fn post(&mut self) -> (u64, u32) {
         self.posted += 1;
+        self.watched |= bit(self.posted);
         (self.posted, self.posted as u32)
     }
 
-    /// Takes in what the card has written. Nonsense (more finished than posted, or going back) is ignored.
-    pub(crate) fn observe(&mut self, status: &HamlynTerminusStatus) {
-        let advance = u64::from(status.completed.wrapping_sub(self.completed as u32));
+    /// Takes in how many requests the card says that it has finished with, modulo 2^32, and the reason for each.
+    /// Nonsense (more finished than posted, or going back) is ignored.
+    ///
+    /// No reason can be missed: the card overwrites it only once the entry is used again, which is after this.
+    pub(crate) fn observe(&mut self, completed: u32, reason: impl Fn(u32) -> u32) {
+        let advance = u64::from(completed.wrapping_sub(self.completed as u32));
         if advance > self.posted - self.completed {
             return;
         }
-        let completed = self.completed + advance;
-        let count = status.refused.wrapping_sub(self.refused);
-        if count != 0 && !self.observe_refusals(completed, count, status) {
-            return;
+        for request in self.completed + 1..=self.completed + advance {
+            if self.watched & bit(request) != 0 {
+                let reason = reason(number(request));
+                if reason != HAMLYN_REASON_SENT {
+                    self.refusals.insert(request, reason);
+                }
+            }
         }
-        self.completed = completed;
-    }
-
-    /// Notes `count` refusals since the last look. False if the words do not fit together: `completed` is written
-    /// last and read first, so a refusal that it does not cover is still being written, and the next look is better.
-    fn observe_refusals(&mut self, completed: u64, count: u32, status: &HamlynTerminusStatus) -> bool {
-        let behind = u64::from((completed as u32).wrapping_sub(status.last_refused));
-        let Some(last) = completed.checked_sub(behind).filter(|last| *last > self.last_refused) else {
-            return false;
-        };
-        let first = self.completed.max(self.last_refused) + 1;
-        if count > 1 && first < last {
-            self.remember(Refusal { first, last: last - 1, count: count - 1, reason: u32::MAX });
-        }
-        self.remember(Refusal { first: last, last, count: 1, reason: status.last_reason });
-        self.refused = status.refused;
-        self.last_refused = last;
-        true
-    }
-
-    fn remember(&mut self, refusal: Refusal) {
-        if self.refusals.len() == REMEMBERED {
-            self.refusals.pop_front();
-        }
-        self.refusals.push_back(refusal);
+        self.completed += advance;
     }
 
     /// Whether the card has finished with the request: `None` if not yet, else how it went.
@@ -89,20 +62,19 @@ impl WorkQueue {
         if request > self.completed {
             return None;
         }
-        let found =
-            self.refusals.iter().rev().find(|refusal| (refusal.first..=refusal.last).contains(&request));
-        Some(match found {
+        Some(match self.refusals.get(&request) {
             None => Ok(()),
-            Some(Refusal { first, last, reason, .. }) if first == last && *reason != u32::MAX => {
-                Err(Error::Refused { request, reason: Statistic::from_number(*reason) })
-            }
-            Some(Refusal { first, last, count, .. }) if u64::from(*count) > last - first => {
-                Err(Error::Refused { request, reason: None })
-            }
-            Some(Refusal { first, last, count, .. }) => {
-                Err(Error::Uncertain { request, refused: *count, first: *first, last: *last })
-            }
+            Some(reason) => Err(Error::Refused { request, reason: Statistic::from_number(*reason) }),
         })
+    }
+
+    /// Nobody will ask for the request's outcome any more.
+    pub(crate) fn forget(&mut self, request: u64) {
+        if request > self.completed {
+            self.watched &= !bit(request);
+        } else {
+            self.refusals.remove(&request);
+        }
     }
 
     /// The position of the last request that the card has finished with.
@@ -111,29 +83,36 @@ impl WorkQueue {
     }
 }
 
+/// The card's number of the request at a position: the first is 0.
+fn number(request: u64) -> u32 {
+    (request - 1) as u32
+}
+
+fn bit(request: u64) -> u64 {
+    1 << (number(request) % HAMLYN_WORK_QUEUE_ENTRIES)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
+    const TAG: u32 = Statistic::RefusedTag as u32;
+
     fn at(position: u64) -> WorkQueue {
-        WorkQueue { posted: position, completed: position, last_refused: position, ..WorkQueue::default() }
+        WorkQueue { posted: position, completed: position, ..WorkQueue::default() }
     }
 
-    fn status(completed: u64, refused: u32, last_refused: u64, last_reason: u32) -> HamlynTerminusStatus {
-        HamlynTerminusStatus {
-            completed: completed as u32,
-            refused,
-            last_refused: last_refused as u32,
-            last_reason,
-        }
+    /// Where a test starts: at 0, or so that the card's 32-bit counter wraps.
+    fn start() -> impl Strategy<Value = u64> {
+        prop_oneof![Just(0_u64), (1_u64 << 32) - 200..(1 << 32) + 10]
     }
 
     proptest! {
         #[test]
         fn never_more_than_63_across_the_wrap(
-            start in prop_oneof![Just(0_u64), (1_u64 << 32) - 200..(1 << 32) + 10],
+            start in start(),
             steps in prop::collection::vec((any::<bool>(), 0..70_u64), 1..200),
         ) {
             let mut queue = at(start);
@@ -148,7 +127,7 @@ mod tests {
                     }
                 } else {
                     completed = (completed + amount).min(posted);
-                    queue.observe(&status(completed, 0, 0, 0));
+                    queue.observe(completed as u32, |_| HAMLYN_REASON_SENT);
                 }
                 prop_assert!(posted - completed <= 63);
                 prop_assert_eq!(queue.next_entry().is_none(), posted - completed == 63);
@@ -159,68 +138,75 @@ mod tests {
             }
         }
 
+        /// Against a card that refuses some: whatever is looked at, and whenever, is exact while its handle is held.
         #[test]
-        fn nonsense_from_the_card_is_ignored(
-            completed in any::<u32>(), refused in any::<u32>(), last_refused in any::<u32>(), reason in any::<u32>(),
+        fn every_outcome_is_exact(
+            start in start(),
+            steps in prop::collection::vec((prop::collection::vec((any::<bool>(), any::<bool>()), 0..70), 0..70_u64), 1..50),
         ) {
+            let mut queue = at(start);
+            let mut reasons = [HAMLYN_REASON_SENT; 64];
+            let (mut done, mut requests) = (start, Vec::new());
+            for (posts, work) in steps {
+                for (refused, held) in posts {
+                    if queue.next_entry().is_none() { break }
+                    let (request, _) = queue.post();
+                    requests.push((request, refused, held));
+                    if !held {
+                        queue.forget(request);
+                    }
+                }
+                for (request, refused, _) in requests.iter().filter(|(request, ..)| *request > done).take(work as usize) {
+                    reasons[(request - 1) as usize % 64] = if *refused { TAG } else { HAMLYN_REASON_SENT };
+                }
+                done = (done + work).min(start + requests.len() as u64);
+                queue.observe(done as u32, |number| reasons[number as usize % 64]);
+                for (request, refused, held) in &requests {
+                    match queue.outcome(*request) {
+                        None => prop_assert!(*request > done),
+                        Some(Ok(())) => prop_assert!(*request <= done && !(*refused && *held)),
+                        Some(Err(_)) => prop_assert!(*request <= done && *refused && *held),
+                    }
+                }
+            }
+            for (request, ..) in &requests {
+                queue.forget(*request);
+            }
+            prop_assert!(queue.refusals.is_empty());
+        }
+
+        #[test]
+        fn nonsense_from_the_card_is_ignored(completed in any::<u32>(), reason in any::<u32>()) {
             let mut queue = at(0xffff_fff0);
             for _ in 0..20 {
                 queue.post();
             }
-            queue.observe(&HamlynTerminusStatus { completed, refused, last_refused, last_reason: reason });
+            queue.observe(completed, |_| reason);
             prop_assert!(queue.completed() >= 0xffff_fff0 && queue.completed() <= queue.posted);
+            prop_assert!(queue.refusals.len() <= 20);
         }
     }
 
     #[test]
-    fn a_refusal_is_told_to_its_own_request_across_the_wrap() {
-        let start = (1 << 32) - 2;
-        let mut queue = at(start);
-        for _ in 0..4 {
-            queue.post();
-        }
-        queue.observe(&status(start + 4, 1, start + 3, Statistic::RefusedTag as u32));
-        assert!(queue.outcome(start + 2).unwrap().is_ok());
-        let refused = queue.outcome(start + 3).unwrap().unwrap_err();
-        assert!(matches!(refused, Error::Refused { reason: Some(Statistic::RefusedTag), .. }), "{refused}");
-        assert!(queue.outcome(start + 4).unwrap().is_ok());
-    }
-
-    #[test]
-    fn several_refusals_between_two_looks_are_not_passed_off_as_success() {
-        let mut queue = at(0);
-        for _ in 0..4 {
-            queue.post();
-        }
-        queue.observe(&status(4, 2, 4, 15));
-        for request in 1..=3 {
-            let refused = queue.outcome(request).unwrap().unwrap_err();
-            assert!(matches!(refused, Error::Uncertain { refused: 1, first: 1, last: 3, .. }), "{refused}");
-        }
-        assert!(matches!(queue.outcome(4).unwrap(), Err(Error::Refused { .. })));
-    }
-
-    #[test]
-    fn a_whole_batch_refused_is_certain() {
+    fn a_refusal_is_told_to_its_own_request_and_forgotten_with_its_handle() {
         let mut queue = at(0);
         for _ in 0..3 {
             queue.post();
         }
-        queue.observe(&status(3, 3, 3, 15));
-        for request in 1..=3 {
-            assert!(matches!(queue.outcome(request).unwrap(), Err(Error::Refused { .. })), "{request}");
-        }
+        queue.observe(3, |number| if number == 1 { TAG } else { HAMLYN_REASON_SENT });
+        assert!(queue.outcome(1).unwrap().is_ok());
+        let refused = queue.outcome(2).unwrap().unwrap_err();
+        assert!(matches!(refused, Error::Refused { request: 2, reason: Some(Statistic::RefusedTag) }));
+        assert!(queue.outcome(3).unwrap().is_ok());
+        queue.forget(2);
+        assert!(queue.refusals.is_empty());
     }
 
     #[test]
-    fn a_refusal_still_being_written_waits_for_its_completion() {
+    fn a_reason_that_no_counter_has_is_a_refusal_all_the_same() {
         let mut queue = at(0);
         queue.post();
-        queue.post();
-        queue.observe(&status(1, 1, 2, 15));
-        assert!(queue.outcome(1).is_none());
-        queue.observe(&status(2, 1, 2, 15));
-        assert!(queue.outcome(1).unwrap().is_ok());
-        assert!(matches!(queue.outcome(2).unwrap(), Err(Error::Refused { .. })));
+        queue.observe(1, |_| u32::MAX);
+        assert!(matches!(queue.outcome(1), Some(Err(Error::Refused { reason: None, .. }))));
     }
 }

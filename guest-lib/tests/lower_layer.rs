@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use fake::Fake;
 use hamlyn::{Arrival, Card, Error, Message, Mode, RequestBlock, Statistic, Ticket};
-use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
+use hamlyn_abi::hamlyn::request::{
+    HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INLINE_METADATA, HamlynGather, HamlynRequest,
+};
 use zerocopy::IntoBytes;
 
 fn card() -> (Fake, Card) {
@@ -146,29 +148,46 @@ fn pieces_go_by_direct_io_if_small_and_by_dma_if_not() {
     assert_eq!((back[0], back[447], back[448], back[1000], back[1448], back[2000]), (1, 1, 0, 2, 1, 1));
 }
 
-#[test]
-fn a_refusal_is_told_by_its_handle_alone() {
-    let (_, card) = card();
-    let area = card.create_area(64).unwrap();
-    let slot = card.slot(&area).metadata_entries(1).create().unwrap();
-    let ticket = slot.ticket(0).unwrap();
-    let terminus = card.create_terminus().unwrap();
-    let before = terminus.send(&Message::to(&ticket), b"x").unwrap();
+/// A request that gathers from a send buffer that is not set.
+fn wrong_tag() -> RequestBlock {
     let tuple = HamlynGather { tag: 3, reserved: 0, offset: 0, length: 1 };
     let head = HamlynRequest {
         destination: fake::HOST,
-        flags: HAMLYN_REQUEST_DMA | hamlyn_abi::hamlyn::request::HAMLYN_REQUEST_INLINE_METADATA,
+        flags: HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INLINE_METADATA,
         gather_count: 1,
         length: 1,
         ..HamlynRequest::default()
     };
-    let bad = terminus.post(&RequestBlock::raw(&head, tuple.as_bytes()).unwrap()).unwrap();
-    let after = terminus.send(&Message::to(&ticket), b"x").unwrap();
-    assert!(before.is_complete().unwrap());
-    assert!(after.is_complete().unwrap());
-    let refused = bad.wait(None).unwrap_err();
-    assert!(matches!(refused, Error::Refused { request: 2, reason: Some(Statistic::RefusedTag) }));
-    assert_eq!(refused.to_string(), "the card refused request 2: refused_tag");
+    RequestBlock::raw(&head, tuple.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_refusal_is_told_by_its_handle_alone_however_late() {
+    let (fake, card) = card();
+    let area = card.create_area(64).unwrap();
+    let slot = card.slot(&area).metadata_entries(1).create().unwrap();
+    let ticket = slot.ticket(0).unwrap();
+    let terminus = card.create_terminus().unwrap();
+    fake.hold(true);
+    let handles: Vec<_> = (0..60)
+        .map(|number| match number % 3 {
+            0 => terminus.send(&Message::to(&ticket), b"x").unwrap(),
+            _ => terminus.post(&wrong_tag()).unwrap(),
+        })
+        .collect();
+    fake.hold(false);
+    for _ in 0..2000 {
+        let _ = terminus.post(&wrong_tag()).unwrap();
+    }
+    for (number, handle) in handles.iter().enumerate() {
+        if number % 3 == 0 {
+            assert!(handle.is_complete().unwrap(), "{number}");
+            continue;
+        }
+        let refused = handle.wait(None).unwrap_err();
+        assert!(matches!(refused, Error::Refused { reason: Some(Statistic::RefusedTag), .. }), "{refused}");
+        assert_eq!(refused.to_string(), format!("the card refused request {}: refused_tag", number + 1));
+    }
 }
 
 #[test]

@@ -4,6 +4,9 @@
 
 TARGET=x86_64-unknown-linux-gnu
 BINARIES=$REPO/target/$TARGET/release
+# The scripts know where the programs are, and how those of the guest are linked: the person's own settings do not apply.
+export CARGO_TARGET_DIR=$REPO/target
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_TARGET
 
 # choose_rust: set HAMLYN_RUST to host or root, for this script and those that it starts.
 choose_rust() {

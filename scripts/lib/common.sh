@@ -89,9 +89,9 @@ stop_ticker() {
     ticker=''
 }
 
-# ticks TEXT START: the seconds so far, on a terminal, until stopped.
+# ticks TEXT START: the seconds so far, on a terminal, until stopped or the script is killed.
 ticks() {
-    while sleep 1; do printf '\r  %-44s %6s s' "$1" "$(seconds_since "$2")"; done
+    while sleep 1 && kill -0 $$; do printf '\r  %-44s %6s s' "$1" "$(seconds_since "$2")"; done
 }
 
 # newer OUTPUT INPUT...: true when OUTPUT exists and nothing in the INPUTs (files or folders) is newer.

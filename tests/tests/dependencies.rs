@@ -13,6 +13,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-agent", &[]),
     ("hamlyn-bus", &[]),
     ("hamlyn-models", &["hamlyn-abi"]),
+    ("hamlyn-sim", &["hamlyn-abi", "hamlyn-fabric", "hamlyn-models", "hamlyn-switch"]),
     ("hamlyn-switch", &["hamlyn-fabric"]),
     ("hamlyn-sys", &["hamlyn-abi"]),
     ("hamlyn", &["hamlyn-abi", "hamlyn-sys"]),

@@ -29,7 +29,7 @@ impl Program {
     fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
         let mut child = Command::new(example(arguments[0])?)
             .args(&arguments[1..])
-            .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card).display()))
+            .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

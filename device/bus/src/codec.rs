@@ -10,8 +10,8 @@ mod wire;
 pub use capabilities::{Capabilities, CapabilitiesError};
 pub use wire::{
     Command, DeviceInfo, DmaMap, DmaUnmap, HEADER_SIZE, Header, IrqInfo, IrqSet, MAX_DATA, MAX_FDS,
-    MAX_MESSAGE_SIZE, MessageFlags, RegionAccess, RegionInfo, RegionIoFds, SparseArea, VersionNumbers,
-    WriteOne,
+    MAX_MESSAGE_SIZE, MAX_WRITES, MessageFlags, RegionAccess, RegionInfo, RegionIoFds, SparseArea,
+    VersionNumbers, WriteOne,
 };
 
 use rustix::io::Errno;
@@ -59,6 +59,9 @@ pub enum CodecError {
     /// A single write of a `REGION_WRITE_MULTI` message that carries more than its 8 bytes.
     #[error("a write of {0} bytes in REGION_WRITE_MULTI (limit 8)")]
     MultiWriteSize(u32),
+    /// More writes in one message than are done without a look at anything else.
+    #[error("{0} writes in REGION_WRITE_MULTI (limit {MAX_WRITES})")]
+    MultiWrites(u64),
 }
 
 impl CodecError {
@@ -66,7 +69,7 @@ impl CodecError {
     pub fn errno(&self) -> Errno {
         match self {
             CodecError::UnknownCommand(_) | CodecError::Unsupported(_) => Errno::OPNOTSUPP,
-            CodecError::DataCount { .. } => Errno::TOOBIG,
+            CodecError::DataCount { .. } | CodecError::MultiWrites(_) => Errno::TOOBIG,
             _ => Errno::INVAL,
         }
     }
@@ -324,6 +327,9 @@ fn writes(body: &[u8]) -> Result<Vec<WriteOne>, CodecError> {
     if rest.len() as u64 != wanted {
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         return Err(CodecError::BodySize { command, got: rest.len(), wanted });
+    }
+    if count > MAX_WRITES {
+        return Err(CodecError::MultiWrites(count));
     }
     let mut writes = Vec::with_capacity(rest.len() / size_of::<WriteOne>());
     for bytes in rest.chunks_exact(size_of::<WriteOne>()) {

@@ -4,6 +4,7 @@
 //! delivered (masked, without an eventfd, bus mastering off) stays pending and is delivered when that ends, as the
 //! pending bits of MSI-X have it.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, readlink};
 use rustix::io::{Errno, write};
 use std::cell::Cell;
@@ -286,8 +287,11 @@ fn prepare(fd: &OwnedFd) -> Result<(), Errno> {
 }
 
 fn signal(eventfd: &OwnedFd) {
-    // An eventfd that is full is readable already: the client is being told.
-    let _ = write(eventfd, &1_u64.to_ne_bytes());
+    // An eventfd that is full is readable already: the client is being told. It can also make it a blocking one again.
+    let mut room = [PollFd::new(eventfd, PollFlags::OUT)];
+    if poll(&mut room, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
+        let _ = write(eventfd, &1_u64.to_ne_bytes());
+    }
 }
 
 #[cfg(test)]

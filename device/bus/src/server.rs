@@ -23,6 +23,9 @@ use tracing::{info, warn};
 /// Messages handled in one call of [`Server::process`], so that a busy client keeps nobody from his turn.
 const MESSAGES_PER_TURN: usize = 64;
 
+/// The same for clients that come.
+const CLIENTS_PER_TURN: usize = 8;
+
 /// When a read that is answered later gets ones instead: well before QEMU's own time-out, 5 s if not set otherwise,
 /// because a reply after that ruins QEMU's stream for good.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
@@ -166,7 +169,9 @@ impl Server {
     }
 
     fn accept(&mut self) -> Result<(), ServerError> {
-        while let Some(client) = self.listener.accept().map_err(system("cannot accept a client"))? {
+        for _ in 0..CLIENTS_PER_TURN {
+            let client = self.listener.accept().map_err(system("cannot accept a client"))?;
+            let Some(client) = client else { break };
             if self.session.is_some() {
                 self.endpoint.counters.clients_refused += 1;
                 warn!("a second client of {} is turned away", self.path().display());

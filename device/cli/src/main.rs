@@ -17,10 +17,21 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", story(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes, but for those that the one before them tells already.
+fn story(error: &anyhow::Error) -> String {
+    let mut story = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !story.ends_with(&cause) {
+            story.extend([": ", &cause]);
+        }
+    }
+    story
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

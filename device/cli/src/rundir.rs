@@ -10,17 +10,18 @@ use anyhow::{Context, bail};
 /// Names the run directory; set for every process that a lab starts.
 pub const VARIABLE: &str = "HAMLYN_RUN";
 
-/// A UNIX socket's path has at most 107 bytes: this leaves room for a lab's directory and a socket's name.
-const LONGEST: usize = 70;
+/// A UNIX socket's path has at most this many bytes.
+const LONGEST_SOCKET: usize = 107;
+
+/// What is left for a directory with sockets.
+const LONGEST: usize = LONGEST_SOCKET - "/switch-4194304.stat".len();
 
 /// The run directory, made if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn`, else `/tmp/hamlyn-UID`.
 ///
 /// Whoever can write there can reach the cards' memory, so it must be this user's own, with mode 0700.
 pub fn open() -> anyhow::Result<PathBuf> {
     let dir = path();
-    if dir.as_os_str().len() > LONGEST {
-        bail!("the run directory {} is too long (limit {LONGEST} bytes): set {VARIABLE}", dir.display());
-    }
+    has_room(&dir)?;
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -28,6 +29,29 @@ pub fn open() -> anyhow::Result<PathBuf> {
         .with_context(|| format!("cannot make the run directory {}", dir.display()))?;
     check(&dir)?;
     Ok(dir)
+}
+
+/// Fails if the paths of sockets in this directory would be too long, or are no text that QEMU could be told.
+pub fn has_room(dir: &Path) -> anyhow::Result<()> {
+    let length = dir.as_os_str().len();
+    if length > LONGEST || dir.to_str().is_none() {
+        bail!(
+            "the run directory {} has {length} bytes (limit {LONGEST}, of UTF-8): set {VARIABLE}",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// A socket's path from the command line.
+pub fn socket_path(text: &str) -> Result<PathBuf, String> {
+    match text.len() {
+        0 => Err("the path is empty".into()),
+        length if length > LONGEST_SOCKET => {
+            Err(format!("the path of a socket has {length} bytes (limit {LONGEST_SOCKET})"))
+        }
+        _ => Ok(text.into()),
+    }
 }
 
 fn path() -> PathBuf {

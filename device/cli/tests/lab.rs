@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,16 +60,32 @@ fn nothing_is_left_of_a_lab_whose_owner_is_killed() {
 }
 
 #[test]
-fn a_machine_that_powers_off_ends_it_all() {
+fn a_machine_reboots_and_one_that_powers_off_ends_it_all() {
     let run = run_directory();
     let mut up = hamlyn(run.path(), &["up", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("hamlyn console vm0")));
     let mut console =
-        hamlyn(run.path(), &["console", "vm0"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        hamlyn(run.path(), &["console", "vm0"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // Held open: the console stays attached until the machine ends it.
     let mut keys = console.stdin.take().unwrap();
-    keys.write_all(b"poweroff -f\n").unwrap();
+    let mut shown = BufReader::new(console.stdout.take().unwrap()).lines().map_while(Result::ok);
+    keys.write_all(b"touch /tmp/before; reboot\n").unwrap();
+    let rebooted = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Again and again: what is typed while it boots is lost.
+            while !rebooted.load(Ordering::Relaxed) {
+                keys.write_all(b"cat /tmp/before; self-test\n").unwrap();
+                thread::sleep(Duration::from_millis(500));
+            }
+        });
+        assert!(shown.any(|line| line.contains("/tmp/before': No such file")));
+        assert!(shown.any(|line| line.contains(r#""passed":true"#)), "the card has survived");
+        rebooted.store(true, Ordering::Relaxed);
+    });
+    keys.write_all(b"poweroff\n").unwrap();
+    assert_eq!(shown.filter(|line| line.contains("Power down")).count(), 1);
     assert!(console.wait().unwrap().success());
     assert!(lines.any(|line| line == "ending"));
     assert!(up.wait().unwrap().success());

@@ -154,6 +154,36 @@ fn without_a_kit_it_says_what_to_run() {
 }
 
 #[test]
+fn a_path_too_long_for_a_socket_is_refused_with_the_limit() {
+    let run = run_directory();
+    let long = format!("/tmp/{}", "x".repeat(103));
+    let switch = hamlyn(run.path(), &["switch", "--socket", &long]);
+    assert!(stderr(&switch).contains("the path of a socket has 108 bytes (limit 107)"), "{switch:?}");
+    let deep = run.path().join("x".repeat(90));
+    let stat = hamlyn(&deep, &["stat"]);
+    assert!(stderr(&stat).contains("(limit 87, of UTF-8): set HAMLYN_RUN"), "{stat:?}");
+    assert!(!deep.exists());
+}
+
+#[test]
+fn a_reason_is_told_once() {
+    let run = run_directory();
+    let switch = hamlyn(run.path(), &["switch", "--socket", "/no/such/folder/switch.sock"]);
+    assert_eq!(stderr(&switch).matches("No such file").count(), 1, "{switch:?}");
+}
+
+#[test]
+fn the_socket_of_a_killed_process_is_removed() {
+    let run = run_directory();
+    let (dead, living) = (run.path().join("card-4194999.stat"), run.path().join("card-1.stat"));
+    for socket in [&dead, &living] {
+        drop(std::os::unix::net::UnixListener::bind(socket).unwrap());
+    }
+    assert!(hamlyn(run.path(), &["stat"]).status.success());
+    assert!(!dead.exists() && living.exists());
+}
+
+#[test]
 fn a_run_directory_open_to_others_is_refused() {
     let run = run_directory();
     fs::set_permissions(run.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -265,15 +265,18 @@ impl Producer {
         self.index.sleep()
     }
 
-    /// How many packets the consumer has not taken. For a consumer that is gone.
+    /// How many packets the consumer has not taken. For a consumer that is gone; its memory may be in other hands
+    /// still, so this looks no further than what we produced.
     pub fn unread(&mut self) -> Result<u64, RingError> {
         let consumed = self.index.refresh()?;
+        let produced = self.index.position();
         let mut consumer = Consumer::new(self.index.words.clone(), self.bell.clone());
         consumer.index =
             ConsumerIndex::new(self.index.words.clone(), self.geometry().capacity as u64, consumed);
         let mut count = 0;
         // Not by `consume`, which would write: the position alone moves.
-        while let Some(extent) = consumer.next_record()? {
+        while consumer.index.position() < produced {
+            let Some(extent) = consumer.next_record()? else { break };
             consumer.index.skip(extent.pad + extent.bytes);
             count += 1;
         }
@@ -375,6 +378,11 @@ impl Consumer {
         if bytes > 0 && self.index.release(bytes) {
             self.bell.ring();
         }
+    }
+
+    /// Bytes of the ring that were ever given back to the producer.
+    pub fn released(&self) -> u64 {
+        self.index.position()
     }
 
     /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is one.

@@ -130,6 +130,18 @@ fn packets_that_a_dead_card_has_not_taken_are_counted() {
     assert_eq!(unread, left as u64);
 }
 
+#[test]
+fn a_dead_card_that_writes_on_cannot_make_its_packets_more() {
+    let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+    let place = Place::new(region, 0, SMALL).unwrap();
+    let mut producer = Producer::new(place.clone(), Arc::new(Bell::new().unwrap()));
+    producer.reserve(header(1), 400).unwrap().unwrap();
+    producer.commit();
+    // Behind it lie empty packets, if one believes the position in shared memory.
+    apply(&place, Scribble::Index(Name::Produced as usize, 416 + 100 * 16));
+    assert_eq!(producer.unread(), Ok(1));
+}
+
 fn rings(link: &Link) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let bell = link.bell();

@@ -181,7 +181,9 @@ impl Crossbar {
     /// Forwards what a dead card has left behind, where there is room, and counts the rest. Its memory may be in other
     /// hands still: no more than a ring's worth.
     fn drain(&mut self, port: usize) {
-        for _ in 0..self.geometry.capacity / 16 {
+        let released = |inputs: &[Option<Input>]| inputs[port].as_ref().map(|input| input.ring.released());
+        let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);
+        while released(&self.inputs) < end {
             match self.forward_one(port, false) {
                 Forwarded::Gone => {}
                 Forwarded::Nothing => return,

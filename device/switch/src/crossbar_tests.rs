@@ -1,5 +1,7 @@
 //! The crossbar alone, on links inside this process.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use hamlyn_fabric::{Link, Protocol};
 use proptest::prelude::*;
 
@@ -227,6 +229,24 @@ fn what_a_dead_card_has_sent_arrives_and_what_it_has_not_taken_is_counted() {
     assert_eq!((counters.ports[1].undelivered, counters.ports[0].dropped_absent), (5, 1));
     assert_eq!(std::iter::from_fn(|| take(&mut cards[2])).count(), 5);
     assert!(!counters.ports[1].attached);
+}
+
+#[test]
+fn a_dead_card_whose_memory_still_fills_is_drained_of_one_ring_at_most() {
+    let (mut crossbar, mut cards) = fabric(2);
+    let mut undead = cards.remove(1);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                send(&mut undead, 9, &[0; 1000]);
+            }
+        });
+        crossbar.detach(HostId(1));
+        stop.store(true, Ordering::Relaxed);
+    });
+    // The last packet may begin just before the end; and a pad before each other one takes room, too.
+    assert!(crossbar.counters().ports[1].bytes_in <= SMALL.capacity as u64 + 1000);
 }
 
 #[test]

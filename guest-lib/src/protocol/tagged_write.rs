@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::backoff::Polling;
 use crate::card::Card;
 use crate::error::{Error, Result};
 use crate::message_area::MessageArea;
 use crate::notification::{Arrival, Notification, NotificationQueue};
+use crate::polling::Polling;
 use crate::request::Message;
 use crate::slot::Slot;
 use crate::terminus::{Handle, Source, Terminus};

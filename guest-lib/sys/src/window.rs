@@ -1,6 +1,7 @@
 //! The mapped structures of the data path: what `hamlyn_abi::hamlyn::{window, notification}` lay out.
 
 use std::io;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use hamlyn_abi::hamlyn::notification::{
@@ -13,9 +14,6 @@ use hamlyn_abi::hamlyn::window::{
 
 use crate::barrier;
 use crate::mapping::Mapping;
-
-/// Size of a terminus' status words, in bytes.
-const STATUS_SIZE: usize = size_of::<HamlynTerminusStatus>();
 
 /// A send terminus as its owner sees it: the work queue and the two words beside it (section 2.3).
 #[derive(Debug)]
@@ -47,7 +45,7 @@ impl Window {
     }
 }
 
-/// The words by which the card says how far a terminus is (section 2.3).
+/// The words by which the card says how far a terminus is, and what became of each request (section 2.3).
 #[derive(Debug)]
 pub struct StatusWords(Arc<Mapping>);
 
@@ -57,26 +55,23 @@ impl StatusWords {
     /// # Errors
     /// `EINVAL` if the mapping is smaller than the words.
     pub fn new(mapping: Arc<Mapping>) -> io::Result<Self> {
-        at_least(&mapping, STATUS_SIZE)?;
+        at_least(&mapping, size_of::<HamlynTerminusStatus>())?;
         Ok(Self(mapping))
     }
 
     /// How many requests the card has finished with, modulo 2^32.
     #[must_use]
     pub fn completed(&self) -> u32 {
-        self.0.load_u32_acquire(0)
+        self.0.load_u32_acquire(offset_of!(HamlynTerminusStatus, completed))
     }
 
-    /// All words. `completed` is read first: the others are at least as new.
+    /// What became of the request that was last in entry `number % 64`: `HAMLYN_REASON_SENT` or a refusal's number.
+    ///
+    /// It is that of request `number` once [`StatusWords::completed`] has passed it and until the entry is used again.
     #[must_use]
-    pub fn read(&self) -> HamlynTerminusStatus {
-        let completed = self.completed();
-        HamlynTerminusStatus {
-            completed,
-            refused: self.0.load_u32_acquire(4),
-            last_refused: self.0.load_u32_acquire(8),
-            last_reason: self.0.load_u32_acquire(12),
-        }
+    pub fn reason(&self, number: u32) -> u32 {
+        let entry = (number % HAMLYN_WORK_QUEUE_ENTRIES) as usize;
+        self.0.load_u32(offset_of!(HamlynTerminusStatus, reasons) + entry * size_of::<u32>())
     }
 }
 
@@ -134,8 +129,6 @@ fn at_least(mapping: &Mapping, length: usize) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use core::mem::offset_of;
-
     use super::*;
 
     #[test]
@@ -145,9 +138,7 @@ mod tests {
         assert_eq!(offset_of!(HamlynNotification, notification_index), 12);
         assert_eq!(offset_of!(HamlynNotification, wrap), 28);
         assert_eq!(offset_of!(HamlynTerminusStatus, completed), 0);
-        assert_eq!(offset_of!(HamlynTerminusStatus, refused), 4);
-        assert_eq!(offset_of!(HamlynTerminusStatus, last_refused), 8);
-        assert_eq!(offset_of!(HamlynTerminusStatus, last_reason), 12);
+        assert_eq!(offset_of!(HamlynTerminusStatus, reasons), 64);
     }
 
     #[test]
@@ -167,6 +158,16 @@ mod tests {
     }
 
     #[test]
+    fn each_entry_has_its_own_reason() {
+        let mapping = Arc::new(Mapping::anonymous(size_of::<HamlynTerminusStatus>()).unwrap());
+        let status = StatusWords::new(mapping.clone()).unwrap();
+        mapping.store_u32(64 + 4 * 63, 15);
+        mapping.store_u32_release(0, 128);
+        assert_eq!((status.completed(), status.reason(127), status.reason(63)), (128, 15, 15));
+        assert_eq!((status.reason(126), status.reason(128)), (0, 0));
+    }
+
+    #[test]
     fn an_entry_is_there_when_the_flags_match() {
         let mapping = Arc::new(Mapping::anonymous(4096).unwrap());
         let queue = QueueEntries::new(mapping.clone(), 4).unwrap();
@@ -182,6 +183,7 @@ mod tests {
     fn a_mapping_too_small_is_refused() {
         let mapping = Arc::new(Mapping::anonymous(4096).unwrap());
         assert!(Window::new(mapping.clone()).is_err());
+        assert!(StatusWords::new(Arc::new(Mapping::anonymous(256).unwrap())).is_err());
         assert!(QueueEntries::new(mapping.clone(), 129).is_err());
         assert!(QueueEntries::new(mapping, 0).is_err());
     }

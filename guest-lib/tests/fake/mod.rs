@@ -4,6 +4,7 @@
 //! its concern: a message arrives whole.
 
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,7 +44,6 @@ struct Terminus {
     window: Arc<Mapping>,
     status: Arc<Mapping>,
     done: u32,
-    refused: u32,
     buffers: BTreeMap<u32, HamlynSendBuffer>,
 }
 
@@ -114,13 +114,11 @@ impl Card {
             let entry = self.take_entry(number);
             let outcome = self.carry_out(number, &entry);
             let terminus = self.termini.get_mut(&number).unwrap();
+            let entry = terminus.done % HAMLYN_WORK_QUEUE_ENTRIES;
+            let reason = outcome.err().map_or(HAMLYN_REASON_SENT, |reason| reason as u32);
+            let reasons = offset_of!(HamlynTerminusStatus, reasons);
+            terminus.status.store_u32(reasons + 4 * entry as usize, reason);
             terminus.done = terminus.done.wrapping_add(1);
-            if let Err(reason) = outcome {
-                terminus.refused += 1;
-                terminus.status.store_u32(4, terminus.refused);
-                terminus.status.store_u32(8, terminus.done);
-                terminus.status.store_u32(12, reason as u32);
-            }
             terminus.status.store_u32_release(0, terminus.done);
         }
     }
@@ -245,8 +243,7 @@ impl Attachment for Fake {
         let mut card = self.0.lock().unwrap();
         let number = card.number();
         let buffers = BTreeMap::new();
-        let terminus =
-            Terminus { window: window.clone(), status: status.clone(), done: 0, refused: 0, buffers };
+        let terminus = Terminus { window: window.clone(), status: status.clone(), done: 0, buffers };
         card.termini.insert(number, terminus);
         Ok(TerminusParts {
             terminus: number,

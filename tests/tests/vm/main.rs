@@ -4,6 +4,7 @@
 //! virtualisation wants a core.
 
 mod deaths;
+mod driver;
 mod messages;
 mod neighbours;
 mod refusals;

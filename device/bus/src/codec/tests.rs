@@ -158,6 +158,11 @@ fn a_count_of_writes_that_overflows_is_refused() {
     let mut body = 1_u64.to_ne_bytes().to_vec();
     body.extend(write.as_bytes());
     assert_eq!(Request::decode(15, &body), Err(CodecError::MultiWriteSize(9)));
+
+    let many = |count: u64| [&count.to_ne_bytes()[..], &vec![0; count as usize * 24]].concat();
+    assert!(Request::decode(15, &many(MAX_WRITES)).is_ok());
+    let refused = Request::decode(15, &many(MAX_WRITES + 1)).unwrap_err();
+    assert_eq!((refused, refused.errno()), (CodecError::MultiWrites(257), Errno::TOOBIG));
 }
 
 #[test]

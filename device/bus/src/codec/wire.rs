@@ -10,6 +10,8 @@ pub const HEADER_SIZE: usize = size_of::<Header>();
 pub const MAX_DATA: usize = 1 << 20;
 /// Most file descriptors with one message (`max_msg_fds`; QEMU refuses a server that offers more).
 pub const MAX_FDS: usize = 16;
+/// Most writes in one `REGION_WRITE_MULTI`; QEMU gathers 200 at most.
+pub const MAX_WRITES: u64 = 256;
 /// The largest message that is read; a larger one is drained and refused.
 pub const MAX_MESSAGE_SIZE: usize = HEADER_SIZE + size_of::<RegionAccess>() + MAX_DATA;
 

@@ -149,3 +149,12 @@ fn a_full_eventfd_blocks_nobody() {
     interrupts.interrupt(0).unwrap();
     assert_eq!(signals(&events[0]), u64::MAX - 1);
 }
+
+#[test]
+fn an_eventfd_that_the_client_filled_and_made_blocking_does_not_block() {
+    let (interrupts, events) = set_up();
+    rustix::io::ioctl_fionbio(&events[1], false).unwrap();
+    write(&events[1], &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    interrupts.interrupt(1).unwrap();
+    assert_eq!(signals(&events[1]), u64::MAX - 1);
+}

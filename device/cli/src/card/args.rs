@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use hamlyn_models::hamlyn::HamlynOptions;
+use hamlyn_switch::crossbar::MAX_PORTS;
 
 /// The cards of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -38,7 +39,7 @@ pub struct CardArgs {
     #[arg(long, value_name = "PATH")]
     pub switch: PathBuf,
     /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]
     pub host: Option<u16>,
     /// The most data in a packet, in bytes: 256 to 65536, a multiple of 8
     #[arg(long, value_name = "BYTES", default_value_t = HamlynOptions::default().packet_size)]
@@ -78,5 +79,32 @@ impl CardArgs {
     /// What `hamlyn stat` calls the process.
     pub(super) fn name(&self) -> String {
         self.socket.file_stem().map_or_else(|| "card".into(), |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        card: CardArgs,
+    }
+
+    fn parse(host: &str) -> Result<Option<u16>, String> {
+        let words = ["card", "--socket", "c.sock", "--switch", "s.sock", "--host", host];
+        Program::try_parse_from(words).map(|program| program.card.host).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_host_id_that_no_switch_has_is_refused() {
+        assert_eq!(parse("1023"), Ok(Some(1023)));
+        // To the switch, 65535 would mean any port.
+        for host in ["1024", "65535"] {
+            assert!(parse(host).unwrap_err().contains(&format!("{host} is not in 0..1024")));
+        }
     }
 }

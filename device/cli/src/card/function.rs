@@ -7,7 +7,7 @@ use hamlyn_models::card::{self, BarKind, Card, Progress};
 use hamlyn_models::ports::{Packet, Ports};
 
 use super::ports::{BusPorts, Pages};
-use super::uplink::Uplink;
+use super::uplink::{Uplink, source_of};
 
 /// BAR that the bus keeps the MSI-X table and pending bits in.
 const MSIX_BAR: usize = 1;
@@ -82,11 +82,8 @@ impl CardFunction {
     pub(super) fn receive(&mut self, bus: &Bus) -> bool {
         self.with_ports(bus, |card, ports, uplink| {
             let Some(record) = uplink.peek() else { return false };
-            match record.header() {
-                Ok(header) => {
-                    card.packet_arrived(ports, Packet { source: header.source.0, bytes: record.payload });
-                }
-                Err(error) => tracing::error!("a packet without a header: {error}"),
+            if let Some(source) = source_of(&record) {
+                card.packet_arrived(ports, Packet { source, bytes: record.payload });
             }
             uplink.consume();
             true
@@ -122,7 +119,7 @@ impl Function for CardFunction {
     }
 
     fn reset(&mut self, bus: &Bus, cause: ResetCause) {
-        tracing::info!("reset ({cause:?})");
+        tracing::debug!("reset ({cause:?})");
         self.with_ports(bus, |card, ports, _| card.reset(ports));
     }
 }

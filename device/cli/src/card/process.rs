@@ -22,13 +22,11 @@ use serde_json::{Map, Value, json};
 
 use super::args::{CardArgs, Model};
 use super::function::{CardFunction, description};
-use super::uplink::Uplink;
+use super::uplink::{RETRY, Uplink};
 use crate::stat::StatServer;
 
 /// Packets taken and sent before the descriptors are looked at again.
 const BATCH: usize = 32;
-/// How often a card without a switch asks for its port, in milliseconds.
-const RECONNECT_MS: i32 = 200;
 
 const SERVER: u32 = 0;
 const BELL: u32 = 1;
@@ -61,11 +59,11 @@ pub fn run(args: CardArgs) -> anyhow::Result<()> {
 fn tend_link(manager: &mut EventManager<CardProcess>, id: SubscriberId) -> anyhow::Result<()> {
     let process = manager.subscriber_mut(id)?;
     if let Some(link) = process.function.uplink.take_lost() {
-        tracing::warn!("the switch has gone; asking for it again every {RECONNECT_MS} ms");
+        tracing::warn!("the switch has gone; asking for it again every {RETRY:?}");
         process.function.link_changed(process.server.bus());
         let mut ops = manager.event_ops(id)?;
         watch(&link).try_for_each(|events| ops.remove(events))?;
-    } else if process.function.uplink.link().is_none() && process.function.uplink.connect().is_ok() {
+    } else if process.function.uplink.reconnect() {
         tracing::info!("the switch is back");
         process.function.link_changed(process.server.bus());
         let events: Vec<Events> = process.function.uplink.link().into_iter().flat_map(watch).collect();
@@ -143,7 +141,7 @@ impl CardProcess {
         let asleep = (full || self.function.sleep(bus)) && self.function.uplink.sleep(full);
         match (asleep, self.function.uplink.link()) {
             (false, Some(_)) => 0,
-            (_, None) => RECONNECT_MS,
+            (_, None) => RETRY.as_millis() as i32,
             (true, Some(_)) => -1,
         }
     }

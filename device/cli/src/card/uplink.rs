@@ -1,14 +1,20 @@
 //! The link to the switch. When the switch goes the card stays, and asks for its port again until it has it.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use hamlyn_fabric::{Header, HostId, Link, Protocol, Record, connect};
 use hamlyn_models::ports::{self, VolatileSlice};
 
-/// How long the switch may take to answer. The machine waits meanwhile: far below its time-out.
-const HANDSHAKE: Duration = Duration::from_millis(250);
+/// What the card's packets are to the fabric.
+const PROTOCOL: Protocol = Protocol::Hamlyn;
+/// How long a card without a switch waits before it asks for its port again.
+pub(super) const RETRY: Duration = Duration::from_millis(200);
+/// How long the switch may take to answer a card that starts.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same when it asks again. The machine waits meanwhile: far below its time-out.
+const IMPATIENCE: Duration = Duration::from_millis(100);
 
 /// The card's end of its link to the switch.
 pub(super) struct Uplink {
@@ -20,16 +26,33 @@ pub(super) struct Uplink {
     link: Option<Link>,
     /// The switch hung up, or scribbled on the rings.
     lost: bool,
+    /// Before then it does not ask again, however often its machine wakes it.
+    next_attempt: Instant,
 }
 
 impl Uplink {
     pub(super) fn new(switch: PathBuf, wanted: Option<u16>, largest: usize) -> Self {
-        Self { switch, largest, wanted: wanted.map(HostId), link: None, lost: false }
+        let (wanted, next_attempt) = (wanted.map(HostId), Instant::now());
+        Self { switch, largest, wanted, link: None, lost: false, next_attempt }
     }
 
     /// Asks the switch for a port.
     pub(super) fn connect(&mut self) -> anyhow::Result<HostId> {
-        let attached = connect(&self.switch, self.wanted, HANDSHAKE)
+        self.ask(PATIENCE)
+    }
+
+    /// Asks for the port again if there is no link, and it is time. `true`: there is one now.
+    pub(super) fn reconnect(&mut self) -> bool {
+        if self.link.is_some() || Instant::now() < self.next_attempt {
+            return false;
+        }
+        let answer = self.ask(IMPATIENCE);
+        self.next_attempt = Instant::now() + RETRY;
+        answer.inspect_err(|error| tracing::debug!("{error:#}")).is_ok()
+    }
+
+    fn ask(&mut self, timeout: Duration) -> anyhow::Result<HostId> {
+        let attached = connect(&self.switch, self.wanted, timeout)
             .with_context(|| format!("cannot link to the switch at {}", self.switch.display()))?;
         let most = attached.link.max_packet();
         ensure!(
@@ -79,8 +102,11 @@ impl Uplink {
         }
     }
 
-    /// Declares the card asleep on its link; `false` if something came meanwhile.
+    /// Declares the card asleep on its link; `false` if something came meanwhile, or the link is to be let go of.
     pub(super) fn sleep(&mut self, for_room: bool) -> bool {
+        if self.lost {
+            return false;
+        }
         let Some(link) = &mut self.link else { return true };
         let slept = match for_room {
             true => link.sleep_for_room().and_then(|room| Ok(room && link.sleep_for_records()?)),
@@ -94,12 +120,22 @@ impl Uplink {
     }
 }
 
+/// Who sent a packet, if it is one for cards of this model.
+pub(super) fn source_of(record: &Record<'_>) -> Option<u16> {
+    // Whoever sends others could flood the log.
+    match record.header() {
+        Ok(header) if header.protocol == PROTOCOL => return Some(header.source.0),
+        Ok(header) => tracing::debug!("a packet of {:?} is discarded", header.protocol),
+        Err(error) => tracing::debug!("a packet is discarded: {error}"),
+    }
+    None
+}
+
 impl ports::Link for Uplink {
     fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
         let host = self.host()?;
         // The switch writes the source itself.
-        let header =
-            Header { destination: HostId(destination), source: HostId(host), protocol: Protocol::Hamlyn };
+        let header = Header { destination: HostId(destination), source: HostId(host), protocol: PROTOCOL };
         match self.link.as_mut()?.reserve(header, length) {
             Ok(room) => room,
             Err(error) => {
@@ -114,5 +150,51 @@ impl ports::Link for Uplink {
         if let Some(link) = &mut self.link {
             link.commit();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hamlyn_fabric::Geometry;
+
+    use super::*;
+
+    fn unlinked() -> Uplink {
+        Uplink::new("/nonexistent/switch.sock".into(), Some(3), 4096)
+    }
+
+    #[test]
+    fn a_switch_that_is_not_there_is_not_asked_again_at_once() {
+        let mut uplink = unlinked();
+        let before = Instant::now();
+        assert!(!uplink.reconnect());
+        assert!(uplink.next_attempt >= before + RETRY);
+        assert_eq!(uplink.host(), None);
+    }
+
+    #[test]
+    fn a_lost_link_keeps_the_card_from_sleeping_until_it_is_let_go_of() {
+        let (card, _switch) = Link::pair(Geometry::default()).unwrap();
+        let mut uplink = Uplink { link: Some(card), ..unlinked() };
+        assert!(uplink.sleep(false));
+        uplink.lose();
+        assert!(!uplink.sleep(false));
+        assert!(uplink.take_lost().is_some());
+        assert!(uplink.sleep(false) && uplink.host().is_none());
+    }
+
+    #[test]
+    fn packets_of_other_models_and_without_a_header_are_nobodys() {
+        let (mut card, mut switch) = Link::pair(Geometry::default()).unwrap();
+        let header = |protocol| Header { destination: HostId(0), source: HostId(7), protocol };
+        let headers = [header(PROTOCOL).to_bytes(), header(Protocol::Clan).to_bytes(), [0xff; 8]];
+        let sources = headers.map(|header| {
+            switch.sender.reserve_as_is(header, 16).unwrap().unwrap();
+            switch.commit();
+            let source = source_of(&card.peek().unwrap().unwrap());
+            card.consume();
+            source
+        });
+        assert_eq!(sources, [Some(7), None, None]);
     }
 }

@@ -4,6 +4,7 @@ mod console;
 mod demo;
 mod driver_test;
 mod qemu_args;
+mod sim;
 mod stat;
 mod switch;
 mod up;
@@ -52,6 +53,7 @@ enum Command {
     /// Run a card: QEMU loads it, the switch links it with others
     Card(CardArgs),
     Switch(switch::SwitchArgs),
+    Sim(sim::SimArgs),
     DriverTest(driver_test::DriverTestArgs),
     /// Print a completion script for a shell
     ///
@@ -85,6 +87,7 @@ impl Cli {
             Command::QemuArgs(args) => qemu_args::run(args),
             Command::Card(args) => card::run(args),
             Command::Switch(args) => switch::run(args),
+            Command::Sim(args) => sim::run_seeds(args),
             Command::DriverTest(args) => driver_test::run(args),
             Command::Completions { shell } => {
                 clap_complete::generate(shell, &mut Cli::command(), "hamlyn", &mut io::stdout());

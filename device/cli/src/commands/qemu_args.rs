@@ -3,9 +3,11 @@
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
+use anyhow::{Context, anyhow};
 use clap::Args;
 
 use crate::lab::{Memory, card_arguments};
+use crate::rundir;
 
 /// Print the arguments that give your own QEMU the card
 ///
@@ -18,7 +20,7 @@ Example:
   eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket /tmp/c0.sock --memory 2G)\" disk.qcow2")]
 pub(super) struct QemuArgs {
     /// The card's socket
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = rundir::socket_path)]
     socket: PathBuf,
     /// The machine's memory
     #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(512))]
@@ -26,7 +28,10 @@ pub(super) struct QemuArgs {
 }
 
 pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
+    // QEMU may be started in another directory.
     let socket = std::path::absolute(&args.socket)?;
+    let text = socket.to_str().with_context(|| format!("{} is not UTF-8", socket.display()))?;
+    let socket = rundir::socket_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
     let arguments: Vec<String> = card_arguments(&socket, args.memory)
         .chunks(2)
         .map(|option| format!("{} {}", option[0], quote(&option[1])))

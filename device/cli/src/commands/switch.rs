@@ -10,6 +10,7 @@ use clap::Args;
 use hamlyn_switch::{Options, PortCounters, Switch, SwitchCounters};
 use serde_json::{Map, Value, json};
 
+use crate::rundir;
 use crate::stat::StatServer;
 
 /// Run a switch, which links cards
@@ -19,7 +20,7 @@ use crate::stat::StatServer;
 #[derive(Debug, Args)]
 pub(super) struct SwitchArgs {
     /// Where cards connect
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = rundir::socket_path)]
     socket: PathBuf,
     /// How many cards it can link
     #[arg(long, value_name = "N", default_value_t = 64)]

@@ -1,5 +1,6 @@
 //! `hamlyn up`
 
+use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::MachineArgs;
@@ -45,30 +46,45 @@ pub(super) struct UpArgs {
 
 pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let title = format!("start a switch and {} machines with cards", args.count);
+    let (count, accelerator) = (args.count, args.machine.accel.decide()?);
+    let s = if count == 1 { "" } else { "s" };
+    let title = format!("start a switch, {count} card{s} and {count} machine{s} ({accelerator})");
     let lab = stage.step(&title, |tell| start(&args, tell))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
     }
     explain(&lab)?;
-    while !stop.load(Ordering::Relaxed) && lab.vms().iter().any(Vm::is_running) {
+    let mut machines: Vec<&Vm> = lab.vms().iter().collect();
+    let mut failed = 0;
+    while !stop.load(Ordering::Relaxed) && !machines.is_empty() {
         lab.check()?;
+        machines.retain(|vm| {
+            let goes_on = vm.check();
+            match &goes_on {
+                Ok(true) => {}
+                Ok(false) => eprintln!("{} is off", vm.name()),
+                Err(error) => eprintln!("{error:#}"),
+            }
+            failed += u16::from(goes_on.is_err());
+            goes_on.unwrap_or(false)
+        });
         sleep(Duration::from_millis(200));
     }
     writeln!(stdout(), "\nending")?;
+    ensure!(failed == 0, "of {count} machine{s}, {failed} failed");
     Ok(())
 }
 
 fn start(args: &UpArgs, tell: impl Fn(&str) + 'static) -> anyhow::Result<Lab> {
     let mut kit = Kit::find()?;
-    if let Some(kernel) = &args.kernel {
-        kit.kernel = kernel.clone();
+    for (part, other) in [(&mut kit.kernel, &args.kernel), (&mut kit.initrd, &args.initrd)] {
+        if let Some(other) = other {
+            File::open(other).with_context(|| format!("cannot read {}", other.display()))?;
+            part.clone_from(other);
+        }
     }
-    if let Some(initrd) = &args.initrd {
-        kit.initrd = initrd.clone();
-    }
-    let lab = args.machine.lab().vms(args.count.into()).kit(kit).kernel_args(&args.append);
+    let lab = args.machine.lab().vms(args.count.into()).reboots(true).kit(kit).kernel_args(&args.append);
     lab.card_args(&args.card).wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
 
@@ -80,8 +96,10 @@ fn explain(lab: &Lab) -> anyhow::Result<()> {
     }
     writeln!(out, "  hamlyn stat --watch    what cards and switch are doing")?;
     writeln!(out, "\nTo see messages pass, in the machines:")?;
-    writeln!(out, "  vm0# ping-pong serve             prints a ticket, then waits for the other's")?;
-    writeln!(out, "  vm1# ping-pong run --ticket ...  prints its own: paste it into vm0")?;
+    writeln!(out, "  vm0:~# ping-pong serve             prints a ticket, then waits for the other's")?;
+    writeln!(out, "  vm1:~# ping-pong run --ticket ...  prints its own: paste it into vm0")?;
+    writeln!(out, "More there: info, transfer, intrude, each with --help; self-test as root;")?;
+    writeln!(out, "su - user1 for an ordinary user; reboot; poweroff.")?;
     writeln!(out, "\nSockets and logs: {}", lab.directory().display())?;
     writeln!(out, "Ctrl-C here ends everything; so does poweroff in every machine.")?;
     Ok(())

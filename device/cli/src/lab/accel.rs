@@ -1,7 +1,9 @@
 //! Hardware virtualisation, where it really works.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::{self, OpenOptions};
 
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 
 /// What a person asks for.
@@ -16,22 +18,56 @@ pub enum Accel {
     Kvm,
 }
 
+/// What runs a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
+    /// Emulation.
+    Tcg,
+    /// The kernel's virtual machines.
+    Kvm,
+}
+
 impl Accel {
+    /// Decides. An error says why KVM, which the person insists on, cannot work.
+    pub fn decide(self) -> anyhow::Result<Accelerator> {
+        match self {
+            Accel::Auto if kvm_works().is_ok() => Ok(Accelerator::Kvm),
+            Accel::Auto | Accel::Tcg => Ok(Accelerator::Tcg),
+            Accel::Kvm => {
+                kvm_works().context("KVM does not work here (--accel tcg does)")?;
+                Ok(Accelerator::Kvm)
+            }
+        }
+    }
+}
+
+impl Accelerator {
     /// QEMU's arguments for it.
-    pub fn arguments(self) -> [&'static str; 4] {
-        let kvm = match self {
-            Accel::Auto => kvm_works(),
-            Accel::Tcg => false,
-            Accel::Kvm => true,
-        };
-        if kvm { ["-accel", "kvm", "-cpu", "host"] } else { ["-accel", "tcg", "-cpu", "max"] }
+    pub(super) fn arguments(self) -> [&'static str; 4] {
+        match self {
+            Accelerator::Tcg => ["-accel", "tcg", "-cpu", "max"],
+            Accelerator::Kvm => ["-accel", "kvm", "-cpu", "host"],
+        }
+    }
+}
+
+impl Display for Accelerator {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Accelerator::Tcg => "tcg",
+            Accelerator::Kvm => "kvm",
+        })
     }
 }
 
 /// `/dev/kvm` may open where it cannot run a stock kernel: only the processor's own flags tell.
-fn kvm_works() -> bool {
-    let opens = OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
-    opens && fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_virtualisation(&text))
+fn kvm_works() -> anyhow::Result<()> {
+    OpenOptions::new().read(true).write(true).open("/dev/kvm").context("cannot open /dev/kvm")?;
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").context("cannot read /proc/cpuinfo")?;
+    if !has_virtualisation(&cpuinfo) {
+        bail!("the processor's flags in /proc/cpuinfo show neither svm nor vmx");
+    }
+    Ok(())
 }
 
 fn has_virtualisation(cpuinfo: &str) -> bool {
@@ -53,8 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn the_person_overrides() {
-        assert!(Accel::Tcg.arguments().contains(&"tcg"));
-        assert!(Accel::Kvm.arguments().contains(&"kvm"));
+    fn the_person_overrides_but_not_the_machine() {
+        assert_eq!(Accel::Tcg.decide().unwrap(), Accelerator::Tcg);
+        match (Accel::Auto.decide().unwrap(), Accel::Kvm.decide()) {
+            (Accelerator::Kvm, decided) => assert_eq!(decided.unwrap(), Accelerator::Kvm),
+            (Accelerator::Tcg, decided) => {
+                let error = format!("{:#}", decided.unwrap_err());
+                assert!(error.starts_with("KVM does not work here (--accel tcg does): "), "{error}");
+            }
+        }
     }
 }

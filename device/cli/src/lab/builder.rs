@@ -9,7 +9,7 @@ use anyhow::bail;
 
 use super::processes::{Directory, Process, hamlyn};
 use super::qemu::Machine;
-use super::{Accel, Kit, Lab, Memory, Service, Vm, evidence};
+use super::{Accel, Accelerator, Kit, Lab, Memory, Service, Vm, evidence};
 use crate::stat;
 
 /// What a lab shall consist of.
@@ -17,6 +17,7 @@ pub struct Builder {
     vms: usize,
     spare_cards: usize,
     accel: Accel,
+    reboots: bool,
     memory: Memory,
     kit: Option<Kit>,
     append: String,
@@ -33,6 +34,7 @@ impl Default for Builder {
             vms: 2,
             spare_cards: 0,
             accel: Accel::Auto,
+            reboots: false,
             memory: Memory::mib(256),
             kit: None,
             append: String::new(),
@@ -61,6 +63,12 @@ impl Builder {
     /// What runs the machines.
     pub fn accel(mut self, accel: Accel) -> Builder {
         self.accel = accel;
+        self
+    }
+
+    /// Whether a machine boots again when its guest asks for it; otherwise it ends, also when its kernel panics.
+    pub fn reboots(mut self, reboots: bool) -> Builder {
+        self.reboots = reboots;
         self
     }
 
@@ -123,6 +131,7 @@ impl Builder {
             Some(kit) => kit.clone(),
             None => Kit::find()?,
         };
+        let accelerator = self.accel.decide()?;
         let directory = Directory::make()?;
         let run = directory.path();
         (self.progress)("switch");
@@ -135,7 +144,8 @@ impl Builder {
             let fixed = ["--model", "hamlyn", "--switch", &uplink];
             cards.push(self.service(run, "card", &name, &fixed, &self.card_args)?);
         }
-        let vms: Vec<Vm> = (0..self.vms).map(|index| self.vm(&kit, run, index, &cards[index])).collect();
+        let vms: Vec<Vm> =
+            (0..self.vms).map(|index| self.vm(&kit, accelerator, run, index, &cards[index])).collect();
         for vm in &vms {
             (self.progress)(vm.name());
             vm.launch()?;
@@ -175,11 +185,12 @@ impl Builder {
         Ok(Service { process: Mutex::new(process), socket, stat, log })
     }
 
-    fn vm(&self, kit: &Kit, run: &Path, index: usize, card: &Service) -> Vm {
+    fn vm(&self, kit: &Kit, accelerator: Accelerator, run: &Path, index: usize, card: &Service) -> Vm {
         let name = format!("vm{index}");
         let file = |ending: &str| run.join(format!("{name}.{ending}"));
         let machine = Machine {
-            accel: self.accel,
+            accelerator,
+            reboots: self.reboots,
             memory: self.memory,
             kernel: kit.kernel.clone(),
             initrd: kit.initrd.clone(),

@@ -25,7 +25,7 @@ mod qemu;
 mod run;
 mod vm;
 
-pub use accel::Accel;
+pub use accel::{Accel, Accelerator};
 pub use builder::Builder;
 pub use hamlyn_agent::protocol::Exit;
 pub use kit::Kit;

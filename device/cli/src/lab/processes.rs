@@ -130,6 +130,7 @@ impl Directory {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&top)
             .with_context(|| format!("cannot make a directory in {}", top.display()))?;
+        rundir::has_room(directory.path())?;
         let mut command = Command::new(program);
         command.arg("keeper").arg(directory.path()).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use hamlyn_agent::protocol::PORT;
 use serde_json::json;
 
-use super::accel::Accel;
+use super::accel::Accelerator;
 
 /// A reply that comes after QEMU's time-out ruins the stream for good, and the default of 5 s is short for a host under
 /// load. In milliseconds.
@@ -78,7 +78,9 @@ pub(super) struct Machine {
     /// The guest's host name.
     pub name: String,
     /// What runs it.
-    pub accel: Accel,
+    pub accelerator: Accelerator,
+    /// Whether it boots again when the guest asks for it, as a real one. Otherwise it ends, also when its kernel panics.
+    pub reboots: bool,
     /// Its memory.
     pub memory: Memory,
     /// The kernel.
@@ -105,10 +107,14 @@ impl Machine {
         let path = |path: &Path| escape(&path.to_string_lossy());
         let listen =
             |id: &str, socket: &Path| format!("socket,id={id},path={},server=on,wait=off", path(socket));
-        let command_line = format!("console=ttyS0 quiet panic=-1 hamlyn.name={} {}", self.name, self.append);
+        // A kernel that panics reboots at once, or stays as it is for a person to see.
+        let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
+        let command_line =
+            format!("console=ttyS0 quiet panic={panic} hamlyn.name={} {}", self.name, self.append);
         let mut arguments = card_arguments(&self.card, self.memory);
-        let fixed = ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-smp", "1"];
-        arguments.extend(fixed.into_iter().chain(self.accel.arguments()).map(str::to_owned));
+        let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
+        let fixed = fixed.iter().chain(reboot).copied().chain(self.accelerator.arguments());
+        arguments.extend(fixed.map(str::to_owned));
         let options = [
             ("-kernel", self.kernel.to_string_lossy().into_owned()),
             ("-initrd", self.initrd.to_string_lossy().into_owned()),

@@ -39,6 +39,12 @@ struct Running {
     agent: Arc<Agent>,
 }
 
+impl Running {
+    fn goes_on(&mut self) -> bool {
+        self.qemu.ended().is_none()
+    }
+}
+
 impl Vm {
     pub(super) fn new(machine: Machine, qemu: &Path, run: &Path, card_log: &Path, patience: Duration) -> Vm {
         let evidence = Evidence::new([
@@ -161,17 +167,26 @@ impl Vm {
 
     /// Whether QEMU runs.
     pub fn is_running(&self) -> bool {
-        let mut running = self.lock();
-        if running.as_mut().is_some_and(|running| running.qemu.ended().is_some()) {
-            *running = None;
+        self.lock().as_mut().is_some_and(Running::goes_on)
+    }
+
+    /// The same, and an error if QEMU has failed.
+    pub fn check(&self) -> anyhow::Result<bool> {
+        let end = match self.lock().as_mut() {
+            Some(running) => running.qemu.ended(),
+            None => return Ok(false),
+        };
+        match end {
+            None => Ok(true),
+            Some(status) if status.success() => Ok(false),
+            Some(status) => self.evidence.with(Err(anyhow!("{}'s QEMU failed ({status})", self.name()))),
         }
-        running.is_some()
     }
 
     fn agent(&self) -> anyhow::Result<Arc<Agent>> {
-        match &*self.lock() {
-            Some(running) => Ok(running.agent.clone()),
-            None => bail!("{} is not running", self.name()),
+        match self.lock().as_mut().map(|running| (running.goes_on(), &running.agent)) {
+            Some((true, agent)) => Ok(agent.clone()),
+            _ => bail!("{} is not running", self.name()),
         }
     }
 

@@ -34,6 +34,15 @@ pub fn read(socket: &Path) -> anyhow::Result<Report> {
         .with_context(|| format!("{} does not speak as a stat socket", socket.display()))
 }
 
+/// Removes a socket whose process was killed before it could do so itself.
+fn remove_if_orphaned(socket: &Path) {
+    let name = socket.file_stem().unwrap_or_default().to_string_lossy();
+    let pid = name.rsplit('-').next().and_then(|pid| pid.parse::<u32>().ok());
+    if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+        let _ = fs::remove_file(socket);
+    }
+}
+
 /// Reads the reports of this user's cards and switches, switches first. A socket whose process is gone is passed over.
 pub fn all() -> anyhow::Result<Vec<Report>> {
     let mut reports = Vec::new();
@@ -44,7 +53,10 @@ pub fn all() -> anyhow::Result<Vec<Report>> {
             if path.to_string_lossy().ends_with(ENDING) {
                 match read(&path) {
                     Ok(report) => reports.push(report),
-                    Err(error) => tracing::debug!("{error:#}"),
+                    Err(error) => {
+                        tracing::debug!("{error:#}");
+                        remove_if_orphaned(&path);
+                    }
                 }
             }
         }

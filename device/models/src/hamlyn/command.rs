@@ -59,7 +59,7 @@ impl HamlynCard {
             if command.status == HAMLYN_STATUS_OK { Statistic::Commands } else { Statistic::CommandsRefused };
         self.counters.add(counter, 1);
         if command.status != HAMLYN_STATUS_OK {
-            tracing::info!(?command, "command refused");
+            tracing::debug!(?command, "command refused");
         }
         self.command_status = match write_value(ports.dma, self.command_page, command) {
             Ok(()) => command.status,

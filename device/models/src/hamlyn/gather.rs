@@ -30,14 +30,13 @@ impl GatherList {
         buffers: &SendBuffers,
         total: u64,
     ) -> Result<Self, Statistic> {
-        let tuples =
-            <[HamlynGather]>::ref_from_bytes(&body[at..]).map_err(|_| Statistic::RefusedGatherCount)?;
         let mut sum = 0;
-        for tuple in tuples {
+        for tuple in body[at..].chunks(TUPLE) {
+            let tuple = HamlynGather::read_from_bytes(tuple).map_err(|_| Statistic::RefusedGatherCount)?;
             if tuple.reserved != 0 {
                 return Err(Statistic::RefusedFlags);
             }
-            find(buffers, tuple, 0, tuple.length)?;
+            find(buffers, &tuple, 0, tuple.length)?;
             sum += u64::from(tuple.length);
         }
         if sum == total { Ok(Self { at, used: 0 }) } else { Err(Statistic::RefusedLength) }
@@ -79,4 +78,23 @@ fn find<'a>(
     let area = buffers.get(tuple.tag as usize).and_then(Option::as_ref).ok_or(Statistic::RefusedTag)?;
     let offset = u64::from(tuple.offset) + u64::from(used);
     if area.contains(offset, length.into()) { Ok((area, offset)) } else { Err(Statistic::RefusedSendBuffer) }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    #[test]
+    fn tuples_may_lie_at_any_address() {
+        let tuple = HamlynGather { tag: 8, ..HamlynGather::default() };
+        let mut body = [0; TUPLE + 4];
+        for at in 0..4 {
+            body[at..at + TUPLE].copy_from_slice(tuple.as_bytes());
+            let checked = GatherList::check(&body[..at + TUPLE], at, &SendBuffers::default(), 0);
+            // It was read, for its tag is what is wrong.
+            assert_eq!(checked.unwrap_err(), Statistic::RefusedTag);
+        }
+    }
 }

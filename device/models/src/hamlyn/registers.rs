@@ -42,9 +42,7 @@ impl HamlynCard {
             HAMLYN_REG_SCRATCH => self.scratch = value as u32,
             HAMLYN_REG_INTERRUPT_TEST => match u16::try_from(value) {
                 Ok(vector) if u32::from(vector) < self.options.vectors => ports.interrupt.raise(vector),
-                _ => {
-                    tracing::info!(vector = value, limit = self.options.vectors - 1, "no such vector to test")
-                }
+                _ => tracing::debug!(value, limit = self.options.vectors - 1, "no such vector to test"),
             },
             HAMLYN_REG_CONTROL if value as u32 & HAMLYN_CONTROL_RESET != 0 => self.reset(ports),
             HAMLYN_REG_CONTROL => self.enabled = value as u32 & HAMLYN_CONTROL_ENABLE != 0,

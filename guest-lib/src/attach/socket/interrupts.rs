@@ -20,7 +20,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, read, write};
 
 use super::client::Client;
-use crate::backoff::Polling;
+use crate::polling::Polling;
 
 /// The words of the queue control area.
 #[derive(Debug, Clone)]

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,13 +23,13 @@ use hamlyn_abi::uapi::{
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Mapping};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::rand::{GetRandomFlags, getrandom};
 use zerocopy::{FromZeros, IntoBytes};
 
 use self::client::{Client, MappableRegion};
 use self::commands::Commands;
 use self::interrupts::{Interrupts, QueueControl, Sleeper};
+use self::lender::Lender;
 use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
 use super::{Attachment, Doorbell, QueueFile, QueueParts, TerminusParts};
 use crate::error::{Error, Result, at_most};
@@ -41,12 +39,11 @@ mod area;
 mod client;
 mod commands;
 mod interrupts;
+mod lender;
 mod message;
 
 /// Size of a page, in bytes.
 const PAGE: usize = 4096;
-/// Where the addresses begin that the card knows our memory by: nothing of a PC lies there.
-const FIRST_ADDRESS: u64 = 1 << 32;
 /// Command register in configuration space, and its bits for memory accesses and bus mastering.
 const CONFIG_COMMAND: u32 = 4;
 const CONFIG_COMMAND_MEMORY_AND_MASTER: u16 = 6;
@@ -102,7 +99,7 @@ impl SocketAttachment {
         let windows = client.region(REGION_BAR2).map_err(failed())?;
         let control = map_control(&windows, &description).map_err(failed())?;
         let interrupts = Interrupts::start(&client, control, description.vectors).map_err(failed())?;
-        let lender = Lender { client: client.clone(), next: AtomicU64::new(FIRST_ADDRESS) };
+        let lender = Lender::new(client.clone());
         let commands = Commands::start(client.clone(), lender.lend(HAMLYN_COMMAND_PAGE_SIZE as usize)?)?;
         client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE).map_err(failed())?;
         Ok(Self { interrupts, tables: Mutex::default(), commands, lender, windows, description, client })
@@ -360,47 +357,6 @@ impl Doorbell for TrappedDoorbell {
     fn ring(&self) -> Result<()> {
         let rung = self.client.write(REGION_BAR4, self.offset, &1_u32.to_le_bytes());
         rung.map_err(Error::system("ring a doorbell"))
-    }
-}
-
-/// Lends memory to the card.
-#[derive(Debug)]
-struct Lender {
-    client: Arc<Client>,
-    next: AtomicU64,
-}
-
-impl Lender {
-    /// Zeroed memory of `length` bytes, in whole pages.
-    fn lend(&self, length: usize) -> Result<Memory> {
-        at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
-        let lend = || -> io::Result<Memory> {
-            let size = length.max(1).next_multiple_of(PAGE);
-            let file = memfd_create("hamlyn", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-            ftruncate(&file, size as u64)?;
-            fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
-            let mapping = Mapping::of_file(&file, 0, size, Access::ReadWrite)?;
-            let address = self.next.fetch_add(size as u64, Ordering::Relaxed);
-            self.client.dma_map(address, size as u64, file.as_fd())?;
-            let loan = Loan { client: self.client.clone(), address, size: size as u64 };
-            Ok(Memory::lent(mapping, length, Some(address), Some(Box::new(loan))))
-        };
-        lend().map_err(Error::system(format!("lend {length} bytes to the card")))
-    }
-}
-
-/// Ends when dropped.
-#[derive(Debug)]
-struct Loan {
-    client: Arc<Client>,
-    address: u64,
-    size: u64,
-}
-
-impl Drop for Loan {
-    fn drop(&mut self) {
-        // A card that is gone has given everything back.
-        let _ = self.client.dma_unmap(self.address, self.size);
     }
 }
 

@@ -19,6 +19,10 @@ use table::Table;
 /// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends with a table. The
 /// exit status is 0 only if every byte arrived and every intruder was refused.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hamlyn demo
+  hamlyn demo --count 1000000 --accel tcg        more round trips, and emulation even where KVM works")]
 pub(super) struct DemoArgs {
     #[command(flatten)]
     machine: MachineArgs,
@@ -37,9 +41,8 @@ const PAYLOAD: u64 = 16;
 
 pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let lab = stage.step("start a switch, two cards and two machines", |tell| {
-        args.machine.lab().vms(2).progress(tell).start()
-    })?;
+    let title = format!("start a switch, 2 cards and 2 machines ({})", args.machine.accel.decide()?);
+    let lab = stage.step(&title, |tell| args.machine.lab().vms(2).progress(tell).start())?;
     stage.step("find the card's driver in both machines", |_| scenes::find_drivers(&lab))?;
     let title = format!("{} round trips of {PAYLOAD} bytes", args.count);
     let round_trips = stage.step(&title, |_| scenes::round_trips(&lab, args.count, PAYLOAD))?;

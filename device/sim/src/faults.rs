@@ -1,0 +1,132 @@
+//! Misfortunes, and their ends.
+
+use hamlyn_fabric::HostId;
+
+use crate::violation::Violation;
+use crate::world::World;
+
+/// What ends a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Healing {
+    /// The port is there again.
+    Port(usize),
+    /// The host runs again.
+    Host(usize),
+    /// The card is enabled, and the host's processes are started anew.
+    Card(usize),
+    /// Another process takes over the memory of the one that died.
+    Process(usize, usize),
+}
+
+impl World {
+    /// One fault, of a kind and at a place that the seed chooses.
+    pub(crate) fn misfortune(&mut self) -> Result<(), Violation> {
+        let host = self.rng.index(self.hosts.len());
+        let process = self.rng.index(self.hosts[host].processes.len());
+        let end = self.step + u64::from(self.rng.range(1, 120));
+        let forgers = self.scenario.forgers;
+        let hostile =
+            self.hosts[host].processes.get(process).is_some_and(|process| process.hostile && process.alive);
+        match self.rng.below(16) {
+            0 => self.port_down(host, end)?,
+            1 | 2 => self.process_dies(host, process, end)?,
+            3 | 4 => self.host_stops(host, end),
+            5 if self.rng.percent(40) => self.card_resets(host, end)?,
+            6 | 7 => self.receiver_slows(host, process, end),
+            8..=10 if hostile => self.forge_request(host, process)?,
+            11..=13 if forgers => self.forge_packets(host)?,
+            14 | 15 if forgers => self.scribble(),
+            _ => return Ok(()),
+        }
+        self.faults += 1;
+        Ok(())
+    }
+
+    /// The port goes, and what is in its rings with it.
+    fn port_down(&mut self, host: usize, end: u64) -> Result<(), Violation> {
+        if !self.hosts[host].uplink.is_up() {
+            return Ok(());
+        }
+        self.note(|| format!("port {host} goes down"));
+        self.ledger.excuse(|other, _| other == host);
+        self.switch.remove_port(HostId(host as u16));
+        self.hosts[host].uplink.set_link(None);
+        self.hosts[host].set_link_state(false)?;
+        self.healings.push((end, Healing::Port(host)));
+        Ok(())
+    }
+
+    /// A process dies in the middle of what it does. Its memory is free at once.
+    fn process_dies(&mut self, host: usize, process: usize, end: u64) -> Result<(), Violation> {
+        let Some(victim) = self.hosts[host].processes.get(process).filter(|process| process.alive) else {
+            return Ok(());
+        };
+        let pid = victim.pid;
+        self.note(|| format!("host {host} process {process} dies"));
+        self.ledger.bury(host, pid);
+        let tell = self.hosts[host].enabled;
+        self.hosts[host].kill(process, tell)?;
+        self.healings.push((end, Healing::Process(host, process)));
+        Ok(())
+    }
+
+    fn host_stops(&mut self, host: usize, end: u64) {
+        if !self.hosts[host].stopped {
+            self.note(|| format!("host {host} stops"));
+            self.hosts[host].stopped = true;
+            self.healings.push((end, Healing::Host(host)));
+        }
+    }
+
+    /// The card is reset; its driver starts everything anew some time later.
+    fn card_resets(&mut self, host: usize, end: u64) -> Result<(), Violation> {
+        if !self.hosts[host].enabled {
+            return Ok(());
+        }
+        self.note(|| format!("card {host} is reset"));
+        self.hosts[host].reset()?;
+        // Whatever was on its way to or through the card is gone.
+        self.ledger.excuse(|other, _| other == host);
+        for process in 0..self.hosts[host].processes.len() {
+            let victim = &self.hosts[host].processes[process];
+            if victim.alive {
+                self.ledger.bury(host, victim.pid);
+                self.hosts[host].kill(process, false)?;
+                self.healings.push((end, Healing::Process(host, process)));
+            }
+        }
+        // Pushed last and healed first of those of one step: a process needs a card.
+        self.healings.insert(0, (end, Healing::Card(host)));
+        Ok(())
+    }
+
+    fn receiver_slows(&mut self, host: usize, process: usize, end: u64) {
+        if let Some(receiver) = self.hosts[host].processes.get_mut(process) {
+            receiver.slow_until = end;
+        }
+        self.note(|| format!("host {host} process {process} is slow"));
+    }
+
+    /// Ends the faults whose time has come; all of them if `now`.
+    pub(crate) fn heal(&mut self, now: bool) -> Result<(), Violation> {
+        let step = self.step;
+        let (due, later) =
+            std::mem::take(&mut self.healings).into_iter().partition(|(end, _)| now || *end <= step);
+        self.healings = later;
+        for (_, healing) in due {
+            self.note(|| format!("over: {healing:?}"));
+            match healing {
+                Healing::Port(host) => self.plug_in(host)?,
+                Healing::Host(host) => self.hosts[host].stopped = false,
+                Healing::Card(host) => self.hosts[host].enable()?,
+                Healing::Process(host, process) if self.hosts[host].enabled => {
+                    let hostile = self.hosts[host].processes[process].hostile;
+                    self.start_process(host, hostile, Some(process))?;
+                }
+                // The card was reset meanwhile, and is not up yet.
+                Healing::Process(..) => self.healings.push((step + 1, healing)),
+            }
+        }
+        Ok(())
+    }
+}

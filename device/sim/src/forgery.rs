@@ -1,0 +1,229 @@
+//! What hostile processes and hosts do: requests and packets of any content, packets sent twice, metadata that changes.
+//!
+//! A forger knows the keys of prey slots, which their owners gave away, and no other. Of other slots it knows all but
+//! the key: what it sends there is right but for some bits of it.
+
+use hamlyn_abi::hamlyn::command::HAMLYN_MODE_NORMAL;
+use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HamlynRequest};
+use hamlyn_fabric::{Header, HostId, Protocol};
+use zerocopy::IntoBytes;
+
+use crate::host::{ENTRY_KEY, OpenSlot};
+use crate::judge::PacketHeader;
+use crate::memory::Mischief;
+use crate::process::InFlight;
+use crate::rng::Rng;
+use crate::violation::Violation;
+use crate::world::World;
+
+impl World {
+    /// A slot somewhere: its host and number.
+    fn target(&mut self) -> Option<(usize, u32)> {
+        let host = self.rng.index(self.hosts.len());
+        let open: Vec<u32> = self.hosts[host]
+            .slots
+            .iter()
+            .zip(0..)
+            .filter(|(slot, _)| slot.is_some())
+            .map(|(_, index)| index)
+            .collect();
+        Some((host, self.rng.pick(&open)?))
+    }
+
+    /// A packet's header of which anything may be wrong, and where it goes.
+    fn forged_header(&mut self) -> Option<(usize, PacketHeader)> {
+        let (host, index) = self.target()?;
+        let slot = self.hosts[host].slots[index as usize].as_ref()?;
+        let rng = &mut self.rng;
+        let entry = if rng.percent(80) { rng.range(0, slot.entries) } else { HAMLYN_FAST_MODE };
+        let key = match slot.entry_address(entry).filter(|_| slot.mode != HAMLYN_MODE_NORMAL) {
+            Some(entry) => self.hosts[host].memory.peek_u64(entry + ENTRY_KEY),
+            None => slot.key,
+        };
+        let length = rng.range(0, 300);
+        let mut header = PacketHeader {
+            slot: index,
+            metadata_index: entry,
+            key: if slot.prey { key } else { key ^ wrong_bits(rng) },
+            offset: forged_offset(rng, slot, length),
+            length,
+            delta: match rng.below(4) {
+                0 => rng.next() as u32,
+                1 => 1,
+                2 => rng.range(1, 4).wrapping_neg(),
+                _ => 0,
+            },
+            metadata_length: if entry == HAMLYN_FAST_MODE { 0 } else { rng.range(0, 60) },
+            flags: rng.range(0, 3),
+            reserved: 0,
+        };
+        if rng.percent(30) {
+            match rng.below(7) {
+                0 => header.slot = if rng.percent(50) { rng.next() as u32 } else { rng.range(0, 40) },
+                1 => header.metadata_index = rng.next() as u32,
+                2 => header.offset = rng.next() as u32,
+                3 => header.metadata_length = rng.range(0, 70),
+                4 => header.flags = rng.next() as u32,
+                5 => header.reserved = rng.next() as u32,
+                _ => header.delta = rng.next() as u32,
+            }
+            // Whatever field was hit, a slot that is not prey must not be hit with its own key.
+            let honest = self.hosts[host]
+                .slots
+                .get(header.slot as usize)
+                .and_then(Option::as_ref)
+                .is_some_and(|slot| !slot.prey);
+            if honest && header.slot != index {
+                header.key = rng.next();
+            }
+        }
+        Some((host, header))
+    }
+
+    /// A hostile process posts a request that may be anything, and may claim to have posted more than it has.
+    pub(crate) fn forge_request(&mut self, host: usize, process: usize) -> Result<(), Violation> {
+        let Some((target, header)) = self.forged_header() else { return Ok(()) };
+        let rng = &mut self.rng;
+        let tag = self.hosts[host].processes[process].send.first().map_or(0, |(tag, _)| *tag);
+        let mut request = HamlynRequest {
+            destination: target as u32,
+            slot: header.slot,
+            metadata_index: header.metadata_index,
+            key: header.key,
+            offset: header.offset,
+            length: if rng.percent(80) { header.length } else { rng.next() as u32 },
+            delta: header.delta,
+            metadata_length: header.metadata_length,
+            flags: if rng.percent(80) { rng.range(0, 7) } else { rng.next() as u32 },
+            gather_count: if rng.percent(70) { rng.range(0, 2) } else { rng.range(0, 40) },
+            ..HamlynRequest::default()
+        };
+        match rng.below(12) {
+            0 => request.destination = rng.next() as u32,
+            1 => request.reserved0 = rng.next() as u32,
+            2 => request.reserved1 = rng.next(),
+            _ => {}
+        }
+        let mut entry = request.as_bytes().to_vec();
+        // Tuples that are right, or reach one byte too far, or name a tag that nobody has.
+        let tuples = [
+            tag,
+            0,
+            rng.range(0, 4097),
+            header.length,
+            if rng.percent(50) { tag } else { rng.range(0, 9) },
+            0,
+            rng.next() as u32,
+            rng.range(0, 70),
+        ];
+        entry.extend(tuples.into_iter().flat_map(u32::to_le_bytes));
+        entry.extend(rng.bytes(512 - entry.len()));
+        let jump = if rng.percent(5) { rng.next() as u32 } else { 0 };
+        self.note(|| {
+            format!("host {host} forges a request to host {target} {header:?}, tail jumps by {jump}")
+        });
+        let forger = &mut self.hosts[host].processes[process];
+        forger.posted = forger.posted.wrapping_add(jump);
+        self.hosts[host].post(process, &entry, InFlight { part: None, chunks: Vec::new() })
+    }
+
+    /// A hostile host puts packets on its link past its card: any header, any source, the same packet twice.
+    pub(crate) fn forge_packets(&mut self, host: usize) -> Result<(), Violation> {
+        let Some((target, header)) = self.forged_header() else { return Ok(()) };
+        let limit = self.max_packet;
+        let rng = &mut self.rng;
+        let source = HostId(rng.range(0, 9) as u16);
+        let destination = if rng.percent(90) { HostId(target as u16) } else { HostId(rng.next() as u16) };
+        let mut outer = Header { destination, source, protocol: Protocol::Hamlyn }.to_bytes();
+        if rng.percent(10) {
+            // Version, protocol, reserved: the switch must drop it.
+            outer[4 + rng.index(4)] |= 0xe0;
+        }
+        let mut packet = header.to_bytes();
+        packet.extend(rng.bytes((header.length + header.metadata_length) as usize));
+        if rng.percent(10) {
+            let cut = rng.index(packet.len() + 20);
+            packet.resize(cut, 0);
+        }
+        packet.truncate(limit);
+        let copies = if rng.percent(50) { 2 } else { 1 };
+        self.note(|| format!("host {host} injects {copies} packets for host {} {header:?}", destination.0));
+        for _ in 0..copies {
+            if !self.hosts[host].uplink.inject(outer, &packet)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The owner of a prey slot scribbles on its metadata.
+    pub(crate) fn scribble(&mut self) {
+        let Some((host, index)) = self.target() else { return };
+        let Some(slot) = self.hosts[host].slots[index as usize].clone().filter(|slot| slot.prey) else {
+            return;
+        };
+        let entry = self.rng.range(0, slot.entries);
+        let Some(address) = slot.entry_address(entry) else { return };
+        let bytes = scribbles(&mut self.rng, &slot);
+        self.note(|| format!("host {host} scribbles on entry {entry} of slot {index}"));
+        self.hosts[host].memory.poke(address, &bytes);
+    }
+
+    /// Plans that a prey slot's entry changes while the card handles a packet for it. `false` if it is not for one.
+    pub(crate) fn plan_mischief(&mut self, host: usize, packet: &[u8]) -> bool {
+        let Some(header) = PacketHeader::read(packet) else { return false };
+        let Some(slot) = self.hosts[host].slots.get(header.slot as usize).cloned().flatten() else {
+            return false;
+        };
+        let Some(address) = slot.entry_address(header.metadata_index).filter(|_| slot.prey) else {
+            return false;
+        };
+        if !self.rng.percent(30) {
+            return false;
+        }
+        let mischief =
+            Mischief { reads: self.rng.range(1, 12), address, bytes: scribbles(&mut self.rng, &slot) };
+        self.note(|| {
+            format!("host {host}: entry of slot {} changes after {} reads", header.slot, mischief.reads)
+        });
+        self.hosts[host].memory.plan_mischief(Some(mischief));
+        true
+    }
+}
+
+/// Some bits of a key, never none: in its low half, its high half, or anywhere.
+fn wrong_bits(rng: &mut Rng) -> u64 {
+    match rng.below(3) {
+        0 => 1 << rng.below(32),
+        1 => 1 << (32 + rng.below(32)),
+        _ => rng.next() | 1,
+    }
+}
+
+fn forged_offset(rng: &mut Rng, slot: &OpenSlot, length: u32) -> u32 {
+    let area = slot.area.length as u32;
+    match rng.below(4) {
+        // As far as it goes, and one byte further.
+        0 => area.saturating_sub(length),
+        1 => area.saturating_sub(length) + 1,
+        2 => rng.range(0, area),
+        _ => rng.range(0, area.saturating_sub(length)),
+    }
+}
+
+/// A metadata entry of which anything may be said.
+fn scribbles(rng: &mut Rng, slot: &OpenSlot) -> Vec<u8> {
+    let mut entry = rng.bytes(60);
+    let accumulator = if rng.percent(50) { 0 } else { rng.next() as u32 };
+    entry.extend(accumulator.to_le_bytes());
+    entry.extend((if rng.percent(70) { slot.key } else { rng.next() }).to_le_bytes());
+    let limits = [0, 100, slot.area.length, u64::MAX, rng.next()];
+    for _ in 0..2 {
+        entry.extend(rng.pick(&limits).unwrap_or(0).to_le_bytes());
+    }
+    entry.extend(rng.next().to_le_bytes());
+    let lock = rng.pick(&[0, 1, 2, u32::MAX]).unwrap_or(0);
+    entry.extend(lock.to_le_bytes());
+    entry.extend(rng.bytes(28));
+    entry
+}

@@ -1,0 +1,107 @@
+//! Seeded simulation of whole fabrics in one thread: real cards, real links, a real switch.
+//!
+//! A seed decides everything: the fabric, its traffic, every interleaving of cards, switch and processes, and all
+//! misfortunes. So a run that goes wrong can be run again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `world`, `schedule` | the fabric, and who goes next |
+//! | `host`, `memory`, `area`, `window`, `uplink` | a card's surroundings: its ports, and what its driver has opened |
+//! | `process`, `library`, `traffic` | honest programs and their messages |
+//! | `forgery`, `faults` | hostile programs and misfortunes |
+//! | `judge` | what a card must do with one packet, worked out a second time |
+//! | `ledger` | what each honest message should do, and has done |
+//! | `invariants` | what holds when everything has come to rest |
+//!
+//! **What is checked, and when.** At every access of a card to memory: it lies in what the driver has opened. At every
+//! packet: the card writes what the judge says and no other byte, the notification last; one counter counts. At every
+//! packet of an honest message: it is one that was sent, with the right bytes, for the first time. At every
+//! notification: its message is whole and was not notified before. At rest: nothing accepted is lost while its ends
+//! live, every queue is empty, counters balance.
+
+mod area;
+mod faults;
+mod forgery;
+mod host;
+mod invariants;
+mod judge;
+mod ledger;
+mod library;
+mod memory;
+mod process;
+mod rng;
+mod scenario;
+mod schedule;
+mod traffic;
+mod uplink;
+mod violation;
+mod window;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
+pub use scenario::Scenario;
+pub use violation::Violation;
+
+use rng::Rng;
+use world::World;
+
+/// How a simulation ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// Steps taken.
+    pub steps: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// Packets that reached a card.
+    pub packets: u64,
+    /// Honest messages made.
+    pub messages: u64,
+    /// Honest messages delivered, those among them that had an excuse not to be.
+    pub delivered: u64,
+    /// The cards' counters at the end, by number, all cards together.
+    pub counters: Vec<u64>,
+    /// What went wrong.
+    pub violation: Option<Violation>,
+    /// The last events before that.
+    pub events: Vec<String>,
+}
+
+/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 8), else the seed chooses.
+pub fn run(seed: u64, cards: Option<u16>) -> Outcome {
+    let mut rng = Rng::new(seed);
+    let scenario = Scenario::choose(&mut rng, cards);
+    run_scenario(seed, rng, scenario)
+}
+
+/// Runs a scenario with the decisions of a seed.
+pub fn run_as(seed: u64, scenario: Scenario) -> Outcome {
+    run_scenario(seed, Rng::new(seed), scenario)
+}
+
+fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
+    let mut outcome = Outcome { seed, ..Outcome::default() };
+    let mut world = match World::new(rng, scenario) {
+        Ok(world) => world,
+        Err(violation) => return Outcome { violation: Some(violation), ..outcome },
+    };
+    // A card, link or switch that panics has failed as much as one that does wrong.
+    let result = catch_unwind(AssertUnwindSafe(|| world.run()));
+    outcome.violation = result.unwrap_or_else(|_| Err(Violation::new("it panicked"))).err();
+    outcome.steps = world.step;
+    outcome.faults = world.faults;
+    outcome.packets = world.hosts.iter().map(|host| host.uplink.taken).sum();
+    outcome.messages = world.ledger.parts.len() as u64;
+    outcome.delivered = world.ledger.delivered();
+    outcome.counters = vec![0; HAMLYN_STATISTICS as usize];
+    for host in &world.hosts {
+        outcome.counters.iter_mut().zip(host.counters()).for_each(|(sum, count)| *sum += count);
+    }
+    if outcome.violation.is_some() {
+        outcome.events = world.take_events();
+    }
+    outcome
+}

@@ -1,0 +1,54 @@
+//! What a simulation is to be like. A seed chooses one; a test may write its own.
+
+use crate::rng::Rng;
+
+/// A fabric, its traffic and its misfortunes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scenario {
+    /// Cards, 2 to 8; the data bytes in a packet of each.
+    pub packet_sizes: Vec<u32>,
+    /// Honest processes on each host, 1 or 2.
+    pub processes: u32,
+    /// Whether some hosts have a process, and a hostile packet source, that forges all it can.
+    pub forgers: bool,
+    /// Steps until no more messages are made, no more faults happen, and all is to come to rest.
+    pub steps: u64,
+    /// Messages made in a thousand steps.
+    pub traffic: u64,
+    /// Faults in a thousand steps.
+    pub faults: u64,
+    /// Whether packets change places between switch and card.
+    pub reorder: bool,
+}
+
+impl Scenario {
+    /// The scenario of a seed, with this number of cards if one is given.
+    pub(crate) fn choose(rng: &mut Rng, cards: Option<u16>) -> Self {
+        let seldom_many = [2, 2, 2, 3, 3, 4, 5, 6, 8];
+        let any = rng.pick(&seldom_many).unwrap_or(2);
+        let cards = cards.unwrap_or(any);
+        let sizes = [256, 256, 264, 512, 1024];
+        Self {
+            packet_sizes: (0..cards).map(|_| rng.pick(&sizes).unwrap_or(256)).collect(),
+            processes: rng.range(1, 2),
+            forgers: rng.percent(60),
+            steps: rng.range(150, 900).into(),
+            traffic: rng.range(20, 150).into(),
+            faults: if rng.percent(75) { rng.range(4, 40).into() } else { 0 },
+            reorder: rng.percent(60),
+        }
+    }
+
+    /// Every host sends to every host as fast as it can, and nothing goes wrong.
+    pub fn saturation(cards: u16) -> Self {
+        Self {
+            packet_sizes: vec![256; cards.into()],
+            processes: 2,
+            forgers: false,
+            steps: 4000,
+            traffic: 900,
+            faults: 0,
+            reorder: false,
+        }
+    }
+}

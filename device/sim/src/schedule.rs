@@ -1,0 +1,165 @@
+//! Who goes next. Every decision is the seed's.
+//!
+//! First come random steps, with traffic and faults. Then no more of either: everything is healed and all go in turn,
+//! in an order that the seed shuffles anew in each round, until a round in which nobody had anything to do. So a
+//! wake-up that was lost shows: its victim sleeps on, and what it should have moved is still there.
+
+use hamlyn_models::card::{Card, Progress};
+
+use crate::violation::{Violation, ensure};
+use crate::world::World;
+
+/// Rounds after which a fabric that still has work will always have.
+const ROUNDS: u64 = 20_000;
+
+impl World {
+    /// Runs to the end.
+    pub(crate) fn run(&mut self) -> Result<(), Violation> {
+        while self.step < self.scenario.steps {
+            self.step += 1;
+            self.heal(false)?;
+            self.random_step()?;
+        }
+        self.note(|| "the seed's part is over".into());
+        for process in self.hosts.iter_mut().flat_map(|host| &mut host.processes) {
+            process.slow_until = 0;
+        }
+        while !self.healings.is_empty() {
+            self.heal(true)?;
+        }
+        for round in 0.. {
+            ensure(round < ROUNDS, || "the fabric never comes to rest")?;
+            if !self.round()? {
+                break;
+            }
+        }
+        self.check_rest()
+    }
+
+    fn random_step(&mut self) -> Result<(), Violation> {
+        if self.rng.below(1000) < self.scenario.traffic {
+            self.compose()?;
+        }
+        if self.rng.below(1000) < self.scenario.faults {
+            self.misfortune()?;
+        }
+        let host = self.rng.index(self.hosts.len());
+        match self.rng.below(10) {
+            0 | 1 => self.switch_step().map(drop),
+            2..=5 => self.card_step(host).map(drop),
+            6 | 7 => self.card_step(host).and_then(|_| self.process_step(host)).map(drop),
+            _ => self.process_step(host).map(drop),
+        }
+    }
+
+    /// Everybody once. `false`: nobody had anything to do.
+    fn round(&mut self) -> Result<bool, Violation> {
+        let switch = self.hosts.len();
+        let mut order: Vec<usize> = (0..=switch).collect();
+        for last in (1..order.len()).rev() {
+            let other = self.rng.index(last + 1);
+            order.swap(last, other);
+        }
+        let mut busy = false;
+        for who in order {
+            self.step += 1;
+            if who == switch {
+                busy |= self.switch_step()?;
+                continue;
+            }
+            busy |= self.hosts[who].handle_interrupts();
+            for process in 0..self.hosts[who].processes.len() {
+                busy |= self.everything_of(who, process)?;
+            }
+            for _ in 0..4 {
+                busy |= self.card_step(who)?;
+            }
+        }
+        Ok(busy)
+    }
+
+    fn everything_of(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        if !self.hosts[host].processes[process].alive {
+            return Ok(false);
+        }
+        let mut busy = self.collect(host, process)?;
+        busy |= self.post_next(host, process)?;
+        while self.read_queue(host, process)? {
+            busy = true;
+        }
+        if self.rng.percent(30) {
+            busy |= self.sleep(host, process)?;
+        }
+        Ok(busy)
+    }
+
+    /// The switch does some work, or goes to sleep.
+    fn switch_step(&mut self) -> Result<bool, Violation> {
+        let done = self.switch.process().map_err(Violation::new)?;
+        if done > 0 {
+            self.note(|| format!("the switch does {done} things"));
+        }
+        Ok(done > 0 || !self.switch.sleep())
+    }
+
+    /// A card's process takes what has arrived or sends, as the seed has it, or goes to sleep if there is neither.
+    fn card_step(&mut self, host: usize) -> Result<bool, Violation> {
+        if self.hosts[host].stopped {
+            return Ok(false);
+        }
+        let staged = self.hosts[host].uplink.stage.len();
+        if staged > 0 && self.rng.percent(60) {
+            let index = if self.scenario.reorder { self.rng.index(staged) } else { 0 };
+            self.faults += u64::from(index > 0);
+            self.deliver(host, index)?;
+            return Ok(true);
+        }
+        if self.hosts[host].asleep {
+            if !self.hosts[host].uplink.was_woken() {
+                return Ok(staged > 0);
+            }
+            self.hosts[host].asleep = false;
+        }
+        let mut received = false;
+        for _ in 0..self.rng.range(0, 3) {
+            received |= self.hosts[host].uplink.draw()?;
+        }
+        match self.transmit(host)? {
+            Progress::Worked => Ok(true),
+            _ if received || staged > 0 => Ok(true),
+            progress => self.card_sleeps(host, progress == Progress::LinkFull),
+        }
+    }
+
+    /// The handshake of `device/cli/src/card/process.rs`. Returns whether there is something to do after all.
+    fn card_sleeps(&mut self, host: usize, link_full: bool) -> Result<bool, Violation> {
+        if self.hosts[host].uplink.draw()? {
+            return Ok(true);
+        }
+        let at = &mut self.hosts[host];
+        // A card without a link asks for its port again; nothing wakes it for packets.
+        let card_sleeps = link_full || at.with_card(|card, ports, _| card.sleep(ports))?;
+        let asleep = card_sleeps && at.uplink.sleep(link_full)?;
+        at.asleep = asleep;
+        // A link that is down is full, and will be until it is up: that is no work.
+        Ok(!asleep && at.uplink.is_up())
+    }
+
+    /// A process of a host does something, or its driver handles an interrupt.
+    fn process_step(&mut self, host: usize) -> Result<bool, Violation> {
+        if self.hosts[host].stopped || self.hosts[host].processes.is_empty() {
+            return Ok(false);
+        }
+        let process = self.rng.index(self.hosts[host].processes.len());
+        if !self.hosts[host].processes[process].alive {
+            return Ok(false);
+        }
+        match self.rng.below(9) {
+            0 => Ok(self.hosts[host].handle_interrupts()),
+            1 => self.sleep(host, process),
+            2 | 3 => self.collect(host, process),
+            4..=6 => self.post_next(host, process),
+            _ => self.read_queue(host, process),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A card's end of its link, with a stage on the way in where packets wait and change places.
+//!
+//! The rings keep order. A fabric that routes adaptively would not, so the stage stands for its paths: it takes packets
+//! out of the ring, and the schedule decides which of them reaches the card next.
+
+use hamlyn_fabric::{Header, HostId, Link, Protocol, RingError};
+use hamlyn_models::ports::{self, VolatileSlice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::violation::Violation;
+
+/// Packets that may be between the ring and the card.
+const STAGE: usize = 6;
+
+/// A packet between the ring and the card.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) source: u16,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A card's way to the switch, and back.
+#[derive(Debug)]
+pub(crate) struct Uplink {
+    host: u16,
+    link: Option<Link>,
+    pub(crate) stage: Vec<Arrived>,
+    /// Packets put into rings to the switch, the hostile ones of `inject` among them.
+    pub(crate) sent: u64,
+    /// Packets of `inject`.
+    pub(crate) injected: u64,
+    /// Packets taken out of rings from the switch.
+    pub(crate) taken: u64,
+    broken: Option<RingError>,
+}
+
+impl Uplink {
+    pub(crate) fn new(host: u16) -> Self {
+        Self { host, link: None, stage: Vec::new(), sent: 0, injected: 0, taken: 0, broken: None }
+    }
+
+    pub(crate) fn set_link(&mut self, link: Option<Link>) {
+        self.link = link;
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Takes a packet from the ring, if there is one and the stage has room.
+    pub(crate) fn draw(&mut self) -> Result<bool, Violation> {
+        let Some(link) = self.link.as_mut().filter(|_| self.stage.len() < STAGE) else { return Ok(false) };
+        let Some(record) = link.peek().map_err(Violation::new)? else { return Ok(false) };
+        let header = record.header().map_err(Violation::new)?;
+        let mut bytes = vec![0; record.payload.len()];
+        record.payload.copy_to(&mut bytes[..]);
+        link.consume();
+        self.taken += 1;
+        self.stage.push(Arrived { source: header.source.0, bytes });
+        Ok(true)
+    }
+
+    /// A hostile host's packet, past its card. `false` if the ring is full.
+    pub(crate) fn inject(&mut self, header: [u8; 8], bytes: &[u8]) -> Result<bool, Violation> {
+        let Some(link) = &mut self.link else { return Ok(false) };
+        let Some(room) = link.sender.reserve_as_is(header, bytes.len()).map_err(Violation::new)? else {
+            return Ok(false);
+        };
+        room.copy_from(bytes);
+        link.commit();
+        self.sent += 1;
+        self.injected += 1;
+        Ok(true)
+    }
+
+    /// Whether somebody woke this end. Silences the bell.
+    pub(crate) fn was_woken(&self) -> bool {
+        let Some(link) = &self.link else { return false };
+        let bell = link.bell();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let rings = poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&now)) == Ok(1);
+        if rings {
+            link.silence_bell();
+        }
+        rings
+    }
+
+    /// Declares the card asleep, as the card's process does; `false` if there is work.
+    pub(crate) fn sleep(&mut self, for_room: bool) -> Result<bool, Violation> {
+        let Some(link) = &mut self.link else { return Ok(true) };
+        let room = !for_room || link.sleep_for_room().map_err(Violation::new)?;
+        Ok(room && link.sleep_for_records().map_err(Violation::new)?)
+    }
+
+    /// Why the link is of no use, if the card has found it so.
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        self.broken.map_or(Ok(()), |error| Err(Violation::new(error)))
+    }
+}
+
+impl ports::Link for Uplink {
+    fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
+        let header = Header {
+            destination: HostId(destination),
+            source: HostId(self.host),
+            protocol: Protocol::Hamlyn,
+        };
+        match self.link.as_mut()?.reserve(header, length) {
+            Ok(room) => room,
+            Err(error) => {
+                self.broken = Some(error);
+                None
+            }
+        }
+    }
+
+    fn commit(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.commit();
+            self.sent += 1;
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The whole fabric: hosts with their cards, the switch between them, the ledger, and what has happened lately.
+
+use std::collections::VecDeque;
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_fabric::{Geometry, HostId};
+use hamlyn_models::card::{Card, Progress};
+use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
+use hamlyn_models::ports::{Packet, VolatileSlice};
+use hamlyn_switch::{Options, Switch};
+
+use crate::faults::Healing;
+use crate::host::Host;
+use crate::judge::{Verdict, judge};
+use crate::ledger::Ledger;
+use crate::rng::Rng;
+use crate::scenario::Scenario;
+use crate::uplink::Arrived;
+use crate::violation::{Violation, ensure};
+
+/// How many events a report shows.
+const EVENTS: usize = 40;
+/// Bytes of a ring beyond which a fabric is never congested.
+const SMALL_RING: usize = 4096;
+
+/// A fabric.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) rng: Rng,
+    pub(crate) scenario: Scenario,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) switch: Switch,
+    pub(crate) ledger: Ledger,
+    pub(crate) step: u64,
+    pub(crate) faults: u64,
+    pub(crate) healings: Vec<(u64, Healing)>,
+    /// The longest packet that a link takes.
+    pub(crate) max_packet: usize,
+    events: VecDeque<String>,
+    next_pid: u64,
+    next_word: u32,
+}
+
+impl World {
+    pub(crate) fn new(mut rng: Rng, scenario: Scenario) -> Result<Self, Violation> {
+        let largest = scenario.packet_sizes.iter().copied().max().unwrap_or(256);
+        let max_packet = HamlynCard::largest_packet(largest);
+        let capacity = (4 * (max_packet + 16)).next_power_of_two().max(SMALL_RING);
+        let ports = scenario.packet_sizes.len() as u16;
+        let options = Options { ports, geometry: Geometry { capacity, max_packet }, ..Options::default() };
+        let switch = Switch::new(options).map_err(Violation::new)?;
+        let mut hosts = Vec::new();
+        for (id, packet_size) in scenario.packet_sizes.iter().enumerate() {
+            let options = HamlynOptions {
+                packet_size: *packet_size,
+                sram_size: 6144,
+                termini: 4,
+                queues: 6,
+                vectors: 4,
+            };
+            hosts.push(Host::new(id as u16, options, &mut rng)?);
+        }
+        let mut world = Self {
+            rng,
+            scenario,
+            hosts,
+            switch,
+            ledger: Ledger::default(),
+            step: 0,
+            faults: 0,
+            healings: Vec::new(),
+            max_packet,
+            events: VecDeque::new(),
+            next_pid: 1,
+            next_word: 1,
+        };
+        for host in 0..world.hosts.len() {
+            world.plug_in(host)?;
+            world.populate(host)?;
+        }
+        Ok(world)
+    }
+
+    /// Remembers an event for the report.
+    pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.events.len() == EVENTS {
+            self.events.pop_front();
+        }
+        let event = format!("{}: {}", self.step, what());
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<String> {
+        self.events.drain(..).collect()
+    }
+
+    /// A word of fast mode that nobody else has.
+    pub(crate) fn next_word(&mut self) -> u32 {
+        self.next_word += 1;
+        self.next_word
+    }
+
+    /// Links a card to its port.
+    pub(crate) fn plug_in(&mut self, host: usize) -> Result<(), Violation> {
+        let (_, link) = self.switch.open_port(Some(HostId(host as u16))).map_err(Violation::new)?;
+        self.hosts[host].uplink.set_link(Some(link));
+        self.hosts[host].set_link_state(true)
+    }
+
+    /// Starts the processes of a host.
+    pub(crate) fn populate(&mut self, host: usize) -> Result<(), Violation> {
+        for _ in 0..self.scenario.processes {
+            self.start_process(host, false, None)?;
+        }
+        if self.scenario.forgers && self.rng.percent(60) {
+            self.start_process(host, true, None)?;
+        }
+        Ok(())
+    }
+
+    /// Starts a process, in the place of a dead one if one is given.
+    pub(crate) fn start_process(
+        &mut self,
+        host: usize,
+        hostile: bool,
+        instead_of: Option<usize>,
+    ) -> Result<(), Violation> {
+        let pid = self.next_pid;
+        self.next_pid += 1;
+        let at = &mut self.hosts[host];
+        let Some((process, places)) = at.spawn(&mut self.rng, pid, hostile)? else { return Ok(()) };
+        match instead_of {
+            Some(index) => at.processes[index] = process,
+            None => at.processes.push(process),
+        }
+        self.ledger.places.extend(places);
+        Ok(())
+    }
+
+    /// Hands a packet of the stage to its card, and checks all that comes of it.
+    pub(crate) fn deliver(&mut self, host: usize, index: usize) -> Result<(), Violation> {
+        let Arrived { source, mut bytes } = self.hosts[host].uplink.stage.remove(index);
+        let loose = self.scenario.faults > 0 && self.plan_mischief(host, &bytes);
+        self.faults += u64::from(loose);
+        let at = &mut self.hosts[host];
+        let verdict = judge(at, &bytes, loose);
+        let before = at.counters();
+        let vectors: Vec<usize> = (1..4).map(|vector| at.vectors.count(vector)).collect();
+        at.memory.take_writes();
+        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
+        at.with_card(|card, ports, _| card.packet_arrived(ports, packet))?;
+        at.memory.plan_mischief(None);
+        let writes = at.memory.take_writes();
+        let after = at.counters();
+        self.check_one_counter(host, &verdict, loose, &before, &after)?;
+        let effect = match verdict {
+            Verdict::Counted(reason) => {
+                self.note(|| format!("host {host} refuses a packet from {source}: {}", reason.name()));
+                return ensure(writes.is_empty(), || {
+                    format!(
+                        "host {host}: {} writes for a packet that is refused: {}",
+                        writes.len(),
+                        reason.name()
+                    )
+                });
+            }
+            Verdict::Accepted(effect) => effect,
+        };
+        self.note(|| {
+            format!(
+                "host {host} takes a packet from {source}: slot {} entry {:#x} offset {} + {}",
+                effect.header.slot, effect.header.metadata_index, effect.header.offset, effect.header.length
+            )
+        });
+        effect.check(&self.hosts[host], &writes)?;
+        effect.check_counters(&before, &after)?;
+        let notified = after[Statistic::Notifications as usize] - before[Statistic::Notifications as usize];
+        if let Some(notification) = &effect.notification {
+            let at = &mut self.hosts[host];
+            if let Some(vector) = notification.interrupt.filter(|_| !loose) {
+                let grown = at.vectors.count(vector) - vectors[usize::from(vector) - 1];
+                ensure(grown == 1, || format!("host {host}: vector {vector} was raised {grown} times"))?;
+            }
+            for queue in at.queues[notification.queue as usize].iter_mut().take(notified as usize) {
+                queue.advance();
+            }
+        }
+        let slot = self.hosts[host].slots[effect.header.slot as usize].as_ref();
+        if slot.is_some_and(|slot| slot.prey) {
+            return Ok(());
+        }
+        let (delivery, whole) = self.ledger.arrived(host, source, &bytes)?;
+        ensure(whole == effect.whole, || {
+            format!(
+                "the card's count and the ledger's differ (whole: {whole}): {}",
+                self.ledger.describe(delivery)
+            )
+        })?;
+        if whole {
+            self.check_message(delivery)?;
+            if self.ledger.deliveries[delivery].silent {
+                self.ledger.release(delivery);
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet is received, refused for one reason, or discarded: exactly one counter says so.
+    fn check_one_counter(
+        &self,
+        host: usize,
+        verdict: &Verdict,
+        loose: bool,
+        before: &[u64],
+        after: &[u64],
+    ) -> Result<(), Violation> {
+        let fates = Statistic::ALL.into_iter().filter(|fate| {
+            *fate == Statistic::PacketsReceived
+                || *fate == Statistic::Discarded
+                || *fate as u32 >= Statistic::RefusedPacket as u32
+        });
+        let grown: Vec<Statistic> =
+            fates.filter(|fate| after[*fate as usize] != before[*fate as usize]).collect();
+        let expected = match verdict {
+            Verdict::Counted(reason) => *reason,
+            Verdict::Accepted(_) => Statistic::PacketsReceived,
+        };
+        let total: u64 = grown.iter().map(|fate| after[*fate as usize] - before[*fate as usize]).sum();
+        let right = total == 1 && (loose && matches!(verdict, Verdict::Accepted(_)) || grown == [expected]);
+        ensure(right, || {
+            let names: Vec<&str> = grown.iter().map(|fate| fate.name()).collect();
+            format!(
+                "host {host}: a packet was counted as {names:?} (must be {} once): {verdict:?}",
+                expected.name()
+            )
+        })
+    }
+
+    /// Lets a card send a packet.
+    pub(crate) fn transmit(&mut self, host: usize) -> Result<Progress, Violation> {
+        let at = &mut self.hosts[host];
+        let sent = at.uplink.sent;
+        let progress = at.with_card(|card, ports, uplink| card.transmit(ports, uplink))?;
+        let packets = at.uplink.sent - sent;
+        ensure(packets <= 1, || format!("host {host}: {packets} packets went in one turn"))?;
+        if packets == 1 {
+            self.note(|| format!("host {host} sends a packet"));
+        }
+        Ok(progress)
+    }
+}

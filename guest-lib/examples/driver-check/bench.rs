@@ -1,0 +1,149 @@
+//! What the checks work with: a file that has one of everything.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HAMLYN_SLOT_INTERRUPT};
+use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HamlynRequest};
+use hamlyn_abi::hamlyn::window::*;
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::{Access, Device, Mapping, barrier};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use zerocopy::IntoBytes;
+
+use crate::common::Outcome;
+
+pub(crate) const PAGE: usize = 4096;
+pub(crate) const WINDOW: usize = HAMLYN_WINDOW_SIZE as usize;
+/// A number that no object has.
+pub(crate) const NOBODY: u32 = u32::MAX - 1;
+/// Entries of the queues here.
+pub(crate) const ENTRIES: u32 = 300;
+/// How long what must happen may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Long enough for another thread to fall asleep, usually; nothing depends on it.
+pub(crate) const A_MOMENT: Duration = Duration::from_millis(100);
+
+/// A file with one of everything.
+pub(crate) struct Bench {
+    pub(crate) device: Arc<Device>,
+    pub(crate) host: u32,
+    pub(crate) terminus: Terminus,
+    pub(crate) queue: HamlynQueueCreate,
+    pub(crate) notifications: Mapping,
+    pub(crate) area: Mapping,
+    pub(crate) slot: HamlynSlotCreate,
+}
+
+impl Bench {
+    pub(crate) fn create(path: &Path) -> Outcome<Self> {
+        let device = Arc::new(Device::open(path)?);
+        let mut query = HamlynQuery::default();
+        device.query(&mut query)?;
+        let terminus = Terminus::create(&device)?;
+        let mut queue = HamlynQueueCreate { entries: ENTRIES, ..Default::default() };
+        device.queue_create(&mut queue)?;
+        let notifications = device.map(queue.offset, queue.size as usize, Access::Read)?;
+        let area = Mapping::anonymous(4 * PAGE)?;
+        let mut slot = HamlynSlotCreate { queue: queue.queue, flags: HAMLYN_SLOT_INTERRUPT, ..slot(&area) };
+        device.slot_create(&mut slot, &area, None)?;
+        Ok(Self { device, host: query.host, terminus, queue, notifications, area, slot })
+    }
+
+    /// Sends a word to the own slot, in fast mode: a notification without metadata.
+    pub(crate) fn send(&mut self, word: u32) {
+        let HamlynSlotCreate { slot, key, .. } = self.slot;
+        let destination = self.host;
+        let metadata_index = HAMLYN_FAST_MODE;
+        self.terminus.post(&HamlynRequest {
+            destination,
+            slot,
+            key,
+            metadata_index,
+            delta: word,
+            ..Default::default()
+        });
+    }
+
+    /// A wait for entry `cursor` of the queue's first round.
+    pub(crate) fn wait(&self, cursor: u32, timeout_ns: i64) -> HamlynQueueWait {
+        HamlynQueueWait { queue: self.queue.queue, cursor, wrap: 1, timeout_ns, ..Default::default() }
+    }
+}
+
+pub(crate) struct Terminus {
+    pub(crate) create: HamlynTerminusCreate,
+    pub(crate) window: Mapping,
+    pub(crate) doorbell: Mapping,
+    pub(crate) status: Mapping,
+    pub(crate) tail: u32,
+}
+
+impl Terminus {
+    pub(crate) fn create(device: &Device) -> io::Result<Self> {
+        let mut create = HamlynTerminusCreate::default();
+        device.terminus_create(&mut create)?;
+        Ok(Self {
+            create,
+            window: device.map(create.window_offset, WINDOW, Access::ReadWrite)?,
+            doorbell: device.map(create.doorbell_offset, HAMLYN_DOORBELL_SIZE as usize, Access::Write)?,
+            status: device.map(create.status_offset, PAGE, Access::Read)?,
+            tail: 0,
+        })
+    }
+
+    pub(crate) fn post(&mut self, request: &HamlynRequest) {
+        let entry = self.tail % HAMLYN_WORK_QUEUE_ENTRIES * HAMLYN_ENTRY_SIZE;
+        self.window.write((HAMLYN_WINDOW_WORK_QUEUE + entry) as usize, request.as_bytes());
+        self.tail = self.tail.wrapping_add(1);
+        self.window.store_u32_release(HAMLYN_WINDOW_TAIL as usize, self.tail);
+        barrier::before_awake_check();
+        if self.window.load_u32(HAMLYN_WINDOW_AWAKE as usize) == 0 {
+            self.doorbell.store_u32(0, 1);
+        }
+    }
+}
+
+pub(crate) fn object(index: u32) -> HamlynObject {
+    HamlynObject { index, ..Default::default() }
+}
+
+pub(crate) fn slot(area: &Mapping) -> HamlynSlotCreate {
+    HamlynSlotCreate {
+        area_address: area.address(),
+        area_length: area.length() as u64,
+        queue: HAMLYN_NO_QUEUE,
+        ..Default::default()
+    }
+}
+
+/// Bytes of memory that the driver counts as pinned for this process.
+pub(crate) fn pinned() -> Outcome<usize> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPin:")).ok_or("no VmPin")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<usize>()? * 1024)
+}
+
+pub(crate) fn poll_for(device: &Device, time: Duration) -> io::Result<PollFlags> {
+    let mut files = [PollFd::from_borrowed_fd(device.as_fd(), PollFlags::IN)];
+    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    poll(&mut files, Some(&time))?;
+    Ok(files[0].revents())
+}
+
+/// Waits for entry `cursor` in another thread while `meanwhile` runs in this one; it is told whether the wait is over.
+pub(crate) fn wait_while(
+    bench: &mut Bench,
+    cursor: u32,
+    meanwhile: impl FnOnce(&mut Bench, &dyn Fn() -> bool) -> Outcome,
+) -> Outcome<io::Result<()>> {
+    let (device, mut wait) = (bench.device.clone(), bench.wait(cursor, HAMLYN_WAIT_FOREVER));
+    let waiter = thread::spawn(move || device.queue_wait(&mut wait));
+    thread::sleep(A_MOMENT);
+    meanwhile(bench, &|| waiter.is_finished())?;
+    waiter.join().map_err(|_| "the waiting thread panicked".into())
+}

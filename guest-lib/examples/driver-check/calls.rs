@@ -1,0 +1,339 @@
+//! Every call and mapping, good and wrong.
+
+use std::io;
+use std::path::Path;
+
+use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_AREA, HAMLYN_MODE_PARANOID_ONE_SHOT};
+use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
+use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_WORK_QUEUE;
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::{Access, Device, Mapping};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use zerocopy::FromZeros;
+
+use crate::bench::{Bench, ENTRIES, NOBODY, PAGE, Terminus, WINDOW, object, pinned, slot};
+use crate::checks::{Checks, Spoil, spoilt};
+use crate::common::Outcome;
+
+pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
+    let bench = Bench::create(path)?;
+    let other = Device::open(path)?;
+    checks.refused(
+        "a code of somebody else",
+        rustix::termios::tcgetwinsize(&bench.device).map_err(Into::into),
+        Errno::NOTTY,
+    )?;
+    card_calls(checks, &bench.device)?;
+    mappings(checks, &bench, &other)?;
+    queue_calls(checks, &bench, &other)?;
+    slot_calls(checks, &bench, &other)?;
+    area_memory(checks, &bench)?;
+    send_buffer_calls(checks, &bench)?;
+    destroyed(checks, bench, &other)?;
+    drop(other);
+    checks.holds("nothing is pinned at the end", pinned()? == 0)?;
+    limit_on_pinned_memory(checks, path)
+}
+
+fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
+    let mut query = HamlynQuery::default();
+    checks.done("query", device.query(&mut query))?;
+    let sound =
+        query.uapi_version == HAMLYN_UAPI_VERSION && query.reserved == [0; 10] && query.capabilities == 0;
+    checks.holds(
+        "query's answer is sound",
+        sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,
+    )?;
+    let ways: [Spoil<HamlynQuery>; 2] = [
+        ("first reserved", |query| query.reserved[0] = 1, Errno::INVAL),
+        ("last reserved", |query| query.reserved[9] = 1, Errno::INVAL),
+    ];
+    spoilt(checks, "query", &HamlynQuery::default(), &ways, |query| device.query(query))?;
+    let mut statistics = HamlynStatistics::new_zeroed();
+    checks.done("statistics", device.statistics(&mut statistics))?;
+    checks.holds(
+        "the rest of the statistics is zero",
+        statistics.values[statistics.count as usize..].iter().all(|v| *v == 0),
+    )?;
+    statistics.reserved = 1;
+    checks.refused("statistics, reserved", device.statistics(&mut statistics), Errno::INVAL)?;
+    let mut test = HamlynSelfTest { reserved: 1, ..Default::default() };
+    checks.refused("self-test, reserved", device.self_test(&mut test), Errno::INVAL)?;
+    if !rustix::process::geteuid().is_root() {
+        checks.refused(
+            "self-test of a user",
+            device.self_test(&mut HamlynSelfTest::default()),
+            Errno::PERM,
+        )?;
+    }
+    let ways: [Spoil<HamlynTerminusCreate>; 2] = [
+        ("reserved0", |create| create.reserved0 = 1, Errno::INVAL),
+        ("last reserved1", |create| create.reserved1[3] = 1, Errno::INVAL),
+    ];
+    spoilt(checks, "terminus", &HamlynTerminusCreate::default(), &ways, |create| {
+        device.terminus_create(create)
+    })
+}
+
+fn mappings(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
+    use Access::{Read, ReadWrite, Write};
+    let HamlynTerminusCreate { window_offset, doorbell_offset, status_offset, .. } = bench.terminus.create;
+    let HamlynQueueCreate { offset: queue, size, .. } = bench.queue;
+    let size = size as usize;
+    let table = [
+        ("a page of the window", window_offset, PAGE, ReadWrite, Errno::INVAL),
+        ("the window from its second page", window_offset + PAGE as u64, WINDOW, ReadWrite, Errno::INVAL),
+        ("window and doorbell at once", window_offset, WINDOW + PAGE, ReadWrite, Errno::INVAL),
+        ("two pages from the doorbell", doorbell_offset, 2 * PAGE, Write, Errno::INVAL),
+        ("two pages from the status words", status_offset, 2 * PAGE, Read, Errno::INVAL),
+        ("behind the status words", status_offset + PAGE as u64, PAGE, Read, Errno::INVAL),
+        ("the status words for writing", status_offset, PAGE, ReadWrite, Errno::ACCESS),
+        ("a page of the queue", queue, PAGE, Read, Errno::INVAL),
+        ("more than the queue", queue, size + PAGE, Read, Errno::INVAL),
+        ("the queue from its second page", queue + PAGE as u64, size - PAGE, Read, Errno::INVAL),
+        ("the queue for writing", queue, size, ReadWrite, Errno::ACCESS),
+        ("what was never given out", 1 << 40, PAGE, Read, Errno::NXIO),
+        ("the end of all offsets", i64::MAX as u64 & !(PAGE as u64 - 1), PAGE, Read, Errno::NXIO),
+    ];
+    for (what, offset, length, access, error) in table {
+        checks.refused(&format!("map {what}"), bench.device.map(offset, length, access), error)?;
+    }
+    for (what, offset, length) in
+        [("window", window_offset, WINDOW), ("status", status_offset, PAGE), ("queue", queue, size)]
+    {
+        checks.done(&format!("map the {what} once more"), bench.device.map(offset, length, Read))?;
+        checks.refused(
+            &format!("map another file's {what}"),
+            other.map(offset, length, Read),
+            Errno::NXIO,
+        )?;
+    }
+    let mut window = vec![0; WINDOW];
+    bench.terminus.window.read(0, &mut window);
+    checks.holds(
+        "a new window is zero",
+        window[HAMLYN_WINDOW_WORK_QUEUE as usize..].iter().all(|byte| *byte == 0),
+    )
+}
+
+fn queue_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
+    let device = &bench.device;
+    let good = HamlynQueueCreate { entries: ENTRIES, ..Default::default() };
+    let ways: [Spoil<HamlynQueueCreate>; 4] = [
+        ("no entries", |create| create.entries = 0, Errno::INVAL),
+        ("one entry", |create| create.entries = 1, Errno::INVAL),
+        ("65,537 entries", |create| create.entries = 65_537, Errno::INVAL),
+        ("reserved", |create| create.reserved = 1, Errno::INVAL),
+    ];
+    spoilt(checks, "queue", &good, &ways, |create| device.queue_create(create))?;
+    let mut largest = HamlynQueueCreate { entries: 65_536, ..Default::default() };
+    checks.done("queue of 65,536 entries", device.queue_create(&mut largest))?;
+    checks.holds("its size is 2 MiB", largest.size == 2 << 20)?;
+    let mapping = device.map(largest.offset, largest.size as usize, Access::Read)?;
+    checks.holds("its last entry is zero", mapping.load_u64(mapping.length() - 8) == 0)?;
+    let before = pinned()?;
+    device.queue_destroy(&mut object(largest.queue))?;
+    checks.holds("a queue that is mapped counts", pinned()? == before)?;
+    drop(mapping);
+    checks.holds("and no more when it is unmapped", pinned()? == before - (2 << 20))?;
+
+    let ways: [Spoil<HamlynQueueWait>; 5] = [
+        ("reserved", |wait| wait.reserved = 1, Errno::INVAL),
+        ("wrap 2", |wait| wait.wrap = 2, Errno::INVAL),
+        ("cursor behind the end", |wait| wait.cursor = ENTRIES, Errno::INVAL),
+        ("no such queue", |wait| wait.queue = NOBODY, Errno::NOENT),
+        ("time-out -2", |wait| wait.timeout_ns = -2, Errno::INVAL),
+    ];
+    spoilt(checks, "wait", &bench.wait(0, 0), &ways, |wait| device.queue_wait(wait))?;
+    spoilt(checks, "arm", &bench.wait(0, 0), &ways, |wait| device.queue_arm(wait))?;
+    checks.refused("arm, with a time-out", device.queue_arm(&mut bench.wait(0, 1)), Errno::INVAL)?;
+    checks.refused("wait for another file's queue", other.queue_wait(&mut bench.wait(0, 0)), Errno::NOENT)?;
+    checks.refused("arm another file's queue", other.queue_arm(&mut bench.wait(0, 0)), Errno::NOENT)?;
+    checks.refused(
+        "destroy a queue that a slot names",
+        device.queue_destroy(&mut object(bench.queue.queue)),
+        Errno::BUSY,
+    )?;
+    objects(
+        checks,
+        "queue",
+        bench.queue.queue,
+        |object| device.queue_destroy(object),
+        |object| other.queue_destroy(object),
+    )
+}
+
+/// What all calls that destroy refuse.
+fn objects(
+    checks: &mut Checks,
+    kind: &str,
+    index: u32,
+    own: impl Fn(&mut HamlynObject) -> io::Result<()>,
+    others: impl Fn(&mut HamlynObject) -> io::Result<()>,
+) -> Outcome {
+    let ways: [Spoil<HamlynObject>; 3] = [
+        ("reserved0", |object| object.reserved0 = 1, Errno::INVAL),
+        ("reserved1", |object| object.reserved1 = 1, Errno::INVAL),
+        ("no such number", |object| object.index = NOBODY, Errno::NOENT),
+    ];
+    spoilt(checks, &format!("destroy {kind}"), &object(index), &ways, own)?;
+    checks.refused(&format!("destroy another file's {kind}"), others(&mut object(index)), Errno::NOENT)
+}
+
+fn slot_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
+    let (device, area) = (&bench.device, &bench.area);
+    let metadata = Mapping::anonymous(PAGE)?;
+    let good = HamlynSlotCreate {
+        metadata_address: metadata.address(),
+        metadata_entries: 16,
+        mode: HAMLYN_MODE_PARANOID_ONE_SHOT,
+        area_address: area.address() + 100,
+        area_length: 5000,
+        queue: bench.queue.queue,
+        ..Default::default()
+    };
+    let ways: [Spoil<HamlynSlotCreate>; 9] = [
+        ("mode 3", |slot| slot.mode = 3, Errno::INVAL),
+        ("unknown flag", |slot| slot.flags = 2, Errno::INVAL),
+        ("first reserved", |slot| slot.reserved[0] = 1, Errno::INVAL),
+        ("last reserved", |slot| slot.reserved[4] = 1, Errno::INVAL),
+        ("no such queue", |slot| slot.queue = NOBODY, Errno::NOENT),
+        ("no bytes", |slot| slot.area_length = 0, Errno::INVAL),
+        (
+            "metadata not aligned",
+            |slot| (slot.metadata_address, slot.metadata_entries) = (slot.metadata_address + 64, 1),
+            Errno::INVAL,
+        ),
+        ("metadata address without entries", |slot| slot.metadata_entries = 0, Errno::INVAL),
+        ("metadata entries without address", |slot| slot.metadata_address = 0, Errno::INVAL),
+    ];
+    spoilt(checks, "slot", &good, &ways, |slot| device.slot_create(slot, area, Some(&metadata)))?;
+    checks.refused(
+        "slot for another file's queue",
+        other.slot_create(&mut good.clone(), area, Some(&metadata)),
+        Errno::NOENT,
+    )?;
+    let before = pinned()?;
+    let mut slot = good;
+    checks.done("slot", device.slot_create(&mut slot, area, Some(&metadata)))?;
+    checks.holds("its key is not 0", slot.key != 0)?;
+    checks.holds("its three pages count", pinned()? == before + 3 * PAGE)?;
+    objects(
+        checks,
+        "slot",
+        slot.slot,
+        |object| device.slot_destroy(object),
+        |object| other.slot_destroy(object),
+    )?;
+    checks.done("destroy slot", device.slot_destroy(&mut object(slot.slot)))?;
+    checks.refused("destroy it again", device.slot_destroy(&mut object(slot.slot)), Errno::NOENT)?;
+    checks.holds("its pages count no more", pinned()? == before)
+}
+
+/// Kinds of memory that cannot be the card's: each time nothing may stay pinned.
+fn area_memory(checks: &mut Checks, bench: &Bench) -> Outcome {
+    let before = pinned()?;
+    let create = |area: &Mapping| bench.device.slot_create(&mut slot(area), area, None);
+    checks.refused("slot in the window", create(&bench.terminus.window), Errno::FAULT)?;
+    checks.refused("slot in the queue", create(&bench.notifications), Errno::FAULT)?;
+    let file = memfd_create("area", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, HAMLYN_MAX_AREA + PAGE as u64)?;
+    let huge = Mapping::of_file(&file, 0, HAMLYN_MAX_AREA as usize + PAGE, Access::Read)?;
+    checks.refused("slot of more than 1 GiB", create(&huge), Errno::INVAL)?;
+    let mut crooked =
+        HamlynSlotCreate { area_address: huge.address() + 1, area_length: HAMLYN_MAX_AREA, ..slot(&huge) };
+    checks.refused(
+        "slot of 1 GiB, not aligned",
+        bench.device.slot_create(&mut crooked, &huge, None),
+        Errno::INVAL,
+    )?;
+    let read_only = Mapping::of_file(&file, 0, PAGE, Access::Read)?;
+    checks.refused("slot in read-only memory", create(&read_only), Errno::FAULT)?;
+    ftruncate(&file, PAGE as u64)?;
+    let half = Mapping::of_file(&file, 0, 2 * PAGE, Access::ReadWrite)?;
+    checks.refused("slot half of whose memory is missing", create(&half), Errno::FAULT)?;
+    checks.holds("nothing of it stays pinned", pinned()? == before)
+}
+
+fn send_buffer_calls(checks: &mut Checks, bench: &Bench) -> Outcome {
+    let (device, memory) = (&bench.device, Mapping::anonymous(3 * PAGE)?);
+    let (address, length) = (memory.address() + 5, 2 * PAGE as u64);
+    let good =
+        HamlynSendBuffer { terminus: bench.terminus.create.terminus, tag: 7, address, length, reserved: 0 };
+    let set = |buffer: &mut HamlynSendBuffer| device.send_buffer_set(buffer, &memory);
+    let ways: [Spoil<HamlynSendBuffer>; 4] = [
+        ("tag 8", |buffer| buffer.tag = HAMLYN_SEND_BUFFERS, Errno::INVAL),
+        ("reserved", |buffer| buffer.reserved = 1, Errno::INVAL),
+        ("no bytes", |buffer| buffer.length = 0, Errno::INVAL),
+        ("no such terminus", |buffer| buffer.terminus = NOBODY, Errno::NOENT),
+    ];
+    spoilt(checks, "set send buffer", &good, &ways, set)?;
+    let before = pinned()?;
+    checks.done("set send buffer", set(&mut good.clone()))?;
+    checks.refused("set it again", set(&mut good.clone()), Errno::BUSY)?;
+    checks.holds("its three pages count once", pinned()? == before + 3 * PAGE)?;
+    let clear = HamlynSendBuffer { address: 0, length: 0, ..good };
+    let ways: [Spoil<HamlynSendBuffer>; 6] = [
+        ("tag 8", |buffer| buffer.tag = HAMLYN_SEND_BUFFERS, Errno::INVAL),
+        ("address", |buffer| buffer.address = 1, Errno::INVAL),
+        ("length", |buffer| buffer.length = 1, Errno::INVAL),
+        ("reserved", |buffer| buffer.reserved = 1, Errno::INVAL),
+        ("a tag that is not set", |buffer| buffer.tag = 6, Errno::NOENT),
+        ("no such terminus", |buffer| buffer.terminus = NOBODY, Errno::NOENT),
+    ];
+    spoilt(checks, "clear send buffer", &clear, &ways, |buffer| device.send_buffer_clear(buffer))?;
+    checks.done("clear send buffer", device.send_buffer_clear(&mut clear.clone()))?;
+    checks.holds("its pages count no more", pinned()? == before)
+}
+
+/// A mapping outlives its terminus, but not its hold on the card.
+fn destroyed(checks: &mut Checks, bench: Bench, other: &Device) -> Outcome {
+    const MARKED: usize = HAMLYN_WINDOW_WORK_QUEUE as usize;
+    let index = bench.terminus.create.terminus;
+    objects(
+        checks,
+        "terminus",
+        index,
+        |object| bench.device.terminus_destroy(object),
+        |object| other.terminus_destroy(object),
+    )?;
+    bench.terminus.window.store_u32(MARKED, 1);
+    checks.done("destroy terminus", bench.device.terminus_destroy(&mut object(index)))?;
+    let next = Terminus::create(other)?;
+    checks.holds("its number is the next one's", next.create.terminus == index)?;
+    checks.holds("the next finds its window zero", next.window.load_u32(MARKED) == 0)?;
+    bench.terminus.window.store_u32(MARKED, 2);
+    next.window.store_u32(MARKED, 3);
+    checks.holds("the old mapping does not show it", bench.terminus.window.load_u32(MARKED) == 2)?;
+    checks.holds("nor reach it", next.window.load_u32(MARKED) == 3)?;
+    bench.terminus.doorbell.store_u32(0, 1);
+    checks.refused(
+        "map it",
+        bench.device.map(bench.terminus.create.window_offset, WINDOW, Access::ReadWrite).map(drop),
+        Errno::NXIO,
+    )
+}
+
+fn limit_on_pinned_memory(checks: &mut Checks, path: &Path) -> Outcome {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let (device, area) = (Device::open(path)?, Mapping::anonymous(64 * PAGE)?);
+    let part = |pages: usize| HamlynSlotCreate { area_length: (pages * PAGE) as u64, ..slot(&area) };
+    let create = |slot: &mut HamlynSlotCreate| device.slot_create(slot, &area, None);
+    let limit = getrlimit(Resource::Memlock);
+    setrlimit(Resource::Memlock, Rlimit { current: Some(16 * PAGE as u64), ..limit })?;
+    checks.refused("17 pages of 16", create(&mut part(17)), Errno::NOMEM)?;
+    let mut half = part(9);
+    checks.done("9 pages of 16", create(&mut half))?;
+    checks.refused("8 more", create(&mut part(8)), Errno::NOMEM)?;
+    let mut queue = HamlynQueueCreate { entries: 8 * 128, ..Default::default() };
+    checks.refused("a queue of 8 pages", device.queue_create(&mut queue), Errno::NOMEM)?;
+    device.slot_destroy(&mut object(half.slot))?;
+    checks.done("16 pages when they were given back", create(&mut part(16)))?;
+    drop(device);
+    checks.holds("nothing is pinned once the file is closed", pinned()? == 0)?;
+    Ok(setrlimit(Resource::Memlock, limit)?)
+}

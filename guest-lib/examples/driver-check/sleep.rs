@@ -1,0 +1,71 @@
+//! Sleeping: wait and poll, and all that ends them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::Device;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use zerocopy::FromZeros;
+
+use crate::bench::{Bench, PATIENCE, object, poll_for, wait_while};
+use crate::checks::Checks;
+use crate::common::Outcome;
+
+fn interrupts(device: &Device) -> Outcome<u64> {
+    let mut statistics = HamlynStatistics::new_zeroed();
+    device.statistics(&mut statistics)?;
+    Ok(statistics.values[Statistic::Interrupts as usize])
+}
+
+pub(crate) fn sleep(checks: &mut Checks, path: &Path) -> Outcome {
+    let bench = &mut Bench::create(path)?;
+    let device = bench.device.clone();
+    checks.refused("look at an empty queue", device.queue_wait(&mut bench.wait(0, 0)), Errno::TIMEDOUT)?;
+    checks.refused("wait for 20 ms", device.queue_wait(&mut bench.wait(0, 20_000_000)), Errno::TIMEDOUT)?;
+    checks.holds("poll of what is not armed", poll_for(&device, Duration::ZERO)?.is_empty())?;
+    poll_wakes(checks, bench, 0)?;
+    checks.done("look at what is there", device.queue_wait(&mut bench.wait(0, 0)))?;
+    checks.done("wait for what is there", device.queue_wait(&mut bench.wait(0, HAMLYN_WAIT_FOREVER)))?;
+
+    let before = interrupts(&device)?;
+    for cursor in 1..=20 {
+        let woken = wait_while(bench, cursor, |bench, _| {
+            bench.send(cursor);
+            Ok(())
+        })?;
+        checks.done("a message wakes who waits", woken)?;
+    }
+    checks.holds("by interrupts", interrupts(&device)? > before)?;
+    (21..=40).try_for_each(|cursor| poll_wakes(checks, bench, cursor))?;
+
+    let stopped = wait_while(bench, 41, |_, over| {
+        while !over() {
+            let stop_me = "kill -STOP $PPID; sleep 1; kill -CONT $PPID";
+            Command::new("sh").args(["-c", stop_me]).status()?;
+        }
+        Ok(())
+    })?;
+    checks.refused("wait, and be stopped", stopped, Errno::INTR)?;
+    let destroyed = wait_while(bench, 41, |bench, _| {
+        bench.device.slot_destroy(&mut object(bench.slot.slot))?;
+        Ok(bench.device.queue_destroy(&mut object(bench.queue.queue))?)
+    })?;
+    checks.refused("wait while the queue is destroyed", destroyed, Errno::NOENT)?;
+    checks.holds("poll without a queue", poll_for(&device, Duration::ZERO)?.is_empty())
+}
+
+/// Arms for entry `cursor`, sends a message, and polls.
+fn poll_wakes(checks: &mut Checks, bench: &mut Bench, cursor: u32) -> Outcome {
+    let mut wait = HamlynQueueWait { ready: 5, ..bench.wait(cursor, 0) };
+    checks.done("arm", bench.device.queue_arm(&mut wait))?;
+    let asleep = wait.ready == 0 && poll_for(&bench.device, Duration::from_millis(1))?.is_empty();
+    checks.holds("armed, and nothing is there", asleep)?;
+    bench.send(cursor);
+    checks.holds("a message wakes poll", poll_for(&bench.device, PATIENCE)? == PollFlags::IN)?;
+    bench.device.queue_arm(&mut wait)?;
+    checks.holds("arm says that it is there", wait.ready == 1)
+}

@@ -1,0 +1,128 @@
+//! Random calls from several threads, to be killed in the midst of them.
+
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HAMLYN_SLOT_INTERRUPT};
+use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_SEND_BUFFERS, HamlynRequest};
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::{Access, Device, Mapping};
+use serde_json::json;
+use zerocopy::FromZeros;
+
+use crate::bench::{PAGE, Terminus, WINDOW, object, poll_for, slot};
+use crate::common::{Outcome, print};
+
+/// Runs until it is killed, or the time is over. Results do not matter: what the driver makes of it does.
+pub(crate) fn stress(path: &Path, time: Duration) -> Outcome {
+    let (device, area) = (&Device::open(path)?, &Mapping::anonymous(64 * PAGE)?);
+    let mut query = HamlynQuery::default();
+    device.query(&mut query)?;
+    let end = Instant::now() + time;
+    print(&json!({ "started": true }))?;
+    thread::scope(|scope| {
+        for thread in 1..=4 {
+            scope.spawn(move || {
+                let seed = (thread << 32) | u64::from(std::process::id());
+                let mut worker =
+                    Stress { device, area, host: query.host, seed, termini: Vec::new(), queues: Vec::new() };
+                while Instant::now() < end {
+                    let _ = worker.step();
+                }
+            });
+        }
+    });
+    Ok(())
+}
+
+struct Stress<'a> {
+    device: &'a Device,
+    area: &'a Mapping,
+    host: u32,
+    seed: u64,
+    termini: Vec<Terminus>,
+    queues: Vec<Mapping>,
+}
+
+impl Stress<'_> {
+    /// A number below `limit` (xorshift).
+    fn below(&mut self, limit: u32) -> u32 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        (self.seed >> 32) as u32 % limit
+    }
+
+    /// A call with numbers that may be this process' objects, another's or nobody's.
+    fn step(&mut self) -> io::Result<()> {
+        let (device, area) = (self.device, self.area);
+        let index = self.below(64);
+        let (terminus, tag) = (index, self.below(HAMLYN_SEND_BUFFERS));
+        let mut wait = HamlynQueueWait { queue: index, wrap: 1, ..Default::default() };
+        match self.below(12) {
+            0 => self.keep_terminus(Terminus::create(device)?),
+            1 => device.terminus_destroy(&mut object(index))?,
+            2 => {
+                let mut create = HamlynQueueCreate { entries: 2 + self.below(500), ..Default::default() };
+                device.queue_create(&mut create)?;
+                self.queues.truncate(7);
+                self.queues.insert(0, device.map(create.offset, create.size as usize, Access::Read)?);
+            }
+            3 => device.queue_destroy(&mut object(index))?,
+            4 => return self.send_to_new_slot(index),
+            5 => device.slot_destroy(&mut object(index))?,
+            6 => {
+                let length = 1 + u64::from(self.below(60 * PAGE as u32));
+                let address = area.address() + u64::from(self.below(PAGE as u32));
+                device.send_buffer_set(
+                    &mut HamlynSendBuffer { terminus, tag, address, length, reserved: 0 },
+                    area,
+                )?;
+            }
+            7 => device.send_buffer_clear(&mut HamlynSendBuffer { terminus, tag, ..Default::default() })?,
+            8 => {
+                wait.timeout_ns = self.below(20_000_000).into();
+                device.queue_wait(&mut wait)?;
+            }
+            9 => {
+                device.queue_arm(&mut wait)?;
+                poll_for(device, Duration::from_millis(5))?;
+            }
+            10 => self.spoil_window(),
+            _ => device.statistics(&mut HamlynStatistics::new_zeroed())?,
+        }
+        Ok(())
+    }
+
+    fn keep_terminus(&mut self, terminus: Terminus) {
+        self.termini.truncate(7);
+        self.termini.insert(0, terminus);
+    }
+
+    fn send_to_new_slot(&mut self, queue: u32) -> io::Result<()> {
+        let queue = if self.below(2) == 0 { queue } else { HAMLYN_NO_QUEUE };
+        let mut slot = HamlynSlotCreate { queue, flags: HAMLYN_SLOT_INTERRUPT, ..slot(self.area) };
+        self.device.slot_create(&mut slot, self.area, None)?;
+        let HamlynSlotCreate { slot, key, .. } = slot;
+        let request = HamlynRequest {
+            destination: self.host,
+            slot,
+            key,
+            metadata_index: HAMLYN_FAST_MODE,
+            ..Default::default()
+        };
+        self.termini.iter_mut().for_each(|terminus| terminus.post(&request));
+        Ok(())
+    }
+
+    /// Touches every page of a window, which may be a destroyed terminus', and rings.
+    fn spoil_window(&mut self) {
+        let value = self.below(u32::MAX);
+        if let Some(terminus) = self.termini.get(value as usize % 8) {
+            (0..WINDOW).step_by(PAGE).for_each(|page| terminus.window.store_u32(page, value));
+            terminus.doorbell.store_u32(0, value);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! All that the card can have, and one more.
+
+use std::io;
+use std::path::Path;
+
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::{Device, Mapping};
+use rustix::io::Errno;
+
+use crate::bench::{PAGE, pinned, slot};
+use crate::checks::Checks;
+use crate::common::Outcome;
+
+pub(crate) fn tables(checks: &mut Checks, path: &Path) -> Outcome {
+    let mut query = HamlynQuery::default();
+    let area = Mapping::anonymous(PAGE)?;
+    for round in ["first", "second"] {
+        let device = Device::open(path)?;
+        device.query(&mut query)?;
+        let mut fill = |what: &str, limit: u32, create: &dyn Fn() -> io::Result<()>| {
+            let made = (0..limit).map_while(|_| create().ok()).count();
+            checks.note(
+                &format!("{round} time, all {what}"),
+                made == limit as usize,
+                &format!("{made} of {limit}"),
+            )?;
+            checks.refused(&format!("{round} time, one more"), create(), Errno::NOSPC)
+        };
+        fill("termini", query.termini, &|| device.terminus_create(&mut HamlynTerminusCreate::default()))?;
+        let small = HamlynQueueCreate { entries: 2, ..Default::default() };
+        fill("queues", query.queues, &|| device.queue_create(&mut small.clone()))?;
+        fill("slots", query.slots, &|| device.slot_create(&mut slot(&area), &area, None))?;
+    }
+    checks.holds("nothing is pinned at the end", pinned()? == 0)
+}

@@ -1,0 +1,123 @@
+//! The driver's promises: every call, every sleep, and that nothing is left of those who die or lose their card.
+
+use anyhow::{Context, Result};
+use hamlyn_cli::lab::{Exit, Lab, Run};
+use serde_json::Value;
+
+use crate::{eventually, lab};
+
+/// Runs checks to their end: all must pass, and there must be as many as to mean something.
+fn check(mut run: Run, least: u64) -> Result<()> {
+    let mut failed = Vec::new();
+    let sum = loop {
+        let line = run.answer()?;
+        if line["passed"] == false {
+            failed.push(line);
+        } else if line["check"].is_null() {
+            break line;
+        }
+    };
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(sum["checks"].as_u64() >= Some(least), "{sum}");
+    run.finish()?;
+    Ok(())
+}
+
+/// Takes the module away and brings it back: it must be free of users.
+fn reload(lab: &Lab) -> Result<()> {
+    lab.vm(0).run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
+    lab.vm(0).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
+    lab.vm(0).run_as(0, ["self-test"])?.finish()?;
+    Ok(())
+}
+
+/// How many pages have been pinned, and unpinned again, since the machine started.
+fn pins(lab: &Lab) -> Result<(u64, u64)> {
+    let text = lab.vm(0).read("/proc/vmstat")?;
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).context("a counter of pins")?;
+        line.trim().parse::<u64>().context("a number")
+    };
+    Ok((count("nr_foll_pin_acquired ")?, count("nr_foll_pin_released ")?))
+}
+
+/// Nothing is pinned, every number of the card can be had, and nobody uses the module.
+fn nothing_is_left(lab: &Lab) -> Result<()> {
+    let (before, _) = pins(lab)?;
+    assert!(before > 0, "nothing was ever pinned");
+    eventually(|| pins(lab).map(|(acquired, released)| acquired == released), "all pages are unpinned")?;
+    check(lab.vm(0).run_as(0, ["driver-check", "tables"])?, 13)?;
+    eventually(|| pins(lab).map(|(acquired, released)| acquired == released), "all pages are unpinned")?;
+    reload(lab)?;
+    complaints(lab)
+}
+
+/// The kernel has found nothing wrong with the driver.
+fn complaints(lab: &Lab) -> Result<()> {
+    let log = lab.vm(0).run_as(0, ["dmesg"])?.finish_text()?;
+    let bad =
+        ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "lockup", "Bad page", "the card is stopped"];
+    let bad: Vec<_> = log.iter().filter(|line| bad.iter().any(|word| line.contains(word))).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+    Ok(())
+}
+
+#[test]
+fn every_call_does_what_it_says_and_refuses_the_rest() -> Result<()> {
+    let lab = lab(1);
+    check(lab.vm(0).run(["driver-check", "calls"])?, 100)?;
+    nothing_is_left(&lab)
+}
+
+#[test]
+fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
+    let lab = lab(1);
+    check(lab.vm(0).run(["driver-check", "sleep"])?, 80)?;
+    nothing_is_left(&lab)
+}
+
+#[test]
+fn nothing_is_left_of_processes_killed_amid_random_calls() -> Result<()> {
+    let lab = lab(1);
+    for _ in 0..5 {
+        let mut runs = Vec::new();
+        for user in [1001, 1002] {
+            let mut run = lab.vm(0).run_as(user, ["driver-check", "stress", "--seconds", "600"])?;
+            run.answer()?;
+            runs.push(run);
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        for mut run in runs {
+            run.kill(9)?;
+            assert_eq!(run.wait()?, Exit::Signal(9), "{}", run.stderr());
+        }
+    }
+    nothing_is_left(&lab)?;
+    check(lab.vm(0).run(["driver-check", "calls"])?, 100)
+}
+
+#[test]
+fn an_open_file_whose_card_goes_learns_it_and_a_new_one_works() -> Result<()> {
+    let lab = lab(1);
+    let find = lab.vm(0).run_as(0, ["sh", "-c", "cd /sys/bus/pci/drivers/hamlyn && ls -d 0000:*"])?;
+    let address = { find }.finish_text()?.pop().context("the driver has a device")?;
+    let driver = "/sys/bus/pci/drivers/hamlyn";
+    let ways = [
+        format!("echo 1 > {driver}/{address}/reset"),
+        format!("echo {address} > {driver}/unbind; echo {address} > {driver}/bind"),
+    ];
+    for way in ways {
+        let mut hold = lab.vm(0).run(["driver-check", "hold"])?;
+        assert_eq!(hold.answer()?["holding"], Value::Bool(true));
+        // One that is in the midst of calls, too.
+        let mut stress = lab.vm(0).run(["driver-check", "stress", "--seconds", "600"])?;
+        stress.answer()?;
+        lab.vm(0).run_as(0, ["sh", "-c", &way])?.finish_text()?;
+        check(lab.vm(0).run(["driver-check", "calls"])?, 100)?;
+        hold.say("gone")?;
+        check(hold, 17)?;
+        stress.kill(9)?;
+        assert_eq!(stress.wait()?, Exit::Signal(9), "{way}: {}", stress.stderr());
+    }
+    nothing_is_left(&lab)
+}
