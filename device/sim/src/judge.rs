@@ -99,7 +99,7 @@ pub(crate) struct Effect {
     pub(crate) notification: Option<Notification>,
     /// The metadata changes meanwhile: the bytes of the accumulator and whether the packet is accepted cannot be
     /// foretold, but where the card may write can.
-    loose: bool,
+    pub(crate) loose: bool,
 }
 
 /// An entry of a notification queue that the card must write.
@@ -280,6 +280,8 @@ impl Effect {
             return Ok(());
         }
         let grown = |statistic: Statistic| after[statistic as usize] - before[statistic as usize];
+        let interrupts =
+            self.notification.as_ref().is_some_and(|notification| notification.interrupt.is_some());
         let expected = [
             (Statistic::PacketsReceived, 1),
             (
@@ -288,13 +290,7 @@ impl Effect {
             ),
             (Statistic::MessagesReceived, self.whole.into()),
             (Statistic::Notifications, self.notification.is_some().into()),
-            (
-                Statistic::Interrupts,
-                self.notification
-                    .as_ref()
-                    .is_some_and(|notification| notification.interrupt.is_some())
-                    .into(),
-            ),
+            (Statistic::Interrupts, interrupts.into()),
         ];
         for (statistic, growth) in expected {
             ensure(grown(statistic) == growth, || {

@@ -9,6 +9,7 @@
 //! | `host`, `memory`, `area`, `window`, `uplink` | a card's surroundings: its ports, and what its driver has opened |
 //! | `process`, `library`, `traffic` | honest programs and their messages |
 //! | `forgery`, `faults` | hostile programs and misfortunes |
+//! | `delivery` | a packet reaches its card |
 //! | `judge` | what a card must do with one packet, worked out a second time |
 //! | `ledger` | what each honest message should do, and has done |
 //! | `invariants` | what holds when everything has come to rest |
@@ -20,6 +21,7 @@
 //! live, every queue is empty, counters balance.
 
 mod area;
+mod delivery;
 mod faults;
 mod forgery;
 mod host;

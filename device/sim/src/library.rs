@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::host::{ENTRY_ACCUMULATOR, ENTRY_ONE_SHOT, Host};
 use crate::ledger::{Delivery, Part, Place};
-use crate::process::{CHUNK, InFlight};
+use crate::process::{CHUNK, Chunk, InFlight};
 use crate::rng::Rng;
 use crate::violation::{Violation, ensure};
 use crate::world::World;
@@ -201,7 +201,7 @@ fn request(
     part: &Part,
     delivery: &Delivery,
     place: &Place,
-) -> Option<(Vec<u8>, Vec<(usize, u32)>)> {
+) -> Option<(Vec<u8>, Vec<Chunk>)> {
     let mut request = HamlynRequest {
         destination: place.host as u32,
         slot: place.slot,
@@ -245,7 +245,7 @@ fn scatter(
     process: usize,
     rng: &mut Rng,
     mut bytes: &[u8],
-) -> Option<(Vec<HamlynGather>, Vec<(usize, u32)>)> {
+) -> Option<(Vec<HamlynGather>, Vec<Chunk>)> {
     let sender = &mut host.processes[process];
     let needed = bytes.len().div_ceil(CHUNK as usize) + 2;
     if sender.free_chunks.len() < needed {

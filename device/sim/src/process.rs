@@ -16,7 +16,9 @@ use crate::memory::PAGE;
 use crate::rng::Rng;
 use crate::violation::Violation;
 
-/// Bytes of a send buffer that one message takes or leaves.
+/// A piece of a process' send buffers: which buffer, and which piece of it.
+pub(crate) type Chunk = (usize, u32);
+/// Bytes of a chunk, which one message takes or leaves.
 pub(crate) const CHUNK: u32 = 512;
 const SEND_BUFFER: u64 = 4096;
 /// Pages that a process takes at most.
@@ -27,8 +29,8 @@ const MOST_PAGES: usize = 52;
 pub(crate) struct InFlight {
     /// The honest message; none for what a forger posts.
     pub(crate) part: Option<usize>,
-    /// Pieces of send buffers that it occupies: an index into `send`, and a chunk.
-    pub(crate) chunks: Vec<(usize, u32)>,
+    /// Pieces of send buffers that it occupies.
+    pub(crate) chunks: Vec<Chunk>,
 }
 
 /// A process.
@@ -45,7 +47,7 @@ pub(crate) struct Process {
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Send buffers with their tags.
     pub(crate) send: Vec<(u32, Area)>,
-    pub(crate) free_chunks: Vec<(usize, u32)>,
+    pub(crate) free_chunks: Vec<Chunk>,
     /// Parts that wait for room in the work queue.
     pub(crate) outbox: VecDeque<usize>,
     pub(crate) queue: u32,
@@ -130,8 +132,8 @@ impl Host {
     }
 
     fn give_queue(&mut self, process: &mut Process, rng: &mut Rng) -> Result<(), Violation> {
-        // An honest receiver's queue holds all that can be on its way: a message for each place.
-        let entries = if process.hostile { rng.range(2, 6) } else { rng.range(40, 50) };
+        // An honest receiver has 16 places at most, and so no more messages on their way.
+        let entries = if process.hostile { rng.range(2, 4) } else { rng.range(17, 20) };
         let size = u64::from(HAMLYN_NOTIFICATION_SIZE);
         let (length, first) = (u64::from(entries) * size, rng.below(PAGE / size) * size);
         let area = Area::new(&self.memory, &mut self.frames, rng, length, first);
@@ -155,7 +157,7 @@ impl Host {
         places: &mut Vec<Place>,
     ) -> Result<(), Violation> {
         let slots: Vec<(u32, u32)> =
-            (0..rng.range(1, 2)).map(|_| (rng.range(1, 4), rng.range(0, 2))).collect();
+            (0..rng.range(1, 2)).map(|_| (rng.range(1, 3), rng.range(0, 1))).collect();
         let region = rng.range(300, 2600);
         let regions: u32 = slots.iter().map(|(entries, fast)| entries + fast).sum();
         let length = regions * region + rng.range(0, 200);

@@ -17,6 +17,8 @@ pub struct Scenario {
     pub traffic: u64,
     /// Faults in a thousand steps.
     pub faults: u64,
+    /// How often the switch has its turn, in a hundred steps: the fewer, the fuller the rings.
+    pub switch_share: u64,
     /// Whether packets change places between switch and card.
     pub reorder: bool,
 }
@@ -34,7 +36,8 @@ impl Scenario {
             forgers: rng.percent(60),
             steps: rng.range(150, 900).into(),
             traffic: rng.range(20, 150).into(),
-            faults: if rng.percent(75) { rng.range(4, 40).into() } else { 0 },
+            faults: if rng.percent(75) { rng.range(5, 100).into() } else { 0 },
+            switch_share: rng.pick(&[2, 5, 20]).unwrap_or(20),
             reorder: rng.percent(60),
         }
     }
@@ -48,6 +51,7 @@ impl Scenario {
             steps: 4000,
             traffic: 900,
             faults: 0,
+            switch_share: 10,
             reorder: false,
         }
     }

@@ -43,13 +43,16 @@ impl World {
         if self.rng.below(1000) < self.scenario.faults {
             self.misfortune()?;
         }
-        let host = self.rng.index(self.hosts.len());
-        match self.rng.below(10) {
-            0 | 1 => self.switch_step().map(drop),
-            2..=5 => self.card_step(host).map(drop),
-            6 | 7 => self.card_step(host).and_then(|_| self.process_step(host)).map(drop),
-            _ => self.process_step(host).map(drop),
+        if self.rng.percent(self.scenario.switch_share) {
+            return self.switch_step().map(drop);
         }
+        let host = self.rng.index(self.hosts.len());
+        if self.rng.percent(60) {
+            self.card_step(host)?
+        } else {
+            self.process_step(host)?
+        };
+        Ok(())
     }
 
     /// Everybody once. `false`: nobody had anything to do.

@@ -100,11 +100,9 @@ impl Uplink {
 
 impl ports::Link for Uplink {
     fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
-        let header = Header {
-            destination: HostId(destination),
-            source: HostId(self.host),
-            protocol: Protocol::Hamlyn,
-        };
+        // The switch writes the source itself, whatever a card says: so ours lie.
+        let lie = HostId(self.host + 1);
+        let header = Header { destination: HostId(destination), source: lie, protocol: Protocol::Hamlyn };
         match self.link.as_mut()?.reserve(header, length) {
             Ok(room) => room,
             Err(error) => {

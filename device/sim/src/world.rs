@@ -2,20 +2,16 @@
 
 use std::collections::VecDeque;
 
-use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_fabric::{Geometry, HostId};
 use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{Packet, VolatileSlice};
 use hamlyn_switch::{Options, Switch};
 
 use crate::faults::Healing;
 use crate::host::Host;
-use crate::judge::{Verdict, judge};
 use crate::ledger::Ledger;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
-use crate::uplink::Arrived;
 use crate::violation::{Violation, ensure};
 
 /// How many events a report shows.
@@ -135,105 +131,6 @@ impl World {
         }
         self.ledger.places.extend(places);
         Ok(())
-    }
-
-    /// Hands a packet of the stage to its card, and checks all that comes of it.
-    pub(crate) fn deliver(&mut self, host: usize, index: usize) -> Result<(), Violation> {
-        let Arrived { source, mut bytes } = self.hosts[host].uplink.stage.remove(index);
-        let loose = self.scenario.faults > 0 && self.plan_mischief(host, &bytes);
-        self.faults += u64::from(loose);
-        let at = &mut self.hosts[host];
-        let verdict = judge(at, &bytes, loose);
-        let before = at.counters();
-        let vectors: Vec<usize> = (1..4).map(|vector| at.vectors.count(vector)).collect();
-        at.memory.take_writes();
-        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
-        at.with_card(|card, ports, _| card.packet_arrived(ports, packet))?;
-        at.memory.plan_mischief(None);
-        let writes = at.memory.take_writes();
-        let after = at.counters();
-        self.check_one_counter(host, &verdict, loose, &before, &after)?;
-        let effect = match verdict {
-            Verdict::Counted(reason) => {
-                self.note(|| format!("host {host} refuses a packet from {source}: {}", reason.name()));
-                return ensure(writes.is_empty(), || {
-                    format!(
-                        "host {host}: {} writes for a packet that is refused: {}",
-                        writes.len(),
-                        reason.name()
-                    )
-                });
-            }
-            Verdict::Accepted(effect) => effect,
-        };
-        self.note(|| {
-            format!(
-                "host {host} takes a packet from {source}: slot {} entry {:#x} offset {} + {}",
-                effect.header.slot, effect.header.metadata_index, effect.header.offset, effect.header.length
-            )
-        });
-        effect.check(&self.hosts[host], &writes)?;
-        effect.check_counters(&before, &after)?;
-        let notified = after[Statistic::Notifications as usize] - before[Statistic::Notifications as usize];
-        if let Some(notification) = &effect.notification {
-            let at = &mut self.hosts[host];
-            if let Some(vector) = notification.interrupt.filter(|_| !loose) {
-                let grown = at.vectors.count(vector) - vectors[usize::from(vector) - 1];
-                ensure(grown == 1, || format!("host {host}: vector {vector} was raised {grown} times"))?;
-            }
-            for queue in at.queues[notification.queue as usize].iter_mut().take(notified as usize) {
-                queue.advance();
-            }
-        }
-        let slot = self.hosts[host].slots[effect.header.slot as usize].as_ref();
-        if slot.is_some_and(|slot| slot.prey) {
-            return Ok(());
-        }
-        let (delivery, whole) = self.ledger.arrived(host, source, &bytes)?;
-        ensure(whole == effect.whole, || {
-            format!(
-                "the card's count and the ledger's differ (whole: {whole}): {}",
-                self.ledger.describe(delivery)
-            )
-        })?;
-        if whole {
-            self.check_message(delivery)?;
-            if self.ledger.deliveries[delivery].silent {
-                self.ledger.release(delivery);
-            }
-        }
-        Ok(())
-    }
-
-    /// A packet is received, refused for one reason, or discarded: exactly one counter says so.
-    fn check_one_counter(
-        &self,
-        host: usize,
-        verdict: &Verdict,
-        loose: bool,
-        before: &[u64],
-        after: &[u64],
-    ) -> Result<(), Violation> {
-        let fates = Statistic::ALL.into_iter().filter(|fate| {
-            *fate == Statistic::PacketsReceived
-                || *fate == Statistic::Discarded
-                || *fate as u32 >= Statistic::RefusedPacket as u32
-        });
-        let grown: Vec<Statistic> =
-            fates.filter(|fate| after[*fate as usize] != before[*fate as usize]).collect();
-        let expected = match verdict {
-            Verdict::Counted(reason) => *reason,
-            Verdict::Accepted(_) => Statistic::PacketsReceived,
-        };
-        let total: u64 = grown.iter().map(|fate| after[*fate as usize] - before[*fate as usize]).sum();
-        let right = total == 1 && (loose && matches!(verdict, Verdict::Accepted(_)) || grown == [expected]);
-        ensure(right, || {
-            let names: Vec<&str> = grown.iter().map(|fate| fate.name()).collect();
-            format!(
-                "host {host}: a packet was counted as {names:?} (must be {} once): {verdict:?}",
-                expected.name()
-            )
-        })
     }
 
     /// Lets a card send a packet.

@@ -11,14 +11,15 @@ fn sound(outcome: &Outcome) {
     }
 }
 
-#[test]
-fn thousands_of_seeds_hold() {
+/// Runs seeds, and adds up what they did.
+fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     let mut all = Outcome { counters: vec![0; Statistic::ALL.len()], ..Outcome::default() };
-    for seed in 0..3000 {
+    for seed in seeds {
         let outcome = run(seed, None);
         sound(&outcome);
         all.steps += outcome.steps;
         all.faults += outcome.faults;
+        all.packets += outcome.packets;
         all.messages += outcome.messages;
         all.delivered += outcome.delivered;
         all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
@@ -27,9 +28,65 @@ fn thousands_of_seeds_hold() {
         "steps {}, faults {}, messages {}, delivered {}",
         all.steps, all.faults, all.messages, all.delivered
     );
+    all
+}
+
+/// A simulation in which nothing happens would hold, too: so each kind of thing must have happened.
+fn eventful(all: &Outcome) {
+    assert!(all.faults > 50_000 && all.delivered > 100_000, "{all:?}");
     for statistic in Statistic::ALL {
-        println!("{} {}", statistic.name(), all.counters[statistic as usize]);
+        let count = all.counters[statistic as usize];
+        println!("{} {count}", statistic.name());
+        // All that honest drivers do is accepted, and all memory is there.
+        let never = [Statistic::CommandsRefused, Statistic::RefusedSendDma, Statistic::RefusedReceiveDma];
+        assert_eq!(count == 0, never.contains(&statistic), "{}: {count}", statistic.name());
     }
-    // A simulation in which nothing happens would hold, too.
-    assert!(all.faults > 10_000 && all.delivered > 100_000);
+}
+
+#[test]
+fn thousands_of_seeds_hold() {
+    eventful(&run_seeds(0..5000));
+}
+
+#[test]
+fn thousands_more_seeds_hold() {
+    eventful(&run_seeds(5000..10_000));
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for seed in [7, 8, 9] {
+        assert_eq!(run(seed, None), run(seed, None));
+        assert_eq!(run(seed, Some(5)), run(seed, Some(5)));
+    }
+    assert_ne!(run(7, None), run(8, None));
+}
+
+#[test]
+fn eight_cards_that_all_send_to_all_come_to_rest_with_nothing_lost() {
+    for seed in 0..5 {
+        let outcome = run_as(seed, Scenario::saturation(8));
+        sound(&outcome);
+        assert_eq!(outcome.delivered, outcome.messages);
+        assert!(outcome.counters[Statistic::LinkStalls as usize] > 1000, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_sluggish_switch_and_packets_that_change_places_lose_nothing() {
+    for seed in 0..20 {
+        let scenario = Scenario { switch_share: 1, reorder: true, ..Scenario::saturation(4) };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        assert_eq!(outcome.delivered, outcome.messages);
+    }
+}
+
+#[test]
+fn a_fabric_full_of_misfortunes_holds() {
+    for seed in 0..50 {
+        let scenario =
+            Scenario { faults: 300, forgers: true, reorder: true, steps: 2000, ..Scenario::saturation(4) };
+        sound(&run_as(seed, scenario));
+    }
 }

@@ -22,7 +22,6 @@ pub struct Builder {
     kit: Option<Kit>,
     append: String,
     card_args: Vec<String>,
-    switch_args: Vec<String>,
     patience: Duration,
     wait_for_guests: bool,
     progress: Box<dyn Fn(&str)>,
@@ -39,7 +38,6 @@ impl Default for Builder {
             kit: None,
             append: String::new(),
             card_args: Vec::new(),
-            switch_args: Vec::new(),
             patience: Duration::from_secs(120),
             wait_for_guests: true,
             progress: Box::new(|_| {}),
@@ -78,11 +76,6 @@ impl Builder {
         self
     }
 
-    /// Each machine's memory in MiB.
-    pub fn memory_mib(self, mib: u32) -> Builder {
-        self.memory(Memory::mib(mib))
-    }
-
     /// Another emulator, kernel or image than the prepared ones.
     pub fn kit(mut self, kit: Kit) -> Builder {
         self.kit = Some(kit);
@@ -98,12 +91,6 @@ impl Builder {
     /// Arguments for each `hamlyn card`.
     pub fn card_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.card_args = arguments.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Arguments for `hamlyn switch`.
-    pub fn switch_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
-        self.switch_args = arguments.into_iter().map(Into::into).collect();
         self
     }
 
@@ -135,7 +122,7 @@ impl Builder {
         let directory = Directory::make()?;
         let run = directory.path();
         (self.progress)("switch");
-        let switch = self.service(run, "switch", "switch", &[], &self.switch_args)?;
+        let switch = self.service(run, "switch", "switch", &[], &[])?;
         let uplink = switch.socket.to_string_lossy().into_owned();
         let mut cards = Vec::new();
         for index in 0..self.vms + self.spare_cards {

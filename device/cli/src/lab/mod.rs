@@ -32,7 +32,7 @@ pub use kit::Kit;
 pub use processes::{hamlyn, keep, tether};
 pub use qemu::{Memory, card_arguments};
 pub use run::Run;
-pub use vm::{MODULE, USER, Vm};
+pub use vm::{MODULE, Vm};
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -66,13 +66,6 @@ impl Lab {
     /// A lab to be described: two machines unless it says otherwise.
     pub fn builder() -> Builder {
         Builder::default()
-    }
-
-    /// Whether a lab can be started on this machine, and if not, what to do.
-    pub fn available() -> anyhow::Result<()> {
-        Kit::find()?;
-        hamlyn()?;
-        Ok(())
     }
 
     /// The machine with this index.
@@ -110,11 +103,6 @@ impl Lab {
     /// Where card `index` listens for its one client; of use with spare cards only.
     pub fn card_socket(&self, index: usize) -> anyhow::Result<&Path> {
         Ok(&self.card(index)?.socket)
-    }
-
-    /// Where the switch listens for cards.
-    pub fn switch_socket(&self) -> &Path {
-        &self.switch.socket
     }
 
     /// Kills a card's process.

@@ -17,7 +17,7 @@ use super::qemu::Machine;
 use super::run::Run;
 
 /// The guest's user whose programs the tests and the demo run, unless they say otherwise.
-pub const USER: u32 = 1001;
+const USER: u32 = 1001;
 
 /// The card's module in the guest's kernel.
 pub const MODULE: &str = "hamlyn";

@@ -1,0 +1,138 @@
+//! A packet reaches its card, and all that comes of it is checked.
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_models::card::Card;
+use hamlyn_models::ports::{Packet, VolatileSlice};
+
+use crate::host::Host;
+use crate::judge::{Effect, Verdict, judge};
+use crate::memory::Write;
+use crate::uplink::Arrived;
+use crate::violation::{Violation, ensure};
+use crate::world::World;
+
+/// What can be counted of a card, before or after a packet.
+#[derive(Debug)]
+struct Counts {
+    counters: Vec<u64>,
+    /// How often each vector has been raised that the driver has not seen yet.
+    raised: Vec<usize>,
+}
+
+impl Counts {
+    fn of(host: &Host) -> Self {
+        let vectors = 0..host.options.vectors as u16;
+        Self { counters: host.counters(), raised: vectors.map(|vector| host.vectors.count(vector)).collect() }
+    }
+
+    fn of_statistic(&self, statistic: Statistic) -> u64 {
+        self.counters[statistic as usize]
+    }
+}
+
+impl World {
+    /// Hands a packet of the stage to its card.
+    pub(crate) fn deliver(&mut self, host: usize, index: usize) -> Result<(), Violation> {
+        let Arrived { source, mut bytes } = self.hosts[host].uplink.stage.remove(index);
+        let loose = self.scenario.faults > 0 && self.plan_mischief(host, &bytes);
+        self.faults += u64::from(loose);
+        let at = &mut self.hosts[host];
+        let verdict = judge(at, &bytes, loose);
+        let before = Counts::of(at);
+        at.memory.take_writes();
+        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
+        at.with_card(|card, ports, _| card.packet_arrived(ports, packet))?;
+        at.memory.plan_mischief(None);
+        let writes = at.memory.take_writes();
+        let after = Counts::of(at);
+        check_fate(&verdict, loose, &before, &after)?;
+        match verdict {
+            Verdict::Counted(reason) => {
+                self.note(|| format!("host {host} refuses a packet from {source}: {}", reason.name()));
+                ensure(writes.is_empty(), || {
+                    format!("host {host}: {} writes for a packet that is refused", writes.len())
+                })
+            }
+            Verdict::Accepted(effect) => {
+                let header = effect.header;
+                self.note(|| format!("host {host} takes a packet from {source}: {header:?}"));
+                self.check_accepted(host, &effect, &writes, &before, &after)?;
+                self.check_message_of(host, source, &effect, &bytes)
+            }
+        }
+    }
+
+    /// The card wrote, counted and raised what the judge says.
+    fn check_accepted(
+        &mut self,
+        host: usize,
+        effect: &Effect,
+        writes: &[Write],
+        before: &Counts,
+        after: &Counts,
+    ) -> Result<(), Violation> {
+        effect.check(&self.hosts[host], writes)?;
+        effect.check_counters(&before.counters, &after.counters)?;
+        let Some(notification) = &effect.notification else { return Ok(()) };
+        let grown =
+            after.of_statistic(Statistic::Notifications) - before.of_statistic(Statistic::Notifications);
+        for queue in self.hosts[host].queues[notification.queue as usize].iter_mut().take(grown as usize) {
+            queue.advance();
+        }
+        let due = |vector: usize| usize::from(notification.interrupt.map(usize::from) == Some(vector));
+        let wrong = (0..before.raised.len())
+            .find(|vector| after.raised[*vector] != before.raised[*vector] + due(*vector));
+        ensure(effect.loose || wrong.is_none(), || {
+            format!(
+                "host {host}: vectors raised {:?}, then {:?}: {notification:?}",
+                before.raised, after.raised
+            )
+        })
+    }
+
+    /// What the ledger has to say of a packet for an honest slot.
+    fn check_message_of(
+        &mut self,
+        host: usize,
+        source: u16,
+        effect: &Effect,
+        bytes: &[u8],
+    ) -> Result<(), Violation> {
+        let slot = self.hosts[host].slots[effect.header.slot as usize].as_ref();
+        if slot.is_some_and(|slot| slot.prey) {
+            return Ok(());
+        }
+        let (delivery, whole) = self.ledger.arrived(host, source, bytes)?;
+        ensure(whole == effect.whole, || {
+            format!("card and ledger differ (whole: {whole}): {}", self.ledger.describe(delivery))
+        })?;
+        if whole {
+            self.check_message(delivery)?;
+            if self.ledger.deliveries[delivery].silent {
+                self.ledger.release(delivery);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A packet is received, refused for one reason, or discarded: exactly one counter says so.
+fn check_fate(verdict: &Verdict, loose: bool, before: &Counts, after: &Counts) -> Result<(), Violation> {
+    let is_fate = |statistic: &Statistic| {
+        matches!(statistic, Statistic::PacketsReceived | Statistic::Discarded)
+            || *statistic as u32 >= Statistic::RefusedPacket as u32
+    };
+    let grown = |fate: &Statistic| after.of_statistic(*fate) - before.of_statistic(*fate);
+    let fates: Vec<Statistic> =
+        Statistic::ALL.into_iter().filter(|fate| is_fate(fate) && grown(fate) != 0).collect();
+    let (expected, open) = match verdict {
+        Verdict::Counted(reason) => (*reason, false),
+        // With metadata that changes meanwhile it may be refused after all.
+        Verdict::Accepted(_) => (Statistic::PacketsReceived, loose),
+    };
+    let once = fates.len() == 1 && grown(&fates[0]) == 1;
+    ensure(once && (open || fates == [expected]), || {
+        let names: Vec<&str> = fates.iter().map(|fate| fate.name()).collect();
+        format!("a packet was counted as {names:?} (must be {} once): {verdict:?}", expected.name())
+    })
+}
