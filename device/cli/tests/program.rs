@@ -63,7 +63,9 @@ fn help_teaches_with_examples() {
         let output = hamlyn(run.path(), arguments);
         assert!(output.status.success() && stdout(&output).contains(words), "{arguments:?}: {output:?}");
     }
-    assert!(!stdout(&hamlyn(run.path(), &["--help"])).contains("tether"), "what is inner is not shown");
+    for arguments in [&["--help"][..], &["completions", "bash"]] {
+        assert!(!stdout(&hamlyn(run.path(), arguments)).contains("tether"), "what is inner is not shown");
+    }
 }
 
 #[test]

@@ -25,9 +25,10 @@ impl World {
         let process = self.rng.index(self.hosts[host].processes.len());
         let end = self.step + u64::from(self.rng.range(1, 120));
         let forgers = self.scenario.forgers;
-        let hostile =
-            self.hosts[host].processes.get(process).is_some_and(|process| process.hostile && process.alive);
-        match self.rng.below(16) {
+        let one = self.hosts[host].processes.get(process);
+        let alive = one.is_some_and(|process| process.alive);
+        let hostile = alive && one.is_some_and(|process| process.hostile);
+        match self.rng.below(18) {
             0 => self.port_down(host, end)?,
             1 | 2 => self.process_dies(host, process, end)?,
             3 | 4 => self.host_stops(host, end),
@@ -36,6 +37,7 @@ impl World {
             8..=10 if hostile => self.forge_request(host, process)?,
             11..=13 if forgers => self.forge_packets(host)?,
             14 | 15 if forgers => self.scribble(),
+            16 | 17 if alive && !hostile => self.blunder(host, process)?,
             _ => return Ok(()),
         }
         self.faults += 1;
@@ -95,7 +97,7 @@ impl World {
                 self.healings.push((end, Healing::Process(host, process)));
             }
         }
-        // Pushed last and healed first of those of one step: a process needs a card.
+        // First, to be over first: a process needs a card.
         self.healings.insert(0, (end, Healing::Card(host)));
         Ok(())
     }

@@ -8,7 +8,7 @@ use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HamlynRequest};
 use hamlyn_fabric::{Header, HostId, Protocol};
 use zerocopy::IntoBytes;
 
-use crate::host::{ENTRY_KEY, OpenSlot};
+use crate::host::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
 use crate::judge::PacketHeader;
 use crate::memory::Mischief;
 use crate::process::InFlight;
@@ -17,17 +17,16 @@ use crate::violation::Violation;
 use crate::world::World;
 
 impl World {
-    /// A slot somewhere: its host and number.
+    /// An open slot somewhere, half of the time a prey: its host and number.
     fn target(&mut self) -> Option<(usize, u32)> {
-        let host = self.rng.index(self.hosts.len());
-        let open: Vec<u32> = self.hosts[host]
-            .slots
-            .iter()
-            .zip(0..)
-            .filter(|(slot, _)| slot.is_some())
-            .map(|(_, index)| index)
-            .collect();
-        Some((host, self.rng.pick(&open)?))
+        let only_prey = self.rng.percent(50);
+        let open = self.hosts.iter().enumerate().flat_map(|(host, at)| {
+            let slots = at.slots.iter().zip(0..);
+            slots.filter_map(move |(slot, index)| slot.as_ref().map(|slot| (host, index, slot.prey)))
+        });
+        let fit = open.filter(|(_, _, prey)| *prey || !only_prey);
+        let targets: Vec<(usize, u32)> = fit.map(|(host, index, _)| (host, index)).collect();
+        self.rng.pick(&targets)
     }
 
     /// A packet's header of which anything may be wrong, and where it goes.
@@ -41,11 +40,15 @@ impl World {
             None => slot.key,
         };
         let length = rng.range(0, 300);
+        let limit = match slot.entry_address(entry).filter(|_| rng.percent(60)) {
+            Some(entry) => self.hosts[host].memory.peek_u64(entry + ENTRY_HIGH).min(slot.area.length),
+            None => slot.area.length,
+        };
         let mut header = PacketHeader {
             slot: index,
             metadata_index: entry,
             key: if slot.prey { key } else { key ^ wrong_bits(rng) },
-            offset: forged_offset(rng, slot, length),
+            offset: forged_offset(rng, limit, length),
             length,
             delta: match rng.below(4) {
                 0 => rng.next() as u32,
@@ -124,7 +127,7 @@ impl World {
         });
         let forger = &mut self.hosts[host].processes[process];
         forger.posted = forger.posted.wrapping_add(jump);
-        self.hosts[host].post(process, &entry, InFlight { part: None, chunks: Vec::new() })
+        self.hosts[host].post(process, &entry, InFlight { part: None, chunks: Vec::new(), reason: 0 })
     }
 
     /// A hostile host puts packets on its link past its card: any header, any source, the same packet twice.
@@ -200,14 +203,15 @@ fn wrong_bits(rng: &mut Rng) -> u64 {
     }
 }
 
-fn forged_offset(rng: &mut Rng, slot: &OpenSlot, length: u32) -> u32 {
-    let area = slot.area.length as u32;
+/// Where data of `length` bytes goes that must end at `limit` or before.
+fn forged_offset(rng: &mut Rng, limit: u64, length: u32) -> u32 {
+    let limit = limit as u32;
     match rng.below(4) {
         // As far as it goes, and one byte further.
-        0 => area.saturating_sub(length),
-        1 => area.saturating_sub(length) + 1,
-        2 => rng.range(0, area),
-        _ => rng.range(0, area.saturating_sub(length)),
+        0 => limit.saturating_sub(length),
+        1 => limit.saturating_sub(length) + 1,
+        2 => rng.range(0, limit),
+        _ => rng.range(0, limit.saturating_sub(length)),
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `world`, `schedule` | the fabric, and who goes next |
 //! | `host`, `memory`, `area`, `window`, `uplink` | a card's surroundings: its ports, and what its driver has opened |
 //! | `process`, `library`, `traffic` | honest programs and their messages |
-//! | `forgery`, `faults` | hostile programs and misfortunes |
+//! | `blunders`, `forgery`, `faults` | wrong requests, hostile programs, misfortunes |
 //! | `delivery` | a packet reaches its card |
 //! | `judge` | what a card must do with one packet, worked out a second time |
 //! | `ledger` | what each honest message should do, and has done |
@@ -21,6 +21,7 @@
 //! live, every queue is empty, counters balance.
 
 mod area;
+mod blunders;
 mod delivery;
 mod faults;
 mod forgery;

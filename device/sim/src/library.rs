@@ -63,7 +63,11 @@ impl World {
         let host_id = place.host;
         self.hosts[host].processes[process].outbox.pop_front();
         self.note(|| format!("host {host} process {process} posts part {number} to host {host_id}"));
-        self.hosts[host].post(process, &entry, InFlight { part: Some(number), chunks })?;
+        self.hosts[host].post(
+            process,
+            &entry,
+            InFlight { part: Some(number), chunks, reason: HAMLYN_REASON_SENT },
+        )?;
         Ok(true)
     }
 
@@ -81,11 +85,14 @@ impl World {
             format!("host {host}: {finished} requests are finished, {} were posted", sender.in_flight.len())
         })?;
         for _ in 0..finished {
-            let Some(InFlight { part, chunks }) = sender.in_flight.pop_front() else { break };
+            let Some(InFlight { part, chunks, reason: due }) = sender.in_flight.pop_front() else { break };
             let entry = u64::from(sender.completed % HAMLYN_WORK_QUEUE_ENTRIES);
             let reason = at.memory.peek_u32(sender.status + REASONS + 4 * entry);
-            ensure(reason == HAMLYN_REASON_SENT, || {
-                format!("host {host}: an honest request was refused: {reason}")
+            ensure(reason == due, || {
+                format!(
+                    "host {host}: request {} ended with reason {reason} (must be {due})",
+                    sender.completed
+                )
             })?;
             sender.completed = sender.completed.wrapping_add(1);
             for (buffer, chunk) in chunks {

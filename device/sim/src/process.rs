@@ -31,6 +31,8 @@ pub(crate) struct InFlight {
     pub(crate) part: Option<usize>,
     /// Pieces of send buffers that it occupies.
     pub(crate) chunks: Vec<Chunk>,
+    /// What the status words must say of it.
+    pub(crate) reason: u32,
 }
 
 /// A process.
@@ -202,7 +204,8 @@ impl Host {
         for entry in 0..u64::from(entries) {
             let mut bytes = vec![0; size as usize];
             // Until somebody is expected an entry of an honest process opens nothing.
-            let (key, high) = if process.hostile { (slot_key, area.length) } else { (rng.next(), 0) };
+            let prey = (slot_key, area.length - rng.below(area.length / 2));
+            let (key, high) = if process.hostile { prey } else { (rng.next(), 0) };
             bytes[ENTRY_KEY as usize..][..8].copy_from_slice(&key.to_le_bytes());
             bytes[ENTRY_HIGH as usize..][..8].copy_from_slice(&high.to_le_bytes());
             metadata.poke(&self.memory, entry * size, &bytes);

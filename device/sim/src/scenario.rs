@@ -48,10 +48,10 @@ impl Scenario {
             packet_sizes: vec![256; cards.into()],
             processes: 2,
             forgers: false,
-            steps: 4000,
-            traffic: 900,
+            steps: 20_000,
+            traffic: 1000,
             faults: 0,
-            switch_share: 10,
+            switch_share: 1,
             reorder: false,
         }
     }

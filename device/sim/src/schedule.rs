@@ -161,7 +161,10 @@ impl World {
             0 => Ok(self.hosts[host].handle_interrupts()),
             1 => self.sleep(host, process),
             2 | 3 => self.collect(host, process),
-            4..=6 => self.post_next(host, process),
+            4..=6 => {
+                let burst = self.rng.range(1, 8);
+                (0..burst).try_fold(false, |busy, _| Ok(self.post_next(host, process)? || busy))
+            }
             _ => self.read_queue(host, process),
         }
     }

@@ -16,7 +16,7 @@ use crate::violation::{Violation, ensure};
 
 /// How many events a report shows.
 const EVENTS: usize = 40;
-/// Bytes of a ring beyond which a fabric is never congested.
+/// Bytes of the smallest ring there is: it is often full.
 const SMALL_RING: usize = 4096;
 
 /// A fabric.

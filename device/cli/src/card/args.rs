@@ -7,6 +7,8 @@ use clap::{Args, ValueEnum, value_parser};
 use hamlyn_models::hamlyn::HamlynOptions;
 use hamlyn_switch::crossbar::MAX_PORTS;
 
+use crate::rundir::socket_path;
+
 /// The cards of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Model {
@@ -17,11 +19,13 @@ pub enum Model {
 const EXAMPLES: &str = "\
 Examples:
   hamlyn switch --socket /tmp/s.sock &
-  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock           then: hamlyn qemu-args --socket /tmp/c0.sock
+  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock
   hamlyn card --socket /tmp/c1.sock --switch /tmp/s.sock --packet-size 1024
+  hamlyn qemu-args --socket /tmp/c0.sock         what QEMU needs to load the first one
 
-A small packet blocks the link for others for a short time, a large one costs less for each byte. The paper's authors
-recommend 1 KiB for their prototype (section 4.3), where a 4 KiB packet took 50 us.
+A small packet blocks the link for others for a short time, a large one costs less for each byte.
+The paper's authors recommend 1 KiB for their prototype (section 4.3), where a 4 KiB packet took
+50 us.
 
 The card stays when its machine or its switch goes, and serves the next.";
 
@@ -33,10 +37,10 @@ pub struct CardArgs {
     #[arg(long, value_enum, default_value_t = Model::Hamlyn)]
     pub model: Model,
     /// Where QEMU, or a program without a machine, connects
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path)]
     pub socket: PathBuf,
     /// Where the switch listens
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path)]
     pub switch: PathBuf,
     /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
     #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]

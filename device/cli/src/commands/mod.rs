@@ -90,13 +90,20 @@ impl Cli {
             Command::Sim(args) => sim::run_seeds(args),
             Command::DriverTest(args) => driver_test::run(args),
             Command::Completions { shell } => {
-                clap_complete::generate(shell, &mut Cli::command(), "hamlyn", &mut io::stdout());
+                clap_complete::generate(shell, &mut shown(), "hamlyn", &mut io::stdout());
                 Ok(())
             }
             Command::Tether { parent, program } => lab::tether(parent, &program),
             Command::Keeper { directory } => lab::keep(&directory),
         }
     }
+}
+
+/// The command line without what is inner: completions would offer that too.
+fn shown() -> clap::Command {
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    clap::Command::new("hamlyn").version(env!("CARGO_PKG_VERSION")).subcommands(shown)
 }
 
 /// What the commands that start machines have in common.
