@@ -7,7 +7,7 @@ use serde_json::json;
 
 mod common;
 
-/// Runs the card's self-tests
+/// Runs the card's self-tests; in a machine only root may
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]

@@ -45,7 +45,8 @@ impl World {
         at.memory.plan_mischief(None);
         let writes = at.memory.take_writes();
         let after = Counts::of(at);
-        check_fate(&verdict, loose, &before, &after)?;
+        check_fate(&verdict, loose, &before, &after)
+            .map_err(|violation| Violation::new(format!("host {host}: {violation}")))?;
         match verdict {
             Verdict::Counted(reason) => {
                 self.note(|| format!("host {host} refuses a packet from {source}: {}", reason.name()));

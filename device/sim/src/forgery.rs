@@ -60,24 +60,12 @@ impl World {
             flags: rng.range(0, 3),
             reserved: 0,
         };
-        if rng.percent(30) {
-            match rng.below(7) {
-                0 => header.slot = if rng.percent(50) { rng.next() as u32 } else { rng.range(0, 40) },
-                1 => header.metadata_index = rng.next() as u32,
-                2 => header.offset = rng.next() as u32,
-                3 => header.metadata_length = rng.range(0, 70),
-                4 => header.flags = rng.next() as u32,
-                5 => header.reserved = rng.next() as u32,
-                _ => header.delta = rng.next() as u32,
-            }
+        if self.rng.percent(30) {
+            spoil(&mut self.rng, &mut header);
             // Whatever field was hit, a slot that is not prey must not be hit with its own key.
-            let honest = self.hosts[host]
-                .slots
-                .get(header.slot as usize)
-                .and_then(Option::as_ref)
-                .is_some_and(|slot| !slot.prey);
-            if honest && header.slot != index {
-                header.key = rng.next();
+            let hit = self.hosts[host].slots.get(header.slot as usize).and_then(Option::as_ref);
+            if header.slot != index && hit.is_some_and(|slot| !slot.prey) {
+                header.key = self.rng.next();
             }
         }
         Some((host, header))
@@ -191,6 +179,20 @@ impl World {
         });
         self.hosts[host].memory.plan_mischief(Some(mischief));
         true
+    }
+}
+
+/// Makes one field of a header anything.
+fn spoil(rng: &mut Rng, header: &mut PacketHeader) {
+    let any = rng.next() as u32;
+    match rng.below(7) {
+        0 => header.slot = if rng.percent(50) { any } else { any % 41 },
+        1 => header.metadata_index = any,
+        2 => header.offset = any,
+        3 => header.metadata_length = any % 71,
+        4 => header.flags = any,
+        5 => header.reserved = any,
+        _ => header.delta = any,
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Sends it, has it verified, and returns how many MB/s (10^6 bytes) went over.
+    /// Sends it, has it verified, and returns how many MB/s (10^6 bytes) the sender's card took.
     pub(super) fn run(self, lab: &Lab) -> anyhow::Result<f64> {
         let (bytes, buffers) = (self.bytes.to_string(), self.buffers.to_string());
         let receive = ["transfer", "receive", "--bytes", &bytes, "--seed", SEED];

@@ -9,7 +9,7 @@ pub(super) struct Table {
     /// Bytes in each message of a round trip.
     pub(super) payload: u64,
     pub(super) round_trips: RoundTrips,
-    /// Each with its MB/s.
+    /// Each with the MB/s at which the sender's card took it.
     pub(super) transfers: Vec<(Transfer, f64)>,
     /// Each with the number of packets refused.
     pub(super) refusals: Vec<(Intrusion, u64)>,
@@ -23,7 +23,7 @@ impl Display for Table {
         writeln!(f, "{:46}{}", "Round trips, direct I/O", heads.map(|head| format!("{head:>11}")).concat())?;
         let title = format!("  {} of {} bytes", trips.count, self.payload);
         writeln!(f, "{title:46}{}\n", times.map(|ns| format!("{:>11}", time(ns))).concat())?;
-        writeln!(f, "{:46}{:>11}", "Transfers, DMA", "MB/s")?;
+        writeln!(f, "{:46}{:>11}", "Transfers, DMA", "MB/s sent")?;
         for (transfer, mb_per_s) in &self.transfers {
             let Transfer { from, to, bytes, buffers } = transfer;
             let title = format!("  {} KiB from {buffers} buffers, vm{from} to vm{to}", bytes >> 10);
