@@ -8,7 +8,8 @@
 //! The third, card and switch, is the packet header in `hamlyn-fabric`; a guest never sees it.
 //!
 //! The C headers in `guest-driver/` are generated from these files (`cargo run -p hamlyn-tests --bin headers`), so
-//! every constant is a literal and every structure `repr(C)`: the generator refuses anything else. All multi-byte values are little-endian.
+//! every constant is a literal and every structure `repr(C)`: the generator refuses anything else. All multi-byte values
+//! are little-endian.
 #![no_std]
 
 pub mod card;

@@ -95,20 +95,9 @@ impl Lab {
         Ok(stat::flatten(refused).iter().filter_map(|(_, count)| count.as_u64()).sum())
     }
 
-    /// What the switch has counted.
-    pub fn switch_counters(&self) -> anyhow::Result<Value> {
-        self.switch.counters()
-    }
-
     /// Where card `index` listens for its one client; of use with spare cards only.
     pub fn card_socket(&self, index: usize) -> anyhow::Result<&Path> {
         Ok(&self.card(index)?.socket)
-    }
-
-    /// Kills a card's process.
-    pub fn kill_card(&self, index: usize) -> anyhow::Result<()> {
-        self.card(index)?.process.lock().unwrap_or_else(PoisonError::into_inner).kill();
-        Ok(())
     }
 
     /// Where the lab keeps its sockets and logs.
