@@ -13,7 +13,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Version of this contract: major in the upper half, minor in the lower.
-pub const HAMLYN_UAPI_VERSION: u32 = 0x0001_0000;
+pub const HAMLYN_UAPI_VERSION: u32 = 0x0001_0001;
 
 /// Describes the card. Argument: [`HamlynQuery`].
 pub const HAMLYN_IOC_QUERY: u32 = 0xc080_4801;
@@ -93,8 +93,9 @@ pub struct HamlynObject {
 pub struct HamlynTerminusCreate {
     /// Out: its number.
     pub terminus: u32,
-    /// Zero.
-    pub reserved0: u32,
+    /// In: its share of the link beside other busy termini, 1 to `HAMLYN_MAX_WEIGHT`, or 0 for 1. `EPERM` for more than 1
+    /// without `CAP_SYS_NICE`.
+    pub weight: u32,
     /// Out: offset of the window, `HAMLYN_WINDOW_SIZE` bytes, to be mapped readable and writable, shared.
     pub window_offset: u64,
     /// Out: offset of the doorbell page, `HAMLYN_DOORBELL_SIZE` bytes, to be mapped writable, shared.
@@ -102,7 +103,7 @@ pub struct HamlynTerminusCreate {
     /// Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped read-only.
     pub status_offset: u64,
     /// Zero.
-    pub reserved1: [u64; 4],
+    pub reserved: [u64; 4],
 }
 
 /// A send buffer of a terminus.

@@ -8,9 +8,10 @@
 use crate::shared_file::SharedFile;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use thiserror::Error;
-use vm_memory::{AtomicAccess, Bytes, VolatileSlice};
+use vm_memory::{AtomicAccess, Bytes, VolatileMemory, VolatileSlice};
 
 pub(crate) use crate::shared_file::Peer;
 use crate::shared_file::SharedFileError;
@@ -233,6 +234,14 @@ impl Dma {
 
     numbers!(read_u32, write_u32, load_u32_acquire, store_u32_release, u32);
     numbers!(read_u64, write_u64, load_u64_acquire, store_u64_release, u64);
+
+    /// Hands the aligned 8 bytes at `address` to `change`, which may change them in one piece, also for the guest's
+    /// processors.
+    pub fn change_u64<T>(&self, address: u64, change: impl FnOnce(&AtomicU64) -> T) -> Result<T, DmaError> {
+        let word = self.slice(address, 8, Access::Write)?;
+        let misaligned = |_| DmaError { address, length: 8, reason: DmaErrorReason::Misaligned };
+        word.get_atomic_ref::<AtomicU64>(0).map(change).map_err(misaligned)
+    }
 
     /// Could the whole range be accessed so, now?
     pub fn check(&self, address: u64, length: u64, access: Access) -> Result<(), DmaError> {

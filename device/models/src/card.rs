@@ -1,5 +1,7 @@
 //! What every card is to the process that hosts it.
 
+use std::time::Duration;
+
 use crate::ports::{Link, Packet, Ports};
 
 /// What a card looks like on the PCI bus.
@@ -78,11 +80,20 @@ pub trait Card {
     /// packet will tell.
     fn sleep(&mut self, ports: &Ports<'_>) -> bool;
 
+    /// When the card wants the next [`Card::tick`], by its clock; `None`: not at all. Looked at after each other verb.
+    fn alarm(&self) -> Option<Duration>;
+
+    /// The time of [`Card::alarm`] has come. Too early or too late does no harm.
+    fn tick(&mut self, ports: &Ports<'_>);
+
     /// The link to the switch has come up, with this host id, or gone down.
     fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>);
 
     /// Back to the state at power-on, counters included.
     fn reset(&mut self, ports: &Ports<'_>);
+
+    /// Whether the card takes what arrives; else it discards it (section 2.8).
+    fn is_enabled(&self) -> bool;
 
     /// The card's counters by name.
     fn counters(&self) -> Vec<(&'static str, u64)>;

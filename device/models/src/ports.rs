@@ -3,7 +3,8 @@
 //! [`VolatileSlice`] is the currency for bytes that others may change while the card looks: guest memory, a mapped
 //! window, a ring to the switch. A value read from one is copied out once and checked afterwards.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use thiserror::Error;
 pub use vm_memory::VolatileSlice;
@@ -29,6 +30,50 @@ pub trait Dma {
 
     /// Stores an aligned word that somebody polls, after everything written before it.
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
+
+    /// Changes the 8 bytes at an address that is a multiple of 8 in one piece, also for the host's processors. Returns
+    /// what was there.
+    fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault>;
+}
+
+/// What a fetch-and-op does to a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Adds, modulo 2^64.
+    Add(u64),
+    /// And, bit by bit.
+    And(u64),
+    /// Or, bit by bit.
+    Or(u64),
+    /// Exclusive or, bit by bit.
+    Xor(u64),
+    /// Replaces.
+    Swap(u64),
+    /// Replaces if the word is `compare`.
+    CompareSwap {
+        /// What it must be.
+        compare: u64,
+        /// What it becomes.
+        swap: u64,
+    },
+}
+
+impl Operation {
+    /// Carries it out. Returns what was there.
+    pub fn apply(self, word: &AtomicU64) -> u64 {
+        match self {
+            Operation::Add(operand) => word.fetch_add(operand, Ordering::AcqRel),
+            Operation::And(operand) => word.fetch_and(operand, Ordering::AcqRel),
+            Operation::Or(operand) => word.fetch_or(operand, Ordering::AcqRel),
+            Operation::Xor(operand) => word.fetch_xor(operand, Ordering::AcqRel),
+            Operation::Swap(operand) => word.swap(operand, Ordering::AcqRel),
+            Operation::CompareSwap { compare, swap } => {
+                match word.compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(found) | Err(found) => found,
+                }
+            }
+        }
+    }
 }
 
 /// Reads a structure from host memory.
@@ -69,6 +114,12 @@ pub trait Interrupt {
     fn raise(&self, vector: u16);
 }
 
+/// The time.
+pub trait Clock {
+    /// How long ago some moment was; the same moment each time.
+    fn now(&self) -> Duration;
+}
+
 /// The way to the switch.
 pub trait Link {
     /// Room for a packet of `length` bytes to a host, or `None` while there is none. Reserving again before
@@ -97,6 +148,13 @@ pub struct Ports<'a> {
     pub window: &'a dyn Window,
     /// Interrupt lines.
     pub interrupt: &'a dyn Interrupt,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
+
+/// Orders a store that says "what follows is being overwritten" before the overwriting.
+pub(crate) fn barrier_before_overwriting() {
+    fence(Ordering::Release);
 }
 
 /// Orders a store of ours before a load of ours that somebody mirrors, so that of two sides which each say "I sleep"

@@ -27,7 +27,7 @@ fn refusals_name_value_and_limit() {
     let cases = [
         ((HAMLYN_COMMAND_OPEN_SLOT, 3712, slot), HAMLYN_STATUS_BAD_INDEX, 3712, 3712),
         (open(HamlynOpenSlot { mode: 3, ..slot }), HAMLYN_STATUS_BAD_VALUE, 3, 2),
-        (open(HamlynOpenSlot { flags: 2, ..slot }), HAMLYN_STATUS_BAD_VALUE, 2, 1),
+        (open(HamlynOpenSlot { flags: 4, ..slot }), HAMLYN_STATUS_BAD_VALUE, 4, 3),
         (open(HamlynOpenSlot { reserved: 5, ..slot }), HAMLYN_STATUS_BAD_VALUE, 5, 0),
         (open(HamlynOpenSlot { queue: 1, ..slot }), HAMLYN_STATUS_NOT_OPEN, 1, 256),
         (

@@ -16,7 +16,7 @@ use support::Host;
 use zerocopy::IntoBytes;
 
 const OPTIONS: HamlynOptions =
-    HamlynOptions { packet_size: 256, sram_size: 16384, termini: 2, queues: 2, vectors: 3 };
+    HamlynOptions { packet_size: 256, sram_size: 16384, termini: 2, queues: 2, vectors: 3, handshake_ms: 0 };
 
 /// Something that card and driver would both take for an area: its directory, which names one list page.
 const DIRECTORY: u64 = 0x10_0000;
@@ -86,8 +86,8 @@ fn open_slot() -> impl Strategy<Value = HamlynOpenSlot> {
 }
 
 fn command() -> impl Strategy<Value = (u32, Vec<u8>)> {
-    let terminus = prop_oneof![4 => Just(0x20_0000_u64), 1 => word()]
-        .prop_map(|status| HamlynOpenTerminus { status, reserved: 0 }.as_bytes().to_vec());
+    let terminus = (prop_oneof![4 => Just(0x20_0000_u64), 1 => word()], mostly(1..65_u32))
+        .prop_map(|(status, weight)| HamlynOpenTerminus { status, weight, reserved: 0 }.as_bytes().to_vec());
     let buffer = (mostly(0..2_u32), area(65536))
         .prop_map(|(tag, area)| HamlynSetSendBuffer { tag, reserved: 0, area }.as_bytes().to_vec());
     let queue = (2..70_u32)

@@ -191,7 +191,8 @@ fn requests_that_lie_are_refused_with_a_reason() {
     let tuple = |tag, offset, length| HamlynGather { tag, reserved: 0, offset, length }.as_bytes().to_vec();
     let gather = |length, count| HamlynRequest { flags: dma, gather_count: count, ..request(0, length) };
     let cases = [
-        (HamlynRequest { flags: 16, ..request(0, 0) }, vec![], Statistic::RefusedFlags),
+        (HamlynRequest { flags: 32, ..request(0, 0) }, vec![], Statistic::RefusedFlags),
+        (HamlynRequest { operation: 1, ..request(0, 0) }, vec![], Statistic::RefusedFlags),
         (HamlynRequest { reserved1: 1, ..request(0, 0) }, vec![], Statistic::RefusedFlags),
         (
             HamlynRequest { flags: HAMLYN_REQUEST_INLINE_METADATA, ..request(0, 0) },

@@ -54,7 +54,7 @@ fn wrong(
             let inline = HamlynRequest { flags: HAMLYN_REQUEST_INLINE_METADATA, ..direct };
             (inline, tuple, Statistic::RefusedFlags)
         }
-        3 => (HamlynRequest { reserved2: any.into(), ..direct }, tuple, Statistic::RefusedFlags),
+        3 => (HamlynRequest { reserved1: any.into(), ..direct }, tuple, Statistic::RefusedFlags),
         4 => (HamlynRequest { destination: 0xffff + any, ..direct }, tuple, Statistic::RefusedDestination),
         5 => {
             let metadata_length = HAMLYN_MAX_METADATA + 1;

@@ -91,7 +91,7 @@ impl World {
         };
         match rng.below(12) {
             0 => request.destination = rng.next() as u32,
-            1 => request.reserved0 = rng.next() as u32,
+            1 => request.operation = rng.next() as u32,
             2 => request.reserved1 = rng.next(),
             _ => {}
         }

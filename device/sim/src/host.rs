@@ -13,6 +13,7 @@ use hamlyn_models::ports::{Ports, Window};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::area::{Area, Frames};
+use crate::clock::SimClock;
 use crate::memory::{Memory, PAGE, Right};
 use crate::process::Process;
 use crate::rng::Rng;
@@ -71,6 +72,7 @@ pub(crate) struct Host {
     pub(crate) memory: Memory,
     pub(crate) window: Pages,
     pub(crate) vectors: Vectors,
+    pub(crate) clock: SimClock,
     pub(crate) uplink: Uplink,
     pub(crate) frames: Frames,
     pub(crate) slots: Vec<Option<OpenSlot>>,
@@ -107,6 +109,7 @@ impl Host {
             memory,
             window: Pages::new(used.unwrap_or(0) as usize),
             vectors: Vectors::default(),
+            clock: SimClock::default(),
             uplink: Uplink::new(id),
             frames,
             slots: vec![None; slots as usize],
@@ -128,7 +131,8 @@ impl Host {
         &mut self,
         verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Uplink) -> T,
     ) -> Result<T, Violation> {
-        let ports = Ports { dma: &self.memory, window: &self.window, interrupt: &self.vectors };
+        let ports =
+            Ports { dma: &self.memory, window: &self.window, interrupt: &self.vectors, clock: &self.clock };
         let result = verb(&mut self.card, &ports, &mut self.uplink);
         self.uplink.check()?;
         match self.memory.take_complaint() {
@@ -185,7 +189,11 @@ impl Host {
     pub(crate) fn open_terminus(&mut self, index: u32, status: u64) -> Result<(), Violation> {
         self.memory.permit(Right::Write, status, size_of::<HamlynTerminusStatus>() as u64, true);
         self.termini[index as usize] = true;
-        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, index, &HamlynOpenTerminus { status, reserved: 0 })
+        self.command(
+            HAMLYN_COMMAND_OPEN_TERMINUS,
+            index,
+            &HamlynOpenTerminus { status, weight: 1, reserved: 0 },
+        )
     }
 
     /// `tell`: the card knows of the terminus, else a reset has closed it already. So in all that closes.

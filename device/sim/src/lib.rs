@@ -22,6 +22,7 @@
 
 mod area;
 mod blunders;
+mod clock;
 mod delivery;
 mod faults;
 mod forgery;

@@ -5,8 +5,9 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 
-use hamlyn_models::ports::{Dma, DmaFault, VolatileSlice};
+use hamlyn_models::ports::{Dma, DmaFault, Operation, VolatileSlice};
 
 pub(crate) const PAGE: u64 = 4096;
 /// Pages of a host's memory.
@@ -158,5 +159,12 @@ impl Dma for Memory {
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
         let mut bytes = value.to_le_bytes();
         self.write(address, VolatileSlice::from(&mut bytes[..]))
+    }
+
+    fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
+        let word = AtomicU64::new(self.peek_u64(address));
+        let found = operation.apply(&word);
+        self.write(address, VolatileSlice::from(&mut word.into_inner().to_le_bytes()[..]))?;
+        Ok(found)
     }
 }

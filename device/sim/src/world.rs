@@ -53,6 +53,7 @@ impl World {
                 termini: 4,
                 queues: 6,
                 vectors: 4,
+                handshake_ms: 0,
             };
             hosts.push(Host::new(id as u16, options, &mut rng)?);
         }

@@ -5,6 +5,7 @@
 
 mod deaths;
 mod driver;
+mod handshake;
 mod messages;
 mod neighbours;
 mod refusals;
@@ -14,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use hamlyn_cli::lab::Lab;
+use hamlyn_cli::lab::{Builder, Lab};
 use serde_json::Value;
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -34,8 +35,12 @@ impl std::ops::Deref for Turn {
 }
 
 pub(crate) fn lab(vms: usize) -> Turn {
+    lab_of(Lab::builder().vms(vms))
+}
+
+pub(crate) fn lab_of(builder: Builder) -> Turn {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let lab = Lab::builder().vms(vms).start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
+    let lab = builder.start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
     Turn { lab, _turn: turn }
 }
 

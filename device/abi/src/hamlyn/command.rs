@@ -63,6 +63,13 @@ pub const HAMLYN_MODE_PARANOID_ONE_SHOT: u32 = 2;
 
 /// Slot flag: a message interrupts a sleeping receiver even if its sender did not ask.
 pub const HAMLYN_SLOT_INTERRUPT: u32 = 1;
+/// Slot flag: who may write may also fetch-and-op. It is asked for because a fetch-and-op reads.
+pub const HAMLYN_SLOT_FETCH: u32 = 2;
+/// All slot flags.
+pub const HAMLYN_SLOT_FLAGS: u32 = 3;
+
+/// The largest weight of a terminus.
+pub const HAMLYN_MAX_WEIGHT: u32 = 64;
 
 /// No notification queue: messages arrive without a word.
 pub const HAMLYN_NO_QUEUE: u32 = 0xffff_ffff;
@@ -112,8 +119,10 @@ pub struct HamlynArea {
 pub struct HamlynOpenTerminus {
     /// Address of the page that starts with [`crate::hamlyn::window::HamlynTerminusStatus`], 4,096-byte aligned.
     pub status: u64,
+    /// Its share of the link beside other busy termini: 1 to [`HAMLYN_MAX_WEIGHT`].
+    pub weight: u32,
     /// Zero.
-    pub reserved: u64,
+    pub reserved: u32,
 }
 
 /// Body of [`HAMLYN_COMMAND_SET_SEND_BUFFER`] and [`HAMLYN_COMMAND_CLEAR_SEND_BUFFER`].

@@ -6,7 +6,13 @@
 //! * DMA ([`HAMLYN_REQUEST_DMA`]): `gather_count` tuples ([`HamlynGather`]). The bytes they name, one after the other,
 //!   are the metadata and then the data. With [`HAMLYN_REQUEST_INLINE_METADATA`] the metadata is in the body,
 //!   padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone (the redesign that
-//!   section 6.2 wishes for).
+//!   section 6.2 wishes for);
+//! * fetch-and-op ([`HAMLYN_REQUEST_FETCH`]): a [`HamlynFetch`].
+//!
+//! A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had one. The 8 bytes at
+//! `offset` in the message area are changed in one piece, after the checks that a packet of 8 bytes would pass, and if
+//! the slot allows it. Nothing is notified. The request is finished with once the answer is there: the word as it was is
+//! in the terminus' status words. Later requests of the same terminus wait for that.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -27,8 +33,24 @@ pub const HAMLYN_REQUEST_SILENT: u32 = 2;
 pub const HAMLYN_REQUEST_INTERRUPT: u32 = 4;
 /// With [`HAMLYN_REQUEST_DMA`]: the metadata is in the body, before the tuples.
 pub const HAMLYN_REQUEST_INLINE_METADATA: u32 = 8;
+/// Remote fetch-and-op of `operation`, on its own: no other flag, no metadata, `delta` 0, `length` 16, `offset` a
+/// multiple of 8.
+pub const HAMLYN_REQUEST_FETCH: u32 = 16;
 /// All bits that mean something; a request with another is refused.
-pub const HAMLYN_REQUEST_FLAGS: u32 = 15;
+pub const HAMLYN_REQUEST_FLAGS: u32 = 31;
+
+/// Operation: the word plus the operand, modulo 2^64.
+pub const HAMLYN_FETCH_ADD: u32 = 1;
+/// Operation: the word and the operand, bit by bit.
+pub const HAMLYN_FETCH_AND: u32 = 2;
+/// Operation: the word or the operand, bit by bit.
+pub const HAMLYN_FETCH_OR: u32 = 3;
+/// Operation: the word exclusive-or the operand, bit by bit.
+pub const HAMLYN_FETCH_XOR: u32 = 4;
+/// Operation: the operand.
+pub const HAMLYN_FETCH_SWAP: u32 = 5;
+/// Operation: the operand if the word is `compare`, else the word as it is.
+pub const HAMLYN_FETCH_COMPARE_SWAP: u32 = 6;
 
 /// Metadata index that asks for fast mode (section 2.7): one packet, whose `delta` carries a word for the notification.
 pub const HAMLYN_FAST_MODE: u32 = 0xffff_ffff;
@@ -57,12 +79,12 @@ pub struct HamlynRequest {
     pub metadata_length: u32,
     /// Tuples in the body, for DMA.
     pub gather_count: u32,
+    /// `HAMLYN_FETCH_*`, with [`HAMLYN_REQUEST_FETCH`]; else zero.
+    pub operation: u32,
     /// Zero.
-    pub reserved0: u32,
+    pub reserved0: u64,
     /// Zero.
     pub reserved1: u64,
-    /// Zero.
-    pub reserved2: u64,
 }
 
 /// Where a part of a message comes from: a piece of a send buffer.
@@ -77,4 +99,14 @@ pub struct HamlynGather {
     pub offset: u32,
     /// Bytes.
     pub length: u32,
+}
+
+/// Body of a fetch-and-op.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynFetch {
+    /// What the word is changed with.
+    pub operand: u64,
+    /// What the word must be, for [`HAMLYN_FETCH_COMPARE_SWAP`]; else not looked at.
+    pub compare: u64,
 }

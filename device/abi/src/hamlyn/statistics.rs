@@ -4,7 +4,7 @@
 //! from `refused_flags` on are refusals; a refusal's reason, where a terminus is told one, is its counter's number.
 
 /// How many counters there are.
-pub const HAMLYN_STATISTICS: u32 = 36;
+pub const HAMLYN_STATISTICS: u32 = 46;
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
@@ -57,50 +57,70 @@ statistics! {
     Commands = 13, "commands";
     /// Commands refused.
     CommandsRefused = 14, "commands_refused";
+    /// Times that the host failed to restart the handshake timer (section 2.8).
+    HandshakeLapses = 15, "handshake_lapses";
+    /// Fetch-and-ops carried out on this host's memory.
+    Fetches = 16, "fetches";
+    /// Answers taken to this host's own fetch-and-ops.
+    Answers = 17, "answers";
 
     /// Request: flags or reserved fields that mean nothing.
-    RefusedFlags = 15, "refused_flags";
+    RefusedFlags = 18, "refused_flags";
     /// Request: destination host id over 65,535.
-    RefusedDestination = 16, "refused_destination";
+    RefusedDestination = 19, "refused_destination";
     /// Request: more data than its body holds, its tuples name or an area can take.
-    RefusedLength = 17, "refused_length";
+    RefusedLength = 20, "refused_length";
     /// Request: more metadata than 60 bytes, or metadata in fast mode.
-    RefusedMetadataLength = 18, "refused_metadata_length";
+    RefusedMetadataLength = 21, "refused_metadata_length";
     /// Request: more tuples than the body holds.
-    RefusedGatherCount = 19, "refused_gather_count";
+    RefusedGatherCount = 22, "refused_gather_count";
     /// Request: a tag over 7, or one whose send buffer is not set.
-    RefusedTag = 20, "refused_tag";
+    RefusedTag = 23, "refused_tag";
     /// Request: a tuple that reaches past the end of its send buffer.
-    RefusedSendBuffer = 21, "refused_send_buffer";
+    RefusedSendBuffer = 24, "refused_send_buffer";
     /// Request: fast mode and more than one packet.
-    RefusedFastMode = 22, "refused_fast_mode";
+    RefusedFastMode = 25, "refused_fast_mode";
     /// Request: the card could not read a send buffer's memory.
-    RefusedSendDma = 23, "refused_send_dma";
+    RefusedSendDma = 26, "refused_send_dma";
+    /// Request: a fetch-and-op of no known operation, of other than 16 bytes, or at an offset that is no multiple of 8.
+    RefusedOperation = 27, "refused_operation";
+    /// Request: the destination's card refused the fetch-and-op, and counted why.
+    RefusedByDestination = 28, "refused_by_destination";
+    /// Request: nobody answered the fetch-and-op.
+    RefusedUnanswered = 29, "refused_unanswered";
     /// Terminus: its owner posted more requests than the work queue has room for.
-    RefusedOverrun = 24, "refused_overrun";
+    RefusedOverrun = 30, "refused_overrun";
 
     /// Packet: malformed header.
-    RefusedPacket = 25, "refused_packet";
+    RefusedPacket = 31, "refused_packet";
     /// Packet: slot number over the table.
-    RefusedSlot = 26, "refused_slot";
+    RefusedSlot = 32, "refused_slot";
     /// Packet: slot not open.
-    RefusedClosedSlot = 27, "refused_closed_slot";
+    RefusedClosedSlot = 33, "refused_closed_slot";
     /// Packet: wrong key.
-    RefusedKey = 28, "refused_key";
+    RefusedKey = 34, "refused_key";
     /// Packet: data would lie past the end of the message area.
-    RefusedBounds = 29, "refused_bounds";
+    RefusedBounds = 35, "refused_bounds";
     /// Packet: metadata index over the slot's metadata area.
-    RefusedMetadataIndex = 30, "refused_metadata_index";
+    RefusedMetadataIndex = 36, "refused_metadata_index";
     /// Packet: the metadata entry's own key is another (paranoid modes).
-    RefusedParanoidKey = 31, "refused_paranoid_key";
+    RefusedParanoidKey = 37, "refused_paranoid_key";
     /// Packet: data would lie outside the metadata entry's own bounds (paranoid modes).
-    RefusedParanoidBounds = 32, "refused_paranoid_bounds";
+    RefusedParanoidBounds = 38, "refused_paranoid_bounds";
     /// Packet: the metadata entry has had its message (paranoid one-shot mode).
-    RefusedOneShot = 33, "refused_one_shot";
+    RefusedOneShot = 39, "refused_one_shot";
     /// Packet: fast mode into a slot in a paranoid mode, whose checks need a metadata entry.
-    RefusedFastParanoid = 34, "refused_fast_paranoid";
+    RefusedFastParanoid = 40, "refused_fast_paranoid";
     /// Packet: the card could not write host memory.
-    RefusedReceiveDma = 35, "refused_receive_dma";
+    RefusedReceiveDma = 41, "refused_receive_dma";
+    /// Packet: a fetch-and-op into a slot that does not allow it.
+    RefusedFetch = 42, "refused_fetch";
+    /// Packet: a fetch-and-op of a word whose address is no multiple of 8.
+    RefusedFetchAddress = 43, "refused_fetch_address";
+    /// Packet: a fetch-and-op from a host that has more of them under way than it has termini.
+    RefusedFetchOverrun = 44, "refused_fetch_overrun";
+    /// Packet: an answer that nobody waits for.
+    RefusedAnswer = 45, "refused_answer";
 }
 
 impl Statistic {

@@ -51,13 +51,13 @@ pub const HAMLYN_ARMED_YES: u32 = 1;
 /// `armed`, stored by the card: it has written a notification for a sleeper since.
 pub const HAMLYN_ARMED_FIRED: u32 = 2;
 
-/// [`HamlynTerminusStatus::reasons`]: the request was sent.
+/// [`HamlynTerminusStatus::reasons`]: the request was sent, and a fetch-and-op carried out.
 pub const HAMLYN_REASON_SENT: u32 = 0;
 
 /// The prearranged words in host memory by which the card tells a terminus' owner how far it is (section 2.3).
 ///
 /// They start a page of their own, which the card alone writes and which is mapped read-only into the owner. The card
-/// writes `reasons` and `refused` before the `completed` that covers them. All are zero when a terminus opens.
+/// writes `fetched`, `reasons` and `refused` before the `completed` that covers them. All are zero when a terminus opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HamlynTerminusStatus {
@@ -70,4 +70,7 @@ pub struct HamlynTerminusStatus {
     /// What became of the request that was last in each entry of the work queue: [`HAMLYN_REASON_SENT`], or the
     /// number of the refusal's counter (`statistics`).
     pub reasons: [u32; 64],
+    /// The word that a fetch-and-op found, for the request that was last in each entry of the work queue. Means nothing
+    /// for other requests.
+    pub fetched: [u64; 64],
 }

@@ -60,6 +60,10 @@ pub struct CardArgs {
     /// Interrupt vectors: 2 to 16
     #[arg(long, value_name = "N", default_value_t = HamlynOptions::default().vectors)]
     pub vectors: u32,
+    /// How long the host may go without keeping the card's handshake before the card discards what arrives, in
+    /// milliseconds: 100 to 600000, or 0 for ever
+    #[arg(long, value_name = "MS", default_value_t = HamlynOptions::default().handshake_ms)]
+    pub handshake: u32,
     /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
     pub spin: u64,
@@ -73,6 +77,7 @@ impl CardArgs {
             termini: self.termini,
             queues: self.queues,
             vectors: self.vectors,
+            handshake_ms: self.handshake,
         }
     }
 

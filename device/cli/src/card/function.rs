@@ -1,12 +1,14 @@
 //! The card as the bus sees it: a PCI function.
 
+use std::time::Duration;
+
 use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ResetCause, SharedPages, Widths,
 };
 use hamlyn_models::card::{self, BarKind, Card, Progress};
-use hamlyn_models::ports::{Packet, Ports};
+use hamlyn_models::ports::{Clock, Packet, Ports};
 
-use super::ports::{BusPorts, Pages};
+use super::ports::{BusPorts, Pages, SystemClock};
 use super::uplink::{Uplink, source_of};
 
 /// BAR that the bus keeps the MSI-X table and pending bits in.
@@ -66,7 +68,12 @@ impl CardFunction {
         verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T,
     ) -> Option<T> {
         let services = BusPorts(bus);
-        let ports = Ports { dma: &services, window: self.window.as_ref()?, interrupt: &services };
+        let ports = Ports {
+            dma: &services,
+            window: self.window.as_ref()?,
+            interrupt: &services,
+            clock: &SystemClock,
+        };
         Some(verb(self.card.as_mut(), &ports, &mut self.uplink))
     }
 
@@ -94,6 +101,18 @@ impl CardFunction {
     pub(super) fn link_changed(&mut self, bus: &Bus) {
         let host = self.uplink.host();
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, host));
+    }
+
+    /// Ticks if it is time, and says how long it is until the next tick.
+    pub(super) fn tick(&mut self, bus: &Bus) -> Option<Duration> {
+        if self.card.alarm()? <= SystemClock.now() {
+            self.with_ports(bus, |card, ports, _| card.tick(ports));
+        }
+        Some(self.card.alarm()?.saturating_sub(SystemClock.now()))
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        self.card.is_enabled()
     }
 
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {

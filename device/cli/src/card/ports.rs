@@ -1,9 +1,11 @@
 //! The card's ports, made of the bus's services and the fabric's link.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use hamlyn_bus::{Bus, DmaError, SharedPages};
-use hamlyn_models::ports::{Dma, DmaFault, Interrupt, VolatileSlice, Window};
+use hamlyn_models::ports::{Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Window};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Guest memory and interrupt lines.
 pub(super) struct BusPorts<'a>(pub(super) &'a Bus);
@@ -24,6 +26,20 @@ impl Dma for BusPorts<'_> {
 
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
         self.0.dma.store_u32_release(address, value).map_err(fault)
+    }
+
+    fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
+        self.0.dma.change_u64(address, |word| operation.apply(word)).map_err(fault)
+    }
+}
+
+/// The machine's own clock, which a card process that is started again finds further on.
+pub(super) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        let now = clock_gettime(ClockId::Monotonic);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
     }
 }
 

@@ -117,9 +117,19 @@ impl CardProcess {
         Ok((Self { server, function, stat, stop, stopped, spin: args.spin(), busy }, host))
     }
 
-    /// Works for a while. Says how long the loop may then wait for events, in milliseconds: 0 to look and go on, -1
+    /// Works for a while, and ticks when it is time: after the machine's messages, among which may be the one that the
+    /// card would miss. Says how long the loop may then wait for events, in milliseconds: 0 to look and go on, -1
     /// for as long as it takes.
     fn work(&mut self) -> i32 {
+        let wait = self.carry();
+        let Some(alarm) = self.function.tick(self.server.bus()) else { return wait };
+        // Rounded up: the card must not be asked before its time.
+        let alarm = i32::try_from(alarm.as_millis() + 1).unwrap_or(i32::MAX);
+        if wait < 0 { alarm } else { wait.min(alarm) }
+    }
+
+    /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait, as far as that goes.
+    fn carry(&mut self) -> i32 {
         let bus = self.server.bus();
         let received = (0..BATCH).take_while(|_| self.function.receive(bus)).count();
         let mut progress = self.function.transmit(bus);
@@ -160,6 +170,7 @@ impl CardProcess {
         json!({
             "host": self.function.uplink.host(),
             "machine": self.server.has_client(),
+            "enabled": self.function.is_enabled(),
             "card": counters,
             "refused": refused,
             "bus": messages,

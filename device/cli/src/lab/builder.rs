@@ -22,6 +22,7 @@ pub struct Builder {
     kit: Option<Kit>,
     append: String,
     card_args: Vec<String>,
+    qemu_args: Box<dyn Fn(usize, &Path) -> Vec<String>>,
     patience: Duration,
     wait_for_guests: bool,
     progress: Box<dyn Fn(&str)>,
@@ -38,6 +39,7 @@ impl Default for Builder {
             kit: None,
             append: String::new(),
             card_args: Vec::new(),
+            qemu_args: Box::new(|_, _| Vec::new()),
             patience: Duration::from_secs(120),
             wait_for_guests: true,
             progress: Box::new(|_| {}),
@@ -91,6 +93,12 @@ impl Builder {
     /// Arguments for each `hamlyn card`.
     pub fn card_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.card_args = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// More arguments for each machine's QEMU, from the machine's index and the lab's directory.
+    pub fn qemu_args(mut self, arguments: impl Fn(usize, &Path) -> Vec<String> + 'static) -> Builder {
+        self.qemu_args = Box::new(arguments);
         self
     }
 
@@ -187,6 +195,7 @@ impl Builder {
             console_log: file("log"),
             agent: file("agent"),
             monitor: file("monitor"),
+            more: (self.qemu_args)(index, run),
             name,
         };
         Vm::new(machine, &kit.qemu, run, &card.log, self.patience)

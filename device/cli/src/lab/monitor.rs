@@ -21,6 +21,11 @@ pub(super) fn end_on_reboot(socket: &Path) -> anyhow::Result<()> {
     execute(socket, &[("set-action", json!({ "reboot": "shutdown" }))])
 }
 
+/// Stops the machine's processors, or lets them go on.
+pub(super) fn pause(socket: &Path, paused: bool) -> anyhow::Result<()> {
+    execute(socket, &[(if paused { "stop" } else { "cont" }, json!({}))])
+}
+
 fn execute(socket: &Path, commands: &[(&str, Value)]) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(socket).context("cannot connect to QEMU's monitor")?;
     stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;

@@ -99,6 +99,8 @@ pub(super) struct Machine {
     pub agent: PathBuf,
     /// The machine monitor's socket, where QEMU listens.
     pub monitor: PathBuf,
+    /// More arguments, for other devices.
+    pub more: Vec<String>,
 }
 
 impl Machine {
@@ -130,6 +132,7 @@ impl Machine {
         for (option, value) in options {
             arguments.extend([option.to_owned(), value]);
         }
+        arguments.extend_from_slice(&self.more);
         arguments
     }
 }

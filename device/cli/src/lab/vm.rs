@@ -140,6 +140,16 @@ impl Vm {
         monitor::end_on_reboot(&self.machine.monitor)
     }
 
+    /// Stops its processors, as a debugger would: the guest does not know. [`Vm::resume`] lets them go on.
+    pub fn pause(&self) -> anyhow::Result<()> {
+        monitor::pause(&self.machine.monitor, true).with_context(|| self.name().to_owned())
+    }
+
+    /// Ends [`Vm::pause`].
+    pub fn resume(&self) -> anyhow::Result<()> {
+        monitor::pause(&self.machine.monitor, false).with_context(|| self.name().to_owned())
+    }
+
     /// Kills it as a power cut would. [`Vm::start`] boots it again, with the same card process.
     pub fn kill(&self) -> anyhow::Result<()> {
         match self.lock().take() {

@@ -95,11 +95,14 @@ impl HamlynCard {
     fn open_terminus(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let body: HamlynOpenTerminus = self.body(ports)?;
         let place = vacant(&mut self.termini, index)?;
-        zero(body.reserved)?;
+        zero(body.reserved.into())?;
+        if !(1..=HAMLYN_MAX_WEIGHT).contains(&body.weight) {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.weight, HAMLYN_MAX_WEIGHT));
+        }
         if body.status % 4096 != 0 {
             return Err(refused(HAMLYN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
         }
-        let terminus = Terminus::open(ports.window, ports.dma, index, body.status)?;
+        let terminus = Terminus::open(ports.window, ports.dma, index, &body)?;
         *place = Some(terminus);
         Ok(())
     }
@@ -107,6 +110,7 @@ impl HamlynCard {
     fn close_terminus(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let terminus = vacate(&mut self.termini, index)?;
         self.counters.add(Statistic::Abandoned, terminus.unfinished(ports.window).into());
+        self.fetches.forget(index);
         self.awake.retain(|awake| *awake != index);
         set_awake(ports.window, index, false);
         Ok(())
@@ -171,8 +175,8 @@ impl HamlynCard {
             body.mode,
             HAMLYN_MODE_PARANOID_ONE_SHOT,
         ))?;
-        if body.flags & !HAMLYN_SLOT_INTERRUPT != 0 {
-            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, HAMLYN_SLOT_INTERRUPT));
+        if body.flags & !HAMLYN_SLOT_FLAGS != 0 {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, HAMLYN_SLOT_FLAGS));
         }
         let queue = (body.queue != HAMLYN_NO_QUEUE).then_some(body.queue);
         if let Some(queue) = queue {
@@ -191,6 +195,7 @@ impl HamlynCard {
             queue,
             notification_index: body.notification_index,
             interrupt: body.flags & HAMLYN_SLOT_INTERRUPT != 0,
+            fetch: body.flags & HAMLYN_SLOT_FETCH != 0,
         });
         Ok(())
     }

@@ -8,13 +8,15 @@ use vm_memory::VolatileSlice;
 use super::HamlynCard;
 use super::metadata::Entry;
 use super::notification::{Subject, Wake};
-use super::packet::{HEADER_BYTES, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader};
+use super::packet::{
+    HEADER_BYTES, PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader,
+};
 use super::slot::{Mode, Slot};
 use crate::ports::{Dma, DmaFault, Packet, Ports};
 
 /// Where a packet that has passed its checks goes.
-struct Admitted<'a> {
-    slot: &'a Slot,
+pub(super) struct Admitted<'a> {
+    pub(super) slot: &'a Slot,
     /// The metadata entry; none in fast mode.
     entry: Option<Entry>,
 }
@@ -34,6 +36,11 @@ impl HamlynCard {
 
     fn accept(&mut self, ports: &Ports<'_>, packet: Packet<'_>) -> Result<(), Statistic> {
         let header = PacketHeader::parse(packet.bytes).ok_or(Statistic::RefusedPacket)?;
+        if header.has(PACKET_FETCH) {
+            return self.fetch(ports, packet, &header);
+        } else if header.has(PACKET_ANSWER) {
+            return self.answered(ports, packet, &header);
+        }
         let Admitted { slot, entry } = self.admit(ports.dma, &header)?;
         let slot = *slot;
         let whole = deposit(ports.dma, &slot, entry, &header, packet.bytes)
@@ -48,13 +55,13 @@ impl HamlynCard {
     }
 
     /// Every check of sections 2.2 and 2.7.
-    fn admit(&self, dma: &dyn Dma, header: &PacketHeader) -> Result<Admitted<'_>, Statistic> {
+    pub(super) fn admit(&self, dma: &dyn Dma, header: &PacketHeader) -> Result<Admitted<'_>, Statistic> {
         let slot = self.slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
         let slot = slot.as_ref().ok_or(Statistic::RefusedClosedSlot)?;
         if slot.mode == Mode::Normal && header.key != slot.key {
             return Err(Statistic::RefusedKey);
         }
-        if !slot.area.contains(header.offset.into(), header.length.into()) {
+        if !slot.area.contains(header.offset.into(), header.extent().into()) {
             return Err(Statistic::RefusedBounds);
         }
         if header.is_fast_mode() {

@@ -39,7 +39,7 @@ impl Entry {
         let from = u64::from(packet.offset);
         if packet.key != entry.key {
             Err(Statistic::RefusedParanoidKey)
-        } else if from < entry.low || from + u64::from(packet.length) > entry.high {
+        } else if from < entry.low || from + u64::from(packet.extent()) > entry.high {
             Err(Statistic::RefusedParanoidBounds)
         } else if mode == Mode::ParanoidOneShot && entry.one_shot == HAMLYN_ONE_SHOT_LOCKED {
             Err(Statistic::RefusedOneShot)

@@ -3,16 +3,20 @@
 //! | paper | file |
 //! |---|---|
 //! | 2.2 slots, Table 1 | `slot`, `area`, `packet` |
-//! | 2.3 send termini | `terminus`, `request`, `gather`, `segment`, `scheduler` |
+//! | 2.3 send termini | `terminus`, `request`, `gather`, `segment`, `scheduler`, `share` |
 //! | 2.4 metadata area, 2.5 packet counting, Table 2 | `metadata` |
 //! | 2.6 notification, Table 3 | `notification` |
 //! | 2.7 special modes | `delivery`, `metadata` |
+//! | 2.8 dead hosts | `handshake`, `registers` |
+//! | 5.1 remote fetch-and-op | `fetch` |
 //! | 3.1 what only the operating system may do | `command`, `registers` |
 
 mod area;
 mod command;
 mod delivery;
+mod fetch;
 mod gather;
+mod handshake;
 mod metadata;
 mod notification;
 mod options;
@@ -21,17 +25,21 @@ mod registers;
 mod request;
 mod scheduler;
 mod segment;
+mod share;
 mod slot;
 mod statistics;
 mod terminus;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use hamlyn_abi::card::{HAMLYN_PCI_CLASS, HAMLYN_PCI_DEVICE, HAMLYN_PCI_VENDOR};
 use hamlyn_abi::hamlyn::registers::{HAMLYN_REGISTERS_SIZE, HAMLYN_VECTOR_LINK};
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
 
+use self::fetch::Fetches;
+use self::handshake::Handshake;
 use self::notification::{Nqcb, QueueControl};
 pub use self::options::{HamlynOptions, OptionsError};
 use self::slot::Slot;
@@ -56,6 +64,8 @@ pub struct HamlynCard {
     awake: VecDeque<u32>,
     /// Off at power-on: arriving packets are discarded (section 2.8).
     enabled: bool,
+    handshake: Handshake,
+    fetches: Fetches,
     host: Option<u16>,
     scratch: u32,
     command_page: u64,
@@ -75,6 +85,8 @@ impl HamlynCard {
             queue_control: QueueControl { base: u64::from(options.termini) * u64::from(HAMLYN_WINDOW_SIZE) },
             awake: VecDeque::new(),
             enabled: false,
+            handshake: Handshake::new(options.handshake_ms),
+            fetches: Fetches::default(),
             host: None,
             scratch: 0,
             command_page: 0,
@@ -148,7 +160,7 @@ impl Card for HamlynCard {
     }
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
-        self.take_turns(ports, link)
+        self.send_answer(link).unwrap_or_else(|| self.take_turns(ports, link))
     }
 
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: Packet<'_>) {
@@ -157,6 +169,15 @@ impl Card for HamlynCard {
 
     fn sleep(&mut self, ports: &Ports<'_>) -> bool {
         self.fall_asleep(ports)
+    }
+
+    fn alarm(&self) -> Option<Duration> {
+        [self.handshake.deadline(), self.fetches.deadline()].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, ports: &Ports<'_>) {
+        self.check_handshake(ports);
+        self.give_up(ports);
     }
 
     fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>) {
@@ -171,6 +192,10 @@ impl Card for HamlynCard {
             *self = Self { host, ..fresh };
         }
         ports.window.clear(0, self.window_bytes());
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.enabled
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -3,7 +3,8 @@
 use std::mem::offset_of;
 
 use hamlyn_abi::hamlyn::notification::{
-    HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_SIZE, HAMLYN_NOTIFICATION_WRAP, HamlynNotification,
+    HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_SIZE,
+    HAMLYN_NOTIFICATION_WRAP, HamlynNotification,
 };
 use hamlyn_abi::hamlyn::window::{
     HAMLYN_ARMED_FIRED, HAMLYN_ARMED_STRIDE, HAMLYN_ARMED_YES, HAMLYN_PENDING_STRIDE,
@@ -11,7 +12,9 @@ use hamlyn_abi::hamlyn::window::{
 };
 
 use super::area::Area;
-use crate::ports::{Dma, DmaFault, Interrupt, Window, barrier_before_last_look, write_value};
+use crate::ports::{
+    Dma, DmaFault, Interrupt, Window, barrier_before_last_look, barrier_before_overwriting, write_value,
+};
 
 /// A notification queue control block (Figure 4).
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +23,8 @@ pub(super) struct Nqcb {
     entries: u32,
     /// The entry that is written next.
     cursor: u32,
-    /// The flag that it is written with.
-    wrap: bool,
+    /// How often the queue has been gone through. The first pass writes wrap flags of 1, the next of 0.
+    pass: u32,
     /// The interrupt vector of its owner.
     vector: u32,
 }
@@ -36,9 +39,9 @@ pub(super) enum Subject {
 }
 
 impl Nqcb {
-    /// A queue whose memory is zero. The first pass writes wrap flags of 1.
+    /// A queue whose memory is zero.
     pub(super) fn new(area: Area, entries: u32, vector: u32) -> Self {
-        Self { area, entries, cursor: 0, wrap: true, vector }
+        Self { area, entries, cursor: 0, pass: 0, vector }
     }
 
     /// Writes the next entry, its wrap flag last, and advances the cursor.
@@ -53,20 +56,30 @@ impl Nqcb {
             Subject::Entry(pointer) => (pointer, 0),
             Subject::Word(word) => (u64::from(word), HAMLYN_NOTIFICATION_FAST),
         };
-        let (stale, fresh) =
-            if self.wrap { (0, HAMLYN_NOTIFICATION_WRAP) } else { (HAMLYN_NOTIFICATION_WRAP, 0) };
+        let pass = self.pass << HAMLYN_NOTIFICATION_PASS_SHIFT;
+        let (stale, fresh) = if self.pass % 2 == 0 {
+            (pass, pass | HAMLYN_NOTIFICATION_WRAP)
+        } else {
+            (pass | HAMLYN_NOTIFICATION_WRAP, pass)
+        };
         let offset = u64::from(self.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
         // Entries are 32-byte aligned, so one never straddles two pages.
         let (address, _) = self.area.locate(dma, offset)?;
-        // The wrap word keeps its old flag until the rest is there.
+        let word = address + offset_of!(HamlynNotification, wrap) as u64;
+        // The wrap word keeps its old flag until the rest is there. But a reader that is still at the entry of the pass
+        // before must know that it is being overwritten.
+        if self.pass != 0 {
+            dma.publish(word, stale)?;
+            barrier_before_overwriting();
+        }
         let entry =
             HamlynNotification { metadata, slot, notification_index, wrap: stale, ..Default::default() };
         write_value(dma, address, entry)?;
-        dma.publish(address + offset_of!(HamlynNotification, wrap) as u64, fresh | kind)?;
+        dma.publish(word, fresh | kind)?;
         self.cursor += 1;
         if self.cursor == self.entries {
             self.cursor = 0;
-            self.wrap = !self.wrap;
+            self.pass = self.pass.wrapping_add(1);
         }
         Ok(())
     }

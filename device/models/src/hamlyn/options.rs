@@ -24,11 +24,21 @@ pub struct HamlynOptions {
     pub queues: u32,
     /// MSI-X vectors, 2 to 16: one for the link, the others for queues.
     pub vectors: u32,
+    /// How long the host may go without restarting the handshake timer (section 2.8), in milliseconds: 100 to 600,000,
+    /// or 0 for ever. Long by default: a machine that is emulated on a busy host may be late, and is not dead.
+    pub handshake_ms: u32,
 }
 
 impl Default for HamlynOptions {
     fn default() -> Self {
-        Self { packet_size: 4096, sram_size: 512 << 10, termini: 64, queues: 256, vectors: 8 }
+        Self {
+            packet_size: 4096,
+            sram_size: 512 << 10,
+            termini: 64,
+            queues: 256,
+            vectors: 8,
+            handshake_ms: 8000,
+        }
     }
 }
 
@@ -79,6 +89,10 @@ impl HamlynOptions {
             if !(min..=max).contains(&value) {
                 return Err(OptionsError::Range { name, value, min, max });
             }
+        }
+        if self.handshake_ms != 0 && !(100..=600_000).contains(&self.handshake_ms) {
+            let (name, value) = ("handshake period in ms", self.handshake_ms);
+            return Err(OptionsError::Range { name, value, min: 100, max: 600_000 });
         }
         if self.packet_size % 8 != 0 {
             return Err(OptionsError::PacketSize(self.packet_size));

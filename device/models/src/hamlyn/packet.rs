@@ -6,7 +6,9 @@
 
 use std::mem::size_of;
 
-use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_MAX_METADATA};
+use hamlyn_abi::hamlyn::request::{
+    HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_FETCH_COMPARE_SWAP, HAMLYN_MAX_METADATA, HamlynFetch,
+};
 use vm_memory::VolatileSlice;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -14,8 +16,14 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 pub(crate) const PACKET_SILENT: u32 = 1;
 /// The receiver is interrupted if it sleeps.
 pub(crate) const PACKET_INTERRUPT: u32 = 2;
-/// All bits that mean something.
-const PACKET_FLAGS: u32 = PACKET_SILENT | PACKET_INTERRUPT;
+/// A fetch-and-op, not a message: a [`HamlynFetch`] follows; `delta` is the sender's number for it.
+pub(crate) const PACKET_FETCH: u32 = 4;
+/// The answer to one: the word as it was follows; `delta` is the asker's number.
+pub(crate) const PACKET_ANSWER: u32 = 8;
+/// In an answer's `offset`: the fetch-and-op was refused.
+pub(crate) const ANSWER_REFUSED: u32 = 1;
+/// Bytes of the message area that a fetch-and-op changes.
+pub(crate) const FETCH_BYTES: u32 = 8;
 
 /// Table 1, without its first line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -33,7 +41,8 @@ pub(crate) struct PacketHeader {
     /// Bytes of metadata in this packet: the first of its message, or none.
     pub(crate) metadata_length: u32,
     pub(crate) flags: u32,
-    pub(crate) reserved: u32,
+    /// Which fetch-and-op.
+    pub(crate) operation: u32,
 }
 
 /// Bytes that the header takes on the wire.
@@ -61,11 +70,34 @@ impl PacketHeader {
         }
         packet.copy_to(header.as_mut_bytes());
         let sound = header.metadata_length <= HAMLYN_MAX_METADATA
-            && header.flags & !PACKET_FLAGS == 0
-            && header.reserved == 0
+            && header.is_of_a_kind()
             && !(header.is_fast_mode() && header.metadata_length != 0)
             && header.packet_bytes() == packet.len();
         sound.then_some(header)
+    }
+
+    /// Whether it is a message's, a fetch-and-op or an answer, and says no more than that.
+    fn is_of_a_kind(&self) -> bool {
+        let fetch = HAMLYN_FETCH_ADD..=HAMLYN_FETCH_COMPARE_SWAP;
+        match self.flags {
+            PACKET_FETCH => {
+                fetch.contains(&self.operation)
+                    && self.length as usize == size_of::<HamlynFetch>()
+                    && self.metadata_length == 0
+            }
+            PACKET_ANSWER => {
+                let &Self { delta, offset, .. } = self;
+                let length = size_of::<u64>() as u32;
+                offset <= ANSWER_REFUSED
+                    && *self == Self { flags: PACKET_ANSWER, delta, offset, length, ..Self::default() }
+            }
+            flags => flags & !(PACKET_SILENT | PACKET_INTERRUPT) == 0 && self.operation == 0,
+        }
+    }
+
+    /// How many bytes from `offset` on it is about.
+    pub(crate) fn extent(&self) -> u32 {
+        if self.has(PACKET_FETCH) { FETCH_BYTES } else { self.length }
     }
 }
 
@@ -95,8 +127,10 @@ mod tests {
         assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&good)[..])), Some(good));
         for bad in [
             PacketHeader { metadata_length: 61, ..good },
-            PacketHeader { flags: 4, ..good },
-            PacketHeader { reserved: 1, ..good },
+            PacketHeader { flags: 16, ..good },
+            PacketHeader { flags: PACKET_FETCH, operation: 1, ..good },
+            PacketHeader { flags: PACKET_ANSWER, ..good },
+            PacketHeader { operation: 1, ..good },
             PacketHeader { metadata_index: HAMLYN_FAST_MODE, ..good },
         ] {
             assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&bad)[..])), None, "{bad:?}");
@@ -104,6 +138,37 @@ mod tests {
         let mut short = bytes_of(&good);
         short.pop();
         assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut short[..])), None);
+    }
+
+    #[test]
+    fn a_fetch_and_an_answer_say_no_more_than_they_mean() {
+        let fetch = PacketHeader {
+            flags: PACKET_FETCH,
+            operation: 6,
+            length: 16,
+            slot: 3,
+            key: 4,
+            ..Default::default()
+        };
+        let answer =
+            PacketHeader { flags: PACKET_ANSWER, delta: 9, offset: 1, length: 8, ..Default::default() };
+        for good in [fetch, answer] {
+            assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&good)[..])), Some(good));
+        }
+        for bad in [
+            PacketHeader { operation: 0, ..fetch },
+            PacketHeader { operation: 7, ..fetch },
+            PacketHeader { length: 8, ..fetch },
+            PacketHeader { metadata_length: 1, ..fetch },
+            PacketHeader { flags: PACKET_FETCH | PACKET_SILENT, ..fetch },
+            PacketHeader { offset: 2, ..answer },
+            PacketHeader { length: 16, ..answer },
+            PacketHeader { slot: 1, ..answer },
+            PacketHeader { key: 1, ..answer },
+            PacketHeader { operation: 1, ..answer },
+        ] {
+            assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&bad)[..])), None, "{bad:?}");
+        }
     }
 
     proptest! {

@@ -6,7 +6,6 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
 
 use super::HamlynCard;
-use super::terminus::set_awake;
 use crate::card::Card;
 use crate::ports::Ports;
 
@@ -33,6 +32,7 @@ impl HamlynCard {
             HAMLYN_REG_COMMAND_PAGE => self.command_page,
             COMMAND_PAGE_HIGH => self.command_page >> 32,
             HAMLYN_REG_COMMAND_STATUS => self.command_status.into(),
+            HAMLYN_REG_HANDSHAKE_TIMEOUT => options.handshake_ms.into(),
             _ => 0,
         }
     }
@@ -45,7 +45,8 @@ impl HamlynCard {
                 _ => tracing::debug!(value, limit = self.options.vectors - 1, "no such vector to test"),
             },
             HAMLYN_REG_CONTROL if value as u32 & HAMLYN_CONTROL_RESET != 0 => self.reset(ports),
-            HAMLYN_REG_CONTROL => self.enabled = value as u32 & HAMLYN_CONTROL_ENABLE != 0,
+            HAMLYN_REG_CONTROL => self.enable(ports, value as u32 & HAMLYN_CONTROL_ENABLE != 0),
+            HAMLYN_REG_HANDSHAKE if self.enabled => self.handshake.restart(ports.clock.now()),
             // Misaligned bits cannot be set.
             HAMLYN_REG_COMMAND_PAGE if width == 8 => self.command_page = value & !0xfff,
             HAMLYN_REG_COMMAND_PAGE => {
@@ -61,10 +62,32 @@ impl HamlynCard {
     pub(super) fn ring(&mut self, ports: &Ports<'_>, offset: u64) {
         self.counters.add(Statistic::Doorbells, 1);
         let terminus = (offset / u64::from(HAMLYN_DOORBELL_SIZE)) as u32;
-        let open = self.termini.get(terminus as usize).is_some_and(Option::is_some);
-        if open && !self.awake.contains(&terminus) {
-            set_awake(ports.window, terminus, true);
-            self.awake.push_back(terminus);
+        if self.termini.get(terminus as usize).is_some_and(Option::is_some) {
+            self.wake(ports, terminus);
+        }
+    }
+
+    /// Takes part in the fabric, or discards what arrives (section 2.8).
+    fn enable(&mut self, ports: &Ports<'_>, enabled: bool) {
+        self.enabled = enabled;
+        if enabled {
+            let now = ports.clock.now();
+            self.handshake.restart(now);
+            self.fetches.number_from(now);
+        } else {
+            self.handshake.stop();
+        }
+    }
+
+    /// Discards what arrives from now on if the host has failed to restart the handshake timer.
+    pub(super) fn check_handshake(&mut self, ports: &Ports<'_>) {
+        if self.handshake.has_lapsed(ports.clock.now()) {
+            self.counters.add(Statistic::HandshakeLapses, 1);
+            tracing::warn!(
+                "the host has not restarted the handshake timer for {} ms: what arrives is discarded",
+                self.options.handshake_ms
+            );
+            self.enable(ports, false);
         }
     }
 }

@@ -1,16 +1,17 @@
 //! Taking a transmission request from a work queue (section 2.3): copied out once, checked whole, then sent.
 
 use hamlyn_abi::hamlyn::request::{
-    HAMLYN_BODY_SIZE, HAMLYN_FAST_MODE, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_FLAGS,
-    HAMLYN_REQUEST_INLINE_METADATA, HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynGather,
-    HamlynRequest,
+    HAMLYN_BODY_SIZE, HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_FETCH_COMPARE_SWAP, HAMLYN_MAX_METADATA,
+    HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_FETCH, HAMLYN_REQUEST_FLAGS, HAMLYN_REQUEST_INLINE_METADATA,
+    HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynFetch, HamlynGather, HamlynRequest,
 };
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use vm_memory::VolatileSlice;
 use zerocopy::{FromZeros, IntoBytes};
 
+use super::fetch::Fetches;
 use super::gather::{GatherList, SendBuffers};
-use super::packet::{HEADER_BYTES, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader};
+use super::packet::{FETCH_BYTES, HEADER_BYTES, PACKET_FETCH, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader};
 use super::segment::{Segment, Segmenter};
 use crate::ports::{Dma, Window};
 
@@ -26,6 +27,8 @@ pub(super) struct Outgoing {
     segmenter: Segmenter,
     body: Body,
     source: Source,
+    /// The number of a fetch-and-op.
+    pub(super) fetch: Option<u32>,
 }
 
 /// Where the data comes from.
@@ -44,6 +47,7 @@ impl Outgoing {
         entry: u64,
         packet_size: u32,
         buffers: &SendBuffers,
+        fetches: &mut Fetches,
     ) -> Result<Self, Statistic> {
         let mut request = HamlynRequest::new_zeroed();
         window.copy_out(entry, request.as_mut_bytes());
@@ -51,14 +55,21 @@ impl Outgoing {
         let mut body = [0; HAMLYN_BODY_SIZE as usize];
         let used = body_length(&request)?;
         window.copy_out(entry + size_of::<HamlynRequest>() as u64, &mut body[..used]);
+        let fetch = has(&request, HAMLYN_REQUEST_FETCH).then(|| fetches.next_ticket());
 
         Ok(Self {
             destination,
             header: header_of(&request),
             metadata_length: request.metadata_length,
-            segmenter: Segmenter::new(request.offset, request.length, packet_size, request.delta),
+            segmenter: Segmenter::new(
+                request.offset,
+                request.length,
+                packet_size,
+                fetch.unwrap_or(request.delta),
+            ),
             source: Source::check(&request, &body[..used], buffers)?,
             body,
+            fetch,
         })
     }
 
@@ -156,11 +167,12 @@ fn check_header(request: &HamlynRequest, packet_size: u32) -> Result<u16, Statis
     let inline_without_dma =
         has(request, HAMLYN_REQUEST_INLINE_METADATA) && !has(request, HAMLYN_REQUEST_DMA);
     let count_without_dma = request.gather_count != 0 && !has(request, HAMLYN_REQUEST_DMA);
-    let reserved = (u64::from(request.reserved0) | request.reserved1 | request.reserved2) != 0;
+    let reserved = (request.reserved0 | request.reserved1) != 0;
     if request.flags & !HAMLYN_REQUEST_FLAGS != 0 || inline_without_dma || count_without_dma || reserved {
         return Err(Statistic::RefusedFlags);
     }
     let destination = u16::try_from(request.destination).map_err(|_| Statistic::RefusedDestination)?;
+    check_fetch(request)?;
     if request.metadata_length > HAMLYN_MAX_METADATA {
         return Err(Statistic::RefusedMetadataLength);
     }
@@ -179,6 +191,17 @@ fn check_header(request: &HamlynRequest, packet_size: u32) -> Result<u16, Statis
     Ok(destination)
 }
 
+/// Checks what a fetch-and-op asks for; or that a message asks for none.
+fn check_fetch(request: &HamlynRequest) -> Result<(), Statistic> {
+    if !has(request, HAMLYN_REQUEST_FETCH) {
+        return if request.operation == 0 { Ok(()) } else { Err(Statistic::RefusedFlags) };
+    }
+    let plain = request.flags == HAMLYN_REQUEST_FETCH && request.metadata_length == 0 && request.delta == 0;
+    let known = (HAMLYN_FETCH_ADD..=HAMLYN_FETCH_COMPARE_SWAP).contains(&request.operation);
+    let sized = request.length as usize == size_of::<HamlynFetch>() && request.offset % FETCH_BYTES == 0;
+    if plain && known && sized { Ok(()) } else { Err(Statistic::RefusedOperation) }
+}
+
 /// How much of the body the request uses.
 fn body_length(request: &HamlynRequest) -> Result<usize, Statistic> {
     let (length, too_long) = if has(request, HAMLYN_REQUEST_DMA) {
@@ -195,11 +218,13 @@ fn body_length(request: &HamlynRequest) -> Result<usize, Statistic> {
 fn header_of(request: &HamlynRequest) -> PacketHeader {
     let silent = if has(request, HAMLYN_REQUEST_SILENT) { PACKET_SILENT } else { 0 };
     let interrupt = if has(request, HAMLYN_REQUEST_INTERRUPT) { PACKET_INTERRUPT } else { 0 };
+    let fetch = if has(request, HAMLYN_REQUEST_FETCH) { PACKET_FETCH } else { 0 };
     PacketHeader {
         slot: request.slot,
         metadata_index: request.metadata_index,
         key: request.key,
-        flags: silent | interrupt,
+        flags: silent | interrupt | fetch,
+        operation: request.operation,
         ..PacketHeader::default()
     }
 }

@@ -1,32 +1,59 @@
 //! Whose turn it is to send (section 2.3), and when the card stops looking.
 //!
-//! The card looks only at termini that are *awake*: those whose owner rang and which have had work since. Their
-//! packets are interleaved one by one, so that each gets an equal share.
+//! The card looks only at termini that are *awake*: those whose owner rang and which have had work since. They take
+//! turns of as many bytes as their weights say ([`Share`](super::share::Share)).
 
 use super::HamlynCard;
-use super::terminus::{Turn, set_awake};
+use super::packet::HEADER_BYTES;
+use super::terminus::{Sending, Turn, set_awake};
 use crate::card::Progress;
 use crate::ports::{Link, Ports, barrier_before_last_look};
+
+/// Looks at an idle terminus, while others are busy, before its owner must ring again. So that a busy terminus does not
+/// pay for all that were ever used.
+const IDLE_LOOKS: u32 = 1000;
 
 impl HamlynCard {
     /// Gives each awake terminus its turn until one has sent a packet.
     pub(super) fn take_turns(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        let quantum = HEADER_BYTES + self.options.packet_size as usize;
+        let mut sending = Sending {
+            link,
+            packet_size: self.options.packet_size,
+            counters: &mut self.counters,
+            fetches: &mut self.fetches,
+        };
         for _ in 0..self.awake.len() {
             let Some(index) = self.awake.pop_front() else { break };
             let Some(terminus) = self.termini.get_mut(index as usize).and_then(Option::as_mut) else {
                 continue;
             };
-            match terminus.turn(ports, link, self.options.packet_size, &mut self.counters) {
+            match terminus.turn(ports, &mut sending) {
                 // It keeps its turn: the link is what it waits for.
                 Turn::LinkFull => {
                     self.awake.push_front(index);
                     return Progress::LinkFull;
                 }
-                Turn::Worked => {
-                    self.awake.push_back(index);
+                Turn::Worked(bytes) => {
+                    // A request that is refused costs something, too.
+                    if terminus.share.spend(bytes.max(HEADER_BYTES), quantum) {
+                        self.awake.push_front(index);
+                    } else {
+                        self.awake.push_back(index);
+                    }
                     return Progress::Worked;
                 }
-                Turn::Idle => self.awake.push_back(index),
+                Turn::Idle => {
+                    if terminus.share.idle() >= IDLE_LOOKS {
+                        set_awake(ports.window, index, false);
+                        barrier_before_last_look();
+                        if !terminus.has_work(ports.window) {
+                            continue;
+                        }
+                        set_awake(ports.window, index, true);
+                    }
+                    self.awake.push_back(index);
+                }
             }
         }
         Progress::Idle
@@ -46,6 +73,6 @@ impl HamlynCard {
         for terminus in &self.awake {
             set_awake(ports.window, *terminus, true);
         }
-        self.awake.is_empty()
+        self.awake.is_empty() && !self.fetches.has_answers()
     }
 }

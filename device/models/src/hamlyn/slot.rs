@@ -43,4 +43,6 @@ pub(super) struct Slot {
     pub(super) notification_index: u32,
     /// A message interrupts a sleeping receiver even if its sender did not ask.
     pub(super) interrupt: bool,
+    /// Whether who may write may also fetch-and-op.
+    pub(super) fetch: bool,
 }

@@ -2,22 +2,26 @@
 
 use std::mem::offset_of;
 
+use hamlyn_abi::hamlyn::command::HamlynOpenTerminus;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::{
     HAMLYN_ENTRY_SIZE, HAMLYN_REASON_SENT, HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL,
     HAMLYN_WINDOW_WORK_QUEUE, HAMLYN_WORK_QUEUE_ENTRIES, HAMLYN_WORK_QUEUE_USABLE, HamlynTerminusStatus,
 };
 
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
+use super::fetch::Fetches;
 use super::gather::SendBuffers;
 use super::request::Outgoing;
+use super::share::Share;
 use super::statistics::Counters;
-use crate::ports::{Dma, DmaFault, Link, Ports, Window, write_value};
+use crate::ports::{Dma, DmaFault, Link, Ports, VolatileSlice, Window, write_value};
 
 /// An open terminus.
 #[derive(Debug)]
 pub(super) struct Terminus {
+    index: u32,
     /// Where its window is.
     window: u64,
     /// Address of its status words in host memory.
@@ -30,13 +34,24 @@ pub(super) struct Terminus {
     pub(super) buffers: SendBuffers,
     /// The message that is being sent.
     sending: Option<Outgoing>,
+    /// Its fetch-and-op is sent and not answered.
+    waiting: bool,
+    pub(super) share: Share,
+}
+
+/// What a terminus needs to send.
+pub(super) struct Sending<'a> {
+    pub(super) link: &'a mut dyn Link,
+    pub(super) packet_size: u32,
+    pub(super) counters: &'a mut Counters,
+    pub(super) fetches: &'a mut Fetches,
 }
 
 /// What a terminus did when its turn came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// A packet was sent or a request refused.
-    Worked,
+    /// A packet of so many bytes was sent, or a request refused (0).
+    Worked(usize),
     /// The link has no room.
     LinkFull,
     /// There is nothing to send.
@@ -58,26 +73,29 @@ impl Terminus {
     pub(super) fn open(
         window: &dyn Window,
         dma: &dyn Dma,
-        terminus: u32,
-        status: u64,
+        index: u32,
+        body: &HamlynOpenTerminus,
     ) -> Result<Self, DmaFault> {
-        write_value(dma, status, HamlynTerminusStatus::new_zeroed())?;
-        let at = window_of(terminus);
+        write_value(dma, body.status, HamlynTerminusStatus::new_zeroed())?;
+        let at = window_of(index);
         window.clear(at, HAMLYN_WINDOW_SIZE.into());
         Ok(Self {
+            index,
             window: at,
-            status,
+            status: body.status,
             completed: 0,
             refused: 0,
             reasons: [HAMLYN_REASON_SENT; HAMLYN_WORK_QUEUE_ENTRIES as usize],
             buffers: SendBuffers::default(),
             sending: None,
+            waiting: false,
+            share: Share::new(body.weight),
         })
     }
 
-    /// Whether a message is half sent or a request posted.
+    /// Whether a message is half sent or a request posted. One that waits for an answer has nothing to do meanwhile.
     pub(super) fn has_work(&self, window: &dyn Window) -> bool {
-        self.sending.is_some() || self.backlog(window) != 0
+        !self.waiting && (self.sending.is_some() || self.backlog(window) != 0)
     }
 
     /// Requests that are posted and not finished.
@@ -86,52 +104,77 @@ impl Terminus {
     }
 
     /// Sends the next packet of the current message, or takes the next request.
-    pub(super) fn turn(
-        &mut self,
-        ports: &Ports<'_>,
-        link: &mut dyn Link,
-        packet_size: u32,
-        counters: &mut Counters,
-    ) -> Turn {
+    pub(super) fn turn(&mut self, ports: &Ports<'_>, sending: &mut Sending<'_>) -> Turn {
+        if self.waiting {
+            return Turn::Idle;
+        }
         if self.sending.is_none() {
             match self.backlog(ports.window) {
                 0 => return Turn::Idle,
                 backlog if backlog > HAMLYN_WORK_QUEUE_USABLE => {
-                    self.finish(ports.dma, backlog, Err(Statistic::RefusedOverrun), counters);
-                    return Turn::Worked;
+                    self.finish(ports.dma, backlog, Err(Statistic::RefusedOverrun), sending.counters);
+                    return Turn::Worked(0);
                 }
                 _ => {}
             }
-            match Outgoing::take(ports.window, self.entry(), packet_size, &self.buffers) {
+            let entry = self.entry();
+            let Sending { packet_size, fetches, .. } = sending;
+            match Outgoing::take(ports.window, entry, *packet_size, &self.buffers, fetches) {
                 Ok(message) => self.sending = Some(message),
                 Err(reason) => {
-                    self.finish(ports.dma, 1, Err(reason), counters);
-                    return Turn::Worked;
+                    self.finish(ports.dma, 1, Err(reason), sending.counters);
+                    return Turn::Worked(0);
                 }
             }
         }
-        self.send_packet(ports, link, counters)
+        self.send_packet(ports, sending)
     }
 
-    fn send_packet(&mut self, ports: &Ports<'_>, link: &mut dyn Link, counters: &mut Counters) -> Turn {
+    fn send_packet(&mut self, ports: &Ports<'_>, sending: &mut Sending<'_>) -> Turn {
+        let Sending { link, counters, fetches, .. } = sending;
         let Some(message) = &mut self.sending else { return Turn::Idle };
-        let Some(packet) = link.reserve(message.destination, message.packet_bytes()) else {
+        let bytes = message.packet_bytes();
+        let Some(packet) = link.reserve(message.destination, bytes) else {
             counters.add(Statistic::LinkStalls, 1);
             return Turn::LinkFull;
         };
         if let Err(reason) = message.write_packet(ports.dma, &self.buffers, packet) {
             self.sending = None;
             self.finish(ports.dma, 1, Err(reason), counters);
-            return Turn::Worked;
+            return Turn::Worked(0);
         }
         counters.add(Statistic::PacketsSent, 1);
         counters.add(Statistic::BytesSent, message.payload_bytes());
         link.commit();
-        if !message.advance() {
-            self.sending = None;
+        if message.advance() {
+            return Turn::Worked(bytes);
+        }
+        if let Some(ticket) = message.fetch {
+            self.waiting = true;
+            fetches.wait(ticket, self.index, message.destination, ports.clock.now());
+        }
+        self.sending = None;
+        if !self.waiting {
             self.finish(ports.dma, 1, Ok(()), counters);
         }
-        Turn::Worked
+        Turn::Worked(bytes)
+    }
+
+    /// The answer to its fetch-and-op is there, or will not come.
+    pub(super) fn fetched(
+        &mut self,
+        ports: &Ports<'_>,
+        found: Result<u64, Statistic>,
+        counters: &mut Counters,
+    ) {
+        self.waiting = false;
+        if let Ok(mut word) = found {
+            let entry = u64::from(self.completed % HAMLYN_WORK_QUEUE_ENTRIES);
+            let address = self.status + offset_of!(HamlynTerminusStatus, fetched) as u64 + 8 * entry;
+            // If it cannot be written, nor can what says that it is there.
+            let _ = ports.dma.write(address, VolatileSlice::from(word.as_mut_bytes()));
+        }
+        self.finish(ports.dma, 1, found.map(drop), counters);
     }
 
     /// How many requests would be abandoned if the terminus closed now.

@@ -3,6 +3,8 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
@@ -13,7 +15,9 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{Dma, DmaFault, Interrupt, Link, Packet, Ports, VolatileSlice, Window};
+use hamlyn_models::ports::{
+    Clock, Dma, DmaFault, Interrupt, Link, Operation, Packet, Ports, VolatileSlice, Window,
+};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Host memory, 8 MiB from address 0.
@@ -44,6 +48,26 @@ impl Dma for Memory {
         let range = self.range(address, 4)?;
         self.0.borrow_mut()[range].copy_from_slice(&value.to_le_bytes());
         Ok(())
+    }
+
+    fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
+        assert_eq!(address % 8, 0);
+        let range = self.range(address, 8)?;
+        let bytes = &mut self.0.borrow_mut()[range];
+        let word = AtomicU64::new(u64::from_le_bytes(bytes.try_into().unwrap()));
+        let found = operation.apply(&word);
+        bytes.copy_from_slice(&word.into_inner().to_le_bytes());
+        Ok(found)
+    }
+}
+
+/// A clock that a test sets.
+#[derive(Default)]
+pub struct TestClock(pub Cell<Duration>);
+
+impl Clock for TestClock {
+    fn now(&self) -> Duration {
+        self.0.get()
     }
 }
 
@@ -108,6 +132,7 @@ pub struct Host {
     pub memory: Memory,
     pub window: Pages,
     pub interrupts: Interrupts,
+    pub clock: TestClock,
     pub wire: Wire,
     /// Where free memory starts.
     free: Cell<u64>,
@@ -147,6 +172,7 @@ impl Host {
             memory: Memory(RefCell::new(vec![0; 8 << 20])),
             window: Pages(RefCell::new(vec![0; used])),
             interrupts: Interrupts::default(),
+            clock: TestClock::default(),
             wire: Wire::default(),
             free: Cell::new(2 * 4096),
             queues: Vec::new(),
@@ -159,7 +185,12 @@ impl Host {
     }
 
     pub fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Wire) -> T) -> T {
-        let ports = Ports { dma: &self.memory, window: &self.window, interrupt: &self.interrupts };
+        let ports = Ports {
+            dma: &self.memory,
+            window: &self.window,
+            interrupt: &self.interrupts,
+            clock: &self.clock,
+        };
         verb(&mut self.card, &ports, &mut self.wire)
     }
 
@@ -236,10 +267,22 @@ impl Host {
     }
 
     pub fn open_terminus(&mut self, terminus: u32) -> u64 {
+        self.open_terminus_weighted(terminus, 1)
+    }
+
+    pub fn open_terminus_weighted(&mut self, terminus: u32, weight: u32) -> u64 {
         let status = self.page();
-        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, HamlynOpenTerminus { status, reserved: 0 })
-            .unwrap();
+        let body = HamlynOpenTerminus { status, weight, reserved: 0 };
+        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body).unwrap();
         status
+    }
+
+    /// Lets time pass, and the card notice.
+    pub fn pass(&mut self, time: Duration) {
+        self.clock.0.set(self.clock.0.get() + time);
+        while self.card.alarm().is_some_and(|alarm| alarm <= self.clock.0.get()) {
+            self.with_card(|card, ports, _| card.tick(ports));
+        }
     }
 
     pub fn set_send_buffer(&mut self, terminus: u32, tag: u32, area: &TestArea) {

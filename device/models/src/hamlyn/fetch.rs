@@ -1,0 +1,233 @@
+//! Remote fetch-and-op: an extension, which section 5.1 credits to the first proposal of Hamlyn.
+//!
+//! A fetch-and-op is a packet that passes the checks of any other, and needs the slot's leave besides. The card of
+//! the destination answers it. Two rules keep that from deadlock and loss (section 2.8). A card takes every packet that
+//! arrives, so it must have room for an answer to each: a terminus has one fetch-and-op under way at a time, so no
+//! host can ask for more answers at once than it has termini. And nobody waits for ever: what a card that died or
+//! discards does not answer is given up.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use hamlyn_abi::hamlyn::request::*;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use vm_memory::VolatileSlice;
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::HamlynCard;
+use super::packet::{ANSWER_REFUSED, FETCH_BYTES, HEADER_BYTES, PACKET_ANSWER, PacketHeader};
+use super::terminus::set_awake;
+use crate::card::Progress;
+use crate::ports::{Link, Operation, Packet, Ports};
+
+/// How long a terminus waits for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Answers that a card owes a host at most: as many as a card may have termini.
+const OWED_TO_ONE: u32 = 1024;
+
+/// A fetch-and-op of this host that is not answered yet.
+#[derive(Debug)]
+struct Waiting {
+    ticket: u32,
+    terminus: u32,
+    destination: u16,
+    deadline: Duration,
+}
+
+/// An answer that is to be sent.
+#[derive(Debug)]
+struct Answer {
+    destination: u16,
+    ticket: u32,
+    /// The word as it was; `None` if the fetch-and-op was refused.
+    word: Option<u64>,
+}
+
+/// What the card remembers of fetch-and-ops.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    last_ticket: u32,
+    /// In the order of their deadlines.
+    waiting: VecDeque<Waiting>,
+    answers: VecDeque<Answer>,
+    /// How many of the answers go to each host.
+    owed: BTreeMap<u16, u32>,
+    /// Whether an answer was what the card sent last: answers and termini take turns.
+    answered_last: bool,
+}
+
+impl Fetches {
+    /// Counts fetch-and-ops from the time on, so that an answer to one of the card's earlier life is nobody's.
+    pub(super) fn number_from(&mut self, now: Duration) {
+        self.last_ticket = now.as_micros() as u32;
+    }
+
+    /// A number for the next fetch-and-op, which its answer will name.
+    pub(super) fn next_ticket(&mut self) -> u32 {
+        self.last_ticket = self.last_ticket.wrapping_add(1);
+        self.last_ticket
+    }
+
+    /// The fetch-and-op of a terminus is on its way.
+    pub(super) fn wait(&mut self, ticket: u32, terminus: u32, destination: u16, now: Duration) {
+        self.waiting.push_back(Waiting { ticket, terminus, destination, deadline: now + ANSWER_TIMEOUT });
+    }
+
+    /// A terminus is closed: nobody waits for its answer any more.
+    pub(super) fn forget(&mut self, terminus: u32) {
+        self.waiting.retain(|waiting| waiting.terminus != terminus);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.waiting.front().map(|waiting| waiting.deadline)
+    }
+
+    pub(super) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    fn owe(&mut self, destination: u16, ticket: u32, word: Option<u64>) {
+        *self.owed.entry(destination).or_default() += 1;
+        self.answers.push_back(Answer { destination, ticket, word });
+    }
+
+    fn paid(&mut self) {
+        let Some(answer) = self.answers.pop_front() else { return };
+        if let Some(owed) = self.owed.get_mut(&answer.destination) {
+            *owed -= 1;
+            if *owed == 0 {
+                self.owed.remove(&answer.destination);
+            }
+        }
+    }
+}
+
+impl HamlynCard {
+    /// A fetch-and-op has arrived: it is carried out or refused, and answered.
+    pub(super) fn fetch(
+        &mut self,
+        ports: &Ports<'_>,
+        packet: Packet<'_>,
+        header: &PacketHeader,
+    ) -> Result<(), Statistic> {
+        if self.fetches.owed.get(&packet.source).is_some_and(|owed| *owed >= OWED_TO_ONE) {
+            return Err(Statistic::RefusedFetchOverrun);
+        }
+        let found = self.carry_out(ports, packet.bytes, header);
+        self.fetches.owe(packet.source, header.delta, found.ok());
+        found?;
+        self.counters.add(Statistic::PacketsReceived, 1);
+        self.counters.add(Statistic::Fetches, 1);
+        Ok(())
+    }
+
+    fn carry_out(
+        &self,
+        ports: &Ports<'_>,
+        bytes: VolatileSlice<'_>,
+        header: &PacketHeader,
+    ) -> Result<u64, Statistic> {
+        let slot = self.admit(ports.dma, header)?.slot;
+        if !slot.fetch {
+            return Err(Statistic::RefusedFetch);
+        }
+        let mut body = HamlynFetch::new_zeroed();
+        bytes.offset(HEADER_BYTES).map_err(|_| Statistic::RefusedPacket)?.copy_to(body.as_mut_bytes());
+        let operation = operation(header.operation, &body).ok_or(Statistic::RefusedPacket)?;
+        let fault = |_| Statistic::RefusedReceiveDma;
+        let (address, _) = slot.area.locate(ports.dma, header.offset.into()).map_err(fault)?;
+        // Such a word does not straddle two pages either.
+        if address % u64::from(FETCH_BYTES) != 0 {
+            return Err(Statistic::RefusedFetchAddress);
+        }
+        ports.dma.fetch(address, operation).map_err(fault)
+    }
+
+    /// An answer has arrived: the terminus that waits for it goes on.
+    pub(super) fn answered(
+        &mut self,
+        ports: &Ports<'_>,
+        packet: Packet<'_>,
+        header: &PacketHeader,
+    ) -> Result<(), Statistic> {
+        // The switch says truly where a packet comes from: nobody can answer for another host.
+        let asked =
+            |waiting: &Waiting| waiting.ticket == header.delta && waiting.destination == packet.source;
+        let place = self.fetches.waiting.iter().position(asked).ok_or(Statistic::RefusedAnswer)?;
+        let Some(waiting) = self.fetches.waiting.remove(place) else { return Ok(()) };
+        let mut word = 0_u64;
+        packet.bytes.offset(HEADER_BYTES).map_err(|_| Statistic::RefusedPacket)?.copy_to(word.as_mut_bytes());
+        self.counters.add(Statistic::PacketsReceived, 1);
+        self.counters.add(Statistic::Answers, 1);
+        let refused = header.offset == ANSWER_REFUSED;
+        self.resume(
+            ports,
+            waiting.terminus,
+            if refused { Err(Statistic::RefusedByDestination) } else { Ok(word) },
+        );
+        Ok(())
+    }
+
+    /// Gives up what was not answered in time.
+    pub(super) fn give_up(&mut self, ports: &Ports<'_>) {
+        let now = ports.clock.now();
+        while self.fetches.deadline().is_some_and(|deadline| deadline <= now) {
+            let Some(waiting) = self.fetches.waiting.pop_front() else { return };
+            self.resume(ports, waiting.terminus, Err(Statistic::RefusedUnanswered));
+        }
+    }
+
+    /// Ends the wait of a terminus, and looks at its work queue again.
+    fn resume(&mut self, ports: &Ports<'_>, index: u32, found: Result<u64, Statistic>) {
+        let Some(terminus) = self.termini.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        terminus.fetched(ports, found, &mut self.counters);
+        self.wake(ports, index);
+    }
+
+    /// The card looks at a terminus' work queue unasked from now on.
+    pub(super) fn wake(&mut self, ports: &Ports<'_>, terminus: u32) {
+        if !self.awake.contains(&terminus) {
+            set_awake(ports.window, terminus, true);
+            self.awake.push_back(terminus);
+        }
+    }
+
+    /// Sends an answer, if one is due. `None`: it is the termini's turn.
+    pub(super) fn send_answer(&mut self, link: &mut dyn Link) -> Option<Progress> {
+        let due = !self.fetches.answered_last;
+        self.fetches.answered_last = false;
+        let answer = self.fetches.answers.front().filter(|_| due)?;
+        let header = PacketHeader {
+            flags: PACKET_ANSWER,
+            delta: answer.ticket,
+            offset: if answer.word.is_none() { ANSWER_REFUSED } else { 0 },
+            length: size_of::<u64>() as u32,
+            ..PacketHeader::default()
+        };
+        let Some(packet) = link.reserve(answer.destination, header.packet_bytes()) else {
+            self.counters.add(Statistic::LinkStalls, 1);
+            return Some(Progress::LinkFull);
+        };
+        packet.copy_from(&[header.as_bytes(), answer.word.unwrap_or_default().as_bytes()].concat());
+        link.commit();
+        self.counters.add(Statistic::PacketsSent, 1);
+        self.counters.add(Statistic::BytesSent, u64::from(header.length));
+        self.fetches.paid();
+        self.fetches.answered_last = true;
+        Some(Progress::Worked)
+    }
+}
+
+/// What a fetch-and-op's code and operands ask for, if the code means something.
+fn operation(code: u32, body: &HamlynFetch) -> Option<Operation> {
+    let HamlynFetch { operand, compare } = *body;
+    match code {
+        HAMLYN_FETCH_ADD => Some(Operation::Add(operand)),
+        HAMLYN_FETCH_AND => Some(Operation::And(operand)),
+        HAMLYN_FETCH_OR => Some(Operation::Or(operand)),
+        HAMLYN_FETCH_XOR => Some(Operation::Xor(operand)),
+        HAMLYN_FETCH_SWAP => Some(Operation::Swap(operand)),
+        HAMLYN_FETCH_COMPARE_SWAP => Some(Operation::CompareSwap { compare, swap: operand }),
+        _ => None,
+    }
+}
