@@ -1,6 +1,7 @@
 //! What the `hamlyn` program is made of, for the program itself and for the tests that use real virtual machines.
 //!
 //! * [`card`]: the card process, one for each virtual machine
+//! * [`fabric`]: cards and the switch between them in one process
 //! * [`lab`]: a switch, cards and virtual machines that come up together and leave nothing behind
 //! * [`stat`]: counters of running cards and switches
 //! * [`rundir`]: where running processes keep their sockets
@@ -8,6 +9,7 @@
 
 pub mod card;
 pub mod commands;
+pub mod fabric;
 pub mod lab;
 pub mod rundir;
 pub mod stat;

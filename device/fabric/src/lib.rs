@@ -1,8 +1,8 @@
 //! The fabric between cards: what a packet looks like, and the link that carries it.
 //!
 //! A [`Link`] is a pair of [rings](ring) in memory that a card and its switch share, one for each direction. The
-//! fabric never loses a packet and never reorders the packets of one sender to one receiver; a full ring is the
-//! link-level back-pressure of the Hamlyn paper's section 2.8.
+//! fabric never loses a packet, and reorders the packets of one sender to one receiver only where the switch has several
+//! paths; a full ring is the link-level back-pressure of the Hamlyn paper's section 2.8.
 //!
 //! | module | holds |
 //! |---|---|

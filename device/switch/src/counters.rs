@@ -1,6 +1,6 @@
 //! What a person can read of a switch.
 //!
-//! Every packet that came in is accounted for: over all ports, once nothing waits in a ring,
+//! Every packet that came in is accounted for: over all ports, once nothing waits in a ring or on a path,
 //! `packets_in == packets_out + dropped_absent + dropped_malformed`.
 
 /// Counters of one port since the switch started, whichever cards have been attached to it.
@@ -16,9 +16,11 @@ pub struct PortCounters {
     pub packets_out: u64,
     /// Their bytes, without the fabric's header.
     pub bytes_out: u64,
+    /// Packets to this port that came later than one which their source had sent after them; none with one path.
+    pub overtaken: u64,
     /// Times that a packet from this port had to wait for room at its destination.
     pub stalls: u64,
-    /// Packets from this port to a host that was not there.
+    /// Packets from this port to a host that was not there, or that left while they were on a path to it.
     pub dropped_absent: u64,
     /// Packets from this port without a sound header.
     pub dropped_malformed: u64,

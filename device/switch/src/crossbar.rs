@@ -5,6 +5,10 @@
 //! full leaves that queue and joins the output's own; no other input waits for it. When the output has room again its
 //! queue is served in turn, so no input starves at a contended output either.
 //!
+//! **Paths.** With one path, a packet is copied from ring to ring and nothing overtakes anything. With several, it is
+//! copied onto one of the output's [paths](crate::paths), and from there into the ring. An output has no room when
+//! neither its paths nor its ring have.
+//!
 //! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
 //! card that dies. Each is counted.
 //!
@@ -14,10 +18,11 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use hamlyn_fabric::{Consumer, Geometry, Header, HostId, Producer, RingError};
+use hamlyn_fabric::{Consumer, Geometry, Header, HostId, Producer, Record, RingError};
 use thiserror::Error;
 
 use crate::counters::{PortCounters, SwitchCounters};
+use crate::paths::{MAX_PATHS, Paths, TURNS};
 
 /// The most ports that a switch can have.
 pub const MAX_PORTS: u16 = 1024;
@@ -72,8 +77,50 @@ struct Input {
 #[derive(Debug)]
 struct Output {
     ring: Producer,
+    /// None to choose from if there is but one.
+    paths: Option<Paths>,
+    /// Whether it is in the list of those with packets on their paths that may go.
+    loaded: bool,
     /// Inputs whose oldest packet found no room here.
     waiting: VecDeque<usize>,
+}
+
+impl Output {
+    fn has_packets(&self) -> bool {
+        self.paths.as_ref().is_some_and(|paths| !paths.is_empty())
+    }
+
+    /// Takes a packet in: onto a path, or else into the ring. False: there is no room.
+    fn accept(
+        &mut self,
+        header: Header,
+        record: &Record<'_>,
+        counters: &mut PortCounters,
+    ) -> Result<bool, RingError> {
+        if self.paths.as_ref().is_some_and(Paths::is_full) && !self.put_out(counters)? {
+            return Ok(false);
+        }
+        if let Some(paths) = &mut self.paths {
+            return Ok(paths.push(header, record));
+        }
+        let length = record.payload.len();
+        let Some(room) = self.ring.reserve(header, length)? else { return Ok(false) };
+        record.payload.copy_to_volatile_slice(room);
+        self.ring.commit();
+        counters.packets_out += 1;
+        counters.bytes_out += length as u64;
+        Ok(true)
+    }
+
+    /// Moves a packet from a path into the ring. False: there is none, or no room.
+    fn put_out(&mut self, counters: &mut PortCounters) -> Result<bool, RingError> {
+        let Some(paths) = &mut self.paths else { return Ok(false) };
+        let Some(gone) = paths.send(&mut self.ring)? else { return Ok(false) };
+        counters.packets_out += 1;
+        counters.bytes_out += gone.length as u64;
+        counters.overtaken += u64::from(gone.overtaken);
+        Ok(true)
+    }
 }
 
 /// What came of an attempt to forward an input's oldest packet.
@@ -95,11 +142,15 @@ enum Forwarded {
 #[derive(Debug)]
 pub struct Crossbar {
     geometry: Geometry,
+    paths: u16,
+    seed: u64,
     inputs: Vec<Option<Input>>,
     outputs: Vec<Option<Output>>,
     counters: Vec<PortCounters>,
     ready: VecDeque<usize>,
     empty: Vec<usize>,
+    /// Outputs with packets on their paths that may go.
+    loaded: VecDeque<usize>,
     lost: Vec<(HostId, RingError)>,
 }
 
@@ -109,13 +160,21 @@ impl Crossbar {
         let ports = usize::from(ports.min(MAX_PORTS));
         Crossbar {
             geometry,
+            paths: 1,
+            seed: 0,
             inputs: (0..ports).map(|_| None).collect(),
             outputs: (0..ports).map(|_| None).collect(),
             counters: vec![PortCounters::default(); ports],
             ready: VecDeque::new(),
             empty: Vec::new(),
+            loaded: VecDeque::new(),
             lost: Vec::new(),
         }
+    }
+
+    /// Gives each output so many paths, for packets to overtake each other on. The seed says which do.
+    pub fn with_paths(self, paths: u16, seed: u64) -> Crossbar {
+        Crossbar { paths: paths.clamp(1, MAX_PATHS), seed, ..self }
     }
 
     /// The sizes that every link must have.
@@ -153,7 +212,8 @@ impl Crossbar {
         }
         let port = host.index();
         self.inputs[port] = Some(Input { ring: receiver, state: State::Ready });
-        self.outputs[port] = Some(Output { ring: sender, waiting: VecDeque::new() });
+        let paths = (self.paths > 1).then(|| Paths::new(self.paths, self.seed.wrapping_add(port as u64)));
+        self.outputs[port] = Some(Output { ring: sender, paths, loaded: false, waiting: VecDeque::new() });
         self.counters[port].attached = true;
         self.ready.push_back(port);
         Ok(host)
@@ -168,10 +228,15 @@ impl Crossbar {
             self.make_ready(input);
         }
         self.counters[port].undelivered += output.ring.unread().unwrap_or(0);
+        for source in output.paths.iter().flat_map(Paths::sources) {
+            self.counters[source.index()].dropped_absent += 1;
+        }
         self.drain(port);
         self.inputs[port] = None;
         self.counters[port].attached = false;
-        self.ready.retain(|&other| other != port);
+        for queue in [&mut self.ready, &mut self.loaded] {
+            queue.retain(|&other| other != port);
+        }
         self.empty.retain(|&other| other != port);
         for output in self.outputs.iter_mut().flatten() {
             output.waiting.retain(|&other| other != port);
@@ -197,27 +262,36 @@ impl Crossbar {
         }
     }
 
-    /// Moves packets, about `budget` at most, and returns how many it moved or dropped.
+    /// Moves packets, about `budget` at most, and returns how many it moved or dropped. A path counts as a move.
     pub fn forward(&mut self, budget: usize) -> usize {
         let mut moved = 0;
-        while moved < budget {
-            let Some(port) = self.ready.pop_front() else { break };
-            moved += self.visit(port);
+        while moved < budget && self.has_work() {
+            for _ in 0..(TURNS * self.ready.len()).min(budget - moved) {
+                let Some(port) = self.ready.pop_front() else { break };
+                moved += self.visit(port);
+            }
+            while let Some(port) = self.loaded.pop_front() {
+                moved += self.put_out(port);
+            }
         }
         moved
     }
 
-    /// Looks again at the inputs that were empty and are not asleep. Returns whether any input may have packets.
+    fn has_work(&self) -> bool {
+        !self.ready.is_empty() || !self.loaded.is_empty()
+    }
+
+    /// Looks again at the inputs that were empty and are not asleep. Returns whether there may be work.
     pub fn poll(&mut self) -> bool {
         for port in mem::take(&mut self.empty) {
             self.make_ready(port);
         }
-        !self.ready.is_empty()
+        self.has_work()
     }
 
     /// Asks the empty inputs' links to ring. True: nothing needs doing until a bell rings. False: there is work.
     pub fn sleep(&mut self) -> bool {
-        if !self.ready.is_empty() {
+        if self.has_work() {
             return false;
         }
         for port in mem::take(&mut self.empty) {
@@ -230,7 +304,7 @@ impl Crossbar {
                 Err(error) => self.lose(port, error),
             }
         }
-        self.ready.is_empty() && self.lost.is_empty()
+        !self.has_work() && self.lost.is_empty()
     }
 
     /// A port's bell rang: it has sent packets, or has room again. Returns the packets that went.
@@ -241,6 +315,7 @@ impl Crossbar {
             Some(State::Asleep | State::Empty) => self.make_ready(port),
             Some(State::Ready | State::Waiting) => {}
         }
+        self.list_loaded(port);
         self.serve(port)
     }
 
@@ -258,6 +333,34 @@ impl Crossbar {
         if let Some(input) = self.inputs[port].as_mut().filter(|input| input.state != State::Ready) {
             input.state = State::Ready;
             self.ready.push_back(port);
+        }
+    }
+
+    fn list_loaded(&mut self, port: usize) {
+        let Some(output) = &mut self.outputs[port] else { return };
+        if !output.loaded && output.has_packets() {
+            output.loaded = true;
+            self.loaded.push_back(port);
+        }
+    }
+
+    /// Empties the paths of an output that has come out of the list of the loaded, and serves those who wait for it.
+    /// Returns the packets that went. If any is left, the output's bell will ring.
+    fn put_out(&mut self, port: usize) -> usize {
+        let mut moved = 0;
+        loop {
+            let Some(output) = &mut self.outputs[port] else { return moved };
+            output.loaded = false;
+            match output.put_out(&mut self.counters[port]) {
+                Ok(true) => moved += 1,
+                Ok(false) if !output.has_packets() => return moved + self.serve(port),
+                Ok(false) if self.ask_for_room(port) => return moved,
+                Ok(false) => {}
+                Err(error) => {
+                    self.lose(port, error);
+                    return moved;
+                }
+            }
         }
     }
 
@@ -345,7 +448,6 @@ impl Crossbar {
     /// Forwards an input's oldest packet, unless others wait for the same output and it is not this one's turn.
     fn forward_one(&mut self, port: usize, its_turn: bool) -> Forwarded {
         let Some(input) = &mut self.inputs[port] else { return Forwarded::Nothing };
-        let counters = &mut self.counters[port];
         let record = match input.ring.peek() {
             Err(error) => return Forwarded::Broken(port, error),
             Ok(None) => return Forwarded::Nothing,
@@ -354,32 +456,30 @@ impl Crossbar {
         let length = record.payload.len();
         let mut receiver = None;
         match record.header() {
-            Err(_) => counters.dropped_malformed += 1,
+            Err(_) => self.counters[port].dropped_malformed += 1,
             Ok(header) => {
                 let destination = header.destination.index();
                 match self.outputs.get_mut(destination).and_then(Option::as_mut) {
-                    None => counters.dropped_absent += 1,
+                    None => self.counters[port].dropped_absent += 1,
                     Some(output) if !its_turn && !output.waiting.is_empty() => {
                         return Forwarded::Full(destination);
                     }
                     Some(output) => {
-                        match output.ring.reserve(Header { source: HostId(port as u16), ..header }, length) {
+                        let header = Header { source: HostId(port as u16), ..header };
+                        match output.accept(header, &record, &mut self.counters[destination]) {
                             Err(error) => return Forwarded::Broken(destination, error),
-                            Ok(None) => return Forwarded::Full(destination),
-                            Ok(Some(room)) => record.payload.copy_to_volatile_slice(room),
+                            Ok(false) => return Forwarded::Full(destination),
+                            Ok(true) => receiver = Some(destination),
                         }
-                        output.ring.commit();
-                        receiver = Some(destination);
                     }
                 }
             }
         }
         input.ring.consume();
-        counters.packets_in += 1;
-        counters.bytes_in += length as u64;
+        self.counters[port].packets_in += 1;
+        self.counters[port].bytes_in += length as u64;
         if let Some(receiver) = receiver {
-            self.counters[receiver].packets_out += 1;
-            self.counters[receiver].bytes_out += length as u64;
+            self.list_loaded(receiver);
         }
         Forwarded::Gone
     }

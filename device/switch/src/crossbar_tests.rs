@@ -1,5 +1,6 @@
 //! The crossbar alone, on links inside this process.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hamlyn_fabric::{Link, Protocol};
@@ -11,7 +12,11 @@ const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 
 /// A crossbar, and the cards' ends of its links by host id.
 fn fabric(ports: u16) -> (Crossbar, Vec<Link>) {
-    let mut crossbar = Crossbar::new(ports, SMALL);
+    fabric_with_paths(ports, 1, 0)
+}
+
+fn fabric_with_paths(ports: u16, paths: u16, seed: u64) -> (Crossbar, Vec<Link>) {
+    let mut crossbar = Crossbar::new(ports, SMALL).with_paths(paths, seed);
     let cards = (0..ports).map(|port| attach(&mut crossbar, Some(HostId(port))).unwrap().1).collect();
     (crossbar, cards)
 }
@@ -69,6 +74,7 @@ fn sums(crossbar: &Crossbar) -> PortCounters {
         bytes_in: sum.bytes_in + port.bytes_in,
         packets_out: sum.packets_out + port.packets_out,
         bytes_out: sum.bytes_out + port.bytes_out,
+        overtaken: sum.overtaken + port.overtaken,
         stalls: sum.stalls + port.stalls,
         dropped_absent: sum.dropped_absent + port.dropped_absent,
         dropped_malformed: sum.dropped_malformed + port.dropped_malformed,
@@ -118,32 +124,36 @@ fn a_packet_without_a_sound_header_is_dropped_and_counted() {
 
 #[test]
 fn a_full_output_stops_its_senders_and_nobody_else() {
-    let (mut crossbar, mut cards) = fabric(3);
-    // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, and 16 more wait at host 0.
-    let mut sent = 0;
-    while send(&mut cards[0], 1, &[sent; 240])
-        || wake_all(&mut crossbar, 3) > 0 && send(&mut cards[0], 1, &[sent; 240])
-    {
-        sent += 1;
-    }
-    assert_eq!(sent, 32);
-    wake_all(&mut crossbar, 3);
-    assert_eq!(crossbar.counters().ports[1].packets_out, 16);
-    assert_eq!(crossbar.counters().ports[0].stalls, 1);
-    assert!(!send(&mut cards[0], 1, &[0; 240]), "back-pressure reaches the sender");
-    // Host 2's way is free.
-    assert!(send(&mut cards[2], 0, b"past"));
-    wake_all(&mut crossbar, 3);
-    assert_eq!(take(&mut cards[0]), Some((2, b"past".to_vec())));
-    // Nothing is lost, and nothing overtakes.
-    let mut number = 0;
-    while let Some(packet) = take(&mut cards[1]) {
-        assert_eq!(packet, (0, vec![number; 240]));
-        number += 1;
+    for (paths, on_paths) in [(1, 0), (2, 8), (16, 64)] {
+        let (mut crossbar, mut cards) = fabric_with_paths(3, paths, 5);
+        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, and 16 more wait at host 0.
+        let mut sent = 0;
+        while send(&mut cards[0], 1, &[sent; 240])
+            || wake_all(&mut crossbar, 3) > 0 && send(&mut cards[0], 1, &[sent; 240])
+        {
+            sent += 1;
+        }
+        assert_eq!(sent, 32 + on_paths);
         wake_all(&mut crossbar, 3);
+        assert_eq!(crossbar.counters().ports[1].packets_out, 16);
+        assert_eq!(crossbar.counters().ports[0].stalls, 1);
+        assert!(!send(&mut cards[0], 1, &[0; 240]), "back-pressure reaches the sender");
+        // Host 2's way is free.
+        assert!(send(&mut cards[2], 0, b"past"));
+        wake_all(&mut crossbar, 3);
+        assert_eq!(take(&mut cards[0]), Some((2, b"past".to_vec())));
+        // Nothing is lost, and nothing overtakes where there is but one path.
+        let mut numbers = Vec::new();
+        while let Some((source, payload)) = take(&mut cards[1]) {
+            assert_eq!((source, &payload), (0, &vec![payload[0]; 240]));
+            numbers.push(payload[0]);
+            wake_all(&mut crossbar, 3);
+        }
+        assert_eq!(numbers.is_sorted(), paths == 1);
+        numbers.sort();
+        assert!(numbers.into_iter().eq(0..sent));
+        assert_eq!(sums(&crossbar).dropped_absent + sums(&crossbar).orphaned, 0);
     }
-    assert_eq!(number, 32);
-    assert_eq!(sums(&crossbar).dropped_absent + sums(&crossbar).orphaned, 0);
 }
 
 #[test]
@@ -161,20 +171,23 @@ fn inputs_take_turns() {
 
 #[test]
 fn inputs_take_turns_at_a_contended_output_too() {
-    let (mut crossbar, mut cards) = fabric(4);
-    let mut got = [0; 4];
-    for _ in 0..300 {
-        for card in &mut cards[..3] {
-            while send(card, 3, &[0; 900]) {}
+    // They come in turn; with several paths, those that lie on them may leave in any order.
+    for (paths, share) in [(1, 99..=101), (2, 92..=108), (4, 84..=116)] {
+        let (mut crossbar, mut cards) = fabric_with_paths(4, paths, 0);
+        let mut got = [0; 4];
+        for _ in 0..300 {
+            for card in &mut cards[..3] {
+                while send(card, 3, &[0; 900]) {}
+            }
+            wake_all(&mut crossbar, 4);
+            // Room for one or two: never for all three.
+            if let Some((source, _)) = take(&mut cards[3]) {
+                got[usize::from(source)] += 1;
+            }
         }
-        wake_all(&mut crossbar, 4);
-        // Room for one or two: never for all three.
-        if let Some((source, _)) = take(&mut cards[3]) {
-            got[usize::from(source)] += 1;
-        }
+        assert_eq!(got.iter().sum::<i32>(), 300);
+        assert!(got[..3].iter().all(|count| share.contains(count)), "{got:?}");
     }
-    assert_eq!(got.iter().sum::<i32>(), 300);
-    assert!(got[..3].iter().all(|&count| (99..=101).contains(&count)), "{got:?}");
 }
 
 #[test]
@@ -232,6 +245,68 @@ fn what_a_dead_card_has_sent_arrives_and_what_it_has_not_taken_is_counted() {
 }
 
 #[test]
+fn what_lies_on_the_paths_to_a_dead_card_is_dropped_and_counted() {
+    let (mut crossbar, mut cards) = fabric_with_paths(3, 4, 0);
+    while send(&mut cards[0], 1, &[0; 240]) || wake_all(&mut crossbar, 3) > 0 {}
+    let before = crossbar.counters();
+    assert_eq!((before.ports[0].packets_in, before.ports[1].packets_out), (16 + 16, 16));
+    crossbar.detach(HostId(1));
+    let after = crossbar.counters();
+    assert_eq!((after.ports[0].dropped_absent, after.ports[1].undelivered), (16, 16));
+    // The next card at that port gets nothing of it.
+    let (_, mut heir) = attach(&mut crossbar, Some(HostId(1))).unwrap();
+    while take(&mut cards[0]).is_some() {}
+    wake_all(&mut crossbar, 3);
+    assert_eq!(std::iter::from_fn(|| take(&mut heir)).count(), 16, "those that waited at host 0");
+    assert_eq!(sums(&crossbar).packets_in, sums(&crossbar).packets_out + sums(&crossbar).dropped_absent);
+}
+
+#[test]
+fn what_a_dead_card_has_sent_arrives_by_every_path() {
+    let (mut crossbar, mut cards) = fabric_with_paths(2, 2, 0);
+    settle(&mut crossbar);
+    // More than the paths hold.
+    for number in 0..14 {
+        assert!(send(&mut cards[0], 1, &[number; 240]));
+    }
+    crossbar.detach(HostId(0));
+    assert!(crossbar.poll() && !crossbar.sleep(), "packets lie on the paths");
+    settle(&mut crossbar);
+    assert_eq!(std::iter::from_fn(|| take(&mut cards[1])).count(), 14);
+    assert_eq!(sums(&crossbar).orphaned, 0);
+}
+
+#[test]
+fn a_message_comes_in_another_order_and_a_lone_packet_at_once() {
+    for paths in 2..=MAX_PATHS {
+        let (mut crossbar, mut cards) = fabric_with_paths(2, paths, u64::from(paths));
+        settle(&mut crossbar);
+        let (mut disordered, mut overtaken) = (0, 0);
+        for _ in 0..50 {
+            for number in 0..6u8 {
+                assert!(send(&mut cards[0], 1, &[number; 300]));
+            }
+            crossbar.wake(HostId(0));
+            settle(&mut crossbar);
+            let order: Vec<u8> =
+                std::iter::from_fn(|| take(&mut cards[1])).map(|packet| packet.1[0]).collect();
+            assert_eq!(order.len(), 6);
+            disordered += u32::from(!order.is_sorted());
+            let late = |&place: &usize| order[..place].iter().any(|&before| before > order[place]);
+            overtaken += (1..6).filter(late).count() as u64;
+
+            assert!(send(&mut cards[0], 1, b"alone"));
+            crossbar.wake(HostId(0));
+            assert_eq!(crossbar.forward(1), 2, "onto a path and off it in one turn");
+            assert_eq!(take(&mut cards[1]), Some((0, b"alone".to_vec())));
+            settle(&mut crossbar);
+        }
+        assert!(disordered > 40, "with {paths} paths, {disordered} messages of 50 came in another order");
+        assert_eq!(crossbar.counters().ports[1].overtaken, overtaken);
+    }
+}
+
+#[test]
 fn a_dead_card_whose_memory_still_fills_is_drained_of_one_ring_at_most() {
     let (mut crossbar, mut cards) = fabric(2);
     let mut undead = cards.remove(1);
@@ -286,17 +361,23 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Whatever the cards do, each packet that was sent is delivered, dropped for a reason that is counted, or lies
-    /// with a dead card; and those of one sender to one receiver arrive in order.
+    /// with a dead card; none arrives twice; and where there is one path, those of one sender to one receiver arrive
+    /// in order.
     #[test]
-    fn every_packet_is_accounted_for(steps in proptest::collection::vec(step(), 1..300)) {
-        let (mut crossbar, cards) = fabric(5);
+    fn every_packet_is_accounted_for(
+        paths in prop_oneof![Just(1), 2..=MAX_PATHS],
+        seed: u64,
+        steps in proptest::collection::vec(step(), 1..300),
+    ) {
+        let (mut crossbar, cards) = fabric_with_paths(5, paths, seed);
         let mut cards: Vec<_> = cards.into_iter().map(Some).collect();
         let (mut sent, mut taken) = (0u64, 0u64);
-        let mut last = [[0u64; 5]; 5];
+        let (mut last, mut seen) = ([[0u64; 5]; 5], HashSet::new());
         let mut check = |at: usize, packet: (u16, Vec<u8>)| {
             if let Some(number) = packet.1.get(..8) {
                 let number = u64::from_le_bytes(number.try_into().unwrap());
-                assert!(number > last[at][usize::from(packet.0)], "overtaken");
+                assert!(seen.insert(number), "twice");
+                assert!(paths > 1 || number > last[at][usize::from(packet.0)], "overtaken");
                 last[at][usize::from(packet.0)] = number;
             }
         };

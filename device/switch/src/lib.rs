@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`crossbar`] | routing and arbitration, without a socket or an event |
 //! | [`counters`] | what a person can read of it |
+//! | [`paths`] | adaptive routing: several paths to one output |
 //! | [`ports`] | how cards come and go: listener, handshakes, lifelines |
 //! | [`switch`] | the whole, on one descriptor for an event loop, and a loop for those who have none |
 
 pub mod counters;
 pub mod crossbar;
+pub mod paths;
 pub mod ports;
 pub mod switch;
 

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::counters::SwitchCounters;
 use crate::crossbar::{Crossbar, MAX_PORTS, Refusal};
+use crate::paths::MAX_PATHS;
 use crate::ports::{Event, Ports};
 
 /// Packets that one call of [`Switch::process`] moves, more or less.
@@ -28,6 +29,10 @@ pub struct Options {
     pub geometry: Geometry,
     /// How long to go on looking for packets before it sleeps. Pays off only where cores are idle.
     pub spin: Duration,
+    /// Paths to each output, 1 to [`MAX_PATHS`]. With more than one, packets overtake each other.
+    pub paths: u16,
+    /// Which of them do: the same every time for the same seed.
+    pub seed: u64,
     /// How long a client may take to say what it wants.
     pub handshake_timeout: Duration,
 }
@@ -38,6 +43,8 @@ impl Default for Options {
             ports: 64,
             geometry: Geometry::default(),
             spin: Duration::ZERO,
+            paths: 1,
+            seed: 0,
             handshake_timeout: Duration::from_secs(2),
         }
     }
@@ -49,6 +56,9 @@ pub enum SwitchError {
     /// An option out of range.
     #[error("a switch of {0} ports is not possible (limit 1 to {MAX_PORTS})")]
     Ports(u16),
+    /// An option out of range.
+    #[error("{0} paths to an output are not possible (limit 1 to {MAX_PATHS})")]
+    Paths(u16),
     /// An option out of range.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
@@ -85,10 +95,13 @@ impl Switch {
         if !(1..=MAX_PORTS).contains(&options.ports) {
             return Err(SwitchError::Ports(options.ports));
         }
+        if !(1..=MAX_PATHS).contains(&options.paths) {
+            return Err(SwitchError::Paths(options.paths));
+        }
         options.geometry.validate()?;
         Ok(Switch {
             options,
-            crossbar: Crossbar::new(options.ports, options.geometry),
+            crossbar: Crossbar::new(options.ports, options.geometry).with_paths(options.paths, options.seed),
             ports: Ports::new(options.ports, options.handshake_timeout)?,
         })
     }

@@ -2,12 +2,14 @@
 
 mod kit;
 
+use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use hamlyn_fabric::{ConnectError, HostId, connect};
-use hamlyn_switch::Options;
+use hamlyn_fabric::{ConnectError, Geometry, HostId, connect};
+use hamlyn_switch::{Options, Switch, SwitchCounters};
 use kit::{Card, Mill, PATIENCE, Running};
+use proptest::prelude::*;
 use rustix::io::pwrite;
 
 fn refusal(result: Result<hamlyn_fabric::Attached, ConnectError>) -> String {
@@ -17,14 +19,17 @@ fn refusal(result: Result<hamlyn_fabric::Attached, ConnectError>) -> String {
     }
 }
 
-#[test]
-fn sixty_four_ports_all_to_all_and_everything_accounted_for() {
+/// Everybody sends to everybody; returns what the switch has counted.
+fn all_to_all(paths: u16) -> SwitchCounters {
     const PORTS: usize = 64;
     const ROUNDS: u64 = 6;
-    let running = Running::start(Options { ports: PORTS as u16, ..kit::small() });
+    let running = Running::start(Options { ports: PORTS as u16, paths, ..kit::small() });
     // Eight threads with eight cards each, and nobody sends before all are there: it would be dropped.
-    let mills: Vec<_> = (0..8)
-        .map(|seed| Mill::new((0..8).map(|_| Card::attach(&running, None)).collect(), PORTS, ROUNDS, seed))
+    let mills: Vec<_> = (1..=8)
+        .map(|random| {
+            let cards = (0..8).map(|_| Card::attach(&running, None)).collect();
+            Mill { cards, ports: PORTS, rounds: ROUNDS, ordered: paths == 1, random }
+        })
         .collect();
     let threads: Vec<_> = mills.into_iter().map(|mill| std::thread::spawn(move || mill.run())).collect();
     // Nor does anybody leave before all have all.
@@ -47,11 +52,23 @@ fn sixty_four_ports_all_to_all_and_everything_accounted_for() {
         counters.ports.iter().map(|port| port.bytes_out).sum::<u64>(),
         cards.iter().map(|card| card.bytes_received).sum::<u64>()
     );
+    counters
 }
 
 #[test]
-fn a_receiver_that_stalls_stops_its_sender_and_loses_nothing() {
-    let running = Running::start(kit::small());
+fn sixty_four_ports_all_to_all_and_everything_accounted_for() {
+    let counters = all_to_all(1);
+    assert_eq!(counters.ports.iter().map(|port| port.overtaken).sum::<u64>(), 0);
+}
+
+#[test]
+fn sixty_four_ports_all_to_all_by_several_paths() {
+    let counters = all_to_all(4);
+    assert!(counters.ports.iter().map(|port| port.overtaken).sum::<u64>() > 0);
+}
+
+fn stall(paths: u16) {
+    let running = Running::start(Options { paths, ..kit::small() });
     let (mut sender, mut receiver) = (Card::attach(&running, None), Card::attach(&running, None));
     let (mut other, mut third) = (Card::attach(&running, None), Card::attach(&running, None));
     let mut sent = 0u64;
@@ -67,15 +84,26 @@ fn a_receiver_that_stalls_stops_its_sender_and_loses_nothing() {
     assert!(sent * 4000 > kit::small().geometry.capacity as u64, "{sent}");
     other.send(third.host, b"another way", 11);
     assert_eq!(third.receive().1, b"another way");
-    for number in 0..sent {
+    let mut numbers = Vec::new();
+    for _ in 0..sent {
         let (source, payload) = receiver.receive();
-        assert_eq!((source, &payload[..8], payload.len()), (sender.host, &number.to_le_bytes()[..], 4000));
+        assert_eq!((source, payload.len()), (sender.host, 4000));
+        numbers.push(u64::from_le_bytes(payload[..8].try_into().unwrap()));
     }
+    assert_eq!(numbers.is_sorted(), paths == 1);
+    numbers.sort();
+    assert!(numbers.into_iter().eq(0..sent));
     assert!(sender.send(receiver.host, b"go on", 5));
     assert_eq!(receiver.receive().1, b"go on");
     let counters = running.stop();
     assert!(counters.ports[sender.host.index()].stalls > 0);
     assert_eq!(counters.ports[receiver.host.index()].packets_out, sent + 1);
+}
+
+#[test]
+fn a_receiver_that_stalls_stops_its_sender_and_loses_nothing() {
+    stall(1);
+    stall(4);
 }
 
 #[test]
@@ -113,9 +141,8 @@ fn spawn_child(running: &Running) -> Child {
         .unwrap()
 }
 
-#[test]
-fn a_card_killed_with_traffic_in_flight_harms_nobody() {
-    let running = Running::start(kit::small());
+fn kill_in_traffic(paths: u16) {
+    let running = Running::start(Options { paths, ..kit::small() });
     let (mut sender, mut other) = (Card::attach(&running, Some(0)), Card::attach(&running, Some(1)));
     for _ in 0..2 {
         let mut child = spawn_child(&running);
@@ -142,6 +169,12 @@ fn a_card_killed_with_traffic_in_flight_harms_nobody() {
     let (from, to) = (counters.ports[0], counters.ports[3]);
     assert!(from.dropped_absent > 0);
     assert_eq!(from.packets_in, from.dropped_absent + to.packets_out + counters.ports[1].packets_out);
+}
+
+#[test]
+fn a_card_killed_with_traffic_in_flight_harms_nobody() {
+    kill_in_traffic(1);
+    kill_in_traffic(4);
 }
 
 #[test]
@@ -221,8 +254,8 @@ fn a_switch_takes_the_place_of_one_that_died_and_not_of_one_that_lives() {
     let path = directory.path().join("switch");
     // A socket that nobody listens to any more.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    let switch = hamlyn_switch::Switch::bind(&path, kit::small()).unwrap();
-    let error = hamlyn_switch::Switch::bind(&path, kit::small()).unwrap_err();
+    let switch = Switch::bind(&path, kit::small()).unwrap();
+    let error = Switch::bind(&path, kit::small()).unwrap_err();
     assert!(error.to_string().contains("cannot listen on"), "{error}");
     drop(switch);
     assert!(!path.exists());
@@ -231,8 +264,12 @@ fn a_switch_takes_the_place_of_one_that_died_and_not_of_one_that_lives() {
 #[test]
 fn options_out_of_range_are_refused() {
     for ports in [0, 1025] {
-        let error = hamlyn_switch::Switch::new(Options { ports, ..kit::small() }).unwrap_err();
+        let error = Switch::new(Options { ports, ..kit::small() }).unwrap_err();
         assert_eq!(error.to_string(), format!("a switch of {ports} ports is not possible (limit 1 to 1024)"));
+    }
+    for paths in [0, 17] {
+        let error = Switch::new(Options { paths, ..kit::small() }).unwrap_err();
+        assert_eq!(error.to_string(), format!("{paths} paths to an output are not possible (limit 1 to 16)"));
     }
 }
 
@@ -248,7 +285,7 @@ fn a_spinning_switch_forwards_too() {
 
 #[test]
 fn in_one_process_without_a_socket() {
-    let mut switch = hamlyn_switch::Switch::new(kit::small()).unwrap();
+    let mut switch = Switch::new(kit::small()).unwrap();
     let (one, link) = switch.open_port(None).unwrap();
     let mut one = Card::new(one, link);
     let (two, link) = switch.open_port(None).unwrap();
@@ -259,4 +296,85 @@ fn in_one_process_without_a_socket() {
     assert!(two.send(one.host, b"the bell rings", 14));
     while switch.process().unwrap() > 0 || !switch.sleep() {}
     assert_eq!(one.receive(), (two.host, b"the bell rings".to_vec()));
+}
+
+const CARDS: usize = 3;
+
+/// Cards and a switch in one thread, where a switch that sleeps has its turn only when it is woken.
+struct Fabric {
+    switch: Switch,
+    asleep: bool,
+    cards: Vec<Card>,
+}
+
+impl Fabric {
+    fn new(paths: u16, seed: u64) -> Fabric {
+        let geometry = Geometry { capacity: 4096, max_packet: 1000 };
+        let mut switch = Switch::new(Options { paths, seed, geometry, ..kit::small() }).unwrap();
+        let open = |_| {
+            let (host, link) = switch.open_port(None).unwrap();
+            Card::new(host, link)
+        };
+        let cards = (0..CARDS).map(open).collect();
+        Fabric { switch, asleep: false, cards }
+    }
+
+    /// The switch's turn, as its own loop gives it. False: it sleeps on.
+    fn turn(&mut self) -> bool {
+        if self.asleep && !kit::readable(&[self.switch.as_fd()], Duration::ZERO) {
+            return false;
+        }
+        self.asleep = self.switch.process().unwrap() == 0 && self.switch.sleep();
+        true
+    }
+
+    fn take_all(&mut self) -> usize {
+        self.cards.iter_mut().map(|card| std::iter::from_fn(|| card.take()).count()).sum()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Send { from: usize, to: u16, length: usize },
+    Take { at: usize },
+    Switch,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..CARDS, 0..CARDS as u16, 0..=1000usize)
+            .prop_map(|(from, to, length)| Step::Send { from, to, length }),
+        1 => (0..CARDS).prop_map(|at| Step::Take { at }),
+        2 => Just(Step::Switch),
+    ]
+}
+
+proptest! {
+    /// Who sleeps is woken.
+    #[test]
+    fn nothing_is_left_where_all_sleep(
+        paths in 1..=16u16,
+        seed: u64,
+        steps in proptest::collection::vec(step(), 1..300),
+    ) {
+        let mut fabric = Fabric::new(paths, seed);
+        let (mut sent, mut taken) = (0, 0);
+        for step in steps {
+            match step {
+                Step::Send { from, to, length } => {
+                    sent += usize::from(fabric.cards[from].send(HostId(to), b"", length));
+                }
+                Step::Take { at } => taken += usize::from(fabric.cards[at].take().is_some()),
+                Step::Switch => drop(fabric.turn()),
+            }
+        }
+        loop {
+            let came = fabric.take_all();
+            taken += came;
+            if !fabric.turn() && came == 0 {
+                break;
+            }
+        }
+        prop_assert_eq!(taken, sent);
+    }
 }

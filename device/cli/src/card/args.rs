@@ -29,22 +29,12 @@ The paper's authors recommend 1 KiB for their prototype (section 4.3), where a 4
 
 The card stays when its machine or its switch goes, and serves the next.";
 
-/// The flags of `hamlyn card`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct CardArgs {
+/// What a person chooses about a card, wherever it runs.
+#[derive(Debug, Clone, Args)]
+pub struct CardOptions {
     /// Which card
     #[arg(long, value_enum, default_value_t = Model::Hamlyn)]
     pub model: Model,
-    /// Where QEMU, or a program without a machine, connects
-    #[arg(long, value_name = "PATH", value_parser = socket_path)]
-    pub socket: PathBuf,
-    /// Where the switch listens
-    #[arg(long, value_name = "PATH", value_parser = socket_path)]
-    pub switch: PathBuf,
-    /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
-    #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]
-    pub host: Option<u16>,
     /// The most data in a packet, in bytes: 256 to 65536, a multiple of 8
     #[arg(long, value_name = "BYTES", default_value_t = HamlynOptions::default().packet_size)]
     pub packet_size: u32,
@@ -64,13 +54,10 @@ pub struct CardArgs {
     /// milliseconds: 100 to 600000, or 0 for ever
     #[arg(long, value_name = "MS", default_value_t = HamlynOptions::default().handshake_ms)]
     pub handshake: u32,
-    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
-    #[arg(long, value_name = "US", default_value_t = 0)]
-    pub spin: u64,
 }
 
-impl CardArgs {
-    pub(super) fn options(&self) -> HamlynOptions {
+impl CardOptions {
+    pub(super) fn hamlyn(&self) -> HamlynOptions {
         HamlynOptions {
             packet_size: self.packet_size,
             sram_size: self.sram,
@@ -80,7 +67,30 @@ impl CardArgs {
             handshake_ms: self.handshake,
         }
     }
+}
 
+/// The flags of `hamlyn card`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CardArgs {
+    /// Where QEMU, or a program without a machine, connects
+    #[arg(long, value_name = "PATH", value_parser = socket_path)]
+    pub socket: PathBuf,
+    /// Where the switch listens
+    #[arg(long, value_name = "PATH", value_parser = socket_path)]
+    pub switch: PathBuf,
+    /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
+    #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]
+    pub host: Option<u16>,
+    /// What it is like.
+    #[command(flatten)]
+    pub options: CardOptions,
+    /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
+    #[arg(long, value_name = "US", default_value_t = 0)]
+    pub spin: u64,
+}
+
+impl CardArgs {
     pub(super) fn spin(&self) -> Duration {
         Duration::from_micros(self.spin)
     }

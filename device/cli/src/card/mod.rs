@@ -3,6 +3,7 @@
 //! * `args`: the flags
 //! * `ports`: what the card reaches the world through, made of the bus and the fabric
 //! * `function`: the card as the bus sees it, a PCI function
+//! * `station`: the card with its machine's server
 //! * `uplink`: the link to the switch, made anew when the switch comes back
 //! * `process`: the event loop, and the policy of when to look and when to sleep
 
@@ -10,7 +11,14 @@ mod args;
 mod function;
 mod ports;
 mod process;
+mod signals;
+mod station;
 mod uplink;
+mod wait;
 
-pub use self::args::CardArgs;
+pub use self::args::{CardArgs, CardOptions};
 pub use self::process::run;
+pub(crate) use self::signals::stop_on_signals;
+pub(crate) use self::station::{Station, Turn};
+pub(crate) use self::uplink::Uplink;
+pub(crate) use self::wait::sooner;

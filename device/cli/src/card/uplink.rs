@@ -17,8 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const IMPATIENCE: Duration = Duration::from_millis(100);
 
 /// The card's end of its link to the switch.
-pub(super) struct Uplink {
-    switch: PathBuf,
+pub(crate) struct Uplink {
+    /// Where the switch listens; none if it is in this process.
+    switch: Option<PathBuf>,
     /// The largest packet that the card sends.
     largest: usize,
     /// The host id that it asks for: what a person chose, then what it had.
@@ -33,7 +34,27 @@ pub(super) struct Uplink {
 impl Uplink {
     pub(super) fn new(switch: PathBuf, wanted: Option<u16>, largest: usize) -> Self {
         let (wanted, next_attempt) = (wanted.map(HostId), Instant::now());
-        Self { switch, largest, wanted, link: None, lost: false, next_attempt }
+        Self { switch: Some(switch), largest, wanted, link: None, lost: false, next_attempt }
+    }
+
+    /// A link to a switch in the same process.
+    pub(crate) fn within(link: Link, host: HostId, largest: usize) -> anyhow::Result<Self> {
+        let next_attempt = Instant::now();
+        let uplink =
+            Self { switch: None, largest, wanted: Some(host), link: Some(link), lost: false, next_attempt };
+        uplink.check(uplink.link.as_ref())?;
+        Ok(uplink)
+    }
+
+    /// Whether the card's packets fit through a link.
+    fn check(&self, link: Option<&Link>) -> anyhow::Result<()> {
+        let most = link.map_or(0, Link::max_packet);
+        ensure!(
+            self.largest <= most,
+            "a packet of {} bytes is over the switch's limit of {most}",
+            self.largest
+        );
+        Ok(())
     }
 
     /// Asks the switch for a port.
@@ -52,14 +73,10 @@ impl Uplink {
     }
 
     fn ask(&mut self, timeout: Duration) -> anyhow::Result<HostId> {
-        let attached = connect(&self.switch, self.wanted, timeout)
-            .with_context(|| format!("cannot link to the switch at {}", self.switch.display()))?;
-        let most = attached.link.max_packet();
-        ensure!(
-            self.largest <= most,
-            "a packet of {} bytes is over the switch's limit of {most}",
-            self.largest
-        );
+        let switch = self.switch.as_ref().context("the switch in this process has let go of the link")?;
+        let attached = connect(switch, self.wanted, timeout)
+            .with_context(|| format!("cannot link to the switch at {}", switch.display()))?;
+        self.check(Some(&attached.link))?;
         self.wanted = Some(attached.host);
         self.lost = false;
         self.link = Some(attached.link);

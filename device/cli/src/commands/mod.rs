@@ -6,7 +6,7 @@ mod driver_test;
 mod qemu_args;
 mod sim;
 mod stat;
-mod switch;
+pub(crate) mod switch;
 mod up;
 
 use std::ffi::OsString;
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::card::{self, CardArgs};
+use crate::fabric::{self, FabricArgs};
 use crate::lab::{self, Accel, Memory};
 
 const EXAMPLES: &str = "\
@@ -53,6 +54,8 @@ enum Command {
     /// Run a card: QEMU loads it, the switch links it with others
     Card(CardArgs),
     Switch(switch::SwitchArgs),
+    /// Run cards and the switch between them in one process: a message takes one wake-up on its way
+    Fabric(FabricArgs),
     Sim(sim::SimArgs),
     DriverTest(driver_test::DriverTestArgs),
     /// Print a completion script for a shell
@@ -87,6 +90,7 @@ impl Cli {
             Command::QemuArgs(args) => qemu_args::run(args),
             Command::Card(args) => card::run(args),
             Command::Switch(args) => switch::run(args),
+            Command::Fabric(args) => fabric::run(args),
             Command::Sim(args) => sim::run_seeds(args),
             Command::DriverTest(args) => driver_test::run(args),
             Command::Completions { shell } => {
@@ -115,11 +119,21 @@ struct MachineArgs {
     /// Memory of each machine
     #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(256))]
     memory: Memory,
+    #[command(flatten)]
+    routing: switch::RoutingArgs,
+    /// Run the cards and the switch as one process: see hamlyn fabric --help
+    #[arg(long)]
+    one_process: bool,
 }
 
 impl MachineArgs {
     fn lab(&self) -> lab::Builder {
-        lab::Lab::builder().accel(self.accel).memory(self.memory)
+        let paths = self.routing.paths.to_string();
+        lab::Lab::builder()
+            .accel(self.accel)
+            .memory(self.memory)
+            .switch_args(["--paths", &paths])
+            .one_process(self.one_process)
     }
 }
 
@@ -139,6 +153,9 @@ mod tests {
         assert!(error("hamlyn up -n 0").contains("0 is not in 1..=64"));
         assert!(error("hamlyn up --accel fast").contains("possible values: auto, tcg, kvm"));
         assert!(error("hamlyn switch --socket s --ports 0").contains("0 is not in"));
+        for command in ["switch --socket s", "up", "demo"] {
+            assert!(error(&format!("hamlyn {command} --paths 17")).contains("17 is not in 1..=16"));
+        }
     }
 
     #[test]

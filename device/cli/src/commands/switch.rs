@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use hamlyn_switch::paths::MAX_PATHS;
 use hamlyn_switch::{Options, PortCounters, Switch, SwitchCounters};
 use serde_json::{Map, Value, json};
 
@@ -18,6 +19,10 @@ use crate::stat::StatServer;
 /// It forwards packets between cards by their host ids, which are the numbers of its ports, and drops none but those
 /// for a port with no card.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hamlyn switch --socket /tmp/s.sock
+  hamlyn switch --socket /tmp/s.sock --paths 4   packets overtake each other: hamlyn stat counts them")]
 pub(super) struct SwitchArgs {
     /// Where cards connect
     #[arg(long, value_name = "PATH", value_parser = rundir::socket_path)]
@@ -29,10 +34,22 @@ pub(super) struct SwitchArgs {
     /// How long to look for packets before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
+    #[command(flatten)]
+    routing: RoutingArgs,
+}
+
+/// How packets find their way.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct RoutingArgs {
+    /// The switch's paths to each card: with more than one, packets of a message overtake each other
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
+    pub paths: u16,
 }
 
 pub(super) fn run(args: SwitchArgs) -> anyhow::Result<()> {
-    let options = Options { ports: args.ports, spin: Duration::from_micros(args.spin), ..Options::default() };
+    let (ports, paths, spin) = (args.ports, args.routing.paths, Duration::from_micros(args.spin));
+    let options = Options { ports, paths, spin, ..Options::default() };
     let mut switch = Switch::bind(&args.socket, options)?;
     let (stop, ring) = UnixStream::pair().context("cannot make a socket pair")?;
     for signal in signal_hook::consts::TERM_SIGNALS {
@@ -46,7 +63,7 @@ pub(super) fn run(args: SwitchArgs) -> anyhow::Result<()> {
 }
 
 /// The ports that have ever been of use.
-fn counters(counters: &SwitchCounters) -> Value {
+pub(crate) fn counters(counters: &SwitchCounters) -> Value {
     let used = counters.ports.iter().enumerate().filter(|(_, port)| **port != PortCounters::default());
     let ports: Map<String, Value> = used.map(|(number, port)| (number.to_string(), of_port(port))).collect();
     json!({ "ports": ports })
@@ -59,6 +76,7 @@ fn of_port(port: &PortCounters) -> Value {
         "bytes_in": port.bytes_in,
         "packets_out": port.packets_out,
         "bytes_out": port.bytes_out,
+        "overtaken": port.overtaken,
         "stalls": port.stalls,
         "dropped_absent": port.dropped_absent,
         "dropped_malformed": port.dropped_malformed,

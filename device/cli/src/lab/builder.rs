@@ -1,6 +1,6 @@
 //! How a lab is described and brought up.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,8 +9,11 @@ use anyhow::bail;
 
 use super::processes::{Directory, Process, hamlyn};
 use super::qemu::Machine;
-use super::{Accel, Accelerator, Kit, Lab, Memory, Service, Vm, evidence};
+use super::{Accel, Accelerator, Card, Kit, Lab, Memory, Service, Vm, evidence};
 use crate::stat;
+
+/// More arguments for a machine's QEMU, from its index and the lab's directory.
+type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
 
 /// What a lab shall consist of.
 pub struct Builder {
@@ -21,8 +24,10 @@ pub struct Builder {
     memory: Memory,
     kit: Option<Kit>,
     append: String,
+    one_process: bool,
     card_args: Vec<String>,
-    qemu_args: Box<dyn Fn(usize, &Path) -> Vec<String>>,
+    switch_args: Vec<String>,
+    qemu_args: Box<QemuArgs>,
     patience: Duration,
     wait_for_guests: bool,
     progress: Box<dyn Fn(&str)>,
@@ -38,7 +43,9 @@ impl Default for Builder {
             memory: Memory::mib(256),
             kit: None,
             append: String::new(),
+            one_process: false,
             card_args: Vec::new(),
+            switch_args: Vec::new(),
             qemu_args: Box::new(|_, _| Vec::new()),
             patience: Duration::from_secs(120),
             wait_for_guests: true,
@@ -90,9 +97,21 @@ impl Builder {
         self
     }
 
+    /// Whether cards and switch are one process, `hamlyn fabric`; otherwise each is a process of its own.
+    pub fn one_process(mut self, one: bool) -> Builder {
+        self.one_process = one;
+        self
+    }
+
     /// Arguments for each `hamlyn card`.
     pub fn card_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.card_args = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Arguments for `hamlyn switch`.
+    pub fn switch_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
+        self.switch_args = arguments.into_iter().map(Into::into).collect();
         self
     }
 
@@ -129,18 +148,24 @@ impl Builder {
         let accelerator = self.accel.decide()?;
         let directory = Directory::make()?;
         let run = directory.path();
-        (self.progress)("switch");
-        let switch = self.service(run, "switch", "switch", &[], &[])?;
-        let uplink = switch.socket.to_string_lossy().into_owned();
-        let mut cards = Vec::new();
-        for index in 0..self.vms + self.spare_cards {
-            let name = format!("card{index}");
-            (self.progress)(&name);
-            let fixed = ["--model", "hamlyn", "--switch", &uplink];
-            cards.push(self.service(run, "card", &name, &fixed, &self.card_args)?);
-        }
-        let vms: Vec<Vm> =
-            (0..self.vms).map(|index| self.vm(&kit, accelerator, run, index, &cards[index])).collect();
+        let sockets: Vec<PathBuf> =
+            (0..self.vms + self.spare_cards).map(|index| run.join(format!("card{index}.sock"))).collect();
+        let services =
+            if self.one_process { self.fabric(run, &sockets) } else { self.switch(run, &sockets) }?;
+        let card = |(index, socket): (usize, PathBuf)| {
+            let (service, counters) = if self.one_process {
+                (0, format!("/cards/card{index}"))
+            } else {
+                (1 + index, String::new())
+            };
+            Card { socket, service, counters }
+        };
+        let cards: Vec<Card> = sockets.into_iter().enumerate().map(card).collect();
+        let vms: Vec<Vm> = (0..self.vms)
+            .map(|index| {
+                self.vm(&kit, accelerator, run, index, &cards[index], &services[cards[index].service])
+            })
+            .collect();
         for vm in &vms {
             (self.progress)(vm.name());
             vm.launch()?;
@@ -149,7 +174,28 @@ impl Builder {
             (self.progress)(&format!("{} boots", vm.name()));
             vm.wait_until_ready()?;
         }
-        Ok(Lab { vms, cards, switch, directory })
+        Ok(Lab { vms, cards, services, directory })
+    }
+
+    /// A switch process and a process for each card.
+    fn switch(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
+        let uplink = run.join("switch.sock").to_string_lossy().into_owned();
+        let mut services =
+            vec![self.service(run, "switch", "switch", &["--socket", &uplink], &self.switch_args)?];
+        for (index, socket) in sockets.iter().enumerate() {
+            let socket = socket.to_string_lossy();
+            let fixed = ["--socket", &socket, "--model", "hamlyn", "--switch", &uplink];
+            services.push(self.service(run, "card", &format!("card{index}"), &fixed, &self.card_args)?);
+        }
+        Ok(services)
+    }
+
+    /// One process for all.
+    fn fabric(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
+        let sockets: Vec<_> = sockets.iter().map(|socket| socket.to_string_lossy()).collect();
+        let fixed: Vec<&str> = sockets.iter().flat_map(|socket| ["--socket", socket]).collect();
+        let more = [&self.card_args[..], &self.switch_args[..]].concat();
+        Ok(vec![self.service(run, "fabric", "fabric", &fixed, &more)?])
     }
 
     fn service(
@@ -160,9 +206,9 @@ impl Builder {
         fixed: &[&str],
         more: &[String],
     ) -> anyhow::Result<Service> {
-        let (socket, log) = (run.join(format!("{name}.sock")), run.join(format!("{name}.log")));
-        let path = socket.to_string_lossy();
-        let arguments = [kind, "--socket", &path].into_iter().chain(fixed.iter().copied());
+        (self.progress)(name);
+        let log = run.join(format!("{name}.log"));
+        let arguments = [kind].into_iter().chain(fixed.iter().copied());
         let arguments = arguments.chain(more.iter().map(String::as_str));
         let mut process = Process::start(name, &hamlyn()?, arguments, &log, run)?;
         let stat = stat::socket(run, kind, process.pid());
@@ -177,10 +223,18 @@ impl Builder {
             }
             sleep(Duration::from_millis(5));
         }
-        Ok(Service { process: Mutex::new(process), socket, stat, log })
+        Ok(Service { process: Mutex::new(process), stat, log })
     }
 
-    fn vm(&self, kit: &Kit, accelerator: Accelerator, run: &Path, index: usize, card: &Service) -> Vm {
+    fn vm(
+        &self,
+        kit: &Kit,
+        accelerator: Accelerator,
+        run: &Path,
+        index: usize,
+        card: &Card,
+        service: &Service,
+    ) -> Vm {
         let name = format!("vm{index}");
         let file = |ending: &str| run.join(format!("{name}.{ending}"));
         let machine = Machine {
@@ -198,6 +252,6 @@ impl Builder {
             more: (self.qemu_args)(index, run),
             name,
         };
-        Vm::new(machine, &kit.qemu, run, &card.log, self.patience)
+        Vm::new(machine, &kit.qemu, run, &service.log, self.patience)
     }
 }

@@ -43,23 +43,36 @@ use serde_json::Value;
 use crate::stat;
 use processes::{Directory, Process};
 
+/// The service that is the switch, or has it.
+const SWITCH: usize = 0;
+
 /// A running lab. Dropping it ends all its processes and removes its directory.
 #[derive(Debug)]
 pub struct Lab {
     // Dropped in this order: the machines before their cards, the directory last.
     vms: Vec<Vm>,
-    cards: Vec<Service>,
-    switch: Service,
+    cards: Vec<Card>,
+    services: Vec<Service>,
     directory: Directory,
 }
 
-/// A card or a switch: a process with a socket to connect to and one for its counters.
+/// A process with counters: a switch, a card, or a fabric of both.
 #[derive(Debug)]
 struct Service {
     process: Mutex<Process>,
-    socket: PathBuf,
     stat: PathBuf,
     log: PathBuf,
+}
+
+/// Where a card is.
+#[derive(Debug)]
+struct Card {
+    /// Where its one client connects.
+    socket: PathBuf,
+    /// Which of the services has it.
+    service: usize,
+    /// Where its counters are in those of its process, as a JSON pointer.
+    counters: String,
 }
 
 impl Lab {
@@ -83,7 +96,16 @@ impl Lab {
 
     /// What the card of machine `index` has counted; spare cards come after the machines'.
     pub fn card_counters(&self, index: usize) -> anyhow::Result<Value> {
-        self.card(index)?.counters()
+        let card = self.card(index)?;
+        let counters = self.services[card.service].counters()?;
+        let of_card = counters.pointer(&card.counters).cloned();
+        of_card.with_context(|| format!("card {index} has no counters: {counters}"))
+    }
+
+    /// What the switch has counted.
+    pub fn switch_counters(&self) -> anyhow::Result<Value> {
+        let mut counters = self.services[SWITCH].counters()?;
+        Ok(counters.get_mut("switch").map(Value::take).unwrap_or(counters))
     }
 
     /// How much the card has refused, for whatever reason: the sum of its counters under `refused`.
@@ -107,10 +129,10 @@ impl Lab {
 
     /// Fails if the switch or a card has ended, with the reason.
     pub fn check(&self) -> anyhow::Result<()> {
-        self.cards.iter().chain([&self.switch]).try_for_each(Service::check)
+        self.services.iter().try_for_each(Service::check)
     }
 
-    fn card(&self, index: usize) -> anyhow::Result<&Service> {
+    fn card(&self, index: usize) -> anyhow::Result<&Card> {
         let count = self.cards.len();
         self.cards.get(index).with_context(|| format!("there is no card {index} (limit {count})"))
     }

@@ -25,7 +25,7 @@ pub(crate) fn small() -> Options {
     Options { geometry, handshake_timeout: PATIENCE, ..Options::default() }
 }
 
-fn readable(descriptors: &[impl AsFd], timeout: Duration) -> bool {
+pub(crate) fn readable(descriptors: &[impl AsFd], timeout: Duration) -> bool {
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
     let mut fds: Vec<_> = descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     poll(&mut fds, Some(&timeout)).unwrap() > 0
@@ -167,17 +167,17 @@ impl Card {
 
 /// Cards on one thread that send to all ports in all sizes, and check what they get.
 pub(crate) struct Mill {
-    cards: Vec<Card>,
-    ports: usize,
-    rounds: u64,
-    random: u64,
+    pub(crate) cards: Vec<Card>,
+    pub(crate) ports: usize,
+    /// Packets that each sends to each, at most 64.
+    pub(crate) rounds: u64,
+    /// Whether each sender's packets must come in order.
+    pub(crate) ordered: bool,
+    /// Not 0.
+    pub(crate) random: u64,
 }
 
 impl Mill {
-    pub(crate) fn new(cards: Vec<Card>, ports: usize, rounds: u64, seed: u64) -> Mill {
-        Mill { cards, ports, rounds, random: seed + 1 }
-    }
-
     fn random(&mut self) -> u64 {
         // xorshift64
         self.random ^= self.random << 13;
@@ -190,7 +190,8 @@ impl Mill {
     pub(crate) fn run(mut self) -> Vec<Card> {
         let wanted = self.ports as u64 * self.rounds;
         let (mut sent, mut got) = (vec![0u64; self.cards.len()], vec![0u64; self.cards.len()]);
-        let mut next = vec![vec![0u64; self.ports]; self.cards.len()];
+        // A bit for each packet's number.
+        let mut seen = vec![vec![0u64; self.ports]; self.cards.len()];
         while sent.iter().chain(&got).any(|&count| count < wanted) {
             let mut progress = false;
             for index in 0..self.cards.len() {
@@ -199,9 +200,11 @@ impl Mill {
                     progress = true;
                 }
                 while let Some((source, payload)) = self.cards[index].take() {
-                    let number = &mut next[index][source.index()];
-                    check(&payload, source, *number);
-                    *number += 1;
+                    let seen = &mut seen[index][source.index()];
+                    let number = check(&payload, source);
+                    assert!(*seen >> number & 1 == 0, "packet {number} from {source} came twice");
+                    assert!(!self.ordered || *seen >> number == 0, "packet {number} from {source} is late");
+                    *seen |= 1 << number;
                     got[index] += 1;
                     progress = true;
                 }
@@ -214,11 +217,12 @@ impl Mill {
     }
 
     fn send_one(&mut self, index: usize, count: u64) -> bool {
-        let length = (self.random() % 4097) as usize;
-        let (destination, number) = (count % self.ports as u64, count / self.ports as u64);
+        let length = (1 + self.random() % 4096) as usize;
         let card = &mut self.cards[index];
+        let (step, number) = ((count / self.rounds) as usize, count % self.rounds);
+        let destination = HostId(((card.host.index() + step) % self.ports) as u16);
         let payload = pattern(card.host, number, length);
-        card.send(HostId(destination as u16), &payload, length)
+        card.send(destination, &payload, length)
     }
 
     /// Waits until something can be done.
@@ -236,17 +240,21 @@ impl Mill {
     }
 }
 
-/// Bytes that differ by sender, number and place.
+/// The number, and bytes that differ by sender, number and place.
 fn pattern(source: HostId, number: u64, length: usize) -> Vec<u8> {
-    (0..length).map(|index| (usize::from(source.0) * 3 + number as usize * 5 + index * 7) as u8).collect()
+    let byte = |index| (usize::from(source.0) * 3 + number as usize * 5 + index * 7) as u8;
+    std::iter::once(number as u8).chain((1..length).map(byte)).collect()
 }
 
-fn check(payload: &[u8], source: HostId, number: u64) {
+/// A packet's number, if all of it is what was sent.
+fn check(payload: &[u8], source: HostId) -> u64 {
+    let number = u64::from(payload[0]);
     // Not `assert_eq`: nobody wants to read thousands of bytes.
     assert!(
         payload == pattern(source, number, payload.len()),
         "packet {number} from {source} is not what was sent"
     );
+    number
 }
 
 /// A connection that has said nothing.

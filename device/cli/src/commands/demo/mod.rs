@@ -22,7 +22,8 @@ use table::Table;
 #[command(after_help = "\
 Examples:
   hamlyn demo
-  hamlyn demo --count 1000000 --accel tcg        more round trips, and emulation even where KVM works")]
+  hamlyn demo --count 1000000 --accel tcg        more round trips, and emulation even where KVM works
+  hamlyn demo --paths 4                          the same while packets overtake each other in the switch")]
 pub(super) struct DemoArgs {
     #[command(flatten)]
     machine: MachineArgs,

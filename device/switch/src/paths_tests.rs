@@ -1,0 +1,170 @@
+//! The paths alone, between two rings inside this process.
+
+use std::collections::BTreeMap;
+
+use hamlyn_fabric::{Geometry, Link, Protocol};
+use proptest::prelude::*;
+
+use super::*;
+
+const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
+
+/// Paths, the ring that packets come from, and the ring that they go to.
+struct Fixture {
+    paths: Paths,
+    input: (Link, Link),
+    output: (Link, Link),
+}
+
+impl Fixture {
+    fn new(count: u16, seed: u64) -> Fixture {
+        let link = || Link::pair(SMALL).unwrap();
+        Fixture { paths: Paths::new(count, seed), input: link(), output: link() }
+    }
+
+    fn push(&mut self, source: u16, payload: &[u8]) -> bool {
+        let header = Header { destination: HostId(0), source: HostId(source), protocol: Protocol::Hamlyn };
+        let (card, switch) = &mut self.input;
+        card.reserve(header, payload.len()).unwrap().unwrap().copy_from(payload);
+        card.commit();
+        let pushed = self.paths.push(header, &switch.peek().unwrap().unwrap());
+        switch.consume();
+        pushed
+    }
+
+    fn send(&mut self) -> Option<Gone> {
+        self.paths.send(&mut self.output.1.sender).unwrap()
+    }
+
+    fn take(&mut self) -> Option<(u16, Vec<u8>)> {
+        let card = &mut self.output.0;
+        let record = card.peek().unwrap()?;
+        let mut payload = vec![0; record.payload.len()];
+        record.payload.copy_to(&mut payload[..]);
+        let source = record.header().unwrap().source.0;
+        card.consume();
+        Some((source, payload))
+    }
+
+    /// The order in which the packets of one message come out.
+    fn order(count: u16, seed: u64) -> Vec<u8> {
+        let mut fixture = Fixture::new(count, seed);
+        for number in 0..8 {
+            assert!(fixture.push(7, &[number; 300]));
+        }
+        while fixture.send().is_some() {}
+        std::iter::from_fn(|| fixture.take()).map(|(_, payload)| payload[0]).collect()
+    }
+}
+
+#[test]
+fn packets_of_a_message_overtake_each_other() {
+    for count in 2..=MAX_PATHS {
+        let in_order = (0..100).filter(|&seed| Fixture::order(count, seed).is_sorted()).count();
+        assert!(in_order <= 5, "with {count} paths, {in_order} messages of 100 came in order");
+    }
+    assert!((0..100).all(|seed| Fixture::order(2, seed).len() == 8));
+}
+
+#[test]
+fn a_seed_tells_the_order() {
+    assert_eq!(Fixture::order(4, 1), Fixture::order(4, 1));
+    assert_ne!(Fixture::order(4, 1), Fixture::order(4, 2));
+}
+
+#[test]
+fn a_packet_takes_the_least_loaded_path_that_has_room() {
+    let mut fixture = Fixture::new(2, 0);
+    assert!(fixture.push(1, &[0; 1000]));
+    let long = fixture.paths.paths.iter().position(|path| !path.is_empty()).unwrap();
+    for _ in 0..LENGTH {
+        assert!(fixture.push(1, &[0; 10]));
+        assert_eq!(fixture.paths.paths[long].len(), 1);
+    }
+    for _ in 1..LENGTH {
+        assert!(fixture.push(1, &[0; 10]));
+    }
+    assert!(fixture.paths.is_full() && !fixture.push(1, b"no room"));
+    assert_eq!(fixture.paths.sources().count(), 2 * LENGTH);
+}
+
+#[test]
+fn no_path_is_passed_over_for_ever() {
+    let mut fixture = Fixture::new(4, 0);
+    for _ in 0..1000 {
+        while !fixture.paths.is_full() {
+            assert!(fixture.push(1, &[0; 100]));
+        }
+        assert!(fixture.send().is_some() && fixture.take().is_some());
+    }
+    let oldest = fixture.paths.paths.iter().flatten().map(|packet| packet.number).min();
+    assert!(oldest > Some(900), "{oldest:?}");
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push { source: u16, length: usize },
+    Send,
+    Take,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..3u16, 2..=SMALL.max_packet).prop_map(|(source, length)| Step::Push { source, length }),
+        2 => Just(Step::Send),
+        1 => Just(Step::Take),
+    ]
+}
+
+proptest! {
+    /// What goes in comes out, once and unchanged, and those that were overtaken are counted (RFC 4737, section 3.3).
+    #[test]
+    fn what_goes_in_comes_out(
+        count in 1..=MAX_PATHS,
+        seed: u64,
+        steps in proptest::collection::vec(step(), 1..400),
+    ) {
+        let mut fixture = Fixture::new(count, seed);
+        let (mut sent, mut taken) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+        let (mut number, mut overtaken) = (0u16, 0);
+        for step in steps {
+            match step {
+                Step::Push { source, length } => {
+                    let mut payload = vec![number as u8; length];
+                    payload[..2].copy_from_slice(&number.to_be_bytes());
+                    let full = fixture.paths.is_full();
+                    prop_assert_eq!(fixture.push(source, &payload), !full);
+                    if !full {
+                        sent.entry(source).or_default().push(payload);
+                        number += 1;
+                    }
+                }
+                Step::Send => overtaken += fixture.send().map_or(0, |gone| usize::from(gone.overtaken)),
+                Step::Take => {
+                    if let Some((source, payload)) = fixture.take() {
+                        taken.entry(source).or_default().push(payload);
+                    }
+                }
+            }
+        }
+        while !fixture.paths.is_empty() {
+            match fixture.send() {
+                Some(gone) => overtaken += usize::from(gone.overtaken),
+                None => {
+                    let (source, payload) = fixture.take().expect("a full ring has packets");
+                    taken.entry(source).or_default().push(payload);
+                }
+            }
+        }
+        while let Some((source, payload)) = fixture.take() {
+            taken.entry(source).or_default().push(payload);
+        }
+        let late = |packets: &Vec<Vec<u8>>| {
+            (1..packets.len()).filter(|&place| packets[..place].iter().any(|before| *before > packets[place])).count()
+        };
+        prop_assert_eq!(overtaken, taken.values().map(late).sum::<usize>());
+        prop_assert!(count > 1 || overtaken == 0);
+        taken.values_mut().for_each(|packets| packets.sort());
+        prop_assert_eq!(sent, taken);
+    }
+}
