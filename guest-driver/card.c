@@ -6,7 +6,7 @@
 
 #define MAJOR_OF(version) ((version) >> 16)
 #define MINOR_OF(version) ((version) & 0xffff)
-/* How often a card that is in use is asked whether it is still there. */
+/* How often a card is asked whether it is still there. */
 #define WATCH_INTERVAL (5 * HZ)
 /* More of anything than this is a card gone wrong. */
 #define MAX_OBJECTS (1U << 24)
@@ -45,11 +45,13 @@ int hamlyn_card_identify(struct hamlyn_card *card)
 		return -ENODEV;
 	}
 	limits->abi_version = reg(card, HAMLYN_REG_ABI_VERSION);
-	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(HAMLYN_ABI_VERSION)) {
+	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(HAMLYN_ABI_VERSION) ||
+	    MINOR_OF(limits->abi_version) < MINOR_OF(HAMLYN_ABI_VERSION)) {
 		dev_err(dev,
-			"the card speaks version %u.%u, the driver %u.%u: use a driver made for the card\n",
+			"the card speaks version %u.%u, the driver needs %u.%u or a later %u: use card and driver of one release\n",
 			MAJOR_OF(limits->abi_version), MINOR_OF(limits->abi_version),
-			MAJOR_OF(HAMLYN_ABI_VERSION), MINOR_OF(HAMLYN_ABI_VERSION));
+			MAJOR_OF(HAMLYN_ABI_VERSION), MINOR_OF(HAMLYN_ABI_VERSION),
+			MAJOR_OF(HAMLYN_ABI_VERSION));
 		return -ENODEV;
 	}
 	limits->packet_size = reg(card, HAMLYN_REG_PACKET_SIZE);
@@ -64,15 +66,21 @@ int hamlyn_card_identify(struct hamlyn_card *card)
 	       check_limit(card, "interrupt vectors", limits->vectors, 2, HAMLYN_MAX_VECTORS);
 }
 
-/* Whether the card still answers; if not, it is stopped. Its lock is held. */
+/*
+ * Whether the card still answers, and has not been reset without the driver; if not, it is stopped.
+ * Its lock is held.
+ */
 bool hamlyn_card_answers(struct hamlyn_card *card)
 {
+	u64 page;
+
 	lockdep_assert_held(&card->lock);
 	if (!card->live)
 		return false;
-	if (reg(card, HAMLYN_REG_MAGIC) == HAMLYN_MAGIC)
+	page = readq(card->registers + HAMLYN_REG_COMMAND_PAGE);
+	if (page == card->page_dma)
 		return true;
-	dev_err(&card->dev, "no answer\n");
+	dev_err(&card->dev, "%s\n", page == U64_MAX ? "no answer" : "has lost its state");
 	hamlyn_card_fail(card);
 	return false;
 }
@@ -83,8 +91,8 @@ void hamlyn_card_watch(struct work_struct *work)
 	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, watch);
 
 	guard(mutex)(&card->lock);
-	if (card->live && (list_empty(&card->files) || hamlyn_card_answers(card)))
-		schedule_delayed_work(&card->watch, WATCH_INTERVAL);
+	if (hamlyn_card_answers(card))
+		queue_delayed_work(system_freezable_wq, &card->watch, WATCH_INTERVAL);
 }
 
 /* Tells of the link if it is not as last told; the card's lock is held. */
@@ -130,8 +138,9 @@ int hamlyn_card_start(struct hamlyn_card *card)
 		return -EIO;
 	}
 	writel(HAMLYN_CONTROL_ENABLE, card->registers + HAMLYN_REG_CONTROL);
+	hamlyn_handshake_start(card);
 	hamlyn_card_report_link(card);
-	schedule_delayed_work(&card->watch, WATCH_INTERVAL);
+	queue_delayed_work(system_freezable_wq, &card->watch, WATCH_INTERVAL);
 	return 0;
 }
 
@@ -146,6 +155,7 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	unsigned long index;
 
 	lockdep_assert_held(&card->lock);
+	hamlyn_handshake_stop(card);
 	if (card->live)
 		writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
 	pci_clear_master(card->pdev);

@@ -82,6 +82,11 @@ struct hamlyn_card {
 	wait_queue_head_t arrival;
 	struct delayed_work watch;
 
+	/* The handshake: its timer's period, 0 if the card has none, and how often it ran out. */
+	struct delayed_work beat;
+	u32 handshake_ms;
+	unsigned int lapses;
+
 	/* Guards all below, and what hangs on it. */
 	struct mutex lock;
 	/* The card is there and answers, and may do DMA. Written with the lock held. */
@@ -214,6 +219,13 @@ void hamlyn_card_fail(struct hamlyn_card *card);
 void hamlyn_card_end_files(struct hamlyn_card *card);
 int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argument);
+
+/* handshake.c */
+int hamlyn_handshake_init(void);
+void hamlyn_handshake_exit(void);
+void hamlyn_handshake_beat(struct work_struct *work);
+void hamlyn_handshake_start(struct hamlyn_card *card);
+void hamlyn_handshake_stop(struct hamlyn_card *card);
 
 /* command.c */
 int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size);

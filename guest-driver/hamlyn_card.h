@@ -27,7 +27,7 @@
 #define HAMLYN_MODEL_HAMLYN 1
 
 /* Value of HAMLYN_REG_ABI_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
-#define HAMLYN_ABI_VERSION 0x00010000
+#define HAMLYN_ABI_VERSION 0x00010001
 
 /* RO. HAMLYN_MAGIC. */
 #define HAMLYN_REG_MAGIC 0x000
@@ -140,6 +140,15 @@
 /* Slot flag: a message interrupts a sleeping receiver even if its sender did not ask. */
 #define HAMLYN_SLOT_INTERRUPT 1
 
+/* Slot flag: who may write may also fetch-and-op. It is asked for because a fetch-and-op reads. */
+#define HAMLYN_SLOT_FETCH 2
+
+/* All slot flags. */
+#define HAMLYN_SLOT_FLAGS 3
+
+/* The largest weight of a terminus. */
+#define HAMLYN_MAX_WEIGHT 64
+
 /* No notification queue: messages arrive without a word. */
 #define HAMLYN_NO_QUEUE 0xffffffff
 
@@ -184,8 +193,10 @@ struct hamlyn_area {
 struct hamlyn_open_terminus {
 	/* Address of the page that starts with hamlyn_terminus_status, 4,096-byte aligned. */
 	__u64 status;
+	/* Its share of the link beside other busy termini: 1 to HAMLYN_MAX_WEIGHT. */
+	__u32 weight;
 	/* Zero. */
-	__u64 reserved;
+	__u32 reserved;
 };
 
 /* Body of HAMLYN_COMMAND_SET_SEND_BUFFER and HAMLYN_COMMAND_CLEAR_SEND_BUFFER. */
@@ -284,6 +295,11 @@ struct hamlyn_metadata_entry {
  * The queue starts as zeros and the card's wrap flag as 1. The card writes an entry, then stores its wrap word;
  * behind the last entry it goes back to the first and toggles the flag. A reader keeps a cursor and a wrap flag of
  * its own and has an entry when the flags match.
+ *
+ * The card does not know how far the reader is: an entry that is not read in time is overwritten. A reader can tell,
+ * because the wrap word also says in which pass over the queue its entry was written. Before the card overwrites an
+ * entry it stores the word with the new pass and the old flag: who finds the word unchanged after reading an entry has
+ * read one entry, not pieces of two.
  */
 
 /* Size of a notification queue entry, in bytes. */
@@ -301,6 +317,9 @@ struct hamlyn_metadata_entry {
 /* Bit of wrap: a fast-mode message; metadata holds its word. */
 #define HAMLYN_NOTIFICATION_FAST 2
 
+/* Where in wrap the number of the pass starts, from 0, modulo 2^30. */
+#define HAMLYN_NOTIFICATION_PASS_SHIFT 2
+
 /* One arrived message. */
 struct hamlyn_notification {
 	/* Metadata entry pointer, in the address space that the slot's owner named; in fast mode, the word. */
@@ -313,7 +332,7 @@ struct hamlyn_notification {
 	__u64 reserved0;
 	/* Zero. */
 	__u32 reserved1;
-	/* HAMLYN_NOTIFICATION_* bits; written last. */
+	/* HAMLYN_NOTIFICATION_* bits and the pass; written last. */
 	__u32 wrap;
 };
 
@@ -352,7 +371,19 @@ struct hamlyn_notification {
 /* RO. Status of the last command, also when the command page itself could not be reached. */
 #define HAMLYN_REG_COMMAND_STATUS 0x04c
 
-/* The card takes part in the fabric. Until it is set the card discards every arriving packet (section 2.8). */
+/* RO. The handshake timer's period, in milliseconds (section 2.8); 0: the card has none. */
+#define HAMLYN_REG_HANDSHAKE_TIMEOUT 0x050
+
+/*
+ * WO. Any value: restarts the handshake timer. If the host fails to for a whole period, HAMLYN_CONTROL_ENABLE is
+ * cleared: the card discards what arrives until the host sets it again.
+ */
+#define HAMLYN_REG_HANDSHAKE 0x054
+
+/*
+ * The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the card discards
+ * every arriving packet (section 2.8).
+ */
 #define HAMLYN_CONTROL_ENABLE 1
 
 /* Reset the card: every terminus, slot and queue is closed and the enable bit cleared. */
@@ -376,7 +407,13 @@ struct hamlyn_notification {
  * * DMA (HAMLYN_REQUEST_DMA): gather_count tuples (hamlyn_gather). The bytes they name, one after the other,
  *   are the metadata and then the data. With HAMLYN_REQUEST_INLINE_METADATA the metadata is in the body,
  *   padded to a multiple of 16 bytes, before the tuples, and the tuples name data alone (the redesign that
- *   section 6.2 wishes for).
+ *   section 6.2 wishes for);
+ * * fetch-and-op (HAMLYN_REQUEST_FETCH): a hamlyn_fetch.
+ *
+ * A remote fetch-and-op is an extension; section 5.1 says that the first proposal of Hamlyn had one. The 8 bytes at
+ * offset in the message area are changed in one piece, after the checks that a packet of 8 bytes would pass, and if
+ * the slot allows it. Nothing is notified. The request is finished with once the answer is there: the word as it was is
+ * in the terminus' status words. Later requests of the same terminus wait for that.
  */
 
 /* Size of an entry's body, in bytes. */
@@ -403,8 +440,32 @@ struct hamlyn_notification {
 /* With HAMLYN_REQUEST_DMA: the metadata is in the body, before the tuples. */
 #define HAMLYN_REQUEST_INLINE_METADATA 8
 
+/*
+ * Remote fetch-and-op of operation, on its own: no other flag, no metadata, delta 0, length 16, offset a
+ * multiple of 8.
+ */
+#define HAMLYN_REQUEST_FETCH 16
+
 /* All bits that mean something; a request with another is refused. */
-#define HAMLYN_REQUEST_FLAGS 15
+#define HAMLYN_REQUEST_FLAGS 31
+
+/* Operation: the word plus the operand, modulo 2^64. */
+#define HAMLYN_FETCH_ADD 1
+
+/* Operation: the word and the operand, bit by bit. */
+#define HAMLYN_FETCH_AND 2
+
+/* Operation: the word or the operand, bit by bit. */
+#define HAMLYN_FETCH_OR 3
+
+/* Operation: the word exclusive-or the operand, bit by bit. */
+#define HAMLYN_FETCH_XOR 4
+
+/* Operation: the operand. */
+#define HAMLYN_FETCH_SWAP 5
+
+/* Operation: the operand if the word is compare, else the word as it is. */
+#define HAMLYN_FETCH_COMPARE_SWAP 6
 
 /* Metadata index that asks for fast mode (section 2.7): one packet, whose delta carries a word for the notification. */
 #define HAMLYN_FAST_MODE 0xffffffff
@@ -431,12 +492,12 @@ struct hamlyn_request {
 	__u32 metadata_length;
 	/* Tuples in the body, for DMA. */
 	__u32 gather_count;
+	/* HAMLYN_FETCH_*, with HAMLYN_REQUEST_FETCH; else zero. */
+	__u32 operation;
 	/* Zero. */
-	__u32 reserved0;
+	__u64 reserved0;
 	/* Zero. */
 	__u64 reserved1;
-	/* Zero. */
-	__u64 reserved2;
 };
 
 /* Where a part of a message comes from: a piece of a send buffer. */
@@ -451,6 +512,14 @@ struct hamlyn_gather {
 	__u32 length;
 };
 
+/* Body of a fetch-and-op. */
+struct hamlyn_fetch {
+	/* What the word is changed with. */
+	__u64 operand;
+	/* What the word must be, for HAMLYN_FETCH_COMPARE_SWAP; else not looked at. */
+	__u64 compare;
+};
+
 /*
  * The card's counters, and the reasons for which it refuses.
  *
@@ -459,7 +528,7 @@ struct hamlyn_gather {
  */
 
 /* How many counters there are. */
-#define HAMLYN_STATISTICS 36
+#define HAMLYN_STATISTICS 46
 
 /*
  * BAR 2 and BAR 4: what a process sees of its send terminus (section 2.3), and the queue control page.
@@ -529,14 +598,14 @@ struct hamlyn_gather {
 /* armed, stored by the card: it has written a notification for a sleeper since. */
 #define HAMLYN_ARMED_FIRED 2
 
-/* hamlyn_terminus_status.reasons: the request was sent. */
+/* hamlyn_terminus_status.reasons: the request was sent, and a fetch-and-op carried out. */
 #define HAMLYN_REASON_SENT 0
 
 /*
  * The prearranged words in host memory by which the card tells a terminus' owner how far it is (section 2.3).
  *
  * They start a page of their own, which the card alone writes and which is mapped read-only into the owner. The card
- * writes reasons and refused before the completed that covers them. All are zero when a terminus opens.
+ * writes fetched, reasons and refused before the completed that covers them. All are zero when a terminus opens.
  */
 struct hamlyn_terminus_status {
 	/* How many requests the card has finished with, modulo 2^32: their entries and buffers may be used again. */
@@ -550,6 +619,11 @@ struct hamlyn_terminus_status {
 	 * number of the refusal's counter (statistics).
 	 */
 	__u32 reasons[64];
+	/*
+	 * The word that a fetch-and-op found, for the request that was last in each entry of the work queue. Means nothing
+	 * for other requests.
+	 */
+	__u64 fetched[64];
 };
 
 #endif /* _HAMLYN_CARD_H */

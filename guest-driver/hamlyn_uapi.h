@@ -24,7 +24,7 @@
  */
 
 /* Version of this contract: major in the upper half, minor in the lower. */
-#define HAMLYN_UAPI_VERSION 0x00010000
+#define HAMLYN_UAPI_VERSION 0x00010001
 
 /* Describes the card. Argument: hamlyn_query. */
 #define HAMLYN_IOC_QUERY 0xc0804801
@@ -110,8 +110,11 @@ struct hamlyn_object {
 struct hamlyn_terminus_create {
 	/* Out: its number. */
 	__u32 terminus;
-	/* Zero. */
-	__u32 reserved0;
+	/*
+	 * In: its share of the link beside other busy termini, 1 to HAMLYN_MAX_WEIGHT, or 0 for 1. EPERM for more than 1
+	 * without CAP_SYS_NICE.
+	 */
+	__u32 weight;
 	/* Out: offset of the window, HAMLYN_WINDOW_SIZE bytes, to be mapped readable and writable, shared. */
 	__u64 window_offset;
 	/* Out: offset of the doorbell page, HAMLYN_DOORBELL_SIZE bytes, to be mapped writable, shared. */
@@ -119,7 +122,7 @@ struct hamlyn_terminus_create {
 	/* Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped read-only. */
 	__u64 status_offset;
 	/* Zero. */
-	__u64 reserved1[4];
+	__u64 reserved[4];
 };
 
 /* A send buffer of a terminus. */

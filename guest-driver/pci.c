@@ -71,6 +71,7 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev)
 	mutex_init(&card->lock);
 	INIT_LIST_HEAD(&card->files);
 	init_waitqueue_head(&card->arrival);
+	INIT_DELAYED_WORK(&card->beat, hamlyn_handshake_beat);
 	xa_init_flags(&card->termini, XA_FLAGS_ALLOC);
 	xa_init_flags(&card->slots, XA_FLAGS_ALLOC);
 	xa_init_flags(&card->queues, XA_FLAGS_ALLOC);
@@ -112,7 +113,7 @@ static int map_registers(struct hamlyn_card *card)
 	return PTR_ERR_OR_ZERO(card->registers);
 }
 
-/* Windows and doorbells are for processes; of BAR 2 the driver maps the queue control area alone. */
+/* Windows and doorbells are for processes; of BAR 2 the driver maps only the queue control area. */
 static int map_control(struct hamlyn_card *card)
 {
 	u64 windows = (u64)card->limits.termini * HAMLYN_WINDOW_SIZE;
@@ -243,9 +244,12 @@ static int __init hamlyn_init(void)
 {
 	int ret;
 
-	ret = alloc_chrdev_region(&first_number, 0, MAX_CARDS, HAMLYN_NAME);
+	ret = hamlyn_handshake_init();
 	if (ret)
 		return ret;
+	ret = alloc_chrdev_region(&first_number, 0, MAX_CARDS, HAMLYN_NAME);
+	if (ret)
+		goto exit_handshake;
 	ret = class_register(&hamlyn_class);
 	if (ret)
 		goto unregister_numbers;
@@ -258,6 +262,8 @@ unregister_class:
 	class_unregister(&hamlyn_class);
 unregister_numbers:
 	unregister_chrdev_region(first_number, MAX_CARDS);
+exit_handshake:
+	hamlyn_handshake_exit();
 	return ret;
 }
 module_init(hamlyn_init);
@@ -267,6 +273,7 @@ static void __exit hamlyn_exit(void)
 	pci_unregister_driver(&hamlyn_driver);
 	class_unregister(&hamlyn_class);
 	unregister_chrdev_region(first_number, MAX_CARDS);
+	hamlyn_handshake_exit();
 	ida_destroy(&minors);
 }
 module_exit(hamlyn_exit);

@@ -181,7 +181,7 @@ static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 wrap)
 	return (READ_ONCE(entries[cursor % per_page].wrap) & HAMLYN_NOTIFICATION_WRAP) == wrap;
 }
 
-/* Whether the entry is there; if not, the queue has been armed, and its wait queues will be woken. */
+/* Whether the entry is there; if not, the queue has been armed, and its wait queues get woken. */
 static bool arrived_or_armed(struct hamlyn_queue *queue, u32 cursor, u32 wrap)
 {
 	if (arrived(queue, cursor, wrap))
@@ -290,7 +290,7 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
 	return 0;
 }
 
-/* Whether what the queue was armed for is there; if not, it stays armed. The card's lock is held. */
+/* Whether what the queue was armed for is there; if not, it stays armed. Needs the card's lock. */
 __poll_t hamlyn_queue_poll(struct hamlyn_queue *queue)
 {
 	if (queue->polled && arrived_or_armed(queue, queue->poll_cursor, queue->poll_wrap))

@@ -10,7 +10,7 @@ static int check(const struct hamlyn_slot_create *create)
 {
 	if (memchr_inv(create->reserved, 0, sizeof(create->reserved)))
 		return -EINVAL;
-	if (create->mode > HAMLYN_MODE_PARANOID_ONE_SHOT || create->flags & ~HAMLYN_SLOT_INTERRUPT)
+	if (create->mode > HAMLYN_MODE_PARANOID_ONE_SHOT || create->flags & ~HAMLYN_SLOT_FLAGS)
 		return -EINVAL;
 	if (create->metadata_address % HAMLYN_METADATA_SIZE)
 		return -EINVAL;

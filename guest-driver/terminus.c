@@ -3,6 +3,8 @@
  * Send termini: a window of the card for each, its status words, and the send buffers that it may
  * gather from.
  */
+#include <linux/capability.h>
+
 #include "hamlyn.h"
 
 static struct hamlyn_terminus *find(struct hamlyn_file *file, u32 index)
@@ -43,10 +45,10 @@ static int zero_window(struct hamlyn_card *card, u32 index)
 	return 0;
 }
 
-static int terminus_open(struct hamlyn_terminus *terminus)
+static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 {
 	struct hamlyn_card *card = terminus->file->card;
-	struct hamlyn_open_terminus body = {};
+	struct hamlyn_open_terminus body = { .weight = weight };
 	struct device *dev = &card->pdev->dev;
 	int ret;
 
@@ -78,10 +80,15 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 {
 	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
 	struct hamlyn_terminus_create *create = &argument->terminus;
+	u32 weight = create->weight ?: 1;
 	int ret;
 
-	if (create->reserved0 || memchr_inv(create->reserved1, 0, sizeof(create->reserved1)))
+	static_assert(sizeof(struct hamlyn_terminus_status) <= HAMLYN_PAGE_SIZE);
+	if (memchr_inv(create->reserved, 0, sizeof(create->reserved)) || weight > HAMLYN_MAX_WEIGHT)
 		return -EINVAL;
+	/* It is taken from other processes' termini. */
+	if (weight > 1 && !capable(CAP_SYS_NICE))
+		return -EPERM;
 	terminus = kzalloc(sizeof(*terminus), GFP_KERNEL_ACCOUNT);
 	if (!terminus)
 		return -ENOMEM;
@@ -94,7 +101,7 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 	guard(mutex)(&file->card->lock);
 	if (!hamlyn_file_live(file))
 		return -ENODEV;
-	ret = terminus_open(terminus);
+	ret = terminus_open(terminus, weight);
 	if (ret)
 		return ret;
 	terminus->open = true;

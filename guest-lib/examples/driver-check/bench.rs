@@ -1,11 +1,12 @@
 //! What the checks work with: a file that has one of everything.
 
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HAMLYN_SLOT_INTERRUPT};
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HamlynRequest};
@@ -35,6 +36,8 @@ pub(crate) struct Bench {
     pub(crate) terminus: Terminus,
     pub(crate) queue: HamlynQueueCreate,
     pub(crate) notifications: Mapping,
+    /// The wrap flag that [`Bench::wait`] waits for: 1 in the queue's first pass.
+    pub(crate) wrap: u32,
     pub(crate) area: Mapping,
     pub(crate) slot: HamlynSlotCreate,
 }
@@ -51,7 +54,7 @@ impl Bench {
         let area = Mapping::anonymous(4 * PAGE)?;
         let mut slot = HamlynSlotCreate { queue: queue.queue, flags: HAMLYN_SLOT_INTERRUPT, ..slot(&area) };
         device.slot_create(&mut slot, &area, None)?;
-        Ok(Self { device, host: query.host, terminus, queue, notifications, area, slot })
+        Ok(Self { device, host: query.host, terminus, queue, notifications, wrap: 1, area, slot })
     }
 
     /// Sends a word to the own slot, in fast mode: a notification without metadata.
@@ -59,19 +62,14 @@ impl Bench {
         let HamlynSlotCreate { slot, key, .. } = self.slot;
         let destination = self.host;
         let metadata_index = HAMLYN_FAST_MODE;
-        self.terminus.post(&HamlynRequest {
-            destination,
-            slot,
-            key,
-            metadata_index,
-            delta: word,
-            ..Default::default()
-        });
+        let request =
+            HamlynRequest { destination, slot, key, metadata_index, delta: word, ..Default::default() };
+        self.terminus.post(&request, &[]);
     }
 
-    /// A wait for entry `cursor` of the queue's first round.
+    /// A wait for entry `cursor` of the queue.
     pub(crate) fn wait(&self, cursor: u32, timeout_ns: i64) -> HamlynQueueWait {
-        HamlynQueueWait { queue: self.queue.queue, cursor, wrap: 1, timeout_ns, ..Default::default() }
+        HamlynQueueWait { queue: self.queue.queue, cursor, wrap: self.wrap, timeout_ns, ..Default::default() }
     }
 }
 
@@ -96,15 +94,29 @@ impl Terminus {
         })
     }
 
-    pub(crate) fn post(&mut self, request: &HamlynRequest) {
+    pub(crate) fn post(&mut self, request: &HamlynRequest, body: &[u8]) {
         let entry = self.tail % HAMLYN_WORK_QUEUE_ENTRIES * HAMLYN_ENTRY_SIZE;
-        self.window.write((HAMLYN_WINDOW_WORK_QUEUE + entry) as usize, request.as_bytes());
+        let place = (HAMLYN_WINDOW_WORK_QUEUE + entry) as usize;
+        self.window.write(place, request.as_bytes());
+        self.window.write(place + size_of::<HamlynRequest>(), body);
         self.tail = self.tail.wrapping_add(1);
         self.window.store_u32_release(HAMLYN_WINDOW_TAIL as usize, self.tail);
         barrier::before_awake_check();
         if self.window.load_u32(HAMLYN_WINDOW_AWAKE as usize) == 0 {
             self.doorbell.store_u32(0, 1);
         }
+    }
+
+    /// Waits until the card has finished with all that was posted; whether it has.
+    pub(crate) fn settles(&self) -> bool {
+        let start = Instant::now();
+        while self.status.load_u32_acquire(offset_of!(HamlynTerminusStatus, completed)) != self.tail {
+            if start.elapsed() > PATIENCE {
+                return false;
+            }
+            thread::yield_now();
+        }
+        true
     }
 }
 

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_AREA, HAMLYN_MODE_PARANOID_ONE_SHOT};
+use hamlyn_abi::hamlyn::command::{
+    HAMLYN_MAX_AREA, HAMLYN_MAX_WEIGHT, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FLAGS,
+};
 use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_WORK_QUEUE;
 use hamlyn_abi::uapi::*;
@@ -16,9 +18,10 @@ use zerocopy::FromZeros;
 use crate::bench::{Bench, ENTRIES, NOBODY, PAGE, Terminus, WINDOW, object, pinned, slot};
 use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
+use crate::fetch::fetch;
 
 pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
-    let bench = Bench::create(path)?;
+    let mut bench = Bench::create(path)?;
     let other = Device::open(path)?;
     checks.refused(
         "a code of somebody else",
@@ -26,11 +29,13 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
         Errno::NOTTY,
     )?;
     card_calls(checks, &bench.device)?;
+    terminus_calls(checks, &bench.device)?;
     mappings(checks, &bench, &other)?;
     queue_calls(checks, &bench, &other)?;
     slot_calls(checks, &bench, &other)?;
     area_memory(checks, &bench)?;
     send_buffer_calls(checks, &bench)?;
+    fetch(checks, &mut bench)?;
     destroyed(checks, bench, &other)?;
     drop(other);
     checks.holds("nothing is pinned at the end", pinned()? == 0)?;
@@ -68,13 +73,33 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
             Errno::PERM,
         )?;
     }
-    let ways: [Spoil<HamlynTerminusCreate>; 2] = [
-        ("reserved0", |create| create.reserved0 = 1, Errno::INVAL),
-        ("last reserved1", |create| create.reserved1[3] = 1, Errno::INVAL),
+    Ok(())
+}
+
+fn terminus_calls(checks: &mut Checks, device: &Device) -> Outcome {
+    let ways: [Spoil<HamlynTerminusCreate>; 4] = [
+        ("first reserved", |create| create.reserved[0] = 1, Errno::INVAL),
+        ("last reserved", |create| create.reserved[3] = 1, Errno::INVAL),
+        ("too large a weight", |create| create.weight = HAMLYN_MAX_WEIGHT + 1, Errno::INVAL),
+        ("the largest number as weight", |create| create.weight = u32::MAX, Errno::INVAL),
     ];
     spoilt(checks, "terminus", &HamlynTerminusCreate::default(), &ways, |create| {
         device.terminus_create(create)
-    })
+    })?;
+    let create = |weight| {
+        let mut create = HamlynTerminusCreate { weight, ..Default::default() };
+        device.terminus_create(&mut create)?;
+        device.terminus_destroy(&mut object(create.terminus))
+    };
+    for weight in [0, 1, 2, HAMLYN_MAX_WEIGHT] {
+        let check = format!("terminus of weight {weight}");
+        if weight <= 1 || rustix::process::geteuid().is_root() {
+            checks.done(&check, create(weight))?;
+        } else {
+            checks.refused(&format!("{check} of a user"), create(weight), Errno::PERM)?;
+        }
+    }
+    Ok(())
 }
 
 fn mappings(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
@@ -192,11 +217,12 @@ fn slot_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
         area_address: area.address() + 100,
         area_length: 5000,
         queue: bench.queue.queue,
+        flags: HAMLYN_SLOT_FLAGS,
         ..Default::default()
     };
     let ways: [Spoil<HamlynSlotCreate>; 9] = [
         ("mode 3", |slot| slot.mode = 3, Errno::INVAL),
-        ("unknown flag", |slot| slot.flags = 2, Errno::INVAL),
+        ("unknown flag", |slot| slot.flags = HAMLYN_SLOT_FLAGS + 1, Errno::INVAL),
         ("first reserved", |slot| slot.reserved[0] = 1, Errno::INVAL),
         ("last reserved", |slot| slot.reserved[4] = 1, Errno::INVAL),
         ("no such queue", |slot| slot.queue = NOBODY, Errno::NOENT),

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HAMLYN_SLOT_INTERRUPT};
-use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_SEND_BUFFERS, HamlynRequest};
+use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HAMLYN_SLOT_FLAGS};
+use hamlyn_abi::hamlyn::request::{
+    HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_REQUEST_FETCH, HAMLYN_SEND_BUFFERS, HamlynFetch, HamlynRequest,
+};
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::{Access, Device, Mapping};
 use serde_json::json;
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 use crate::bench::{PAGE, Terminus, WINDOW, object, poll_for, slot};
 use crate::common::{Outcome, print};
@@ -103,17 +105,19 @@ impl Stress<'_> {
 
     fn send_to_new_slot(&mut self, queue: u32) -> io::Result<()> {
         let queue = if self.below(2) == 0 { queue } else { HAMLYN_NO_QUEUE };
-        let mut slot = HamlynSlotCreate { queue, flags: HAMLYN_SLOT_INTERRUPT, ..slot(self.area) };
+        let flags = self.below(HAMLYN_SLOT_FLAGS + 1);
+        let mut slot = HamlynSlotCreate { queue, flags, ..slot(self.area) };
         self.device.slot_create(&mut slot, self.area, None)?;
         let HamlynSlotCreate { slot, key, .. } = slot;
-        let request = HamlynRequest {
-            destination: self.host,
-            slot,
-            key,
-            metadata_index: HAMLYN_FAST_MODE,
-            ..Default::default()
-        };
-        self.termini.iter_mut().for_each(|terminus| terminus.post(&request));
+        let (destination, metadata_index) = (self.host, HAMLYN_FAST_MODE);
+        let mut request = HamlynRequest { destination, slot, key, metadata_index, ..Default::default() };
+        let fetch = HamlynFetch::default();
+        if self.below(2) == 0 {
+            request.flags = HAMLYN_REQUEST_FETCH;
+            request.operation = HAMLYN_FETCH_ADD;
+            request.length = size_of_val(&fetch) as u32;
+        }
+        self.termini.iter_mut().for_each(|terminus| terminus.post(&request, fetch.as_bytes()));
         Ok(())
     }
 

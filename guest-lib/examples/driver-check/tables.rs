@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::{Device, Mapping};
 use rustix::io::Errno;
@@ -26,7 +27,8 @@ pub(crate) fn tables(checks: &mut Checks, path: &Path) -> Outcome {
             )?;
             checks.refused(&format!("{round} time, one more"), create(), Errno::NOSPC)
         };
-        fill("termini", query.termini, &|| device.terminus_create(&mut HamlynTerminusCreate::default()))?;
+        let heavy = HamlynTerminusCreate { weight: HAMLYN_MAX_WEIGHT, ..Default::default() };
+        fill("termini", query.termini, &|| device.terminus_create(&mut heavy.clone()))?;
         let small = HamlynQueueCreate { entries: 2, ..Default::default() };
         fill("queues", query.queues, &|| device.queue_create(&mut small.clone()))?;
         fill("slots", query.slots, &|| device.slot_create(&mut slot(&area), &area, None))?;

@@ -5,9 +5,16 @@
 
 mod deaths;
 mod driver;
+mod fetch;
+mod flow;
+mod groups;
 mod handshake;
+mod loopback;
+mod mailbox;
+mod many;
 mod messages;
 mod neighbours;
+mod notifications;
 mod refusals;
 mod resets;
 

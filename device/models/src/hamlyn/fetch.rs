@@ -57,9 +57,12 @@ pub(super) struct Fetches {
 }
 
 impl Fetches {
-    /// Counts fetch-and-ops from the time on, so that an answer to one of the card's earlier life is nobody's.
+    /// Counts fetch-and-ops from the time on, so that an answer to one of the card's earlier life is nobody's. A card
+    /// that is enabled again while some wait for answers is still in its life.
     pub(super) fn number_from(&mut self, now: Duration) {
-        self.last_ticket = now.as_micros() as u32;
+        if self.waiting.is_empty() {
+            self.last_ticket = now.as_micros() as u32;
+        }
     }
 
     /// A number for the next fetch-and-op, which its answer will name.

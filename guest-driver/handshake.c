@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The handshake timer (section 2.8 of the paper): a card whose host has not stored to HANDSHAKE for
+ * a whole period takes it for dead, and discards what arrives, so that the fabric stays live.
+ *
+ * The store is made by a thread, not in a timer's interrupt: a kernel that has panicked may still
+ * take interrupts, but schedules nothing any more. The thread goes before ordinary ones, needs no
+ * memory and takes no lock, so that neither load nor a long call looks like death. It is frozen
+ * while the machine is suspended.
+ */
+#include "hamlyn.h"
+
+/* Stores in a period: some may be late. */
+#define BEATS 4
+
+static struct workqueue_struct *beats;
+
+int hamlyn_handshake_init(void)
+{
+	beats = alloc_workqueue(HAMLYN_NAME "-handshake",
+				WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0);
+	return beats ? 0 : -ENOMEM;
+}
+
+void hamlyn_handshake_exit(void)
+{
+	destroy_workqueue(beats);
+}
+
+/*
+ * The machine stood still, a paused guest perhaps, and now goes on. The card has kept what was
+ * open, unless it was reset meanwhile: then it is not to take part, and hamlyn_card_answers() will
+ * tell.
+ */
+static void lapsed(struct hamlyn_card *card)
+{
+	if (readq(card->registers + HAMLYN_REG_COMMAND_PAGE) != card->page_dma)
+		return;
+	card->lapses++;
+	dev_warn_ratelimited(&card->dev,
+			     "no sign of this machine for %u ms or more: the card discarded what arrived, messages may be lost (lapse %u of the handshake)\n",
+			     card->handshake_ms, card->lapses);
+	writel(HAMLYN_CONTROL_ENABLE, card->registers + HAMLYN_REG_CONTROL);
+}
+
+static void queue_beat(struct hamlyn_card *card)
+{
+	queue_delayed_work(beats, &card->beat, msecs_to_jiffies(card->handshake_ms / BEATS));
+}
+
+/* Restarts the timer, and then looks whether that was in time. */
+void hamlyn_handshake_beat(struct work_struct *work)
+{
+	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, beat);
+
+	writel(1, card->registers + HAMLYN_REG_HANDSHAKE);
+	/* A card that is gone reads as ones, and so as enabled: hamlyn_card_watch() will find out. */
+	if (!(readl(card->registers + HAMLYN_REG_CONTROL) & HAMLYN_CONTROL_ENABLE))
+		lapsed(card);
+	queue_beat(card);
+}
+
+/* The card has been enabled, and its timer has started. */
+void hamlyn_handshake_start(struct hamlyn_card *card)
+{
+	card->handshake_ms = readl(card->registers + HAMLYN_REG_HANDSHAKE_TIMEOUT);
+	if (card->handshake_ms)
+		queue_beat(card);
+}
+
+/* When it returns the card is not touched, and not enabled, from here any more. */
+void hamlyn_handshake_stop(struct hamlyn_card *card)
+{
+	cancel_delayed_work_sync(&card->beat);
+}

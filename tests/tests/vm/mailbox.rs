@@ -1,0 +1,134 @@
+//! Paranoid and paranoid one-shot slots (section 2.7): clients that share a slot and trust each other in nothing.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::{Lab, Run};
+use serde_json::Value;
+
+use crate::{eventually, lab};
+
+/// A client of a mailbox, on some machine.
+struct Client<'a> {
+    lab: &'a Lab,
+    vm: usize,
+    ticket: String,
+}
+
+impl Client<'_> {
+    fn send(&self) -> Result<()> {
+        self.lab.vm(self.vm).run(["mailbox", "send", "--ticket", &self.ticket])?.finish().map(drop)
+    }
+
+    /// Attempts what it must not, once its card has sent it.
+    fn attack(&self, how: &str, other: &Client<'_>) -> Result<()> {
+        let attack = ["mailbox", "attack", "--ticket", &self.ticket, "--how", how, "--other", &other.ticket];
+        self.lab.vm(self.vm).run(attack)?.finish().map(drop)
+    }
+}
+
+/// The mailbox's server.
+struct Server<'a> {
+    lab: &'a Lab,
+    vm: usize,
+    run: Run,
+    /// What was refused before.
+    refused: u64,
+}
+
+impl Server<'_> {
+    fn ask(&mut self, line: &str) -> Result<Value> {
+        self.run.say(line)?;
+        self.run.answer().with_context(|| format!("the answer to {line:?}"))
+    }
+
+    fn take(&mut self, client: usize) -> Result<()> {
+        let took = self.ask("take")?;
+        ensure!(took["took"] == client && took["verified"] == true, "{took}");
+        Ok(())
+    }
+
+    /// One more packet was refused, under this name, and changed nothing.
+    fn has_refused(&mut self, reason: &str) -> Result<()> {
+        let before =
+            self.lab.card_counters(self.vm)?["refused"][reason].as_u64().context(reason.to_owned())?;
+        self.refused += 1;
+        let (lab, vm, due) = (self.lab, self.vm, self.refused);
+        eventually(|| Ok(lab.refused(vm)? == due), reason)?;
+        ensure!(before <= lab.card_counters(vm)?["refused"][reason].as_u64().unwrap_or(0));
+        let check = self.ask("check")?;
+        ensure!(check["unchanged"] == true && check["unread"] == 0, "{reason}: {check}");
+        ensure!(check["refused"][format!("refused_{reason}")].as_u64() >= Some(1), "{reason}: {check}");
+        Ok(())
+    }
+}
+
+/// A server on one machine with a client on each of the others; the first client is hostile.
+pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], one_shot: bool) -> Result<()> {
+    let count = clients.len().to_string();
+    let mut serve = vec!["mailbox", "serve", "--clients", &count];
+    serve.extend(one_shot.then_some("--one-shot"));
+    let mut run = lab.vm(server).run(serve)?;
+    let tickets = run.answer()?;
+    let ticket = |index: usize| tickets["tickets"][index].as_str().map(str::to_owned);
+    let clients: Vec<Client<'_>> = clients
+        .iter()
+        .enumerate()
+        .map(|(index, vm)| Ok(Client { lab, vm: *vm, ticket: ticket(index).context("a ticket for each")? }))
+        .collect::<Result<_>>()?;
+    let mut server = Server { lab, vm: server, run, refused: lab.refused(server)? };
+    let (hostile, last) = (&clients[0], &clients[clients.len() - 1]);
+
+    for (index, client) in clients.iter().enumerate() {
+        client.send()?;
+        server.take(index)?;
+    }
+    for (how, reason) in [
+        ("wrong-key", "paranoid_key"),
+        ("wrong-entry", "paranoid_key"),
+        ("other-bounds", "paranoid_bounds"),
+        ("past-end", "paranoid_bounds"),
+        ("fast", "fast_paranoid"),
+    ] {
+        hostile.attack(how, last)?;
+        server.has_refused(reason)?;
+    }
+    // The slot's own bounds come first: the last client's end is the slot's.
+    last.attack("past-end", hostile)?;
+    server.has_refused("bounds")?;
+    if one_shot {
+        // The second message before the first has been dealt with.
+        last.send()?;
+        let held = server.ask("hold")?;
+        ensure!(held["armed"] == false, "{held}");
+        last.attack("as-it-is", hostile)?;
+        server.has_refused("one_shot")?;
+        server.ask(&format!("rearm {}", clients.len() - 1))?;
+        last.send()?;
+        server.take(clients.len() - 1)?;
+    }
+    // One key is revoked, without the operating system, and without the others noticing.
+    server.ask("revoke 0")?;
+    hostile.attack("as-it-is", last)?;
+    server.has_refused("paranoid_key")?;
+    last.send()?;
+    server.take(clients.len() - 1)?;
+    let fresh = server.ask("ticket 0")?;
+    let readmitted = Client { ticket: fresh["ticket"].as_str().context("a ticket")?.to_owned(), ..*hostile };
+    readmitted.send()?;
+    server.take(0)?;
+    server.run.close_stdin()?;
+    let end = server.run.finish()?;
+    let end = end.last().context("a last word")?;
+    ensure!(end["unchanged"] == true && end["unread"] == 0, "{end}");
+    Ok(())
+}
+
+#[test]
+fn paranoid_slots_keep_clients_apart() -> Result<()> {
+    let lab = lab(2);
+    for one_shot in [false, true] {
+        // Both clients on one machine, and one of them beside the server.
+        suspicious_clients(&lab, 0, &[1, 1], one_shot)?;
+        suspicious_clients(&lab, 0, &[0, 1], one_shot)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Every mode with three and with six machines; and on a fabric whose packets overtake each other (section 6.1).
+
+use anyhow::{Result, ensure};
+use hamlyn_cli::lab::{Lab, Memory};
+
+use crate::fetch::count_together;
+use crate::flow::backlog;
+use crate::groups::{barrier, gather};
+use crate::mailbox::suspicious_clients;
+use crate::messages::{all_to_all, ping_pong, transfer};
+use crate::{Turn, lab_of};
+
+/// Small machines whose switch has several paths.
+fn reordering(vms: usize) -> Turn {
+    lab_of(Lab::builder().vms(vms).memory(Memory::mib(192)).switch_args(["--paths", "4"]))
+}
+
+/// How many packets the switch's paths have let overtake others.
+fn overtaken(lab: &Lab) -> Result<u64> {
+    let counters = lab.switch_counters()?;
+    let ports = counters["ports"].as_object().into_iter().flatten();
+    Ok(ports.filter_map(|(_, port)| port["overtaken"].as_u64()).sum())
+}
+
+#[test]
+fn three_machines_use_every_mode() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(3).memory(Memory::mib(192)));
+    for one_shot in [false, true] {
+        suspicious_clients(&lab, 0, &[1, 2], one_shot)?;
+        gather(&lab, 1, &[0, 2, 2], one_shot)?;
+    }
+    barrier(&lab, &[0, 1, 2], 200)?;
+    count_together(&lab, 2, &[0, 1, 2])?;
+    ensure!(overtaken(&lab)? == 0, "one path keeps the order");
+    Ok(())
+}
+
+#[test]
+fn six_machines_use_every_mode_while_packets_overtake_each_other() -> Result<()> {
+    let lab = reordering(6);
+    suspicious_clients(&lab, 0, &[1, 2, 3, 4, 5], true)?;
+    gather(&lab, 5, &[0, 1, 2, 3, 4], true)?;
+    barrier(&lab, &[0, 1, 2, 3, 4, 5], 50)?;
+    count_together(&lab, 3, &[0, 1, 2, 4, 5])?;
+    all_to_all(&lab, &[0, 1, 2, 3, 4, 5])?;
+    ensure!(overtaken(&lab)? > 0);
+    Ok(())
+}
+
+#[test]
+fn everything_works_on_a_fabric_that_reorders() -> Result<()> {
+    let lab = reordering(2);
+    ping_pong(&lab, 0, 1, 500)?;
+    for (from, to) in [(0, 1), (1, 0)] {
+        transfer(&lab, from, to, 4 << 20)?;
+        backlog(&lab, from, to)?;
+    }
+    suspicious_clients(&lab, 0, &[1, 1], true)?;
+    gather(&lab, 0, &[1, 1], false)?;
+    barrier(&lab, &[0, 1], 100)?;
+    ensure!(overtaken(&lab)? > 100, "the packets did overtake each other");
+    for card in 0..2 {
+        let counters = lab.card_counters(card)?;
+        ensure!(counters["refused"]["packet"] == 0 && counters["refused"]["length"] == 0, "{counters}");
+    }
+    Ok(())
+}
+
+#[test]
+fn cards_and_switch_in_one_process_do_the_same() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2).one_process(true));
+    ping_pong(&lab, 0, 1, 500)?;
+    transfer(&lab, 1, 0, 4 << 20)?;
+    backlog(&lab, 0, 1)?;
+    suspicious_clients(&lab, 0, &[1, 1], true)?;
+    gather(&lab, 0, &[1, 0], false)?;
+    barrier(&lab, &[0, 1, 1], 100)?;
+    count_together(&lab, 1, &[0, 0])?;
+    // One machine dies; the process and the other machine's card go on.
+    lab.vm(1).kill()?;
+    transfer(&lab, 0, 0, 1 << 20)?;
+    lab.vm(1).start()?;
+    ping_pong(&lab, 0, 1, 100)
+}
