@@ -87,7 +87,7 @@ impl Process {
         while !self.is_done() {
             let sent = self.send_what_may()?;
             let tag = if sent {
-                self.receiver.get_tag()
+                self.receiver.get_tag()?
             } else {
                 Some(self.receiver.get_tag_poll(Some(Duration::from_secs(self.options.timeout)))?)
             };

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
 use hamlyn::{Card, Error, Message, RequestBlock, Statistic, Terminus, Ticket};
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use zerocopy::IntoBytes;
 
 mod common;
@@ -90,16 +90,11 @@ fn watch(card: &Card, close: bool) -> Outcome {
     let before = card.statistics()?;
     print(&json!({ "ticket": ticket.to_string() }))?;
     common::read_line()?;
-    let refused: Map<String, Value> = before
-        .into_iter()
-        .zip(card.statistics()?)
-        .filter(|((counter, before), (_, now))| counter.is_refusal() && now != before)
-        .map(|((counter, before), (_, now))| (counter.name().to_owned(), now.wrapping_sub(before).into()))
-        .collect();
+    let refused = common::refused_since(&before, card)?;
     let mut now = vec![0; 2 * SLOT];
     area.read(0, &mut now)?;
     let changed = common::find_difference(SEED, 0, &now);
-    let notified = queue.recv().is_some();
+    let notified = queue.recv()?.is_some();
     let unchanged = changed.is_none() && !notified && entry.user() == [0; 60] && entry.accumulator() == 0;
     print(&json!({ "unchanged": unchanged, "refused": refused }))?;
     match changed {

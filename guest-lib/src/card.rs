@@ -7,7 +7,7 @@ use hamlyn_abi::card::HAMLYN_NO_HOST;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
 use crate::attach::{Attachment, DeviceAttachment};
-use crate::error::Result;
+use crate::error::{Error, Result, at_most};
 use crate::message_area::MessageArea;
 use crate::notification::NotificationQueue;
 use crate::slot::SlotBuilder;
@@ -72,7 +72,7 @@ impl Card {
     /// Opens a card: `/dev/hamlynN` through the driver, or `vfio-user:` and the path of a card's socket, with no VM.
     ///
     /// # Errors
-    /// [`crate::Error::System`] if it cannot be reached, [`crate::Error::Incompatible`] if it is something else.
+    /// [`Error::System`] if it cannot be reached, [`Error::Incompatible`] if it is something else.
     pub fn open(name: &str) -> Result<Self> {
         match name.strip_prefix(SOCKET) {
             #[cfg(feature = "socket")]
@@ -81,7 +81,7 @@ impl Card {
                 Ok(Self::attached(Arc::new(attachment)))
             }
             #[cfg(not(feature = "socket"))]
-            Some(_) => Err(crate::Error::Unsupported("built without the feature for vfio-user sockets")),
+            Some(_) => Err(Error::Unsupported("built without the feature for vfio-user sockets")),
             None => Ok(Self::attached(Arc::new(DeviceAttachment::open(Path::new(name))?))),
         }
     }
@@ -103,7 +103,7 @@ impl Card {
     /// Describes the card as it is now.
     ///
     /// # Errors
-    /// [`crate::Error::System`].
+    /// [`Error::System`].
     pub fn info(&self) -> Result<CardInfo> {
         let query = self.attachment.query()?;
         Ok(CardInfo {
@@ -118,18 +118,31 @@ impl Card {
         })
     }
 
-    /// Creates a send terminus.
+    /// Creates a send terminus. Busy termini get equal shares of the link (section 2.3).
     ///
     /// # Errors
-    /// [`crate::Error::System`].
+    /// [`Error::System`].
     pub fn create_terminus(&self) -> Result<Terminus> {
-        Terminus::create(&self.attachment, self.attachment.query()?.packet_size)
+        self.create_terminus_weighted(1)
+    }
+
+    /// Creates a send terminus that gets `weight` times the share of one of weight 1 while both are busy: the priorities
+    /// that section 2.3 leaves open. From 1 to [`Terminus::MAX_WEIGHT`]. In a guest a weight over 1 takes `CAP_SYS_NICE`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::System`].
+    pub fn create_terminus_weighted(&self, weight: u32) -> Result<Terminus> {
+        if weight == 0 {
+            return Err(Error::Unsupported("a terminus of weight 0 would never send"));
+        }
+        at_most("terminus weight", weight.into(), Terminus::MAX_WEIGHT.into())?;
+        Terminus::create(&self.attachment, self.attachment.query()?.packet_size, weight)
     }
 
     /// Creates a notification queue of 2 to 65,536 entries.
     ///
     /// # Errors
-    /// [`crate::Error::System`].
+    /// [`Error::System`].
     pub fn create_queue(&self, entries: u32) -> Result<NotificationQueue> {
         NotificationQueue::create(&self.attachment, entries)
     }
@@ -137,7 +150,7 @@ impl Card {
     /// Creates a message area of 1 byte to 1 GiB, zeroed.
     ///
     /// # Errors
-    /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
+    /// [`Error::System`], [`Error::OutOfRange`].
     pub fn create_area(&self, length: usize) -> Result<MessageArea> {
         self.attachment.allocate(length).map(MessageArea::new)
     }
@@ -151,16 +164,26 @@ impl Card {
     /// The card's counters, in their order.
     ///
     /// # Errors
-    /// [`crate::Error::System`].
+    /// [`Error::System`].
     pub fn statistics(&self) -> Result<Vec<(Statistic, u64)>> {
         let statistics = self.attachment.statistics()?;
         Ok(Statistic::ALL.into_iter().zip(statistics.values).collect())
     }
 
+    /// Waits until the card has done with every packet that it had begun to check. After it, what was taken away before it
+    /// (an entry's key or bounds, section 2.7) is gone for certain. It goes through the driver.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn settle(&self) -> Result<()> {
+        // Any command does: the card carries it out between two packets.
+        self.attachment.statistics().map(drop)
+    }
+
     /// Runs the self-tests of access, DMA and interrupts. In a guest that takes `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// [`crate::Error::System`].
+    /// [`Error::System`].
     pub fn self_test(&self) -> Result<SelfTest> {
         let results = self.attachment.self_test()?;
         Ok(SelfTest {

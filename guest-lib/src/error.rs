@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
+use crate::group::ShareError;
 use crate::ticket::TicketError;
 
 /// Result of the library's calls.
@@ -23,6 +24,16 @@ pub enum Error {
         value: u64,
         /// The largest that is allowed.
         limit: u64,
+    },
+    /// An offset is not a multiple of what it must be.
+    #[error("{object} {value} is not a multiple of {multiple}")]
+    Misaligned {
+        /// What.
+        object: &'static str,
+        /// Its value.
+        value: u64,
+        /// What it must be a multiple of.
+        multiple: u64,
     },
     /// Bytes outside of a memory, buffer or ticket were named.
     #[error("{length} bytes at offset {offset} reach past the end of the {object} (limit {limit})")]
@@ -60,6 +71,16 @@ pub enum Error {
         /// The counter it went into; none if the card names one that this library does not know.
         reason: Option<Statistic>,
     },
+    /// Notifications were overwritten before they were read (section 2.6). Said once; the queue works on.
+    #[error("notification queue {queue} was overrun: {lost} notifications are lost (limit {entries} unread)")]
+    Overrun {
+        /// The queue's number on the card.
+        queue: u32,
+        /// How many were lost since it was last looked at.
+        lost: u64,
+        /// How many entries the queue has.
+        entries: u32,
+    },
     /// Bytes of a send buffer that the card may still gather from were to be changed.
     #[error("send buffer {tag}: request {request} still gathers from bytes {offset} to {end}")]
     InFlight {
@@ -87,6 +108,9 @@ pub enum Error {
     /// A ticket that cannot be read.
     #[error(transparent)]
     Ticket(#[from] TicketError),
+    /// A share that cannot be read, or not be divided like this.
+    #[error(transparent)]
+    Share(#[from] ShareError),
     /// The operating system or the driver refused.
     #[error("cannot {action}: {source}")]
     System {
@@ -130,6 +154,12 @@ impl Error {
     #[must_use]
     pub fn is_timed_out(&self) -> bool {
         matches!(self, Error::TimedOut { .. })
+    }
+
+    /// Whether it says that notifications were lost, and nothing worse.
+    #[must_use]
+    pub fn is_overrun(&self) -> bool {
+        matches!(self, Error::Overrun { .. })
     }
 
     pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {

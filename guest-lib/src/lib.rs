@@ -8,9 +8,17 @@
 //! | message area, slot | 2.2 | [`MessageArea`], [`Slot`] |
 //! | private send terminus, send buffer | 2.3 | [`Terminus`], [`SendBuffer`] |
 //! | metadata entry (Table 2) | 2.4 | [`MetadataEntry`] |
-//! | packet counting, group receive | 2.5 | [`Message::delta`] |
-//! | notification queue (Table 3) | 2.6 | [`NotificationQueue`] |
-//! | fast mode; paranoid and one-shot modes | 2.7 | [`Slot::fast_ticket`]; [`Mode`] |
+//! | packet counting | 2.5 | [`Message::delta`] |
+//! | group receive, delegation, scatter-gather | 2.5 | [`Share`] |
+//! | distributed barrier | 2.5 | [`protocol::barrier`] |
+//! | notification queue (Table 3), overrun | 2.6 | [`NotificationQueue`], [`Error::Overrun`] |
+//! | several slots on one queue; interrupts asked for by slot, ticket or message | 2.6 | [`SlotBuilder::queue`]; [`SlotBuilder::interrupt`], [`TicketFlags::INTERRUPT`], [`Message::interrupt`] |
+//! | fast mode | 2.7 | [`Slot::fast_ticket`] |
+//! | paranoid and one-shot modes, revocation | 2.7 | [`Mode`], [`MetadataEntry`], [`Card::settle`] |
+//! | periodic handshake | 2.8 | the driver's; [`attach::SocketAttachment`] keeps it where there is none |
+//! | back-pressure: `send` would block | 2.8 | [`Terminus::try_send`] |
+//! | priorities by weights | 2.3 leaves them open | [`Card::create_terminus_weighted`] |
+//! | remote fetch-and-op | 5.1, as an extension | [`Terminus::fetch`] |
 //! | what the operating system mediates | 3.1 | [`attach::Attachment`] |
 //! | `h_send_msg` | 3.2 | [`Terminus::send`], and [`Terminus::try_send`], which does not block |
 //! | buffer-release handle | 3.2 | [`Handle`] |
@@ -36,7 +44,11 @@
 pub mod attach;
 mod card;
 mod checksum;
+mod cursor;
 mod error;
+mod fetch;
+mod group;
+mod key;
 mod memory;
 mod message_area;
 mod metadata;
@@ -47,12 +59,16 @@ mod request;
 mod send_buffer;
 mod slot;
 mod terminus;
+mod text;
 mod ticket;
 mod work_queue;
 
 pub use card::{Card, CardInfo, SelfTest};
 pub use error::{Error, Result};
+pub use fetch::{Fetch, FetchOp};
+pub use group::{Share, ShareError, Undivided};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;
+pub use key::random_key;
 pub use memory::Memory;
 pub use message_area::MessageArea;
 pub use metadata::MetadataEntry;

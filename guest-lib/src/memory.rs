@@ -30,15 +30,16 @@ impl Memory {
     /// Memory that the card knows by another address; `loan` is dropped when the memory is.
     #[must_use]
     pub fn lent(
-        mapping: Mapping,
+        mapping: impl Into<Arc<Mapping>>,
         length: usize,
         card_address: Option<u64>,
         loan: Option<Box<dyn Any + Send + Sync>>,
     ) -> Self {
+        let mapping = mapping.into();
         Self {
             card_address: card_address.unwrap_or(mapping.address()),
             length: length.min(mapping.length()),
-            mapping: Arc::new(mapping),
+            mapping,
             _loan: loan,
         }
     }

@@ -7,6 +7,7 @@ use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_LOCKED,
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
 
 use crate::error::{Result, at_most};
+use crate::key::random_key;
 use crate::memory::Memory;
 
 /// Offsets in an entry, in bytes; a test compares them with the contract's structure.
@@ -17,7 +18,26 @@ const HIGH: usize = 80;
 const RECEIVE_CLASS: usize = 88;
 const ONE_SHOT: usize = 96;
 
+/// A low limit that no offset of a packet reaches.
+const CLOSED: u64 = u64::MAX;
+
 /// One entry of a slot's metadata area. All of it is the receiver's to write, with no system call.
+///
+/// # The paranoid modes (section 2.7)
+///
+/// A server with mutually suspicious clients gives each an entry with a key and bounds of its own
+/// ([`MetadataEntry::protect`]) and a ticket for it ([`crate::Slot::ticket`]). It takes a client's right away by another key
+/// ([`MetadataEntry::revoke`]), which no other entry notices. In one-shot mode it calls [`MetadataEntry::reopen`] once it
+/// has processed a message; until then nobody changes the message, and nobody sends another.
+///
+/// The key and the bounds are separate words, so they change in an order in which nobody ever gets more than before or
+/// after: first the entry is closed to all, then the new high limit and key are stored, and last the new low limit, which
+/// opens it. What the entry holds can only narrow what the slot opens, whatever its owner stores.
+///
+/// A packet that the card is checking at this very moment may still be judged by the entry as it was, or by some words
+/// of either. To give a revoked sender's bytes to another use, and be certain, [`MetadataEntry::close`] the entry, wait for
+/// such a packet ([`crate::Card::settle`]), and then protect it anew. If that sender stopped half-way in a message, set the
+/// accumulator to 0 as well.
 #[derive(Debug, Clone)]
 pub struct MetadataEntry {
     memory: Arc<Memory>,
@@ -56,13 +76,30 @@ impl MetadataEntry {
         self.memory.mapping().load_u64(self.start + KEY)
     }
 
-    /// Gives the entry a key and the bytes of the message area that it opens, for the paranoid modes (section 2.7).
-    /// To revoke a sender's right, give it another key.
+    /// Gives the entry a key and the bytes of the message area that it opens, counted from the slot's start, for the
+    /// paranoid modes (section 2.7). A good key is [`crate::random_key`].
     pub fn protect(&self, key: u64, bytes: Range<u64>) {
+        self.close();
         let mapping = self.memory.mapping();
-        mapping.store_u64(self.start + LOW, bytes.start);
-        mapping.store_u64(self.start + HIGH, bytes.end);
-        mapping.store_u64(self.start + KEY, key);
+        mapping.store_u64_release(self.start + HIGH, bytes.end);
+        mapping.store_u64_release(self.start + KEY, key);
+        mapping.store_u64_release(self.start + LOW, bytes.start);
+    }
+
+    /// Takes the right away from who holds a ticket for the entry: it gets a new key, and its bounds stay. Other entries,
+    /// and so other senders, do not notice (section 2.7).
+    ///
+    /// # Errors
+    /// [`crate::Error::System`] if the kernel has no random key to give; then the entry is as it was.
+    pub fn revoke(&self) -> Result<()> {
+        let key = random_key()?;
+        self.memory.mapping().store_u64_release(self.start + KEY, key);
+        Ok(())
+    }
+
+    /// Closes the entry to all, whatever their key, until [`MetadataEntry::protect`]. For the paranoid modes.
+    pub fn close(&self) {
+        self.memory.mapping().store_u64_release(self.start + LOW, CLOSED);
     }
 
     /// The bytes of the message area that the entry opens, for the paranoid modes.
@@ -127,6 +164,10 @@ mod tests {
             (entry.key(), entry.opens(), entry.receive_class(), entry.accumulator()),
             (7, 16..32, 9, 3)
         );
+        entry.revoke().unwrap();
+        assert!(entry.key() != 7 && entry.opens() == (16..32));
+        entry.close();
+        assert!(entry.opens().is_empty());
         memory.mapping().store_u32(128 + ONE_SHOT, HAMLYN_ONE_SHOT_LOCKED);
         assert!(entry.is_locked());
         entry.reopen();

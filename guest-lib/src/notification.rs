@@ -1,13 +1,13 @@
 //! Notification queues: how a process learns of messages (section 2.6).
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_FAST, HamlynNotification};
-use hamlyn_abi::uapi::HamlynQueueWait;
 
-use crate::attach::{Attachment, QueueParts};
+use crate::attach::{Attachment, QueueParts, QueueWait};
+use crate::cursor::{Cursor, Look};
 use crate::error::{Error, Result};
 use crate::polling::Polling;
 
@@ -45,7 +45,10 @@ impl From<HamlynNotification> for Notification {
 /// Cheap to clone; clones share the cursor, and each notification goes to one of them. The queue is destroyed when
 /// its last clone and the last slot that names it are dropped.
 ///
-/// A queue that is shorter than the messages that may be under way is overrun: older entries are lost (section 2.6).
+/// A queue that is shorter than the messages that may be under way is overrun: older entries are overwritten, and lost
+/// (section 2.6). That is never silent: whatever receives from it says once how many were lost, and then goes on with the
+/// oldest that is still there. It cannot happen if the queue has an entry for every metadata entry of its slots and they
+/// are in [`crate::Mode::ParanoidOneShot`] (section 2.7), or senders keep to as many messages (section 2.8).
 #[derive(Debug, Clone)]
 pub struct NotificationQueue {
     inner: Arc<QueueInner>,
@@ -55,31 +58,21 @@ pub struct NotificationQueue {
 struct QueueInner {
     attachment: Arc<dyn Attachment>,
     parts: QueueParts,
-    cursor: Mutex<Cursor>,
+    reader: Mutex<Reader>,
 }
 
-/// Where the next notification will be, and the wrap flag that it will have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cursor {
-    index: u32,
-    wrap: bool,
-}
-
-impl Cursor {
-    const START: Self = Self { index: 0, wrap: true };
-
-    fn advance(&mut self, entries: u32) {
-        self.index += 1;
-        if self.index == entries {
-            *self = Self { index: 0, wrap: !self.wrap };
-        }
-    }
+/// How far the process is.
+#[derive(Debug, Default)]
+struct Reader {
+    cursor: Cursor,
+    overruns: u64,
+    lost: u64,
 }
 
 impl NotificationQueue {
     pub(crate) fn create(attachment: &Arc<dyn Attachment>, entries: u32) -> Result<Self> {
         let parts = attachment.create_queue(entries)?;
-        let inner = QueueInner { attachment: attachment.clone(), parts, cursor: Mutex::new(Cursor::START) };
+        let inner = QueueInner { attachment: attachment.clone(), parts, reader: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -95,13 +88,27 @@ impl NotificationQueue {
         self.inner.parts.entries.entries()
     }
 
-    /// The next notification, if there is one: the paper's `h_recv`. Looks at memory alone.
+    /// How often the queue was found overrun, and how many notifications that has cost in all.
     #[must_use]
-    pub fn recv(&self) -> Option<Notification> {
-        let mut cursor = self.inner.lock();
-        let entry = self.inner.parts.entries.entry(cursor.index, cursor.wrap)?;
-        cursor.advance(self.entries());
-        Some(entry.into())
+    pub fn overruns(&self) -> (u64, u64) {
+        self.inner.read(|reader| (reader.overruns, reader.lost))
+    }
+
+    /// The next notification, if there is one: the paper's `h_recv`. Looks at memory alone.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`], once for what was lost.
+    pub fn recv(&self) -> Result<Option<Notification>> {
+        let entries = &self.inner.parts.entries;
+        self.inner.read(|reader| match reader.cursor.look(entries) {
+            Look::Nothing => Ok(None),
+            Look::Notification(entry) => Ok(Some(entry.into())),
+            Look::Lost(lost) => {
+                reader.overruns += 1;
+                reader.lost += lost;
+                Err(Error::Overrun { queue: self.number(), lost, entries: self.entries() })
+            }
+        })
     }
 
     /// The next notification: the paper's `h_recv_block`. Looks at memory for a while, then sleeps.
@@ -110,7 +117,7 @@ impl NotificationQueue {
     /// `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`].
+    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn recv_block(&self, timeout: Option<Duration>) -> Result<Notification> {
         self.recv_block_with(Polling::default(), timeout)
     }
@@ -120,15 +127,15 @@ impl NotificationQueue {
     /// # Errors
     /// Those of [`NotificationQueue::recv_block`].
     pub fn recv_block_with(&self, polling: Polling, timeout: Option<Duration>) -> Result<Notification> {
-        if let Some(found) = polling.look(|| self.recv()) {
-            return Ok(found);
+        if let Some(found) = polling.look(|| self.recv().transpose()) {
+            return found;
         }
         let start = Instant::now();
         loop {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            self.inner.attachment.wait_queue(self.at_cursor(), left)?;
-            if let Some(found) = self.recv() {
-                return Ok(found);
+            self.inner.attachment.wait_queue(self.awaited(), left)?;
+            if let Some(found) = self.recv().transpose() {
+                return found;
             }
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(timed_out(timeout));
@@ -140,18 +147,25 @@ impl NotificationQueue {
     /// is yielded, and again. Needs no interrupt. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`].
+    /// [`Error::TimedOut`], [`Error::Overrun`].
     pub fn recv_poll(&self, polling: Polling, timeout: Option<Duration>) -> Result<Notification> {
-        polling.wait(timeout, false, || self.recv()).ok_or_else(|| timed_out(timeout))
+        let found = polling.wait(timeout, false, || self.recv().transpose());
+        found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
-    /// Makes [`NotificationQueue::file`] readable once the next notification is there. True if it is there already:
-    /// then the file may not become readable for it.
+    /// Makes [`NotificationQueue::file`] readable once the next notification is there. True if it is there already, or
+    /// was overwritten: then the file may not become readable for it.
+    ///
+    /// If the queue may be overrun, wait for the file with a time-out and then look: in a guest, a queue that is
+    /// overwritten twice before `poll(2)` looks at it seems empty to the driver.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
-        self.inner.attachment.arm_queue(self.at_cursor())
+        let awaited = self.awaited();
+        let ready = self.inner.attachment.arm_queue(awaited)?;
+        // The driver knows the wrap flag alone.
+        Ok(ready || awaited.is_over(self.inner.parts.entries.word(awaited.cursor)))
     }
 
     /// A file descriptor for `poll(2)` and the like. It may stand for several queues of the card: look with
@@ -163,20 +177,15 @@ impl NotificationQueue {
         self.inner.attachment.queue_file(self.number())
     }
 
-    fn at_cursor(&self) -> HamlynQueueWait {
-        let cursor = *self.inner.lock();
-        HamlynQueueWait {
-            queue: self.number(),
-            cursor: cursor.index,
-            wrap: cursor.wrap.into(),
-            ..HamlynQueueWait::default()
-        }
+    fn awaited(&self) -> QueueWait {
+        let (cursor, pass) = self.inner.read(|reader| reader.cursor.place(self.entries()));
+        QueueWait { queue: self.number(), cursor, pass }
     }
 }
 
 impl QueueInner {
-    fn lock(&self) -> MutexGuard<'_, Cursor> {
-        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read<T>(&self, look: impl FnOnce(&mut Reader) -> T) -> T {
+        look(&mut self.reader.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -189,23 +198,4 @@ impl Drop for QueueInner {
 
 fn timed_out(timeout: Option<Duration>) -> Error {
     Error::TimedOut { what: "notification", after: timeout.unwrap_or_default() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_flag_toggles_behind_the_last_entry() {
-        let mut cursor = Cursor::START;
-        let seen: Vec<_> = (0..7)
-            .map(|_| {
-                let now = (cursor.index, cursor.wrap);
-                cursor.advance(3);
-                now
-            })
-            .collect();
-        let (yes, no) = (true, false);
-        assert_eq!(seen, [(0, yes), (1, yes), (2, yes), (0, no), (1, no), (2, no), (0, yes)]);
-    }
 }

@@ -78,7 +78,7 @@ impl<'a> Message<'a> {
     }
 
     /// Checks the message against its ticket and the card, and builds the head for `length` bytes of data.
-    fn head(&self, length: usize, packet_size: u32) -> Result<HamlynRequest> {
+    pub(crate) fn head(&self, length: usize, packet_size: u32) -> Result<HamlynRequest> {
         at_most("metadata length", self.metadata.len() as u64, HAMLYN_MAX_METADATA.into())?;
         inside("ticket's buffer", self.offset.into(), length as u64, self.ticket.length.into())?;
         if self.ticket.is_fast() {

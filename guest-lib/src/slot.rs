@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hamlyn_abi::card::HAMLYN_NO_HOST;
 use hamlyn_abi::hamlyn::command::{
     HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE,
-    HAMLYN_SLOT_INTERRUPT,
+    HAMLYN_SLOT_FETCH, HAMLYN_SLOT_INTERRUPT,
 };
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::uapi::HamlynSlotCreate;
@@ -44,6 +44,7 @@ pub struct SlotBuilder<'a> {
     queue: Option<&'a NotificationQueue>,
     notification_index: u32,
     interrupt: bool,
+    fetch: bool,
 }
 
 impl<'a> SlotBuilder<'a> {
@@ -57,6 +58,7 @@ impl<'a> SlotBuilder<'a> {
             queue: None,
             notification_index: 0,
             interrupt: true,
+            fetch: false,
         }
     }
 
@@ -97,6 +99,13 @@ impl<'a> SlotBuilder<'a> {
         Self { interrupt: always, ..self }
     }
 
+    /// Lets those who may write also [`crate::Terminus::fetch`] words of the area, and so read them. Words are aligned to
+    /// 8 bytes of memory: with [`SlotBuilder::range`], start it at a multiple of 8.
+    #[must_use]
+    pub fn allow_fetch(self) -> Self {
+        Self { fetch: true, ..self }
+    }
+
     /// Creates the slot.
     ///
     /// # Errors
@@ -105,30 +114,12 @@ impl<'a> SlotBuilder<'a> {
         let length = self.range.end.saturating_sub(self.range.start);
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
         let attachment = self.card.attachment();
-        let metadata = match self.metadata_entries {
-            0 => None,
-            entries => Some(Arc::new(attachment.allocate(entries as usize * HAMLYN_METADATA_SIZE as usize)?)),
-        };
-        let area = self.area.memory();
-        let mut slot = HamlynSlotCreate {
-            area_address: area.card_address() + self.range.start as u64,
-            area_length: length as u64,
-            metadata_address: metadata.as_ref().map_or(0, |memory| memory.card_address()),
-            metadata_entries: self.metadata_entries,
-            mode: match self.mode {
-                Mode::Normal => HAMLYN_MODE_NORMAL,
-                Mode::Paranoid => HAMLYN_MODE_PARANOID,
-                Mode::ParanoidOneShot => HAMLYN_MODE_PARANOID_ONE_SHOT,
-            },
-            queue: self.queue.map_or(HAMLYN_NO_QUEUE, NotificationQueue::number),
-            notification_index: self.notification_index,
-            flags: if self.interrupt { HAMLYN_SLOT_INTERRUPT } else { 0 },
-            ..HamlynSlotCreate::default()
-        };
-        attachment.create_slot(&mut slot, area, metadata.as_deref())?;
+        let metadata = self.allocate_metadata()?;
+        let mut created = self.description(length, metadata.as_deref());
+        attachment.create_slot(&mut created, self.area.memory(), metadata.as_deref())?;
         let slot = Slot {
             attachment: attachment.clone(),
-            created: slot,
+            created,
             mode: self.mode,
             area: self.area.clone(),
             start: self.range.start,
@@ -137,6 +128,42 @@ impl<'a> SlotBuilder<'a> {
         };
         slot.open_entries()?;
         Ok(slot)
+    }
+
+    /// The metadata area. In the paranoid modes its entries are closed: the slot opens before its key is known, and an
+    /// entry of zeros would admit who guesses the key 0.
+    fn allocate_metadata(&self) -> Result<Option<Arc<Memory>>> {
+        if self.metadata_entries == 0 {
+            return Ok(None);
+        }
+        let bytes = self.metadata_entries as usize * HAMLYN_METADATA_SIZE as usize;
+        let memory = Arc::new(self.card.attachment().allocate(bytes)?);
+        if self.mode != Mode::Normal {
+            for index in 0..self.metadata_entries {
+                MetadataEntry::new(memory.clone(), index)?.close();
+            }
+        }
+        Ok(Some(memory))
+    }
+
+    fn description(&self, length: usize, metadata: Option<&Memory>) -> HamlynSlotCreate {
+        let interrupt = if self.interrupt { HAMLYN_SLOT_INTERRUPT } else { 0 };
+        let fetch = if self.fetch { HAMLYN_SLOT_FETCH } else { 0 };
+        HamlynSlotCreate {
+            area_address: self.area.memory().card_address() + self.range.start as u64,
+            area_length: length as u64,
+            metadata_address: metadata.map_or(0, Memory::card_address),
+            metadata_entries: self.metadata_entries,
+            mode: match self.mode {
+                Mode::Normal => HAMLYN_MODE_NORMAL,
+                Mode::Paranoid => HAMLYN_MODE_PARANOID,
+                Mode::ParanoidOneShot => HAMLYN_MODE_PARANOID_ONE_SHOT,
+            },
+            queue: self.queue.map_or(HAMLYN_NO_QUEUE, NotificationQueue::number),
+            notification_index: self.notification_index,
+            flags: interrupt | fetch,
+            ..HamlynSlotCreate::default()
+        }
     }
 }
 
@@ -177,14 +204,21 @@ impl Slot {
         self.created.metadata_entries
     }
 
-    /// A ticket for all of the slot's bytes and one metadata entry. In the paranoid modes it carries the entry's key.
+    /// A ticket for one metadata entry. It covers all of the slot's bytes; in the paranoid modes, those that the entry opens,
+    /// and it carries the entry's own key (section 2.7). So a server gives each client a ticket for an entry of its own.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for an entry that the slot does not have, [`Error::LinkDown`].
     pub fn ticket(&self, metadata_index: u32) -> Result<Ticket> {
         let entry = self.metadata(metadata_index)?;
-        let key = if self.mode == Mode::Normal { self.created.key } else { entry.key() };
-        self.make_ticket(metadata_index, key)
+        let ticket = self.make_ticket(metadata_index, self.created.key)?;
+        if self.mode == Mode::Normal {
+            return Ok(ticket);
+        }
+        let (opens, length) = (entry.opens(), self.created.area_length);
+        let (start, end) = (opens.start.min(length), opens.end.min(length));
+        let part = ticket.part(start as u32, end.saturating_sub(start) as u32)?;
+        Ok(Ticket { key: entry.key(), ..part })
     }
 
     /// A ticket for all of the slot's bytes by fast mode (section 2.7).

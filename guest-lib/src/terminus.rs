@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
 use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
@@ -77,8 +78,11 @@ impl<'a> From<&'a [Piece<'a>]> for Source<'a> {
 }
 
 impl Terminus {
-    pub(crate) fn create(attachment: &Arc<dyn Attachment>, packet_size: u32) -> Result<Self> {
-        let parts = attachment.create_terminus()?;
+    /// The largest weight.
+    pub const MAX_WEIGHT: u32 = HAMLYN_MAX_WEIGHT;
+
+    pub(crate) fn create(attachment: &Arc<dyn Attachment>, packet_size: u32, weight: u32) -> Result<Self> {
+        let parts = attachment.create_terminus(weight)?;
         let inner = TerminusInner {
             attachment: attachment.clone(),
             parts,
@@ -99,6 +103,12 @@ impl Terminus {
     #[must_use]
     pub fn packet_size(&self) -> u32 {
         self.inner.packet_size
+    }
+
+    /// How many of its requests the card has finished with.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.inner.observe().queue.completed()
     }
 
     /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits.
@@ -222,7 +232,8 @@ impl TerminusInner {
 
     fn take_in(&self, state: &mut State) {
         let status = &self.parts.status;
-        state.queue.observe(status.completed(), |number| status.reason(number));
+        let result = |number| (status.reason(number), status.fetched(number));
+        state.queue.observe(status.completed(), result);
         let completed = state.queue.completed();
         state.uses.release(completed);
     }
@@ -287,9 +298,22 @@ impl Handle {
     /// # Errors
     /// Those of [`Handle::is_complete`], and [`Error::TimedOut`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        let outcome = self.terminus.inner.polling.wait(timeout, true, || self.outcome());
-        let after = timeout.unwrap_or_default();
-        outcome.unwrap_or(Err(Error::TimedOut { what: "completion of a request", after }))
+        self.wait_for("completion of a request", timeout, Self::outcome)
+    }
+
+    pub(crate) fn wait_for<T>(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        look: impl Fn(&Self) -> Option<Result<T>>,
+    ) -> Result<T> {
+        let outcome = self.terminus.inner.polling.wait(timeout, true, || look(self));
+        outcome.unwrap_or(Err(Error::TimedOut { what, after: timeout.unwrap_or_default() }))
+    }
+
+    /// The word that the request fetched; `None` if it is not finished yet.
+    pub(crate) fn fetched(&self) -> Option<Result<u64>> {
+        self.terminus.inner.observe().queue.fetched(self.request)
     }
 
     fn outcome(&self) -> Option<Result<()>> {

@@ -8,6 +8,7 @@ use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_INTERRUPT, HA
 
 use crate::checksum::crc32;
 use crate::error::{self, Result};
+use crate::text::{TextError, read_hex, write_hex};
 
 /// What the text form starts with; the digit is the version.
 const PREFIX: &str = "hamlyn1:";
@@ -145,8 +146,7 @@ impl Ticket {
 /// The text form: `hamlyn1:` and the binary form in hexadecimal.
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(PREFIX)?;
-        self.to_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_hex(f, PREFIX, &self.to_bytes())
     }
 }
 
@@ -168,20 +168,17 @@ impl FromStr for Ticket {
     type Err = TicketError;
 
     fn from_str(text: &str) -> Result<Self, TicketError> {
-        let digits = text.strip_prefix(PREFIX).ok_or(TicketError::Prefix)?.as_bytes();
-        if digits.len() != 2 * Self::SIZE {
-            return Err(TicketError::Digits { digits: digits.len() });
+        Self::from_bytes(&read_hex::<{ Self::SIZE }>(PREFIX, text)?)
+    }
+}
+
+impl From<TextError> for TicketError {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Prefix => TicketError::Prefix,
+            TextError::Digits { digits } => TicketError::Digits { digits },
+            TextError::Digit { position } => TicketError::Digit { position },
         }
-        let mut bytes = [0; Self::SIZE];
-        for (position, digit) in digits.iter().enumerate() {
-            let value = match digit {
-                b'0'..=b'9' => digit - b'0',
-                b'a'..=b'f' => digit - b'a' + 10,
-                _ => return Err(TicketError::Digit { position: PREFIX.len() + position }),
-            };
-            bytes[position / 2] = bytes[position / 2] << 4 | value;
-        }
-        Self::from_bytes(&bytes)
     }
 }
 

@@ -16,9 +16,16 @@ pub(crate) struct WorkQueue {
     completed: u64,
     /// A bit for each entry: whether somebody still holds the handle of the request that is in it.
     watched: u64,
-    /// The reasons of refused requests whose handles are held, by position.
-    refusals: BTreeMap<u64, u32>,
+    /// What became of finished requests whose handles are held, by position; those that were sent and fetched 0 are left
+    /// out.
+    results: BTreeMap<u64, Finished>,
 }
+
+/// The reason, and the word that a fetch-and-op found.
+type Finished = (u32, u64);
+
+/// What needs no place in memory: sent, and no word to tell of.
+const NOTHING_TO_TELL: Finished = (HAMLYN_REASON_SENT, 0);
 
 const _: () = assert!(HAMLYN_WORK_QUEUE_ENTRIES == u64::BITS, "a bit for each entry");
 
@@ -37,20 +44,21 @@ impl WorkQueue {
         (self.posted, self.posted as u32)
     }
 
-    /// Takes in how many requests the card says that it has finished with, modulo 2^32, and the reason for each.
+    /// Takes in how many requests the card says that it has finished with, modulo 2^32, and what became of each.
     /// Nonsense (more finished than posted, or going back) is ignored.
     ///
-    /// No reason can be missed: the card overwrites it only once the entry is used again, which is after this.
-    pub(crate) fn observe(&mut self, completed: u32, reason: impl Fn(u32) -> u32) {
+    /// No result can be missed: the card overwrites it only once the entry is used again, which is after this. The word
+    /// of a request that was no fetch-and-op means nothing, and nobody asks for it.
+    pub(crate) fn observe(&mut self, completed: u32, result: impl Fn(u32) -> Finished) {
         let advance = u64::from(completed.wrapping_sub(self.completed as u32));
         if advance > self.posted - self.completed {
             return;
         }
         for request in self.completed + 1..=self.completed + advance {
             if self.watched & bit(request) != 0 {
-                let reason = reason(number(request));
-                if reason != HAMLYN_REASON_SENT {
-                    self.refusals.insert(request, reason);
+                let result = result(number(request));
+                if result != NOTHING_TO_TELL {
+                    self.results.insert(request, result);
                 }
             }
         }
@@ -59,12 +67,18 @@ impl WorkQueue {
 
     /// Whether the card has finished with the request: `None` if not yet, else how it went.
     pub(crate) fn outcome(&self, request: u64) -> Option<Result<()>> {
+        self.fetched(request).map(|result| result.map(drop))
+    }
+
+    /// The word that a fetch-and-op found: `None` if the card has not finished with it yet.
+    pub(crate) fn fetched(&self, request: u64) -> Option<Result<u64>> {
         if request > self.completed {
             return None;
         }
-        Some(match self.refusals.get(&request) {
-            None => Ok(()),
-            Some(reason) => Err(Error::Refused { request, reason: Statistic::from_number(*reason) }),
+        let (reason, word) = self.results.get(&request).copied().unwrap_or(NOTHING_TO_TELL);
+        Some(match reason {
+            HAMLYN_REASON_SENT => Ok(word),
+            reason => Err(Error::Refused { request, reason: Statistic::from_number(reason) }),
         })
     }
 
@@ -73,7 +87,7 @@ impl WorkQueue {
         if request > self.completed {
             self.watched &= !bit(request);
         } else {
-            self.refusals.remove(&request);
+            self.results.remove(&request);
         }
     }
 
@@ -127,7 +141,7 @@ mod tests {
                     }
                 } else {
                     completed = (completed + amount).min(posted);
-                    queue.observe(completed as u32, |_| HAMLYN_REASON_SENT);
+                    queue.observe(completed as u32, |_| NOTHING_TO_TELL);
                 }
                 prop_assert!(posted - completed <= 63);
                 prop_assert_eq!(queue.next_entry().is_none(), posted - completed == 63);
@@ -145,7 +159,7 @@ mod tests {
             steps in prop::collection::vec((prop::collection::vec((any::<bool>(), any::<bool>()), 0..70), 0..70_u64), 1..50),
         ) {
             let mut queue = at(start);
-            let mut reasons = [HAMLYN_REASON_SENT; 64];
+            let mut results = [NOTHING_TO_TELL; 64];
             let (mut done, mut requests) = (start, Vec::new());
             for (posts, work) in steps {
                 for (refused, held) in posts {
@@ -157,14 +171,18 @@ mod tests {
                     }
                 }
                 for (request, refused, _) in requests.iter().filter(|(request, ..)| *request > done).take(work as usize) {
-                    reasons[(request - 1) as usize % 64] = if *refused { TAG } else { HAMLYN_REASON_SENT };
+                    let reason = if *refused { TAG } else { HAMLYN_REASON_SENT };
+                    results[(request - 1) as usize % 64] = (reason, request % 3);
                 }
                 done = (done + work).min(start + requests.len() as u64);
-                queue.observe(done as u32, |number| reasons[number as usize % 64]);
+                queue.observe(done as u32, |number| results[number as usize % 64]);
                 for (request, refused, held) in &requests {
-                    match queue.outcome(*request) {
+                    match queue.fetched(*request) {
                         None => prop_assert!(*request > done),
-                        Some(Ok(())) => prop_assert!(*request <= done && !(*refused && *held)),
+                        Some(Ok(word)) => {
+                            prop_assert!(*request <= done && !(*refused && *held));
+                            prop_assert_eq!(word, if *held { request % 3 } else { 0 });
+                        }
                         Some(Err(_)) => prop_assert!(*request <= done && *refused && *held),
                     }
                 }
@@ -172,7 +190,7 @@ mod tests {
             for (request, ..) in &requests {
                 queue.forget(*request);
             }
-            prop_assert!(queue.refusals.is_empty());
+            prop_assert!(queue.results.is_empty());
         }
 
         #[test]
@@ -181,9 +199,9 @@ mod tests {
             for _ in 0..20 {
                 queue.post();
             }
-            queue.observe(completed, |_| reason);
+            queue.observe(completed, |_| (reason, 7));
             prop_assert!(queue.completed() >= 0xffff_fff0 && queue.completed() <= queue.posted);
-            prop_assert!(queue.refusals.len() <= 20);
+            prop_assert!(queue.results.len() <= 20);
         }
     }
 
@@ -193,20 +211,20 @@ mod tests {
         for _ in 0..3 {
             queue.post();
         }
-        queue.observe(3, |number| if number == 1 { TAG } else { HAMLYN_REASON_SENT });
+        queue.observe(3, |number| if number == 1 { (TAG, 0) } else { NOTHING_TO_TELL });
         assert!(queue.outcome(1).unwrap().is_ok());
         let refused = queue.outcome(2).unwrap().unwrap_err();
         assert!(matches!(refused, Error::Refused { request: 2, reason: Some(Statistic::RefusedTag) }));
         assert!(queue.outcome(3).unwrap().is_ok());
         queue.forget(2);
-        assert!(queue.refusals.is_empty());
+        assert!(queue.results.is_empty());
     }
 
     #[test]
     fn a_reason_that_no_counter_has_is_a_refusal_all_the_same() {
         let mut queue = at(0);
         queue.post();
-        queue.observe(1, |_| u32::MAX);
+        queue.observe(1, |_| (u32::MAX, 0));
         assert!(matches!(queue.outcome(1), Some(Err(Error::Refused { reason: None, .. }))));
     }
 }

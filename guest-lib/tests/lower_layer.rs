@@ -6,7 +6,7 @@ mod fake;
 use std::time::Duration;
 
 use fake::Fake;
-use hamlyn::{Arrival, Card, Error, Message, Mode, RequestBlock, Statistic, Ticket};
+use hamlyn::{Arrival, Card, Error, FetchOp, Message, Mode, RequestBlock, Statistic, Terminus, Ticket};
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INLINE_METADATA, HamlynGather, HamlynRequest,
 };
@@ -28,7 +28,7 @@ fn a_message_arrives_with_its_metadata_where_the_ticket_says() {
     let terminus = card.create_terminus().unwrap();
     let handle = terminus.send(&Message::to(&ticket).metadata(b"word").offset(10), b"hello").unwrap();
     assert!(handle.is_complete().unwrap());
-    let notification = queue.recv().unwrap();
+    let notification = queue.recv().unwrap().unwrap();
     assert_eq!(slot.entry_of(&notification), Some(2));
     assert_eq!(slot.metadata(2).unwrap().user()[..5], *b"word\0");
     let mut back = [0; 7];
@@ -36,7 +36,7 @@ fn a_message_arrives_with_its_metadata_where_the_ticket_says() {
     assert_eq!(back, *b"\0hello\0");
     area.read(4096 + 109, &mut back).unwrap();
     assert_eq!(back, *b"\0hello\0");
-    assert_eq!(queue.recv(), None);
+    assert_eq!(queue.recv().unwrap(), None);
 }
 
 #[test]
@@ -51,12 +51,12 @@ fn a_queue_goes_round_and_round() {
         let _ = terminus.send(&Message::to(&ticket).word(word), b"x").unwrap();
         if word % 2 == 1 {
             for word in [word - 1, word] {
-                let notification = queue.recv().unwrap();
+                let notification = queue.recv().unwrap().unwrap();
                 assert_eq!(notification.arrival, Arrival::Fast(word));
                 assert_eq!((notification.notification_index, notification.slot), (77, slot.number()));
                 assert_eq!(slot.entry_of(&notification), None);
             }
-            assert_eq!(queue.recv(), None);
+            assert_eq!(queue.recv().unwrap(), None);
         }
     }
 }
@@ -72,7 +72,7 @@ fn silent_messages_tell_nobody() {
     terminus.send(&Message::to(&ticket).silent(), b"quiet").unwrap().wait(None).unwrap();
     let mut back = [0; 5];
     slot.read(0, &mut back).unwrap();
-    assert_eq!((back, queue.recv()), (*b"quiet", None));
+    assert_eq!((back, queue.recv().unwrap()), (*b"quiet", None));
 }
 
 #[test]
@@ -215,7 +215,13 @@ fn a_paranoid_entry_carries_its_own_key_and_bounds() {
     let (first, second) = (slot.metadata(0).unwrap(), slot.metadata(1).unwrap());
     assert_eq!((first.opens(), first.key()), (0..4096, slot.ticket(0).unwrap().key));
     first.protect(42, 0..100);
-    assert_eq!(slot.ticket(0).unwrap().key, 42);
+    let ticket = slot.ticket(0).unwrap();
+    assert_eq!((ticket.key, ticket.base, ticket.length), (42, 0, 100));
+    first.protect(43, 100..300);
+    let ticket = slot.ticket(0).unwrap();
+    assert_eq!((ticket.key, ticket.base, ticket.length), (43, 100, 200));
+    first.close();
+    assert_eq!(slot.ticket(0).unwrap().length, 0);
     assert_eq!(slot.ticket(1).unwrap().key, second.key());
     assert!(matches!(slot.fast_ticket(), Err(Error::Unsupported(_))));
 }
@@ -274,10 +280,116 @@ fn threads_share_a_terminus() {
         }
     });
     let mut next = [0; 4];
-    while let Some(notification) = queue.recv() {
+    while let Some(notification) = queue.recv().unwrap() {
         let Arrival::Fast(word) = notification.arrival else { panic!("{notification:?}") };
         assert_eq!(word % 1000, next[word as usize / 1000], "in the order in which a thread posted");
         next[word as usize / 1000] += 1;
     }
     assert_eq!(next, [500; 4]);
+}
+
+#[test]
+fn what_was_overwritten_unread_is_counted_and_the_rest_comes() {
+    let (_, card) = card();
+    let area = card.create_area(64).unwrap();
+    let queue = card.create_queue(2).unwrap();
+    let slot = card.slot(&area).queue(&queue).create().unwrap();
+    let ticket = slot.fast_ticket().unwrap();
+    let terminus = card.create_terminus().unwrap();
+    let mut sent = 0;
+    let mut send = |count| {
+        for _ in 0..count {
+            let _ = terminus.send(&Message::to(&ticket).word(sent), b"x").unwrap();
+            sent += 1;
+        }
+    };
+    let word = |notification: hamlyn::Notification| match notification.arrival {
+        Arrival::Fast(word) => word,
+        Arrival::Metadata(_) => u32::MAX,
+    };
+    // As many as fit, then a number of messages that leaves the wrap flag at the cursor as if nothing had come.
+    send(2);
+    assert_eq!(queue.recv_block(None).map(word).unwrap(), 0);
+    assert_eq!(queue.recv_block(None).map(word).unwrap(), 1);
+    send(4);
+    let error = queue.recv_block(None).unwrap_err();
+    let text = format!(
+        "notification queue {} was overrun: 2 notifications are lost (limit 2 unread)",
+        queue.number()
+    );
+    assert!(error.is_overrun() && error.to_string() == text, "{error}");
+    assert_eq!(queue.recv_block(None).map(word).unwrap(), 4);
+    assert_eq!(queue.recv_poll(hamlyn::Polling::default(), None).map(word).unwrap(), 5);
+    assert_eq!(queue.recv().unwrap(), None);
+    send(7);
+    assert!(queue.arm().unwrap(), "no sleep on an overrun queue");
+    assert!(queue.recv().unwrap_err().is_overrun());
+    assert_eq!(queue.recv().unwrap().map(word), Some(11));
+    assert_eq!(queue.overruns(), (2, 7));
+}
+
+#[test]
+fn a_fetch_and_op_gives_what_the_word_was_however_late_it_is_looked_at() {
+    let (fake, card) = card();
+    let area = card.create_area(64).unwrap();
+    let slot = card.slot(&area).allow_fetch().create().unwrap();
+    let ticket = slot.fast_ticket().unwrap().part(16, 32).unwrap();
+    let terminus = card.create_terminus().unwrap();
+    area.write(24, &5_u64.to_le_bytes()).unwrap();
+    let steps = [
+        (FetchOp::Add(3), 5),
+        (FetchOp::Swap(0b1100), 8),
+        (FetchOp::And(0b0110), 0b1100),
+        (FetchOp::Or(0b0001), 0b0100),
+        (FetchOp::Xor(0b0111), 0b0101),
+        (FetchOp::CompareSwap { compare: 1, swap: 9 }, 2),
+        (FetchOp::CompareSwap { compare: 2, swap: u64::MAX }, 2),
+        (FetchOp::Add(2), u64::MAX),
+    ];
+    fake.hold(true);
+    let handles = steps.map(|(step, _)| terminus.fetch(&ticket, 8, step).unwrap());
+    assert_eq!(handles[0].value().unwrap(), None);
+    assert!(handles[0].wait(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    fake.hold(false);
+    for _ in 0..500 {
+        let _ = terminus.fetch(&ticket, 8, FetchOp::Add(1)).unwrap();
+    }
+    for (handle, (_, found)) in handles.iter().zip(steps) {
+        assert_eq!((handle.value().unwrap(), handle.wait(None).unwrap()), (Some(found), found));
+    }
+    assert_eq!(terminus.fetch(&ticket, 8, FetchOp::Add(0)).unwrap().wait(None).unwrap(), 501);
+}
+
+#[test]
+fn a_fetch_and_op_that_is_refused_says_so() {
+    let (_, card) = card();
+    let area = card.create_area(64).unwrap();
+    let closed = card.slot(&area).create().unwrap();
+    let ticket = closed.fast_ticket().unwrap();
+    let terminus = card.create_terminus().unwrap();
+    let refused = terminus.fetch(&ticket, 8, FetchOp::Add(1)).unwrap().wait(None).unwrap_err();
+    assert!(
+        matches!(refused, Error::Refused { reason: Some(Statistic::RefusedByDestination), .. }),
+        "{refused}"
+    );
+    let error = terminus.fetch(&ticket, 12, FetchOp::Add(1)).unwrap_err();
+    assert_eq!(error.to_string(), "offset of a fetch-and-op 12 is not a multiple of 8");
+    assert!(terminus.fetch(&ticket, 64, FetchOp::Add(1)).is_err());
+    let part = ticket.part(4, 32).unwrap();
+    assert!(
+        terminus.fetch(&part, 0, FetchOp::Add(1)).is_err(),
+        "what counts is the place in the message area"
+    );
+    assert!(terminus.fetch(&part, 4, FetchOp::Add(1)).is_ok());
+}
+
+#[test]
+fn a_terminus_has_a_weight() {
+    let (fake, card) = card();
+    let most = Terminus::MAX_WEIGHT;
+    let _ = (card.create_terminus().unwrap(), card.create_terminus_weighted(most).unwrap());
+    assert_eq!(fake.weights(), [1, most]);
+    let error = card.create_terminus_weighted(most + 1).unwrap_err();
+    assert_eq!(error.to_string(), format!("terminus weight {} is out of range (limit {most})", most + 1));
+    assert!(card.create_terminus_weighted(0).is_err());
 }

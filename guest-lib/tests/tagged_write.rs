@@ -23,29 +23,29 @@ fn data_goes_to_its_offset_and_tags_come_in_order() {
         let _ = sender.send(&ticket, b"hello", offset, tag).unwrap();
     }
     for (offset, tag) in [(0, 10), (100, 11), (4091, u32::MAX)] {
-        assert_eq!(receiver.get_tag(), Some(tag));
+        assert_eq!(receiver.get_tag().unwrap(), Some(tag));
         let mut back = [0; 5];
         receiver.read(offset, &mut back).unwrap();
         assert_eq!(back, *b"hello");
     }
-    assert_eq!(receiver.get_tag(), None);
+    assert_eq!(receiver.get_tag().unwrap(), None);
 }
 
 #[test]
 fn a_specific_tag_leaves_the_others_in_their_order() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
-    assert_eq!(receiver.get_specific_tag(3), None);
+    assert_eq!(receiver.get_specific_tag(3).unwrap(), None);
     for tag in [1, 2, 3, 2, 4] {
         let _ = sender.send(&ticket, &[], 0, tag).unwrap();
     }
-    assert_eq!(receiver.get_specific_tag(3), Some(3));
-    assert_eq!(receiver.get_specific_tag(3), None);
+    assert_eq!(receiver.get_specific_tag(3).unwrap(), Some(3));
+    assert_eq!(receiver.get_specific_tag(3).unwrap(), None);
     assert_eq!(receiver.get_specific_tag_block(2, None).unwrap(), 2);
-    assert_eq!(receiver.get_tag(), Some(1));
+    assert_eq!(receiver.get_tag().unwrap(), Some(1));
     assert_eq!(receiver.get_tag_block(None).unwrap(), 2);
     assert_eq!(receiver.get_tag_poll(None).unwrap(), 4);
-    assert_eq!(receiver.get_tag(), None);
+    assert_eq!(receiver.get_tag().unwrap(), None);
 }
 
 #[test]
@@ -84,4 +84,24 @@ fn a_message_fits_in_a_packet() {
     let slot = card.slot(&area).metadata_entries(1).create().unwrap();
     let wrong = sender.send(&slot.ticket(0).unwrap(), b"x", 0, 1).unwrap_err();
     assert!(matches!(wrong, Error::Unsupported(_)), "{wrong}");
+}
+
+#[test]
+fn lost_tags_are_told_once_by_whatever_looks_next() {
+    let card = Card::attached(Fake::default().share());
+    let mut receiver = TagReceiver::create(&card, 64, 4).unwrap();
+    let sender = TagSender::new(card.create_terminus().unwrap());
+    let ticket = receiver.ticket().unwrap();
+    for tag in 0..20 {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+    }
+    assert!(matches!(receiver.get_tag_block(None), Err(Error::Overrun { lost: 16, entries: 4, .. })));
+    assert_eq!(receiver.get_specific_tag(18).unwrap(), Some(18));
+    assert_eq!(receiver.get_tag().unwrap(), Some(16));
+    for tag in 20..30 {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+    }
+    assert_eq!(receiver.get_tag().unwrap(), Some(17), "what was taken off the queue is not lost");
+    assert!(receiver.get_tag_poll(None).unwrap_err().is_overrun());
+    assert_eq!(receiver.get_tag_poll(None).unwrap(), 26);
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hamlyn::{Card, Ticket};
-use serde_json::{Value, json};
+use hamlyn::{Card, MessageArea, Statistic, Ticket};
+use serde_json::{Map, Value, json};
 
 /// Result of a program's parts.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -74,6 +74,30 @@ pub(crate) fn input_ended() -> Arc<AtomicBool> {
         flag.store(true, Ordering::Release);
     });
     ended
+}
+
+/// What a card has refused since it had counted `before`: the counters that rose, and by how much.
+pub(crate) fn refused_since(before: &[(Statistic, u64)], card: &Card) -> Outcome<Map<String, Value>> {
+    let risen = before
+        .iter()
+        .zip(card.statistics()?)
+        .filter(|((counter, before), (_, now))| counter.is_refusal() && before != now);
+    Ok(risen
+        .map(|((counter, before), (_, now))| (counter.name().to_owned(), now.wrapping_sub(*before).into()))
+        .collect())
+}
+
+/// One of a card's counters.
+pub(crate) fn counter(card: &Card, which: Statistic) -> Outcome<u64> {
+    let found = card.statistics()?.into_iter().find(|(counter, _)| *counter == which);
+    Ok(found.ok_or_else(|| format!("the card has no counter {}", which.name()))?.1)
+}
+
+/// A word of a message area that fetch-and-ops change: 8 bytes at a multiple of 8.
+pub(crate) fn word_at(area: &MessageArea, offset: usize) -> Outcome<u64> {
+    let mut bytes = [0; 8];
+    area.read(offset, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// Seconds as the options give them.

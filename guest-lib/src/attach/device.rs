@@ -10,20 +10,24 @@ use hamlyn_abi::card::HAMLYN_MODEL_HAMLYN;
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
-    HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait,
-    HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics, HamlynTerminusCreate,
+    HAMLYN_UAPI_VERSION, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait, HamlynSelfTest,
+    HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics, HamlynTerminusCreate,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
 use zerocopy::FromZeros;
 
-use super::{Attachment, Doorbell, QueueFile, QueueParts, TerminusParts};
+use super::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
 use crate::error::{Error, Result, at_most};
 use crate::memory::Memory;
 
 /// Bytes of the page that starts with a terminus' status words.
 const STATUS_PAGE: usize = 4096;
+
+/// The longest sleep before the queue is looked at again. The driver compares an entry's wrap flag alone, so when the card
+/// has overwritten the queue twice in the moment before the sleep, the driver would take the entry for one still to come.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A card reached through the driver.
 #[derive(Debug)]
@@ -92,8 +96,8 @@ impl Attachment for DeviceAttachment {
         Ok(Memory::local(mapping, length))
     }
 
-    fn create_terminus(&self) -> Result<TerminusParts> {
-        let mut created = HamlynTerminusCreate::default();
+    fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
+        let mut created = HamlynTerminusCreate { weight, ..HamlynTerminusCreate::default() };
         self.device.terminus_create(&mut created).map_err(self.error("create a terminus"))?;
         self.map_terminus(&created).inspect_err(|_| {
             let _ = self.destroy_terminus(created.terminus);
@@ -129,17 +133,19 @@ impl Attachment for DeviceAttachment {
         self.device.queue_destroy(&mut object).map_err(self.error(format!("destroy queue {queue}")))
     }
 
-    fn wait_queue(&self, mut wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool> {
-        wait.timeout_ns =
-            timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX));
+    fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
+        let mut wait = position(wait);
+        let limit = timeout.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN);
+        wait.timeout_ns = limit.as_nanos() as i64;
         match self.device.queue_wait(&mut wait) {
-            Ok(()) => Ok(true),
-            Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(false),
+            Ok(()) => Ok(()),
+            Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(()),
             Err(error) => Err(self.error(format!("wait for queue {}", wait.queue))(error)),
         }
     }
 
-    fn arm_queue(&self, mut wait: HamlynQueueWait) -> Result<bool> {
+    fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
+        let mut wait = position(wait);
         let action = format!("arm queue {}", wait.queue);
         self.device.queue_arm(&mut wait).map_err(self.error(action))?;
         Ok(wait.ready != 0)
@@ -177,6 +183,12 @@ impl Attachment for DeviceAttachment {
         self.device.self_test(&mut results).map_err(self.error("run the self-tests"))?;
         Ok(results)
     }
+}
+
+/// The same for the driver, which knows the wrap flag but not the pass.
+fn position(wait: QueueWait) -> HamlynQueueWait {
+    let QueueWait { queue, cursor, .. } = wait;
+    HamlynQueueWait { queue, cursor, wrap: wait.wrap().into(), ..HamlynQueueWait::default() }
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {

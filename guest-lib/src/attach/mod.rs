@@ -8,11 +8,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hamlyn_abi::uapi::{
-    HamlynQuery, HamlynQueueWait, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
-};
+use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 
+use crate::cursor::{Sight, wrap_flag};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 
@@ -55,6 +54,31 @@ pub struct QueueParts {
     pub entries: QueueEntries,
 }
 
+/// Which notification to wait for: the one that the card writes to entry `cursor` in pass `pass`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueWait {
+    /// The queue.
+    pub queue: u32,
+    /// An entry's index.
+    pub cursor: u32,
+    /// The pass over the queue, from 0, modulo 2^30.
+    pub pass: u32,
+}
+
+impl QueueWait {
+    /// The wrap flag that the entry will have.
+    #[must_use]
+    pub fn wrap(&self) -> bool {
+        wrap_flag(self.pass)
+    }
+
+    /// Whether there is nothing to wait for: by its entry's `wrap` word, the notification is there or was overwritten.
+    #[must_use]
+    pub fn is_over(&self, word: u32) -> bool {
+        Sight::of(word, self.pass) != Sight::NotYet
+    }
+}
+
 /// A card as the driver offers it (section 3.1): what needs the operating system's mediation.
 ///
 /// One attachment is one protection domain: what it creates is its own and goes when it is dropped.
@@ -71,11 +95,11 @@ pub trait Attachment: Debug + Send + Sync {
     /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
     fn allocate(&self, length: usize) -> Result<Memory>;
 
-    /// Creates a send terminus.
+    /// Creates a send terminus; `weight` is its share of the link beside other busy termini, from 1.
     ///
     /// # Errors
     /// [`crate::Error::System`].
-    fn create_terminus(&self) -> Result<TerminusParts>;
+    fn create_terminus(&self, weight: u32) -> Result<TerminusParts>;
 
     /// Destroys a send terminus; what is left in its work queue is abandoned.
     ///
@@ -107,17 +131,18 @@ pub trait Attachment: Debug + Send + Sync {
     /// [`crate::Error::System`].
     fn destroy_queue(&self, queue: u32) -> Result<()>;
 
-    /// Sleeps until the notification at the cursor is there. False if the time-out passed (or a signal came) first.
+    /// Sleeps until the awaited notification is there, or overwritten. It may return early, but not much later than the
+    /// time-out: the caller looks, and calls again.
     ///
     /// # Errors
     /// [`crate::Error::System`].
-    fn wait_queue(&self, wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool>;
+    fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()>;
 
-    /// Makes [`Attachment::queue_file`] readable once the notification at the cursor is there. True if it is already.
+    /// Makes [`Attachment::queue_file`] readable once the awaited notification is there. True if it is already.
     ///
     /// # Errors
     /// [`crate::Error::System`].
-    fn arm_queue(&self, wait: HamlynQueueWait) -> Result<bool>;
+    fn arm_queue(&self, wait: QueueWait) -> Result<bool>;
 
     /// What to poll for a queue that was armed. One file may stand for several queues.
     ///

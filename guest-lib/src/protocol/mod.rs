@@ -1,3 +1,4 @@
 //! Protocols above the lower layer (section 3.3).
 
+pub mod barrier;
 pub mod tagged_write;

@@ -113,30 +113,37 @@ impl TagReceiver {
     }
 
     /// The next tag, if one has arrived.
-    #[must_use]
-    pub fn get_tag(&mut self) -> Option<u32> {
-        self.waiting.pop_front().or_else(|| self.arrived())
+    ///
+    /// # Errors
+    /// [`Error::Overrun`], once, if tags were lost because more arrived than the receiver was created for.
+    pub fn get_tag(&mut self) -> Result<Option<u32>> {
+        match self.waiting.pop_front() {
+            Some(tag) => Ok(Some(tag)),
+            None => self.arrived(),
+        }
     }
 
     /// This very tag, if it has arrived. Others stay for later, in their order.
-    #[must_use]
-    pub fn get_specific_tag(&mut self, tag: u32) -> Option<u32> {
+    ///
+    /// # Errors
+    /// [`Error::Overrun`], as [`TagReceiver::get_tag`].
+    pub fn get_specific_tag(&mut self, tag: u32) -> Result<Option<u32>> {
         if let Some(position) = self.waiting.iter().position(|waiting| *waiting == tag) {
-            return self.waiting.remove(position);
+            return Ok(self.waiting.remove(position));
         }
-        while let Some(arrived) = self.arrived() {
+        while let Some(arrived) = self.arrived()? {
             if arrived == tag {
-                return Some(tag);
+                return Ok(Some(tag));
             }
             self.waiting.push_back(arrived);
         }
-        None
+        Ok(None)
     }
 
     /// The next tag; sleeps until one arrives. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`].
+    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn get_tag_block(&mut self, timeout: Option<Duration>) -> Result<u32> {
         self.block(timeout, Self::get_tag)
     }
@@ -144,7 +151,7 @@ impl TagReceiver {
     /// This very tag; sleeps until it arrives. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`].
+    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn get_specific_tag_block(&mut self, tag: u32, timeout: Option<Duration>) -> Result<u32> {
         self.block(timeout, |receiver| receiver.get_specific_tag(tag))
     }
@@ -152,11 +159,12 @@ impl TagReceiver {
     /// The next tag, by polling without ever sleeping; the processor is yielded in between. `None` waits for ever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`].
+    /// [`Error::TimedOut`], [`Error::Overrun`].
     pub fn get_tag_poll(&mut self, timeout: Option<Duration>) -> Result<u32> {
         let polling = self.polling;
         let after = timeout.unwrap_or_default();
-        polling.wait(timeout, false, || self.get_tag()).ok_or(Error::TimedOut { what: "tag", after })
+        let found = polling.wait(timeout, false, || self.get_tag().transpose());
+        found.unwrap_or(Err(Error::TimedOut { what: "tag", after }))
     }
 
     /// Copies received bytes out, from `offset` bytes behind the buffer's start.
@@ -177,11 +185,11 @@ impl TagReceiver {
     fn block(
         &mut self,
         timeout: Option<Duration>,
-        mut take: impl FnMut(&mut Self) -> Option<u32>,
+        mut take: impl FnMut(&mut Self) -> Result<Option<u32>>,
     ) -> Result<u32> {
         let start = Instant::now();
         loop {
-            if let Some(tag) = take(self) {
+            if let Some(tag) = take(self)? {
                 return Ok(tag);
             }
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
@@ -196,12 +204,13 @@ impl TagReceiver {
     }
 
     /// The next tag off the notification queue.
-    fn arrived(&mut self) -> Option<u32> {
-        loop {
-            if let Some(tag) = tag_of(&self.queue.recv()?) {
-                return Some(tag);
+    fn arrived(&mut self) -> Result<Option<u32>> {
+        while let Some(notification) = self.queue.recv()? {
+            if let Some(tag) = tag_of(&notification) {
+                return Ok(Some(tag));
             }
         }
+        Ok(None)
     }
 }
 

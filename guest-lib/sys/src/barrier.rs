@@ -1,6 +1,6 @@
 //! Memory barriers, named for their purpose.
 //!
-//! Both are full barriers: each stands between a store that says something to the other side and a load that asks
+//! The first three are full barriers: each stands between a store that says something to the other side and a load that asks
 //! what the other side says. The card does the mirror image, so one of the two always sees the other (Dekker).
 
 use std::sync::atomic::{Ordering, fence};
@@ -22,4 +22,12 @@ pub fn before_sleep_check() {
 /// Between taking an interrupt back (clearing `pending`) and looking at the queues it may stand for.
 pub fn before_queue_check() {
     fence(Ordering::SeqCst);
+}
+
+/// Between reading a notification and looking at its `wrap` word once more (section 2.6).
+///
+/// Without it the word could be loaded first, and look the same while the entry is overwritten. An acquire fence is
+/// enough: only loads are to stay in order.
+pub fn before_second_look() {
+    fence(Ordering::Acquire);
 }

@@ -132,6 +132,11 @@ impl Mapping {
         self.u64_at(offset, true).store(value, Ordering::Relaxed);
     }
 
+    /// Stores a u64 at `offset`; who sees it also sees every store before it.
+    pub fn store_u64_release(&self, offset: usize, value: u64) {
+        self.u64_at(offset, true).store(value, Ordering::Release);
+    }
+
     /// Copies bytes from `offset` out.
     pub fn read(&self, offset: usize, to: &mut [u8]) {
         let start = self.check(offset, to.len(), false);

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use hamlyn_abi::hamlyn::notification::{
-    HAMLYN_NOTIFICATION_SIZE, HAMLYN_NOTIFICATION_WRAP, HAMLYN_QUEUE_MAX_ENTRIES, HamlynNotification,
+    HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HamlynNotification,
 };
 use hamlyn_abi::hamlyn::window::{
     HAMLYN_ENTRY_SIZE, HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL, HAMLYN_WINDOW_WORK_QUEUE,
@@ -14,6 +14,9 @@ use hamlyn_abi::hamlyn::window::{
 
 use crate::barrier;
 use crate::mapping::Mapping;
+
+/// Where in a notification its `wrap` word is.
+const WRAP: usize = offset_of!(HamlynNotification, wrap);
 
 /// A send terminus as its owner sees it: the work queue and the two words beside it (section 2.3).
 #[derive(Debug)]
@@ -73,6 +76,14 @@ impl StatusWords {
         let entry = (number % HAMLYN_WORK_QUEUE_ENTRIES) as usize;
         self.0.load_u32(offset_of!(HamlynTerminusStatus, reasons) + entry * size_of::<u32>())
     }
+
+    /// The word that a fetch-and-op found, for the request that was last in entry `number % 64`; see
+    /// [`StatusWords::reason`].
+    #[must_use]
+    pub fn fetched(&self, number: u32) -> u64 {
+        let entry = (number % HAMLYN_WORK_QUEUE_ENTRIES) as usize;
+        self.0.load_u64(offset_of!(HamlynTerminusStatus, fetched) + entry * size_of::<u64>())
+    }
 }
 
 /// A notification queue in memory (section 2.6).
@@ -101,22 +112,31 @@ impl QueueEntries {
         self.entries
     }
 
-    /// Entry `cursor % entries`, if its wrap flag is `wrap`.
+    /// The `wrap` word of entry `cursor % entries`; what the card wrote before it is seen by loads after this one.
     #[must_use]
-    pub fn entry(&self, cursor: u32, wrap: bool) -> Option<HamlynNotification> {
-        let at = (cursor % self.entries) as usize * HAMLYN_NOTIFICATION_SIZE as usize;
-        let word = self.mapping.load_u32_acquire(at + 28);
-        if (word & HAMLYN_NOTIFICATION_WRAP != 0) != wrap {
-            return None;
-        }
-        Some(HamlynNotification {
+    pub fn word(&self, cursor: u32) -> u32 {
+        self.mapping.load_u32_acquire(self.at(cursor) + WRAP)
+    }
+
+    /// Entry `cursor % entries`, unless its `wrap` word is no longer `word`, as [`QueueEntries::word`] gave it: then
+    /// the card overwrites it at this moment, and what was read may be pieces of two.
+    #[must_use]
+    pub fn entry(&self, cursor: u32, word: u32) -> Option<HamlynNotification> {
+        let at = self.at(cursor);
+        let entry = HamlynNotification {
             metadata: self.mapping.load_u64(at),
             slot: self.mapping.load_u32(at + 8),
             notification_index: self.mapping.load_u32(at + 12),
             reserved0: 0,
             reserved1: 0,
             wrap: word,
-        })
+        };
+        barrier::before_second_look();
+        (self.mapping.load_u32(at + WRAP) == word).then_some(entry)
+    }
+
+    fn at(&self, cursor: u32) -> usize {
+        (cursor % self.entries) as usize * HAMLYN_NOTIFICATION_SIZE as usize
     }
 }
 
@@ -136,9 +156,9 @@ mod tests {
         assert_eq!(offset_of!(HamlynNotification, metadata), 0);
         assert_eq!(offset_of!(HamlynNotification, slot), 8);
         assert_eq!(offset_of!(HamlynNotification, notification_index), 12);
-        assert_eq!(offset_of!(HamlynNotification, wrap), 28);
         assert_eq!(offset_of!(HamlynTerminusStatus, completed), 0);
         assert_eq!(offset_of!(HamlynTerminusStatus, reasons), 64);
+        assert_eq!(offset_of!(HamlynTerminusStatus, fetched), 320);
     }
 
     #[test]
@@ -158,25 +178,27 @@ mod tests {
     }
 
     #[test]
-    fn each_entry_has_its_own_reason() {
+    fn each_entry_has_its_own_reason_and_word() {
         let mapping = Arc::new(Mapping::anonymous(size_of::<HamlynTerminusStatus>()).unwrap());
         let status = StatusWords::new(mapping.clone()).unwrap();
         mapping.store_u32(64 + 4 * 63, 15);
         mapping.store_u32_release(0, 128);
+        mapping.store_u64(320 + 8 * 63, u64::MAX - 1);
         assert_eq!((status.completed(), status.reason(127), status.reason(63)), (128, 15, 15));
+        assert_eq!((status.fetched(127), status.fetched(62)), (u64::MAX - 1, 0));
         assert_eq!((status.reason(126), status.reason(128)), (0, 0));
     }
 
     #[test]
-    fn an_entry_is_there_when_the_flags_match() {
+    fn an_entry_whose_word_has_changed_is_not_given_out() {
         let mapping = Arc::new(Mapping::anonymous(4096).unwrap());
         let queue = QueueEntries::new(mapping.clone(), 4).unwrap();
-        assert_eq!(queue.entry(1, true), None);
         mapping.store_u64(32, 0x1234);
-        mapping.store_u32_release(32 + 28, HAMLYN_NOTIFICATION_WRAP);
-        assert_eq!(queue.entry(1, true).unwrap().metadata, 0x1234);
-        assert_eq!(queue.entry(5, true).unwrap().metadata, 0x1234);
-        assert_eq!(queue.entry(1, false), None);
+        mapping.store_u32_release(32 + 28, 1);
+        assert_eq!((queue.word(1), queue.word(5), queue.word(2)), (1, 1, 0));
+        assert_eq!(queue.entry(5, 1).unwrap().metadata, 0x1234);
+        mapping.store_u32(32 + 28, 1 | 1 << 2);
+        assert_eq!(queue.entry(1, 1), None);
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! A card in memory, reached as the driver would: it works whenever its doorbell rings, and is never awake.
 //!
-//! It knows direct I/O and DMA to slots of its own, fast mode, and the refusals that the tests need. Packets are not
-//! its concern: a message arrives whole.
+//! It knows direct I/O and DMA to slots of its own, fast mode, packet counting, fetch-and-op, and the refusals that the
+//! tests need. Packets are not its concern: a message arrives whole.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, TerminusParts};
+use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
 use hamlyn::{Error, Memory, Result, Statistic};
+use hamlyn_abi::hamlyn::command::HAMLYN_SLOT_FETCH;
 use hamlyn_abi::hamlyn::notification::{
-    HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_SIZE, HAMLYN_NOTIFICATION_WRAP,
+    HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_SIZE,
+    HAMLYN_NOTIFICATION_WRAP,
 };
 use hamlyn_abi::hamlyn::request::*;
 use hamlyn_abi::hamlyn::window::*;
@@ -35,6 +37,7 @@ struct Card {
     termini: BTreeMap<u32, Terminus>,
     queues: BTreeMap<u32, Queue>,
     slots: BTreeMap<u32, HamlynSlotCreate>,
+    weights: Vec<u32>,
     rings: u32,
     link_down: bool,
 }
@@ -51,8 +54,7 @@ struct Terminus {
 struct Queue {
     memory: Arc<Mapping>,
     entries: u32,
-    cursor: u32,
-    wrap: bool,
+    written: u32,
 }
 
 impl Fake {
@@ -67,6 +69,11 @@ impl Fake {
 
     pub(crate) fn rings(&self) -> u32 {
         self.0.lock().unwrap().rings
+    }
+
+    /// The weights of all termini ever created.
+    pub(crate) fn weights(&self) -> Vec<u32> {
+        self.0.lock().unwrap().weights.clone()
     }
 
     pub(crate) fn cut_link(&self) {
@@ -115,9 +122,11 @@ impl Card {
             let outcome = self.carry_out(number, &entry);
             let terminus = self.termini.get_mut(&number).unwrap();
             let entry = terminus.done % HAMLYN_WORK_QUEUE_ENTRIES;
-            let reason = outcome.err().map_or(HAMLYN_REASON_SENT, |reason| reason as u32);
+            let reason = outcome.as_ref().err().map_or(HAMLYN_REASON_SENT, |reason| *reason as u32);
             let reasons = offset_of!(HamlynTerminusStatus, reasons);
             terminus.status.store_u32(reasons + 4 * entry as usize, reason);
+            let fetched = offset_of!(HamlynTerminusStatus, fetched);
+            terminus.status.store_u64(fetched + 8 * entry as usize, outcome.unwrap_or_default());
             terminus.done = terminus.done.wrapping_add(1);
             terminus.status.store_u32_release(0, terminus.done);
         }
@@ -131,8 +140,12 @@ impl Card {
         bytes
     }
 
-    fn carry_out(&mut self, terminus: u32, entry: &[u8]) -> std::result::Result<(), Statistic> {
+    /// Gives the word that a fetch-and-op found.
+    fn carry_out(&mut self, terminus: u32, entry: &[u8]) -> std::result::Result<u64, Statistic> {
         let (head, body) = HamlynRequest::read_from_prefix(entry).unwrap();
+        if head.flags & HAMLYN_REQUEST_FETCH != 0 {
+            return self.fetch(&head, &HamlynFetch::read_from_prefix(body).unwrap().0);
+        }
         let how = head.flags & (HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INLINE_METADATA);
         if how == HAMLYN_REQUEST_DMA {
             assert_eq!(head.metadata_length, 0, "the library never gathers metadata");
@@ -147,7 +160,33 @@ impl Card {
         };
         assert_eq!(head.destination, HOST);
         self.deposit(&head, metadata, &data);
-        Ok(())
+        Ok(0)
+    }
+
+    fn fetch(&mut self, head: &HamlynRequest, body: &HamlynFetch) -> std::result::Result<u64, Statistic> {
+        if (head.flags, head.length, head.offset % 8) != (HAMLYN_REQUEST_FETCH, 16, 0) {
+            return Err(Statistic::RefusedOperation);
+        }
+        let slot = self.slots.get(&head.slot).copied().ok_or(Statistic::RefusedByDestination)?;
+        let inside = u64::from(head.offset) + 8 <= slot.area_length;
+        if slot.key != head.key || !inside || slot.flags & HAMLYN_SLOT_FETCH == 0 {
+            return Err(Statistic::RefusedByDestination);
+        }
+        let mut word = [0; 8];
+        self.load(slot.area_address + u64::from(head.offset), &mut word);
+        let (found, with) = (u64::from_le_bytes(word), body.operand);
+        let new = match head.operation {
+            HAMLYN_FETCH_ADD => found.wrapping_add(with),
+            HAMLYN_FETCH_AND => found & with,
+            HAMLYN_FETCH_OR => found | with,
+            HAMLYN_FETCH_XOR => found ^ with,
+            HAMLYN_FETCH_SWAP => with,
+            HAMLYN_FETCH_COMPARE_SWAP if found == body.compare => with,
+            HAMLYN_FETCH_COMPARE_SWAP => found,
+            _ => return Err(Statistic::RefusedOperation),
+        };
+        self.store(slot.area_address + u64::from(head.offset), &new.to_le_bytes());
+        Ok(found)
     }
 
     fn gather(
@@ -184,23 +223,33 @@ impl Card {
             self.store(entry, metadata);
         }
         self.store(slot.area_address + u64::from(head.offset), data);
+        if !fast && head.delta != 0 {
+            let mut sum = [0; 4];
+            self.load(entry + 60, &mut sum);
+            let sum = u32::from_le_bytes(sum).wrapping_add(head.delta);
+            self.store(entry + 60, &sum.to_le_bytes());
+            if sum != 0 {
+                return;
+            }
+        }
         if head.flags & HAMLYN_REQUEST_SILENT == 0 && self.queues.contains_key(&slot.queue) {
             let word = if fast { u64::from(head.delta) } else { entry };
             self.notify(&slot, word, if fast { HAMLYN_NOTIFICATION_FAST } else { 0 });
         }
     }
 
-    fn notify(&mut self, slot: &HamlynSlotCreate, word: u64, fast: u32) {
+    fn notify(&mut self, slot: &HamlynSlotCreate, subject: u64, fast: u32) {
         let queue = self.queues.get_mut(&slot.queue).unwrap();
-        let at = (queue.cursor * HAMLYN_NOTIFICATION_SIZE) as usize;
-        queue.memory.store_u64(at, word);
+        let at = (queue.written % queue.entries * HAMLYN_NOTIFICATION_SIZE) as usize;
+        let pass = queue.written / queue.entries;
+        let flag = if pass % 2 == 0 { HAMLYN_NOTIFICATION_WRAP } else { 0 };
+        let word = pass << HAMLYN_NOTIFICATION_PASS_SHIFT | flag;
+        queue.memory.store_u32(at + 28, word ^ HAMLYN_NOTIFICATION_WRAP);
+        queue.memory.store_u64(at, subject);
         queue.memory.store_u32(at + 8, slot.slot);
         queue.memory.store_u32(at + 12, slot.notification_index);
-        queue.memory.store_u32_release(at + 28, fast | if queue.wrap { HAMLYN_NOTIFICATION_WRAP } else { 0 });
-        queue.cursor += 1;
-        if queue.cursor == queue.entries {
-            (queue.cursor, queue.wrap) = (0, !queue.wrap);
-        }
+        queue.memory.store_u32_release(at + 28, word | fast);
+        queue.written += 1;
     }
 }
 
@@ -238,13 +287,14 @@ impl Attachment for Fake {
         Ok(memory)
     }
 
-    fn create_terminus(&self) -> Result<TerminusParts> {
+    fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
         let (window, status) = (map(HAMLYN_WINDOW_SIZE as usize)?, map(4096)?);
         let mut card = self.0.lock().unwrap();
         let number = card.number();
         let buffers = BTreeMap::new();
         let terminus = Terminus { window: window.clone(), status: status.clone(), done: 0, buffers };
         card.termini.insert(number, terminus);
+        card.weights.push(weight);
         Ok(TerminusParts {
             terminus: number,
             window: Window::new(window).map_err(no_system)?,
@@ -273,7 +323,7 @@ impl Attachment for Fake {
         let memory = map(entries as usize * HAMLYN_NOTIFICATION_SIZE as usize)?;
         let mut card = self.0.lock().unwrap();
         let number = card.number();
-        card.queues.insert(number, Queue { memory: memory.clone(), entries, cursor: 0, wrap: true });
+        card.queues.insert(number, Queue { memory: memory.clone(), entries, written: 0 });
         Ok(QueueParts { queue: number, entries: QueueEntries::new(memory, entries).map_err(no_system)? })
     }
 
@@ -285,24 +335,19 @@ impl Attachment for Fake {
     }
 
     /// Sleeps for as long as it may: nothing happens in this card unless it is rung.
-    fn wait_queue(&self, wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool> {
-        let there = |card: &Card| {
-            let memory = card.queues[&wait.queue].memory.clone();
-            let entries = QueueEntries::new(memory, card.queues[&wait.queue].entries).unwrap();
-            entries.entry(wait.cursor, wait.wrap != 0).is_some()
-        };
+    fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let start = std::time::Instant::now();
-        while timeout.is_none_or(|limit| start.elapsed() < limit) {
-            if there(&self.0.lock().unwrap()) {
-                return Ok(true);
-            }
+        while timeout.is_none_or(|limit| start.elapsed() < limit) && !self.arm_queue(wait)? {
             std::thread::yield_now();
         }
-        Ok(false)
+        Ok(())
     }
 
-    fn arm_queue(&self, wait: HamlynQueueWait) -> Result<bool> {
-        self.wait_queue(wait, Some(Duration::ZERO))
+    fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
+        let card = self.0.lock().unwrap();
+        let memory = card.queues[&wait.queue].memory.clone();
+        let entries = QueueEntries::new(memory, card.queues[&wait.queue].entries).unwrap();
+        Ok(wait.is_over(entries.word(wait.cursor)))
     }
 
     fn queue_file(&self, _queue: u32) -> Result<QueueFile<'_>> {

@@ -54,7 +54,7 @@ impl Client {
         Self::negotiate(UnixStream::connect(path)?)
     }
 
-    fn negotiate(stream: UnixStream) -> io::Result<Self> {
+    pub(super) fn negotiate(stream: UnixStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let client = Self { connection: Mutex::new(Connection { stream, next_id: 0 }) };

@@ -76,31 +76,42 @@ impl Sleeper {
     }
 
     /// Arms the queue; true if `look` finds that there is no need.
+    ///
+    /// Threads that share a queue share its file and its armed word. Whoever takes the signal back or disarms, and then
+    /// does not sleep, gives the signal: another sleeper has to look, and to arm again.
     pub(super) fn arm(&self, look: impl Fn() -> bool) -> io::Result<bool> {
+        if look() {
+            return Ok(true);
+        }
         drain(&self.wake)?;
         self.control.arm(self.queue);
         let ready = look();
         if ready {
-            self.control.disarm(self.queue);
+            self.stay_awake()?;
         }
         Ok(ready)
     }
 
-    /// Sleeps until `look` finds something. False if the time-out passed first.
-    pub(super) fn wait(&self, timeout: Option<Duration>, look: impl Fn() -> bool) -> io::Result<bool> {
+    fn stay_awake(&self) -> io::Result<()> {
+        self.control.disarm(self.queue);
+        write(&*self.wake, &1_u64.to_ne_bytes())?;
+        Ok(())
+    }
+
+    /// Sleeps until `look` finds something or the time-out has passed.
+    pub(super) fn wait(&self, timeout: Option<Duration>, look: impl Fn() -> bool) -> io::Result<()> {
         let start = Instant::now();
         loop {
             if self.arm(&look)? {
-                return Ok(true);
+                return Ok(());
             }
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             readable(&[&*self.wake], left)?;
             if look() {
-                return Ok(true);
+                return Ok(());
             }
             if left.is_some_and(|left| left.is_zero()) {
-                self.control.disarm(self.queue);
-                return Ok(false);
+                return self.stay_awake();
             }
         }
     }
@@ -242,5 +253,43 @@ fn readable(files: &[&OwnedFd], timeout: Option<Duration>) -> io::Result<bool> {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// Waits until the queue is armed, as the card would find it.
+    fn until_armed(control: &QueueControl) {
+        let is_armed = || (control.0.load_u32_acquire(armed(0)) == HAMLYN_ARMED_YES).then_some(());
+        Polling::default()
+            .wait(Some(Duration::from_secs(10)), true, is_armed)
+            .expect("somebody sleeps, unarmed");
+    }
+
+    #[test]
+    fn who_stops_waiting_leaves_the_queue_armed_for_other_sleepers() {
+        let control =
+            QueueControl::new(Mapping::anonymous(HAMLYN_QUEUE_CONTROL_ARMED as usize + 64).unwrap());
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+        let sleeper = Sleeper { queue: 0, wake, control: control.clone() };
+        let arrived = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waiting = scope
+                .spawn(|| sleeper.wait(Some(Duration::from_secs(20)), || arrived.load(Ordering::Acquire)));
+            until_armed(&control);
+            // Another thread gives up; a third finds what was meant for it between arming and sleeping.
+            sleeper.wait(Some(Duration::ZERO), || false).unwrap();
+            until_armed(&control);
+            let looks = AtomicU32::new(0);
+            assert!(sleeper.arm(|| looks.fetch_add(1, Ordering::Relaxed) == 1).unwrap());
+            until_armed(&control);
+            arrived.store(true, Ordering::Release);
+            write(&*sleeper.file(), &1_u64.to_ne_bytes()).unwrap();
+            waiting.join().unwrap().unwrap();
+        });
     }
 }

@@ -18,26 +18,26 @@ use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
-    HAMLYN_UAPI_VERSION, HamlynQuery, HamlynQueueWait, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate,
-    HamlynStatistics,
+    HAMLYN_UAPI_VERSION, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Mapping};
-use rustix::rand::{GetRandomFlags, getrandom};
 use zerocopy::{FromZeros, IntoBytes};
 
 use self::client::{Client, MappableRegion};
 use self::commands::Commands;
+use self::handshake::Handshake;
 use self::interrupts::{Interrupts, QueueControl, Sleeper};
 use self::lender::Lender;
 use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
-use super::{Attachment, Doorbell, QueueFile, QueueParts, TerminusParts};
+use super::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
 use crate::error::{Error, Result, at_most};
 use crate::memory::Memory;
 
 mod area;
 mod client;
 mod commands;
+mod handshake;
 mod interrupts;
 mod lender;
 mod message;
@@ -51,8 +51,9 @@ const CONFIG_COMMAND_MEMORY_AND_MASTER: u16 = 6;
 /// A card reached through its vfio-user socket.
 #[derive(Debug)]
 pub struct SocketAttachment {
-    // In the order in which they must go: the handler, the tables' memory, the command page, the connection.
+    // In the order in which they must go: the threads, the tables' memory, the command page, the connection.
     interrupts: Interrupts,
+    _handshake: Handshake,
     tables: Mutex<Tables>,
     commands: Commands,
     lender: Lender,
@@ -84,7 +85,7 @@ struct Queue {
 }
 
 impl SocketAttachment {
-    /// Connects to a card's socket, resets the card and enables it.
+    /// Connects to a card's socket, resets the card, enables it and keeps its handshake (section 2.8).
     ///
     /// # Errors
     /// [`Error::System`] if there is no card to talk to, [`Error::Incompatible`] if it is another.
@@ -101,8 +102,9 @@ impl SocketAttachment {
         let interrupts = Interrupts::start(&client, control, description.vectors).map_err(failed())?;
         let lender = Lender::new(client.clone());
         let commands = Commands::start(client.clone(), lender.lend(HAMLYN_COMMAND_PAGE_SIZE as usize)?)?;
-        client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE).map_err(failed())?;
-        Ok(Self { interrupts, tables: Mutex::default(), commands, lender, windows, description, client })
+        let _handshake = Handshake::start(&client).map_err(failed())?;
+        let tables = Mutex::default();
+        Ok(Self { interrupts, _handshake, tables, commands, lender, windows, description, client })
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -147,13 +149,13 @@ impl Attachment for SocketAttachment {
         self.lender.lend(length)
     }
 
-    fn create_terminus(&self) -> Result<TerminusParts> {
+    fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
         let action = "open a terminus";
         let mut tables = self.tables();
         let terminus = free_index(&tables.termini, self.description.termini, "termini")?;
         let status = self.lender.lend(PAGE)?;
         let parts = self.map_terminus(terminus, &status).map_err(Error::system("map a terminus"))?;
-        let body = HamlynOpenTerminus { status: status.card_address(), reserved: 0 };
+        let body = HamlynOpenTerminus { status: status.card_address(), weight, reserved: 0 };
         self.commands.run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())?;
         tables.termini.insert(terminus, Terminus { _status: status, buffers: BTreeMap::new() });
         Ok(parts)
@@ -224,15 +226,15 @@ impl Attachment for SocketAttachment {
         Ok(())
     }
 
-    fn wait_queue(&self, wait: HamlynQueueWait, timeout: Option<Duration>) -> Result<bool> {
+    fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let (entries, sleeper) = self.sleeper(wait.queue)?;
-        let look = || entries.entry(wait.cursor, wait.wrap != 0).is_some();
+        let look = || wait.is_over(entries.word(wait.cursor));
         sleeper.wait(timeout, look).map_err(Error::system("wait for a queue"))
     }
 
-    fn arm_queue(&self, wait: HamlynQueueWait) -> Result<bool> {
+    fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
         let (entries, sleeper) = self.sleeper(wait.queue)?;
-        let look = || entries.entry(wait.cursor, wait.wrap != 0).is_some();
+        let look = || wait.is_over(entries.word(wait.cursor));
         sleeper.arm(look).map_err(Error::system("arm a queue"))
     }
 
@@ -257,7 +259,7 @@ impl Attachment for SocketAttachment {
         }
         let mut tables = self.tables();
         let index = free_index(&tables.slots, self.description.slots, "slots")?;
-        let key = random_key()?;
+        let key = crate::key::random_key()?;
         let body = HamlynOpenSlot {
             area,
             metadata: metadata_area,
@@ -419,15 +421,4 @@ fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Resul
 
 fn free_index<T>(table: &BTreeMap<u32, T>, limit: u32, object: &'static str) -> Result<u32> {
     (0..limit).find(|index| !table.contains_key(index)).ok_or(Error::WouldBlock { object, limit })
-}
-
-/// A protection key from the kernel's random source.
-fn random_key() -> Result<u64> {
-    let mut key = [0; 8];
-    let read = getrandom(&mut key, GetRandomFlags::empty());
-    match read {
-        Ok(8) => Ok(u64::from_le_bytes(key)),
-        Ok(_) => Err(Error::system("make a key")(io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(Error::system("make a key")(error.into())),
-    }
 }

@@ -1,0 +1,80 @@
+//! A distributed barrier (section 2.5): nobody leaves a round before all have entered it.
+//!
+//! How it is checked: everybody counts its entries in a word of process 0, by fetch-and-op, and looks at it on leaving.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use common::{Outcome, print};
+use hamlyn::protocol::barrier::Entrance;
+use hamlyn::{FetchOp, Ticket};
+use serde_json::json;
+
+mod common;
+
+/// Meets all other processes in round after round. Prints its ticket and that of its counter, then reads from standard
+/// input the tickets of all processes, one a line, in the order of their indices, its own among them, and last the ticket
+/// of process 0's counter. Process 0 ends when its standard input does
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: common::CardOption,
+    /// This process' index
+    #[arg(long)]
+    index: usize,
+    /// How many processes there are
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    of: u32,
+    /// Rounds
+    #[arg(long, default_value_t = 1000)]
+    rounds: u64,
+    /// Seconds to wait for the others
+    #[arg(long, default_value_t = 30)]
+    timeout: u64,
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let timeout = common::seconds(options.timeout);
+        let card = options.card.open()?;
+        let words = card.create_area(8)?;
+        let counter = card.slot(&words).allow_fetch().create()?;
+        let entrance = Entrance::create(&card)?;
+        print(&json!({
+            "index": options.index,
+            "ticket": entrance.ticket()?.to_string(),
+            "counter": counter.fast_ticket()?.to_string(),
+        }))?;
+        let tickets = (0..options.of).map(|_| common::read_ticket()).collect::<Outcome<Vec<Ticket>>>()?;
+        let counter = common::read_ticket()?;
+        let terminus = card.create_terminus()?;
+        let mut barrier = entrance.join(terminus.clone(), &tickets, options.index)?;
+        let count = |change| terminus.fetch(&counter, 0, FetchOp::Add(change))?.wait(timeout);
+        let (mut early, mut inside) = (0_u64, Duration::ZERO);
+        for round in 1..=options.rounds {
+            count(1)?;
+            let start = Instant::now();
+            barrier.wait(timeout)?;
+            inside += start.elapsed();
+            early += u64::from(count(0)? < round * u64::from(options.of));
+        }
+        let round_us = inside.as_micros() as u64 / options.rounds.max(1);
+        print(
+            &json!({ "rounds": options.rounds, "early": early, "verified": early == 0, "round_us": round_us }),
+        )?;
+        if options.index == 0 {
+            let ended = common::input_ended();
+            while !ended.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        if early == 0 {
+            Ok(())
+        } else {
+            Err(format!("{early} rounds were left before all had entered").into())
+        }
+    })
+}

@@ -1,0 +1,114 @@
+//! A notification queue that is too small for its reader (section 2.6): what was lost is counted, and nothing else is.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use common::{Outcome, print};
+use hamlyn::{Arrival, Card, Error, Message, Polling, Ticket};
+use serde_json::json;
+
+mod common;
+
+/// How long a slow reader takes for a message.
+const SLOW: Duration = Duration::from_millis(1);
+
+/// Overruns a notification queue
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: common::CardOption,
+    /// Messages
+    #[arg(long, global = true, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    count: u32,
+    /// Seconds to wait for a message
+    #[arg(long, global = true, default_value_t = 30)]
+    timeout: u64,
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Prints a ticket, waits for a line on standard input, and then reads what is left of the messages
+    Receive {
+        /// Entries of the queue
+        #[arg(long, default_value_t = 8)]
+        entries: u32,
+        /// Read from the start, slowly and asleep whenever nothing is there, instead of waiting for a line
+        #[arg(long)]
+        slow: bool,
+    },
+    /// Sends numbered messages as fast as it can
+    Send {
+        /// The receiver's ticket
+        #[arg(long)]
+        ticket: Ticket,
+    },
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let card = options.card.open()?;
+        let timeout = Duration::from_secs(options.timeout);
+        match options.role {
+            Role::Receive { entries, slow } => receive(&card, entries, slow, options.count, timeout),
+            Role::Send { ticket } => send(&card, &ticket, options.count, timeout),
+        }
+    })
+}
+
+fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration) -> Outcome {
+    let area = card.create_area(8)?;
+    let queue = card.create_queue(entries)?;
+    let slot = card.slot(&area).queue(&queue).create()?;
+    print(&json!({ "ticket": slot.fast_ticket()?.to_string() }))?;
+    if !slow {
+        common::read_line()?;
+    }
+    let mut seen = vec![false; count as usize];
+    let (mut received, mut lost, mut in_order) = (0_u64, 0_u64, true);
+    while received + lost < u64::from(count) {
+        match queue.recv_block_with(Polling { spins: 0 }, Some(timeout)) {
+            Ok(arrived) => {
+                let Arrival::Fast(number) = arrived.arrival else {
+                    return Err("a message with metadata".into());
+                };
+                match seen.get_mut(number as usize) {
+                    Some(seen) if !*seen => *seen = true,
+                    _ => return Err(format!("message {number} was read twice, or never sent").into()),
+                }
+                // What was read and what was lost add up to the number of the next, unless the fabric reorders.
+                in_order &= u64::from(number) == received + lost;
+                received += 1;
+                if slow {
+                    std::thread::sleep(SLOW);
+                }
+            }
+            Err(Error::Overrun { lost: more, .. }) => lost += more,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (overruns, counted) = queue.overruns();
+    let exact = counted == lost && received + lost == u64::from(count) && queue.recv()?.is_none();
+    let result = json!({
+        "received": received,
+        "lost": lost,
+        "overruns": overruns,
+        "exact": exact,
+        "in_order": in_order,
+    });
+    print(&result)?;
+    if exact { Ok(()) } else { Err("what was lost was not counted exactly".into()) }
+}
+
+fn send(card: &Card, ticket: &Ticket, count: u32, timeout: Duration) -> Outcome {
+    let terminus = card.create_terminus()?;
+    let mut last = None;
+    for number in 0..count {
+        last = Some(terminus.send(&Message::to(ticket).word(number), &[])?);
+    }
+    last.map_or(Ok(()), |handle| handle.wait(Some(timeout)))?;
+    print(&json!({ "sent": count }))
+}

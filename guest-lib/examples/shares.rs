@@ -1,0 +1,99 @@
+//! Several termini of one process, all busy at once: each gets its share of the link (section 2.3), by its weight.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use common::{Outcome, print};
+use hamlyn::{Card, Message, SendBuffer, Terminus, Ticket};
+use serde_json::json;
+
+mod common;
+
+/// Sends as much as it can from several termini, and prints what each got through. The receiver is `flood sink`
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: common::CardOption,
+    /// The sink's ticket
+    #[arg(long)]
+    ticket: Ticket,
+    /// A weight for each terminus; more than 1 takes CAP_SYS_NICE in a guest
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 1, 1, 1])]
+    weights: Vec<u32>,
+    /// Seconds
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Bytes in a message
+    #[arg(long, default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
+    size: u32,
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let card = options.card.open()?;
+        let size = options.size as usize;
+        let busy = options.weights.iter().map(|weight| Busy::create(&card, *weight, size));
+        let mut busy = busy.collect::<Outcome<Vec<_>>>()?;
+        fill(&mut busy, &options.ticket)?;
+        // All are busy now, and stay so.
+        let begun: Vec<u64> = busy.iter().map(|busy| busy.terminus.completed()).collect();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(options.seconds) {
+            fill(&mut busy, &options.ticket)?;
+            std::thread::yield_now();
+        }
+        let bytes = |(busy, begun): (&Busy, u64)| (busy.terminus.completed() - begun) * size as u64;
+        let bytes: Vec<u64> = busy.iter().zip(begun).map(bytes).collect();
+        let per_weight: Vec<f64> = bytes
+            .iter()
+            .zip(&options.weights)
+            .map(|(bytes, weight)| *bytes as f64 / f64::from(*weight))
+            .collect();
+        let mean = per_weight.iter().sum::<f64>() / per_weight.len() as f64;
+        let relative: Vec<f64> =
+            per_weight.iter().map(|share| (share / mean * 1000.0).round() / 1000.0).collect();
+        let spread = relative.iter().map(|share| (share - 1.0).abs()).fold(0.0, f64::max);
+        let idle: u64 = busy.iter().map(|busy| busy.idle).sum();
+        print(&json!({
+            "weights": options.weights,
+            "bytes": bytes,
+            "per_weight": relative,
+            "spread": (spread * 1000.0).round() / 1000.0,
+            "idle": idle,
+        }))
+    })
+}
+
+struct Busy {
+    terminus: Terminus,
+    buffer: SendBuffer,
+    posted: u64,
+    /// How often all that it had posted was found sent: then it was not busy.
+    idle: u64,
+}
+
+impl Busy {
+    fn create(card: &Card, weight: u32, size: usize) -> Outcome<Self> {
+        let terminus = card.create_terminus_weighted(weight)?;
+        let buffer = terminus.create_send_buffer(size)?;
+        Ok(Self { terminus, buffer, posted: 0, idle: 0 })
+    }
+}
+
+/// Fills every work queue to the brim.
+fn fill(all: &mut [Busy], ticket: &Ticket) -> Outcome {
+    for busy in all {
+        busy.idle += u64::from(busy.posted > 0 && busy.terminus.completed() == busy.posted);
+        let piece = busy.buffer.piece(0, busy.buffer.len())?;
+        loop {
+            match busy.terminus.try_send(&Message::to(ticket).silent(), piece) {
+                Ok(_) => busy.posted += 1,
+                Err(error) if error.is_would_block() => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
