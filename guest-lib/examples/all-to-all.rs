@@ -50,6 +50,13 @@ struct Progress {
     sent: u32,
     acknowledged: u32,
     received: u32,
+    /// A bit for each place of the window: whether its message is acknowledged. Acknowledgements may come in any order.
+    busy: u32,
+}
+
+/// The bit of a message's place.
+fn place_bit(number: u32) -> u32 {
+    1 << (number % WINDOW)
 }
 
 struct Process {
@@ -121,7 +128,7 @@ impl Process {
         let mut any = false;
         for peer in self.others() {
             let progress = self.peers[peer as usize];
-            if progress.sent < self.options.messages && progress.sent - progress.acknowledged < WINDOW {
+            if progress.sent < self.options.messages && progress.busy & place_bit(progress.sent) == 0 {
                 let (own, number) = (self.options.index, progress.sent);
                 let mut data = vec![0; self.options.size as usize];
                 common::fill_pattern(seed(own, peer), number as usize * data.len(), &mut data);
@@ -134,6 +141,7 @@ impl Process {
                 )?;
                 self.last = Some(handle);
                 self.peers[peer as usize].sent += 1;
+                self.peers[peer as usize].busy |= place_bit(number);
                 any = true;
             }
         }
@@ -154,6 +162,7 @@ impl Process {
         };
         if tag & ACKNOWLEDGEMENT != 0 {
             progress.acknowledged += 1;
+            progress.busy &= !place_bit(number);
             return Ok(());
         }
         progress.received += 1;

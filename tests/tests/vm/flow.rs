@@ -20,10 +20,13 @@ pub(crate) fn backlog(lab: &Lab, from: usize, to: usize) -> Result<()> {
     Ok(())
 }
 
+/// Long messages: a machine on a busy host must not be seen to run out of them.
+const SIZE: &str = "1048576";
+
 fn shares(lab: &Lab, uid: u32, weights: &str) -> Result<Value> {
-    let mut sink = lab.vm(1).run(["flood", "sink", "--bytes", "65536"])?;
+    let mut sink = lab.vm(1).run(["flood", "sink", "--bytes", SIZE])?;
     let ticket = text(&sink.answer()?, "ticket");
-    let share = ["shares", "--ticket", &ticket, "--weights", weights, "--seconds", "3"];
+    let share = ["shares", "--ticket", &ticket, "--weights", weights, "--seconds", "3", "--size", SIZE];
     let mut run = lab.vm(0).run_as(uid, share)?;
     let result = run.answer()?;
     run.wait()?;

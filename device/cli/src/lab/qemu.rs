@@ -111,8 +111,9 @@ impl Machine {
             |id: &str, socket: &Path| format!("socket,id={id},path={},server=on,wait=off", path(socket));
         // A kernel that panics reboots at once, or stays as it is for a person to see.
         let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
-        let command_line =
-            format!("console=ttyS0 quiet panic={panic} hamlyn.name={} {}", self.name, self.append);
+        // The image's file system may take more than the half of a small machine's memory that tmpfs would.
+        let fixed = "console=ttyS0 quiet rootfstype=ramfs";
+        let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
         let mut arguments = card_arguments(&self.card, self.memory);
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
         let fixed = fixed.iter().chain(reboot).copied().chain(self.accelerator.arguments());
