@@ -180,7 +180,7 @@ struct hamlyn_queue {
 	/* What poll waits for, if anything. */
 	bool polled;
 	u32 poll_cursor;
-	u32 poll_wrap;
+	u32 poll_pass;
 
 	struct hamlyn_vector *vector;
 	/* Guarded by the vector's lock. */

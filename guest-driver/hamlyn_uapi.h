@@ -159,9 +159,12 @@ struct hamlyn_queue_wait {
 	__u32 queue;
 	/* In: the caller's cursor: an entry's index. */
 	__u32 cursor;
-	/* In: the caller's wrap flag, 0 or 1: the entry is there when its own matches. */
-	__u32 wrap;
-	/* Out, for arm: 1 if the entry is there already, 0 if the queue was armed. */
+	/*
+	 * In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that pass' entry is there, or was
+	 * overwritten by a later pass'.
+	 */
+	__u32 pass;
+	/* Out, for arm: 1 if the wait is over already, 0 if the queue was armed. */
 	__u32 ready;
 	/* In, for wait: nanoseconds, 0 to look only, or HAMLYN_WAIT_FOREVER. For arm: zero. */
 	__s64 timeout_ns;

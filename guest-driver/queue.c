@@ -9,6 +9,9 @@
  */
 #include "hamlyn.h"
 
+/* Passes over a queue are counted modulo this. */
+#define PASSES (1u << (32 - HAMLYN_NOTIFICATION_PASS_SHIFT))
+
 static void __iomem *armed(const struct hamlyn_queue *queue)
 {
 	return queue->file->card->control + HAMLYN_QUEUE_CONTROL_ARMED +
@@ -172,19 +175,29 @@ void hamlyn_queue_undo(struct hamlyn_file *file, union hamlyn_argument *argument
 	destroy(file, argument->queue.queue);
 }
 
-static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 wrap)
+/*
+ * Whether the entry of a pass is there, or was overwritten by a later pass': its word says in which
+ * pass it was written, and the flag that it was written whole.
+ */
+static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
 	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
 	const struct hamlyn_notification *entries =
 		page_address(queue->pages->pages[cursor / per_page]);
+	u32 word = READ_ONCE(entries[cursor % per_page].wrap);
+	u32 written = word >> HAMLYN_NOTIFICATION_PASS_SHIFT;
+	u32 ahead = (written - pass) % PASSES;
 
-	return (READ_ONCE(entries[cursor % per_page].wrap) & HAMLYN_NOTIFICATION_WRAP) == wrap;
+	if (ahead == 0)
+		return (word & HAMLYN_NOTIFICATION_WRAP) != (written & 1);
+	/* A pass that far ahead is the one before. */
+	return ahead < PASSES / 2;
 }
 
 /* Whether the entry is there; if not, the queue has been armed, and its wait queues get woken. */
-static bool arrived_or_armed(struct hamlyn_queue *queue, u32 cursor, u32 wrap)
+static bool arrived_or_armed(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
-	if (arrived(queue, cursor, wrap))
+	if (arrived(queue, cursor, pass))
 		return true;
 	scoped_guard(spinlock_irqsave, &queue->vector->lock) {
 		if (!queue->open)
@@ -192,7 +205,7 @@ static bool arrived_or_armed(struct hamlyn_queue *queue, u32 cursor, u32 wrap)
 		writel(HAMLYN_ARMED_YES, armed(queue));
 	}
 	mb(); /* Either the card sees the armed word, or we see its entry. */
-	return arrived(queue, cursor, wrap);
+	return arrived(queue, cursor, pass);
 }
 
 /* An interrupt came: wakes the owners of queues that got something while armed. */
@@ -240,9 +253,9 @@ static long sleep_on(struct hamlyn_queue *queue, const struct hamlyn_queue_wait 
 	if (wait->timeout_ns == HAMLYN_WAIT_FOREVER)
 		return wait_event_interruptible(
 			queue->wait,
-			hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->wrap));
+			hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->pass));
 	return wait_event_interruptible_hrtimeout(
-		queue->wait, hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->wrap),
+		queue->wait, hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->pass),
 		ns_to_ktime(wait->timeout_ns));
 }
 
@@ -252,7 +265,7 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 	long ret;
 
-	if (wait->reserved || wait->wrap > 1 || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->reserved || wait->pass >= PASSES || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
 		return -EINVAL;
 	scoped_guard(mutex, &file->card->lock)
 		queue = get(file, wait);
@@ -261,7 +274,7 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 
 	ret = sleep_on(queue, wait);
 	/* First of all: it may have come together with the time-out or the signal. */
-	if (arrived(queue, wait->cursor, wait->wrap))
+	if (arrived(queue, wait->cursor, wait->pass))
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
@@ -277,7 +290,7 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
 	struct hamlyn_queue_wait *wait = &argument->wait;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 
-	if (wait->reserved || wait->wrap > 1 || wait->timeout_ns)
+	if (wait->reserved || wait->pass >= PASSES || wait->timeout_ns)
 		return -EINVAL;
 	guard(mutex)(&file->card->lock);
 	queue = get(file, wait);
@@ -285,15 +298,15 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
 		return PTR_ERR(queue);
 	queue->polled = true;
 	queue->poll_cursor = wait->cursor;
-	queue->poll_wrap = wait->wrap;
-	wait->ready = arrived_or_armed(queue, wait->cursor, wait->wrap);
+	queue->poll_pass = wait->pass;
+	wait->ready = arrived_or_armed(queue, wait->cursor, wait->pass);
 	return 0;
 }
 
 /* Whether what the queue was armed for is there; if not, it stays armed. Needs the card's lock. */
 __poll_t hamlyn_queue_poll(struct hamlyn_queue *queue)
 {
-	if (queue->polled && arrived_or_armed(queue, queue->poll_cursor, queue->poll_wrap))
+	if (queue->polled && arrived_or_armed(queue, queue->poll_cursor, queue->poll_pass))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }

@@ -182,7 +182,7 @@ impl Intruder {
     }
 
     fn touch_queue(&mut self, queue: u32) -> Outcome {
-        let wait = HamlynQueueWait { queue, wrap: 1, ..Default::default() };
+        let wait = HamlynQueueWait { queue, ..Default::default() };
         let waited = match self.device.queue_wait(&mut wait.clone()) {
             // A time-out would mean that it was let in.
             Err(error) if error.raw_os_error() == Some(timed_out()) => Ok(()),

@@ -153,19 +153,13 @@ impl NotificationQueue {
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
-    /// Makes [`NotificationQueue::file`] readable once the next notification is there. True if it is there already, or
-    /// was overwritten: then the file may not become readable for it.
-    ///
-    /// If the queue may be overrun, wait for the file with a time-out and then look: in a guest, a queue that is
-    /// overwritten twice before `poll(2)` looks at it seems empty to the driver.
+    /// Makes [`NotificationQueue::file`] readable once the next notification is there, or was overwritten. True if it is
+    /// so already: then the file may not become readable for it.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
-        let awaited = self.awaited();
-        let ready = self.inner.attachment.arm_queue(awaited)?;
-        // The driver knows the wrap flag alone.
-        Ok(ready || awaited.is_over(self.inner.parts.entries.word(awaited.cursor)))
+        self.inner.attachment.arm_queue(self.awaited())
     }
 
     /// A file descriptor for `poll(2)` and the like. It may stand for several queues of the card: look with

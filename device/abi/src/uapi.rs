@@ -146,9 +146,10 @@ pub struct HamlynQueueWait {
     pub queue: u32,
     /// In: the caller's cursor: an entry's index.
     pub cursor: u32,
-    /// In: the caller's wrap flag, 0 or 1: the entry is there when its own matches.
-    pub wrap: u32,
-    /// Out, for arm: 1 if the entry is there already, 0 if the queue was armed.
+    /// In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that pass' entry is there, or was
+    /// overwritten by a later pass'.
+    pub pass: u32,
+    /// Out, for arm: 1 if the wait is over already, 0 if the queue was armed.
     pub ready: u32,
     /// In, for wait: nanoseconds, 0 to look only, or [`HAMLYN_WAIT_FOREVER`]. For arm: zero.
     pub timeout_ns: i64,

@@ -36,8 +36,8 @@ pub(crate) struct Bench {
     pub(crate) terminus: Terminus,
     pub(crate) queue: HamlynQueueCreate,
     pub(crate) notifications: Mapping,
-    /// The wrap flag that [`Bench::wait`] waits for: 1 in the queue's first pass.
-    pub(crate) wrap: u32,
+    /// The pass over the queue that [`Bench::wait`] waits for an entry of.
+    pub(crate) pass: u32,
     pub(crate) area: Mapping,
     pub(crate) slot: HamlynSlotCreate,
 }
@@ -54,7 +54,7 @@ impl Bench {
         let area = Mapping::anonymous(4 * PAGE)?;
         let mut slot = HamlynSlotCreate { queue: queue.queue, flags: HAMLYN_SLOT_INTERRUPT, ..slot(&area) };
         device.slot_create(&mut slot, &area, None)?;
-        Ok(Self { device, host: query.host, terminus, queue, notifications, wrap: 1, area, slot })
+        Ok(Self { device, host: query.host, terminus, queue, notifications, pass: 0, area, slot })
     }
 
     /// Sends a word to the own slot, in fast mode: a notification without metadata.
@@ -69,7 +69,7 @@ impl Bench {
 
     /// A wait for entry `cursor` of the queue.
     pub(crate) fn wait(&self, cursor: u32, timeout_ns: i64) -> HamlynQueueWait {
-        HamlynQueueWait { queue: self.queue.queue, cursor, wrap: self.wrap, timeout_ns, ..Default::default() }
+        HamlynQueueWait { queue: self.queue.queue, cursor, pass: self.pass, timeout_ns, ..Default::default() }
     }
 }
 

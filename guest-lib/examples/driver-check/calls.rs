@@ -166,7 +166,7 @@ fn queue_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
 
     let ways: [Spoil<HamlynQueueWait>; 5] = [
         ("reserved", |wait| wait.reserved = 1, Errno::INVAL),
-        ("wrap 2", |wait| wait.wrap = 2, Errno::INVAL),
+        ("pass 2^30", |wait| wait.pass = 1 << 30, Errno::INVAL),
         ("cursor behind the end", |wait| wait.cursor = ENTRIES, Errno::INVAL),
         ("no such queue", |wait| wait.queue = NOBODY, Errno::NOENT),
         ("time-out -2", |wait| wait.timeout_ns = -2, Errno::INVAL),

@@ -62,7 +62,7 @@ impl Stress<'_> {
         let (device, area) = (self.device, self.area);
         let index = self.below(64);
         let (terminus, tag) = (index, self.below(HAMLYN_SEND_BUFFERS));
-        let mut wait = HamlynQueueWait { queue: index, wrap: 1, ..Default::default() };
+        let mut wait = HamlynQueueWait { queue: index, ..Default::default() };
         match self.below(12) {
             0 => self.keep_terminus(Terminus::create(device)?),
             1 => device.terminus_destroy(&mut object(index))?,

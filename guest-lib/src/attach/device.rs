@@ -10,8 +10,8 @@ use hamlyn_abi::card::HAMLYN_MODEL_HAMLYN;
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
-    HAMLYN_UAPI_VERSION, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait, HamlynSelfTest,
-    HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics, HamlynTerminusCreate,
+    HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait,
+    HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics, HamlynTerminusCreate,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Device, Mapping};
@@ -24,10 +24,6 @@ use crate::memory::Memory;
 
 /// Bytes of the page that starts with a terminus' status words.
 const STATUS_PAGE: usize = 4096;
-
-/// The longest sleep before the queue is looked at again. The driver compares an entry's wrap flag alone, so when the card
-/// has overwritten the queue twice in the moment before the sleep, the driver would take the entry for one still to come.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A card reached through the driver.
 #[derive(Debug)]
@@ -135,8 +131,8 @@ impl Attachment for DeviceAttachment {
 
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let mut wait = position(wait);
-        let limit = timeout.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN);
-        wait.timeout_ns = limit.as_nanos() as i64;
+        wait.timeout_ns =
+            timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX));
         match self.device.queue_wait(&mut wait) {
             Ok(()) => Ok(()),
             Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(()),
@@ -185,10 +181,9 @@ impl Attachment for DeviceAttachment {
     }
 }
 
-/// The same for the driver, which knows the wrap flag but not the pass.
 fn position(wait: QueueWait) -> HamlynQueueWait {
-    let QueueWait { queue, cursor, .. } = wait;
-    HamlynQueueWait { queue, cursor, wrap: wait.wrap().into(), ..HamlynQueueWait::default() }
+    let QueueWait { queue, cursor, pass } = wait;
+    HamlynQueueWait { queue, cursor, pass, ..HamlynQueueWait::default() }
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {

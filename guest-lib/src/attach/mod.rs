@@ -11,7 +11,7 @@ use std::time::Duration;
 use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 
-use crate::cursor::{Sight, wrap_flag};
+use crate::cursor::Sight;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 
@@ -66,12 +66,6 @@ pub struct QueueWait {
 }
 
 impl QueueWait {
-    /// The wrap flag that the entry will have.
-    #[must_use]
-    pub fn wrap(&self) -> bool {
-        wrap_flag(self.pass)
-    }
-
     /// Whether there is nothing to wait for: by its entry's `wrap` word, the notification is there or was overwritten.
     #[must_use]
     pub fn is_over(&self, word: u32) -> bool {
