@@ -300,6 +300,10 @@ impl Host {
         queue
     }
 
+    pub fn queue_area(&self, queue: u32) -> TestArea {
+        self.queues[queue as usize].area
+    }
+
     pub fn open_slot(&mut self, slot: u32, body: HamlynOpenSlot) {
         self.command(HAMLYN_COMMAND_OPEN_SLOT, slot, body).unwrap();
     }
