@@ -76,6 +76,14 @@ make_module() {
 
 build_image() { "$REPO/images/build"; }
 
+# archive FOLDER FILE: a cpio archive of FOLDER, owned by root. Not compressed: unpacking costs a guest more than loading.
+archive() {
+    # Whatever the umask here: everyone in the guest may read and start what is in it.
+    chmod -R u=rwX,go=rX "$1"
+    (cd "$1" && find . -mindepth 1 | LC_ALL=C sort | root_run cpio --quiet -o -H newc -R +0:+0 --reproducible) >"$2.partial"
+    mv "$2.partial" "$2"
+}
+
 write_kit() {
     cat >"$KIT.partial" <<EOF
 {

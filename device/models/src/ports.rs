@@ -157,6 +157,11 @@ pub(crate) fn barrier_before_overwriting() {
     fence(Ordering::Release);
 }
 
+/// Orders two looks at what its owner may be changing.
+pub(crate) fn barrier_between_looks() {
+    fence(Ordering::Acquire);
+}
+
 /// Orders a store of ours before a load of ours that somebody mirrors, so that of two sides which each say "I sleep"
 /// and then look once more at least one sees the other.
 pub(crate) fn barrier_before_last_look() {

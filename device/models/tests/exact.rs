@@ -83,3 +83,28 @@ fn nothing_that_was_open_outlives_a_reset() {
     assert_eq!(two.receiver.counter(Statistic::RefusedClosedSlot), 1);
     assert!(two.receiver.memory_image() == before);
 }
+
+/// Section 2.7: an owner changes an entry without the operating system, and without the card waiting for it.
+#[test]
+fn an_entry_that_changes_meanwhile_never_admits_the_old_key_to_the_new_bounds() {
+    const OLD: u64 = 7;
+    let key_of = |two: &Two| two.receiver.address(&two.metadata, 0x40);
+    let entry = HamlynMetadataEntry { key: OLD, low: 0, high: 64, ..zerocopy::FromZeros::new_zeroed() };
+    for mode in [HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT] {
+        let mut two = two(mode);
+        // What a reader sees who read the key just before it was changed, and the limits just after.
+        two.set_entry(0, entry);
+        let key = key_of(&two);
+        two.receiver.memory.1.set(Some((key - 0x40, key, OLD + 1)));
+        two.sender.post(0, HamlynRequest { key: OLD, ..request(0, 64) }, &[1; 64]);
+        two.carry();
+        assert_eq!(two.receiver.counter(Statistic::RefusedParanoidKey), 1);
+        // The same with an entry that is closed before its high limit is moved.
+        two.set_entry(0, entry);
+        two.receiver.memory.1.set(Some((key - 0x40, key + 8, u64::MAX)));
+        two.sender.post(0, HamlynRequest { key: OLD, ..request(0, 64) }, &[1; 64]);
+        two.carry();
+        assert_eq!(two.receiver.counter(Statistic::RefusedParanoidBounds), 1);
+        assert_eq!(two.receiver.peek(&two.area, 0, 64), [0; 64]);
+    }
+}

@@ -7,29 +7,40 @@ use crate::rng::Rng;
 
 /// The free pages of a host. Any may be given next, so areas lie scattered and pages change hands soon.
 #[derive(Debug)]
-pub(crate) struct Frames(Vec<u64>);
+pub(crate) struct Frames {
+    free: Vec<u64>,
+    rng: Rng,
+}
 
 impl Frames {
     /// All but the first page, so that no area has an address of 0.
-    pub(crate) fn new() -> Self {
-        Self((1..FRAMES).map(|frame| frame * PAGE).collect())
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { free: (1..FRAMES).map(|frame| frame * PAGE).collect(), rng }
     }
 
-    pub(crate) fn take(&mut self, rng: &mut Rng) -> u64 {
-        let index = rng.index(self.0.len());
-        self.0.swap_remove(index)
+    /// A page of zeros. Whoever takes one has seen that there is one left.
+    pub(crate) fn take(&mut self, memory: &Memory) -> u64 {
+        let page = self.take_as_it_is();
+        memory.poke(page, &[0; PAGE as usize]);
+        page
+    }
+
+    /// A page that will be filled.
+    pub(crate) fn take_as_it_is(&mut self) -> u64 {
+        let index = self.rng.index(self.free.len());
+        self.free.swap_remove(index)
     }
 
     pub(crate) fn give(&mut self, page: u64) {
-        self.0.push(page);
+        self.free.push(page);
     }
 
     pub(crate) fn left(&self) -> usize {
-        self.0.len()
+        self.free.len()
     }
 }
 
-/// An area: the driver's list of pages, and the process' pages.
+/// An area as the card is told of it: the driver's list of pages, and the pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Area {
     directory: u64,
@@ -40,11 +51,16 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// Takes pages for `length` bytes from byte `first` of the first page. What is left of the driver's lists points
-    /// nowhere: a card that reads too far is caught.
-    pub(crate) fn new(memory: &Memory, frames: &mut Frames, rng: &mut Rng, length: u64, first: u64) -> Self {
-        let (directory, list) = (frames.take(rng), frames.take(rng));
-        let pages: Vec<u64> = (0..(first + length).div_ceil(PAGE)).map(|_| frames.take(rng)).collect();
+    /// `length` bytes from byte `first` of the first page. What is left of the driver's lists points nowhere: a card that
+    /// reads too far is caught.
+    pub(crate) fn over(
+        memory: &Memory,
+        frames: &mut Frames,
+        pages: Vec<u64>,
+        first: u64,
+        length: u64,
+    ) -> Self {
+        let (directory, list) = (frames.take_as_it_is(), frames.take_as_it_is());
         for page in [directory, list] {
             memory.poke(page, &[0xee; PAGE as usize]);
         }
@@ -55,9 +71,23 @@ impl Area {
         Self { directory, list, pages, first, length }
     }
 
-    pub(crate) fn give_back(self, frames: &mut Frames) {
-        for page in self.pages.into_iter().chain([self.directory, self.list]) {
-            frames.give(page);
+    /// The same, of fresh pages.
+    pub(crate) fn new(memory: &Memory, frames: &mut Frames, first: u64, length: u64) -> Self {
+        let pages = (0..(first + length).div_ceil(PAGE)).map(|_| frames.take(memory)).collect();
+        Self::over(memory, frames, pages, first, length)
+    }
+
+    /// The driver's lists are no longer needed.
+    pub(crate) fn give_lists_back(&self, frames: &mut Frames) {
+        frames.give(self.directory);
+        frames.give(self.list);
+    }
+
+    /// And neither are the pages.
+    pub(crate) fn give_pages_back(&self, memory: &Memory, frames: &mut Frames) {
+        for page in &self.pages {
+            memory.unmap(*page);
+            frames.give(*page);
         }
     }
 

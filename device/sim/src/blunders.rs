@@ -1,35 +1,40 @@
 //! Requests of honest processes that are wrong in one way, which the card must refuse for that reason.
 
+use hamlyn::{Error, Message};
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_BODY_SIZE, HAMLYN_FAST_MODE, HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA,
     HAMLYN_REQUEST_INLINE_METADATA, HAMLYN_SEND_BUFFERS, HamlynGather, HamlynRequest,
 };
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
-use zerocopy::IntoBytes;
 
-use crate::process::InFlight;
+use crate::program::Errand;
 use crate::rng::Rng;
-use crate::violation::Violation;
+use crate::violation::{Violation, ensure};
 use crate::world::World;
 
 impl World {
     /// An honest process posts a request that makes no sense.
     pub(crate) fn blunder(&mut self, host: usize, process: usize) -> Result<(), Violation> {
-        let at = &self.hosts[host];
-        let sender = &at.processes[process];
-        let (tag, length) = sender.send.first().map_or((0, 0), |(tag, area)| (*tag, area.length as u32));
-        let unset = (0..=HAMLYN_SEND_BUFFERS).filter(|tag| sender.send.iter().all(|(set, _)| set != tag));
+        let machine = self.hosts[host].machine.clone();
+        let Some(sender) = self.hosts[host].program_mut(process) else { return Ok(()) };
+        let (tag, length) =
+            sender.buffers.first().map_or((0, 0), |buffer| (buffer.tag(), buffer.len() as u32));
+        let unset =
+            (0..=HAMLYN_SEND_BUFFERS).filter(|tag| sender.buffers.iter().all(|set| set.tag() != *tag));
         let unset = self.rng.pick(&unset.collect::<Vec<u32>>()).unwrap_or(HAMLYN_SEND_BUFFERS);
-        if sender.posted.wrapping_sub(sender.completed) >= HAMLYN_WORK_QUEUE_USABLE {
-            return Ok(());
+        if let Some(Errand { ticket, .. }) = sender.outbox.front() {
+            let past = sender.terminus.try_send(&Message::to(ticket).offset(ticket.length), b"x");
+            ensure(matches!(past, Err(Error::PastEnd { .. })), || {
+                format!("past a ticket's end: {:?}", past.err())
+            })?;
         }
-        let (request, tuple, reason) = wrong(&mut self.rng, at.options.packet_size, tag, unset, length);
-        let mut entry = request.as_bytes().to_vec();
-        entry.extend(tuple.as_bytes());
-        self.note(|| format!("host {host} process {process} blunders: {}", reason.name()));
-        let in_flight = InFlight { part: None, chunks: Vec::new(), reason: reason as u32 };
-        self.hosts[host].post(process, &entry, in_flight)
+        let packet_size = machine.options.packet_size;
+        let (request, tuple, reason) = wrong(&mut self.rng, packet_size, tag, unset, length);
+        let busy = sender.posted - u64::from(machine.completed(sender.terminus.number()));
+        if sender.post_wrong(&mut self.rng, &request, tuple, reason, busy)? {
+            self.note(|| format!("host {host} process {process} blunders: {}", reason.name()));
+        }
+        Ok(())
     }
 }
 

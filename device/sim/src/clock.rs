@@ -1,15 +1,26 @@
-//! The simulation's time: as many milliseconds as its world says.
+//! The simulation's time.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hamlyn_models::ports::Clock;
 
+/// As many milliseconds as the world says.
 #[derive(Debug, Default)]
-pub(crate) struct SimClock(pub(crate) Cell<Duration>);
+pub(crate) struct SimClock(AtomicU64);
+
+impl SimClock {
+    pub(crate) fn set(&self, milliseconds: u64) {
+        self.0.store(milliseconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn milliseconds(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 impl Clock for SimClock {
     fn now(&self) -> Duration {
-        self.0.get()
+        Duration::from_millis(self.milliseconds())
     }
 }

@@ -4,8 +4,8 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_models::card::Card;
 use hamlyn_models::ports::{Packet, VolatileSlice};
 
-use crate::host::Host;
-use crate::judge::{Effect, Verdict, judge};
+use crate::judge::{Effect, PacketHeader, Verdict, judge};
+use crate::machine::Machine;
 use crate::memory::Write;
 use crate::uplink::Arrived;
 use crate::violation::{Violation, ensure};
@@ -20,9 +20,10 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(host: &Host) -> Self {
-        let vectors = 0..host.options.vectors as u16;
-        Self { counters: host.counters(), raised: vectors.map(|vector| host.vectors.count(vector)).collect() }
+    fn of(machine: &Machine) -> Self {
+        let vectors = 0..machine.options.vectors as u16;
+        let raised = vectors.map(|vector| machine.vectors.count(vector)).collect();
+        Self { counters: machine.counters(), raised }
     }
 
     fn of_statistic(&self, statistic: Statistic) -> u64 {
@@ -36,19 +37,22 @@ impl World {
         let Arrived { source, mut bytes } = self.hosts[host].uplink.stage.remove(index);
         let loose = self.scenario.faults > 0 && self.plan_mischief(host, &bytes);
         self.faults += u64::from(loose);
-        let at = &mut self.hosts[host];
-        let verdict = judge(at, &bytes, loose);
-        let before = Counts::of(at);
+        let at = self.hosts[host].machine.clone();
+        let answer = PacketHeader::read(&bytes).filter(PacketHeader::is_answer);
+        let awaited = answer.and_then(|header| self.fetches.awaited(host, source.into(), header.delta));
+        let verdict = judge(&at, &bytes, loose, awaited);
+        let before = Counts::of(&at);
         at.memory.take_writes();
         let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
-        at.with_card(|card, ports, _| card.packet_arrived(ports, packet))?;
+        at.with_card(|card, ports| card.packet_arrived(ports, packet))?;
         at.memory.plan_mischief(None);
         let writes = at.memory.take_writes();
-        let after = Counts::of(at);
+        let after = Counts::of(&at);
         check_fate(&verdict, loose, &before, &after)
             .map_err(|violation| Violation::new(format!("host {host}: {violation}")))?;
         match verdict {
             Verdict::Counted(reason) => {
+                self.not_taken(host, source, &bytes, reason)?;
                 self.note(|| format!("host {host} refuses a packet from {source}: {}", reason.name()));
                 ensure(writes.is_empty(), || {
                     format!("host {host}: {} writes for a packet that is refused", writes.len())
@@ -60,7 +64,41 @@ impl World {
                 self.check_accepted(host, &effect, &writes, &before, &after)?;
                 self.check_message_of(host, source, &effect, &bytes)
             }
+            Verdict::Fetched(fetched) => {
+                self.note(|| format!("host {host} carries out a fetch-and-op of {source}: {fetched:?}"));
+                fetched.check(&at, &writes)?;
+                let header = PacketHeader::read(&bytes);
+                let honest = header.and_then(|header| at.slot(header.slot)).is_some_and(|slot| !slot.prey);
+                self.fetches.arrived(host, source.into(), &bytes, Ok(fetched.found), honest)
+            }
+            Verdict::Answered(answered) => {
+                self.note(|| format!("host {host} takes an answer of {source}"));
+                answered.check(&at, &writes)?;
+                self.fetches.answered(host, source.into(), &bytes)
+            }
         }
+    }
+
+    /// What a packet that is refused or discarded means for who sent it.
+    fn not_taken(
+        &mut self,
+        host: usize,
+        source: u16,
+        packet: &[u8],
+        reason: Statistic,
+    ) -> Result<(), Violation> {
+        let fetch = PacketHeader::read(packet).is_some_and(|header| header.is_fetch());
+        match reason {
+            Statistic::Discarded => {
+                self.ledger.discarded(host, source, packet);
+                self.fetches.missed(host, source.into(), packet, false);
+            }
+            Statistic::RefusedAnswer => self.fetches.missed(host, source.into(), packet, true),
+            Statistic::RefusedPacket => {}
+            _ if fetch => self.fetches.arrived(host, source.into(), packet, Err(()), false)?,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The card wrote, counted and raised what the judge says.
@@ -72,13 +110,13 @@ impl World {
         before: &Counts,
         after: &Counts,
     ) -> Result<(), Violation> {
-        effect.check(&self.hosts[host], writes)?;
+        effect.check(&self.hosts[host].machine, writes)?;
         effect.check_counters(&before.counters, &after.counters)?;
         let Some(notification) = &effect.notification else { return Ok(()) };
         let grown =
             after.of_statistic(Statistic::Notifications) - before.of_statistic(Statistic::Notifications);
-        for queue in self.hosts[host].queues[notification.queue as usize].iter_mut().take(grown as usize) {
-            queue.advance();
+        if let Some(queue) = &mut self.hosts[host].machine.tables().queues[notification.queue as usize] {
+            queue.written += grown;
         }
         let due = |vector: usize| usize::from(notification.interrupt.map(usize::from) == Some(vector));
         let wrong = (0..before.raised.len())
@@ -99,11 +137,15 @@ impl World {
         effect: &Effect,
         bytes: &[u8],
     ) -> Result<(), Violation> {
-        let slot = self.hosts[host].slots[effect.header.slot as usize].as_ref();
+        let slot = self.hosts[host].machine.slot(effect.header.slot);
         if slot.is_some_and(|slot| slot.prey) {
             return Ok(());
         }
         let (delivery, whole) = self.ledger.arrived(host, source, bytes)?;
+        if let Some(notification) = &effect.notification {
+            let queues = &mut self.hosts[host].machine.tables().queues;
+            queues[notification.queue as usize].iter_mut().for_each(|queue| queue.deliveries.push(delivery));
+        }
         ensure(whole == effect.whole, || {
             format!("card and ledger differ (whole: {whole}): {}", self.ledger.describe(delivery))
         })?;
@@ -127,9 +169,13 @@ fn check_fate(verdict: &Verdict, loose: bool, before: &Counts, after: &Counts) -
     let fates: Vec<Statistic> =
         Statistic::ALL.into_iter().filter(|fate| is_fate(fate) && grown(fate) != 0).collect();
     let (expected, open) = match verdict {
+        // A fetch-and-op that comes so far depends on the metadata, too.
+        Verdict::Counted(reason @ (Statistic::RefusedFetch | Statistic::RefusedFetchAddress)) => {
+            (*reason, loose)
+        }
         Verdict::Counted(reason) => (*reason, false),
         // With metadata that changes meanwhile it may be refused after all.
-        Verdict::Accepted(_) => (Statistic::PacketsReceived, loose),
+        _ => (Statistic::PacketsReceived, loose),
     };
     let once = fates.len() == 1 && grown(&fates[0]) == 1;
     ensure(once && (open || fates == [expected]), || {

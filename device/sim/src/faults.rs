@@ -2,6 +2,7 @@
 
 use hamlyn_fabric::HostId;
 
+use crate::process::Process;
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -26,18 +27,21 @@ impl World {
         let end = self.step + u64::from(self.rng.range(1, 120));
         let forgers = self.scenario.forgers;
         let one = self.hosts[host].processes.get(process);
-        let alive = one.is_some_and(|process| process.alive);
+        let alive = one.is_some_and(Process::is_alive);
         let hostile = alive && one.is_some_and(|process| process.hostile);
-        match self.rng.below(18) {
+        match self.rng.below(21) {
             0 => self.port_down(host, end)?,
             1 | 2 => self.process_dies(host, process, end)?,
-            3 | 4 => self.host_stops(host, end),
+            3 => self.host_stops(host, end, false),
+            4 => self.host_stops(host, end, true),
             5 if self.rng.percent(40) => self.card_resets(host, end)?,
             6 | 7 => self.receiver_slows(host, process, end),
             8..=10 if hostile => self.forge_request(host, process)?,
             11..=13 if forgers => self.forge_packets(host)?,
             14 | 15 if forgers => self.scribble(),
             16 | 17 if alive && !hostile => self.blunder(host, process)?,
+            18 | 19 => self.send_again(),
+            20 => self.shut()?,
             _ => return Ok(()),
         }
         self.faults += 1;
@@ -51,48 +55,57 @@ impl World {
         }
         self.note(|| format!("port {host} goes down"));
         self.ledger.excuse(|other, _| other == host);
+        self.fetches.excuse(|other| other == host);
         self.switch.remove_port(HostId(host as u16));
         self.hosts[host].uplink.set_link(None);
-        self.hosts[host].set_link_state(false)?;
+        self.hosts[host].machine.set_link_state(false)?;
         self.healings.push((end, Healing::Port(host)));
         Ok(())
     }
 
     /// A process dies in the middle of what it does. Its memory is free at once.
     fn process_dies(&mut self, host: usize, process: usize, end: u64) -> Result<(), Violation> {
-        let Some(victim) = self.hosts[host].processes.get(process).filter(|process| process.alive) else {
+        let Some(victim) = self.hosts[host].processes.get(process).filter(|process| process.is_alive())
+        else {
             return Ok(());
         };
         let pid = victim.pid;
-        self.note(|| format!("host {host} process {process} dies"));
+        // It may also end as it should.
+        let orderly = self.rng.percent(40);
+        self.note(|| format!("host {host} process {process} dies (orderly: {orderly})"));
         self.ledger.bury(host, pid);
-        let tell = self.hosts[host].enabled;
-        self.hosts[host].kill(process, tell)?;
+        self.fetches.bury(host, pid);
+        self.hosts[host].kill(process, orderly)?;
         self.healings.push((end, Healing::Process(host, process)));
         Ok(())
     }
 
-    fn host_stops(&mut self, host: usize, end: u64) {
+    /// The host stops, and makes its handshake no more; `frozen`: its card stops with it.
+    fn host_stops(&mut self, host: usize, end: u64, frozen: bool) {
         if !self.hosts[host].stopped {
-            self.note(|| format!("host {host} stops"));
+            self.note(|| format!("host {host} stops (its card, too: {frozen})"));
             self.hosts[host].stopped = true;
+            self.hosts[host].frozen = frozen;
             self.healings.push((end, Healing::Host(host)));
         }
     }
 
     /// The card is reset; its driver starts everything anew some time later.
     fn card_resets(&mut self, host: usize, end: u64) -> Result<(), Violation> {
-        if !self.hosts[host].enabled {
+        let machine = self.hosts[host].machine.clone();
+        if !machine.tables().running {
             return Ok(());
         }
         self.note(|| format!("card {host} is reset"));
-        self.hosts[host].reset()?;
+        machine.reset()?;
         // Whatever was on its way to or through the card is gone.
         self.ledger.excuse(|other, _| other == host);
+        self.fetches.excuse(|other| other == host);
         for process in 0..self.hosts[host].processes.len() {
             let victim = &self.hosts[host].processes[process];
-            if victim.alive {
+            if victim.is_alive() {
                 self.ledger.bury(host, victim.pid);
+                self.fetches.bury(host, victim.pid);
                 self.hosts[host].kill(process, false)?;
                 self.healings.push((end, Healing::Process(host, process)));
             }
@@ -119,9 +132,12 @@ impl World {
             self.note(|| format!("over: {healing:?}"));
             match healing {
                 Healing::Port(host) => self.plug_in(host)?,
-                Healing::Host(host) => self.hosts[host].stopped = false,
-                Healing::Card(host) => self.hosts[host].enable()?,
-                Healing::Process(host, process) if self.hosts[host].enabled => {
+                Healing::Host(host) => {
+                    self.hosts[host].stopped = false;
+                    self.hosts[host].frozen = false;
+                }
+                Healing::Card(host) => self.hosts[host].machine.enable()?,
+                Healing::Process(host, process) if self.hosts[host].machine.tables().running => {
                     let hostile = self.hosts[host].processes[process].hostile;
                     self.start_process(host, hostile, Some(process))?;
                 }

@@ -4,14 +4,14 @@
 //! the key: what it sends there is right but for some bits of it.
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MODE_NORMAL;
-use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HamlynRequest};
+use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_FETCH, HamlynRequest};
 use hamlyn_fabric::{Header, HostId, Protocol};
 use zerocopy::IntoBytes;
 
-use crate::host::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
-use crate::judge::PacketHeader;
+use crate::driver::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
+use crate::judge::{ANSWER, FETCH, PacketHeader};
 use crate::memory::Mischief;
-use crate::process::InFlight;
+use crate::process::Role;
 use crate::rng::Rng;
 use crate::violation::Violation;
 use crate::world::World;
@@ -20,28 +20,30 @@ impl World {
     /// An open slot somewhere, half of the time a prey: its host and number.
     fn target(&mut self) -> Option<(usize, u32)> {
         let only_prey = self.rng.percent(50);
-        let open = self.hosts.iter().enumerate().flat_map(|(host, at)| {
-            let slots = at.slots.iter().zip(0..);
-            slots.filter_map(move |(slot, index)| slot.as_ref().map(|slot| (host, index, slot.prey)))
-        });
-        let fit = open.filter(|(_, _, prey)| *prey || !only_prey);
-        let targets: Vec<(usize, u32)> = fit.map(|(host, index, _)| (host, index)).collect();
+        let mut targets = Vec::new();
+        for (host, at) in self.hosts.iter().enumerate() {
+            let tables = at.machine.tables();
+            let open = tables.slots.iter().zip(0..).filter_map(|(slot, index)| Some((slot.as_ref()?, index)));
+            let fit = open.filter(|(slot, _)| slot.prey || !only_prey);
+            targets.extend(fit.map(|(_, index)| (host, index)));
+        }
         self.rng.pick(&targets)
     }
 
     /// A packet's header of which anything may be wrong, and where it goes.
     fn forged_header(&mut self) -> Option<(usize, PacketHeader)> {
         let (host, index) = self.target()?;
-        let slot = self.hosts[host].slots[index as usize].as_ref()?;
+        let machine = self.hosts[host].machine.clone();
+        let slot = machine.slot(index)?;
         let rng = &mut self.rng;
         let entry = if rng.percent(80) { rng.range(0, slot.entries) } else { HAMLYN_FAST_MODE };
         let key = match slot.entry_address(entry).filter(|_| slot.mode != HAMLYN_MODE_NORMAL) {
-            Some(entry) => self.hosts[host].memory.peek_u64(entry + ENTRY_KEY),
+            Some(entry) => machine.memory.peek_u64(entry + ENTRY_KEY),
             None => slot.key,
         };
         let length = rng.range(0, 300);
         let limit = match slot.entry_address(entry).filter(|_| rng.percent(60)) {
-            Some(entry) => self.hosts[host].memory.peek_u64(entry + ENTRY_HIGH).min(slot.area.length),
+            Some(entry) => machine.memory.peek_u64(entry + ENTRY_HIGH).min(slot.area.length),
             None => slot.area.length,
         };
         let mut header = PacketHeader {
@@ -58,12 +60,15 @@ impl World {
             },
             metadata_length: if entry == HAMLYN_FAST_MODE { 0 } else { rng.range(0, 60) },
             flags: rng.range(0, 3),
-            reserved: 0,
+            operation: 0,
         };
+        if self.rng.percent(15) {
+            as_fetch(&mut self.rng, &mut header);
+        }
         if self.rng.percent(30) {
             spoil(&mut self.rng, &mut header);
             // Whatever field was hit, a slot that is not prey must not be hit with its own key.
-            let hit = self.hosts[host].slots.get(header.slot as usize).and_then(Option::as_ref);
+            let hit = machine.slot(header.slot);
             if header.slot != index && hit.is_some_and(|slot| !slot.prey) {
                 header.key = self.rng.next();
             }
@@ -74,29 +79,11 @@ impl World {
     /// A hostile process posts a request that may be anything, and may claim to have posted more than it has.
     pub(crate) fn forge_request(&mut self, host: usize, process: usize) -> Result<(), Violation> {
         let Some((target, header)) = self.forged_header() else { return Ok(()) };
-        let rng = &mut self.rng;
-        let tag = self.hosts[host].processes[process].send.first().map_or(0, |(tag, _)| *tag);
-        let mut request = HamlynRequest {
-            destination: target as u32,
-            slot: header.slot,
-            metadata_index: header.metadata_index,
-            key: header.key,
-            offset: header.offset,
-            length: if rng.percent(80) { header.length } else { rng.next() as u32 },
-            delta: header.delta,
-            metadata_length: header.metadata_length,
-            flags: if rng.percent(80) { rng.range(0, 7) } else { rng.next() as u32 },
-            gather_count: if rng.percent(70) { rng.range(0, 2) } else { rng.range(0, 40) },
-            ..HamlynRequest::default()
-        };
-        match rng.below(12) {
-            0 => request.destination = rng.next() as u32,
-            1 => request.operation = rng.next() as u32,
-            2 => request.reserved1 = rng.next(),
-            _ => {}
-        }
+        let Role::Hostile(forger) = &self.hosts[host].processes[process].role else { return Ok(()) };
+        let request = forged_request(&mut self.rng, target, &header);
         let mut entry = request.as_bytes().to_vec();
         // Tuples that are right, or reach one byte too far, or name a tag that nobody has.
+        let (rng, tag) = (&mut self.rng, forger.tag);
         let tuples = [
             tag,
             0,
@@ -113,9 +100,9 @@ impl World {
         self.note(|| {
             format!("host {host} forges a request to host {target} {header:?}, tail jumps by {jump}")
         });
-        let forger = &mut self.hosts[host].processes[process];
-        forger.posted = forger.posted.wrapping_add(jump);
-        self.hosts[host].post(process, &entry, InFlight { part: None, chunks: Vec::new(), reason: 0 })
+        let at = &mut self.hosts[host];
+        let Role::Hostile(forger) = &mut at.processes[process].role else { return Ok(()) };
+        forger.post(&at.machine, &entry, jump)
     }
 
     /// A hostile host puts packets on its link past its card: any header, any source, the same packet twice.
@@ -130,6 +117,8 @@ impl World {
             // Version, protocol, reserved: the switch must drop it.
             outer[4 + rng.index(4)] |= 0xe0;
         }
+        let header = if rng.percent(10) { self.forged_answer(host, target) } else { header };
+        let rng = &mut self.rng;
         let mut packet = header.to_bytes();
         packet.extend(rng.bytes((header.length + header.metadata_length) as usize));
         if rng.percent(10) {
@@ -147,25 +136,35 @@ impl World {
         Ok(())
     }
 
+    /// An answer that nobody waits for, or waits for from somebody else.
+    fn forged_answer(&mut self, host: usize, target: usize) -> PacketHeader {
+        let awaited = self.fetches.tickets_of(target, host);
+        let any = self.rng.next() as u32;
+        let delta = self.rng.pick(&awaited).unwrap_or(any);
+        PacketHeader {
+            flags: ANSWER,
+            delta,
+            offset: self.rng.range(0, 1),
+            length: 8,
+            ..PacketHeader::default()
+        }
+    }
+
     /// The owner of a prey slot scribbles on its metadata.
     pub(crate) fn scribble(&mut self) {
         let Some((host, index)) = self.target() else { return };
-        let Some(slot) = self.hosts[host].slots[index as usize].clone().filter(|slot| slot.prey) else {
-            return;
-        };
+        let Some(slot) = self.hosts[host].machine.slot(index).filter(|slot| slot.prey) else { return };
         let entry = self.rng.range(0, slot.entries);
         let Some(address) = slot.entry_address(entry) else { return };
         let bytes = scribbles(&mut self.rng, &slot);
         self.note(|| format!("host {host} scribbles on entry {entry} of slot {index}"));
-        self.hosts[host].memory.poke(address, &bytes);
+        self.hosts[host].machine.memory.poke(address, &bytes);
     }
 
     /// Plans that a prey slot's entry changes while the card handles a packet for it. `false` if it is not for one.
     pub(crate) fn plan_mischief(&mut self, host: usize, packet: &[u8]) -> bool {
         let Some(header) = PacketHeader::read(packet) else { return false };
-        let Some(slot) = self.hosts[host].slots.get(header.slot as usize).cloned().flatten() else {
-            return false;
-        };
+        let Some(slot) = self.hosts[host].machine.slot(header.slot) else { return false };
         let Some(address) = slot.entry_address(header.metadata_index).filter(|_| slot.prey) else {
             return false;
         };
@@ -177,8 +176,55 @@ impl World {
         self.note(|| {
             format!("host {host}: entry of slot {} changes after {} reads", header.slot, mischief.reads)
         });
-        self.hosts[host].memory.plan_mischief(Some(mischief));
+        self.hosts[host].machine.memory.plan_mischief(Some(mischief));
         true
+    }
+}
+
+/// A request of which anything may be wrong, for a packet with such a header.
+fn forged_request(rng: &mut Rng, target: usize, header: &PacketHeader) -> HamlynRequest {
+    let mut request = HamlynRequest {
+        destination: target as u32,
+        slot: header.slot,
+        metadata_index: header.metadata_index,
+        key: header.key,
+        offset: header.offset,
+        length: if rng.percent(80) { header.length } else { rng.next() as u32 },
+        delta: header.delta,
+        metadata_length: header.metadata_length,
+        flags: if rng.percent(80) { rng.range(0, 7) } else { rng.next() as u32 },
+        gather_count: if rng.percent(70) { rng.range(0, 2) } else { rng.range(0, 40) },
+        ..HamlynRequest::default()
+    };
+    if header.is_fetch() {
+        request = HamlynRequest {
+            flags: HAMLYN_REQUEST_FETCH,
+            operation: header.operation,
+            delta: 0,
+            metadata_length: 0,
+            length: 16,
+            gather_count: 0,
+            ..request
+        };
+    }
+    match rng.below(12) {
+        0 => request.destination = rng.next() as u32,
+        1 => request.operation = rng.next() as u32,
+        2 => request.reserved1 = rng.next(),
+        _ => {}
+    }
+    request
+}
+
+/// Makes a header that of a fetch-and-op.
+fn as_fetch(rng: &mut Rng, header: &mut PacketHeader) {
+    header.flags = FETCH;
+    header.operation = rng.range(0, 7);
+    header.length = 16;
+    header.metadata_length = 0;
+    header.delta = rng.next() as u32;
+    if rng.percent(80) {
+        header.offset &= !7;
     }
 }
 
@@ -191,7 +237,7 @@ fn spoil(rng: &mut Rng, header: &mut PacketHeader) {
         2 => header.offset = any,
         3 => header.metadata_length = any % 71,
         4 => header.flags = any,
-        5 => header.reserved = any,
+        5 => header.operation = any,
         _ => header.delta = any,
     }
 }

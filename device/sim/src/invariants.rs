@@ -21,6 +21,9 @@ impl World {
                 self.ledger.describe(number)
             )));
         }
+        if let Some(lost) = self.fetches.lost() {
+            return Err(Violation::new(format!("a fetch-and-op was not answered, for no reason: {lost}")));
+        }
         self.check_balance()
     }
 
@@ -31,15 +34,14 @@ impl World {
         ensure(staged == 0 && !host.uplink.draw()?, || {
             format!("work has stopped, but packets for host {number} wait")
         })?;
-        for (index, process) in
-            host.processes.iter().enumerate().filter(|(_, process)| process.alive && !process.hostile)
-        {
-            ensure(process.posted == process.completed && process.outbox.is_empty(), || {
+        for index in 0..host.processes.len() {
+            let Some(program) = host.program(index) else { continue };
+            ensure(program.in_flight.is_empty() && program.outbox.is_empty(), || {
                 format!(
-                    "work has stopped, but host {number} process {index} has posted {}, {} are finished and {} wait",
-                    process.posted,
-                    process.completed,
-                    process.outbox.len()
+                    "work has stopped, but host {number} process {index} has posted {}, {} are not finished and {} wait",
+                    program.posted,
+                    program.in_flight.len(),
+                    program.outbox.len()
                 )
             })?;
         }
@@ -72,8 +74,11 @@ impl World {
 
     /// Each card has accounted for each packet, unless a reset has cleared its counters.
     fn check_cards(&self) -> Result<(), Violation> {
-        for (number, host) in self.hosts.iter().enumerate().filter(|(_, host)| !host.was_reset) {
-            let counters = host.counters();
+        for (number, host) in self.hosts.iter().enumerate() {
+            if host.machine.tables().was_reset {
+                continue;
+            }
+            let counters = host.machine.counters();
             let count = |statistic: Statistic| counters[statistic as usize];
             let refused: u64 = counters[Statistic::RefusedPacket as usize..].iter().sum();
             let known = count(Statistic::PacketsReceived) + count(Statistic::Discarded) + refused;

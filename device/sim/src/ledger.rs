@@ -5,6 +5,8 @@
 //! delivery is a message, or the messages of a group receive (section 2.5) that are notified as one; its *parts* are
 //! the messages.
 
+use std::collections::BTreeSet;
+
 use hamlyn_abi::hamlyn::request::HAMLYN_FAST_MODE;
 
 use crate::judge::{HEADER, PacketHeader};
@@ -21,12 +23,17 @@ pub(crate) struct Place {
     /// Its own part of the message area: start and bytes.
     pub(crate) start: u32,
     pub(crate) length: u32,
-    /// The key that a message needs now.
-    pub(crate) key: u64,
     /// The delivery that is on its way.
     pub(crate) busy: Option<usize>,
     /// The slot is closed.
     pub(crate) gone: bool,
+}
+
+impl Place {
+    /// A place of a slot; whose it is says who opens it.
+    pub(crate) fn new(slot: u32, entry: Option<u32>, start: u32, length: u32) -> Self {
+        Self { host: 0, pid: 0, slot, entry, start, length, busy: None, gone: false }
+    }
 }
 
 /// A message of an honest process.
@@ -86,6 +93,8 @@ pub(crate) struct Ledger {
     pub(crate) places: Vec<Place>,
     pub(crate) parts: Vec<Part>,
     pub(crate) deliveries: Vec<Delivery>,
+    /// Notifications that were overwritten unread.
+    pub(crate) overwritten: u64,
 }
 
 impl Ledger {
@@ -152,20 +161,8 @@ impl Ledger {
         let wrong = |what: &str| {
             Violation::new(format!("host {host} accepted {what} from host {source}: {header:?}"))
         };
-        let fast = header.metadata_index == HAMLYN_FAST_MODE;
-        let entry = (!fast).then_some(header.metadata_index);
         let part = self
-            .places
-            .iter()
-            .filter(|place| place.host == host && !place.gone)
-            .filter(|place| place.slot == header.slot && place.entry == entry)
-            .filter_map(|place| place.busy)
-            .flat_map(|delivery| &self.deliveries[delivery].parts)
-            .copied()
-            .find(|part| {
-                let part = &self.parts[*part];
-                part.host == usize::from(source) && (!fast || part.y == header.delta) && part.takes(&header)
-            })
+            .part_of(host, source, &header)
             .ok_or_else(|| wrong("a packet that nobody sent, or that has arrived before,"))?;
         let part = &mut self.parts[part];
         part.take(&header, packet).map_err(wrong)?;
@@ -173,6 +170,33 @@ impl Ledger {
         let delivery = &mut self.deliveries[number];
         delivery.missing -= 1;
         Ok((number, delivery.missing == 0))
+    }
+
+    /// A packet was discarded: if it is an honest message's, that is excused.
+    pub(crate) fn discarded(&mut self, host: usize, source: u16, packet: &[u8]) {
+        let part = PacketHeader::read(packet).and_then(|header| self.part_of(host, source, &header));
+        if let Some(part) = part {
+            let delivery = self.parts[part].delivery;
+            self.deliveries[delivery].excused = true;
+        }
+    }
+
+    /// The message that a packet can be of.
+    fn part_of(&self, host: usize, source: u16, header: &PacketHeader) -> Option<usize> {
+        let fast = header.metadata_index == HAMLYN_FAST_MODE;
+        let entry = (!fast).then_some(header.metadata_index);
+        let mut parts = self
+            .places
+            .iter()
+            .filter(|place| place.host == host && !place.gone)
+            .filter(|place| place.slot == header.slot && place.entry == entry)
+            .filter_map(|place| place.busy)
+            .flat_map(|delivery| &self.deliveries[delivery].parts)
+            .copied();
+        parts.find(|part| {
+            let part = &self.parts[*part];
+            part.host == usize::from(source) && (!fast || part.y == header.delta) && part.takes(header)
+        })
     }
 
     /// A notification was read: which delivery it is for. It must be whole, and not notified before.
@@ -201,6 +225,13 @@ impl Ledger {
         ensure(!delivery.silent && !delivery.notified, || wrong("a silent message, or a second one"))?;
         delivery.notified = true;
         Ok(number)
+    }
+
+    /// The receiver was too slow, and is told no more of a delivery than that.
+    pub(crate) fn overwritten(&mut self, delivery: usize) {
+        self.overwritten += 1;
+        self.deliveries[delivery].notified = true;
+        self.release(delivery);
     }
 
     /// The place may be used again.
@@ -232,6 +263,13 @@ impl Ledger {
         }
     }
 
+    /// The receiver gives a delivery up. `false`: it is whole already.
+    pub(crate) fn give_up(&mut self, delivery: usize) -> bool {
+        let delivery = &mut self.deliveries[delivery];
+        delivery.excused |= !delivery.is_whole();
+        !delivery.is_whole()
+    }
+
     /// What is not done and has no excuse.
     pub(crate) fn owed(&self) -> Option<(usize, &Delivery)> {
         self.deliveries.iter().enumerate().find(|(_, delivery)| !delivery.excused && !Self::is_done(delivery))
@@ -241,6 +279,16 @@ impl Ledger {
     pub(crate) fn delivered(&self) -> u64 {
         let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
         done.map(|delivery| delivery.parts.len() as u64).sum()
+    }
+
+    /// Pairs of hosts between which something was delivered.
+    pub(crate) fn pairs(&self) -> u64 {
+        let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
+        let pairs = done.flat_map(|delivery| {
+            let receiver = self.places[delivery.place].host;
+            delivery.parts.iter().map(move |part| (self.parts[*part].host, receiver))
+        });
+        pairs.collect::<BTreeSet<_>>().len() as u64
     }
 
     pub(crate) fn describe(&self, number: usize) -> String {

@@ -1,4 +1,4 @@
-//! Seeded simulation of whole fabrics in one thread: real cards, real links, a real switch.
+//! Seeded simulation of whole fabrics in one thread: real cards, real links, a real switch, the real user library.
 //!
 //! A seed decides everything: the fabric, its traffic, every interleaving of cards, switch and processes, and all
 //! misfortunes. So a run that goes wrong can be run again.
@@ -6,36 +6,46 @@
 //! | module | holds |
 //! |---|---|
 //! | `world`, `schedule` | the fabric, and who goes next |
-//! | `host`, `memory`, `area`, `window`, `uplink` | a card's surroundings: its ports, and what its driver has opened |
-//! | `process`, `library`, `traffic` | honest programs and their messages |
-//! | `blunders`, `forgery`, `faults` | wrong requests, hostile programs, misfortunes |
+//! | `host`, `machine`, `memory`, `area`, `window`, `clock`, `uplink` | a card's surroundings: its ports, and who uses it |
+//! | `driver`, `attachment` | what processes have opened of a card, and how the library asks for it |
+//! | `process`, `program`, `traffic`, `sending`, `receiving`, `fetching` | honest programs and their messages, by the library |
+//! | `intruder`, `blunders`, `forgery`, `faults` | hostile programs, wrong requests, misfortunes |
 //! | `delivery` | a packet reaches its card |
 //! | `judge` | what a card must do with one packet, worked out a second time |
-//! | `ledger` | what each honest message should do, and has done |
+//! | `ledger`, `fetches` | what each honest message and fetch-and-op should do, and has done |
 //! | `invariants` | what holds when everything has come to rest |
 //!
 //! **What is checked, and when.** At every access of a card to memory: it lies in what the driver has opened. At every
 //! packet: the card writes what the judge says and no other byte, the notification last; one counter counts. At every
 //! packet of an honest message: it is one that was sent, with the right bytes, for the first time. At every
-//! notification: its message is whole and was not notified before. At rest: nothing accepted is lost while its ends
-//! live, every queue is empty, counters balance.
+//! notification: its message is whole and was not notified before. At every fetch-and-op: it was asked, the word changes
+//! once, and the answer is true. At every call of the library: what it says is so. At rest: nothing accepted is lost
+//! while its ends live, every queue is empty, counters balance.
 
 mod area;
+mod attachment;
 mod blunders;
 mod clock;
 mod delivery;
+mod driver;
 mod faults;
+mod fetches;
+mod fetching;
 mod forgery;
 mod host;
+mod intruder;
 mod invariants;
 mod judge;
 mod ledger;
-mod library;
+mod machine;
 mod memory;
 mod process;
+mod program;
+mod receiving;
 mod rng;
 mod scenario;
 mod schedule;
+mod sending;
 mod traffic;
 mod uplink;
 mod violation;
@@ -66,6 +76,12 @@ pub struct Outcome {
     pub messages: u64,
     /// Honest messages delivered, those among them that had an excuse not to be.
     pub delivered: u64,
+    /// Times that a message found its sender's work queue full.
+    pub blocked: u64,
+    /// Notifications that were overwritten unread, and whose reader was told.
+    pub overwritten: u64,
+    /// Pairs of hosts, sender and receiver, between which a message was delivered.
+    pub pairs: u64,
     /// The cards' counters at the end, by number, all cards together.
     pub counters: Vec<u64>,
     /// What went wrong.
@@ -100,9 +116,12 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
     outcome.packets = world.hosts.iter().map(|host| host.uplink.taken).sum();
     outcome.messages = world.ledger.parts.len() as u64;
     outcome.delivered = world.ledger.delivered();
+    outcome.blocked = world.blocked;
+    outcome.overwritten = world.ledger.overwritten;
+    outcome.pairs = world.ledger.pairs();
     outcome.counters = vec![0; HAMLYN_STATISTICS as usize];
     for host in &world.hosts {
-        outcome.counters.iter_mut().zip(host.counters()).for_each(|(sum, count)| *sum += count);
+        outcome.counters.iter_mut().zip(host.machine.counters()).for_each(|(sum, count)| *sum += count);
     }
     if outcome.violation.is_some() {
         outcome.events = world.take_events();

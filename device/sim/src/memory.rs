@@ -2,12 +2,18 @@
 //!
 //! The card has no way to host memory but its [`Dma`] port. So a check of every write here is a check of every byte
 //! after every step: there is no need to compare the rest of memory with a shadow.
+//!
+//! A page of host memory may be one of a process' mapping: then card and library see the same bytes, each its own way.
 
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn_models::ports::{Dma, DmaFault, Operation, VolatileSlice};
+use hamlyn_sys::Mapping;
+
+use crate::violation::Violation;
 
 pub(crate) const PAGE: u64 = 4096;
 /// Pages of a host's memory.
@@ -25,6 +31,8 @@ pub(crate) struct Write {
 pub(crate) enum Right {
     Read,
     Write,
+    /// For fetch-and-ops, which read and write.
+    Fetch,
 }
 
 /// What the memory's owner does to it while the card is in the middle of a packet: after so many reads.
@@ -37,11 +45,10 @@ pub(crate) struct Mischief {
 
 #[derive(Debug)]
 struct State {
-    bytes: Vec<u8>,
-    /// For each byte, how many open objects let the card read it.
-    readable: Vec<u8>,
-    /// For each byte, how many open objects let the card write it.
-    writable: Vec<u8>,
+    /// Which page of which mapping each page of host memory is.
+    frames: Vec<(Arc<Mapping>, usize)>,
+    /// For each page, which of its bytes open objects let the card use. Ranges may overlap, and be there twice.
+    rights: Vec<Vec<(Right, Range<usize>)>>,
     writes: Vec<Write>,
     mischief: Option<Mischief>,
     complaint: Option<String>,
@@ -49,47 +56,67 @@ struct State {
 
 /// Host memory from address 0.
 #[derive(Debug)]
-pub(crate) struct Memory(RefCell<State>);
+pub(crate) struct Memory {
+    /// What a page is while no process has mapped it.
+    kernel: Arc<Mapping>,
+    state: Mutex<State>,
+}
 
 impl Memory {
-    pub(crate) fn new() -> Self {
-        let size = (FRAMES * PAGE) as usize;
-        Self(RefCell::new(State {
-            bytes: vec![0; size],
-            readable: vec![0; size],
-            writable: vec![0; size],
+    pub(crate) fn new() -> Result<Self, Violation> {
+        let kernel = recycled(FRAMES * PAGE)?;
+        let offsets = (0..FRAMES as usize).map(|frame| frame * PAGE as usize);
+        let state = Mutex::new(State {
+            frames: offsets.map(|offset| (kernel.clone(), offset)).collect(),
+            rights: vec![Vec::new(); FRAMES as usize],
             writes: Vec::new(),
             mischief: None,
             complaint: None,
-        }))
+        });
+        Ok(Self { kernel, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a page one of a mapping, from `offset` on.
+    pub(crate) fn map(&self, page: u64, mapping: &Arc<Mapping>, offset: usize) {
+        self.state().frames[(page / PAGE) as usize] = (mapping.clone(), offset);
+    }
+
+    /// Makes a page nobody's again.
+    pub(crate) fn unmap(&self, page: u64) {
+        self.map(page, &self.kernel, page as usize);
     }
 
     /// Lets the card use a range, or takes that back. Ranges may overlap.
     pub(crate) fn permit(&self, right: Right, address: u64, length: u64, allowed: bool) {
-        let mut state = self.0.borrow_mut();
-        let rights = match right {
-            Right::Read => &mut state.readable,
-            Right::Write => &mut state.writable,
-        };
-        for count in &mut rights[address as usize..(address + length) as usize] {
-            *count = if allowed { *count + 1 } else { *count - 1 };
+        let mut state = self.state();
+        for (frame, offset, range) in pieces(address, length as usize) {
+            let (rights, this) = (&mut state.rights[frame], (right, offset..offset + range.len()));
+            if allowed {
+                rights.push(this);
+            } else if let Some(index) = rights.iter().position(|other| *other == this) {
+                rights.swap_remove(index);
+            }
         }
     }
 
     /// The host's own store.
     pub(crate) fn poke(&self, address: u64, bytes: &[u8]) {
-        self.0.borrow_mut().bytes[address as usize..][..bytes.len()].copy_from_slice(bytes);
+        self.state().store(address, bytes);
     }
 
     /// The host's own load.
     pub(crate) fn peek(&self, address: u64, length: usize) -> Vec<u8> {
-        self.0.borrow().bytes[address as usize..][..length].to_vec()
+        self.state().load(address, length)
     }
 
     pub(crate) fn peek_u32(&self, address: u64) -> u32 {
-        let state = self.0.borrow();
-        let at = address as usize;
-        u32::from_le_bytes([state.bytes[at], state.bytes[at + 1], state.bytes[at + 2], state.bytes[at + 3]])
+        let state = self.state();
+        let (mapping, offset) = &state.frames[(address / PAGE) as usize];
+        mapping.load_u32(offset + (address % PAGE) as usize)
     }
 
     pub(crate) fn peek_u64(&self, address: u64) -> u64 {
@@ -98,49 +125,109 @@ impl Memory {
 
     /// What the card wrote since the last call.
     pub(crate) fn take_writes(&self) -> Vec<Write> {
-        std::mem::take(&mut self.0.borrow_mut().writes)
+        std::mem::take(&mut self.state().writes)
     }
 
     /// The first thing that the card did and must not do.
     pub(crate) fn take_complaint(&self) -> Option<String> {
-        self.0.borrow_mut().complaint.take()
+        self.state().complaint.take()
     }
 
     pub(crate) fn plan_mischief(&self, mischief: Option<Mischief>) {
-        self.0.borrow_mut().mischief = mischief;
+        self.state().mischief = mischief;
     }
 }
 
 impl State {
-    /// Checks an access of the card.
-    fn check(&mut self, right: Right, address: u64, length: usize) -> Result<Range<usize>, DmaFault> {
-        let fault = DmaFault { address, length: length as u64 };
-        let end = address.checked_add(length as u64).filter(|end| *end <= self.bytes.len() as u64);
-        let range = end.map(|end| address as usize..end as usize);
-        let rights = if right == Right::Read { &self.readable } else { &self.writable };
-        match range {
-            Some(range) if rights[range.clone()].iter().all(|count| *count != 0) => Ok(range),
-            _ => {
-                let what = if right == Right::Read { "read" } else { "wrote" };
-                self.complaint.get_or_insert(format!(
-                    "the card {what} {address:#x}..+{length}, which no open area has"
-                ));
-                Err(fault)
-            }
+    fn load(&self, address: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        for (frame, offset, range) in pieces(address, length) {
+            let (mapping, start) = &self.frames[frame];
+            mapping.read(start + offset, &mut bytes[range]);
+        }
+        bytes
+    }
+
+    fn store(&mut self, address: u64, bytes: &[u8]) {
+        for (frame, offset, range) in pieces(address, bytes.len()) {
+            let (mapping, start) = &self.frames[frame];
+            mapping.write(start + offset, &bytes[range]);
         }
     }
+
+    /// Whether the card may use all of these bytes of a page.
+    fn allows(&self, right: Right, frame: usize, mut from: usize, to: usize) -> bool {
+        let rights = self.rights[frame].iter().filter(|(other, _)| *other == right);
+        while from < to {
+            let Some((_, range)) = rights.clone().find(|(_, range)| range.contains(&from)) else {
+                return false;
+            };
+            from = range.end;
+        }
+        true
+    }
+
+    /// Checks an access of the card.
+    fn check(&mut self, right: Right, address: u64, length: usize) -> Result<(), DmaFault> {
+        let end = address.checked_add(length as u64).filter(|end| *end <= FRAMES * PAGE);
+        let allowed = |(frame, offset, range): (usize, usize, Range<usize>)| {
+            self.allows(right, frame, offset, offset + range.len())
+        };
+        if end.is_some() && pieces(address, length).all(allowed) {
+            return Ok(());
+        }
+        let what = match right {
+            Right::Read => "read",
+            Right::Write => "wrote",
+            Right::Fetch => "fetched",
+        };
+        self.complaint
+            .get_or_insert(format!("the card {what} {address:#x}..+{length}, which no open area has"));
+        Err(DmaFault { address, length: length as u64 })
+    }
+}
+
+/// Memory for a simulation that an earlier one of this thread may have used: it holds anything. To map and unmap it for
+/// each simulation would cost more than the simulation.
+pub(crate) fn recycled(length: u64) -> Result<Arc<Mapping>, Violation> {
+    thread_local! {
+        static MAPPINGS: RefCell<Vec<Arc<Mapping>>> = const { RefCell::new(Vec::new()) };
+    }
+    MAPPINGS.with_borrow_mut(|mappings| {
+        let fits =
+            |mapping: &&Arc<Mapping>| mapping.length() as u64 == length && Arc::strong_count(mapping) == 1;
+        if let Some(mapping) = mappings.iter().find(fits) {
+            return Ok(mapping.clone());
+        }
+        let mapping = Arc::new(Mapping::anonymous(length as usize).map_err(Violation::new)?);
+        mappings.push(mapping.clone());
+        Ok(mapping)
+    })
+}
+
+/// The pieces of a range that lie in one page each: the page's number, the offset in it, and which bytes of the range.
+fn pieces(address: u64, length: usize) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = address + done as u64;
+        let offset = (at % PAGE) as usize;
+        let here = (length - done).min(PAGE as usize - offset);
+        let range = done..done + here;
+        done += here;
+        (here > 0).then_some(((at / PAGE) as usize, offset, range))
+    })
 }
 
 impl Dma for Memory {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        let mut state = self.0.borrow_mut();
-        let range = state.check(Right::Read, address, into.len())?;
-        into.copy_from(&state.bytes[range]);
+        let mut state = self.state();
+        state.check(Right::Read, address, into.len())?;
+        into.copy_from(&state.load(address, into.len()));
         if let Some(mischief) = &mut state.mischief {
             mischief.reads = mischief.reads.saturating_sub(1);
             if mischief.reads == 0 {
                 let Mischief { address, bytes, .. } = mischief.clone();
-                state.bytes[address as usize..][..bytes.len()].copy_from_slice(&bytes);
+                state.store(address, &bytes);
                 state.mischief = None;
             }
         }
@@ -148,10 +235,11 @@ impl Dma for Memory {
     }
 
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        let mut state = self.0.borrow_mut();
-        let range = state.check(Right::Write, address, from.len())?;
-        from.copy_to(&mut state.bytes[range.clone()]);
-        let bytes = state.bytes[range].to_vec();
+        let mut state = self.state();
+        state.check(Right::Write, address, from.len())?;
+        let mut bytes = vec![0; from.len()];
+        from.copy_to(&mut bytes[..]);
+        state.store(address, &bytes);
         state.writes.push(Write { address, bytes });
         Ok(())
     }
@@ -162,6 +250,7 @@ impl Dma for Memory {
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
+        self.state().check(Right::Fetch, address, 8)?;
         let word = AtomicU64::new(self.peek_u64(address));
         let found = operation.apply(&word);
         self.write(address, VolatileSlice::from(&mut word.into_inner().to_le_bytes()[..]))?;

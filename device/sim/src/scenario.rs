@@ -15,12 +15,22 @@ pub struct Scenario {
     pub steps: u64,
     /// Messages made in a thousand steps.
     pub traffic: u64,
+    /// How many of a hundred messages are floods: more from one sender than its work queue takes.
+    pub floods: u64,
+    /// Fetch-and-ops in a thousand steps.
+    pub fetches: u64,
     /// Faults in a thousand steps.
     pub faults: u64,
     /// How often the switch has its turn, in a hundred steps: the fewer, the fuller the rings.
     pub switch_share: u64,
     /// Whether packets change places between switch and card.
     pub reorder: bool,
+    /// Paths through the switch to each host, on which packets overtake each other.
+    pub paths: u16,
+    /// Milliseconds that pass in a step.
+    pub step_ms: u64,
+    /// The period of the cards' handshake timers, in steps; 0: they have none.
+    pub handshake_steps: u32,
 }
 
 impl Scenario {
@@ -36,9 +46,14 @@ impl Scenario {
             forgers: rng.percent(60),
             steps: rng.range(150, 900).into(),
             traffic: rng.range(20, 150).into(),
+            floods: 1,
+            fetches: rng.range(2, 30).into(),
             faults: if rng.percent(75) { rng.range(5, 100).into() } else { 0 },
             switch_share: rng.pick(&[2, 5, 20]).unwrap_or(20),
             reorder: rng.percent(60),
+            paths: rng.pick(&[1, 1, 2, 5]).unwrap_or(1),
+            step_ms: rng.pick(&[10, 50]).unwrap_or(10),
+            handshake_steps: if rng.percent(70) { rng.range(10, 60) } else { 0 },
         }
     }
 
@@ -50,9 +65,14 @@ impl Scenario {
             forgers: false,
             steps: 20_000,
             traffic: 1000,
+            floods: 10,
+            fetches: 10,
             faults: 0,
             switch_share: 1,
             reorder: false,
+            paths: 1,
+            step_ms: 10,
+            handshake_steps: 50,
         }
     }
 }

@@ -16,7 +16,7 @@ impl World {
     /// Runs to the end.
     pub(crate) fn run(&mut self) -> Result<(), Violation> {
         while self.step < self.scenario.steps {
-            self.step += 1;
+            self.take_step()?;
             self.heal(false)?;
             self.random_step()?;
         }
@@ -29,16 +29,49 @@ impl World {
         }
         for round in 0.. {
             ensure(round < ROUNDS, || "the fabric never comes to rest")?;
-            if !self.round()? {
+            if !self.round()? && !self.skip_time()? {
                 break;
             }
         }
         self.check_rest()
     }
 
+    /// Time passes; the drivers of hosts that run make their handshakes.
+    fn take_step(&mut self) -> Result<(), Violation> {
+        self.step += 1;
+        self.time_is(self.step * self.scenario.step_ms + self.skipped)
+    }
+
+    /// Nobody has anything to do, but cards wait for answers: lets the time pass until they give up, or returns `false`.
+    fn skip_time(&mut self) -> Result<bool, Violation> {
+        let Some(deadline) = self.fetches.deadline() else { return Ok(false) };
+        let stride = u64::from(self.scenario.handshake_steps) * self.scenario.step_ms / 2;
+        loop {
+            let now = self.step * self.scenario.step_ms + self.skipped;
+            self.time_is(now)?;
+            if now >= deadline {
+                return Ok(true);
+            }
+            self.skipped += (deadline - now).min(if stride == 0 { u64::MAX } else { stride });
+        }
+    }
+
+    fn time_is(&mut self, now: u64) -> Result<(), Violation> {
+        for host in &self.hosts {
+            host.machine.clock.set(now);
+            if !host.stopped {
+                host.machine.beat()?;
+            }
+        }
+        Ok(())
+    }
+
     fn random_step(&mut self) -> Result<(), Violation> {
         if self.rng.below(1000) < self.scenario.traffic {
             self.compose()?;
+        }
+        if self.rng.below(1000) < self.scenario.fetches {
+            self.compose_fetch()?;
         }
         if self.rng.below(1000) < self.scenario.faults {
             self.misfortune()?;
@@ -65,7 +98,7 @@ impl World {
         }
         let mut busy = false;
         for who in order {
-            self.step += 1;
+            self.take_step()?;
             if who == switch {
                 busy |= self.switch_step()?;
                 continue;
@@ -82,9 +115,6 @@ impl World {
     }
 
     fn everything_of(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        if !self.hosts[host].processes[process].alive {
-            return Ok(false);
-        }
         let mut busy = self.collect(host, process)?;
         busy |= self.post_next(host, process)?;
         while self.read_queue(host, process)? {
@@ -107,21 +137,31 @@ impl World {
 
     /// A card's process takes what has arrived or sends, as the seed has it, or goes to sleep if there is neither.
     fn card_step(&mut self, host: usize) -> Result<bool, Violation> {
-        if self.hosts[host].stopped {
+        if self.hosts[host].frozen {
             return Ok(false);
+        }
+        // It may be late, but does not forget.
+        if self.rng.percent(70) && self.hosts[host].machine.tick()? {
+            let machine = &self.hosts[host].machine;
+            self.fetches.give_up(host, machine.clock.milliseconds());
+            // Whose answer does not come goes on.
+            machine.set_asleep(false);
+            return Ok(true);
         }
         let staged = self.hosts[host].uplink.stage.len();
         if staged > 0 && self.rng.percent(60) {
             let index = if self.scenario.reorder { self.rng.index(staged) } else { 0 };
             self.faults += u64::from(index > 0);
             self.deliver(host, index)?;
+            // Whose answer this was goes on.
+            self.hosts[host].machine.set_asleep(false);
             return Ok(true);
         }
-        if self.hosts[host].asleep {
+        if self.hosts[host].machine.is_asleep() {
             if !self.hosts[host].uplink.was_woken() {
                 return Ok(staged > 0);
             }
-            self.hosts[host].asleep = false;
+            self.hosts[host].machine.set_asleep(false);
         }
         let mut received = false;
         for _ in 0..self.rng.range(0, 3) {
@@ -141,9 +181,9 @@ impl World {
         }
         let at = &mut self.hosts[host];
         // A card without a link asks for its port again; nothing wakes it for packets.
-        let card_sleeps = link_full || at.with_card(|card, ports, _| card.sleep(ports))?;
+        let card_sleeps = link_full || at.machine.with_card(|card, ports| card.sleep(ports))?;
         let asleep = card_sleeps && at.uplink.sleep(link_full)?;
-        at.asleep = asleep;
+        at.machine.set_asleep(asleep);
         // A link that is down is full, and will be until it is up: that is no work.
         Ok(!asleep && at.uplink.is_up())
     }
@@ -154,9 +194,6 @@ impl World {
             return Ok(false);
         }
         let process = self.rng.index(self.hosts[host].processes.len());
-        if !self.hosts[host].processes[process].alive {
-            return Ok(false);
-        }
         match self.rng.below(9) {
             0 => Ok(self.hosts[host].handle_interrupts()),
             1 => self.sleep(host, process),

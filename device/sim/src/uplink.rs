@@ -31,12 +31,26 @@ pub(crate) struct Uplink {
     pub(crate) injected: u64,
     /// Packets taken out of rings from the switch.
     pub(crate) taken: u64,
+    /// What the card has sent since this was last emptied: destinations and packets.
+    pub(crate) departed: Vec<(u16, Vec<u8>)>,
+    /// What the card is writing.
+    draft: (u16, Vec<u8>),
     broken: Option<RingError>,
 }
 
 impl Uplink {
     pub(crate) fn new(host: u16) -> Self {
-        Self { host, link: None, stage: Vec::new(), sent: 0, injected: 0, taken: 0, broken: None }
+        Self {
+            host,
+            link: None,
+            stage: Vec::new(),
+            sent: 0,
+            injected: 0,
+            taken: 0,
+            departed: Vec::new(),
+            draft: (0, Vec::new()),
+            broken: None,
+        }
     }
 
     pub(crate) fn set_link(&mut self, link: Option<Link>) {
@@ -98,24 +112,44 @@ impl Uplink {
     }
 }
 
+/// Room in the ring for a packet.
+fn room<'a>(
+    link: &'a mut Link,
+    header: Header,
+    length: usize,
+    broken: &mut Option<RingError>,
+) -> Option<VolatileSlice<'a>> {
+    link.reserve(header, length).unwrap_or_else(|error| {
+        *broken = Some(error);
+        None
+    })
+}
+
+impl Uplink {
+    fn header(&self, destination: u16) -> Header {
+        // The switch writes the source itself, whatever a card says: so ours lie.
+        let source = HostId(self.host + 1);
+        Header { destination: HostId(destination), source, protocol: Protocol::Hamlyn }
+    }
+}
+
+/// The card writes into a draft, so that what it sends can be seen.
 impl ports::Link for Uplink {
     fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
-        // The switch writes the source itself, whatever a card says: so ours lie.
-        let lie = HostId(self.host + 1);
-        let header = Header { destination: HostId(destination), source: lie, protocol: Protocol::Hamlyn };
-        match self.link.as_mut()?.reserve(header, length) {
-            Ok(room) => room,
-            Err(error) => {
-                self.broken = Some(error);
-                None
-            }
-        }
+        let header = self.header(destination);
+        room(self.link.as_mut()?, header, length, &mut self.broken)?;
+        self.draft = (destination, vec![0; length]);
+        Some(VolatileSlice::from(&mut self.draft.1[..]))
     }
 
     fn commit(&mut self) {
-        if let Some(link) = &mut self.link {
-            link.commit();
-            self.sent += 1;
-        }
+        let (destination, packet) = std::mem::take(&mut self.draft);
+        let header = self.header(destination);
+        let Some(link) = &mut self.link else { return };
+        let Some(place) = room(link, header, packet.len(), &mut self.broken) else { return };
+        place.copy_from(&packet);
+        link.commit();
+        self.sent += 1;
+        self.departed.push((destination, packet));
     }
 }

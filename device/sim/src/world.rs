@@ -8,8 +8,10 @@ use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_switch::{Options, Switch};
 
 use crate::faults::Healing;
+use crate::fetches::Fetches;
 use crate::host::Host;
 use crate::ledger::Ledger;
+use crate::program::Errand;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::violation::{Violation, ensure};
@@ -27,8 +29,15 @@ pub(crate) struct World {
     pub(crate) hosts: Vec<Host>,
     pub(crate) switch: Switch,
     pub(crate) ledger: Ledger,
+    pub(crate) fetches: Fetches,
     pub(crate) step: u64,
+    /// Milliseconds in which there was nothing to do.
+    pub(crate) skipped: u64,
     pub(crate) faults: u64,
+    /// Messages that found their sender's work queue full.
+    pub(crate) blocked: u64,
+    /// Messages for places that take one: host and process that may send them again.
+    pub(crate) sent_once: Vec<(usize, u64, Errand)>,
     pub(crate) healings: Vec<(u64, Healing)>,
     /// The longest packet that a link takes.
     pub(crate) max_packet: usize,
@@ -43,7 +52,9 @@ impl World {
         let max_packet = HamlynCard::largest_packet(largest);
         let capacity = (4 * (max_packet + 16)).next_power_of_two().max(SMALL_RING);
         let ports = scenario.packet_sizes.len() as u16;
-        let options = Options { ports, geometry: Geometry { capacity, max_packet }, ..Options::default() };
+        let geometry = Geometry { capacity, max_packet };
+        let (paths, seed) = (scenario.paths, rng.next());
+        let options = Options { ports, geometry, paths, seed, ..Options::default() };
         let switch = Switch::new(options).map_err(Violation::new)?;
         let mut hosts = Vec::new();
         for (id, packet_size) in scenario.packet_sizes.iter().enumerate() {
@@ -53,7 +64,7 @@ impl World {
                 termini: 4,
                 queues: 6,
                 vectors: 4,
-                handshake_ms: 0,
+                handshake_ms: scenario.handshake_steps * scenario.step_ms as u32,
             };
             hosts.push(Host::new(id as u16, options, &mut rng)?);
         }
@@ -63,8 +74,12 @@ impl World {
             hosts,
             switch,
             ledger: Ledger::default(),
+            fetches: Fetches::default(),
             step: 0,
+            skipped: 0,
             faults: 0,
+            blocked: 0,
+            sent_once: Vec::new(),
             healings: Vec::new(),
             max_packet,
             events: VecDeque::new(),
@@ -101,7 +116,7 @@ impl World {
     pub(crate) fn plug_in(&mut self, host: usize) -> Result<(), Violation> {
         let (_, link) = self.switch.open_port(Some(HostId(host as u16))).map_err(Violation::new)?;
         self.hosts[host].uplink.set_link(Some(link));
-        self.hosts[host].set_link_state(true)
+        self.hosts[host].machine.set_link_state(true)
     }
 
     /// Starts the processes of a host.
@@ -125,12 +140,13 @@ impl World {
         let pid = self.next_pid;
         self.next_pid += 1;
         let at = &mut self.hosts[host];
-        let Some((process, places)) = at.spawn(&mut self.rng, pid, hostile)? else { return Ok(()) };
+        let Some((process, offer)) = at.spawn(&mut self.rng, pid, hostile)? else { return Ok(()) };
         match instead_of {
             Some(index) => at.processes[index] = process,
             None => at.processes.push(process),
         }
-        self.ledger.places.extend(places);
+        self.ledger.places.extend(offer.places);
+        self.fetches.words.extend(offer.words);
         Ok(())
     }
 
@@ -138,11 +154,17 @@ impl World {
     pub(crate) fn transmit(&mut self, host: usize) -> Result<Progress, Violation> {
         let at = &mut self.hosts[host];
         let sent = at.uplink.sent;
-        let progress = at.with_card(|card, ports, uplink| card.transmit(ports, uplink))?;
+        let progress = at.machine.with_card(|card, ports| card.transmit(ports, &mut at.uplink))?;
+        at.uplink.check()?;
         let packets = at.uplink.sent - sent;
         ensure(packets <= 1, || format!("host {host}: {packets} packets went in one turn"))?;
         if packets == 1 {
             self.note(|| format!("host {host} sends a packet"));
+        }
+        let at = &mut self.hosts[host];
+        for (destination, packet) in std::mem::take(&mut at.uplink.departed) {
+            let now = at.machine.clock.milliseconds();
+            self.fetches.sent(host, destination.into(), &packet, now, |record| at.asker(record));
         }
         Ok(progress)
     }

@@ -1,4 +1,4 @@
-//! Some thousands of seeds, and a few fabrics written by hand.
+//! Twenty thousand seeds, and a few fabrics written by hand.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_sim::{Outcome, Scenario, run, run_as};
@@ -22,11 +22,13 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.packets += outcome.packets;
         all.messages += outcome.messages;
         all.delivered += outcome.delivered;
+        all.blocked += outcome.blocked;
+        all.overwritten += outcome.overwritten;
         all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
     }
     println!(
-        "steps {}, faults {}, messages {}, delivered {}",
-        all.steps, all.faults, all.messages, all.delivered
+        "steps {}, faults {}, messages {}, delivered {}, blocked {}, overwritten {}",
+        all.steps, all.faults, all.messages, all.delivered, all.blocked, all.overwritten
     );
     all
 }
@@ -34,28 +36,35 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
 /// A simulation in which nothing happens would hold, too: so each kind of thing must have happened.
 fn eventful(all: &Outcome) {
     assert!(all.faults > 50_000 && all.delivered > 100_000, "{all:?}");
+    assert!(all.blocked > 100 && all.overwritten > 100, "{all:?}");
     for statistic in Statistic::ALL {
         let count = all.counters[statistic as usize];
         println!("{} {count}", statistic.name());
         // All that honest drivers do is accepted, and all memory is there.
-        let never = [Statistic::CommandsRefused, Statistic::RefusedSendDma, Statistic::RefusedReceiveDma];
+        let never = [
+            Statistic::CommandsRefused,
+            Statistic::RefusedSendDma,
+            Statistic::RefusedReceiveDma,
+            // More than a thousand answers owed to one host are more than these fabrics have.
+            Statistic::RefusedFetchOverrun,
+        ];
         assert_eq!(count == 0, never.contains(&statistic), "{}: {count}", statistic.name());
     }
 }
 
 #[test]
 fn thousands_of_seeds_hold() {
-    eventful(&run_seeds(0..5000));
+    eventful(&run_seeds(0..10_000));
 }
 
 #[test]
 fn thousands_more_seeds_hold() {
-    eventful(&run_seeds(5000..10_000));
+    eventful(&run_seeds(10_000..20_000));
 }
 
 #[test]
 fn a_seed_replays_exactly() {
-    for seed in [7, 8, 9] {
+    for seed in 0..10 {
         assert_eq!(run(seed, None), run(seed, None));
         assert_eq!(run(seed, Some(5)), run(seed, Some(5)));
     }
@@ -68,14 +77,15 @@ fn eight_cards_that_all_send_to_all_come_to_rest_with_nothing_lost() {
         let outcome = run_as(seed, Scenario::saturation(8));
         sound(&outcome);
         assert_eq!(outcome.delivered, outcome.messages);
-        assert!(outcome.counters[Statistic::LinkStalls as usize] > 100, "{outcome:?}");
+        assert_eq!(outcome.pairs, 64, "each to each, and to itself");
+        assert!(outcome.blocked > 0 && outcome.counters[Statistic::LinkStalls as usize] > 50, "{outcome:?}");
     }
 }
 
 #[test]
 fn a_sluggish_switch_and_packets_that_change_places_lose_nothing() {
     for seed in 0..4 {
-        let scenario = Scenario { switch_share: 1, reorder: true, ..Scenario::saturation(4) };
+        let scenario = Scenario { switch_share: 1, reorder: true, paths: 4, ..Scenario::saturation(4) };
         let outcome = run_as(seed, scenario);
         sound(&outcome);
         assert_eq!(outcome.delivered, outcome.messages);

@@ -10,7 +10,7 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 /// Simulate whole fabrics in one thread, each decided by a seed
 ///
-/// Real cards, links and a real switch; honest and hostile processes; packets that change places, ports that go down,
+/// Real cards, links and library, a real switch; honest and hostile processes; packets that change places, ports that go down,
 /// processes that die, hosts that stop. Everything is checked after every step. Ends with a line of totals; the exit
 /// status is 1 if something was wrong.
 #[derive(Debug, Args)]

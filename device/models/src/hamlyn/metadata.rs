@@ -10,7 +10,7 @@ use vm_memory::VolatileSlice;
 
 use super::packet::PacketHeader;
 use super::slot::{Mode, Slot};
-use crate::ports::{Dma, DmaFault, read_value, write_value};
+use crate::ports::{Dma, DmaFault, barrier_between_looks, read_value, write_value};
 
 /// Where a metadata entry is.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,16 @@ impl Entry {
     }
 
     /// The paranoid modes' tests: the entry's own key and bounds, after the slot's bounds have been tested.
+    ///
+    /// They are made twice. Who changes an entry closes it first, by its low limit, and opens it last: a packet that saw
+    /// the old key, or an old limit, with something new finds it closed, or with the new key, the second time.
     pub(super) fn admits(&self, dma: &dyn Dma, mode: Mode, packet: &PacketHeader) -> Result<(), Statistic> {
+        self.admits_now(dma, mode, packet)?;
+        barrier_between_looks();
+        self.admits_now(dma, mode, packet)
+    }
+
+    fn admits_now(&self, dma: &dyn Dma, mode: Mode, packet: &PacketHeader) -> Result<(), Statistic> {
         let entry: HamlynMetadataEntry =
             read_value(dma, self.address).map_err(|_| Statistic::RefusedReceiveDma)?;
         let from = u64::from(packet.offset);

@@ -20,8 +20,8 @@ use hamlyn_models::ports::{
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Host memory, 8 MiB from address 0.
-pub struct Memory(RefCell<Vec<u8>>);
+/// Host memory, 8 MiB from address 0, and what its owner writes there as soon as the card has read from an address.
+pub struct Memory(RefCell<Vec<u8>>, pub Cell<Option<(u64, u64, u64)>>);
 
 impl Memory {
     fn range(&self, address: u64, length: usize) -> Result<std::ops::Range<usize>, DmaFault> {
@@ -35,6 +35,11 @@ impl Dma for Memory {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
         let range = self.range(address, into.len())?;
         into.copy_from(&self.0.borrow()[range]);
+        if let Some((_, to, value)) = self.1.get().filter(|(read, ..)| *read == address) {
+            self.1.set(None);
+            let to = to as usize;
+            self.0.borrow_mut()[to..to + 8].copy_from_slice(&value.to_le_bytes());
+        }
         Ok(())
     }
 
@@ -169,7 +174,7 @@ impl Host {
         let mut host = Self {
             id,
             card,
-            memory: Memory(RefCell::new(vec![0; 8 << 20])),
+            memory: Memory(RefCell::new(vec![0; 8 << 20]), Cell::default()),
             window: Pages(RefCell::new(vec![0; used])),
             interrupts: Interrupts::default(),
             clock: TestClock::default(),
@@ -250,7 +255,7 @@ impl Host {
         TestArea { abi: HamlynArea { directory, length, first, reserved: 0 } }
     }
 
-    fn address(&self, area: &TestArea, offset: u64) -> u64 {
+    pub fn address(&self, area: &TestArea, offset: u64) -> u64 {
         let byte = u64::from(area.abi.first) + offset;
         let list: u64 = self.read(area.abi.directory + byte / 4096 / 512 * 8);
         self.read::<u64>(list + byte / 4096 % 512 * 8) + byte % 4096

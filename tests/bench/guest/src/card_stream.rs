@@ -1,0 +1,86 @@
+//! One-way bandwidth through cards: the sender keeps its work queue full, the receiver's process only takes notice.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use hamlyn::{Card, Message, Polling, Source};
+use serde_json::json;
+
+use crate::result::{Meter, exchange_tickets, say};
+use crate::{Outcome, PATIENCE};
+
+/// Enough to keep a card busy, and few enough for the receiver's notification queue.
+const UNDER_WAY: usize = 32;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Bytes of each message
+    #[arg(long, default_value_t = 65536)]
+    size: usize,
+    /// Messages
+    #[arg(long, default_value_t = 1000)]
+    count: u64,
+    /// Messages before them, which are not measured
+    #[arg(long, default_value_t = 50)]
+    warmup: u64,
+}
+
+/// The pattern that the data has, to be found at the receiver's.
+const PATTERN: u8 = 0xc3;
+
+/// A word to the sender: all has arrived.
+pub(crate) fn sink(options: &Options) -> Outcome {
+    let card = Card::open_default()?;
+    let area = card.create_area(options.size)?;
+    let queue = card.create_queue(65536)?;
+    let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
+    let terminus = card.create_terminus()?;
+    let peer = exchange_tickets(&slot.ticket(0)?)?;
+    let mut cpu_ns = 0;
+    for messages in [options.warmup, options.count] {
+        let meter = Meter::start();
+        for _ in 0..messages {
+            queue.recv_block(Some(PATIENCE))?;
+        }
+        cpu_ns = meter.stop().1;
+        terminus.send(&Message::to(&peer), &[0; 8])?.wait(Some(PATIENCE))?;
+    }
+    let mut data = vec![0; options.size];
+    slot.read(0, &mut data)?;
+    if let Some(offset) = data.iter().position(|byte| *byte != PATTERN) {
+        return Err(format!("byte {offset} of the last message is {} (not {PATTERN})", data[offset]).into());
+    }
+    say(&json!({ "messages": options.count, "cpu_ns": cpu_ns }))
+}
+
+pub(crate) fn send(options: &Options) -> Outcome {
+    let card = Card::open_default()?;
+    let area = card.create_area(8)?;
+    let queue = card.create_queue(2)?;
+    let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
+    let terminus = card.create_terminus()?;
+    let mut buffer = terminus.create_send_buffer(options.size)?;
+    buffer.write(0, &vec![PATTERN; options.size])?;
+    let peer = exchange_tickets(&slot.ticket(0)?)?;
+    let mut measured = (0, 0);
+    for messages in [options.warmup, options.count] {
+        let meter = Meter::start();
+        let mut under_way = std::collections::VecDeque::new();
+        for _ in 0..messages {
+            if under_way.len() == UNDER_WAY {
+                let oldest: Option<hamlyn::Handle> = under_way.pop_front();
+                oldest.map_or(Ok(()), |handle| handle.wait(Some(PATIENCE)))?;
+            }
+            let source = Source::Piece(buffer.piece(0, options.size)?);
+            under_way.push_back(terminus.send(&Message::to(&peer), source)?);
+        }
+        under_way.iter().try_for_each(|handle| handle.wait(Some(PATIENCE)))?;
+        queue.recv_block_with(Polling::default(), Some(PATIENCE))?;
+        measured = meter.stop();
+        sleep(Duration::from_millis(1));
+    }
+    let (ns, cpu_ns) = measured;
+    say(
+        &json!({ "bytes": options.count * options.size as u64, "messages": options.count, "ns": ns, "cpu_ns": cpu_ns }),
+    )
+}

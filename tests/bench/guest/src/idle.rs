@@ -1,0 +1,58 @@
+//! What shall cost nothing: open objects that nobody uses, and a receiver that sleeps.
+
+use std::time::Duration;
+
+use hamlyn::{Card, Polling, Slot, Terminus};
+use serde_json::json;
+
+use crate::Outcome;
+use crate::result::{Meter, say};
+
+/// How many objects to hold that nobody uses.
+#[derive(Debug, clap::Args)]
+pub(crate) struct IdleOptions {
+    /// Send termini to hold open besides
+    #[arg(long, default_value_t = 0)]
+    idle_termini: u32,
+    /// Slots to hold open besides
+    #[arg(long, default_value_t = 0)]
+    idle_slots: u32,
+}
+
+impl IdleOptions {
+    /// Opens them; they last as long as what is returned.
+    pub(crate) fn open(&self, card: &Card) -> Outcome<Held> {
+        let area = card.create_area(4096)?;
+        let termini =
+            (0..self.idle_termini).map(|_| card.create_terminus()).collect::<hamlyn::Result<_>>()?;
+        let slots = (0..self.idle_slots).map(|_| card.slot(&area).create()).collect::<hamlyn::Result<_>>()?;
+        Ok(Held { _slots: slots, _termini: termini })
+    }
+}
+
+/// Objects that nobody uses.
+pub(crate) struct Held {
+    _slots: Vec<Slot>,
+    _termini: Vec<Terminus>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DozeOptions {
+    /// Seconds to sleep
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+}
+
+pub(crate) fn doze(options: &DozeOptions) -> Outcome {
+    let card = Card::open_default()?;
+    let queue = card.create_queue(2)?;
+    let time = Duration::from_secs(options.seconds);
+    let meter = Meter::start();
+    match queue.recv_block_with(Polling { spins: 0 }, Some(time)) {
+        Err(error) if error.is_timed_out() => {}
+        Err(error) => return Err(error.into()),
+        Ok(message) => return Err(format!("a message came that nobody sent: {message:?}").into()),
+    }
+    let (ns, cpu_ns) = meter.stop();
+    say(&json!({ "ns": ns, "cpu_ns": cpu_ns }))
+}

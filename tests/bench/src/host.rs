@@ -1,0 +1,207 @@
+//! Goals 7 and 8: programs of the host at cards of their own, with no machine between.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use hamlyn_cli::lab::Lab;
+
+use crate::effort::Effort;
+use crate::exchange::{Exchange, words};
+use crate::goals::{Goal, Need};
+use crate::one_process;
+use crate::progress::Progress;
+use crate::site::{HostProgram, Site};
+use crate::stats::median;
+use crate::track::{Track, find, interleave};
+
+const FEW: &str = "host, 16-byte tagged remote write, 2 cards at the switch";
+const CARDS: &str = "the same with 64 cards at the switch";
+const TCP: &str = "host, 16-byte TCP over loopback";
+
+/// Round trips between two processes of the host, with few and with many cards, and over loopback TCP.
+pub fn round_trips(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
+    progress.step("start 2 and 64 cards");
+    let lab = |cards: usize| Lab::builder().vms(0).spare_cards(cards).start();
+    let (small, large) = (lab(2)?, lab(64)?);
+    let count = effort.pick(1000, 10_000);
+    let pair = |lab: &Lab| {
+        let site = |card: usize| anyhow::Ok(Site::Host(Some(lab.card_socket(card)?.to_owned())));
+        let arguments = format!("--wait yield --count {count}");
+        let (ping, echo) = (format!("card-ping {arguments}"), format!("card-echo {arguments}"));
+        anyhow::Ok(Exchange::between(site(0)?, &ping, site(1)?, &echo))
+    };
+    let address = format!("--address 127.0.0.1:{} --count {count}", free_port()?);
+    let (ping, echo) = (format!("tcp-ping {address}"), format!("tcp-echo {address}"));
+    let exchanges = [
+        (FEW, pair(&small)?),
+        (CARDS, pair(&large)?),
+        (TCP, Exchange::between(Site::Host(None), &ping, Site::Host(None), &echo)),
+    ];
+    Ok(interleave(&exchanges, effort.rounds(), progress))
+}
+
+/// Goals 7 and 8.
+pub fn goals(tracks: &[Track], ucx: Option<f64>) -> Vec<Goal> {
+    let p50 = |name: &str| find(tracks, name).and_then(Track::p50_us);
+    let few = p50(FEW);
+    let (with_64, with_2) = (p50(CARDS), ("with 2", few));
+    let cards = "round trip with 64 cards at the switch, no machines";
+    vec![
+        Goal::beside(7, cards, "us", with_64, with_2, Need::RatioAtMost(1.1)),
+        Goal::beside(
+            8,
+            "host, separate processes: p50",
+            "us",
+            few,
+            ("loopback TCP", p50(TCP)),
+            Need::RatioAtMost(1.0),
+        ),
+        Goal::beside(
+            8,
+            "everything in one process: p50",
+            "us",
+            p50(one_process::NAME),
+            ("UCX posix", ucx),
+            Need::RatioAtMost(10.0),
+        ),
+    ]
+}
+
+/// A round trip by a program of others, in microseconds.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// What it is.
+    pub name: &'static str,
+    /// The median of the rounds, in microseconds.
+    pub round_trip_us: Option<f64>,
+    /// How it was measured.
+    pub commands: [String; 2],
+}
+
+/// UCX's name among the peers.
+pub const UCX: &str = "UCX, posix active message, 16 bytes (p50)";
+
+/// UCX and libfabric, from the folder that they were fetched into.
+pub fn peers(folder: &Path, effort: Effort, progress: &Progress) -> Vec<Peer> {
+    let ucx = "ucx_perftest -P 0 -t am_lat -x posix -d memory -s 16 -w 1000 -n 20000 -f -v";
+    let fabric = |provider: &str| format!("fi_pingpong -p {provider} -e rdm -S 16 -I 500");
+    let plans: [(&'static str, String, Ports, Parse); 3] = [
+        (UCX, ucx.to_owned(), ["-p", "-p"], ucx_latency),
+        ("libfabric, shm, 16 bytes (mean)", fabric("shm"), ["-B", "-P"], fabric_latency),
+        ("libfabric, tcp, 16 bytes (mean)", fabric("tcp"), ["-B", "-P"], fabric_latency),
+    ];
+    let measure = |(name, line, ports, parse): (&'static str, String, Ports, Parse)| {
+        let mut trips = Vec::new();
+        let rounds = effort.pick(3, 9);
+        for round in 1..=rounds {
+            progress.step(&format!("{name} (round {round} of {rounds})"));
+            match foreign(folder, &line, ports)
+                .and_then(|text| parse(&text).with_context(|| format!("no latency in {text:?}")))
+            {
+                // Both report one way.
+                Ok(one_way) => trips.push(one_way * 2.0),
+                Err(error) => {
+                    progress.note(&format!("{name}: {error:#}"));
+                    break;
+                }
+            }
+        }
+        let commands = [format!("host$ {line}"), format!("host$ {line} 127.0.0.1")];
+        Peer { name, round_trip_us: median(trips), commands }
+    };
+    plans.map(measure).to_vec()
+}
+
+/// How often a client is started until its server listens.
+const TRIES: u32 = 10;
+
+/// How the server and the client of a pair are told the server's port.
+type Ports = [&'static str; 2];
+/// Finds the one-way time, in microseconds, in what the client said.
+type Parse = fn(&str) -> Option<f64>;
+
+/// Runs a pair of a foreign program, and returns what the client said.
+fn foreign(folder: &Path, line: &str, ports: Ports) -> anyhow::Result<String> {
+    let port = free_port()?.to_string();
+    let start = |option: &str, more: &[&str]| {
+        let mut arguments = words(line);
+        arguments.extend([option, &port].into_iter().chain(more.iter().copied()).map(str::to_owned));
+        let (loader, arguments) = in_root(folder, &arguments)?;
+        HostProgram::start(&loader, &arguments, None)
+    };
+    let mut server = start(ports[0], &[])?;
+    let mut text = Err(anyhow!("no client was started"));
+    // The server does not say when it listens, and a client that comes too early ends.
+    for _ in 0..TRIES {
+        sleep(Duration::from_millis(400));
+        text = start(ports[1], &["127.0.0.1"])?.finish_text();
+        if text.is_ok() {
+            break;
+        }
+    }
+    let text = text?;
+    server.finish_text()?;
+    Ok(text)
+}
+
+/// A program of a root of unpacked packages: its own loader starts it with its own libraries.
+fn in_root(root: &Path, command: &[String]) -> anyhow::Result<(PathBuf, Vec<String>)> {
+    let Some((program, arguments)) = command.split_first() else { bail!("there is no program to start") };
+    let path = |end: &str| root.join(end).to_string_lossy().into_owned();
+    let program = path(&format!("usr/bin/{program}"));
+    let mut all = vec!["--library-path".to_owned(), path("usr/lib/x86_64-linux-gnu"), program];
+    all.extend_from_slice(arguments);
+    Ok((root.join("usr/lib64/ld-linux-x86-64.so.2"), all))
+}
+
+/// From a table in CSV: `iterations,50.0_percentile_lat,...`, and a line of numbers.
+fn ucx_latency(text: &str) -> Option<f64> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("iterations,"));
+    let column = lines.next()?.split(',').position(|name| name.ends_with("percentile_lat"))?;
+    lines.next()?.split(',').nth(column)?.parse().ok()
+}
+
+/// From a table: `bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec`, and a line of numbers.
+fn fabric_latency(text: &str) -> Option<f64> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("bytes"));
+    let column = lines.next()?.split_whitespace().position(|name| name == "usec/xfer")?;
+    lines.next()?.split_whitespace().nth(column)?.parse().ok()
+}
+
+/// A port of loopback that nobody listens on now.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no free port")?;
+    Ok(listener.local_addr().context("a port without a number")?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ucxs_table_is_read() {
+        let text =
+            "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw\n20000,0.536,12.378,37.394,1.23\n";
+        assert_eq!(ucx_latency(text), Some(0.536));
+        assert_eq!(ucx_latency("error: no such device\n"), None);
+    }
+
+    #[test]
+    fn libfabrics_table_is_read() {
+        let text = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n\
+                    16      2k      =2k      62k         0.00s     48.01       0.33       3.03\n";
+        assert_eq!(fabric_latency(text), Some(0.33));
+        assert_eq!(fabric_latency("bytes\n"), None);
+    }
+
+    #[test]
+    fn a_foreign_program_is_started_by_its_own_loader() {
+        let (loader, arguments) = in_root(Path::new("/r"), &words("ucx_perftest -p 1")).unwrap();
+        assert_eq!(loader, Path::new("/r/usr/lib64/ld-linux-x86-64.so.2"));
+        assert_eq!(arguments[2..], ["/r/usr/bin/ucx_perftest", "-p", "1"]);
+        assert!(in_root(Path::new("/r"), &[]).is_err());
+    }
+}

@@ -1,0 +1,21 @@
+//! The benchmark: the card between real machines, beside what people would use instead, in one run on one host.
+
+pub mod between;
+pub mod effort;
+pub mod exchange;
+pub mod figures;
+pub mod goals;
+pub mod host;
+pub mod idle;
+pub mod machines;
+pub mod one_process;
+pub mod parts;
+pub mod plot;
+pub mod processes;
+pub mod progress;
+pub mod report;
+pub mod run;
+pub mod scale;
+pub mod site;
+pub mod stats;
+pub mod track;

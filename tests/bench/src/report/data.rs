@@ -1,0 +1,133 @@
+//! The report for programs.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::Results;
+use crate::goals::Goal;
+use crate::host::Peer;
+use crate::plot::Figure;
+use crate::track::Track;
+
+/// Everything, as one object.
+pub(super) fn json(results: &Results) -> Value {
+    let facts: serde_json::Map<String, Value> =
+        results.facts.rows.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let figure = |figure: &Figure| {
+        let curve = |curve: &crate::plot::Curve| {
+            let points: Vec<Value> =
+                curve.points.iter().map(|p| json!({ "x": p.x, "y": p.y, "p99": p.high })).collect();
+            json!({ "label": curve.label, "points": points })
+        };
+        let curves: Vec<Value> = figure.curves.iter().map(curve).collect();
+        json!({ "name": figure.key, "title": figure.title, "x": figure.x, "y": figure.y, "curves": curves })
+    };
+    json!({
+        "run": facts,
+        "goals": results.goals.iter().map(Goal::json).collect::<Vec<_>>(),
+        "figures": results.figures.iter().map(figure).collect::<Vec<_>>(),
+        "peers": results.peers.iter().map(peer).collect::<Vec<_>>(),
+        "measured": results.tracks().map(track).collect::<Vec<_>>(),
+    })
+}
+
+fn peer(peer: &Peer) -> Value {
+    json!({ "name": peer.name, "round_trip_us": peer.round_trip_us, "commands": peer.commands })
+}
+
+fn track(track: &Track) -> Value {
+    json!({
+        "name": track.name,
+        "commands": track.commands,
+        "latency_us": track.latency(),
+        "round_medians_us": track.medians_us(),
+        "bytes_per_second": track.rate(),
+        "cpu_us_per_message": track.cpu_us(),
+        "doorbells_per_message": track.counted(0, "doorbells"),
+        "interrupts_per_message": track.counted(0, "interrupts"),
+        "failure": track.failure,
+    })
+}
+
+/// A row for each quantity.
+pub(super) fn csv(results: &Results) -> String {
+    let mut out = "name,samples,min_us,p50_us,p90_us,p99_us,p99.9_us,max_us,bytes_per_second\n".to_owned();
+    for track in results.tracks() {
+        let mut cells = vec![quoted(&track.name)];
+        match track.latency() {
+            Some(l) => {
+                cells.push(l.count.to_string());
+                cells.extend([l.min, l.p50, l.p90, l.p99, l.p999, l.max].map(|value| format!("{value:.3}")));
+            }
+            None => cells.extend(vec![String::new(); 7]),
+        }
+        cells.push(track.rate().map_or_else(String::new, |rate| format!("{rate:.0}")));
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{}", cells.join(","));
+    }
+    out
+}
+
+/// A row for each point of each curve.
+pub(super) fn figures_csv(figures: &[Figure]) -> String {
+    let mut out = "figure,curve,x,y,p99\n".to_owned();
+    for figure in figures {
+        for curve in &figure.curves {
+            for point in &curve.points {
+                let high = point.high.map_or_else(String::new, |high| format!("{high:.3}"));
+                let label = quoted(&curve.label);
+                let _ = writeln!(out, "{},{label},{},{:.3},{high}", figure.key, point.x, point.y);
+            }
+        }
+    }
+    out
+}
+
+/// The goals as a table in Markdown, for docs/performance.md.
+pub(super) fn goals_markdown(goals: &[Goal]) -> String {
+    let mut out =
+        "| goal | what | figure | beside | ratio | asked for | |\n|---|---|---|---|---|---|---|\n".to_owned();
+    for goal in goals {
+        let cells = [
+            goal.number.to_string(),
+            goal.what.clone(),
+            goal.value_text(),
+            goal.peer_text(),
+            goal.ratio_text(),
+            goal.need_text(),
+            goal.verdict().to_owned(),
+        ];
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out
+}
+
+/// A cell of a table, in quotes: names have commas.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::goals::Need;
+    use crate::plot::{Curve, Point};
+
+    #[test]
+    fn a_goal_is_a_row() {
+        let goal = Goal::own(6, "idle", "%", Some(0.5), Need::AtMost(1.0));
+        let text = goals_markdown(&[goal]);
+        assert_eq!(text.lines().last(), Some("| 6 | idle | 0.5 % |  |  | at most 1 % | met |"));
+    }
+
+    #[test]
+    fn a_point_is_a_row_and_its_curves_name_is_one_cell() {
+        let points = vec![Point { x: 16.0, y: 56.25, high: None }];
+        let curves = vec![Curve { label: "a, \"b\"".into(), points }];
+        let text = String::new;
+        let figure =
+            Figure { key: "figure-7".into(), title: text(), paper: text(), x: text(), y: text(), curves };
+        assert_eq!(figures_csv(&[figure]).lines().last(), Some("figure-7,\"a, \"\"b\"\"\",16,56.250,"));
+    }
+}

@@ -1,0 +1,55 @@
+//! The raw samples: a log of HdrHistograms for each quantity, one histogram a round, in nanoseconds.
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
+
+use super::Results;
+use crate::track::Track;
+
+pub(super) fn write(results: &Results, folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for track in results.tracks().filter(|track| track.samples().is_some()) {
+        let file = folder.join(format!("{}.hlog", file_name(&track.name)));
+        write_one(track, results, &file).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn write_one(track: &Track, results: &Results, file: &Path) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(File::create(file)?);
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment(&track.name)
+        .with_start_time(results.facts.start)
+        .with_max_value_divisor(1000.0)
+        .begin_log_with(&mut out, &mut serializer)?;
+    let mut start = Duration::ZERO;
+    for round in &track.rounds {
+        let time = Duration::from_nanos(round.ns);
+        log.write_histogram(&round.samples, start, time, None).map_err(|error| anyhow!("{error:?}"))?;
+        start += time;
+    }
+    Ok(())
+}
+
+/// A name without what files' names must not have.
+fn file_name(name: &str) -> String {
+    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_plain() {
+        assert_eq!(file_name("card, 16-byte write: ../x"), "card-16-byte-write-x");
+    }
+}

@@ -1,0 +1,84 @@
+//! `./scripts/mutants`: does a test notice when a line of the card is wrong?
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use hamlyn_tests::mutants::{Interrupted, Mutant, Suites, Tree, Verdict, parse};
+
+#[derive(Debug, Parser)]
+struct Args {
+    /// Say what the breaks are, and make none
+    #[arg(long)]
+    list: bool,
+    /// Only breaks with this in their names
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Only the first of so many, and so on: a quick look
+    #[arg(long, value_name = "N", default_value = "1")]
+    every: NonZeroUsize,
+}
+
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let list = tests.join("mutants.txt");
+    let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    let mut mutants = parse(&text).with_context(|| list.display().to_string())?;
+    if let Some(wanted) = &args.only {
+        mutants.retain(|mutant| mutant.name.contains(wanted.as_str()));
+        ensure!(!mutants.is_empty(), "no break has '{wanted}' in its name: see --list");
+    }
+    mutants = mutants.into_iter().step_by(args.every.get()).collect();
+    if args.list {
+        for Mutant { name, file, old, new } in mutants {
+            println!("{name}\n    {file}\n    - {old}\n    + {new}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let repository = tests.parent().context("the tests have no folder above")?;
+    let caught = check(repository, &mutants)?;
+    println!("caught {caught} of {}", mutants.len());
+    Ok(if caught == mutants.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes the breaks one by one. How many were caught.
+fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
+    let cache = env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
+    let tree = Tree::copy(repository, &cache.join("mutants"))?;
+    for mutant in mutants {
+        mutant.texts(&tree.root)?;
+    }
+    let interrupted = Interrupted::watch()?;
+    let start = Instant::now();
+    println!("building and testing with nothing broken");
+    let suites = Suites::new(&tree, interrupted)?;
+    println!("{} tests pass, {:.1} s", suites.tests, start.elapsed().as_secs_f32());
+    let mut caught = 0;
+    for (number, mutant) in (1..).zip(mutants) {
+        let start = Instant::now();
+        say(&format!("{number}/{} {}: ", mutants.len(), mutant.name))?;
+        let verdict = match suites.judge(mutant)? {
+            Verdict::Caught(by) => {
+                caught += 1;
+                format!("caught by {by}")
+            }
+            Verdict::Missed => "NOT CAUGHT".to_owned(),
+            Verdict::Unbuildable(reason) => format!("NOT A BREAK, the compiler refuses it: {reason}"),
+        };
+        println!("{verdict}, {:.1} s", start.elapsed().as_secs_f32());
+    }
+    Ok(caught)
+}
+
+/// The beginning of a line, so that a person sees what is under way.
+fn say(text: &str) -> io::Result<()> {
+    print!("{text}");
+    io::stdout().flush()
+}

@@ -1,0 +1,21 @@
+//! The mutation check: deliberate breaks of card, link and switch, each of which the tests must notice.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `list` | the breaks, as a person writes them down |
+//! | `tree` | the copy of the repository in which they are made |
+//! | `suite` | the test programs: built, run, and who noticed |
+//! | `group` | a program that ends, with all its children, when we are done with it |
+//!
+//! A break is made in the copy and built there, so the checkout never holds one. The test programs run from fast to
+//! slow, and the first test that fails ends the matter.
+
+mod group;
+mod list;
+mod suite;
+mod tree;
+
+pub use group::Interrupted;
+pub use list::{Mutant, parse};
+pub use suite::{Suites, Verdict};
+pub use tree::Tree;
