@@ -15,7 +15,7 @@
  * One open file is one protection domain: what it creates belongs to it alone and goes when it is closed or its
  * process dies. Every structure has reserved fields; they must be zero going in (EINVAL otherwise) and come out
  * zero. A request code that the driver does not know is answered ENOTTY; the library asks
- * hamlyn_query.capabilities before it uses anything newer than version 1.
+ * hamlyn_query.capabilities before it uses anything newer than version 2.
  *
  * Errors all calls share: EFAULT (the structure cannot be read or written), EINVAL (a field that means nothing),
  * ENODEV (the card is gone or does not answer), ENOSPC (the card's table is full), ENOENT (not an object of
@@ -24,7 +24,7 @@
  */
 
 /* Version of this contract: major in the upper half, minor in the lower. */
-#define HAMLYN_UAPI_VERSION 0x00010001
+#define HAMLYN_UAPI_VERSION 0x00020000
 
 /* Describes the card. Argument: hamlyn_query. */
 #define HAMLYN_IOC_QUERY 0xc0804801
@@ -78,7 +78,7 @@ struct hamlyn_query {
 	__u32 model;
 	/* Out: the card's host id, or HAMLYN_NO_HOST while its link is down. */
 	__u32 host;
-	/* Out: additions to version 1 that the driver and card have; none yet. */
+	/* Out: additions to version 2 that the driver and card have; none yet. */
 	__u64 capabilities;
 	/* Out: the most user data in a packet, in bytes. */
 	__u32 packet_size;

@@ -3,9 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hamlyn::{Card, FetchOp, Message};
 use hamlyn_cli::lab::Lab;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A program at a card.
@@ -99,6 +102,73 @@ fn a_card_outlives_its_programs() -> Result<()> {
         flood.child.kill()?;
         flood.child.wait()?;
         ping_pong(&lab, 1, 0)?;
+    }
+    Ok(())
+}
+
+/// A program that sends long messages without end.
+fn flood(lab: &Lab, from: usize, to: &str) -> Result<Program> {
+    Program::start(lab, from, &["flood", "send", "--ticket", to, "--size", "4000000"])
+}
+
+#[test]
+fn one_process_for_all_cards_serves_each_while_others_are_busy() -> Result<()> {
+    let lab =
+        Lab::builder().vms(0).spare_cards(4).one_process(true).card_args(["--handshake", "1000"]).start()?;
+    let mut sink = Program::start(&lab, 0, &["flood", "sink", "--bytes", "4000000"])?;
+    let to = ticket(&sink.answer()?);
+    // Two senders fill one receiver's ring: each must go on when there is room again.
+    let mut floods = [flood(&lab, 1, &to)?, flood(&lab, 2, &to)?];
+    for _ in 0..4 {
+        for flood in &mut floods {
+            flood.answer()?;
+        }
+    }
+    // A host that stops is missed all the same (section 2.8).
+    let mut stopped = Program::start(&lab, 3, &["flood", "sink"])?;
+    stopped.answer()?;
+    ensure!(lab.card_counters(3)?["enabled"] == true);
+    let pid = Pid::from_child(&stopped.child);
+    kill_process(pid, Signal::STOP)?;
+    while lab.card_counters(3)?["enabled"] == true {
+        floods[0].answer()?;
+    }
+    ensure!(lab.card_counters(3)?["card"]["handshake_lapses"] == 1);
+    kill_process(pid, Signal::CONT)?;
+    for program in floods.iter_mut().chain([&mut sink, &mut stopped]) {
+        program.child.kill()?;
+        program.child.wait()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_waits_behind_a_fetch_that_nobody_answers_is_sent_in_the_end() -> Result<()> {
+    for one_process in [false, true] {
+        // Without the handshake's beats nothing else wakes the card.
+        let lab = Lab::builder().vms(0).spare_cards(2).one_process(one_process);
+        let lab = lab.card_args(["--handshake", "0"]).start()?;
+        let open = |card| -> Result<Card> {
+            Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
+        };
+        let gone = {
+            let other = open(1)?;
+            let area = other.create_area(4096)?;
+            other.slot(&area).allow_fetch().create()?.fast_ticket()?
+        };
+        let card = open(0)?;
+        let area = card.create_area(4096)?;
+        let slot = card.slot(&area).metadata_entries(1).create()?;
+        let terminus = card.create_terminus()?;
+        let fetch = terminus.fetch(&gone, 0, FetchOp::Add(1))?;
+        let message = terminus.send(&Message::to(&slot.ticket(0)?), b"behind")?;
+        let long = Some(Duration::from_secs(60));
+        ensure!(fetch.wait(long).is_err_and(|error| !error.is_timed_out()), "it is given up");
+        message.wait(long)?;
+        let mut arrived = [0; 6];
+        while arrived != *b"behind" {
+            area.read(0, &mut arrived)?;
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! One open file is one protection domain: what it creates belongs to it alone and goes when it is closed or its
 //! process dies. Every structure has reserved fields; they must be zero going in (`EINVAL` otherwise) and come out
 //! zero. A request code that the driver does not know is answered `ENOTTY`; the library asks
-//! [`HamlynQuery::capabilities`] before it uses anything newer than version 1.
+//! [`HamlynQuery::capabilities`] before it uses anything newer than version 2.
 //!
 //! Errors all calls share: `EFAULT` (the structure cannot be read or written), `EINVAL` (a field that means nothing),
 //! `ENODEV` (the card is gone or does not answer), `ENOSPC` (the card's table is full), `ENOENT` (not an object of
@@ -13,7 +13,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Version of this contract: major in the upper half, minor in the lower.
-pub const HAMLYN_UAPI_VERSION: u32 = 0x0001_0001;
+pub const HAMLYN_UAPI_VERSION: u32 = 0x0002_0000;
 
 /// Describes the card. Argument: [`HamlynQuery`].
 pub const HAMLYN_IOC_QUERY: u32 = 0xc080_4801;
@@ -57,7 +57,7 @@ pub struct HamlynQuery {
     pub model: u32,
     /// Out: the card's host id, or `HAMLYN_NO_HOST` while its link is down.
     pub host: u32,
-    /// Out: additions to version 1 that the driver and card have; none yet.
+    /// Out: additions to version 2 that the driver and card have; none yet.
     pub capabilities: u64,
     /// Out: the most user data in a packet, in bytes.
     pub packet_size: u32,

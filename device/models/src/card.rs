@@ -83,7 +83,8 @@ pub trait Card {
     /// When the card wants the next [`Card::tick`], by its clock; `None`: not at all. Looked at after each other verb.
     fn alarm(&self) -> Option<Duration>;
 
-    /// The time of [`Card::alarm`] has come. Too early or too late does no harm.
+    /// The time of [`Card::alarm`] has come. Too early or too late does no harm. There may be something to transmit
+    /// afterwards, so it comes before [`Card::sleep`].
     fn tick(&mut self, ports: &Ports<'_>);
 
     /// The link to the switch has come up, with this host id, or gone down.

@@ -10,39 +10,57 @@ use hamlyn_models::ports::Window;
 use support::{AREA, Host, request};
 use zerocopy::IntoBytes;
 
-/// Posts a message of `length` bytes; its slot is its terminus, so that the packets tell.
-fn post(host: &mut Host, terminus: u32, length: u32) {
-    let tuple = HamlynGather { tag: 0, reserved: 0, offset: 0, length };
-    let message =
-        HamlynRequest { slot: terminus, flags: HAMLYN_REQUEST_DMA, gather_count: 1, ..request(0, length) };
-    host.post(terminus, message, tuple.as_bytes());
+/// What a terminus sends: messages of so many bytes of data and of metadata.
+type Shape = (u32, u32);
+
+/// Busy termini, whose queues never run dry.
+struct Busy {
+    host: Host,
+    queued: Vec<i64>,
 }
 
-/// Keeps the queues of termini, each a weight and the length of its messages, full while `packets` are sent. Bytes sent
-/// by each.
-fn saturate(termini: &[(u32, u32)], packets: usize) -> Vec<usize> {
-    let mut host = Host::new(0, HamlynOptions { packet_size: 1024, ..HamlynOptions::default() });
-    for (terminus, (weight, _)) in termini.iter().enumerate() {
-        host.open_terminus_weighted(terminus as u32, *weight);
-        let area = host.area(AREA, 0);
-        host.set_send_buffer(terminus as u32, 0, &area);
+impl Busy {
+    fn new(weights: &[u32]) -> Self {
+        let mut host = Host::new(0, HamlynOptions { packet_size: 1024, ..HamlynOptions::default() });
+        for (terminus, weight) in weights.iter().enumerate() {
+            host.open_terminus_weighted(terminus as u32, *weight);
+            let area = host.area(AREA, 0);
+            host.set_send_buffer(terminus as u32, 0, &area);
+        }
+        Self { host, queued: vec![0; weights.len()] }
     }
-    let mut queued = vec![0_i64; termini.len()];
-    let mut sent = vec![0; termini.len()];
-    for _ in 0..packets {
-        for (terminus, (_, length)) in termini.iter().enumerate() {
-            while queued[terminus] < 8 {
-                post(&mut host, terminus as u32, *length);
-                queued[terminus] += i64::from(length.div_ceil(1024));
+
+    /// Posts a message; its slot is its terminus, so that the packets tell.
+    fn post(&mut self, terminus: usize, (length, metadata_length): Shape) {
+        let tuple = HamlynGather { tag: 0, reserved: 0, offset: 0, length: length + metadata_length };
+        let message = HamlynRequest {
+            slot: terminus as u32,
+            flags: HAMLYN_REQUEST_DMA,
+            gather_count: 1,
+            metadata_length,
+            ..request(0, length)
+        };
+        self.host.post(terminus as u32, message, tuple.as_bytes());
+        self.queued[terminus] += i64::from(length.div_ceil(1024));
+    }
+
+    /// Sends so many packets, of one shape from each terminus. Bytes sent by each.
+    fn send(&mut self, shapes: &[Shape], packets: usize) -> Vec<usize> {
+        let mut sent = vec![0; shapes.len()];
+        for _ in 0..packets {
+            for (terminus, shape) in shapes.iter().enumerate() {
+                while self.queued[terminus] < 8 {
+                    self.post(terminus, *shape);
+                }
+            }
+            assert_eq!(self.host.with_card(|card, ports, wire| card.transmit(ports, wire)), Progress::Worked);
+            for (_, bytes) in self.host.wire.sent.drain(..) {
+                sent[bytes[0] as usize] += bytes.len();
+                self.queued[bytes[0] as usize] -= 1;
             }
         }
-        assert_eq!(host.with_card(|card, ports, wire| card.transmit(ports, wire)), Progress::Worked);
-        for (_, bytes) in host.wire.sent.drain(..) {
-            sent[bytes[0] as usize] += bytes.len();
-            queued[bytes[0] as usize] -= 1;
-        }
+        sent
     }
-    sent
 }
 
 /// Whether each has its share of the whole within 10%.
@@ -56,16 +74,27 @@ fn in_proportion(sent: &[usize], weights: &[u32]) -> bool {
 
 #[test]
 fn busy_termini_get_equal_bandwidth_whatever_they_send() {
-    let termini = [(1, 16), (1, 100), (1, 1024), (1, 5000), (1, 60_000)];
-    let sent = saturate(&termini, 8000);
+    let shapes = [(16, 0), (100, 60), (1024, 0), (5000, 0), (60_000, 4)];
+    let sent = Busy::new(&[1; 5]).send(&shapes, 8000);
     assert!(in_proportion(&sent, &[1; 5]), "{sent:?}");
 }
 
 #[test]
 fn weights_divide_the_link() {
-    let termini = [(1, 1000), (2, 1000), (5, 3000), (8, 64)];
-    let sent = saturate(&termini, 20_000);
-    assert!(in_proportion(&sent, &[1, 2, 5, 8]), "{sent:?}");
+    let weights = [1, 2, 5, 8];
+    let sent = Busy::new(&weights).send(&[(1000, 0), (1000, 0), (3000, 0), (64, 0)], 20_000);
+    assert!(in_proportion(&sent, &weights), "{sent:?}");
+}
+
+#[test]
+fn who_sent_the_largest_packets_owes_nothing_for_long() {
+    let mut busy = Busy::new(&[1, 1]);
+    let sent = busy.send(&[(1024, 60), (16, 0)], 50_000);
+    assert!(in_proportion(&sent, &[1, 1]), "{sent:?}");
+    // Now that both send the same, both send as much.
+    busy.send(&[(16, 0), (16, 0)], 100);
+    let sent = busy.send(&[(16, 0), (16, 0)], 2000);
+    assert!(in_proportion(&sent, &[1, 1]), "{sent:?}");
 }
 
 #[test]

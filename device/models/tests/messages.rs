@@ -182,7 +182,15 @@ fn termini_with_work_take_turns() {
     host.transmit_all();
     let slots: Vec<u8> = host.wire.sent.iter().map(|(_, bytes)| bytes[0]).collect();
     assert_eq!(slots.len(), 30);
-    assert!(slots.chunks(3).all(|turn| turn == [0, 1, 2]), "{slots:?}");
+    // A packet without metadata is a little less than a turn is worth: now and then one is two packets.
+    let mut sent = [0_i32; 3];
+    for slot in slots {
+        sent[usize::from(slot)] += 1;
+        assert!(
+            sent.iter().max().zip(sent.iter().min()).is_some_and(|(most, least)| most - least <= 2),
+            "{sent:?}"
+        );
+    }
 }
 
 #[test]

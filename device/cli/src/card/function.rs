@@ -103,11 +103,15 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, host));
     }
 
-    /// Ticks if it is time, and says how long it is until the next tick.
-    pub(super) fn tick(&mut self, bus: &Bus) -> Option<Duration> {
-        if self.card.alarm()? <= SystemClock.now() {
+    /// Ticks if it is time.
+    pub(super) fn tick(&mut self, bus: &Bus) {
+        if self.card.alarm().is_some_and(|alarm| alarm <= SystemClock.now()) {
             self.with_ports(bus, |card, ports, _| card.tick(ports));
         }
+    }
+
+    /// How long it is until the next tick.
+    pub(super) fn alarm(&self) -> Option<Duration> {
         Some(self.card.alarm()?.saturating_sub(SystemClock.now()))
     }
 

@@ -100,12 +100,13 @@ impl CardProcess {
         Ok((Self { station, stat, stop, stopped, spin, busy }, host))
     }
 
-    /// Works for a while, and ticks when it is time: after the machine's messages, among which may be the one that the
-    /// card would miss. Says how long the loop may then wait for events, in milliseconds: 0 to look and go on, -1
-    /// for as long as it takes.
+    /// Ticks when it is time, after the machine's messages, among which may be the one that the card would miss; then works
+    /// for a while. Says how long the loop may then wait for events, in milliseconds: 0 to look and go on, -1 for as
+    /// long as it takes.
     fn work(&mut self) -> i32 {
+        self.station.tick();
         let wait = self.carry();
-        sooner(wait, self.station.tick())
+        sooner(wait, self.station.alarm())
     }
 
     /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait, as far as that goes.

@@ -54,23 +54,23 @@ impl Station {
         Ok(self.server.process(&mut self.function)? > 0)
     }
 
-    /// Takes what has arrived, and then sends (section 2.8), a bounded batch of either.
+    /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either.
     pub(crate) fn turn(&mut self) -> Turn {
         let bus = self.server.bus();
-        let received = (0..BATCH).take_while(|_| self.function.receive(bus)).count();
-        let mut progress = self.function.transmit(bus);
-        let idle = received == 0 && progress != Progress::Worked;
-        for _ in 1..BATCH {
-            if progress != Progress::Worked {
+        let mut turn = Turn::Idle;
+        for _ in 0..BATCH {
+            let received = (0..BATCH).take_while(|_| self.function.receive(bus)).count();
+            let progress = self.function.transmit(bus);
+            if received > 0 || progress == Progress::Worked {
+                turn = Turn::Worked;
+            } else if turn == Turn::Idle && progress == Progress::LinkFull {
+                turn = Turn::Full;
+            }
+            if received == BATCH || progress != Progress::Worked {
                 break;
             }
-            progress = self.function.transmit(bus);
         }
-        match (idle, progress) {
-            (false, _) => Turn::Worked,
-            (true, Progress::LinkFull) => Turn::Full,
-            (true, _) => Turn::Idle,
-        }
+        turn
     }
 
     /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do.
@@ -78,9 +78,22 @@ impl Station {
         self.function.sleep(self.server.bus())
     }
 
-    /// Ticks if it is time, and says how long it is until the next tick.
-    pub(crate) fn tick(&mut self) -> Option<Duration> {
-        self.function.tick(self.server.bus())
+    /// Ticks if it is time. There may be something to send then: this comes before [`Station::turn`].
+    pub(crate) fn tick(&mut self) {
+        self.function.tick(self.server.bus());
+    }
+
+    /// How long it is until the next tick.
+    pub(crate) fn alarm(&self) -> Option<Duration> {
+        self.function.alarm()
+    }
+
+    /// The link is of no use any more.
+    pub(crate) fn unlink(&mut self) {
+        self.function.uplink.lose();
+        if self.function.uplink.take_lost().is_some() {
+            self.link_changed();
+        }
     }
 
     pub(crate) fn link_changed(&mut self) {

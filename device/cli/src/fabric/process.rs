@@ -1,7 +1,8 @@
 //! The event loop of the fabric process.
 //!
 //! Only the machines' messages, and signals, come from outside; between them the cards and the switch are looked at in
-//! turn until none has anything to do. So they never sleep on each other, and the rings between them are never rung.
+//! turn until none has anything to do. So a card waits for the switch, or the switch for room in a ring, but no bell of theirs
+//! has to be heard: whoever waits is looked at again in the next round.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
@@ -85,10 +86,11 @@ impl FabricProcess {
 
     /// Works until there is nothing to do, or for a while. Says how long the loop may wait, in milliseconds.
     fn work(&mut self) -> i32 {
+        self.stations.iter_mut().for_each(Station::tick);
         for _ in 0..ROUNDS {
             if !self.round() {
                 let wait = if self.may_sleep() { -1 } else { 0 };
-                return self.stations.iter_mut().fold(wait, |wait, station| sooner(wait, station.tick()));
+                return self.stations.iter().fold(wait, |wait, station| sooner(wait, station.alarm()));
             }
         }
         0
@@ -100,11 +102,18 @@ impl FabricProcess {
         for station in &mut self.stations {
             busy |= station.turn() != Turn::Idle;
         }
+        for host in 0..self.stations.len() {
+            // There may be room now where its ring was full.
+            busy |= self.crossbar.wake(HostId(host as u16)) > 0;
+        }
         if self.crossbar.poll() {
             busy |= self.crossbar.forward(BUDGET) > 0;
         }
         for (host, error) in self.crossbar.take_lost() {
             tracing::error!("port {host} is lost: {error}");
+            if let Some(station) = self.stations.get_mut(host.index()) {
+                station.unlink();
+            }
         }
         if busy && !self.spin.is_zero() {
             self.busy = Instant::now();

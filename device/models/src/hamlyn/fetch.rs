@@ -195,7 +195,7 @@ impl HamlynCard {
         }
     }
 
-    /// Sends an answer, if one is due. `None`: it is the termini's turn.
+    /// Sends an answer, if one is due. `None`: it is the termini's turn, until they have had it.
     pub(super) fn send_answer(&mut self, link: &mut dyn Link) -> Option<Progress> {
         let due = !self.fetches.answered_last;
         self.fetches.answered_last = false;

@@ -16,7 +16,8 @@ const IDLE_LOOKS: u32 = 1000;
 impl HamlynCard {
     /// Gives each awake terminus its turn until one has sent a packet.
     pub(super) fn take_turns(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
-        let quantum = HEADER_BYTES + self.options.packet_size as usize;
+        // No less than the largest packet takes: what a terminus owes must never grow from round to round.
+        let quantum = Self::largest_packet(self.options.packet_size);
         let mut sending = Sending {
             link,
             packet_size: self.options.packet_size,

@@ -130,6 +130,13 @@ impl Client {
         self.write(region, offset.into(), &value.to_le_bytes())
     }
 
+    /// Writes to a region, and does not wait. The card takes it before anything that is sent later.
+    pub(super) fn post(&self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
+        let access = RegionAccess { offset, region, count: data.len() as u32 };
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.command(REGION_WRITE, FLAGS_NO_REPLY, &[access.as_bytes(), data], &[]).map(drop)
+    }
+
     /// Sends a command and waits for its reply: the body, and the files that came along.
     fn call(
         &self,
@@ -138,13 +145,7 @@ impl Client {
         files: &[BorrowedFd<'_>],
     ) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        connection.next_id = connection.next_id.wrapping_add(1);
-        let id = connection.next_id;
-        let size = HEADER + body.iter().map(|part| part.len()).sum::<usize>();
-        let header = Header { id, command, size: size as u32, ..Header::default() };
-        let mut message = header.as_bytes().to_vec();
-        body.iter().for_each(|part| message.extend_from_slice(part));
-        connection.send(&message, files)?;
+        let id = connection.command(command, 0, body, files)?;
         let (header, body, files) = connection.receive()?;
         if header.flags & FLAGS_TYPE != FLAGS_REPLY || header.id != id || header.command != command {
             let (kind, answered) = (header.flags & FLAGS_TYPE, header.command);
@@ -160,6 +161,24 @@ impl Client {
 }
 
 impl Connection {
+    /// Sends a command. Returns its number.
+    fn command(
+        &mut self,
+        command: u16,
+        flags: u32,
+        body: &[&[u8]],
+        files: &[BorrowedFd<'_>],
+    ) -> io::Result<u16> {
+        self.next_id = self.next_id.wrapping_add(1);
+        let id = self.next_id;
+        let size = HEADER + body.iter().map(|part| part.len()).sum::<usize>();
+        let header = Header { id, command, size: size as u32, flags, ..Header::default() };
+        let mut message = header.as_bytes().to_vec();
+        body.iter().for_each(|part| message.extend_from_slice(part));
+        self.send(&message, files)?;
+        Ok(id)
+    }
+
     /// Sends a message whole; the files go along with its first bytes.
     fn send(&mut self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];

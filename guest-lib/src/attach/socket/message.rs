@@ -15,6 +15,8 @@ pub(super) const REGION_WRITE: u16 = 10;
 pub(super) const FLAGS_TYPE: u32 = 0xf;
 /// `Header::flags`: a reply.
 pub(super) const FLAGS_REPLY: u32 = 1;
+/// `Header::flags`: a command whose sender wants no reply.
+pub(super) const FLAGS_NO_REPLY: u32 = 1 << 4;
 /// `Header::flags`: a reply that carries an error.
 pub(super) const FLAGS_ERROR: u32 = 1 << 5;
 

@@ -348,7 +348,7 @@ impl Drop for SocketAttachment {
     }
 }
 
-/// Rings by a message to the card.
+/// Rings by a message to the card, which is not waited for: a doorbell is but news.
 #[derive(Debug)]
 struct TrappedDoorbell {
     client: Arc<Client>,
@@ -357,7 +357,7 @@ struct TrappedDoorbell {
 
 impl Doorbell for TrappedDoorbell {
     fn ring(&self) -> Result<()> {
-        let rung = self.client.write(REGION_BAR4, self.offset, &1_u32.to_le_bytes());
+        let rung = self.client.post(REGION_BAR4, self.offset, &1_u32.to_le_bytes());
         rung.map_err(Error::system("ring a doorbell"))
     }
 }
