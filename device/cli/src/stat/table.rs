@@ -21,7 +21,8 @@ pub fn print(
         let earlier = before.iter().find(|old| old.pid == report.pid).map(|old| flatten(&old.counters));
         let mut lines = flatten(&report.counters);
         // Not the host id: 0 is one.
-        lines.retain(|(name, value)| zeros || name == "host" || value.as_u64() != Some(0));
+        let is_host = |name: &str| name.rsplit('.').next() == Some("host");
+        lines.retain(|(name, value)| zeros || is_host(name) || value.as_u64() != Some(0));
         let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in &lines {
             write!(out, "  {name:width$}  {:>16}", text(value))?;
