@@ -13,6 +13,7 @@ pub mod parts;
 pub mod plot;
 pub mod processes;
 pub mod progress;
+mod quiet;
 pub mod report;
 pub mod run;
 pub mod scale;

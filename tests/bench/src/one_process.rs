@@ -16,15 +16,14 @@ use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
 use hamlyn_models::card::{Card as _, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{
-    Clock, Dma, DmaFault, Interrupt, Link, Operation, Packet, Ports, VolatileSlice, Window,
-};
+use hamlyn_models::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
 use hamlyn_sys::{Mapping, window};
 use hdrhistogram::Histogram;
 use zerocopy::IntoBytes;
 
 use crate::effort::Effort;
 use crate::exchange::Outcome;
+use crate::quiet::{Silent, Stopped, Wire};
 use crate::track::Track;
 
 /// What the report calls it.
@@ -373,37 +372,6 @@ impl Window for Pages {
     fn clear(&self, offset: u64, length: u64) {
         self.0.write(offset as usize, &vec![0; length as usize]);
     }
-}
-
-/// Nobody sleeps.
-struct Silent;
-
-impl Interrupt for Silent {
-    fn raise(&self, _vector: u16) {}
-}
-
-/// Nothing here has a time-out.
-struct Stopped;
-
-impl Clock for Stopped {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
-/// A link that holds one packet.
-#[derive(Default)]
-struct Wire {
-    bytes: Vec<u8>,
-}
-
-impl Link for Wire {
-    fn reserve(&mut self, _destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
-        self.bytes.resize(length, 0);
-        Some(VolatileSlice::from(&mut self.bytes[..]))
-    }
-
-    fn commit(&mut self) {}
 }
 
 #[cfg(test)]

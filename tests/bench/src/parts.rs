@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use hamlyn_abi::hamlyn::command::*;
@@ -14,15 +14,14 @@ use hamlyn_abi::hamlyn::request::HamlynRequest;
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{
-    Clock, Dma, DmaFault, Interrupt, Link, Operation, Packet, Ports, VolatileSlice, Window,
-};
+use hamlyn_models::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
 use zerocopy::IntoBytes;
 
 use crate::effort::Effort;
 use crate::exchange::Exchange;
 use crate::goals::{Goal, Need};
 use crate::progress;
+use crate::quiet::{Silent, Stopped, Wire};
 use crate::site::Site;
 use crate::stats::median;
 
@@ -129,7 +128,6 @@ struct Host {
     memory: Memory,
     window: Pages,
     wire: Wire,
-    clock: Started,
     free: Cell<u64>,
     tail: u32,
 }
@@ -146,7 +144,6 @@ impl Host {
             memory: Memory(RefCell::new(vec![0; 1 << 20])),
             window: Pages(RefCell::new(vec![0; used as usize])),
             wire: Wire::default(),
-            clock: Started(Instant::now()),
             free: Cell::new(2 * PAGE),
             tail: 0,
         };
@@ -157,7 +154,7 @@ impl Host {
     }
 
     fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Wire) -> T) -> T {
-        let ports = Ports { dma: &self.memory, window: &self.window, interrupt: &Silent, clock: &self.clock };
+        let ports = Ports { dma: &self.memory, window: &self.window, interrupt: &Silent, clock: &Stopped };
         verb(&mut self.card, &ports, &mut self.wire)
     }
 
@@ -310,37 +307,6 @@ impl Window for Pages {
     fn clear(&self, offset: u64, length: u64) {
         self.0.borrow_mut()[offset as usize..][..length as usize].fill(0);
     }
-}
-
-/// Nobody sleeps.
-struct Silent;
-
-impl Interrupt for Silent {
-    fn raise(&self, _vector: u16) {}
-}
-
-/// A clock.
-struct Started(Instant);
-
-impl Clock for Started {
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-/// A link that keeps the last packet.
-#[derive(Default)]
-struct Wire {
-    bytes: Vec<u8>,
-}
-
-impl Link for Wire {
-    fn reserve(&mut self, _destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
-        self.bytes.resize(length, 0);
-        Some(VolatileSlice::from(&mut self.bytes[..]))
-    }
-
-    fn commit(&mut self) {}
 }
 
 #[cfg(test)]

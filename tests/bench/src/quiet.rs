@@ -1,0 +1,36 @@
+//! What a card must have around it, and measurements in one thread do without.
+
+use std::time::Duration;
+
+use hamlyn_models::ports::{Clock, Interrupt, Link, VolatileSlice};
+
+/// Nobody sleeps.
+pub(crate) struct Silent;
+
+impl Interrupt for Silent {
+    fn raise(&self, _vector: u16) {}
+}
+
+/// Nothing has a time-out.
+pub(crate) struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A link that holds one packet.
+#[derive(Default)]
+pub(crate) struct Wire {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Link for Wire {
+    fn reserve(&mut self, _destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
+        self.bytes.resize(length, 0);
+        Some(VolatileSlice::from(&mut self.bytes[..]))
+    }
+
+    fn commit(&mut self) {}
+}
