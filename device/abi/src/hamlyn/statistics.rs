@@ -117,7 +117,7 @@ statistics! {
     RefusedFetch = 42, "refused_fetch";
     /// Packet: a fetch-and-op of a word whose address is no multiple of 8.
     RefusedFetchAddress = 43, "refused_fetch_address";
-    /// Packet: a fetch-and-op from a host that has more of them under way than it has termini.
+    /// Packet: a fetch-and-op from a host that is owed as many answers as a card may have termini.
     RefusedFetchOverrun = 44, "refused_fetch_overrun";
     /// Packet: an answer that nobody waits for.
     RefusedAnswer = 45, "refused_answer";

@@ -5,6 +5,7 @@
 //! * `function`: the card as the bus sees it, a PCI function
 //! * `station`: the card with its machine's server
 //! * `uplink`: the link to the switch, made anew when the switch comes back
+//! * `signals`, `wait`: how a process ends, and how long its loop waits; the fabric's and the switch's, too
 //! * `process`: the event loop, and the policy of when to look and when to sleep
 
 mod args;

@@ -1,16 +1,15 @@
 //! `hamlyn switch`
 
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
 use hamlyn_switch::paths::MAX_PATHS;
 use hamlyn_switch::{Options, PortCounters, Switch, SwitchCounters};
 use serde_json::{Map, Value, json};
 
+use crate::card::stop_on_signals;
 use crate::rundir;
 use crate::stat::StatServer;
 
@@ -51,10 +50,7 @@ pub(super) fn run(args: SwitchArgs) -> anyhow::Result<()> {
     let (ports, paths, spin) = (args.ports, args.routing.paths, Duration::from_micros(args.spin));
     let options = Options { ports, paths, spin, ..Options::default() };
     let mut switch = Switch::bind(&args.socket, options)?;
-    let (stop, ring) = UnixStream::pair().context("cannot make a socket pair")?;
-    for signal in signal_hook::consts::TERM_SIGNALS {
-        signal_hook::low_level::pipe::register(*signal, ring.try_clone()?).context("cannot catch signals")?;
-    }
+    let stop = stop_on_signals()?;
     let name = args.socket.file_stem().unwrap_or_default().to_string_lossy();
     let stat = StatServer::bind("switch", &name)?;
     tracing::info!("switch with {} ports on {}", args.ports, args.socket.display());
