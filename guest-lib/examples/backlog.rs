@@ -42,7 +42,7 @@ enum Role {
         #[arg(long, default_value_t = 0)]
         delay_us: u64,
     },
-    /// Sends without ever waiting inside the library
+    /// Sends without ever waiting inside the library; says when it is first held up
     Send {
         /// The receiver's ticket
         #[arg(long)]
@@ -122,7 +122,10 @@ fn post(
     loop {
         match terminus.try_send(&message, buffer.piece(place as usize, size)?) {
             Err(error) if error.is_would_block() && start.elapsed().as_secs() < options.timeout => {
-                *would_block += 1
+                if *would_block == 0 {
+                    print(&json!({ "held_up": number }))?;
+                }
+                *would_block += 1;
             }
             posted => return Ok(posted?),
         }

@@ -29,7 +29,7 @@ pub use accel::{Accel, Accelerator};
 pub use builder::Builder;
 pub use hamlyn_agent::protocol::Exit;
 pub use kit::Kit;
-pub use processes::{hamlyn, keep, tether};
+pub use processes::{Held, hamlyn, keep, tether};
 pub use qemu::{Memory, card_arguments};
 pub use run::Run;
 pub use vm::{MODULE, Vm};
@@ -125,6 +125,13 @@ impl Lab {
     /// Where the lab keeps its sockets and logs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Stops the process of card `index`, which then neither takes nor sends, until what this returns is dropped.
+    pub fn hold_card(&self, index: usize) -> anyhow::Result<Held> {
+        let service = &self.services[self.card(index)?.service];
+        let process = service.process.lock().unwrap_or_else(PoisonError::into_inner);
+        Held::stop(&process)
     }
 
     /// Fails if the switch or a card has ended, with the reason.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use anyhow::{Context, bail};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 
 use crate::rundir;
 
@@ -72,6 +72,28 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// A child that is stopped. Dropping this lets it go on.
+#[derive(Debug)]
+#[must_use]
+pub struct Held {
+    pid: Pid,
+}
+
+impl Held {
+    pub(super) fn stop(process: &Process) -> anyhow::Result<Held> {
+        let pid = Pid::from_raw(process.pid() as i32).context("a process without an id")?;
+        kill_process(pid, Signal::STOP).with_context(|| format!("cannot stop {}", process.name()))?;
+        Ok(Held { pid })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // It may have been killed meanwhile.
+        let _ = kill_process(self.pid, Signal::CONT);
     }
 }
 
