@@ -64,6 +64,11 @@ impl Link {
         self.sender.commit();
     }
 
+    /// See [`Producer::send`].
+    pub fn send(&mut self, header: Header, payload: &[VolatileSlice<'_>]) -> Result<bool, RingError> {
+        self.sender.send(header, payload)
+    }
+
     /// See [`Consumer::peek`].
     pub fn peek(&mut self) -> Result<Option<Record<'_>>, RingError> {
         self.receiver.peek()

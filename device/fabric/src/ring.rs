@@ -259,6 +259,24 @@ impl Producer {
         }
     }
 
+    /// Sends a packet whose payload is that of all pieces, in order. `false`: there is no room for it yet.
+    pub fn send(&mut self, header: Header, payload: &[VolatileSlice<'_>]) -> Result<bool, RingError> {
+        let length = payload.iter().map(VolatileSlice::len).sum();
+        let Some(mut room) = self.reserve(header, length)? else { return Ok(false) };
+        for piece in payload {
+            piece.copy_to_volatile_slice(room);
+            let Ok(rest) = room.offset(piece.len()) else { break };
+            room = rest;
+        }
+        self.commit();
+        Ok(true)
+    }
+
+    /// Whether the consumer has taken all packets.
+    pub fn is_drained(&mut self) -> Result<bool, RingError> {
+        Ok(self.index.refresh()? == self.index.position())
+    }
+
     /// Declares that we sleep for want of room. `true`: wait for our bell, which rings when the ring is half empty and
     /// so has room for any packet. `false`: it is already.
     pub fn sleep_for_room(&mut self) -> Result<bool, RingError> {
@@ -349,6 +367,11 @@ impl Consumer {
             place.data(start + RECORD_BYTES as u64, extent.length)
         });
         Ok(payload.map(|payload| Record { header, payload }))
+    }
+
+    /// Whether there is no packet.
+    pub fn is_empty(&mut self) -> Result<bool, RingError> {
+        Ok(self.index.available()? == 0)
     }
 
     /// Finds the next record, behind a pad if there is one.

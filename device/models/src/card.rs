@@ -17,6 +17,20 @@ pub struct Identity {
     pub bars: Vec<Bar>,
     /// MSI-X vectors.
     pub vectors: u16,
+    /// The card's second function, if it has one.
+    pub doorbells: Option<Doorbells>,
+}
+
+/// A second PCI function that shows one of the first's BARs once more, as its BAR 0, and has nothing else. An access to
+/// it is one to the first's BAR, but what is stored there is posted: the guest does not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doorbells {
+    /// Device id; the vendor is the first function's.
+    pub device: u16,
+    /// Class code.
+    pub class: u32,
+    /// Index of the first function's BAR.
+    pub bar: u8,
 }
 
 /// A base address register.

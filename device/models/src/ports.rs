@@ -25,6 +25,10 @@ pub trait Dma {
     /// Fills `into` from host memory.
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault>;
 
+    /// Host memory in place, to be read from before the call of the card returns. What lies in one page can be lent if it
+    /// can be read; more, perhaps not.
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault>;
+
     /// Writes `from` to host memory.
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault>;
 
@@ -122,12 +126,8 @@ pub trait Clock {
 
 /// The way to the switch.
 pub trait Link {
-    /// Room for a packet of `length` bytes to a host, or `None` while there is none. Reserving again before
-    /// [`Link::commit`] forgets what was reserved before.
-    fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>>;
-
-    /// Sends what was reserved.
-    fn commit(&mut self);
+    /// Sends a packet to a host; its bytes are those of all pieces, in order. `false`: there is no room for it yet.
+    fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 }
 
 /// A packet that has arrived, without the fabric's own header.
@@ -136,7 +136,72 @@ pub struct Packet<'a> {
     /// The host it came from, as the switch's port says.
     pub source: u16,
     /// The card's header and what follows it.
-    pub bytes: VolatileSlice<'a>,
+    pub bytes: Pieces<'a>,
+}
+
+/// Bytes that lie in pieces, in a ring or in another host's memory, taken from the front.
+#[derive(Debug, Clone, Copy)]
+pub struct Pieces<'a> {
+    front: Option<VolatileSlice<'a>>,
+    behind: &'a [VolatileSlice<'a>],
+    length: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// All bytes of `pieces`.
+    #[must_use]
+    pub fn new(pieces: &'a [VolatileSlice<'a>]) -> Self {
+        Self { front: None, behind: pieces, length: pieces.iter().map(VolatileSlice::len).sum() }
+    }
+
+    /// How many are left.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether none is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Takes the next bytes that lie together: at least one, at most `most`, which is more than none. `None`: no byte
+    /// is left.
+    pub fn take(&mut self, most: usize) -> Option<VolatileSlice<'a>> {
+        let mut front = self.front.take();
+        while front.is_none_or(|piece| piece.is_empty()) {
+            let (next, behind) = self.behind.split_first()?;
+            (front, self.behind) = (Some(*next), behind);
+        }
+        let front = front?;
+        let (taken, rest) = front.split_at(front.len().min(most)).ok()?;
+        (self.front, self.length) = (Some(rest), self.length - taken.len());
+        Some(taken)
+    }
+
+    /// Takes the next bytes out into private memory, as many as it has. `None`: so many are not left.
+    pub fn take_into(&mut self, mut into: &mut [u8]) -> Option<()> {
+        while !into.is_empty() {
+            let taken = self.take(into.len())?.copy_to(into);
+            into = &mut into[taken..];
+        }
+        Some(())
+    }
+
+    /// Passes over the next `count` bytes.
+    pub(crate) fn skip(&mut self, mut count: usize) {
+        while count > 0 {
+            let Some(passed) = self.take(count) else { return };
+            count -= passed.len();
+        }
+    }
+}
+
+impl<'a> From<VolatileSlice<'a>> for Pieces<'a> {
+    fn from(piece: VolatileSlice<'a>) -> Self {
+        Self { front: Some(piece), behind: &[], length: piece.len() }
+    }
 }
 
 /// What a card may reach in any call. Only [`Card::transmit`](crate::card::Card::transmit) is handed the link as well.
@@ -166,4 +231,26 @@ pub(crate) fn barrier_between_looks() {
 /// and then look once more at least one sees the other.
 pub(crate) fn barrier_before_last_look() {
     fence(Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_taken_from_the_front_and_empty_ones_passed_over() {
+        let (mut first, mut second) = ([1, 2, 3], [4, 5, 6, 7]);
+        let (first, second) = (VolatileSlice::from(&mut first[..]), VolatileSlice::from(&mut second[..]));
+        let none = first.subslice(3, 0).unwrap();
+        let pieces = [none, first, none, none, second, none];
+        let mut bytes = Pieces::new(&pieces);
+        assert_eq!(bytes.len(), 7);
+        assert_eq!(bytes.take(2).map(|piece| piece.len()), Some(2));
+        let mut next = [0; 3];
+        bytes.take_into(&mut next).unwrap();
+        assert_eq!((next, bytes.len()), ([3, 4, 5], 2));
+        bytes.skip(1);
+        assert_eq!(bytes.take(100).map(|piece| piece.len()), Some(1));
+        assert!(bytes.is_empty() && bytes.take(1).is_none() && bytes.take_into(&mut next).is_none());
+    }
 }

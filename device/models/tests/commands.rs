@@ -27,8 +27,14 @@ fn refusals_name_value_and_limit() {
     let cases = [
         ((HAMLYN_COMMAND_OPEN_SLOT, 3712, slot), HAMLYN_STATUS_BAD_INDEX, 3712, 3712),
         (open(HamlynOpenSlot { mode: 3, ..slot }), HAMLYN_STATUS_BAD_VALUE, 3, 2),
-        (open(HamlynOpenSlot { flags: 4, ..slot }), HAMLYN_STATUS_BAD_VALUE, 4, 3),
-        (open(HamlynOpenSlot { reserved: 5, ..slot }), HAMLYN_STATUS_BAD_VALUE, 5, 0),
+        (open(HamlynOpenSlot { flags: 8, ..slot }), HAMLYN_STATUS_BAD_VALUE, 8, 7),
+        (open(HamlynOpenSlot { source: 5, ..slot }), HAMLYN_STATUS_BAD_VALUE, 5, 0),
+        (
+            open(HamlynOpenSlot { flags: HAMLYN_SLOT_PRIVILEGED, source: 65536, ..slot }),
+            HAMLYN_STATUS_BAD_VALUE,
+            65536,
+            65535,
+        ),
         (open(HamlynOpenSlot { queue: 1, ..slot }), HAMLYN_STATUS_NOT_OPEN, 1, 256),
         (
             open(HamlynOpenSlot { area: HamlynArea { length: HAMLYN_MAX_AREA + 1, ..area }, ..slot }),

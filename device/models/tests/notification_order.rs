@@ -23,6 +23,10 @@ impl Dma for Writes<'_> {
         self.0.read(address, into)
     }
 
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        self.0.lend(address, length)
+    }
+
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
         let mut bytes = vec![0; from.len()];
         from.copy_to(&mut bytes[..]);
@@ -44,7 +48,7 @@ impl Dma for Writes<'_> {
 fn writes(host: &mut Host, mut packet: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
     let Host { card, memory, window, interrupts, clock, .. } = host;
     let dma = Writes(memory, RefCell::default());
-    let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut packet[..]) };
+    let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut packet[..]).into() };
     card.packet_arrived(&Ports { dma: &dma, window, interrupt: interrupts, clock }, packet);
     dma.1.into_inner()
 }

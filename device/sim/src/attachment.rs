@@ -30,6 +30,8 @@ pub(crate) struct SimAttachment {
     machine: Arc<Machine>,
     pid: u64,
     space: Arc<Space>,
+    /// Its slots are the upper layer's.
+    streams: bool,
 }
 
 /// A process' address space: what is mapped where, and of which pages.
@@ -96,7 +98,12 @@ impl Drop for Loan {
 impl SimAttachment {
     pub(crate) fn new(machine: Arc<Machine>, pid: u64) -> Self {
         let space = Arc::new(Space { machine: machine.clone(), regions: Mutex::default() });
-        Self { machine, pid, space }
+        Self { machine, pid, space, streams: false }
+    }
+
+    /// For a process of the library's upper layer.
+    pub(crate) fn with_streams(machine: Arc<Machine>, pid: u64) -> Self {
+        Self { streams: true, ..Self::new(machine, pid) }
     }
 
     /// Refuses what is not this file's own.
@@ -270,6 +277,8 @@ impl Attachment for SimAttachment {
             interrupt: slot.flags & HAMLYN_SLOT_INTERRUPT != 0,
             fetch: slot.flags & HAMLYN_SLOT_FETCH != 0,
             prey: false,
+            privileged: None,
+            streams: self.streams,
         };
         slot.key = opened.key;
         slot.slot = self.machine.open_slot(opened).map_err(wrong)?.ok_or(full("slots"))?;

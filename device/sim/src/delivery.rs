@@ -2,11 +2,12 @@
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_models::card::Card;
-use hamlyn_models::ports::{Packet, VolatileSlice};
+use hamlyn_models::ports::{Packet, Pieces, VolatileSlice};
 
 use crate::judge::{Effect, PacketHeader, Verdict, judge};
 use crate::machine::Machine;
 use crate::memory::Write;
+use crate::rng::Rng;
 use crate::uplink::Arrived;
 use crate::violation::{Violation, ensure};
 use crate::world::World;
@@ -34,16 +35,23 @@ impl Counts {
 impl World {
     /// Hands a packet of the stage to its card.
     pub(crate) fn deliver(&mut self, host: usize, index: usize) -> Result<(), Violation> {
-        let Arrived { source, mut bytes } = self.hosts[host].uplink.stage.remove(index);
+        let arrived = self.hosts[host].uplink.stage.remove(index);
+        self.take(host, arrived)
+    }
+
+    /// Hands a packet to its card, in pieces.
+    pub(crate) fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
+        let Arrived { source, mut bytes } = arrived;
         let loose = self.scenario.faults > 0 && self.plan_mischief(host, &bytes);
         self.faults += u64::from(loose);
         let at = self.hosts[host].machine.clone();
         let answer = PacketHeader::read(&bytes).filter(PacketHeader::is_answer);
         let awaited = answer.and_then(|header| self.fetches.awaited(host, source.into(), header.delta));
-        let verdict = judge(&at, &bytes, loose, awaited);
+        let verdict = judge(&at, source, &bytes, loose, awaited);
         let before = Counts::of(&at);
         at.memory.take_writes();
-        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
+        let pieces = cut(&mut Rng::new(self.step), VolatileSlice::from(&mut bytes[..]));
+        let packet = Packet { source, bytes: Pieces::new(&pieces) };
         at.with_card(|card, ports| card.packet_arrived(ports, packet))?;
         at.memory.plan_mischief(None);
         let writes = at.memory.take_writes();
@@ -91,6 +99,7 @@ impl World {
         match reason {
             Statistic::Discarded => {
                 self.ledger.discarded(host, source, packet);
+                self.excuse_streams(host);
                 self.fetches.missed(host, source.into(), packet, false);
             }
             Statistic::RefusedAnswer => self.fetches.missed(host, source.into(), packet, true),
@@ -138,7 +147,7 @@ impl World {
         bytes: &[u8],
     ) -> Result<(), Violation> {
         let slot = self.hosts[host].machine.slot(effect.header.slot);
-        if slot.is_some_and(|slot| slot.prey) {
+        if slot.is_some_and(|slot| slot.prey || slot.streams) {
             return Ok(());
         }
         let (delivery, whole) = self.ledger.arrived(host, source, bytes)?;
@@ -157,6 +166,20 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Cuts a packet anywhere, as the pages that it is gathered from do.
+fn cut<'a>(rng: &mut Rng, mut bytes: VolatileSlice<'a>) -> Vec<VolatileSlice<'a>> {
+    let mut pieces = Vec::new();
+    while let Ok((piece, rest)) = bytes.split_at(rng.index(bytes.len() + 1)) {
+        pieces.push(piece);
+        bytes = rest;
+        if pieces.len() == 3 || bytes.is_empty() {
+            break;
+        }
+    }
+    pieces.push(bytes);
+    pieces
 }
 
 /// A packet is received, refused for one reason, or discarded: exactly one counter says so.

@@ -45,6 +45,10 @@ pub(crate) struct OpenSlot {
     pub(crate) fetch: bool,
     /// Its owner has given the key to everybody, and scribbles on its metadata.
     pub(crate) prey: bool,
+    /// It takes packets of this host's operating system alone (section 6.3).
+    pub(crate) privileged: Option<u16>,
+    /// It is the library's upper layer's: messages to it are judged by what its streams deliver.
+    pub(crate) streams: bool,
 }
 
 /// A notification queue as the driver opened it, and where the card must be in it.
@@ -172,11 +176,7 @@ impl Machine {
         }
         self.memory.permit(Right::Write, status, size_of::<HamlynTerminusStatus>() as u64, true);
         termini[index as usize] = Some(OpenTerminus { pid, status, send: BTreeMap::new() });
-        self.command(
-            HAMLYN_COMMAND_OPEN_TERMINUS,
-            index,
-            &HamlynOpenTerminus { status, weight, reserved: 0 },
-        )?;
+        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, index, &HamlynOpenTerminus { status, weight, flags: 0 })?;
         Ok(Some(index))
     }
 
@@ -269,8 +269,10 @@ impl Machine {
             mode: slot.mode,
             queue: slot.queue,
             notification_index: slot.notification_index,
-            flags: flag(slot.interrupt, HAMLYN_SLOT_INTERRUPT) | flag(slot.fetch, HAMLYN_SLOT_FETCH),
-            reserved: 0,
+            flags: flag(slot.interrupt, HAMLYN_SLOT_INTERRUPT)
+                | flag(slot.fetch, HAMLYN_SLOT_FETCH)
+                | flag(slot.privileged.is_some(), HAMLYN_SLOT_PRIVILEGED),
+            source: slot.privileged.unwrap_or_default().into(),
         };
         slots[index as usize] = Some(Arc::new(slot));
         self.command(HAMLYN_COMMAND_OPEN_SLOT, index, &body)?;

@@ -2,7 +2,7 @@
 
 use hamlyn_fabric::HostId;
 
-use crate::process::Process;
+use crate::process::{Kind, Process};
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -28,7 +28,7 @@ impl World {
         let forgers = self.scenario.forgers;
         let one = self.hosts[host].processes.get(process);
         let alive = one.is_some_and(Process::is_alive);
-        let hostile = alive && one.is_some_and(|process| process.hostile);
+        let hostile = alive && one.is_some_and(|process| process.kind == Kind::Hostile);
         match self.rng.below(21) {
             0 => self.port_down(host, end)?,
             1 | 2 => self.process_dies(host, process, end)?,
@@ -56,6 +56,7 @@ impl World {
         self.note(|| format!("port {host} goes down"));
         self.ledger.excuse(|other, _| other == host);
         self.fetches.excuse(|other| other == host);
+        self.excuse_streams(host);
         self.switch.remove_port(HostId(host as u16));
         self.hosts[host].uplink.set_link(None);
         self.hosts[host].machine.set_link_state(false)?;
@@ -76,6 +77,7 @@ impl World {
         self.ledger.bury(host, pid);
         self.fetches.bury(host, pid);
         self.hosts[host].kill(process, orderly)?;
+        self.bury_streams(pid);
         self.healings.push((end, Healing::Process(host, process)));
         Ok(())
     }
@@ -101,12 +103,15 @@ impl World {
         // Whatever was on its way to or through the card is gone.
         self.ledger.excuse(|other, _| other == host);
         self.fetches.excuse(|other| other == host);
+        self.excuse_streams(host);
         for process in 0..self.hosts[host].processes.len() {
             let victim = &self.hosts[host].processes[process];
             if victim.is_alive() {
-                self.ledger.bury(host, victim.pid);
-                self.fetches.bury(host, victim.pid);
+                let pid = victim.pid;
+                self.ledger.bury(host, pid);
+                self.fetches.bury(host, pid);
                 self.hosts[host].kill(process, false)?;
+                self.bury_streams(pid);
                 self.healings.push((end, Healing::Process(host, process)));
             }
         }
@@ -138,8 +143,8 @@ impl World {
                 }
                 Healing::Card(host) => self.hosts[host].machine.enable()?,
                 Healing::Process(host, process) if self.hosts[host].machine.tables().running => {
-                    let hostile = self.hosts[host].processes[process].hostile;
-                    self.start_process(host, hostile, Some(process))?;
+                    let kind = self.hosts[host].processes[process].kind;
+                    self.start_process(host, kind, Some(process))?;
                 }
                 // The card was reset meanwhile, and is not up yet.
                 Healing::Process(..) => self.healings.push((step + 1, healing)),

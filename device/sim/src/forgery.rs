@@ -9,7 +9,7 @@ use hamlyn_fabric::{Header, HostId, Protocol};
 use zerocopy::IntoBytes;
 
 use crate::driver::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
-use crate::judge::{ANSWER, FETCH, PacketHeader};
+use crate::judge::{ANSWER, FETCH, PRIVILEGED, PacketHeader};
 use crate::memory::Mischief;
 use crate::process::Role;
 use crate::rng::Rng;
@@ -59,7 +59,7 @@ impl World {
                 _ => 0,
             },
             metadata_length: if entry == HAMLYN_FAST_MODE { 0 } else { rng.range(0, 60) },
-            flags: rng.range(0, 3),
+            flags: rng.range(0, 3) | if rng.percent(20) { PRIVILEGED } else { 0 },
             operation: 0,
         };
         if self.rng.percent(15) {

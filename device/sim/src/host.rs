@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hamlyn_models::hamlyn::HamlynOptions;
 
+use crate::correspondent::Correspondent;
 use crate::machine::Machine;
 use crate::process::{Process, Role};
 use crate::program::Program;
@@ -44,6 +45,15 @@ impl Host {
 
     pub(crate) fn program_mut(&mut self, process: usize) -> Option<&mut Program> {
         self.processes.get_mut(process).and_then(Process::program_mut)
+    }
+
+    /// A process of the library's upper layer that lives.
+    pub(crate) fn correspondent(&self, process: usize) -> Option<&Correspondent> {
+        self.processes.get(process).and_then(Process::correspondent)
+    }
+
+    pub(crate) fn correspondent_mut(&mut self, process: usize) -> Option<&mut Correspondent> {
+        self.processes.get_mut(process).and_then(Process::correspondent_mut)
     }
 
     /// The process and terminus of a fetch-and-op: the honest one that asked, else the hostile one.

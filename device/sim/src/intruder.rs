@@ -97,6 +97,8 @@ impl Intruder {
             interrupt: rng.percent(20),
             fetch: rng.percent(50),
             prey: true,
+            privileged: rng.percent(15).then(|| rng.range(0, 2) as u16),
+            streams: false,
         };
         machine.open_slot(slot).map(drop)
     }

@@ -24,6 +24,7 @@ impl World {
         if let Some(lost) = self.fetches.lost() {
             return Err(Violation::new(format!("a fetch-and-op was not answered, for no reason: {lost}")));
         }
+        self.check_streams()?;
         self.check_balance()
     }
 

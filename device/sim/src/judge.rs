@@ -21,6 +21,8 @@ const SILENT: u32 = 1;
 const INTERRUPT: u32 = 2;
 pub(crate) const FETCH: u32 = 4;
 pub(crate) const ANSWER: u32 = 8;
+/// Packets of operating systems carry it. It opens slots that take no others.
+pub(crate) const PRIVILEGED: u32 = 16;
 /// Bytes that a fetch-and-op changes.
 const WORD: u32 = 8;
 
@@ -85,7 +87,7 @@ impl PacketHeader {
     }
 
     pub(crate) fn is_fetch(&self) -> bool {
-        self.flags == FETCH
+        self.flags & !PRIVILEGED == FETCH
     }
 
     pub(crate) fn is_answer(&self) -> bool {
@@ -94,12 +96,14 @@ impl PacketHeader {
 
     fn is_of_a_kind(&self) -> bool {
         match self.flags {
-            FETCH => (1..=6).contains(&self.operation) && self.length == 16 && self.metadata_length == 0,
+            _ if self.is_fetch() => {
+                (1..=6).contains(&self.operation) && self.length == 16 && self.metadata_length == 0
+            }
             ANSWER => {
                 let unused = [self.slot, self.metadata_index, self.metadata_length, self.operation];
                 self.length == 8 && self.offset <= 1 && self.key == 0 && unused == [0; 4]
             }
-            flags => flags & !(SILENT | INTERRUPT) == 0 && self.operation == 0,
+            flags => flags & !(SILENT | INTERRUPT | PRIVILEGED) == 0 && self.operation == 0,
         }
     }
 }
@@ -162,7 +166,13 @@ pub(crate) struct Notification {
 
 /// Judges a packet that is about to reach a card. `loose`: somebody will change its metadata entry meanwhile. `awaited`: a
 /// terminus waits for it, if it is an answer.
-pub(crate) fn judge(machine: &Machine, packet: &[u8], loose: bool, awaited: Option<u32>) -> Verdict {
+pub(crate) fn judge(
+    machine: &Machine,
+    source: u16,
+    packet: &[u8],
+    loose: bool,
+    awaited: Option<u32>,
+) -> Verdict {
     let header = match sound(machine, packet) {
         Err(reason) => return Verdict::Counted(reason),
         Ok(header) => header,
@@ -171,7 +181,7 @@ pub(crate) fn judge(machine: &Machine, packet: &[u8], loose: bool, awaited: Opti
         let answered = awaited.map(|terminus| Answered::of(machine, terminus));
         return answered.map_or(Verdict::Counted(Statistic::RefusedAnswer), Verdict::Answered);
     }
-    match admit(machine, &header, loose) {
+    match admit(machine, source, &header, loose) {
         Err(reason) => Verdict::Counted(reason),
         Ok(slot) if header.is_fetch() => {
             let fetched = Fetched::of(machine, packet, &header, &slot, loose);
@@ -189,10 +199,18 @@ fn sound(machine: &Machine, packet: &[u8]) -> Result<PacketHeader, Statistic> {
     PacketHeader::read(packet).filter(|header| header.is_sound(packet)).ok_or(Statistic::RefusedPacket)
 }
 
-fn admit(machine: &Machine, header: &PacketHeader, loose: bool) -> Result<Arc<OpenSlot>, Statistic> {
+fn admit(
+    machine: &Machine,
+    source: u16,
+    header: &PacketHeader,
+    loose: bool,
+) -> Result<Arc<OpenSlot>, Statistic> {
     let tables = machine.tables();
     let slot = tables.slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
     let slot = slot.clone().ok_or(Statistic::RefusedClosedSlot)?;
+    if slot.privileged.is_some_and(|host| host != source || header.flags & PRIVILEGED == 0) {
+        return Err(Statistic::RefusedPrivilege);
+    }
     let length = if header.is_fetch() { WORD } else { header.length };
     let (offset, end) = (u64::from(header.offset), u64::from(header.offset) + u64::from(length));
     if slot.mode == HAMLYN_MODE_NORMAL && header.key != slot.key {

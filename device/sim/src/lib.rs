@@ -9,6 +9,7 @@
 //! | `host`, `machine`, `memory`, `area`, `window`, `clock`, `uplink` | a card's surroundings: its ports, and who uses it |
 //! | `driver`, `attachment` | what processes have opened of a card, and how the library asks for it |
 //! | `process`, `program`, `traffic`, `sending`, `receiving`, `fetching` | honest programs and their messages, by the library |
+//! | `correspondent`, `streams` | programs of the library's upper layer, and their streams |
 //! | `intruder`, `blunders`, `forgery`, `faults` | hostile programs, wrong requests, misfortunes |
 //! | `delivery` | a packet reaches its card |
 //! | `judge` | what a card must do with one packet, worked out a second time |
@@ -17,7 +18,8 @@
 //!
 //! **What is checked, and when.** At every access of a card to memory: it lies in what the driver has opened. At every
 //! packet: the card writes what the judge says and no other byte, the notification last; one counter counts. At every
-//! packet of an honest message: it is one that was sent, with the right bytes, for the first time. At every
+//! packet of an honest message: it is one that was sent, with the right bytes, for the first time. At every record of a stream:
+//! it has the bytes that come next, and does not change while it is held. At every
 //! notification: its message is whole and was not notified before. At every fetch-and-op: it was asked, the word changes
 //! once, and the answer is true. At every call of the library: what it says is so. At rest: nothing accepted is lost
 //! while its ends live, every queue is empty, counters balance.
@@ -26,6 +28,7 @@ mod area;
 mod attachment;
 mod blunders;
 mod clock;
+mod correspondent;
 mod delivery;
 mod driver;
 mod faults;
@@ -46,6 +49,7 @@ mod rng;
 mod scenario;
 mod schedule;
 mod sending;
+mod streams;
 mod traffic;
 mod uplink;
 mod violation;
@@ -82,6 +86,12 @@ pub struct Outcome {
     pub overwritten: u64,
     /// Pairs of hosts, sender and receiver, between which a message was delivered.
     pub pairs: u64,
+    /// Bytes that streams delivered.
+    pub streamed: u64,
+    /// Streams that came to a good end.
+    pub streams: u64,
+    /// Streams that were broken by a misfortune, and whose receiver was told.
+    pub broken_streams: u64,
     /// The cards' counters at the end, by number, all cards together.
     pub counters: Vec<u64>,
     /// What went wrong.
@@ -119,6 +129,7 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
     outcome.blocked = world.blocked;
     outcome.overwritten = world.ledger.overwritten;
     outcome.pairs = world.ledger.pairs();
+    (outcome.streamed, outcome.streams, outcome.broken_streams) = world.stream_totals();
     outcome.counters = vec![0; HAMLYN_STATISTICS as usize];
     for host in &world.hosts {
         outcome.counters.iter_mut().zip(host.machine.counters()).for_each(|(sum, count)| *sum += count);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn_models::ports::{Dma, DmaFault, Operation, VolatileSlice};
 use hamlyn_sys::Mapping;
+use vm_memory::{MmapRegion, VolatileMemory};
 
 use crate::violation::Violation;
 
@@ -52,6 +53,8 @@ struct State {
     writes: Vec<Write>,
     mischief: Option<Mischief>,
     complaint: Option<String>,
+    /// How much of what may be lent at a time has been.
+    lent: usize,
 }
 
 /// Host memory from address 0.
@@ -60,7 +63,11 @@ pub(crate) struct Memory {
     /// What a page is while no process has mapped it.
     kernel: Arc<Mapping>,
     state: Mutex<State>,
+    lent: MmapRegion,
 }
+
+/// Bytes that are lent at a time, in copies: more than any packet has.
+const LENT: usize = 16384;
 
 impl Memory {
     pub(crate) fn new() -> Result<Self, Violation> {
@@ -72,8 +79,9 @@ impl Memory {
             writes: Vec::new(),
             mischief: None,
             complaint: None,
+            lent: 0,
         });
-        Ok(Self { kernel, state })
+        Ok(Self { kernel, state, lent: MmapRegion::new(LENT).map_err(Violation::new)? })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -155,6 +163,21 @@ impl State {
         }
     }
 
+    /// What the card reads, after which the owner may do his mischief.
+    fn read(&mut self, address: u64, length: usize) -> Result<Vec<u8>, DmaFault> {
+        self.check(Right::Read, address, length)?;
+        let bytes = self.load(address, length);
+        if let Some(mischief) = &mut self.mischief {
+            mischief.reads = mischief.reads.saturating_sub(1);
+            if mischief.reads == 0 {
+                let Mischief { address, bytes, .. } = mischief.clone();
+                self.store(address, &bytes);
+                self.mischief = None;
+            }
+        }
+        Ok(bytes)
+    }
+
     /// Whether the card may use all of these bytes of a page.
     fn allows(&self, right: Right, frame: usize, mut from: usize, to: usize) -> bool {
         let rights = self.rights[frame].iter().filter(|(other, _)| *other == right);
@@ -220,18 +243,19 @@ fn pieces(address: u64, length: usize) -> impl Iterator<Item = (usize, usize, Ra
 
 impl Dma for Memory {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        let mut state = self.state();
-        state.check(Right::Read, address, into.len())?;
-        into.copy_from(&state.load(address, into.len()));
-        if let Some(mischief) = &mut state.mischief {
-            mischief.reads = mischief.reads.saturating_sub(1);
-            if mischief.reads == 0 {
-                let Mischief { address, bytes, .. } = mischief.clone();
-                state.store(address, &bytes);
-                state.mischief = None;
-            }
-        }
+        into.copy_from(&self.state().read(address, into.len())?);
         Ok(())
+    }
+
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        let mut state = self.state();
+        let bytes = state.read(address, length)?;
+        let at = if state.lent + length > LENT { 0 } else { state.lent };
+        state.lent = at + length;
+        let fault = |_| DmaFault { address, length: length as u64 };
+        let copy = self.lent.get_slice(at, length).map_err(fault)?;
+        copy.copy_from(&bytes);
+        Ok(copy)
     }
 
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
@@ -240,7 +264,13 @@ impl Dma for Memory {
         let mut bytes = vec![0; from.len()];
         from.copy_to(&mut bytes[..]);
         state.store(address, &bytes);
-        state.writes.push(Write { address, bytes });
+        // Pages that happen to follow each other may be written at once; who judges knows each by itself.
+        let (mut address, mut rest) = (address, &bytes[..]);
+        while !rest.is_empty() {
+            let (here, behind) = rest.split_at(rest.len().min((PAGE - address % PAGE) as usize));
+            state.writes.push(Write { address, bytes: here.to_vec() });
+            (address, rest) = (address + here.len() as u64, behind);
+        }
         Ok(())
     }
 

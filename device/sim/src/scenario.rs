@@ -9,6 +9,8 @@ pub struct Scenario {
     pub packet_sizes: Vec<u32>,
     /// Honest processes on each host, 1 or 2.
     pub processes: u32,
+    /// Whether each host has a process with streams to the others'.
+    pub streams: bool,
     /// Whether some hosts have a process, and a hostile packet source, that forges all it can.
     pub forgers: bool,
     /// Steps until no more messages are made, no more faults happen, and all is to come to rest.
@@ -23,6 +25,8 @@ pub struct Scenario {
     pub faults: u64,
     /// How often the switch has its turn, in a hundred steps: the fewer, the fuller the rings.
     pub switch_share: u64,
+    /// How many of a hundred packets go from card to card by hand, as far as they may.
+    pub by_hand: u64,
     /// Whether packets change places between switch and card.
     pub reorder: bool,
     /// Paths through the switch to each host, on which packets overtake each other.
@@ -43,6 +47,7 @@ impl Scenario {
         Self {
             packet_sizes: (0..cards).map(|_| rng.pick(&sizes).unwrap_or(256)).collect(),
             processes: rng.range(1, 2),
+            streams: rng.percent(40),
             forgers: rng.percent(60),
             steps: rng.range(150, 900).into(),
             traffic: rng.range(20, 150).into(),
@@ -50,6 +55,7 @@ impl Scenario {
             fetches: rng.range(2, 30).into(),
             faults: if rng.percent(75) { rng.range(5, 100).into() } else { 0 },
             switch_share: rng.pick(&[2, 5, 20]).unwrap_or(20),
+            by_hand: rng.pick(&[0, 50, 100]).unwrap_or(0),
             reorder: rng.percent(60),
             paths: rng.pick(&[1, 1, 2, 5]).unwrap_or(1),
             step_ms: rng.pick(&[10, 50]).unwrap_or(10),
@@ -62,6 +68,7 @@ impl Scenario {
         Self {
             packet_sizes: vec![256; cards.into()],
             processes: 2,
+            streams: false,
             forgers: false,
             steps: 20_000,
             traffic: 1000,
@@ -69,6 +76,7 @@ impl Scenario {
             fetches: 10,
             faults: 0,
             switch_share: 1,
+            by_hand: 0,
             reorder: false,
             paths: 1,
             step_ms: 10,

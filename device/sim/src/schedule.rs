@@ -29,7 +29,7 @@ impl World {
         }
         for round in 0.. {
             ensure(round < ROUNDS, || "the fabric never comes to rest")?;
-            if !self.round()? && !self.skip_time()? {
+            if !self.round()? && !self.skip_time()? && !self.break_streams() {
                 break;
             }
         }
@@ -115,7 +115,8 @@ impl World {
     }
 
     fn everything_of(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let mut busy = self.collect(host, process)?;
+        let mut busy = self.finish_streams(host, process)?;
+        busy |= self.collect(host, process)?;
         busy |= self.post_next(host, process)?;
         while self.read_queue(host, process)? {
             busy = true;
@@ -194,6 +195,9 @@ impl World {
             return Ok(false);
         }
         let process = self.rng.index(self.hosts[host].processes.len());
+        if self.correspond(host, process)? {
+            return Ok(true);
+        }
         match self.rng.below(9) {
             0 => Ok(self.hosts[host].handle_interrupts()),
             1 => self.sleep(host, process),

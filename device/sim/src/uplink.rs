@@ -4,7 +4,7 @@
 //! out of the ring, and the schedule decides which of them reaches the card next.
 
 use hamlyn_fabric::{Header, HostId, Link, Protocol, RingError};
-use hamlyn_models::ports::{self, VolatileSlice};
+use hamlyn_models::ports::{self, Pieces, VolatileSlice};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::violation::Violation;
@@ -33,8 +33,10 @@ pub(crate) struct Uplink {
     pub(crate) taken: u64,
     /// What the card has sent since this was last emptied: destinations and packets.
     pub(crate) departed: Vec<(u16, Vec<u8>)>,
-    /// What the card is writing.
-    draft: (u16, Vec<u8>),
+    /// Hosts whose cards take a packet from this one's hand now.
+    pub(crate) neighbours: Vec<u16>,
+    /// What this card has handed over: to whom, and the packet.
+    pub(crate) handed: Option<(u16, Vec<u8>)>,
     broken: Option<RingError>,
 }
 
@@ -48,7 +50,8 @@ impl Uplink {
             injected: 0,
             taken: 0,
             departed: Vec::new(),
-            draft: (0, Vec::new()),
+            neighbours: Vec::new(),
+            handed: None,
             broken: None,
         }
     }
@@ -112,19 +115,6 @@ impl Uplink {
     }
 }
 
-/// Room in the ring for a packet.
-fn room<'a>(
-    link: &'a mut Link,
-    header: Header,
-    length: usize,
-    broken: &mut Option<RingError>,
-) -> Option<VolatileSlice<'a>> {
-    link.reserve(header, length).unwrap_or_else(|error| {
-        *broken = Some(error);
-        None
-    })
-}
-
 impl Uplink {
     fn header(&self, destination: u16) -> Header {
         // The switch writes the source itself, whatever a card says: so ours lie.
@@ -133,23 +123,26 @@ impl Uplink {
     }
 }
 
-/// The card writes into a draft, so that what it sends can be seen.
 impl ports::Link for Uplink {
-    fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
-        let header = self.header(destination);
-        room(self.link.as_mut()?, header, length, &mut self.broken)?;
-        self.draft = (destination, vec![0; length]);
-        Some(VolatileSlice::from(&mut self.draft.1[..]))
-    }
-
-    fn commit(&mut self) {
-        let (destination, packet) = std::mem::take(&mut self.draft);
-        let header = self.header(destination);
-        let Some(link) = &mut self.link else { return };
-        let Some(place) = room(link, header, packet.len(), &mut self.broken) else { return };
-        place.copy_from(&packet);
-        link.commit();
+    fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
+        let mut pieces = Pieces::new(packet);
+        let mut bytes = vec![0; pieces.len()];
+        let whole = pieces.take_into(&mut bytes).is_some();
+        if self.neighbours.contains(&destination) {
+            self.handed = Some((destination, bytes.clone()));
+        } else {
+            let header = self.header(destination);
+            let Some(link) = &mut self.link else { return false };
+            let sent = link.send(header, packet).unwrap_or_else(|error| {
+                self.broken = Some(error);
+                false
+            });
+            if !sent {
+                return false;
+            }
+        }
         self.sent += 1;
-        self.departed.push((destination, packet));
+        self.departed.push((destination, bytes));
+        whole
     }
 }

@@ -11,9 +11,12 @@ use crate::faults::Healing;
 use crate::fetches::Fetches;
 use crate::host::Host;
 use crate::ledger::Ledger;
+use crate::process::Kind;
 use crate::program::Errand;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
+use crate::streams::Stream;
+use crate::uplink::Arrived;
 use crate::violation::{Violation, ensure};
 
 /// How many events a report shows.
@@ -30,6 +33,7 @@ pub(crate) struct World {
     pub(crate) switch: Switch,
     pub(crate) ledger: Ledger,
     pub(crate) fetches: Fetches,
+    pub(crate) streams: Vec<Stream>,
     pub(crate) step: u64,
     /// Milliseconds in which there was nothing to do.
     pub(crate) skipped: u64,
@@ -75,6 +79,7 @@ impl World {
             switch,
             ledger: Ledger::default(),
             fetches: Fetches::default(),
+            streams: Vec::new(),
             step: 0,
             skipped: 0,
             faults: 0,
@@ -122,10 +127,13 @@ impl World {
     /// Starts the processes of a host.
     pub(crate) fn populate(&mut self, host: usize) -> Result<(), Violation> {
         for _ in 0..self.scenario.processes {
-            self.start_process(host, false, None)?;
+            self.start_process(host, Kind::Honest, None)?;
+        }
+        if self.scenario.streams {
+            self.start_process(host, Kind::Correspondent, None)?;
         }
         if self.scenario.forgers && self.rng.percent(60) {
-            self.start_process(host, true, None)?;
+            self.start_process(host, Kind::Hostile, None)?;
         }
         Ok(())
     }
@@ -134,13 +142,13 @@ impl World {
     pub(crate) fn start_process(
         &mut self,
         host: usize,
-        hostile: bool,
+        kind: Kind,
         instead_of: Option<usize>,
     ) -> Result<(), Violation> {
         let pid = self.next_pid;
         self.next_pid += 1;
         let at = &mut self.hosts[host];
-        let Some((process, offer)) = at.spawn(&mut self.rng, pid, hostile)? else { return Ok(()) };
+        let Some((process, offer)) = at.spawn(&mut self.rng, pid, kind)? else { return Ok(()) };
         match instead_of {
             Some(index) => at.processes[index] = process,
             None => at.processes.push(process),
@@ -150,9 +158,39 @@ impl World {
         Ok(())
     }
 
+    /// The hosts to which a card may hand a packet over: none is on its way there that it would overtake.
+    fn neighbours(&mut self, host: usize) -> Vec<u16> {
+        if self.scenario.by_hand == 0 || !self.rng.percent(self.scenario.by_hand) {
+            return Vec::new();
+        }
+        let takes = |world: &mut Self, other: usize| {
+            let there = &world.hosts[other];
+            other != host
+                && !there.frozen
+                && there.uplink.stage.is_empty()
+                && world.switch.crossbar().is_clear(HostId(host as u16), HostId(other as u16))
+        };
+        (0..self.hosts.len()).filter(|other| takes(self, *other)).map(|other| other as u16).collect()
+    }
+
+    /// Brings a packet from one card to another, beside the rings.
+    fn hand_over(&mut self, source: usize, destination: u16, bytes: Vec<u8>) -> Result<(), Violation> {
+        let (source, host) = (source as u16, usize::from(destination));
+        let passes = self.switch.crossbar().pass(HostId(source), HostId(destination), bytes.len());
+        ensure(passes, || format!("host {source} may not hand a packet to {destination} any more"))?;
+        self.note(|| format!("host {source} hands a packet to {destination}"));
+        self.hosts[host].uplink.taken += 1;
+        self.take(host, Arrived { source, bytes })?;
+        // Whose answer this was goes on.
+        self.hosts[host].machine.set_asleep(false);
+        Ok(())
+    }
+
     /// Lets a card send a packet.
     pub(crate) fn transmit(&mut self, host: usize) -> Result<Progress, Violation> {
+        let neighbours = self.neighbours(host);
         let at = &mut self.hosts[host];
+        at.uplink.neighbours = neighbours;
         let sent = at.uplink.sent;
         let progress = at.machine.with_card(|card, ports| card.transmit(ports, &mut at.uplink))?;
         at.uplink.check()?;
@@ -165,6 +203,9 @@ impl World {
         for (destination, packet) in std::mem::take(&mut at.uplink.departed) {
             let now = at.machine.clock.milliseconds();
             self.fetches.sent(host, destination.into(), &packet, now, |record| at.asker(record));
+        }
+        if let Some((destination, packet)) = at.uplink.handed.take() {
+            self.hand_over(host, destination, packet)?;
         }
         Ok(progress)
     }

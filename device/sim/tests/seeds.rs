@@ -24,8 +24,12 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.delivered += outcome.delivered;
         all.blocked += outcome.blocked;
         all.overwritten += outcome.overwritten;
+        all.streamed += outcome.streamed;
+        all.streams += outcome.streams;
+        all.broken_streams += outcome.broken_streams;
         all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
     }
+    println!("streams {}, broken {}, bytes {}", all.streams, all.broken_streams, all.streamed);
     println!(
         "steps {}, faults {}, messages {}, delivered {}, blocked {}, overwritten {}",
         all.steps, all.faults, all.messages, all.delivered, all.blocked, all.overwritten
@@ -37,6 +41,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
 fn eventful(all: &Outcome) {
     assert!(all.faults > 50_000 && all.delivered > 100_000, "{all:?}");
     assert!(all.blocked > 100 && all.overwritten > 100, "{all:?}");
+    assert!(all.streamed > 1_000_000 && all.streams > 1000 && all.broken_streams > 1000, "{all:?}");
     for statistic in Statistic::ALL {
         let count = all.counters[statistic as usize];
         println!("{} {count}", statistic.name());
@@ -93,10 +98,49 @@ fn a_sluggish_switch_and_packets_that_change_places_lose_nothing() {
 }
 
 #[test]
+fn packets_that_go_by_hand_and_by_ring_lose_nothing_and_keep_their_order() {
+    for seed in 0..4 {
+        let scenario = Scenario { by_hand: 50, switch_share: 20, ..Scenario::saturation(4) };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        assert_eq!(outcome.delivered, outcome.messages);
+    }
+}
+
+#[test]
+fn streams_over_a_fabric_that_reorders_come_to_a_good_end() {
+    let (mut streamed, mut streams) = (0, 0);
+    for seed in 0..100 {
+        let scenario = Scenario {
+            streams: true,
+            processes: 1,
+            steps: 2000,
+            traffic: 50,
+            switch_share: 5,
+            reorder: true,
+            paths: 4,
+            ..Scenario::saturation(3)
+        };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        assert!(outcome.broken_streams <= outcome.streams, "only those of stale seeds: {outcome:?}");
+        streamed += outcome.streamed;
+        streams += outcome.streams;
+    }
+    assert!(streams > 500 && streamed > 200_000, "{streams} streams, {streamed} bytes");
+}
+
+#[test]
 fn a_fabric_full_of_misfortunes_holds() {
     for seed in 0..50 {
-        let scenario =
-            Scenario { faults: 300, forgers: true, reorder: true, steps: 2000, ..Scenario::saturation(4) };
+        let scenario = Scenario {
+            faults: 300,
+            forgers: true,
+            streams: seed % 2 == 0,
+            reorder: true,
+            steps: 2000,
+            ..Scenario::saturation(4)
+        };
         sound(&run_as(seed, scenario));
     }
 }

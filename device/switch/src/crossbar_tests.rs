@@ -97,6 +97,35 @@ fn a_packet_goes_where_it_says_and_its_source_is_the_port() {
 }
 
 #[test]
+fn a_packet_passes_beside_the_rings_if_it_overtakes_nobody() {
+    let (mut crossbar, mut cards) = fabric(3);
+    let pass = |crossbar: &mut Crossbar, source, to| crossbar.pass(HostId(source), HostId(to), 100);
+    assert!(pass(&mut crossbar, 0, 1));
+    // What the sender has sent before is on its way, wherever it goes.
+    assert!(send(&mut cards[0], 1, b"first"));
+    assert!(!pass(&mut crossbar, 0, 1) && !pass(&mut crossbar, 0, 2) && pass(&mut crossbar, 2, 0));
+    settle(&mut crossbar);
+    // It is there, and not taken.
+    assert!(!pass(&mut crossbar, 0, 1) && !pass(&mut crossbar, 2, 1) && pass(&mut crossbar, 0, 2));
+    assert!(take(&mut cards[1]).is_some());
+    assert!(pass(&mut crossbar, 0, 1));
+    let PortCounters { packets_in, bytes_in, packets_out, bytes_out, .. } = sums(&crossbar);
+    assert_eq!((packets_in, bytes_in, packets_out, bytes_out), (5, 405, 5, 405));
+    assert_eq!((crossbar.counters().ports[0].packets_in, crossbar.counters().ports[1].packets_out), (4, 3));
+}
+
+#[test]
+fn nobody_passes_to_or_from_an_absent_host_or_beside_several_paths() {
+    let (mut crossbar, _cards) = fabric(2);
+    crossbar.detach(HostId(1));
+    assert!(!crossbar.pass(HostId(0), HostId(1), 0) && !crossbar.pass(HostId(1), HostId(0), 0));
+    assert!(!crossbar.pass(HostId(0), HostId(7), 0) && !crossbar.pass(HostId(7), HostId(0), 0));
+    let (mut crossbar, _cards) = fabric_with_paths(2, 2, 0);
+    assert!(!crossbar.pass(HostId(0), HostId(1), 0));
+    assert_eq!(sums(&crossbar).packets_in, 0);
+}
+
+#[test]
 fn a_packet_for_nobody_is_dropped_and_counted() {
     let (mut crossbar, mut cards) = fabric(2);
     for destination in [2, 64, u16::MAX] {

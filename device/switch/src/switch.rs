@@ -10,6 +10,7 @@ use hamlyn_fabric::ring::GeometryError;
 use hamlyn_fabric::{Geometry, HostId, Link};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::thread::sched_yield;
 use thiserror::Error;
 
 use crate::counters::SwitchCounters;
@@ -136,6 +137,11 @@ impl Switch {
         self.ports.forget(host);
     }
 
+    /// The crossbar, for cards in the same process.
+    pub fn crossbar(&mut self) -> &mut Crossbar {
+        &mut self.crossbar
+    }
+
     /// A copy of all counters.
     pub fn counters(&self) -> SwitchCounters {
         self.crossbar.counters()
@@ -185,6 +191,10 @@ impl Switch {
             }
             let spins = !self.options.spin.is_zero() && last_work.elapsed() < self.options.spin;
             let waits = !busy && !spins && self.sleep();
+            if !busy && spins {
+                // Who is looked for may wait for this core.
+                sched_yield();
+            }
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let mut fds = [stop, other, self.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             match poll(&mut fds, if waits { None } else { Some(&now) }) {

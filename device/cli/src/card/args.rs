@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, value_parser};
 use hamlyn_models::hamlyn::HamlynOptions;
 use hamlyn_switch::crossbar::MAX_PORTS;
 
-use crate::rundir::socket_path;
+use crate::rundir::{card_path, socket_path};
 
 /// The cards of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,8 +73,8 @@ impl CardOptions {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CardArgs {
-    /// Where QEMU, or a program without a machine, connects
-    #[arg(long, value_name = "PATH", value_parser = socket_path)]
+    /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell
+    #[arg(long, value_name = "PATH", value_parser = card_path)]
     pub socket: PathBuf,
     /// Where the switch listens
     #[arg(long, value_name = "PATH", value_parser = socket_path)]

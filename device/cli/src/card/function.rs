@@ -1,15 +1,15 @@
-//! The card as the bus sees it: a PCI function.
+//! The card as the bus sees it: a PCI function, and one more for its doorbells.
 
 use std::time::Duration;
 
 use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ResetCause, SharedPages, Widths,
 };
-use hamlyn_models::card::{self, BarKind, Card, Progress};
+use hamlyn_models::card::{self, BarKind, Card, Doorbells, Progress};
 use hamlyn_models::ports::{Clock, Packet, Ports};
 
 use super::ports::{BusPorts, Pages, SystemClock};
-use super::uplink::{Uplink, source_of};
+use super::uplink::{Neighbours, Uplink, Ways, source_of};
 
 /// BAR that the bus keeps the MSI-X table and pending bits in.
 const MSIX_BAR: usize = 1;
@@ -35,6 +35,19 @@ pub(super) fn description(card: &dyn Card) -> Description {
         subsystem: SUBSYSTEM,
         bars: identity.bars.iter().map(bar).collect(),
         msix: Some(Msix { bar: MSIX_BAR, vectors: identity.vectors }),
+    }
+}
+
+/// What the card says of its second function. It must not have anything that the guest maps.
+pub(super) fn doorbell_description(card: &dyn Card, doorbells: Doorbells) -> Description {
+    let identity = card.identity();
+    let shown = identity.bars.iter().filter(|bar| bar.index == doorbells.bar);
+    Description {
+        device: doorbells.device,
+        class: doorbells.class,
+        bars: shown.map(|shown| Bar { index: 0, areas: Vec::new(), ..bar(shown) }).collect(),
+        msix: None,
+        ..description(card)
     }
 }
 
@@ -77,8 +90,11 @@ impl CardFunction {
         Some(verb(self.card.as_mut(), &ports, &mut self.uplink))
     }
 
-    pub(super) fn transmit(&mut self, bus: &Bus) -> Progress {
-        self.with_ports(bus, |card, ports, uplink| card.transmit(ports, uplink)).unwrap_or(Progress::Idle)
+    pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
+        let transmit = |card: &mut dyn Card, ports: &Ports<'_>, uplink: &mut Uplink| {
+            card.transmit(ports, &mut Ways { uplink, neighbours })
+        };
+        self.with_ports(bus, transmit).unwrap_or(Progress::Idle)
     }
 
     pub(super) fn sleep(&mut self, bus: &Bus) -> bool {
@@ -90,12 +106,17 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, uplink| {
             let Some(record) = uplink.peek() else { return false };
             if let Some(source) = source_of(&record) {
-                card.packet_arrived(ports, Packet { source, bytes: record.payload });
+                card.packet_arrived(ports, Packet { source, bytes: record.payload.into() });
             }
             uplink.consume();
             true
         })
         .unwrap_or(false)
+    }
+
+    /// Hands a packet of a neighbour to the card.
+    pub(super) fn packet_arrived(&mut self, bus: &Bus, packet: Packet<'_>) {
+        self.with_ports(bus, |card, ports, _| card.packet_arrived(ports, packet));
     }
 
     pub(super) fn link_changed(&mut self, bus: &Bus) {
@@ -144,5 +165,27 @@ impl Function for CardFunction {
     fn reset(&mut self, bus: &Bus, cause: ResetCause) {
         tracing::debug!("reset ({cause:?})");
         self.with_ports(bus, |card, ports, _| card.reset(ports));
+    }
+}
+
+/// The card's second function. Who has it alone can ring: the card is the first function's to reset.
+pub(super) struct DoorbellFunction<'a> {
+    pub(super) card: &'a mut CardFunction,
+    /// The first function's.
+    pub(super) bus: &'a Bus,
+    pub(super) bar: usize,
+}
+
+impl Function for DoorbellFunction<'_> {
+    fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
+        self.card.bar_read(self.bus, BarRead { bar: self.bar, ..read }, data)
+    }
+
+    fn bar_write(&mut self, _: &Bus, _: usize, offset: u64, data: &[u8]) {
+        self.card.bar_write(self.bus, self.bar, offset, data);
+    }
+
+    fn reset(&mut self, _: &Bus, cause: ResetCause) {
+        tracing::debug!("reset of the doorbells ({cause:?})");
     }
 }

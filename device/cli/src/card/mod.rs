@@ -20,6 +20,6 @@ mod wait;
 pub use self::args::{CardArgs, CardOptions};
 pub use self::process::run;
 pub(crate) use self::signals::stop_on_signals;
-pub(crate) use self::station::{Station, Turn};
-pub(crate) use self::uplink::Uplink;
+pub(crate) use self::station::{Socket, Station, Turn};
+pub(crate) use self::uplink::{Neighbours, Uplink};
 pub(crate) use self::wait::sooner;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hamlyn_bus::{Bus, DmaError, SharedPages};
+use hamlyn_bus::{Access, Bus, DmaError, SharedPages};
 use hamlyn_models::ports::{Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Window};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -18,6 +18,10 @@ fn fault(error: DmaError) -> DmaFault {
 impl Dma for BusPorts<'_> {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
         self.0.dma.read(address, &into).map_err(fault)
+    }
+
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        self.0.dma.slice(address, length as u64, Access::Read).map_err(fault)
     }
 
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {

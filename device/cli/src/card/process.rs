@@ -6,7 +6,7 @@
 //! looking for `--spin` microseconds (none by default: on few cores the others need the time more), then tells
 //! everybody that it sleeps, looks once more, and waits.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,12 @@ use event_manager::{
 };
 use hamlyn_fabric::Link;
 use hamlyn_models::hamlyn::HamlynCard;
+use rustix::thread::sched_yield;
 
 use super::args::CardArgs;
 use super::signals::stop_on_signals;
-use super::station::{Station, Turn};
-use super::uplink::{RETRY, Uplink};
+use super::station::{Socket, Station, Turn};
+use super::uplink::{Alone, RETRY, Uplink};
 use super::wait::sooner;
 use crate::stat::StatServer;
 
@@ -29,6 +30,7 @@ const BELL: u32 = 1;
 const LIFELINE: u32 = 2;
 const STAT: u32 = 3;
 const STOP: u32 = 4;
+const DOORBELLS: u32 = 5;
 
 /// Runs the card until a signal ends it.
 pub fn run(args: CardArgs) -> anyhow::Result<()> {
@@ -109,14 +111,22 @@ impl CardProcess {
         sooner(wait, self.station.alarm())
     }
 
+    fn serve(&mut self, socket: Socket) {
+        if let Err(error) = self.station.serve(socket) {
+            tracing::error!("the vfio-user server: {error}");
+        }
+    }
+
     /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait, as far as that goes.
     fn carry(&mut self) -> i32 {
-        let turn = self.station.turn();
+        let turn = self.station.turn(&mut Alone);
         if turn == Turn::Worked {
             self.busy = Instant::now();
             return 0;
         }
         if !self.spin.is_zero() && self.busy.elapsed() < self.spin {
+            // Who is looked for may wait for this core.
+            sched_yield();
             return 0;
         }
         let full = turn == Turn::Full;
@@ -131,14 +141,13 @@ impl CardProcess {
 
 impl MutEventSubscriber for CardProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
-        let fixed = [
-            (self.station.as_fd().as_raw_fd(), SERVER),
-            (self.stat.as_raw_fd(), STAT),
-            (self.stop.as_raw_fd(), STOP),
-        ];
-        let fixed = fixed.map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
-        for events in fixed.into_iter().chain(self.station.function.uplink.link().into_iter().flat_map(watch))
-        {
+        let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP)];
+        let sockets = self.station.sockets().map(|(socket, fd)| match socket {
+            Socket::Card => (fd, SERVER),
+            Socket::Doorbells => (fd, DOORBELLS),
+        });
+        let fixed = sockets.chain(fixed).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
+        for events in fixed.chain(self.station.function.uplink.link().into_iter().flat_map(watch)) {
             if let Err(error) = ops.add(events) {
                 tracing::error!("cannot watch a descriptor: {error}");
                 self.stopped = true;
@@ -148,11 +157,8 @@ impl MutEventSubscriber for CardProcess {
 
     fn process(&mut self, events: Events, _: &mut EventOps<'_>) {
         match events.data() {
-            SERVER => {
-                if let Err(error) = self.station.serve() {
-                    tracing::error!("the vfio-user server: {error}");
-                }
-            }
+            SERVER => self.serve(Socket::Card),
+            DOORBELLS => self.serve(Socket::Doorbells),
             BELL => {
                 if let Some(link) = self.station.function.uplink.link() {
                     link.silence_bell();

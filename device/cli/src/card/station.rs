@@ -1,17 +1,20 @@
 //! A card with its machine's server: what a process that hosts one card has once, and one that hosts many has often.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
 use hamlyn_bus::{Server, ServerError};
 use hamlyn_models::card::{BarKind, Card, Progress};
 use hamlyn_models::hamlyn::HamlynCard;
+use hamlyn_models::ports::Packet;
 use serde_json::{Map, Value, json};
 
 use super::args::{CardOptions, Model};
-use super::function::{CardFunction, description};
-use super::uplink::Uplink;
+use super::function::{CardFunction, DoorbellFunction, description, doorbell_description};
+use super::uplink::{Neighbours, Uplink};
+use crate::rundir::doorbell_path;
 
 /// Packets taken and sent before the descriptors are looked at again.
 const BATCH: usize = 32;
@@ -19,7 +22,24 @@ const BATCH: usize = 32;
 /// A card between its machine and its link.
 pub(crate) struct Station {
     server: Server,
+    doorbells: Option<DoorbellServer>,
     pub(super) function: CardFunction,
+}
+
+/// The server of the card's second function.
+struct DoorbellServer {
+    server: Server,
+    /// The first function's BAR that it shows.
+    bar: usize,
+}
+
+/// The card's sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Socket {
+    /// The card's own.
+    Card,
+    /// That of its second function.
+    Doorbells,
 }
 
 /// What came of a turn.
@@ -34,7 +54,7 @@ pub(crate) enum Turn {
 }
 
 impl Station {
-    /// A card that waits for its machine at `socket`.
+    /// A card that waits for its machine at `socket`, and for the machine's doorbells beside it.
     pub(crate) fn start(options: &CardOptions, socket: &Path, uplink: Uplink) -> anyhow::Result<Self> {
         let card: Box<dyn Card> = match options.model {
             Model::Hamlyn => Box::new(HamlynCard::new(options.hamlyn())?),
@@ -42,25 +62,48 @@ impl Station {
         let bars = card.identity().bars;
         let window = bars.iter().find(|bar| matches!(bar.kind, BarKind::Window { .. }));
         let server = Server::bind(socket, description(card.as_ref()))?;
+        let doorbells = match card.identity().doorbells {
+            Some(doorbells) => {
+                let description = doorbell_description(card.as_ref(), doorbells);
+                let server = Server::bind(&doorbell_path(socket), description)?;
+                Some(DoorbellServer { server, bar: doorbells.bar.into() })
+            }
+            None => None,
+        };
         let mut function = CardFunction::new(card, uplink);
         if let Some(pages) = window.and_then(|bar| server.bus().pages(bar.index.into())) {
             function.set_window(pages.clone());
         }
-        Ok(Self { server, function })
+        Ok(Self { server, doorbells, function })
     }
 
-    /// Handles the messages of the machine. `true`: there were some.
-    pub(crate) fn serve(&mut self) -> Result<bool, ServerError> {
-        Ok(self.server.process(&mut self.function)? > 0)
+    /// What to wait for: a socket's descriptor is readable when [`Station::serve`] has something to do there.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = (Socket, RawFd)> + '_ {
+        let doorbells =
+            self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, doorbells.server.as_raw_fd()));
+        [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells)
+    }
+
+    /// Handles the messages of the machine.
+    pub(crate) fn serve(&mut self, socket: Socket) -> Result<(), ServerError> {
+        match (socket, &mut self.doorbells) {
+            (Socket::Card, _) => self.server.process(&mut self.function)?,
+            (Socket::Doorbells, Some(DoorbellServer { server, bar })) => {
+                let (card, bus) = (&mut self.function, self.server.bus());
+                server.process(&mut DoorbellFunction { card, bus, bar: *bar })?
+            }
+            (Socket::Doorbells, None) => 0,
+        };
+        Ok(())
     }
 
     /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either.
-    pub(crate) fn turn(&mut self) -> Turn {
+    pub(crate) fn turn(&mut self, neighbours: &mut dyn Neighbours) -> Turn {
         let bus = self.server.bus();
         let mut turn = Turn::Idle;
         for _ in 0..BATCH {
             let received = (0..BATCH).take_while(|_| self.function.receive(bus)).count();
-            let progress = self.function.transmit(bus);
+            let progress = self.function.transmit(bus, neighbours);
             if received > 0 || progress == Progress::Worked {
                 turn = Turn::Worked;
             } else if turn == Turn::Idle && progress == Progress::LinkFull {
@@ -71,6 +114,11 @@ impl Station {
             }
         }
         turn
+    }
+
+    /// Takes a packet of a neighbour.
+    pub(crate) fn packet_arrived(&mut self, packet: Packet<'_>) {
+        self.function.packet_arrived(self.server.bus(), packet);
     }
 
     /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do.
@@ -109,8 +157,11 @@ impl Station {
             .into_iter()
             .map(|(name, count)| (name.trim_start_matches("refused_").into(), count))
             .collect();
-        let messages: Map<String, Value> =
-            self.server.counters().messages().map(|(name, count)| (name.to_string(), count.into())).collect();
+        let servers = self.doorbells.iter().map(|doorbells| &doorbells.server).chain([&self.server]);
+        let mut messages = BTreeMap::new();
+        for (name, count) in servers.flat_map(|server| server.counters().messages()) {
+            *messages.entry(name.to_string()).or_insert(0) += count;
+        }
         json!({
             "host": self.function.uplink.host(),
             "machine": self.server.has_client(),
@@ -119,11 +170,5 @@ impl Station {
             "refused": refused,
             "bus": messages,
         })
-    }
-}
-
-impl AsFd for Station {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.server.as_fd()
     }
 }

@@ -149,24 +149,43 @@ pub(super) fn source_of(record: &Record<'_>) -> Option<u16> {
 }
 
 impl ports::Link for Uplink {
-    fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
-        let host = self.host()?;
+    fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
+        let Some(host) = self.host() else { return false };
         // The switch writes the source itself.
         let header = Header { destination: HostId(destination), source: HostId(host), protocol: PROTOCOL };
-        match self.link.as_mut()?.reserve(header, length) {
-            Ok(room) => room,
-            Err(error) => {
-                tracing::error!("the switch broke the link: {error}");
-                self.lost = true;
-                None
-            }
-        }
+        let sent = self.link.as_mut().map_or(Ok(false), |link| link.send(header, packet));
+        sent.unwrap_or_else(|error| {
+            tracing::error!("the switch broke the link: {error}");
+            self.lost = true;
+            false
+        })
     }
+}
 
-    fn commit(&mut self) {
-        if let Some(link) = &mut self.link {
-            link.commit();
-        }
+/// The other cards of the process, as one of them sees them.
+pub(crate) trait Neighbours {
+    /// Hands a packet to the card of a host, which takes it at once. `false`: it must go by the link.
+    fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
+}
+
+/// A process with but one card.
+pub(super) struct Alone;
+
+impl Neighbours for Alone {
+    fn hand_over(&mut self, _destination: u16, _packet: &[VolatileSlice<'_>]) -> bool {
+        false
+    }
+}
+
+/// A card's ways out: to its neighbours by hand, to all others by its link.
+pub(super) struct Ways<'a> {
+    pub(super) uplink: &'a mut Uplink,
+    pub(super) neighbours: &'a mut dyn Neighbours,
+}
+
+impl ports::Link for Ways<'_> {
+    fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
+        self.neighbours.hand_over(destination, packet) || self.uplink.send(destination, packet)
     }
 }
 

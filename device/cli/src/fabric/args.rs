@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::card::CardOptions;
 use crate::commands::switch::RoutingArgs;
-use crate::rundir::socket_path;
+use crate::rundir::card_path;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,8 +19,9 @@ The first socket's card has host id 0, the next 1, and so on.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FabricArgs {
-    /// Where a card's QEMU, or a program without a machine, connects; once for each card, at most 64
-    #[arg(long = "socket", value_name = "PATH", value_parser = socket_path, required = true)]
+    /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell; once for each card, at
+    /// most 64
+    #[arg(long = "socket", value_name = "PATH", value_parser = card_path, required = true)]
     pub sockets: Vec<PathBuf>,
     /// What each card is like.
     #[command(flatten)]

@@ -4,7 +4,7 @@
 //! turn until none has anything to do. So a card waits for the switch, or the switch for room in a ring, but no bell of theirs
 //! has to be heard: whoever waits is looked at again in the next round.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,13 @@ use anyhow::{Context, ensure};
 use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
 use hamlyn_fabric::{Geometry, HostId, Link};
 use hamlyn_models::hamlyn::HamlynCard;
+use hamlyn_models::ports::{Packet, Pieces, VolatileSlice};
 use hamlyn_switch::crossbar::Crossbar;
+use rustix::thread::sched_yield;
 use serde_json::{Map, Value, json};
 
 use super::args::FabricArgs;
-use crate::card::{Station, Turn, Uplink, sooner, stop_on_signals};
+use crate::card::{Neighbours, Socket, Station, Turn, Uplink, sooner, stop_on_signals};
 use crate::commands::switch;
 use crate::stat::StatServer;
 
@@ -29,7 +31,7 @@ const BUDGET: usize = 256;
 
 const STAT: u32 = 0;
 const STOP: u32 = 1;
-/// The first of the stations.
+/// The first of the stations' sockets: two numbers for each station, the doorbells' odd.
 const STATION: u32 = 2;
 
 /// Runs cards and switch until a signal ends them.
@@ -88,9 +90,15 @@ impl FabricProcess {
     fn work(&mut self) -> i32 {
         self.stations.iter_mut().for_each(Station::tick);
         for _ in 0..ROUNDS {
-            if !self.round() {
-                let wait = if self.may_sleep() { -1 } else { 0 };
-                return self.stations.iter().fold(wait, |wait, station| sooner(wait, station.alarm()));
+            if self.round() {
+                continue;
+            }
+            if self.may_sleep() {
+                return self.stations.iter().fold(-1, |wait, station| sooner(wait, station.alarm()));
+            }
+            if !self.spin.is_zero() {
+                // Who is looked for may wait for this core.
+                sched_yield();
             }
         }
         0
@@ -99,8 +107,11 @@ impl FabricProcess {
     /// Everybody once. `false`: nobody had anything to do.
     fn round(&mut self) -> bool {
         let mut busy = false;
-        for station in &mut self.stations {
-            busy |= station.turn() != Turn::Idle;
+        for host in 0..self.stations.len() {
+            let (before, behind) = self.stations.split_at_mut(host);
+            let Some((station, after)) = behind.split_first_mut() else { break };
+            let mut others = Others { host: host as u16, before, after, crossbar: &mut self.crossbar };
+            busy |= station.turn(&mut others) != Turn::Idle;
         }
         for host in 0..self.stations.len() {
             // There may be room now where its ring was full.
@@ -136,10 +147,39 @@ impl FabricProcess {
     }
 }
 
+/// The cards but one, whose turn it is to send.
+struct Others<'a> {
+    host: u16,
+    before: &'a mut [Station],
+    after: &'a mut [Station],
+    crossbar: &'a mut Crossbar,
+}
+
+impl Neighbours for Others<'_> {
+    /// Nothing lies between the memory of the one machine and that of the other: the receiving card deposits from where
+    /// the sender's data is.
+    fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
+        let station = match destination.checked_sub(self.host) {
+            None => self.before.get_mut(usize::from(destination)),
+            // To itself a card sends by the ring: it is in the middle of a call.
+            Some(0) => None,
+            Some(behind) => self.after.get_mut(usize::from(behind) - 1),
+        };
+        let Some(station) = station else { return false };
+        let bytes = Pieces::new(packet);
+        let passes = self.crossbar.pass(HostId(self.host), HostId(destination), bytes.len());
+        if passes {
+            station.packet_arrived(Packet { source: self.host, bytes });
+        }
+        passes
+    }
+}
+
 impl MutEventSubscriber for FabricProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
-        let stations =
-            self.stations.iter().zip(STATION..).map(|(station, data)| (station.as_fd().as_raw_fd(), data));
+        let stations = self.stations.iter().zip((STATION..).step_by(2)).flat_map(|(station, first)| {
+            station.sockets().map(move |(socket, fd)| (fd, first + u32::from(socket == Socket::Doorbells)))
+        });
         let all = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP)].into_iter().chain(stations);
         for (fd, data) in all {
             if let Err(error) = ops.add(Events::with_data_raw(fd, data, EventSet::IN)) {
@@ -153,9 +193,11 @@ impl MutEventSubscriber for FabricProcess {
         match events.data() {
             STAT => self.stat.answer(|| self.counters()),
             STOP => self.stopped = true,
-            station => {
-                let Some(station) = self.stations.get_mut((station - STATION) as usize) else { return };
-                if let Err(error) = station.serve() {
+            number => {
+                let (station, odd) = ((number - STATION) / 2, (number - STATION) % 2 == 1);
+                let Some(station) = self.stations.get_mut(station as usize) else { return };
+                let socket = if odd { Socket::Doorbells } else { Socket::Card };
+                if let Err(error) = station.serve(socket) {
                     tracing::error!("a vfio-user server: {error}");
                 }
             }

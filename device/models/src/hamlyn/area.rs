@@ -3,20 +3,32 @@
 //! The paper's machine mapped a buffer's pages into one range of bus addresses (section 4); a PC has no such unit for
 //! every guest, so the card walks a two-level list of pages itself.
 
-use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_AREA, HamlynArea};
-use vm_memory::VolatileSlice;
+use std::cell::Cell;
 
-use crate::ports::{Dma, DmaFault, read_value};
+use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_AREA, HamlynArea};
+
+use super::gather::Gathered;
+use crate::ports::{Dma, DmaFault, Pieces, read_value};
 
 const PAGE: u64 = 4096;
 const ADDRESSES_IN_A_PAGE: u64 = PAGE / 8;
+/// Addresses that are read at once and remembered: a cache line of a list, which is 32 KiB of the area.
+const LINE: u64 = 8;
+/// The line that is remembered before one is.
+const NO_LINE: u64 = u64::MAX;
 
 /// An area that has passed [`Area::check`]: its directory is aligned, and no byte of it is beyond the directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// The lists stay as they are for as long as the area is open, so what was read of them last need not be read again.
+/// Who changes them nevertheless is written to, or sent from, where they pointed before: in his own memory.
+#[derive(Debug)]
 pub(super) struct Area {
     directory: u64,
     length: u64,
     first: u64,
+    /// Which line of addresses is remembered.
+    line: Cell<u64>,
+    pages: [Cell<u64>; LINE as usize],
 }
 
 /// What is wrong with an area.
@@ -41,7 +53,13 @@ impl Area {
         } else if area.length == 0 || area.length > limit {
             Err(BadArea::Length { value: area.length, limit })
         } else {
-            Ok(Self { directory: area.directory, length: area.length, first })
+            Ok(Self {
+                directory: area.directory,
+                length: area.length,
+                first,
+                line: Cell::new(NO_LINE),
+                pages: Default::default(),
+            })
         }
     }
 
@@ -60,47 +78,198 @@ impl Area {
         self.first % alignment == 0
     }
 
-    /// The address of byte `offset`, and how many bytes follow it in the same page.
-    pub(super) fn locate(&self, dma: &dyn Dma, offset: u64) -> Result<(u64, u64), DmaFault> {
+    /// The address of byte `offset`.
+    pub(super) fn locate(&self, dma: &dyn Dma, offset: u64) -> Result<u64, DmaFault> {
+        Ok(self.run(dma, offset, 1)?.0)
+    }
+
+    /// The same, and how many bytes follow there, `most` of them at most: pages that follow each other are one piece.
+    fn run(&self, dma: &dyn Dma, offset: u64, most: u64) -> Result<(u64, u64), DmaFault> {
         let byte = self.first + offset;
-        let page = byte / PAGE;
-        let list = page_at(dma, self.directory + page / ADDRESSES_IN_A_PAGE * 8)?;
-        let page = page_at(dma, list + page % ADDRESSES_IN_A_PAGE * 8)?;
-        Ok((page + byte % PAGE, PAGE - byte % PAGE))
+        let address = self.page(dma, byte / PAGE)? + byte % PAGE;
+        let mut length = PAGE - byte % PAGE;
+        let line = &self.pages[(byte / PAGE % LINE) as usize..];
+        for pair in line.windows(2) {
+            if length >= most || pair[0].get().checked_add(PAGE) != Some(pair[1].get()) {
+                break;
+            }
+            length += PAGE;
+        }
+        Ok((address, length.min(most)))
     }
 
-    /// Deposits `from` at `offset`. The caller has checked that it fits.
-    pub(super) fn write(&self, dma: &dyn Dma, offset: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        self.pieces(dma, offset, from, |address, piece| dma.write(address, piece))
+    /// The address of a page, from the lists or from memory.
+    fn page(&self, dma: &dyn Dma, page: u64) -> Result<u64, DmaFault> {
+        if self.line.get() != page / LINE {
+            self.line.set(NO_LINE);
+            let list: u64 = read_value(dma, self.directory + page / ADDRESSES_IN_A_PAGE * 8)?;
+            let line = aligned(list)? + page % ADDRESSES_IN_A_PAGE / LINE * LINE * 8;
+            let addresses: [u64; LINE as usize] = read_value(dma, line)?;
+            self.pages.iter().zip(addresses).for_each(|(page, address)| page.set(address));
+            self.line.set(page / LINE);
+        }
+        let address = self.pages[(page % LINE) as usize].get();
+        aligned(address).inspect_err(|_| self.line.set(NO_LINE))
     }
 
-    /// Fills `into` from `offset`. The caller has checked that it fits.
-    pub(super) fn read(&self, dma: &dyn Dma, offset: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        self.pieces(dma, offset, into, |address, piece| dma.read(address, piece))
-    }
-
-    fn pieces(
+    /// Deposits the next `length` bytes of `from` at `offset`. The caller has checked that they fit.
+    pub(super) fn write(
         &self,
         dma: &dyn Dma,
         mut offset: u64,
-        mut bytes: VolatileSlice<'_>,
-        mut each: impl FnMut(u64, VolatileSlice<'_>) -> Result<(), DmaFault>,
+        from: &mut Pieces<'_>,
+        length: usize,
     ) -> Result<(), DmaFault> {
-        while !bytes.is_empty() {
-            let (address, room) = self.locate(dma, offset)?;
-            let here = bytes.len().min(room as usize);
-            let fault = |_| DmaFault { address, length: here as u64 };
-            let (piece, rest) = bytes.split_at(here).map_err(fault)?;
-            each(address, piece)?;
-            offset += here as u64;
-            bytes = rest;
+        let end = offset + length as u64;
+        while offset < end {
+            let (address, here) = self.run(dma, offset, end - offset)?;
+            let piece = from.take(here as usize).ok_or(DmaFault { address, length: here })?;
+            dma.write(address, piece)?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Appends `offset..offset + length` to `pieces`. The caller has checked that the area has it.
+    pub(super) fn lend<'a>(
+        &self,
+        dma: &'a dyn Dma,
+        mut offset: u64,
+        length: u64,
+        pieces: &mut Gathered<'a>,
+    ) -> Result<(), DmaFault> {
+        let end = offset + length;
+        while offset < end {
+            let (address, here) = self.run(dma, offset, end - offset)?;
+            // What follows may be memory of another kind, which cannot be lent together with this.
+            let page = here.min(PAGE - address % PAGE);
+            let piece = dma.lend(address, here as usize).or_else(|_| dma.lend(address, page as usize))?;
+            pieces.push(piece);
+            offset += piece.len() as u64;
         }
         Ok(())
     }
 }
 
 /// A page address from a list. One that is misaligned is no page's.
-fn page_at(dma: &dyn Dma, entry: u64) -> Result<u64, DmaFault> {
-    let page: u64 = read_value(dma, entry)?;
+fn aligned(page: u64) -> Result<u64, DmaFault> {
     if page % PAGE == 0 { Ok(page) } else { Err(DmaFault { address: page, length: PAGE }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use vm_memory::{MmapRegion, VolatileMemory};
+
+    use super::*;
+    use crate::ports::{Operation, VolatileSlice};
+
+    const DIRECTORY: u64 = PAGE;
+    const LIST: u64 = 2 * PAGE;
+
+    /// Memory that remembers where it was read from as a list, and written to; at `edge` it changes its kind.
+    struct Memory {
+        region: MmapRegion,
+        reads: Cell<u32>,
+        writes: RefCell<Vec<(u64, usize)>>,
+        edge: u64,
+    }
+
+    impl Memory {
+        /// The area's pages as given, in pages.
+        fn new(pages: &[u64]) -> (Self, Area) {
+            let memory = Self {
+                region: MmapRegion::new(64 * PAGE as usize).unwrap(),
+                reads: Cell::new(0),
+                writes: RefCell::default(),
+                edge: u64::MAX,
+            };
+            memory.poke(DIRECTORY, &LIST.to_le_bytes());
+            for (index, page) in (0..).step_by(8).zip(pages) {
+                memory.poke(LIST + index, &(page * PAGE).to_le_bytes());
+            }
+            let length = pages.len() as u64 * PAGE - 100;
+            let area = HamlynArea { directory: DIRECTORY, length, first: 100, reserved: 0 };
+            (memory, Area::check(&area).unwrap())
+        }
+
+        fn poke(&self, address: u64, bytes: &[u8]) {
+            self.region.get_slice(address as usize, bytes.len()).unwrap().copy_from(bytes);
+        }
+    }
+
+    impl Dma for Memory {
+        fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
+            self.reads.set(self.reads.get() + 1);
+            self.lend(address, into.len())?.copy_to_volatile_slice(into);
+            Ok(())
+        }
+
+        fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+            let fault = DmaFault { address, length: length as u64 };
+            if address < self.edge && address + length as u64 > self.edge {
+                return Err(fault);
+            }
+            self.region.get_slice(address as usize, length).map_err(|_| fault)
+        }
+
+        fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
+            self.writes.borrow_mut().push((address / PAGE, from.len()));
+            Ok(())
+        }
+
+        fn publish(&self, address: u64, _value: u32) -> Result<(), DmaFault> {
+            Err(DmaFault { address, length: 4 })
+        }
+
+        fn fetch(&self, address: u64, _operation: Operation) -> Result<u64, DmaFault> {
+            Err(DmaFault { address, length: 8 })
+        }
+    }
+
+    fn write(memory: &Memory, area: &Area, offset: u64, length: usize) -> Vec<(u64, usize)> {
+        let mut bytes = vec![0; length];
+        let mut pieces = VolatileSlice::from(&mut bytes[..]).into();
+        area.write(memory, offset, &mut pieces, length).unwrap();
+        memory.writes.take()
+    }
+
+    #[test]
+    fn the_lists_are_read_once_for_each_eight_pages() {
+        let (memory, area) = Memory::new(&[10, 12, 14, 16, 18, 20, 22, 24, 26, 28]);
+        for offset in (0..area.length()).step_by(1000) {
+            assert_eq!(
+                area.locate(&memory, offset).unwrap(),
+                10 * PAGE + (100 + offset) / PAGE * PAGE + 100 + offset
+            );
+        }
+        assert_eq!(memory.reads.get(), 4);
+        let first = area.locate(&memory, 0).unwrap();
+        assert_eq!((first, memory.reads.get()), (10 * PAGE + 100, 6));
+    }
+
+    #[test]
+    fn pages_that_follow_each_other_are_written_to_as_one() {
+        let (memory, area) = Memory::new(&[10, 11, 12, 20, 13, 14, 30, 31, 32, 33]);
+        let all = area.length() as usize;
+        assert_eq!(
+            write(&memory, &area, 0, all),
+            [(10, 12188), (20, 4096), (13, 8192), (30, 8192), (32, 8192)]
+        );
+        assert_eq!(write(&memory, &area, 50, 100), [(10, 100)]);
+        assert_eq!(write(&memory, &area, 4000, 100), [(11, 100)]);
+        assert_eq!(write(&memory, &area, 12000, 300), [(12, 188), (20, 112)]);
+    }
+
+    #[test]
+    fn memory_of_another_kind_is_lent_by_itself() {
+        let (mut memory, area) = Memory::new(&[10, 11, 12]);
+        for (edge, lengths) in [(u64::MAX, vec![12000]), (12 * PAGE, vec![3996, 4096, 3908])] {
+            memory.edge = edge;
+            let mut pieces = Gathered::new();
+            area.lend(&memory, 0, 12000, &mut pieces).unwrap();
+            assert_eq!(pieces.iter().map(VolatileSlice::len).collect::<Vec<_>>(), lengths);
+        }
+    }
 }

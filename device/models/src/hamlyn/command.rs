@@ -95,7 +95,9 @@ impl HamlynCard {
     fn open_terminus(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let body: HamlynOpenTerminus = self.body(ports)?;
         let place = vacant(&mut self.termini, index)?;
-        zero(body.reserved.into())?;
+        if body.flags & !HAMLYN_TERMINUS_PRIVILEGED != 0 {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, HAMLYN_TERMINUS_PRIVILEGED));
+        }
         if !(1..=HAMLYN_MAX_WEIGHT).contains(&body.weight) {
             return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.weight, HAMLYN_MAX_WEIGHT));
         }
@@ -169,15 +171,16 @@ impl HamlynCard {
     fn open_slot(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let body: HamlynOpenSlot = self.body(ports)?;
         vacant(&mut self.slots, index)?;
-        zero(body.reserved.into())?;
         let mode = Mode::from_abi(body.mode).ok_or(refused(
             HAMLYN_STATUS_BAD_VALUE,
             body.mode,
             HAMLYN_MODE_PARANOID_ONE_SHOT,
         ))?;
-        if body.flags & !HAMLYN_SLOT_FLAGS != 0 {
-            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, HAMLYN_SLOT_FLAGS));
+        let flags = HAMLYN_SLOT_FLAGS | HAMLYN_SLOT_PRIVILEGED;
+        if body.flags & !flags != 0 {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, flags));
         }
+        let privileged = privileged(&body)?;
         let queue = (body.queue != HAMLYN_NO_QUEUE).then_some(body.queue);
         if let Some(queue) = queue {
             open(&mut self.queues, queue)?;
@@ -196,6 +199,7 @@ impl HamlynCard {
             notification_index: body.notification_index,
             interrupt: body.flags & HAMLYN_SLOT_INTERRUPT != 0,
             fetch: body.flags & HAMLYN_SLOT_FETCH != 0,
+            privileged,
         });
         Ok(())
     }
@@ -231,6 +235,15 @@ fn table(area: &HamlynArea, entries: u32, size: u32) -> Result<Area, Refused> {
     } else {
         Ok(checked)
     }
+}
+
+/// The host whose operating system alone may write to the slot, if it is such a slot.
+fn privileged(body: &HamlynOpenSlot) -> Result<Option<u16>, Refused> {
+    if body.flags & HAMLYN_SLOT_PRIVILEGED == 0 {
+        return zero(body.source.into()).map(|()| None);
+    }
+    let source = u16::try_from(body.source);
+    source.map(Some).map_err(|_| refused(HAMLYN_STATUS_BAD_VALUE, body.source, u16::MAX))
 }
 
 fn zero(reserved: u64) -> Result<(), Refused> {

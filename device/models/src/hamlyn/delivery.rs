@@ -3,16 +3,15 @@
 //! All checks come before the first byte is written. A packet that fails one changes nothing but a counter.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use vm_memory::VolatileSlice;
 
 use super::HamlynCard;
 use super::metadata::Entry;
 use super::notification::{Subject, Wake};
 use super::packet::{
-    HEADER_BYTES, PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader,
+    PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_SILENT, PacketHeader,
 };
 use super::slot::{Mode, Slot};
-use crate::ports::{Dma, DmaFault, Packet, Ports};
+use crate::ports::{Dma, DmaFault, Packet, Pieces, Ports};
 
 /// Where a packet that has passed its checks goes.
 pub(super) struct Admitted<'a> {
@@ -34,61 +33,34 @@ impl HamlynCard {
         }
     }
 
-    fn accept(&mut self, ports: &Ports<'_>, packet: Packet<'_>) -> Result<(), Statistic> {
-        let header = PacketHeader::parse(packet.bytes).ok_or(Statistic::RefusedPacket)?;
+    fn accept(&mut self, ports: &Ports<'_>, mut packet: Packet<'_>) -> Result<(), Statistic> {
+        let header = PacketHeader::parse(&mut packet.bytes).ok_or(Statistic::RefusedPacket)?;
         if header.has(PACKET_FETCH) {
             return self.fetch(ports, packet, &header);
         } else if header.has(PACKET_ANSWER) {
             return self.answered(ports, packet, &header);
         }
-        let Admitted { slot, entry } = self.admit(ports.dma, &header)?;
-        let slot = *slot;
-        let whole = deposit(ports.dma, &slot, entry, &header, packet.bytes)
+        let Admitted { slot, entry } = admit(&self.slots, ports.dma, packet.source, &header)?;
+        let whole = deposit(ports.dma, slot, entry, &header, packet.bytes)
             .map_err(|_| Statistic::RefusedReceiveDma)?;
         self.counters.add(Statistic::PacketsReceived, 1);
         self.counters
             .add(Statistic::BytesReceived, u64::from(header.length) + u64::from(header.metadata_length));
         if whole {
-            self.complete(ports, &slot, entry, &header)?;
+            self.complete(ports, entry, &header)?;
         }
         Ok(())
-    }
-
-    /// Every check of sections 2.2 and 2.7.
-    pub(super) fn admit(&self, dma: &dyn Dma, header: &PacketHeader) -> Result<Admitted<'_>, Statistic> {
-        let slot = self.slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
-        let slot = slot.as_ref().ok_or(Statistic::RefusedClosedSlot)?;
-        if slot.mode == Mode::Normal && header.key != slot.key {
-            return Err(Statistic::RefusedKey);
-        }
-        if !slot.area.contains(header.offset.into(), header.extent().into()) {
-            return Err(Statistic::RefusedBounds);
-        }
-        if header.is_fast_mode() {
-            // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names none.
-            let paranoid = slot.mode != Mode::Normal;
-            return if paranoid {
-                Err(Statistic::RefusedFastParanoid)
-            } else {
-                Ok(Admitted { slot, entry: None })
-            };
-        }
-        let entry = Entry::find(dma, slot, header.metadata_index)?;
-        if slot.mode != Mode::Normal {
-            entry.admits(dma, slot.mode, header)?;
-        }
-        Ok(Admitted { slot, entry: Some(entry) })
     }
 
     /// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.
     fn complete(
         &mut self,
         ports: &Ports<'_>,
-        slot: &Slot,
         entry: Option<Entry>,
         header: &PacketHeader,
     ) -> Result<(), Statistic> {
         self.counters.add(Statistic::MessagesReceived, 1);
+        let Some(slot) = self.slots.get(header.slot as usize).and_then(Option::as_ref) else { return Ok(()) };
         if let (Mode::ParanoidOneShot, Some(entry)) = (slot.mode, entry) {
             entry.lock(ports.dma).map_err(|_| Statistic::RefusedReceiveDma)?;
         }
@@ -109,26 +81,55 @@ impl HamlynCard {
     }
 }
 
+/// Every check of sections 2.2 and 2.7.
+pub(super) fn admit<'a>(
+    slots: &'a [Option<Slot>],
+    dma: &dyn Dma,
+    source: u16,
+    header: &PacketHeader,
+) -> Result<Admitted<'a>, Statistic> {
+    let slot = slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
+    let slot = slot.as_ref().ok_or(Statistic::RefusedClosedSlot)?;
+    if slot.privileged.is_some_and(|host| host != source || !header.has(PACKET_PRIVILEGED)) {
+        return Err(Statistic::RefusedPrivilege);
+    }
+    if slot.mode == Mode::Normal && header.key != slot.key {
+        return Err(Statistic::RefusedKey);
+    }
+    if !slot.area.contains(header.offset.into(), header.extent().into()) {
+        return Err(Statistic::RefusedBounds);
+    }
+    if header.is_fast_mode() {
+        // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names none.
+        let paranoid = slot.mode != Mode::Normal;
+        return if paranoid {
+            Err(Statistic::RefusedFastParanoid)
+        } else {
+            Ok(Admitted { slot, entry: None })
+        };
+    }
+    let entry = Entry::find(dma, slot, header.metadata_index)?;
+    if slot.mode != Mode::Normal {
+        entry.admits(dma, slot.mode, header)?;
+    }
+    Ok(Admitted { slot, entry: Some(entry) })
+}
+
 /// Writes metadata and data, then counts the packet: `true` if its message is whole.
 fn deposit(
     dma: &dyn Dma,
     slot: &Slot,
     entry: Option<Entry>,
     header: &PacketHeader,
-    bytes: VolatileSlice<'_>,
+    bytes: Pieces<'_>,
 ) -> Result<bool, DmaFault> {
-    let fault = |_| DmaFault { address: 0, length: bytes.len() as u64 };
-    let (metadata, data) = bytes
-        .offset(HEADER_BYTES)
-        .and_then(|payload| payload.split_at(header.metadata_length as usize))
-        .map_err(fault)?;
-    slot.area.write(dma, header.offset.into(), data)?;
+    let mut data = bytes;
+    data.skip(header.metadata_length as usize);
+    slot.area.write(dma, header.offset.into(), &mut data, header.length as usize)?;
     match entry {
         None => Ok(true),
         Some(entry) => {
-            if !metadata.is_empty() {
-                entry.deposit(dma, metadata)?;
-            }
+            entry.deposit(dma, bytes, header.metadata_length as usize)?;
             entry.count(dma, header.delta)
         }
     }

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use hamlyn_abi::hamlyn::request::*;
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use vm_memory::VolatileSlice;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::HamlynCard;
-use super::packet::{ANSWER_REFUSED, FETCH_BYTES, HEADER_BYTES, PACKET_ANSWER, PacketHeader};
+use super::delivery::admit;
+use super::packet::{ANSWER_REFUSED, FETCH_BYTES, PACKET_ANSWER, PacketHeader};
 use super::terminus::set_awake;
 use crate::card::Progress;
-use crate::ports::{Link, Operation, Packet, Ports};
+use crate::ports::{Link, Operation, Packet, Ports, VolatileSlice};
 
 /// How long a terminus waits for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -116,7 +116,7 @@ impl HamlynCard {
         if self.fetches.owed.get(&packet.source).is_some_and(|owed| *owed >= OWED_TO_ONE) {
             return Err(Statistic::RefusedFetchOverrun);
         }
-        let found = self.carry_out(ports, packet.bytes, header);
+        let found = self.carry_out(ports, packet, header);
         self.fetches.owe(packet.source, header.delta, found.ok());
         found?;
         self.counters.add(Statistic::PacketsReceived, 1);
@@ -127,18 +127,18 @@ impl HamlynCard {
     fn carry_out(
         &self,
         ports: &Ports<'_>,
-        bytes: VolatileSlice<'_>,
+        mut packet: Packet<'_>,
         header: &PacketHeader,
     ) -> Result<u64, Statistic> {
-        let slot = self.admit(ports.dma, header)?.slot;
+        let slot = admit(&self.slots, ports.dma, packet.source, header)?.slot;
         if !slot.fetch {
             return Err(Statistic::RefusedFetch);
         }
         let mut body = HamlynFetch::new_zeroed();
-        bytes.offset(HEADER_BYTES).map_err(|_| Statistic::RefusedPacket)?.copy_to(body.as_mut_bytes());
+        packet.bytes.take_into(body.as_mut_bytes()).ok_or(Statistic::RefusedPacket)?;
         let operation = operation(header.operation, &body).ok_or(Statistic::RefusedPacket)?;
         let fault = |_| Statistic::RefusedReceiveDma;
-        let (address, _) = slot.area.locate(ports.dma, header.offset.into()).map_err(fault)?;
+        let address = slot.area.locate(ports.dma, header.offset.into()).map_err(fault)?;
         // Such a word does not straddle two pages either.
         if address % u64::from(FETCH_BYTES) != 0 {
             return Err(Statistic::RefusedFetchAddress);
@@ -150,7 +150,7 @@ impl HamlynCard {
     pub(super) fn answered(
         &mut self,
         ports: &Ports<'_>,
-        packet: Packet<'_>,
+        mut packet: Packet<'_>,
         header: &PacketHeader,
     ) -> Result<(), Statistic> {
         // The switch says truly where a packet comes from: nobody can answer for another host.
@@ -159,7 +159,7 @@ impl HamlynCard {
         let place = self.fetches.waiting.iter().position(asked).ok_or(Statistic::RefusedAnswer)?;
         let Some(waiting) = self.fetches.waiting.remove(place) else { return Ok(()) };
         let mut word = 0_u64;
-        packet.bytes.offset(HEADER_BYTES).map_err(|_| Statistic::RefusedPacket)?.copy_to(word.as_mut_bytes());
+        packet.bytes.take_into(word.as_mut_bytes()).ok_or(Statistic::RefusedPacket)?;
         self.counters.add(Statistic::PacketsReceived, 1);
         self.counters.add(Statistic::Answers, 1);
         let refused = header.offset == ANSWER_REFUSED;
@@ -200,19 +200,19 @@ impl HamlynCard {
         let due = !self.fetches.answered_last;
         self.fetches.answered_last = false;
         let answer = self.fetches.answers.front().filter(|_| due)?;
-        let header = PacketHeader {
+        let mut header = PacketHeader {
             flags: PACKET_ANSWER,
             delta: answer.ticket,
             offset: if answer.word.is_none() { ANSWER_REFUSED } else { 0 },
             length: size_of::<u64>() as u32,
             ..PacketHeader::default()
         };
-        let Some(packet) = link.reserve(answer.destination, header.packet_bytes()) else {
+        let mut word = answer.word.unwrap_or_default();
+        let packet = [VolatileSlice::from(header.as_mut_bytes()), VolatileSlice::from(word.as_mut_bytes())];
+        if !link.send(answer.destination, &packet) {
             self.counters.add(Statistic::LinkStalls, 1);
             return Some(Progress::LinkFull);
-        };
-        packet.copy_from(&[header.as_bytes(), answer.word.unwrap_or_default().as_bytes()].concat());
-        link.commit();
+        }
         self.counters.add(Statistic::PacketsSent, 1);
         self.counters.add(Statistic::BytesSent, u64::from(header.length));
         self.fetches.paid();

@@ -2,14 +2,17 @@
 
 use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use vm_memory::VolatileSlice;
-use zerocopy::FromBytes;
+use smallvec::SmallVec;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::area::Area;
-use crate::ports::Dma;
+use crate::ports::{Dma, VolatileSlice};
 
 /// A terminus' send buffers, by tag.
 pub(super) type SendBuffers = [Option<Area>; HAMLYN_SEND_BUFFERS as usize];
+
+/// Where the bytes of a packet are. A packet of 4 KiB needs no more than so many pieces, as a rule.
+pub(super) type Gathered<'a> = SmallVec<[VolatileSlice<'a>; 6]>;
 
 /// The tuples of a request, which stay in its body, and how far they have been used.
 #[derive(Debug, Clone, Copy)]
@@ -42,29 +45,32 @@ impl GatherList {
         if sum == total { Ok(Self { at, used: 0 }) } else { Err(Statistic::RefusedLength) }
     }
 
-    /// Fills `into` with the next bytes. The buffers are looked up again: one may have been cleared since.
-    pub(super) fn take(
-        &mut self,
-        dma: &dyn Dma,
+    /// Appends the next `length` bytes to `pieces`; the list that is left goes on behind them. The buffers are looked up
+    /// again: one may have been cleared since.
+    pub(super) fn take<'a>(
+        mut self,
+        dma: &'a dyn Dma,
         buffers: &SendBuffers,
-        body: &[u8],
-        mut into: VolatileSlice<'_>,
-    ) -> Result<(), Statistic> {
-        while !into.is_empty() {
-            let tuple = body.get(self.at..self.at + TUPLE).ok_or(Statistic::RefusedLength)?;
-            let tuple = HamlynGather::read_from_bytes(tuple).map_err(|_| Statistic::RefusedLength)?;
-            let here = into.len().min((tuple.length - self.used) as usize);
-            let (piece, rest) = into.split_at(here).map_err(|_| Statistic::RefusedLength)?;
+        body: VolatileSlice<'_>,
+        mut length: usize,
+        pieces: &mut Gathered<'a>,
+    ) -> Result<Self, Statistic> {
+        while length > 0 {
+            let mut tuple = HamlynGather::new_zeroed();
+            body.subslice(self.at, TUPLE)
+                .map_err(|_| Statistic::RefusedLength)?
+                .copy_to(tuple.as_mut_bytes());
+            let here = length.min((tuple.length - self.used) as usize);
             let (area, offset) = find(buffers, &tuple, self.used, here as u32)?;
-            area.read(dma, offset, piece).map_err(|_| Statistic::RefusedSendDma)?;
-            into = rest;
+            area.lend(dma, offset, here as u64, pieces).map_err(|_| Statistic::RefusedSendDma)?;
+            length -= here;
             self.used += here as u32;
             if self.used == tuple.length {
                 self.at += TUPLE;
                 self.used = 0;
             }
         }
-        Ok(())
+        Ok(self)
     }
 }
 
@@ -82,8 +88,6 @@ fn find<'a>(
 
 #[cfg(test)]
 mod tests {
-    use zerocopy::IntoBytes;
-
     use super::*;
 
     #[test]

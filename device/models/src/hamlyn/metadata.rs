@@ -6,11 +6,10 @@ use std::mem::offset_of;
 
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_LOCKED, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use vm_memory::VolatileSlice;
 
 use super::packet::PacketHeader;
 use super::slot::{Mode, Slot};
-use crate::ports::{Dma, DmaFault, barrier_between_looks, read_value, write_value};
+use crate::ports::{Dma, DmaFault, Pieces, barrier_between_looks, read_value, write_value};
 
 /// Where a metadata entry is.
 #[derive(Debug, Clone, Copy)]
@@ -23,12 +22,12 @@ pub(super) struct Entry {
 impl Entry {
     /// The entry that a packet names. An entry never straddles two pages: areas start on a multiple of its size.
     pub(super) fn find(dma: &dyn Dma, slot: &Slot, index: u32) -> Result<Self, Statistic> {
-        let (area, entries) = slot.metadata.ok_or(Statistic::RefusedMetadataIndex)?;
-        if index >= entries {
+        let (area, entries) = slot.metadata.as_ref().ok_or(Statistic::RefusedMetadataIndex)?;
+        if index >= *entries {
             return Err(Statistic::RefusedMetadataIndex);
         }
         let offset = u64::from(index) * u64::from(HAMLYN_METADATA_SIZE);
-        let (address, _) = area.locate(dma, offset).map_err(|_| Statistic::RefusedReceiveDma)?;
+        let address = area.locate(dma, offset).map_err(|_| Statistic::RefusedReceiveDma)?;
         Ok(Self { address, pointer: slot.metadata_pointer.wrapping_add(offset) })
     }
 
@@ -57,9 +56,21 @@ impl Entry {
         }
     }
 
-    /// Deposits the user's metadata.
-    pub(super) fn deposit(&self, dma: &dyn Dma, metadata: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        dma.write(self.address, metadata)
+    /// Deposits the user's metadata: the next `length` bytes of `from`.
+    pub(super) fn deposit(
+        &self,
+        dma: &dyn Dma,
+        mut from: Pieces<'_>,
+        mut length: usize,
+    ) -> Result<(), DmaFault> {
+        let mut address = self.address;
+        while length > 0 {
+            let piece = from.take(length).ok_or(DmaFault { address, length: length as u64 })?;
+            dma.write(address, piece)?;
+            address += piece.len() as u64;
+            length -= piece.len();
+        }
+        Ok(())
     }
 
     /// Adds a packet to the accumulator (section 2.5): `true` if that completes the message.

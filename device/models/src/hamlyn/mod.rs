@@ -33,7 +33,10 @@ mod terminus;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hamlyn_abi::card::{HAMLYN_PCI_CLASS, HAMLYN_PCI_DEVICE, HAMLYN_PCI_VENDOR};
+use hamlyn_abi::card::{
+    HAMLYN_PCI_CLASS, HAMLYN_PCI_DEVICE, HAMLYN_PCI_DOORBELL, HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_VENDOR,
+    HAMLYN_REG_SCRATCH,
+};
 use hamlyn_abi::hamlyn::registers::{HAMLYN_REGISTERS_SIZE, HAMLYN_VECTOR_LINK};
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
@@ -45,7 +48,7 @@ pub use self::options::{HamlynOptions, OptionsError};
 use self::slot::Slot;
 use self::statistics::Counters;
 use self::terminus::Terminus;
-use crate::card::{Bar, BarKind, Card, Identity, Progress};
+use crate::card::{Bar, BarKind, Card, Doorbells, Identity, Progress};
 use crate::ports::{Link, Packet, Ports};
 
 const REGISTERS: u8 = 0;
@@ -140,14 +143,20 @@ impl Card for HamlynCard {
                 },
             ],
             vectors: self.options.vectors as u16,
+            doorbells: Some(Doorbells {
+                device: HAMLYN_PCI_DOORBELL,
+                class: HAMLYN_PCI_DOORBELL_CLASS,
+                bar: DOORBELLS,
+            }),
         }
     }
 
     fn register_read(&mut self, _: &Ports<'_>, bar: u8, offset: u64, width: u8) -> u64 {
-        if bar != REGISTERS {
-            return 0;
-        }
-        let value = self.read_register(offset as u32);
+        let value = match bar {
+            REGISTERS => self.read_register(offset as u32),
+            DOORBELLS => self.read_register(HAMLYN_REG_SCRATCH),
+            _ => 0,
+        };
         if width == 8 { value } else { value & u64::from(u32::MAX) }
     }
 

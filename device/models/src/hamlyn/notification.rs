@@ -17,7 +17,7 @@ use crate::ports::{
 };
 
 /// A notification queue control block (Figure 4).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Nqcb {
     area: Area,
     entries: u32,
@@ -64,7 +64,7 @@ impl Nqcb {
         };
         let offset = u64::from(self.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
         // Entries are 32-byte aligned, so one never straddles two pages.
-        let (address, _) = self.area.locate(dma, offset)?;
+        let address = self.area.locate(dma, offset)?;
         let word = address + offset_of!(HamlynNotification, wrap) as u64;
         // The wrap word keeps its old flag until the rest is there. But a reader that is still at the entry of the pass
         // before must know that it is being overwritten.

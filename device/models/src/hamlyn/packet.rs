@@ -9,8 +9,9 @@ use std::mem::size_of;
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_FETCH_COMPARE_SWAP, HAMLYN_MAX_METADATA, HamlynFetch,
 };
-use vm_memory::VolatileSlice;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::ports::Pieces;
 
 /// The receiver gets no notification.
 pub(crate) const PACKET_SILENT: u32 = 1;
@@ -20,6 +21,8 @@ pub(crate) const PACKET_INTERRUPT: u32 = 2;
 pub(crate) const PACKET_FETCH: u32 = 4;
 /// The answer to one: the word as it was follows; `delta` is the asker's number.
 pub(crate) const PACKET_ANSWER: u32 = 8;
+/// It was sent by a privileged terminus: the operating system's own (section 6.3).
+pub(crate) const PACKET_PRIVILEGED: u32 = 16;
 /// In an answer's `offset`: the fetch-and-op was refused.
 pub(crate) const ANSWER_REFUSED: u32 = 1;
 /// Bytes of the message area that a fetch-and-op changes.
@@ -62,24 +65,22 @@ impl PacketHeader {
         self.flags & flag != 0
     }
 
-    /// The header of a packet that arrived, if it is one: what it says of its own size is true.
-    pub(crate) fn parse(packet: VolatileSlice<'_>) -> Option<Self> {
+    /// Takes the header from a packet that arrived, if it is one: what it says of its own size is true.
+    pub(crate) fn parse(packet: &mut Pieces<'_>) -> Option<Self> {
+        let length = packet.len();
         let mut header = Self::new_zeroed();
-        if packet.len() < HEADER_BYTES {
-            return None;
-        }
-        packet.copy_to(header.as_mut_bytes());
+        packet.take_into(header.as_mut_bytes())?;
         let sound = header.metadata_length <= HAMLYN_MAX_METADATA
             && header.is_of_a_kind()
             && !(header.is_fast_mode() && header.metadata_length != 0)
-            && header.packet_bytes() == packet.len();
+            && header.packet_bytes() == length;
         sound.then_some(header)
     }
 
     /// Whether it is a message's, a fetch-and-op or an answer, and says no more than that.
     fn is_of_a_kind(&self) -> bool {
         let fetch = HAMLYN_FETCH_ADD..=HAMLYN_FETCH_COMPARE_SWAP;
-        match self.flags {
+        match self.flags & !PACKET_PRIVILEGED {
             PACKET_FETCH => {
                 fetch.contains(&self.operation)
                     && self.length as usize == size_of::<HamlynFetch>()
@@ -104,7 +105,12 @@ impl PacketHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::VolatileSlice;
     use proptest::prelude::*;
+
+    fn parsed(packet: &mut [u8]) -> Option<PacketHeader> {
+        PacketHeader::parse(&mut VolatileSlice::from(packet).into())
+    }
 
     fn bytes_of(header: &PacketHeader) -> Vec<u8> {
         let mut bytes = header.as_bytes().to_vec();
@@ -124,20 +130,20 @@ mod tests {
     #[test]
     fn a_packet_that_lies_about_its_size_is_none() {
         let good = PacketHeader { length: 10, metadata_length: 60, ..Default::default() };
-        assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&good)[..])), Some(good));
+        assert_eq!(parsed(&mut bytes_of(&good)), Some(good));
         for bad in [
             PacketHeader { metadata_length: 61, ..good },
-            PacketHeader { flags: 16, ..good },
+            PacketHeader { flags: 32, ..good },
             PacketHeader { flags: PACKET_FETCH, operation: 1, ..good },
             PacketHeader { flags: PACKET_ANSWER, ..good },
             PacketHeader { operation: 1, ..good },
             PacketHeader { metadata_index: HAMLYN_FAST_MODE, ..good },
         ] {
-            assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&bad)[..])), None, "{bad:?}");
+            assert_eq!(parsed(&mut bytes_of(&bad)), None, "{bad:?}");
         }
         let mut short = bytes_of(&good);
         short.pop();
-        assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut short[..])), None);
+        assert_eq!(parsed(&mut short), None);
     }
 
     #[test]
@@ -153,7 +159,7 @@ mod tests {
         let answer =
             PacketHeader { flags: PACKET_ANSWER, delta: 9, offset: 1, length: 8, ..Default::default() };
         for good in [fetch, answer] {
-            assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&good)[..])), Some(good));
+            assert_eq!(parsed(&mut bytes_of(&good)), Some(good));
         }
         for bad in [
             PacketHeader { operation: 0, ..fetch },
@@ -163,11 +169,12 @@ mod tests {
             PacketHeader { flags: PACKET_FETCH | PACKET_SILENT, ..fetch },
             PacketHeader { offset: 2, ..answer },
             PacketHeader { length: 16, ..answer },
+            PacketHeader { flags: PACKET_ANSWER | PACKET_PRIVILEGED, ..answer },
             PacketHeader { slot: 1, ..answer },
             PacketHeader { key: 1, ..answer },
             PacketHeader { operation: 1, ..answer },
         ] {
-            assert_eq!(PacketHeader::parse(VolatileSlice::from(&mut bytes_of(&bad)[..])), None, "{bad:?}");
+            assert_eq!(parsed(&mut bytes_of(&bad)), None, "{bad:?}");
         }
     }
 
@@ -175,7 +182,7 @@ mod tests {
         #[test]
         fn any_bytes_parse_or_not_without_harm(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let length = bytes.len();
-            if let Some(header) = PacketHeader::parse(VolatileSlice::from(&mut bytes[..])) {
+            if let Some(header) = parsed(&mut bytes) {
                 prop_assert_eq!(header.packet_bytes(), length);
             }
         }

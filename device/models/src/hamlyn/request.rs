@@ -6,14 +6,13 @@ use hamlyn_abi::hamlyn::request::{
     HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynFetch, HamlynGather, HamlynRequest,
 };
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use vm_memory::VolatileSlice;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::fetch::Fetches;
-use super::gather::{GatherList, SendBuffers};
+use super::gather::{GatherList, Gathered, SendBuffers};
 use super::packet::{FETCH_BYTES, HEADER_BYTES, PACKET_FETCH, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader};
 use super::segment::{Segment, Segmenter};
-use crate::ports::{Dma, Window};
+use crate::ports::{Dma, Link, VolatileSlice, Window};
 
 type Body = [u8; HAMLYN_BODY_SIZE as usize];
 
@@ -32,7 +31,7 @@ pub(super) struct Outgoing {
 }
 
 /// Where the data comes from.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum Source {
     /// Direct I/O: the body, from here on.
     Direct { at: usize },
@@ -48,6 +47,7 @@ impl Outgoing {
         packet_size: u32,
         buffers: &SendBuffers,
         fetches: &mut Fetches,
+        privilege: u32,
     ) -> Result<Self, Statistic> {
         let mut request = HamlynRequest::new_zeroed();
         window.copy_out(entry, request.as_mut_bytes());
@@ -59,7 +59,7 @@ impl Outgoing {
 
         Ok(Self {
             destination,
-            header: header_of(&request),
+            header: header_of(&request, privilege),
             metadata_length: request.metadata_length,
             segmenter: Segmenter::new(
                 request.offset,
@@ -73,27 +73,24 @@ impl Outgoing {
         })
     }
 
-    /// Bytes of the packet that is sent next.
-    pub(super) fn packet_bytes(&self) -> usize {
-        self.header_for(&self.segmenter.next()).packet_bytes()
-    }
-
-    /// How many of them are the user's: data and metadata.
-    pub(super) fn payload_bytes(&self) -> u64 {
-        (self.packet_bytes() - HEADER_BYTES) as u64
-    }
-
-    /// Writes the packet that is sent next.
-    pub(super) fn write_packet(
+    /// Sends the next packet. Returns its bytes, or `None` if the link has no room.
+    pub(super) fn send_packet(
         &mut self,
         dma: &dyn Dma,
         buffers: &SendBuffers,
-        packet: VolatileSlice<'_>,
-    ) -> Result<(), Statistic> {
-        let header = self.header_for(&self.segmenter.next());
-        let (head, payload) = packet.split_at(HEADER_BYTES).map_err(|_| Statistic::RefusedLength)?;
-        head.copy_from(header.as_bytes());
-        self.source.fill(dma, buffers, &self.body, header.metadata_length as usize, payload)
+        link: &mut dyn Link,
+    ) -> Result<Option<usize>, Statistic> {
+        let mut header = self.header_for(&self.segmenter.next());
+        let (metadata, data) = (header.metadata_length as usize, header.length as usize);
+        let mut packet = Gathered::new();
+        packet.push(VolatileSlice::from(header.as_mut_bytes()));
+        let body = VolatileSlice::from(&mut self.body[..]);
+        let rest = self.source.gather(dma, buffers, body, metadata, data, &mut packet)?;
+        if !link.send(self.destination, &packet) {
+            return Ok(None);
+        }
+        self.source = rest;
+        Ok(Some(HEADER_BYTES + metadata + data))
     }
 
     /// The packet is sent. `false` if it was the last.
@@ -127,28 +124,31 @@ impl Source {
         Ok(Source::Gather { list: GatherList::check(body, start, buffers, total)?, inline_metadata })
     }
 
-    /// Fills `payload` with `metadata` bytes of metadata and the next data.
-    fn fill(
-        &mut self,
-        dma: &dyn Dma,
+    /// Appends `metadata` bytes of metadata and the next `data` bytes of data to `packet`. Returns what is left.
+    fn gather<'a>(
+        self,
+        dma: &'a dyn Dma,
         buffers: &SendBuffers,
-        body: &Body,
+        body: VolatileSlice<'a>,
         metadata: usize,
-        payload: VolatileSlice<'_>,
-    ) -> Result<(), Statistic> {
+        data: usize,
+        packet: &mut Gathered<'a>,
+    ) -> Result<Self, Statistic> {
+        let part = |at, length| body.subslice(at, length).map_err(|_| Statistic::RefusedLength);
         match self {
-            Source::Gather { list, inline_metadata: false } => list.take(dma, buffers, body, payload),
+            Source::Gather { list, inline_metadata: false } => {
+                let list = list.take(dma, buffers, body, metadata + data, packet)?;
+                Ok(Source::Gather { list, inline_metadata: false })
+            }
             Source::Gather { list, inline_metadata: true } => {
-                let (head, data) = payload.split_at(metadata).map_err(|_| Statistic::RefusedLength)?;
-                head.copy_from(&body[..metadata]);
-                list.take(dma, buffers, body, data)
+                packet.push(part(0, metadata)?);
+                let list = list.take(dma, buffers, body, data, packet)?;
+                Ok(Source::Gather { list, inline_metadata: true })
             }
             Source::Direct { at } => {
-                let (head, data) = payload.split_at(metadata).map_err(|_| Statistic::RefusedLength)?;
-                head.copy_from(&body[..metadata]);
-                data.copy_from(&body[*at..*at + data.len()]);
-                *at += data.len();
-                Ok(())
+                packet.push(part(0, metadata)?);
+                packet.push(part(at, data)?);
+                Ok(Source::Direct { at: at + data })
             }
         }
     }
@@ -215,7 +215,7 @@ fn body_length(request: &HamlynRequest) -> Result<usize, Statistic> {
     if length > u64::from(HAMLYN_BODY_SIZE) { Err(too_long) } else { Ok(length as usize) }
 }
 
-fn header_of(request: &HamlynRequest) -> PacketHeader {
+fn header_of(request: &HamlynRequest, privilege: u32) -> PacketHeader {
     let silent = if has(request, HAMLYN_REQUEST_SILENT) { PACKET_SILENT } else { 0 };
     let interrupt = if has(request, HAMLYN_REQUEST_INTERRUPT) { PACKET_INTERRUPT } else { 0 };
     let fetch = if has(request, HAMLYN_REQUEST_FETCH) { PACKET_FETCH } else { 0 };
@@ -223,7 +223,7 @@ fn header_of(request: &HamlynRequest) -> PacketHeader {
         slot: request.slot,
         metadata_index: request.metadata_index,
         key: request.key,
-        flags: silent | interrupt | fetch,
+        flags: silent | interrupt | fetch | privilege,
         operation: request.operation,
         ..PacketHeader::default()
     }

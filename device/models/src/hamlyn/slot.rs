@@ -27,7 +27,7 @@ impl Mode {
 }
 
 /// An open slot. Only a command of the operating system makes or ends one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Slot {
     /// Base and bound.
     pub(super) area: Area,
@@ -45,4 +45,6 @@ pub(super) struct Slot {
     pub(super) interrupt: bool,
     /// Whether who may write may also fetch-and-op.
     pub(super) fetch: bool,
+    /// The host whose operating system alone may write; none if any process may that has the key.
+    pub(super) privileged: Option<u16>,
 }

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use hamlyn_abi::hamlyn::command::HamlynOpenTerminus;
+use hamlyn_abi::hamlyn::command::{HAMLYN_TERMINUS_PRIVILEGED, HamlynOpenTerminus};
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::{
     HAMLYN_ENTRY_SIZE, HAMLYN_REASON_SENT, HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL,
@@ -13,6 +13,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::fetch::Fetches;
 use super::gather::SendBuffers;
+use super::packet::{HEADER_BYTES, PACKET_PRIVILEGED};
 use super::request::Outgoing;
 use super::share::Share;
 use super::statistics::Counters;
@@ -36,6 +37,8 @@ pub(super) struct Terminus {
     sending: Option<Outgoing>,
     /// Its fetch-and-op is sent and not answered.
     waiting: bool,
+    /// What its packets say of it: that it is the operating system's, or nothing.
+    privilege: u32,
     pub(super) share: Share,
 }
 
@@ -89,6 +92,7 @@ impl Terminus {
             buffers: SendBuffers::default(),
             sending: None,
             waiting: false,
+            privilege: if body.flags & HAMLYN_TERMINUS_PRIVILEGED != 0 { PACKET_PRIVILEGED } else { 0 },
             share: Share::new(body.weight),
         })
     }
@@ -119,7 +123,7 @@ impl Terminus {
             }
             let entry = self.entry();
             let Sending { packet_size, fetches, .. } = sending;
-            match Outgoing::take(ports.window, entry, *packet_size, &self.buffers, fetches) {
+            match Outgoing::take(ports.window, entry, *packet_size, &self.buffers, fetches, self.privilege) {
                 Ok(message) => self.sending = Some(message),
                 Err(reason) => {
                     self.finish(ports.dma, 1, Err(reason), sending.counters);
@@ -133,19 +137,20 @@ impl Terminus {
     fn send_packet(&mut self, ports: &Ports<'_>, sending: &mut Sending<'_>) -> Turn {
         let Sending { link, counters, fetches, .. } = sending;
         let Some(message) = &mut self.sending else { return Turn::Idle };
-        let bytes = message.packet_bytes();
-        let Some(packet) = link.reserve(message.destination, bytes) else {
-            counters.add(Statistic::LinkStalls, 1);
-            return Turn::LinkFull;
+        let bytes = match message.send_packet(ports.dma, &self.buffers, *link) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                counters.add(Statistic::LinkStalls, 1);
+                return Turn::LinkFull;
+            }
+            Err(reason) => {
+                self.sending = None;
+                self.finish(ports.dma, 1, Err(reason), counters);
+                return Turn::Worked(0);
+            }
         };
-        if let Err(reason) = message.write_packet(ports.dma, &self.buffers, packet) {
-            self.sending = None;
-            self.finish(ports.dma, 1, Err(reason), counters);
-            return Turn::Worked(0);
-        }
         counters.add(Statistic::PacketsSent, 1);
-        counters.add(Statistic::BytesSent, message.payload_bytes());
-        link.commit();
+        counters.add(Statistic::BytesSent, (bytes - HEADER_BYTES) as u64);
         if message.advance() {
             return Turn::Worked(bytes);
         }

@@ -16,53 +16,53 @@ use hamlyn_abi::hamlyn::window::*;
 use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{
-    Clock, Dma, DmaFault, Interrupt, Link, Operation, Packet, Ports, VolatileSlice, Window,
+    Clock, Dma, DmaFault, Interrupt, Link, Operation, Packet, Pieces, Ports, VolatileSlice, Window,
 };
+use vm_memory::{MmapRegion, VolatileMemory};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Host memory, 8 MiB from address 0, and what its owner writes there as soon as the card has read from an address.
-pub struct Memory(RefCell<Vec<u8>>, pub Cell<Option<(u64, u64, u64)>>);
+pub struct Memory(MmapRegion, pub Cell<Option<(u64, u64, u64)>>);
+
+const MEMORY_BYTES: usize = 8 << 20;
 
 impl Memory {
-    fn range(&self, address: u64, length: usize) -> Result<std::ops::Range<usize>, DmaFault> {
-        let fault = DmaFault { address, length: length as u64 };
-        let end = address.checked_add(length as u64).filter(|end| *end <= self.0.borrow().len() as u64);
-        end.map(|end| address as usize..end as usize).ok_or(fault)
+    fn new() -> Self {
+        Self(MmapRegion::new(MEMORY_BYTES).unwrap(), Cell::default())
+    }
+
+    fn at(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        self.0.get_slice(address as usize, length).map_err(|_| DmaFault { address, length: length as u64 })
     }
 }
 
 impl Dma for Memory {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        let range = self.range(address, into.len())?;
-        into.copy_from(&self.0.borrow()[range]);
+        self.at(address, into.len())?.copy_to_volatile_slice(into);
         if let Some((_, to, value)) = self.1.get().filter(|(read, ..)| *read == address) {
             self.1.set(None);
-            let to = to as usize;
-            self.0.borrow_mut()[to..to + 8].copy_from_slice(&value.to_le_bytes());
+            self.at(to, 8)?.copy_from(&value.to_le_bytes());
         }
         Ok(())
     }
 
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        self.at(address, length)
+    }
+
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        let range = self.range(address, from.len())?;
-        from.copy_to(&mut self.0.borrow_mut()[range]);
+        from.copy_to_volatile_slice(self.at(address, from.len())?);
         Ok(())
     }
 
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
-        let range = self.range(address, 4)?;
-        self.0.borrow_mut()[range].copy_from_slice(&value.to_le_bytes());
+        self.at(address, 4)?.copy_from(&value.to_le_bytes());
         Ok(())
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
-        assert_eq!(address % 8, 0);
-        let range = self.range(address, 8)?;
-        let bytes = &mut self.0.borrow_mut()[range];
-        let word = AtomicU64::new(u64::from_le_bytes(bytes.try_into().unwrap()));
-        let found = operation.apply(&word);
-        bytes.copy_from_slice(&word.into_inner().to_le_bytes());
-        Ok(found)
+        let word = self.at(address, 8)?;
+        Ok(operation.apply(word.get_atomic_ref::<AtomicU64>(0).unwrap()))
     }
 }
 
@@ -110,23 +110,21 @@ impl Interrupt for Interrupts {
 /// A link that keeps packets: `(destination, bytes)`.
 #[derive(Default)]
 pub struct Wire {
-    reserved: Option<(u16, Vec<u8>)>,
     pub sent: Vec<(u16, Vec<u8>)>,
     /// How many packets it takes before it is full.
     pub room: Option<usize>,
 }
 
 impl Link for Wire {
-    fn reserve(&mut self, destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
+    fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         if self.room.is_some_and(|room| self.sent.len() >= room) {
-            return None;
+            return false;
         }
-        let (_, bytes) = self.reserved.insert((destination, vec![0; length]));
-        Some(VolatileSlice::from(&mut bytes[..]))
-    }
-
-    fn commit(&mut self) {
-        self.sent.extend(self.reserved.take());
+        let mut pieces = Pieces::new(packet);
+        let mut bytes = vec![0; pieces.len()];
+        pieces.take_into(&mut bytes).unwrap();
+        self.sent.push((destination, bytes));
+        true
     }
 }
 
@@ -174,7 +172,7 @@ impl Host {
         let mut host = Self {
             id,
             card,
-            memory: Memory(RefCell::new(vec![0; 8 << 20]), Cell::default()),
+            memory: Memory::new(),
             window: Pages(RefCell::new(vec![0; used])),
             interrupts: Interrupts::default(),
             clock: TestClock::default(),
@@ -232,7 +230,7 @@ impl Host {
         if status == HAMLYN_STATUS_OK { Ok(()) } else { Err(Refusal { status, value, limit }) }
     }
 
-    fn page(&self) -> u64 {
+    pub fn page(&self) -> u64 {
         // Every second page, so that no area is contiguous.
         let page = self.free.get();
         self.free.set(page + 8192);
@@ -277,7 +275,7 @@ impl Host {
 
     pub fn open_terminus_weighted(&mut self, terminus: u32, weight: u32) -> u64 {
         let status = self.page();
-        let body = HamlynOpenTerminus { status, weight, reserved: 0 };
+        let body = HamlynOpenTerminus { status, weight, flags: 0 };
         self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body).unwrap();
         status
     }
@@ -367,7 +365,7 @@ impl Host {
     }
 
     pub fn deliver(&mut self, source: u16, mut bytes: Vec<u8>) {
-        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]) };
+        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
         self.with_card(|card, ports, _| card.packet_arrived(ports, packet));
     }
 
@@ -377,7 +375,9 @@ impl Host {
 
     /// Everything in host memory but the command page and the status words.
     pub fn memory_image(&self) -> Vec<u8> {
-        self.memory.0.borrow()[2 * 4096..].to_vec()
+        let mut image = vec![0; MEMORY_BYTES - 2 * 4096];
+        self.memory.at(2 * 4096, image.len()).unwrap().copy_to(&mut image[..]);
+        image
     }
 }
 
