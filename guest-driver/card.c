@@ -106,10 +106,13 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	if (link == card->link)
 		return;
 	card->link = link;
-	if (link)
-		dev_info(&card->dev, "link is up, host %u\n", reg(card, HAMLYN_REG_HOST_ID));
-	else
+	if (link) {
+		card->host = reg(card, HAMLYN_REG_HOST_ID);
+		dev_info(&card->dev, "link is up, host %u\n", card->host);
+	} else {
 		dev_info(&card->dev, "link is down\n");
+		hamlyn_connections_lost(card, HAMLYN_END_LINK_LOST);
+	}
 }
 
 /*
@@ -161,6 +164,7 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	pci_clear_master(card->pdev);
 	pci_wait_for_pending_transaction(card->pdev);
 	WRITE_ONCE(card->live, false);
+	hamlyn_connections_stop(card);
 	xa_for_each(&card->queues, index, queue)
 		wake_up_all(&queue->wait);
 	list_for_each_entry(file, &card->files, on_card)
@@ -197,6 +201,7 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 		return -ENODEV;
 	argument->query = card->limits;
 	argument->query.host = reg(card, HAMLYN_REG_HOST_ID);
+	hamlyn_wellknown_query(card, &argument->query);
 	return 0;
 }
 

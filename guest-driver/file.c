@@ -6,6 +6,15 @@
 
 #include "hamlyn.h"
 
+void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
+{
+	file->card = card;
+	INIT_LIST_HEAD(&file->slots);
+	INIT_LIST_HEAD(&file->termini);
+	INIT_LIST_HEAD(&file->queues);
+	init_waitqueue_head(&file->wait);
+}
+
 static int file_open(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_card *card = container_of(inode->i_cdev, struct hamlyn_card, cdev);
@@ -19,12 +28,8 @@ static int file_open(struct inode *inode, struct file *filp)
 		kfree(file);
 		return -ENOMEM;
 	}
-	file->card = card;
+	hamlyn_file_init(file, card);
 	file->mapping = filp->f_mapping;
-	INIT_LIST_HEAD(&file->slots);
-	INIT_LIST_HEAD(&file->termini);
-	INIT_LIST_HEAD(&file->queues);
-	init_waitqueue_head(&file->wait);
 
 	scoped_guard(mutex, &card->lock) {
 		if (card->live) {
@@ -107,6 +112,8 @@ static const struct hamlyn_call {
 	{ HAMLYN_IOC_SLOT_DESTROY, false, hamlyn_slot_destroy },
 	{ HAMLYN_IOC_STATISTICS, true, hamlyn_card_statistics },
 	{ HAMLYN_IOC_SELF_TEST, true, hamlyn_selftest },
+	{ HAMLYN_IOC_LISTEN, false, hamlyn_listen },
+	{ HAMLYN_IOC_CONNECT, false, hamlyn_connect },
 };
 
 static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)

@@ -45,6 +45,7 @@
 static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
 
 struct hamlyn_card;
+struct hamlyn_wellknown;
 
 struct hamlyn_vector {
 	struct hamlyn_card *card;
@@ -66,9 +67,10 @@ struct hamlyn_card {
 	void __iomem *registers;
 	void __iomem *control;
 	u32 control_size;
-	/* Where BAR 2 and BAR 4 lie: windows and doorbells of termini. */
+	/* Where the termini's windows (BAR 2) and doorbells (the second function's BAR 0, else BAR 4) lie. */
 	resource_size_t windows;
 	resource_size_t doorbells;
+	bool posted;
 	/* The command page. */
 	void *page;
 	dma_addr_t page_dma;
@@ -91,8 +93,9 @@ struct hamlyn_card {
 	struct mutex lock;
 	/* The card is there and answers, and may do DMA. Written with the lock held. */
 	bool live;
-	/* The link is up, as last reported. */
+	/* The link is up, as last reported, and the host id then. */
 	bool link;
+	u32 host;
 	/*
 	 * Where the next object's mappings start. Never used twice on the card: the files of a
 	 * device share an address space, so taking one's mappings away must not find another's.
@@ -102,9 +105,11 @@ struct hamlyn_card {
 	struct xarray termini;
 	struct xarray slots;
 	struct xarray queues;
+	/* What the driver has for itself, to talk to other hosts' (connect.h). */
+	struct hamlyn_wellknown *wellknown;
 };
 
-/* An open file: a protection domain. */
+/* An open file: a protection domain. The driver has one of its own, without a mapping. */
 struct hamlyn_file {
 	struct hamlyn_card *card;
 	struct list_head on_card;
@@ -122,7 +127,7 @@ struct hamlyn_file {
 
 /* A user's or the driver's own pages, and the lists by which the card finds them (hamlyn_area). */
 struct hamlyn_pages {
-	/* Whose RLIMIT_MEMLOCK they count against. */
+	/* Whose RLIMIT_MEMLOCK they count against; none for the driver's own. */
 	struct mm_struct *mm;
 	struct page **pages;
 	unsigned long count;
@@ -199,6 +204,8 @@ union hamlyn_argument {
 	struct hamlyn_slot_create slot;
 	struct hamlyn_statistics statistics;
 	struct hamlyn_self_test test;
+	struct hamlyn_listen listen;
+	struct hamlyn_connect connect;
 };
 
 /* Offsets of mmap(2), from an object's own. */
@@ -237,6 +244,7 @@ int hamlyn_interrupts_request(struct hamlyn_card *card);
 
 /* file.c */
 extern const struct file_operations hamlyn_fops;
+void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card);
 void hamlyn_file_end(struct hamlyn_file *file);
 
 /* Whether the file's objects are there; with the card's lock held. */
@@ -263,6 +271,9 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 int hamlyn_slot_destroy(struct hamlyn_file *file, union hamlyn_argument *argument);
 void hamlyn_slot_undo(struct hamlyn_file *file, union hamlyn_argument *argument);
 void hamlyn_slot_close(struct hamlyn_slot *slot);
+struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
+					  struct hamlyn_queue *queue,
+					  const struct hamlyn_open_slot *like, u32 metadata);
 
 /* queue.c */
 int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argument);
@@ -275,10 +286,13 @@ struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index);
 void hamlyn_queue_close(struct hamlyn_queue *queue);
 void hamlyn_queue_put(struct hamlyn_queue *queue);
 void hamlyn_queues_fired(struct hamlyn_vector *vector);
+bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
+const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
+						    u32 *pass);
 
 /* pages.c */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
-struct hamlyn_pages *hamlyn_pages_alloc(u64 length);
+struct hamlyn_pages *hamlyn_pages_alloc(struct mm_struct *mm, u64 length);
 int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_direction direction,
 		    dma_addr_t *dma);
 int hamlyn_pages_map(struct hamlyn_pages *pages, struct device *dev);
@@ -287,9 +301,27 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages);
 void hamlyn_pages_free(struct hamlyn_pages *pages);
 DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn_pages_free(_T))
 
+/* wellknown.c */
+int hamlyn_wellknown_init(struct hamlyn_card *card);
+void hamlyn_wellknown_free(struct hamlyn_card *card);
+void hamlyn_wellknown_start(struct hamlyn_card *card);
+void hamlyn_wellknown_stop(struct hamlyn_card *card);
+void hamlyn_wellknown_lapsed(struct hamlyn_card *card);
+u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
+void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
+
+/* connect.c */
+void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason);
+void hamlyn_connections_stop(struct hamlyn_card *card);
+
+/* connectfile.c */
+int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument);
+int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument);
+
 /* selftest.c */
 u32 hamlyn_selftest_access(struct hamlyn_card *card);
 u32 hamlyn_selftest_dma(struct hamlyn_card *card);
+u32 hamlyn_selftest_doorbell(struct hamlyn_card *card, resource_size_t doorbell);
 int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument);
 
 /* sysfs.c */

@@ -20,6 +20,15 @@
 /* PCI class code: network controller, other. */
 #define HAMLYN_PCI_CLASS 0x028000
 
+/*
+ * PCI device id of the card's second function, whose BAR 0 holds the doorbells once more. It has no mappable memory: so
+ * QEMU posts the stores to it, and a doorbell costs no round trip.
+ */
+#define HAMLYN_PCI_DOORBELL 0x4844
+
+/* Its PCI class code: generic system peripheral, other. */
+#define HAMLYN_PCI_DOORBELL_CLASS 0x088000
+
 /* Value of HAMLYN_REG_MAGIC: the letters HMLN. */
 #define HAMLYN_MAGIC 0x4e4c4d48
 
@@ -27,7 +36,7 @@
 #define HAMLYN_MODEL_HAMLYN 1
 
 /* Value of HAMLYN_REG_ABI_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
-#define HAMLYN_ABI_VERSION 0x00020000
+#define HAMLYN_ABI_VERSION 0x00020001
 
 /* RO. HAMLYN_MAGIC. */
 #define HAMLYN_REG_MAGIC 0x000
@@ -44,7 +53,10 @@
 /* RO. 1 while the link to the switch is up. */
 #define HAMLYN_REG_LINK 0x010
 
-/* RW. Self-test of register access: reads as the complement of what was written. */
+/*
+ * RW. Self-test of register access: reads as the complement of what was written. So does every doorbell, of either
+ * function: a driver can tell whether a second function is this card's.
+ */
 #define HAMLYN_REG_SCRATCH 0x014
 
 /* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */
@@ -143,8 +155,14 @@
 /* Slot flag: who may write may also fetch-and-op. It is asked for because a fetch-and-op reads. */
 #define HAMLYN_SLOT_FETCH 2
 
-/* All slot flags. */
+/* All slot flags that a process may ask for. */
 #define HAMLYN_SLOT_FLAGS 3
+
+/* Slot flag, the operating system's own: takes packets only of privileged termini of the host source (section 6.3). */
+#define HAMLYN_SLOT_PRIVILEGED 4
+
+/* Terminus flag: it is the operating system's, and its packets say so. */
+#define HAMLYN_TERMINUS_PRIVILEGED 1
 
 /* The largest weight of a terminus. */
 #define HAMLYN_MAX_WEIGHT 64
@@ -195,8 +213,8 @@ struct hamlyn_open_terminus {
 	__u64 status;
 	/* Its share of the link beside other busy termini: 1 to HAMLYN_MAX_WEIGHT. */
 	__u32 weight;
-	/* Zero. */
-	__u32 reserved;
+	/* HAMLYN_TERMINUS_* bits. */
+	__u32 flags;
 };
 
 /* Body of HAMLYN_COMMAND_SET_SEND_BUFFER and HAMLYN_COMMAND_CLEAR_SEND_BUFFER. */
@@ -239,8 +257,8 @@ struct hamlyn_open_slot {
 	__u32 notification_index;
 	/* HAMLYN_SLOT_* bits. */
 	__u32 flags;
-	/* Zero. */
-	__u32 reserved;
+	/* With HAMLYN_SLOT_PRIVILEGED: the host id of the operating system that may write, 0 to 65,535; else zero. */
+	__u32 source;
 };
 
 /* Body of HAMLYN_COMMAND_TEST_DMA: the card copies length bytes from one place to the other. */
@@ -528,14 +546,79 @@ struct hamlyn_fetch {
  */
 
 /* How many counters there are. */
-#define HAMLYN_STATISTICS 46
+#define HAMLYN_STATISTICS 47
+
+/*
+ * Well-known slots (section 6.3): how the operating systems of two hosts talk, to set connections up and watch over them.
+ *
+ * Slot h of every host, for h below HAMLYN_WELL_KNOWN_SLOTS, is privileged and takes packets of the operating
+ * system of host h alone. It is in paranoid one-shot mode, so that what has arrived stays as it is until it has been
+ * looked at. Its message area has HAMLYN_WELL_KNOWN_PLACES places for messages; its metadata entries are as many
+ * for messages, and as many again for acknowledgements, which have no data. A message with sequence number s goes to
+ * place and entry s % HAMLYN_WELL_KNOWN_PLACES; a hamlyn_wire is its metadata, name and private data its data.
+ * The card never looks at any of this. The protocol is in docs/connections.md.
+ */
+
+/* How many hosts the operating systems of can talk: those with the ids below it. */
+#define HAMLYN_WELL_KNOWN_SLOTS 64
+
+/* Places for messages in a well-known slot: how many may be on their way unacknowledged. */
+#define HAMLYN_WELL_KNOWN_PLACES 4
+
+/* Bytes of a place. */
+#define HAMLYN_WELL_KNOWN_PLACE_SIZE 512
+
+/* The key of every entry. It is no secret: the slots take packets of operating systems alone. */
+#define HAMLYN_WELL_KNOWN_KEY 0x6b6e6f776e6c6c65ULL
+
+/* What has been received, in expected; goes to one of the entries behind those for messages. */
+#define HAMLYN_WIRE_ACK 1
+
+/* The same, and asks for the same. */
+#define HAMLYN_WIRE_PROBE 2
+
+/* Asks for a connection to the listener name; from is its number at the sender. Carries private data. */
+#define HAMLYN_WIRE_REQUEST 3
+
+/* Accepts connection to; from is its number at the sender. Carries private data. */
+#define HAMLYN_WIRE_ACCEPT 4
+
+/* Refuses connection to for reason. Carries private data. */
+#define HAMLYN_WIRE_REJECT 5
+
+/* Ends connection to, or if that is 0 the one that has number from at the sender, for reason. Carries private data. */
+#define HAMLYN_WIRE_CLOSE 6
+
+/* Head of a message between operating systems. */
+struct hamlyn_wire {
+	/* The sender's incarnation, never 0: what it knew of this receiver under an earlier one is forgotten. */
+	__u64 incarnation;
+	/* The receiver's incarnation as far as the sender knows, or 0. Messages to an earlier one are stale. */
+	__u64 to_incarnation;
+	/* Sequence number of the message, from 0; 0 in an acknowledgement. */
+	__u32 sequence;
+	/* The sequence number that the sender expects next: all before it have been received. */
+	__u32 expected;
+	/* HAMLYN_WIRE_*. */
+	__u32 kind;
+	/* The sender's number for the connection, from 1. */
+	__u32 from;
+	/* The receiver's number for the connection. */
+	__u32 to;
+	/* HAMLYN_END_*, in a refusal or a close. */
+	__u32 reason;
+	/* Bytes of name at the start of the data, in a request. */
+	__u32 name_length;
+	/* Bytes of private data behind it. */
+	__u32 private_length;
+};
 
 /*
  * BAR 2 and BAR 4: what a process sees of its send terminus (section 2.3), and the queue control page.
  *
  * BAR 2 holds one window of HAMLYN_WINDOW_SIZE for each terminus, each mapped into its owner alone; behind the
  * last of them lies the queue control area, which only the driver maps. BAR 4 holds one doorbell page for each
- * terminus.
+ * terminus, and so does BAR 0 of the card's second function, where QEMU posts the store.
  *
  * To post a request its owner fills entry tail % 64 of the work queue, stores tail + 1 to
  * HAMLYN_WINDOW_TAIL (release), issues a full barrier and reads HAMLYN_WINDOW_AWAKE: only when it is zero
@@ -565,7 +648,10 @@ struct hamlyn_fetch {
 /* Entries of a work queue that may be in use at a time (section 2.3). */
 #define HAMLYN_WORK_QUEUE_USABLE 63
 
-/* Size of a terminus' doorbell page in BAR 4, in bytes. A store of 4 bytes anywhere in it rings. */
+/*
+ * Size of a terminus' doorbell page in BAR 4, and in BAR 0 of the second function, in bytes. A store of 4 bytes anywhere
+ * in it rings.
+ */
 #define HAMLYN_DOORBELL_SIZE 4096
 
 /*

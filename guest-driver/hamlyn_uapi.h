@@ -65,6 +65,90 @@
 /* Runs the card's self-tests (EPERM without CAP_SYS_ADMIN). Argument: hamlyn_self_test. */
 #define HAMLYN_IOC_SELF_TEST 0xc010480d
 
+/*
+ * Takes a name, under which processes of any host may connect: answers a listener, a file of its own. Argument:
+ * hamlyn_listen. EADDRINUSE; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
+ */
+#define HAMLYN_IOC_LISTEN 0xc058480e
+
+/*
+ * Asks for a connection: answers it, a file of its own, at once. Argument: hamlyn_connect. EHOSTUNREACH for a host
+ * id that cannot be reached; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
+ */
+#define HAMLYN_IOC_CONNECT 0xc158480f
+
+/*
+ * On a listener: answers the next connection that is asked for, a file of its own. Argument: hamlyn_object, zero.
+ * EAGAIN if there is none.
+ */
+#define HAMLYN_IOC_NEXT_REQUEST 0xc0104810
+
+/* On a connection: how it stands. Argument: hamlyn_connection_state. */
+#define HAMLYN_IOC_CONNECTION_QUERY 0xc1184811
+
+/* On a connection that was asked for: accepts it. Argument: hamlyn_private. ENOTCONN: it has ended. */
+#define HAMLYN_IOC_ACCEPT 0xc1084812
+
+/* On a connection that was asked for: rejects it. Argument: hamlyn_private. ENOTCONN: it has ended. */
+#define HAMLYN_IOC_REJECT 0xc1084813
+
+/* On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. ENOTCONN: it has ended. */
+#define HAMLYN_IOC_CLOSE 0xc1084814
+
+/* hamlyn_query.capabilities: listen and connect. */
+#define HAMLYN_CAPABILITY_CONNECTIONS 1ULL
+
+/* The longest name of a listener, in bytes. */
+#define HAMLYN_MAX_NAME 64
+
+/* The most private data that a request, its answer or a close carries, in bytes. */
+#define HAMLYN_MAX_PRIVATE 256
+
+/* The longest backlog of a listener. */
+#define HAMLYN_MAX_BACKLOG 1024
+
+/* State of a connection: asked for by this side; the other has not answered. */
+#define HAMLYN_CONNECTION_CONNECTING 1
+
+/* State of a connection: asked for by the other side; this one has not answered. */
+#define HAMLYN_CONNECTION_REQUESTED 2
+
+/* State of a connection: accepted. */
+#define HAMLYN_CONNECTION_ESTABLISHED 3
+
+/* State of a connection: over. */
+#define HAMLYN_CONNECTION_ENDED 4
+
+/* Why a connection ended: the peer closed it gracefully. */
+#define HAMLYN_END_CLOSED 1
+
+/* Why a connection ended: the peer's process died, or let go of it without closing it. */
+#define HAMLYN_END_DIED 2
+
+/* Why a connection ended: the peer's host gives no sign of life. */
+#define HAMLYN_END_HOST_LOST 3
+
+/* Why a connection ended: the peer's host, or its card, has started anew or stood still, and lost it. */
+#define HAMLYN_END_HOST_RESET 4
+
+/* Why a connection ended: this host's link went down. */
+#define HAMLYN_END_LINK_LOST 5
+
+/* Why a connection ended: this host stood still, and its card discarded what arrived (section 2.8). */
+#define HAMLYN_END_LAPSED 6
+
+/* Why a connection ended: this host's card was reset, removed, or failed. */
+#define HAMLYN_END_CARD_RESET 7
+
+/* Why a connection was refused: nobody listens under that name. */
+#define HAMLYN_END_NO_NAME 8
+
+/* Why a connection was refused: the listener's backlog is full. */
+#define HAMLYN_END_BACKLOG 9
+
+/* Why a connection was refused: the listener rejected it. */
+#define HAMLYN_END_REJECTED 10
+
 /* hamlyn_queue_wait.timeout_ns: no time-out. */
 #define HAMLYN_WAIT_FOREVER (-1)
 
@@ -78,17 +162,17 @@ struct hamlyn_query {
 	__u32 model;
 	/* Out: the card's host id, or HAMLYN_NO_HOST while its link is down. */
 	__u32 host;
-	/* Out: additions to version 2 that the driver and card have; none yet. */
+	/* Out: additions to version 2 that the driver and card have: HAMLYN_CAPABILITY_* bits. */
 	__u64 capabilities;
 	/* Out: the most user data in a packet, in bytes. */
 	__u32 packet_size;
 	/* Out: the card's SRAM, in bytes. */
 	__u32 sram_size;
-	/* Out: send termini of the card. */
+	/* Out: send termini of the card that processes may have. */
 	__u32 termini;
-	/* Out: slots of the card. */
+	/* Out: slots of the card that processes may have. */
 	__u32 slots;
-	/* Out: notification queues of the card. */
+	/* Out: notification queues of the card that processes may have. */
 	__u32 queues;
 	/* Out: interrupt vectors in use. */
 	__u32 vectors;
@@ -218,6 +302,62 @@ struct hamlyn_self_test {
 	__u32 interrupt;
 	/* Zero. */
 	__u32 reserved;
+};
+
+/* A name to listen under. */
+struct hamlyn_listen {
+	/* In: bytes of the name, 1 to HAMLYN_MAX_NAME. */
+	__u32 name_length;
+	/* In: how many requests may wait, 1 to HAMLYN_MAX_BACKLOG. */
+	__u32 backlog;
+	/* Zero. */
+	__u64 reserved[2];
+	/* In: the name, any bytes; zero behind it. */
+	__u8 name[64];
+};
+
+/* Whom to connect to. */
+struct hamlyn_connect {
+	/* In: the host id. */
+	__u32 host;
+	/* In: bytes of the name, 1 to HAMLYN_MAX_NAME. */
+	__u32 name_length;
+	/* In: bytes of private data, 0 to HAMLYN_MAX_PRIVATE. */
+	__u32 private_length;
+	/* Zero. */
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved1;
+	/* In: the name; zero behind it. */
+	__u8 name[64];
+	/* In: what the listener is passed; zero behind it. */
+	__u8 data[256];
+};
+
+/* How a connection stands. */
+struct hamlyn_connection_state {
+	/* Out: HAMLYN_CONNECTION_*. */
+	__u32 state;
+	/* Out: HAMLYN_END_* once it has ended, else zero. */
+	__u32 reason;
+	/* Out: the peer's host id. */
+	__u32 host;
+	/* Out: bytes of private data. */
+	__u32 private_length;
+	/* Zero. */
+	__u64 reserved;
+	/* Out: what the peer passed last: with its request, its answer, or its close; zero behind it. */
+	__u8 data[256];
+};
+
+/* What is passed to the peer. */
+struct hamlyn_private {
+	/* In: bytes, 0 to HAMLYN_MAX_PRIVATE. */
+	__u32 length;
+	/* Zero. */
+	__u32 reserved;
+	/* In: the bytes; zero behind them. */
+	__u8 data[256];
 };
 
 #endif /* _HAMLYN_UAPI_H */

@@ -41,6 +41,7 @@ static void lapsed(struct hamlyn_card *card)
 			     "no sign of this machine for %u ms or more: the card discarded what arrived, messages may be lost (lapse %u of the handshake)\n",
 			     card->handshake_ms, card->lapses);
 	writel(HAMLYN_CONTROL_ENABLE, card->registers + HAMLYN_REG_CONTROL);
+	hamlyn_wellknown_lapsed(card);
 }
 
 static void queue_beat(struct hamlyn_card *card)

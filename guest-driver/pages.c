@@ -23,8 +23,11 @@ static int account(struct mm_struct *mm, unsigned long count)
 	return 0;
 }
 
-/* An empty set of pages, for @length bytes from byte @first of the first; counted already. */
-static struct hamlyn_pages *create(u64 first, u64 length)
+/*
+ * An empty set of pages, for @length bytes from byte @first of the first; counted already, unless
+ * they are nobody's.
+ */
+static struct hamlyn_pages *create(struct mm_struct *mm, u64 first, u64 length)
 {
 	struct hamlyn_pages *pages;
 	int ret;
@@ -36,14 +39,17 @@ static struct hamlyn_pages *create(u64 first, u64 length)
 	pages->length = length;
 	pages->count = DIV_ROUND_UP(first + length, HAMLYN_PAGE_SIZE);
 	pages->pages = kvcalloc(pages->count, sizeof(*pages->pages), GFP_KERNEL_ACCOUNT);
-	ret = pages->pages ? account(current->mm, pages->count) : -ENOMEM;
+	ret = pages->pages ? 0 : -ENOMEM;
+	if (!ret && mm)
+		ret = account(mm, pages->count);
 	if (ret) {
 		kvfree(pages->pages);
 		kfree(pages);
 		return ERR_PTR(ret);
 	}
-	pages->mm = current->mm;
-	mmgrab(pages->mm);
+	pages->mm = mm;
+	if (mm)
+		mmgrab(mm);
 	return pages;
 }
 
@@ -60,8 +66,10 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 	else
 		for (i = 0; i < pages->held; i++)
 			put_page(pages->pages[i]);
-	atomic64_sub(pages->count, &pages->mm->pinned_vm);
-	mmdrop(pages->mm);
+	if (pages->mm) {
+		atomic64_sub(pages->count, &pages->mm->pinned_vm);
+		mmdrop(pages->mm);
+	}
 	kvfree(pages->pages);
 	kfree(pages);
 }
@@ -77,7 +85,7 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 		return ERR_PTR(-EINVAL);
 	if (check_add_overflow(address, length, &end) || end > ULONG_MAX)
 		return ERR_PTR(-EFAULT);
-	pages = create(first, length);
+	pages = create(current->mm, first, length);
 	if (IS_ERR(pages))
 		return_ptr(pages);
 	pages->pinned = true;
@@ -97,10 +105,10 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	return_ptr(pages);
 }
 
-/* Allocates zeroed memory of the driver's own. */
-struct hamlyn_pages *hamlyn_pages_alloc(u64 length)
+/* Allocates zeroed memory of the driver's own, on somebody's account or nobody's. */
+struct hamlyn_pages *hamlyn_pages_alloc(struct mm_struct *mm, u64 length)
 {
-	struct hamlyn_pages *pages __free(hamlyn_pages) = create(0, length);
+	struct hamlyn_pages *pages __free(hamlyn_pages) = create(mm, 0, length);
 
 	if (IS_ERR(pages))
 		return_ptr(pages);

@@ -14,6 +14,8 @@
 #define MAX_CARDS 256
 
 enum { BAR_REGISTERS = 0, BAR_WINDOWS = 2, BAR_DOORBELLS = 4 };
+/* Of the card's second function. */
+enum { BAR_POSTED_DOORBELLS = 0 };
 
 static dev_t first_number;
 static DEFINE_IDA(minors);
@@ -40,6 +42,7 @@ static void card_release(struct device *dev)
 	xa_destroy(&card->termini);
 	xa_destroy(&card->slots);
 	xa_destroy(&card->queues);
+	hamlyn_wellknown_free(card);
 	pci_dev_put(card->pdev);
 	kfree(card);
 }
@@ -133,6 +136,61 @@ static int map_control(struct hamlyn_card *card)
 	return card->control ? 0 : -ENOMEM;
 }
 
+static void put_function(void *data)
+{
+	struct pci_dev *function = data;
+
+	pci_disable_device(function);
+	pci_dev_put(function);
+}
+
+/* The card's second function, for as long as the first is bound; NULL if it has none. */
+static struct pci_dev *enable_second_function(struct pci_dev *pdev)
+{
+	unsigned int devfn = PCI_DEVFN(PCI_SLOT(pdev->devfn), PCI_FUNC(pdev->devfn) + 1);
+	struct pci_dev *function = pci_get_slot(pdev->bus, devfn);
+	int ret;
+
+	if (!function)
+		return NULL;
+	if (function->vendor != HAMLYN_PCI_VENDOR || function->device != HAMLYN_PCI_DOORBELL ||
+	    pci_enable_device_mem(function)) {
+		pci_dev_put(function);
+		return NULL;
+	}
+	ret = devm_add_action_or_reset(&pdev->dev, put_function, function);
+	return ret ? ERR_PTR(ret) : function;
+}
+
+/*
+ * Doorbells are better rung at the card's second function: what is stored there is posted. It has
+ * no driver of its own, since it is of use to this one alone. A machine may not have it.
+ */
+static int find_posted_doorbells(struct hamlyn_card *card)
+{
+	u64 size = (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE;
+	struct pci_dev *function = enable_second_function(card->pdev);
+	struct device *dev = &card->pdev->dev;
+	resource_size_t start;
+
+	if (IS_ERR_OR_NULL(function))
+		return PTR_ERR_OR_ZERO(function);
+	start = pci_resource_start(function, BAR_POSTED_DOORBELLS);
+	if (pci_resource_len(function, BAR_POSTED_DOORBELLS) < size ||
+	    !devm_request_mem_region(dev, start, size, HAMLYN_NAME)) {
+		dev_warn(dev, "%s: its doorbells cannot be used\n", pci_name(function));
+		return 0;
+	}
+	if (hamlyn_selftest_doorbell(card, start)) {
+		devm_release_mem_region(dev, start, size);
+		dev_warn(dev, "%s: its doorbells are another card's\n", pci_name(function));
+		return 0;
+	}
+	card->doorbells = start;
+	card->posted = true;
+	return 0;
+}
+
 static int card_prepare(struct hamlyn_card *card)
 {
 	struct pci_dev *pdev = card->pdev;
@@ -144,15 +202,25 @@ static int card_prepare(struct hamlyn_card *card)
 	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "no 64-bit DMA\n");
-	ret = map_registers(card) ?: hamlyn_card_identify(card) ?: map_control(card);
+	ret = map_registers(card) ?: hamlyn_card_identify(card) ?: map_control(card) ?:
+	      find_posted_doorbells(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
 	card->page = dmam_alloc_coherent(&pdev->dev, HAMLYN_COMMAND_PAGE_SIZE, &card->page_dma,
 					 GFP_KERNEL);
 	if (!card->page)
 		return -ENOMEM;
-	return hamlyn_interrupts_request(card) ?:
+	return hamlyn_wellknown_init(card) ?: hamlyn_interrupts_request(card) ?:
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
+}
+
+/* DMA is stopped first; then nothing can reach what the files give back. */
+static void card_quiesce(struct hamlyn_card *card)
+{
+	guard(mutex)(&card->lock);
+	hamlyn_card_stop(card);
+	hamlyn_wellknown_stop(card);
+	hamlyn_card_end_files(card);
 }
 
 static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
@@ -170,27 +238,19 @@ static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		ret = hamlyn_card_start(card);
 	if (ret)
 		return ret;
+	hamlyn_wellknown_start(card);
 
 	cdev_init(&card->cdev, &hamlyn_fops);
 	card->cdev.owner = THIS_MODULE;
 	ret = cdev_device_add(&card->cdev, &card->dev);
 	if (ret) {
-		scoped_guard(mutex, &card->lock)
-			hamlyn_card_stop(card);
+		card_quiesce(card);
 		return dev_err_probe(&pdev->dev, ret, "no character device\n");
 	}
-	dev_info(&pdev->dev, "%s: %u termini, %u slots, %u queues, %u vectors\n",
+	dev_info(&pdev->dev, "%s: %u termini, %u slots, %u queues, %u vectors, doorbells are %s\n",
 		 dev_name(&card->dev), card->limits.termini, card->limits.slots,
-		 card->limits.queues, card->vectors);
+		 card->limits.queues, card->vectors, card->posted ? "posted" : "trapped");
 	return 0;
-}
-
-/* DMA is stopped first; then nothing can reach what the files give back. */
-static void card_quiesce(struct hamlyn_card *card)
-{
-	guard(mutex)(&card->lock);
-	hamlyn_card_stop(card);
-	hamlyn_card_end_files(card);
 }
 
 static void hamlyn_remove(struct pci_dev *pdev)
@@ -215,9 +275,14 @@ static void hamlyn_reset_done(struct pci_dev *pdev)
 {
 	struct hamlyn_card *card = pci_get_drvdata(pdev);
 
-	guard(mutex)(&card->lock);
-	if (!hamlyn_card_start(card))
-		dev_info(&pdev->dev, "reset; files that were open have lost what they had\n");
+	int ret;
+
+	scoped_guard(mutex, &card->lock)
+		ret = hamlyn_card_start(card);
+	if (ret)
+		return;
+	hamlyn_wellknown_start(card);
+	dev_info(&pdev->dev, "reset; files that were open have lost what they had\n");
 }
 
 static const struct pci_error_handlers hamlyn_errors = {

@@ -50,7 +50,8 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 	queue->file = file;
 	queue->entries = entries;
 	init_waitqueue_head(&queue->wait);
-	pages = hamlyn_pages_alloc((u64)entries * HAMLYN_NOTIFICATION_SIZE);
+	pages = hamlyn_pages_alloc(file->mapping ? current->mm : NULL,
+				   (u64)entries * HAMLYN_NOTIFICATION_SIZE);
 	if (IS_ERR(pages))
 		return ERR_CAST(pages);
 	queue->pages = pages;
@@ -175,16 +176,22 @@ void hamlyn_queue_undo(struct hamlyn_file *file, union hamlyn_argument *argument
 	destroy(file, argument->queue.queue);
 }
 
+static const struct hamlyn_notification *entry(const struct hamlyn_queue *queue, u32 cursor)
+{
+	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
+	const struct hamlyn_notification *entries =
+		page_address(queue->pages->pages[cursor / per_page]);
+
+	return &entries[cursor % per_page];
+}
+
 /*
  * Whether the entry of a pass is there, or was overwritten by a later pass': its word says in which
  * pass it was written, and the flag that it was written whole.
  */
 static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
-	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
-	const struct hamlyn_notification *entries =
-		page_address(queue->pages->pages[cursor / per_page]);
-	u32 word = READ_ONCE(entries[cursor % per_page].wrap);
+	u32 word = READ_ONCE(entry(queue, cursor)->wrap);
 	u32 written = word >> HAMLYN_NOTIFICATION_PASS_SHIFT;
 	u32 ahead = (written - pass) % PASSES;
 
@@ -195,7 +202,7 @@ static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 }
 
 /* Whether the entry is there; if not, the queue has been armed, and its wait queues get woken. */
-static bool arrived_or_armed(struct hamlyn_queue *queue, u32 cursor, u32 pass)
+bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
 	if (arrived(queue, cursor, pass))
 		return true;
@@ -206,6 +213,25 @@ static bool arrived_or_armed(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 	}
 	mb(); /* Either the card sees the armed word, or we see its entry. */
 	return arrived(queue, cursor, pass);
+}
+
+/*
+ * The notification at a cursor, which moves on; NULL if it is not there. For a queue that cannot be
+ * overrun.
+ */
+const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
+						    u32 *pass)
+{
+	const struct hamlyn_notification *notification = entry(queue, *cursor);
+
+	if (!arrived(queue, *cursor, *pass))
+		return NULL;
+	dma_rmb(); /* What it tells of is read after its word. */
+	if (++*cursor == queue->entries) {
+		*cursor = 0;
+		*pass = (*pass + 1) % PASSES;
+	}
+	return notification;
 }
 
 /* An interrupt came: wakes the owners of queues that got something while armed. */
@@ -253,9 +279,9 @@ static long sleep_on(struct hamlyn_queue *queue, const struct hamlyn_queue_wait 
 	if (wait->timeout_ns == HAMLYN_WAIT_FOREVER)
 		return wait_event_interruptible(
 			queue->wait,
-			hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->pass));
+			hopeless(queue) || hamlyn_queue_ready(queue, wait->cursor, wait->pass));
 	return wait_event_interruptible_hrtimeout(
-		queue->wait, hopeless(queue) || arrived_or_armed(queue, wait->cursor, wait->pass),
+		queue->wait, hopeless(queue) || hamlyn_queue_ready(queue, wait->cursor, wait->pass),
 		ns_to_ktime(wait->timeout_ns));
 }
 
@@ -299,14 +325,14 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
 	queue->polled = true;
 	queue->poll_cursor = wait->cursor;
 	queue->poll_pass = wait->pass;
-	wait->ready = arrived_or_armed(queue, wait->cursor, wait->pass);
+	wait->ready = hamlyn_queue_ready(queue, wait->cursor, wait->pass);
 	return 0;
 }
 
 /* Whether what the queue was armed for is there; if not, it stays armed. Needs the card's lock. */
 __poll_t hamlyn_queue_poll(struct hamlyn_queue *queue)
 {
-	if (queue->polled && arrived_or_armed(queue, queue->poll_cursor, queue->poll_pass))
+	if (queue->polled && hamlyn_queue_ready(queue, queue->poll_cursor, queue->poll_pass))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Self-tests: register access, DMA, interrupts. The first two also run whenever a card is started.
+ * Self-tests: register access, DMA, interrupts. The first two also run whenever a card is started;
+ * whose the posted doorbells are is tested when it is found.
  */
 #include <linux/capability.h>
 #include <linux/jiffies.h>
@@ -24,6 +25,21 @@ u32 hamlyn_selftest_access(struct hamlyn_card *card)
 			return 1;
 	}
 	return 0;
+}
+
+/* 0, or 1 if what lies there is no doorbell of this card: those read as its scratch register. */
+u32 hamlyn_selftest_doorbell(struct hamlyn_card *card, resource_size_t doorbell)
+{
+	void __iomem *page = ioremap(doorbell, HAMLYN_DOORBELL_SIZE);
+	u32 pattern = get_random_u32();
+	u32 result;
+
+	if (!page)
+		return 1;
+	writel(pattern, card->registers + HAMLYN_REG_SCRATCH);
+	result = readl(page) != ~pattern;
+	iounmap(page);
+	return result;
 }
 
 /* 0, or 1 if the card refused, 2 if the bytes are wrong. The card's lock is held. */

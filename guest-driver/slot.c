@@ -93,8 +93,8 @@ static int slot_open(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 	ret = slot_map(slot, body);
 	if (ret)
 		return ret;
-	ret = xa_alloc(&card->slots, &slot->index, slot, XA_LIMIT(0, card->limits.slots - 1),
-		       GFP_KERNEL);
+	ret = xa_alloc(&card->slots, &slot->index, slot,
+		       XA_LIMIT(hamlyn_wellknown_slots(card), card->limits.slots - 1), GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto unmap;
@@ -151,6 +151,51 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 	create->key = body.key;
 	retain_and_null_ptr(slot);
 	return 0;
+}
+
+/*
+ * Opens slot @source, which takes messages of the operating system of that host, over a page of the
+ * driver's own whose part from @metadata on is the metadata area; the card's lock is held.
+ */
+struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
+					  struct hamlyn_queue *queue,
+					  const struct hamlyn_open_slot *like, u32 metadata)
+{
+	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL);
+	struct hamlyn_card *card = file->card;
+	struct hamlyn_open_slot body = *like;
+	int ret;
+
+	if (!slot)
+		return ERR_PTR(-ENOMEM);
+	slot->area = hamlyn_pages_alloc(NULL, HAMLYN_PAGE_SIZE);
+	if (IS_ERR(slot->area)) {
+		ret = PTR_ERR(slot->area);
+		slot->area = NULL;
+		return ERR_PTR(ret);
+	}
+	slot->file = file;
+	slot->index = source;
+	ret = slot_map(slot, &body);
+	if (ret)
+		return ERR_PTR(ret);
+	body.source = source;
+	body.metadata = body.area;
+	body.area.length = metadata;
+	body.metadata.first = metadata;
+	body.metadata.length = body.metadata_entries * HAMLYN_METADATA_SIZE;
+	ret = xa_insert(&card->slots, source, slot, GFP_KERNEL) ?:
+	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, source, &body, sizeof(body));
+	if (ret) {
+		if (xa_load(&card->slots, source) == slot)
+			xa_erase(&card->slots, source);
+		slot_unmap(slot);
+		return ERR_PTR(ret);
+	}
+	slot->queue = queue;
+	queue->slots++;
+	list_add_tail(&slot->on_file, &file->slots);
+	return_ptr(slot);
 }
 
 /* Takes a slot from its file and the card, and gives its memory back; the card's lock is held. */

@@ -48,7 +48,11 @@ static int zero_window(struct hamlyn_card *card, u32 index)
 static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 {
 	struct hamlyn_card *card = terminus->file->card;
-	struct hamlyn_open_terminus body = { .weight = weight };
+	struct hamlyn_open_terminus body = {
+		.weight = weight,
+		/* The driver's own has no mapping. */
+		.flags = terminus->file->mapping ? 0 : HAMLYN_TERMINUS_PRIVILEGED,
+	};
 	struct device *dev = &card->pdev->dev;
 	int ret;
 
@@ -127,7 +131,8 @@ void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
 	unsigned int tag;
 
 	terminus->open = false;
-	unmap_mapping_range(file->mapping, terminus->offset, HAMLYN_MAP_STATUS, 1);
+	if (file->mapping)
+		unmap_mapping_range(file->mapping, terminus->offset, HAMLYN_MAP_STATUS, 1);
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->index, NULL, 0);
 	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++) {
 		hamlyn_pages_unmap(terminus->buffers[tag]);

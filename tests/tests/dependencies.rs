@@ -20,6 +20,8 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-switch", &["hamlyn-fabric"]),
     ("hamlyn-sys", &["hamlyn-abi"]),
     ("hamlyn", &["hamlyn-abi", "hamlyn-sys"]),
+    ("hamlyn-c", &["hamlyn"]),
+    ("hamlyn-tools", &["hamlyn"]),
     ("hamlyn-bench-guest", &["hamlyn", "hamlyn-sys"]),
 ];
 

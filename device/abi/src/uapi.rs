@@ -42,6 +42,64 @@ pub const HAMLYN_IOC_STATISTICS: u32 = 0xc208_480c;
 /// Runs the card's self-tests (`EPERM` without `CAP_SYS_ADMIN`). Argument: [`HamlynSelfTest`].
 pub const HAMLYN_IOC_SELF_TEST: u32 = 0xc010_480d;
 
+/// Takes a name, under which processes of any host may connect: answers a listener, a file of its own. Argument:
+/// [`HamlynListen`]. `EADDRINUSE`; `EOPNOTSUPP` without [`HAMLYN_CAPABILITY_CONNECTIONS`].
+pub const HAMLYN_IOC_LISTEN: u32 = 0xc058_480e;
+/// Asks for a connection: answers it, a file of its own, at once. Argument: [`HamlynConnect`]. `EHOSTUNREACH` for a host
+/// id that cannot be reached; `EOPNOTSUPP` without [`HAMLYN_CAPABILITY_CONNECTIONS`].
+pub const HAMLYN_IOC_CONNECT: u32 = 0xc158_480f;
+/// On a listener: answers the next connection that is asked for, a file of its own. Argument: [`HamlynObject`], zero.
+/// `EAGAIN` if there is none.
+pub const HAMLYN_IOC_NEXT_REQUEST: u32 = 0xc010_4810;
+/// On a connection: how it stands. Argument: [`HamlynConnectionState`].
+pub const HAMLYN_IOC_CONNECTION_QUERY: u32 = 0xc118_4811;
+/// On a connection that was asked for: accepts it. Argument: [`HamlynPrivate`]. `ENOTCONN`: it has ended.
+pub const HAMLYN_IOC_ACCEPT: u32 = 0xc108_4812;
+/// On a connection that was asked for: rejects it. Argument: [`HamlynPrivate`]. `ENOTCONN`: it has ended.
+pub const HAMLYN_IOC_REJECT: u32 = 0xc108_4813;
+/// On a connection: ends it gracefully (section 6.4). Argument: [`HamlynPrivate`]. `ENOTCONN`: it has ended.
+pub const HAMLYN_IOC_CLOSE: u32 = 0xc108_4814;
+
+/// `HamlynQuery::capabilities`: listen and connect.
+pub const HAMLYN_CAPABILITY_CONNECTIONS: u64 = 1;
+
+/// The longest name of a listener, in bytes.
+pub const HAMLYN_MAX_NAME: u32 = 64;
+/// The most private data that a request, its answer or a close carries, in bytes.
+pub const HAMLYN_MAX_PRIVATE: u32 = 256;
+/// The longest backlog of a listener.
+pub const HAMLYN_MAX_BACKLOG: u32 = 1024;
+
+/// State of a connection: asked for by this side; the other has not answered.
+pub const HAMLYN_CONNECTION_CONNECTING: u32 = 1;
+/// State of a connection: asked for by the other side; this one has not answered.
+pub const HAMLYN_CONNECTION_REQUESTED: u32 = 2;
+/// State of a connection: accepted.
+pub const HAMLYN_CONNECTION_ESTABLISHED: u32 = 3;
+/// State of a connection: over.
+pub const HAMLYN_CONNECTION_ENDED: u32 = 4;
+
+/// Why a connection ended: the peer closed it gracefully.
+pub const HAMLYN_END_CLOSED: u32 = 1;
+/// Why a connection ended: the peer's process died, or let go of it without closing it.
+pub const HAMLYN_END_DIED: u32 = 2;
+/// Why a connection ended: the peer's host gives no sign of life.
+pub const HAMLYN_END_HOST_LOST: u32 = 3;
+/// Why a connection ended: the peer's host, or its card, has started anew or stood still, and lost it.
+pub const HAMLYN_END_HOST_RESET: u32 = 4;
+/// Why a connection ended: this host's link went down.
+pub const HAMLYN_END_LINK_LOST: u32 = 5;
+/// Why a connection ended: this host stood still, and its card discarded what arrived (section 2.8).
+pub const HAMLYN_END_LAPSED: u32 = 6;
+/// Why a connection ended: this host's card was reset, removed, or failed.
+pub const HAMLYN_END_CARD_RESET: u32 = 7;
+/// Why a connection was refused: nobody listens under that name.
+pub const HAMLYN_END_NO_NAME: u32 = 8;
+/// Why a connection was refused: the listener's backlog is full.
+pub const HAMLYN_END_BACKLOG: u32 = 9;
+/// Why a connection was refused: the listener rejected it.
+pub const HAMLYN_END_REJECTED: u32 = 10;
+
 /// `HamlynQueueWait::timeout_ns`: no time-out.
 pub const HAMLYN_WAIT_FOREVER: i64 = -1;
 
@@ -57,17 +115,17 @@ pub struct HamlynQuery {
     pub model: u32,
     /// Out: the card's host id, or `HAMLYN_NO_HOST` while its link is down.
     pub host: u32,
-    /// Out: additions to version 2 that the driver and card have; none yet.
+    /// Out: additions to version 2 that the driver and card have: `HAMLYN_CAPABILITY_*` bits.
     pub capabilities: u64,
     /// Out: the most user data in a packet, in bytes.
     pub packet_size: u32,
     /// Out: the card's SRAM, in bytes.
     pub sram_size: u32,
-    /// Out: send termini of the card.
+    /// Out: send termini of the card that processes may have.
     pub termini: u32,
-    /// Out: slots of the card.
+    /// Out: slots of the card that processes may have.
     pub slots: u32,
-    /// Out: notification queues of the card.
+    /// Out: notification queues of the card that processes may have.
     pub queues: u32,
     /// Out: interrupt vectors in use.
     pub vectors: u32,
@@ -211,6 +269,70 @@ pub struct HamlynSelfTest {
     pub reserved: u32,
 }
 
+/// A name to listen under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynListen {
+    /// In: bytes of the name, 1 to [`HAMLYN_MAX_NAME`].
+    pub name_length: u32,
+    /// In: how many requests may wait, 1 to [`HAMLYN_MAX_BACKLOG`].
+    pub backlog: u32,
+    /// Zero.
+    pub reserved: [u64; 2],
+    /// In: the name, any bytes; zero behind it.
+    pub name: [u8; 64],
+}
+
+/// Whom to connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynConnect {
+    /// In: the host id.
+    pub host: u32,
+    /// In: bytes of the name, 1 to [`HAMLYN_MAX_NAME`].
+    pub name_length: u32,
+    /// In: bytes of private data, 0 to [`HAMLYN_MAX_PRIVATE`].
+    pub private_length: u32,
+    /// Zero.
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved1: u64,
+    /// In: the name; zero behind it.
+    pub name: [u8; 64],
+    /// In: what the listener is passed; zero behind it.
+    pub data: [u8; 256],
+}
+
+/// How a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynConnectionState {
+    /// Out: `HAMLYN_CONNECTION_*`.
+    pub state: u32,
+    /// Out: `HAMLYN_END_*` once it has ended, else zero.
+    pub reason: u32,
+    /// Out: the peer's host id.
+    pub host: u32,
+    /// Out: bytes of private data.
+    pub private_length: u32,
+    /// Zero.
+    pub reserved: u64,
+    /// Out: what the peer passed last: with its request, its answer, or its close; zero behind it.
+    pub data: [u8; 256],
+}
+
+/// What is passed to the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynPrivate {
+    /// In: bytes, 0 to [`HAMLYN_MAX_PRIVATE`].
+    pub length: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// In: the bytes; zero behind them.
+    pub data: [u8; 256],
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +359,13 @@ mod tests {
             (HAMLYN_IOC_SLOT_DESTROY, size_of::<HamlynObject>()),
             (HAMLYN_IOC_STATISTICS, size_of::<HamlynStatistics>()),
             (HAMLYN_IOC_SELF_TEST, size_of::<HamlynSelfTest>()),
+            (HAMLYN_IOC_LISTEN, size_of::<HamlynListen>()),
+            (HAMLYN_IOC_CONNECT, size_of::<HamlynConnect>()),
+            (HAMLYN_IOC_NEXT_REQUEST, size_of::<HamlynObject>()),
+            (HAMLYN_IOC_CONNECTION_QUERY, size_of::<HamlynConnectionState>()),
+            (HAMLYN_IOC_ACCEPT, size_of::<HamlynPrivate>()),
+            (HAMLYN_IOC_REJECT, size_of::<HamlynPrivate>()),
+            (HAMLYN_IOC_CLOSE, size_of::<HamlynPrivate>()),
         ] {
             assert_eq!(code, iowr(code & 0xff, size), "ioctl {:#x}", code & 0xff);
         }

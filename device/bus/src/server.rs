@@ -26,6 +26,9 @@ const MESSAGES_PER_TURN: usize = 64;
 /// The same for clients that come.
 const CLIENTS_PER_TURN: usize = 8;
 
+/// While the client has messages, clients that come and deadlines are looked at once in so many turns.
+const TURNS_OF_THE_CLIENT: u32 = 16;
+
 /// When a read that is answered later gets ones instead: well before QEMU's own time-out, 5 s if not set otherwise,
 /// because a reply after that ruins QEMU's stream for good.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
@@ -73,6 +76,8 @@ pub struct Server {
     session: Option<Session>,
     endpoint: Endpoint,
     next_token: u64,
+    /// Turns of the client alone.
+    turns: u32,
     read_deadline: Duration,
     /// What the client's socket is watched for.
     watched: epoll::EventFlags,
@@ -100,6 +105,7 @@ impl Server {
             session: None,
             endpoint,
             next_token: 0,
+            turns: 0,
             read_deadline: READ_DEADLINE,
             watched: epoll::EventFlags::IN,
             alarm: None,
@@ -107,31 +113,36 @@ impl Server {
     }
 
     /// Handle what is there, without waiting for more: messages of the client, its leaving, the next client, reads
-    /// whose deadline has passed. The result is the number of messages handled; 0 means that nothing was to do.
+    /// whose deadline has passed. The result is the number of messages handled; 0 means that no message was there.
     pub fn process(&mut self, function: &mut dyn Function) -> Result<usize, ServerError> {
-        let mut events = [const { MaybeUninit::uninit() }; 3];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let ready = match epoll::wait(&self.epoll, &mut events, Some(&now)) {
-            Err(Errno::INTR) => return Ok(0),
-            result => result.map_err(system("cannot wait for messages"))?.0,
-        };
-        // The client first: one that has left makes room for the one that waits.
-        let mut ready = ready.iter().map(|event| event.data.u64()).fold([false; 3], |mut ready, source| {
-            ready[source as usize] = true;
-            ready
-        });
-        let mut handled = 0;
-        if std::mem::take(&mut ready[CLIENT as usize]) {
-            handled = self.serve(function);
-        }
-        if ready[TIMER as usize] {
-            self.expire_late_reads();
-        }
-        if ready[LISTENER as usize] {
-            self.accept()?;
+        // The client first, and unasked: nearly always it is a message that there is something to do for. And one that
+        // has left makes room for the one that waits.
+        let handled = self.serve(function);
+        self.turns = if handled == 0 { 0 } else { self.turns + 1 };
+        if self.turns % TURNS_OF_THE_CLIENT == 0 {
+            self.look_at_the_rest()?;
         }
         self.update_interest()?;
         Ok(handled)
+    }
+
+    /// Clients that come, and reads whose deadline has passed.
+    fn look_at_the_rest(&mut self) -> Result<(), ServerError> {
+        let mut events = [const { MaybeUninit::uninit() }; 3];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let ready = match epoll::wait(&self.epoll, &mut events, Some(&now)) {
+            Err(Errno::INTR) => return Ok(()),
+            result => result.map_err(system("cannot wait for messages"))?.0,
+        };
+        let ready = |source: u64| ready.iter().any(|event| event.data.u64() == source);
+        let (timer, listener) = (ready(TIMER), ready(LISTENER));
+        if timer {
+            self.expire_late_reads();
+        }
+        if listener {
+            self.accept()?;
+        }
+        Ok(())
     }
 
     /// Handle the client's messages, as long as it reads its replies.

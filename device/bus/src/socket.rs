@@ -1,7 +1,9 @@
 //! One client's connection: whole messages in, whole messages out, nothing ever blocks.
 //!
-//! A message is read header first, then body: so the file descriptors that arrive with a header's bytes belong to
-//! that message and no other. Each outgoing message has a `sendmsg` of its own, because QEMU wants a header whole.
+//! Where a message begins, as much is read at once as small messages have; the rest of one that is larger, or comes in
+//! pieces, is read exactly. A read ends behind the bytes that file descriptors came with (unix(7)): so those belong to
+//! the last message that the read began. Each outgoing message has a `sendmsg` of its own, because QEMU wants a header
+//! whole.
 
 use crate::codec::{HEADER_SIZE, Header, MAX_FDS, MAX_MESSAGE_SIZE};
 use rustix::io::Errno;
@@ -12,8 +14,12 @@ use rustix::net::{
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use zerocopy::FromBytes;
+
+/// Bytes that are read at once where a message begins: a doorbell has 36.
+const AHEAD: usize = 256;
 
 /// A message as it came, its body not yet understood.
 #[derive(Debug)]
@@ -53,6 +59,11 @@ struct Outgoing {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: OwnedFd,
+    /// What has been read, and where in it is what no message has had yet.
+    ahead: [u8; AHEAD],
+    ahead_rest: Range<usize>,
+    /// The last read brought less than it might have: there was no more.
+    dry: bool,
     header: [u8; HEADER_SIZE],
     header_read: usize,
     body: Vec<u8>,
@@ -70,6 +81,9 @@ impl Connection {
     pub(crate) fn new(stream: OwnedFd) -> Self {
         Connection {
             stream,
+            ahead: [0; AHEAD],
+            ahead_rest: 0..0,
+            dry: false,
             header: [0; HEADER_SIZE],
             header_read: 0,
             body: Vec::new(),
@@ -101,6 +115,11 @@ impl Connection {
     }
 
     fn read_header(&mut self) -> Option<Received> {
+        if self.header_read == 0 && self.ahead_rest.is_empty() {
+            if let Err(received) = self.read_ahead() {
+                return Some(received);
+            }
+        }
         let mut header = self.header;
         match self.read(&mut header[self.header_read..]) {
             Ok(count) => self.header_read += count,
@@ -145,8 +164,34 @@ impl Connection {
         if self.to_drain > 0 { Some(Received::Drained) } else { None }
     }
 
-    /// Read at least one byte into `buffer` (not empty), and keep the file descriptors that come with it.
+    /// Read at least one byte of what messages begin with.
+    fn read_ahead(&mut self) -> Result<(), Received> {
+        if std::mem::take(&mut self.dry) {
+            return Err(Received::Nothing);
+        }
+        let mut ahead = self.ahead;
+        let count = self.read_stream(&mut ahead)?;
+        self.ahead = ahead;
+        self.ahead_rest = 0..count;
+        self.dry = count < AHEAD;
+        Ok(())
+    }
+
+    /// Read at least one byte into `buffer` (not empty).
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Received> {
+        if self.ahead_rest.is_empty() {
+            self.dry = false;
+            return self.read_stream(buffer);
+        }
+        let count = buffer.len().min(self.ahead_rest.len());
+        let from = self.ahead_rest.start;
+        buffer[..count].copy_from_slice(&self.ahead[from..from + count]);
+        self.ahead_rest.start += count;
+        Ok(count)
+    }
+
+    /// Read at least one byte from the stream, and keep the file descriptors that come with it.
+    fn read_stream(&mut self, buffer: &mut [u8]) -> Result<usize, Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -173,13 +218,14 @@ impl Connection {
         let header = self.parsed_header();
         self.header_read = 0;
         self.body_read = 0;
-        Message {
-            header,
-            body: std::mem::take(&mut self.body),
-            fds: std::mem::take(&mut self.fds),
-            too_many_fds: std::mem::take(&mut self.too_many_fds),
-            oversized: std::mem::take(&mut self.oversized),
-        }
+        let body = std::mem::take(&mut self.body);
+        // Another message begins in what has been read: it is that one's.
+        let (fds, too_many_fds) = if self.ahead_rest.is_empty() {
+            (std::mem::take(&mut self.fds), std::mem::take(&mut self.too_many_fds))
+        } else {
+            (Vec::new(), false)
+        };
+        Message { header, body, fds, too_many_fds, oversized: std::mem::take(&mut self.oversized) }
     }
 
     fn parsed_header(&self) -> Header {
@@ -272,6 +318,35 @@ mod tests {
         let Received::Message(message) = connection.receive() else { panic!("no message") };
         assert_eq!(message.fds.len(), 1);
         assert!(fcntl_getfd(&message.fds[0]).unwrap().contains(FdFlags::CLOEXEC));
+    }
+
+    #[test]
+    fn descriptors_stay_with_their_message_however_it_was_cut() {
+        let (mut connection, client) = pair();
+        let send = |bytes: &[u8], with_fd: bool| {
+            let fd = with_fd.then(|| eventfd(0, EventfdFlags::empty()).unwrap());
+            Outgoing { bytes: bytes.to_vec(), sent: 0, fd }.send(client.as_fd()).unwrap();
+        };
+        let long = [message(16 + 300), vec![7; 300]].concat();
+        // A descriptor with the first bytes of one that is cut, right before another that has one; plain ones around.
+        send(&message(16), false);
+        send(&long[..20], true);
+        send(&long[20..], false);
+        send(&message(16), true);
+        send(&message(16), false);
+        let mut had = Vec::new();
+        let mut idle = 0;
+        while idle < 2 {
+            match connection.receive() {
+                Received::Message(message) => {
+                    assert!(message.body.iter().all(|byte| *byte == 7));
+                    had.push((message.body.len(), message.fds.len()));
+                }
+                Received::Nothing => idle += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(had, [(0, 0), (300, 1), (0, 1), (0, 0)]);
     }
 
     #[test]

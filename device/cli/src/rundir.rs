@@ -14,7 +14,10 @@ pub const VARIABLE: &str = "HAMLYN_RUN";
 const LONGEST_SOCKET: usize = 107;
 
 /// What is left for a directory with sockets.
-const LONGEST: usize = LONGEST_SOCKET - "/switch-4194304.stat".len();
+const LONGEST: usize = LONGEST_SOCKET - "/card9999.sock.doorbell".len();
+
+/// What the socket of a card's second function is called more than the card's.
+const DOORBELL: &str = ".doorbell";
 
 /// The run directory, made if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn`, else `/tmp/hamlyn-UID`.
 ///
@@ -45,13 +48,27 @@ pub fn has_room(dir: &Path) -> anyhow::Result<()> {
 
 /// A socket's path from the command line.
 pub fn socket_path(text: &str) -> Result<PathBuf, String> {
+    path_of_at_most(LONGEST_SOCKET, text)
+}
+
+/// The path of a card's socket, beside which there is room for that of its second function.
+pub fn card_path(text: &str) -> Result<PathBuf, String> {
+    path_of_at_most(LONGEST_SOCKET - DOORBELL.len(), text)
+}
+
+fn path_of_at_most(limit: usize, text: &str) -> Result<PathBuf, String> {
     match text.len() {
         0 => Err("the path is empty".into()),
-        length if length > LONGEST_SOCKET => {
-            Err(format!("the path of a socket has {length} bytes (limit {LONGEST_SOCKET})"))
-        }
+        length if length > limit => Err(format!("the path of a socket has {length} bytes (limit {limit})")),
         _ => Ok(text.into()),
     }
+}
+
+/// Where a card's second function listens.
+pub fn doorbell_path(card: &Path) -> PathBuf {
+    let mut path = card.as_os_str().to_owned();
+    path.push(DOORBELL);
+    path.into()
 }
 
 fn path() -> PathBuf {
@@ -97,6 +114,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_card_has_a_second_socket_beside_its_own() {
+        assert_eq!(doorbell_path(Path::new("/run/c0.sock")), Path::new("/run/c0.sock.doorbell"));
+        let longest = "x".repeat(98);
+        assert_eq!(doorbell_path(&card_path(&longest).unwrap()).as_os_str().len(), LONGEST_SOCKET);
+        assert!(card_path(&"x".repeat(99)).unwrap_err().contains("99 bytes (limit 98)"));
+    }
 
     #[test]
     fn a_directory_that_others_may_enter_is_refused() {

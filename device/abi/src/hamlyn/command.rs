@@ -65,8 +65,13 @@ pub const HAMLYN_MODE_PARANOID_ONE_SHOT: u32 = 2;
 pub const HAMLYN_SLOT_INTERRUPT: u32 = 1;
 /// Slot flag: who may write may also fetch-and-op. It is asked for because a fetch-and-op reads.
 pub const HAMLYN_SLOT_FETCH: u32 = 2;
-/// All slot flags.
+/// All slot flags that a process may ask for.
 pub const HAMLYN_SLOT_FLAGS: u32 = 3;
+/// Slot flag, the operating system's own: takes packets only of privileged termini of the host `source` (section 6.3).
+pub const HAMLYN_SLOT_PRIVILEGED: u32 = 4;
+
+/// Terminus flag: it is the operating system's, and its packets say so.
+pub const HAMLYN_TERMINUS_PRIVILEGED: u32 = 1;
 
 /// The largest weight of a terminus.
 pub const HAMLYN_MAX_WEIGHT: u32 = 64;
@@ -121,8 +126,8 @@ pub struct HamlynOpenTerminus {
     pub status: u64,
     /// Its share of the link beside other busy termini: 1 to [`HAMLYN_MAX_WEIGHT`].
     pub weight: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// `HAMLYN_TERMINUS_*` bits.
+    pub flags: u32,
 }
 
 /// Body of [`HAMLYN_COMMAND_SET_SEND_BUFFER`] and [`HAMLYN_COMMAND_CLEAR_SEND_BUFFER`].
@@ -171,8 +176,8 @@ pub struct HamlynOpenSlot {
     pub notification_index: u32,
     /// `HAMLYN_SLOT_*` bits.
     pub flags: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// With [`HAMLYN_SLOT_PRIVILEGED`]: the host id of the operating system that may write, 0 to 65,535; else zero.
+    pub source: u32,
 }
 
 /// Body of [`HAMLYN_COMMAND_TEST_DMA`]: the card copies `length` bytes from one place to the other.

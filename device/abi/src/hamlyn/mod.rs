@@ -15,4 +15,5 @@ pub mod notification;
 pub mod registers;
 pub mod request;
 pub mod statistics;
+pub mod well_known;
 pub mod window;

@@ -4,7 +4,7 @@
 //! from `refused_flags` on are refusals; a refusal's reason, where a terminus is told one, is its counter's number.
 
 /// How many counters there are.
-pub const HAMLYN_STATISTICS: u32 = 46;
+pub const HAMLYN_STATISTICS: u32 = 47;
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
@@ -121,6 +121,8 @@ statistics! {
     RefusedFetchOverrun = 44, "refused_fetch_overrun";
     /// Packet: an answer that nobody waits for.
     RefusedAnswer = 45, "refused_answer";
+    /// Packet: into a slot between operating systems, from a process or from another host than the slot's.
+    RefusedPrivilege = 46, "refused_privilege";
 }
 
 impl Statistic {

@@ -2,7 +2,7 @@
 //!
 //! BAR 2 holds one window of [`HAMLYN_WINDOW_SIZE`] for each terminus, each mapped into its owner alone; behind the
 //! last of them lies the queue control area, which only the driver maps. BAR 4 holds one doorbell page for each
-//! terminus.
+//! terminus, and so does BAR 0 of the card's second function, where QEMU posts the store.
 //!
 //! To post a request its owner fills entry `tail % 64` of the work queue, stores `tail + 1` to
 //! [`HAMLYN_WINDOW_TAIL`] (release), issues a full barrier and reads [`HAMLYN_WINDOW_AWAKE`]: only when it is zero
@@ -28,7 +28,8 @@ pub const HAMLYN_WORK_QUEUE_ENTRIES: u32 = 64;
 /// Entries of a work queue that may be in use at a time (section 2.3).
 pub const HAMLYN_WORK_QUEUE_USABLE: u32 = 63;
 
-/// Size of a terminus' doorbell page in BAR 4, in bytes. A store of 4 bytes anywhere in it rings.
+/// Size of a terminus' doorbell page in BAR 4, and in BAR 0 of the second function, in bytes. A store of 4 bytes anywhere
+/// in it rings.
 pub const HAMLYN_DOORBELL_SIZE: u32 = 4096;
 
 /// Size of the queue control area in BAR 2, in bytes, for each 512 notification queues or part of them. The area is one

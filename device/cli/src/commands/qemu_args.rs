@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use crate::lab::{Memory, card_arguments};
+use crate::lab::{CARD_SLOT, Memory, card_arguments};
 use crate::rundir;
 
 /// Print the arguments that give your own QEMU the card
 ///
 /// They replace your own -m, and add to your own -machine: the memory must be shared, since the card reads and writes
 /// it directly. QEMU must be 10.1 or newer. Start the card first.
+///
+/// The card is two PCI functions in one slot, each with a socket of its own. The second has the doorbells, which cost
+/// the guest a tenth there; without it all works, too.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -20,19 +23,22 @@ Example:
   eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket /tmp/c0.sock --memory 2G)\" disk.qcow2")]
 pub(super) struct QemuArgs {
     /// The card's socket
-    #[arg(long, value_name = "PATH", value_parser = rundir::socket_path)]
+    #[arg(long, value_name = "PATH", value_parser = rundir::card_path)]
     socket: PathBuf,
     /// The machine's memory
     #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(512))]
     memory: Memory,
+    /// Slot of the machine's PCI bus that no other device of yours has: 1 to 30. A second card needs another
+    #[arg(long, value_name = "N", default_value_t = CARD_SLOT, value_parser = clap::value_parser!(u8).range(1..=30))]
+    slot: u8,
 }
 
 pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
     // QEMU may be started in another directory.
     let socket = std::path::absolute(&args.socket)?;
     let text = socket.to_str().with_context(|| format!("{} is not UTF-8", socket.display()))?;
-    let socket = rundir::socket_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
-    let arguments: Vec<String> = card_arguments(&socket, args.memory)
+    let socket = rundir::card_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
+    let arguments: Vec<String> = card_arguments(&socket, args.memory, Some(args.slot))
         .chunks(2)
         .map(|option| format!("{} {}", option[0], quote(&option[1])))
         .collect();

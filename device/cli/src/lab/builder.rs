@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::processes::{Directory, Process, hamlyn};
-use super::qemu::Machine;
+use super::qemu::{CARD_SLOT, Machine};
 use super::{Accel, Accelerator, Card, Kit, Lab, Memory, Service, Vm, evidence};
 use crate::stat;
 
@@ -25,6 +25,7 @@ pub struct Builder {
     kit: Option<Kit>,
     append: String,
     one_process: bool,
+    doorbell_function: bool,
     card_args: Vec<String>,
     switch_args: Vec<String>,
     qemu_args: Box<QemuArgs>,
@@ -44,6 +45,7 @@ impl Default for Builder {
             kit: None,
             append: String::new(),
             one_process: false,
+            doorbell_function: true,
             card_args: Vec::new(),
             switch_args: Vec::new(),
             qemu_args: Box::new(|_, _| Vec::new()),
@@ -100,6 +102,12 @@ impl Builder {
     /// Whether cards and switch are one process, `hamlyn fabric`; otherwise each is a process of its own.
     pub fn one_process(mut self, one: bool) -> Builder {
         self.one_process = one;
+        self
+    }
+
+    /// Whether machines have the card's second function; otherwise their doorbells are round trips.
+    pub fn doorbell_function(mut self, has: bool) -> Builder {
+        self.doorbell_function = has;
         self
     }
 
@@ -245,6 +253,7 @@ impl Builder {
             initrd: kit.initrd.clone(),
             append: self.append.clone(),
             card: card.socket.clone(),
+            slot: self.doorbell_function.then_some(CARD_SLOT),
             console: file("console"),
             console_log: file("log"),
             agent: file("agent"),

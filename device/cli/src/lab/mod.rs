@@ -30,7 +30,7 @@ pub use builder::Builder;
 pub use hamlyn_agent::protocol::Exit;
 pub use kit::Kit;
 pub use processes::{Held, hamlyn, keep, tether};
-pub use qemu::{Memory, card_arguments};
+pub use qemu::{CARD_SLOT, Memory, card_arguments};
 pub use run::Run;
 pub use vm::{MODULE, Vm};
 

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hamlyn_agent::protocol::PORT;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::accel::Accelerator;
+use crate::rundir::doorbell_path;
 
 /// A reply that comes after QEMU's time-out ruins the stream for good, and the default of 5 s is short for a host under
 /// load. In milliseconds.
@@ -51,25 +52,34 @@ impl std::fmt::Display for Memory {
     }
 }
 
-/// The arguments that any virtual machine needs to have the card: shared memory and the device.
-pub fn card_arguments(socket: &Path, memory: Memory) -> Vec<String> {
-    let device = json!({
-        "driver": "vfio-user-pci",
-        "socket": { "path": socket, "type": "unix" },
-        "x-msg-timeout": MESSAGE_TIMEOUT,
-    });
+/// Where the card's two functions are on the machine's PCI bus, if nobody says otherwise: high up, since QEMU gives the
+/// low slots to devices that ask for none.
+pub const CARD_SLOT: u8 = 0x10;
+
+/// The arguments that any virtual machine needs to have the card: shared memory and the device. It has both its functions
+/// in `slot` of the PCI bus, or, without one, only the first, somewhere: then a doorbell is a round trip.
+pub fn card_arguments(socket: &Path, memory: Memory, slot: Option<u8>) -> Vec<String> {
+    let card = match slot {
+        None => vec![function(socket, json!({}))],
+        Some(slot) => vec![
+            function(socket, json!({ "addr": format!("{slot:#x}.0"), "multifunction": true })),
+            function(&doorbell_path(socket), json!({ "addr": format!("{slot:#x}.1") })),
+        ],
+    };
     // The card reaches the guest's memory through this file; with share=off its DMA would go nowhere, silently.
     let backend = format!("memory-backend-memfd,id=mem,size={memory},share=on");
-    [
-        ["-m", memory.to_string().as_str()],
-        ["-object", &backend],
-        ["-machine", "q35,memory-backend=mem"],
-        ["-device", &device.to_string()],
-    ]
-    .concat()
-    .into_iter()
-    .map(str::to_owned)
-    .collect()
+    let size = memory.to_string();
+    let machine = [["-m", &size], ["-object", &backend], ["-machine", "q35,memory-backend=mem"]];
+    let machine = machine.concat().into_iter().map(str::to_owned);
+    machine.chain(card.into_iter().flat_map(|device| ["-device".to_owned(), device])).collect()
+}
+
+/// A function of the card as QEMU's device, with `more` properties.
+fn function(socket: &Path, mut more: Value) -> String {
+    more["driver"] = "vfio-user-pci".into();
+    more["socket"] = json!({ "path": socket, "type": "unix" });
+    more["x-msg-timeout"] = MESSAGE_TIMEOUT.into();
+    more.to_string()
 }
 
 /// One of a lab's machines.
@@ -91,6 +101,8 @@ pub(super) struct Machine {
     pub append: String,
     /// The card's socket, where QEMU connects.
     pub card: PathBuf,
+    /// Where on the PCI bus both its functions are; else it has only the first.
+    pub slot: Option<u8>,
     /// The serial console's socket, where QEMU listens.
     pub console: PathBuf,
     /// Where all that the console shows is kept too.
@@ -111,10 +123,11 @@ impl Machine {
             |id: &str, socket: &Path| format!("socket,id={id},path={},server=on,wait=off", path(socket));
         // A kernel that panics reboots at once, or stays as it is for a person to see.
         let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
-        // The image's file system may take more than the half of a small machine's memory that tmpfs would.
-        let fixed = "console=ttyS0 quiet rootfstype=ramfs";
+        // The image's file system may take more than the half of a small machine's memory that tmpfs would; and a kernel
+        // under emulation on a busy host finds its timer too late, and panics, unless it is told to trust in it.
+        let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
-        let mut arguments = card_arguments(&self.card, self.memory);
+        let mut arguments = card_arguments(&self.card, self.memory, self.slot);
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
         let fixed = fixed.iter().chain(reboot).copied().chain(self.accelerator.arguments());
         arguments.extend(fixed.map(str::to_owned));
@@ -158,12 +171,23 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_shared_and_the_device_names_the_socket() {
-        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512));
+    fn the_memory_is_shared_and_the_devices_name_the_sockets() {
+        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), Some(CARD_SLOT));
         assert!(arguments.contains(&"memory-backend-memfd,id=mem,size=512M,share=on".to_owned()));
-        let device: serde_json::Value = serde_json::from_str(&arguments[7]).unwrap();
-        assert_eq!(device["socket"]["path"], "/run/card0.sock");
-        assert_eq!(device["x-msg-timeout"], 20_000);
+        let devices = [7, 9].map(|at| serde_json::from_str::<Value>(&arguments[at]).unwrap());
+        let socket = |path: &str| json!({ "type": "unix", "path": path });
+        let common = |socket: Value, addr: &str| json!({ "driver": "vfio-user-pci", "socket": socket, "x-msg-timeout": 20_000, "addr": addr });
+        let mut first = common(socket("/run/card0.sock"), "0x10.0");
+        first["multifunction"] = true.into();
+        assert_eq!(devices, [first, common(socket("/run/card0.sock.doorbell"), "0x10.1")]);
+    }
+
+    #[test]
+    fn a_card_without_a_slot_has_its_first_function_alone() {
+        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), None);
+        assert_eq!(arguments.iter().filter(|word| *word == "-device").count(), 1);
+        let device: Value = serde_json::from_str(&arguments[7]).unwrap();
+        assert_eq!((&device["socket"]["path"], &device["addr"]), (&json!("/run/card0.sock"), &Value::Null));
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! Well-known slots (section 6.3): how the operating systems of two hosts talk, to set connections up and watch over them.
+//!
+//! Slot `h` of every host, for `h` below [`HAMLYN_WELL_KNOWN_SLOTS`], is privileged and takes packets of the operating
+//! system of host `h` alone. It is in paranoid one-shot mode, so that what has arrived stays as it is until it has been
+//! looked at. Its message area has [`HAMLYN_WELL_KNOWN_PLACES`] places for messages; its metadata entries are as many
+//! for messages, and as many again for acknowledgements, which have no data. A message with sequence number `s` goes to
+//! place and entry `s % HAMLYN_WELL_KNOWN_PLACES`; a [`HamlynWire`] is its metadata, name and private data its data.
+//! The card never looks at any of this. The protocol is in `docs/connections.md`.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// How many hosts the operating systems of can talk: those with the ids below it.
+pub const HAMLYN_WELL_KNOWN_SLOTS: u32 = 64;
+/// Places for messages in a well-known slot: how many may be on their way unacknowledged.
+pub const HAMLYN_WELL_KNOWN_PLACES: u32 = 4;
+/// Bytes of a place.
+pub const HAMLYN_WELL_KNOWN_PLACE_SIZE: u32 = 512;
+/// The key of every entry. It is no secret: the slots take packets of operating systems alone.
+pub const HAMLYN_WELL_KNOWN_KEY: u64 = 0x6b6e_6f77_6e6c_6c65;
+
+/// What has been received, in `expected`; goes to one of the entries behind those for messages.
+pub const HAMLYN_WIRE_ACK: u32 = 1;
+/// The same, and asks for the same.
+pub const HAMLYN_WIRE_PROBE: u32 = 2;
+/// Asks for a connection to the listener `name`; `from` is its number at the sender. Carries private data.
+pub const HAMLYN_WIRE_REQUEST: u32 = 3;
+/// Accepts connection `to`; `from` is its number at the sender. Carries private data.
+pub const HAMLYN_WIRE_ACCEPT: u32 = 4;
+/// Refuses connection `to` for `reason`. Carries private data.
+pub const HAMLYN_WIRE_REJECT: u32 = 5;
+/// Ends connection `to`, or if that is 0 the one that has number `from` at the sender, for `reason`. Carries private data.
+pub const HAMLYN_WIRE_CLOSE: u32 = 6;
+
+/// Head of a message between operating systems.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynWire {
+    /// The sender's incarnation, never 0: what it knew of this receiver under an earlier one is forgotten.
+    pub incarnation: u64,
+    /// The receiver's incarnation as far as the sender knows, or 0. Messages to an earlier one are stale.
+    pub to_incarnation: u64,
+    /// Sequence number of the message, from 0; 0 in an acknowledgement.
+    pub sequence: u32,
+    /// The sequence number that the sender expects next: all before it have been received.
+    pub expected: u32,
+    /// `HAMLYN_WIRE_*`.
+    pub kind: u32,
+    /// The sender's number for the connection, from 1.
+    pub from: u32,
+    /// The receiver's number for the connection.
+    pub to: u32,
+    /// `HAMLYN_END_*`, in a refusal or a close.
+    pub reason: u32,
+    /// Bytes of name at the start of the data, in a request.
+    pub name_length: u32,
+    /// Bytes of private data behind it.
+    pub private_length: u32,
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Connections, and the names that are listened to (sections 6.3 and 6.4 of the paper).
+ *
+ * A connection carries no data. It lets each side pass the other something private, tickets
+ * perhaps, and tells each of the other's end. It is live until it has ended for either side; then
+ * nothing that comes for it means anything any more.
+ */
+#include "connect.h"
+
+/* Connections and listeners of a card. */
+#define MAX_COUNT 16384
+
+static void connection_free(struct kref *users)
+{
+	struct hamlyn_connection *connection =
+		container_of(users, struct hamlyn_connection, users);
+
+	connection->card->wellknown->count--;
+	kfree(connection);
+}
+
+/* The card's lock is held. */
+void hamlyn_connection_put(struct hamlyn_connection *connection)
+{
+	lockdep_assert_held(&connection->card->lock);
+	kref_put(&connection->users, connection_free);
+}
+
+static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32 state, gfp_t gfp)
+{
+	struct hamlyn_wellknown *own = peer->own;
+	struct hamlyn_connection *connection;
+	int ret;
+
+	if (own->count >= MAX_COUNT)
+		return ERR_PTR(-ENOSPC);
+	connection = kzalloc(sizeof(*connection), gfp);
+	if (!connection)
+		return ERR_PTR(-ENOMEM);
+	/* Numbers come back late, so that what is late is not taken for another's. */
+	ret = xa_alloc_cyclic(&own->connections, &connection->number, connection,
+			      XA_LIMIT(1, INT_MAX), &own->next_number, gfp);
+	if (ret < 0) {
+		kfree(connection);
+		return ERR_PTR(ret);
+	}
+	own->count++;
+	kref_init(&connection->users);
+	kref_get(&connection->users); /* The table's. */
+	connection->card = own->card;
+	connection->peer = peer;
+	connection->state = state;
+	connection->opening.connection = connection;
+	connection->closing.connection = connection;
+	INIT_LIST_HEAD(&connection->on_listener);
+	INIT_LIST_HEAD(&connection->opening.on_peer);
+	init_waitqueue_head(&connection->wait);
+	hamlyn_peer_watch(peer);
+	list_add_tail(&connection->on_peer, &peer->connections);
+	return connection;
+}
+
+static void leave_listener(struct hamlyn_connection *connection)
+{
+	if (!connection->listener)
+		return;
+	list_del_init(&connection->on_listener);
+	connection->listener->waiting--;
+	connection->listener = NULL;
+}
+
+/* It is over, for this reason; those who wait learn it. */
+void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
+{
+	bool unclaimed = connection->listener;
+
+	connection->reason = reason;
+	WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ENDED);
+	leave_listener(connection);
+	xa_erase(&connection->card->wellknown->connections, connection->number);
+	list_del(&connection->on_peer);
+	wake_up_all(&connection->wait);
+	hamlyn_connection_put(connection);
+	/* Nobody has been told of it, and nobody need be. */
+	if (unclaimed)
+		hamlyn_connection_put(connection);
+}
+
+static void send(struct hamlyn_connection *connection, struct hamlyn_message *message, u32 kind,
+		 u32 reason, const struct hamlyn_private *private)
+{
+	u32 length = private ? private->length : 0;
+
+	message->wire.kind = kind;
+	message->wire.from = connection->number;
+	message->wire.to = connection->remote;
+	message->wire.reason = reason;
+	message->wire.private_length = length;
+	if (length)
+		memcpy(message->data + message->wire.name_length, private->data, length);
+	hamlyn_peer_send(connection->peer, message);
+}
+
+/* Asks for a connection; the card's lock is held. */
+struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_card *card,
+						    const struct hamlyn_connect *connect)
+{
+	struct hamlyn_wellknown *own = card->wellknown;
+	struct hamlyn_connection *connection;
+	struct hamlyn_message *message;
+
+	if (!own->open)
+		return ERR_PTR(-EOPNOTSUPP);
+	hamlyn_card_report_link(card);
+	if (!card->link)
+		return ERR_PTR(-ENETDOWN);
+	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || card->host >= HAMLYN_WELL_KNOWN_SLOTS)
+		return ERR_PTR(-EHOSTUNREACH);
+	connection = connection_create(&own->peers[connect->host], HAMLYN_CONNECTION_CONNECTING,
+				       GFP_KERNEL_ACCOUNT);
+	if (IS_ERR(connection))
+		return connection;
+	message = &connection->opening;
+	message->wire.kind = HAMLYN_WIRE_REQUEST;
+	message->wire.from = connection->number;
+	message->wire.name_length = connect->name_length;
+	message->wire.private_length = connect->private_length;
+	memcpy(message->data, connect->name, connect->name_length);
+	memcpy(message->data + connect->name_length, connect->data, connect->private_length);
+	hamlyn_peer_send(connection->peer, message);
+	return connection;
+}
+
+/* Accepts or rejects what was asked for; the card's lock is held. */
+int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
+			     const struct hamlyn_private *private)
+{
+	bool accepted = kind == HAMLYN_WIRE_ACCEPT;
+
+	if (connection->state != HAMLYN_CONNECTION_REQUESTED)
+		return -ENOTCONN;
+	send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED, private);
+	if (accepted) {
+		connection->state = HAMLYN_CONNECTION_ESTABLISHED;
+		wake_up_all(&connection->wait);
+	} else {
+		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);
+	}
+	return 0;
+}
+
+/* Ends a connection from our side; the card's lock is held. */
+int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
+			    const struct hamlyn_private *private)
+{
+	if (connection->state == HAMLYN_CONNECTION_ENDED)
+		return -ENOTCONN;
+	if (connection->state == HAMLYN_CONNECTION_REQUESTED)
+		return hamlyn_connection_answer(connection, HAMLYN_WIRE_REJECT, private);
+	send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
+	hamlyn_connection_end(connection, reason);
+	return 0;
+}
+
+/* A message says that there is no connection with number @to. */
+static void refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
+{
+	struct hamlyn_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
+
+	/* Without it, who asked gives up later. */
+	if (!message)
+		return;
+	message->wire.kind = HAMLYN_WIRE_REJECT;
+	message->wire.to = to;
+	message->wire.reason = reason;
+	hamlyn_peer_send(peer, message);
+}
+
+static struct hamlyn_listener *find_listener(struct hamlyn_wellknown *own, const u8 *name,
+					     u32 length)
+{
+	struct hamlyn_listener *listener;
+
+	list_for_each_entry(listener, &own->listeners, on_card)
+		if (listener->name_length == length && !memcmp(listener->name, name, length))
+			return listener;
+	return NULL;
+}
+
+static void keep_private(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+			 const u8 *data)
+{
+	connection->length = wire->private_length;
+	memset(connection->data, 0, sizeof(connection->data));
+	memcpy(connection->data, data + wire->name_length, wire->private_length);
+}
+
+static void requested(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct hamlyn_listener *listener = find_listener(peer->own, data, wire->name_length);
+	struct hamlyn_connection *connection;
+
+	if (!listener) {
+		refuse(peer, wire->from, HAMLYN_END_NO_NAME);
+		return;
+	}
+	if (listener->waiting >= listener->backlog) {
+		refuse(peer, wire->from, HAMLYN_END_BACKLOG);
+		return;
+	}
+	connection = connection_create(peer, HAMLYN_CONNECTION_REQUESTED, GFP_KERNEL);
+	if (IS_ERR(connection)) {
+		refuse(peer, wire->from, HAMLYN_END_BACKLOG);
+		return;
+	}
+	connection->remote = wire->from;
+	keep_private(connection, wire, data);
+	connection->listener = listener;
+	list_add_tail(&connection->on_listener, &listener->requests);
+	listener->waiting++;
+	wake_up_all(&listener->wait);
+}
+
+/* Who asked has gone before it knew our number. */
+static struct hamlyn_connection *find_remote(struct hamlyn_peer *peer, u32 remote)
+{
+	struct hamlyn_connection *connection;
+
+	list_for_each_entry(connection, &peer->connections, on_peer)
+		if (connection->remote == remote &&
+		    connection->opening.wire.kind != HAMLYN_WIRE_REQUEST)
+			return connection;
+	return NULL;
+}
+
+static void answered(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+		     const u8 *data)
+{
+	if (connection->state != HAMLYN_CONNECTION_CONNECTING)
+		return;
+	keep_private(connection, wire, data);
+	if (wire->kind == HAMLYN_WIRE_ACCEPT) {
+		connection->remote = wire->from;
+		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
+		wake_up_all(&connection->wait);
+	} else if (wire->reason == HAMLYN_END_NO_NAME || wire->reason == HAMLYN_END_BACKLOG) {
+		hamlyn_connection_end(connection, wire->reason);
+	} else {
+		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);
+	}
+}
+
+static void closed(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+		   const u8 *data)
+{
+	if (connection->remote != wire->from)
+		return;
+	keep_private(connection, wire, data);
+	hamlyn_connection_end(connection, wire->reason == HAMLYN_END_CLOSED ? HAMLYN_END_CLOSED :
+									     HAMLYN_END_DIED);
+}
+
+/* A message from a peer, of sound lengths; what makes no sense is not heeded. */
+void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
+			       const u8 *data)
+{
+	struct hamlyn_connection *connection = NULL;
+
+	if (wire->kind == HAMLYN_WIRE_REQUEST) {
+		if (wire->from)
+			requested(peer, wire, data);
+		return;
+	}
+	if (wire->to)
+		connection = xa_load(&peer->own->connections, wire->to);
+	else if (wire->kind == HAMLYN_WIRE_CLOSE && wire->from)
+		connection = find_remote(peer, wire->from);
+	if (!connection || connection->peer != peer)
+		return;
+	switch (wire->kind) {
+	case HAMLYN_WIRE_ACCEPT:
+	case HAMLYN_WIRE_REJECT:
+		answered(connection, wire, data);
+		break;
+	case HAMLYN_WIRE_CLOSE:
+		closed(connection, wire, data);
+		break;
+	}
+}
+
+/* Takes a name; the card's lock is held. */
+int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen)
+{
+	struct hamlyn_wellknown *own = listener->card->wellknown;
+
+	if (!own->open)
+		return -EOPNOTSUPP;
+	if (find_listener(own, listen->name, listen->name_length))
+		return -EADDRINUSE;
+	if (own->count >= MAX_COUNT)
+		return -ENOSPC;
+	own->count++;
+	listener->backlog = listen->backlog;
+	listener->name_length = listen->name_length;
+	memcpy(listener->name, listen->name, listen->name_length);
+	list_add_tail(&listener->on_card, &own->listeners);
+	return 0;
+}
+
+/* A request has got a file, which holds it from now on; the card's lock is held. */
+void hamlyn_listener_claimed(struct hamlyn_connection *connection)
+{
+	leave_listener(connection);
+}
+
+/* Gives the name back, and refuses who asked for it; the card's lock is held. */
+void hamlyn_listener_close(struct hamlyn_listener *listener)
+{
+	struct hamlyn_connection *connection, *following;
+
+	list_for_each_entry_safe(connection, following, &listener->requests, on_listener) {
+		send(connection, &connection->opening, HAMLYN_WIRE_REJECT, HAMLYN_END_NO_NAME,
+		     NULL);
+		hamlyn_connection_end(connection, HAMLYN_END_NO_NAME);
+	}
+	list_del(&listener->on_card);
+	listener->card->wellknown->count--;
+}
+
+/* This host cannot be relied upon any more: ends all connections. The card's lock is held. */
+void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason)
+{
+	struct hamlyn_wellknown *own = card->wellknown;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(own->peers); i++)
+		hamlyn_peer_lost(&own->peers[i], reason);
+}
+
+/* The card has stopped: so have connections and listeners. The card's lock is held. */
+void hamlyn_connections_stop(struct hamlyn_card *card)
+{
+	struct hamlyn_listener *listener, *following;
+
+	hamlyn_connections_lost(card, HAMLYN_END_CARD_RESET);
+	list_for_each_entry_safe(listener, following, &card->wellknown->listeners, on_card) {
+		WRITE_ONCE(listener->dead, true);
+		list_del_init(&listener->on_card);
+		wake_up_all(&listener->wait);
+	}
+}

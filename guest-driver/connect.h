@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Connections (sections 6.3 and 6.4 of the paper), from the bottom up:
+ *
+ *   wellknown.c    the driver's own terminus, notification queue and well-known slots, one slot for
+ *                  the operating system of each remote host
+ *   peer.c         a remote operating system: messages to it and from it, each once and in order,
+ *                  whether it lives, and whether it is still the same
+ *   connect.c      connections and the names that are listened to
+ *   connectfile.c  their files
+ *
+ * The card's lock guards all of it. The protocol is in docs/connections.md.
+ *
+ * What a remote operating system says is not believed but checked. It can open and end connections
+ * with processes of this host, and no more; what it costs is bounded by what is here.
+ */
+#ifndef _HAMLYN_CONNECT_H
+#define _HAMLYN_CONNECT_H
+
+#include "hamlyn.h"
+
+#define PLACES HAMLYN_WELL_KNOWN_PLACES
+
+struct hamlyn_connection;
+
+/* A message to a remote operating system, kept until that has acknowledged it. */
+struct hamlyn_message {
+	struct list_head on_peer;
+	/* Whose part it is, held for it. None: it was allocated, and is freed. */
+	struct hamlyn_connection *connection;
+	struct hamlyn_wire wire;
+	u8 data[HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE];
+};
+
+/* A remote operating system, or our own, which is reached in the same way. */
+struct hamlyn_peer {
+	struct hamlyn_wellknown *own;
+	u32 host;
+	/* Entries and places of its well-known slot. */
+	struct hamlyn_metadata_entry *entries;
+	u8 *places;
+
+	/* Incarnations of our side and of the other, which may be unknown: 0. */
+	u64 mine;
+	u64 theirs;
+	/* Messages that have not been acknowledged; the first has this number, so many are sent. */
+	struct list_head queue;
+	u32 first;
+	u32 flying;
+	u32 queued;
+	/* The number of the message that is to come next, and the places that have one. */
+	u32 expected;
+	unsigned long arrived;
+	/* It is to hear from us, and in which entry. */
+	bool answer;
+	u32 turn;
+	/* When it was last heard of, and when messages and probes were last sent, in jiffies. */
+	unsigned long heard;
+	unsigned long sent;
+	unsigned long probed;
+	/* Those that have not ended. */
+	struct list_head connections;
+};
+
+struct hamlyn_wellknown {
+	struct hamlyn_card *card;
+	/* The owner of what is opened. */
+	struct hamlyn_file file;
+	bool open;
+	struct hamlyn_terminus *terminus;
+	void __iomem *window;
+	void __iomem *doorbell;
+	u32 tail;
+
+	struct hamlyn_queue *queue;
+	u32 cursor;
+	u32 pass;
+	/* On file.wait: has the queue looked at. */
+	struct wait_queue_entry woken;
+	struct work_struct look;
+	/* Looks at the time while a peer is to be watched. */
+	struct delayed_work tick;
+	/* The handshake timer had run out. */
+	bool lapsed;
+
+	struct hamlyn_peer peers[HAMLYN_WELL_KNOWN_SLOTS];
+
+	struct list_head listeners;
+	/* Connections that have not ended, by number, and how many there are of either kind. */
+	struct xarray connections;
+	u32 next_number;
+	unsigned int count;
+};
+
+struct hamlyn_listener {
+	struct hamlyn_card *card;
+	/* The card was reset since. */
+	bool dead;
+	struct list_head on_card;
+	u32 name_length;
+	u8 name[HAMLYN_MAX_NAME];
+	/* Connections that were asked for and not taken yet. */
+	u32 backlog;
+	u32 waiting;
+	struct list_head requests;
+	wait_queue_head_t wait;
+};
+
+struct hamlyn_connection {
+	/* Its file's or its listener's, the table's until it ends, each queued message's. */
+	struct kref users;
+	struct hamlyn_card *card;
+	struct hamlyn_peer *peer;
+	struct list_head on_peer;
+	/* Whose requests it is among. */
+	struct hamlyn_listener *listener;
+	struct list_head on_listener;
+	u32 state;
+	u32 reason;
+	/* Its numbers here and there. */
+	u32 number;
+	u32 remote;
+	/* What the peer passed last. */
+	u32 length;
+	u8 data[HAMLYN_MAX_PRIVATE];
+	wait_queue_head_t wait;
+	/* The request or the answer to one, and the close. */
+	struct hamlyn_message opening;
+	struct hamlyn_message closing;
+};
+
+/* wellknown.c */
+bool hamlyn_wellknown_post(struct hamlyn_wellknown *own, u32 host, u32 entry,
+			   const struct hamlyn_wire *wire, const void *data, u32 length);
+
+/* peer.c */
+void hamlyn_peer_init(struct hamlyn_wellknown *own, u32 host);
+void hamlyn_peer_open(struct hamlyn_peer *peer, void *page);
+void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry);
+void hamlyn_peer_answer(struct hamlyn_peer *peer);
+void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message);
+void hamlyn_peer_watch(struct hamlyn_peer *peer);
+void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason);
+void hamlyn_peers_tick(struct work_struct *work);
+
+/* connect.c */
+void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
+			       const u8 *data);
+struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_card *card,
+						    const struct hamlyn_connect *connect);
+int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
+			     const struct hamlyn_private *private);
+int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
+			    const struct hamlyn_private *private);
+void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason);
+void hamlyn_connection_put(struct hamlyn_connection *connection);
+int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen);
+void hamlyn_listener_claimed(struct hamlyn_connection *connection);
+void hamlyn_listener_close(struct hamlyn_listener *listener);
+
+#endif /* _HAMLYN_CONNECT_H */

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A remote operating system: messages to it and from it, each once and in order, whether it lives,
+ * and whether it is still the same.
+ *
+ * The fabric loses nothing, but cards discard while their host is not there. So a message is kept
+ * and sent again until it has been acknowledged. Each side has an incarnation, a random number
+ * that changes whenever it forgets; who sees that the other's has changed ends what connections it
+ * had with it.
+ */
+#include <linux/moduleparam.h>
+#include <linux/random.h>
+
+#include "connect.h"
+
+/* How often peers are looked after, and how long a message may be without acknowledgement. */
+#define TICK (HZ / 4)
+/* Probes within the time after which a peer is given up: some may be late. */
+#define PROBES 8
+/* Refusals that may wait for a peer which does not take them: what is over is not said. */
+#define MAX_QUEUED_REFUSALS 256
+
+static unsigned int peer_timeout = 8000;
+module_param(peer_timeout, uint, 0644);
+MODULE_PARM_DESC(peer_timeout,
+		 "ms without a sign of life after which a host's connections end (1000 to 600000)");
+
+static unsigned long timeout(void)
+{
+	return msecs_to_jiffies(clamp(READ_ONCE(peer_timeout), 1000U, 600000U));
+}
+
+static u64 make_incarnation(void)
+{
+	u64 incarnation;
+
+	do
+		incarnation = get_random_u64();
+	while (!incarnation);
+	return incarnation;
+}
+
+void hamlyn_peer_init(struct hamlyn_wellknown *own, u32 host)
+{
+	struct hamlyn_peer *peer = &own->peers[host];
+
+	peer->own = own;
+	peer->host = host;
+	INIT_LIST_HEAD(&peer->queue);
+	INIT_LIST_HEAD(&peer->connections);
+}
+
+/* Lets the card put a message into an entry, and its place, again. */
+static void reopen(struct hamlyn_peer *peer, u32 entry)
+{
+	WRITE_ONCE(peer->entries[entry].accumulator, 0);
+	dma_wmb(); /* Whoever finds it open finds it empty. */
+	WRITE_ONCE(peer->entries[entry].one_shot, HAMLYN_ONE_SHOT_OPEN);
+}
+
+static void restart(struct hamlyn_peer *peer)
+{
+	unsigned int place;
+
+	for_each_set_bit(place, &peer->arrived, PLACES)
+		reopen(peer, place);
+	peer->arrived = 0;
+	peer->first = 0;
+	peer->flying = 0;
+	peer->expected = 0;
+}
+
+/* Its slot has been opened, over this page. */
+void hamlyn_peer_open(struct hamlyn_peer *peer, void *page)
+{
+	unsigned int i;
+
+	peer->places = page;
+	peer->entries = page + PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
+	for (i = 0; i < 2 * PLACES; i++) {
+		struct hamlyn_metadata_entry *entry = &peer->entries[i];
+
+		entry->key = HAMLYN_WELL_KNOWN_KEY;
+		entry->low = i < PLACES ? i * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
+		entry->high = i < PLACES ? entry->low + HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
+	}
+	peer->arrived = 0;
+	restart(peer);
+	peer->theirs = 0;
+	peer->mine = make_incarnation();
+}
+
+static void drop_message(struct hamlyn_peer *peer, struct hamlyn_message *message)
+{
+	list_del_init(&message->on_peer);
+	peer->queued--;
+	if (message->connection)
+		hamlyn_connection_put(message->connection);
+	else
+		kfree(message);
+}
+
+/*
+ * Ends what there was with a peer, and what is still to be said to it; but for requests, if they may
+ * be put to another incarnation of it, of which it has not acknowledged having heard.
+ */
+static void forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
+{
+	struct hamlyn_connection *connection, *next_connection;
+	struct hamlyn_message *message, *next_message;
+
+	list_for_each_entry_safe(connection, next_connection, &peer->connections, on_peer)
+		if (!ask_again || connection->state != HAMLYN_CONNECTION_CONNECTING ||
+		    list_empty(&connection->opening.on_peer))
+			hamlyn_connection_end(connection, reason);
+	list_for_each_entry_safe(message, next_message, &peer->queue, on_peer)
+		if (!message->connection ||
+		    message->connection->state != HAMLYN_CONNECTION_CONNECTING)
+			drop_message(peer, message);
+	restart(peer);
+}
+
+/* We do not know any more what the peer has been told: this is a new incarnation. */
+void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason)
+{
+	forget(peer, reason, false);
+	peer->theirs = 0;
+	peer->mine = make_incarnation();
+}
+
+static bool post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire, const void *data)
+{
+	wire->incarnation = peer->mine;
+	wire->to_incarnation = peer->theirs;
+	wire->expected = peer->expected;
+	return hamlyn_wellknown_post(peer->own, peer->host, entry, wire, data,
+				     wire->name_length + wire->private_length);
+}
+
+static void post_ack(struct hamlyn_peer *peer, u32 kind)
+{
+	struct hamlyn_wire wire = { .kind = kind };
+
+	post(peer, PLACES + peer->turn++ % PLACES, &wire, NULL);
+}
+
+/* Sends messages from the one at a position in the queue on, as far as there are places for them. */
+static void fly(struct hamlyn_peer *peer, u32 from)
+{
+	struct hamlyn_message *message;
+	u32 position = 0;
+
+	list_for_each_entry(message, &peer->queue, on_peer) {
+		if (position == PLACES)
+			break;
+		if (position++ < from)
+			continue;
+		message->wire.sequence = peer->first + position - 1;
+		/* One that finds no room will be sent again. */
+		post(peer, message->wire.sequence % PLACES, &message->wire, message->data);
+		peer->sent = jiffies;
+		peer->flying = max(peer->flying, position);
+	}
+}
+
+static bool is_watched(const struct hamlyn_peer *peer)
+{
+	return !list_empty(&peer->connections) || !list_empty(&peer->queue);
+}
+
+/* There is about to be something that depends on the peer. */
+void hamlyn_peer_watch(struct hamlyn_peer *peer)
+{
+	if (is_watched(peer))
+		return;
+	peer->heard = jiffies;
+	peer->probed = jiffies;
+	queue_delayed_work(system_highpri_wq, &peer->own->tick, TICK);
+}
+
+/* Takes a message to be sent; one that stands for itself may be dropped. */
+void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
+{
+	if (message->connection) {
+		kref_get(&message->connection->users);
+	} else if (peer->queued >= MAX_QUEUED_REFUSALS) {
+		kfree(message);
+		return;
+	}
+	hamlyn_peer_watch(peer);
+	list_add_tail(&message->on_peer, &peer->queue);
+	peer->queued++;
+	if (peer->flying < PLACES)
+		fly(peer, peer->flying);
+}
+
+/* Messages before @expected have arrived there. */
+static void acknowledged(struct hamlyn_peer *peer, u32 expected)
+{
+	u32 count = expected - peer->first;
+
+	if (!count || count > peer->flying)
+		return;
+	peer->first = expected;
+	peer->flying -= count;
+	while (count--)
+		drop_message(peer, list_first_entry(&peer->queue, struct hamlyn_message, on_peer));
+	fly(peer, peer->flying);
+}
+
+/*
+ * Whether a message is from the other's present incarnation to our present one; it also tells what
+ * the other knows of us. One to an earlier incarnation of ours is answered, so that it learns.
+ */
+static bool is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+{
+	if (!wire->incarnation)
+		return false;
+	peer->heard = jiffies;
+	if (!peer->theirs) {
+		peer->theirs = wire->incarnation;
+	} else if (peer->theirs != wire->incarnation) {
+		forget(peer, HAMLYN_END_HOST_RESET, true);
+		peer->theirs = wire->incarnation;
+		fly(peer, 0);
+	}
+	if (wire->to_incarnation == peer->mine) {
+		acknowledged(peer, wire->expected);
+		return true;
+	}
+	if (wire->to_incarnation)
+		peer->answer = true;
+	return !wire->to_incarnation;
+}
+
+static bool is_sound(const struct hamlyn_wire *wire)
+{
+	return wire->name_length <= HAMLYN_MAX_NAME && wire->private_length <= HAMLYN_MAX_PRIVATE;
+}
+
+/* Takes the messages that are next, as far as they are there. */
+static void take(struct hamlyn_peer *peer)
+{
+	u32 place = peer->expected % PLACES;
+	struct hamlyn_wire wire;
+
+	while (__test_and_clear_bit(place, &peer->arrived)) {
+		memcpy(&wire, peer->entries[place].user, sizeof(wire));
+		peer->expected++;
+		if (is_sound(&wire))
+			hamlyn_connection_message(
+				peer, &wire, peer->places + place * HAMLYN_WELL_KNOWN_PLACE_SIZE);
+		reopen(peer, place);
+		place = peer->expected % PLACES;
+	}
+}
+
+/* A message is whole in an entry, and stays as it is until that is opened again. */
+void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
+{
+	struct hamlyn_wire wire;
+
+	memcpy(&wire, peer->entries[entry].user, sizeof(wire));
+	if (entry >= PLACES) {
+		if (is_current(peer, &wire) && wire.kind == HAMLYN_WIRE_PROBE)
+			peer->answer = true;
+		reopen(peer, entry);
+		return;
+	}
+	/* It may make us forget what was before it, but not itself. */
+	if (is_current(peer, &wire)) {
+		peer->answer = true;
+		if (wire.sequence - peer->expected < PLACES && wire.sequence % PLACES == entry) {
+			__set_bit(entry, &peer->arrived);
+			take(peer);
+			return;
+		}
+	}
+	reopen(peer, entry);
+}
+
+/* Tells a peer what has arrived from it, if it is to be told. */
+void hamlyn_peer_answer(struct hamlyn_peer *peer)
+{
+	if (!peer->answer)
+		return;
+	peer->answer = false;
+	post_ack(peer, HAMLYN_WIRE_ACK);
+}
+
+static void tick(struct hamlyn_peer *peer)
+{
+	if (time_after(jiffies, peer->heard + timeout())) {
+		hamlyn_peer_lost(peer, HAMLYN_END_HOST_LOST);
+	} else if (peer->flying && time_after_eq(jiffies, peer->sent + TICK)) {
+		fly(peer, 0);
+	} else if (time_after_eq(jiffies, peer->probed + timeout() / PROBES)) {
+		peer->probed = jiffies;
+		post_ack(peer, HAMLYN_WIRE_PROBE);
+	}
+}
+
+/* Sends again what was not acknowledged, and finds out which peers have died. */
+void hamlyn_peers_tick(struct work_struct *work)
+{
+	struct hamlyn_wellknown *own =
+		container_of(to_delayed_work(work), struct hamlyn_wellknown, tick);
+	bool again = false;
+	unsigned int i;
+
+	guard(mutex)(&own->card->lock);
+	if (!own->open || !own->card->live)
+		return;
+	for (i = 0; i < ARRAY_SIZE(own->peers); i++) {
+		if (!is_watched(&own->peers[i]))
+			continue;
+		tick(&own->peers[i]);
+		again = again || is_watched(&own->peers[i]);
+	}
+	if (again)
+		queue_delayed_work(system_highpri_wq, &own->tick, TICK);
+}

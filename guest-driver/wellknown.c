@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Well-known slots (section 6.3 of the paper): the driver's own terminus, notification queue and
+ * slots, one slot for the operating system of each remote host.
+ *
+ * The slots are privileged: the card takes nothing for slot h but what the driver of host h has
+ * sent. They are in paranoid one-shot mode, so what has arrived cannot change while it is looked
+ * at, and the queue has more entries than messages can be there: it is never overrun.
+ */
+#include "connect.h"
+
+#define ENTRIES (2 * PLACES)
+/* A slot's page: the places, then the metadata entries. */
+#define METADATA_OFFSET (PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE)
+#define QUEUE_ENTRIES (2 * HAMLYN_WELL_KNOWN_SLOTS * ENTRIES)
+/* Looked at in a row, with the card's lock held. */
+#define BATCH 256
+
+static_assert(METADATA_OFFSET + ENTRIES * HAMLYN_METADATA_SIZE <= HAMLYN_PAGE_SIZE);
+static_assert(sizeof(struct hamlyn_wire) <= HAMLYN_MAX_METADATA);
+static_assert(sizeof(struct hamlyn_wire) % 8 == 0);
+static_assert(HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE <= HAMLYN_WELL_KNOWN_PLACE_SIZE);
+static_assert(sizeof(struct hamlyn_wire) + HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE <=
+	      HAMLYN_BODY_SIZE);
+
+/*
+ * Whether the card has room for the driver's own besides at least one of each for processes; and a
+ * message fits into one packet, so that no part of one can be lost.
+ */
+static bool has_room(const struct hamlyn_query *limits)
+{
+	return limits->termini > 1 && limits->queues > 1 &&
+	       limits->slots > HAMLYN_WELL_KNOWN_SLOTS &&
+	       limits->packet_size >= HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE;
+}
+
+u32 hamlyn_wellknown_slots(const struct hamlyn_card *card)
+{
+	return has_room(&card->limits) ? HAMLYN_WELL_KNOWN_SLOTS : 0;
+}
+
+/* What processes are told of the card: what the driver has is not theirs. */
+void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query)
+{
+	if (!has_room(&card->limits))
+		return;
+	query->termini--;
+	query->queues--;
+	query->slots -= HAMLYN_WELL_KNOWN_SLOTS;
+	if (card->wellknown->open)
+		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS;
+}
+
+/* Sends one packet to the operating system of a host; false if the work queue is full. */
+bool hamlyn_wellknown_post(struct hamlyn_wellknown *own, u32 host, u32 entry,
+			   const struct hamlyn_wire *wire, const void *data, u32 length)
+{
+	struct hamlyn_terminus_status *status = page_address(own->terminus->status);
+	struct hamlyn_request request = {
+		.destination = host,
+		.slot = own->card->host,
+		.metadata_index = entry,
+		.key = HAMLYN_WELL_KNOWN_KEY,
+		/* Acknowledgements have no place. */
+		.offset = entry < PLACES ? entry * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0,
+		.length = length,
+		.metadata_length = sizeof(*wire),
+	};
+	void __iomem *to;
+
+	if (own->tail - READ_ONCE(status->completed) >= HAMLYN_WORK_QUEUE_USABLE)
+		return false;
+	to = own->window + HAMLYN_WINDOW_WORK_QUEUE +
+	     own->tail % HAMLYN_WORK_QUEUE_ENTRIES * HAMLYN_ENTRY_SIZE;
+	memcpy_toio(to, &request, sizeof(request));
+	memcpy_toio(to + sizeof(request), wire, sizeof(*wire));
+	memcpy_toio(to + sizeof(request) + sizeof(*wire), data, length);
+	wmb(); /* The card sees the whole request when it sees the tail. */
+	writel(++own->tail, own->window + HAMLYN_WINDOW_TAIL);
+	mb(); /* Either the card sees the tail before it sleeps, or we see that it sleeps. */
+	if (!readl(own->window + HAMLYN_WINDOW_AWAKE))
+		writel(1, own->doorbell);
+	return true;
+}
+
+/* The next notification's peer and entry; false if there is none. */
+static bool next(struct hamlyn_wellknown *own, struct hamlyn_peer **peer, u32 *entry)
+{
+	const struct hamlyn_notification *notification;
+	u64 pointer;
+
+	notification = hamlyn_queue_take(own->queue, &own->cursor, &own->pass);
+	if (!notification)
+		return false;
+	/* Slots are named by their hosts, and pointers count from the start of a metadata area. */
+	*peer = &own->peers[notification->slot % HAMLYN_WELL_KNOWN_SLOTS];
+	pointer = notification->metadata;
+	*entry = pointer / HAMLYN_METADATA_SIZE % ENTRIES;
+	return true;
+}
+
+/* Takes what has arrived, and tells those who sent it. */
+static void look(struct work_struct *work)
+{
+	struct hamlyn_wellknown *own = container_of(work, struct hamlyn_wellknown, look);
+	unsigned int left = BATCH, i;
+	struct hamlyn_peer *peer;
+	u32 entry;
+
+	guard(mutex)(&own->card->lock);
+	if (!own->open || !own->card->live)
+		return;
+	if (xchg(&own->lapsed, false))
+		hamlyn_connections_lost(own->card, HAMLYN_END_LAPSED);
+	do {
+		while (left && next(own, &peer, &entry)) {
+			hamlyn_peer_arrived(peer, entry);
+			left--;
+		}
+	} while (left && hamlyn_queue_ready(own->queue, own->cursor, own->pass));
+	for (i = 0; i < ARRAY_SIZE(own->peers); i++)
+		hamlyn_peer_answer(&own->peers[i]);
+	/* Others want the lock, too. */
+	if (!left)
+		queue_work(system_highpri_wq, &own->look);
+}
+
+static int wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	struct hamlyn_wellknown *own = container_of(entry, struct hamlyn_wellknown, woken);
+
+	queue_work(system_highpri_wq, &own->look);
+	return 1;
+}
+
+/* The machine stood still, and the card discarded what came meanwhile. Takes no lock. */
+void hamlyn_wellknown_lapsed(struct hamlyn_card *card)
+{
+	WRITE_ONCE(card->wellknown->lapsed, true);
+	queue_work(system_highpri_wq, &card->wellknown->look);
+}
+
+static void cancel(void *data)
+{
+	struct hamlyn_wellknown *own = data;
+
+	cancel_work_sync(&own->look);
+	cancel_delayed_work_sync(&own->tick);
+}
+
+/* Once for a card, before it is started; freed with the card's structure. */
+int hamlyn_wellknown_init(struct hamlyn_card *card)
+{
+	struct hamlyn_wellknown *own = kzalloc(sizeof(*own), GFP_KERNEL);
+	unsigned int i;
+
+	if (!own)
+		return -ENOMEM;
+	card->wellknown = own;
+	own->card = card;
+	hamlyn_file_init(&own->file, card);
+	init_waitqueue_func_entry(&own->woken, wake);
+	add_wait_queue(&own->file.wait, &own->woken);
+	INIT_WORK(&own->look, look);
+	INIT_DELAYED_WORK(&own->tick, hamlyn_peers_tick);
+	INIT_LIST_HEAD(&own->listeners);
+	xa_init_flags(&own->connections, XA_FLAGS_ALLOC1);
+	for (i = 0; i < ARRAY_SIZE(own->peers); i++)
+		hamlyn_peer_init(own, i);
+	return devm_add_action_or_reset(&card->pdev->dev, cancel, own);
+}
+
+void hamlyn_wellknown_free(struct hamlyn_card *card)
+{
+	if (card->wellknown)
+		xa_destroy(&card->wellknown->connections);
+	kfree(card->wellknown);
+}
+
+static int open_slots(struct hamlyn_wellknown *own)
+{
+	struct hamlyn_open_slot body = {
+		.metadata_entries = ENTRIES,
+		.mode = HAMLYN_MODE_PARANOID_ONE_SHOT,
+		.queue = own->queue->index,
+		.flags = HAMLYN_SLOT_INTERRUPT | HAMLYN_SLOT_PRIVILEGED,
+	};
+	struct hamlyn_slot *slot;
+	u32 host;
+
+	for (host = 0; host < HAMLYN_WELL_KNOWN_SLOTS; host++) {
+		slot = hamlyn_slot_open_page(&own->file, host, own->queue, &body, METADATA_OFFSET);
+		if (IS_ERR(slot))
+			return PTR_ERR(slot);
+		hamlyn_peer_open(&own->peers[host], page_address(slot->area->pages[0]));
+	}
+	return 0;
+}
+
+static int open(struct hamlyn_wellknown *own)
+{
+	struct hamlyn_card *card = own->card;
+	union hamlyn_argument argument = {};
+	u32 index;
+	int ret;
+
+	ret = hamlyn_terminus_create(&own->file, &argument);
+	if (ret)
+		return ret;
+	index = argument.terminus.terminus;
+	argument = (union hamlyn_argument) { .queue.entries = QUEUE_ENTRIES };
+	ret = hamlyn_queue_create(&own->file, &argument);
+	if (ret)
+		return ret;
+	own->window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
+	own->doorbell = ioremap(card->doorbells + (u64)index * HAMLYN_DOORBELL_SIZE,
+				HAMLYN_DOORBELL_SIZE);
+	if (!own->window || !own->doorbell)
+		return -ENOMEM;
+
+	guard(mutex)(&card->lock);
+	if (!card->live)
+		return -ENODEV;
+	own->terminus = xa_load(&card->termini, index);
+	own->queue = xa_load(&card->queues, argument.queue.queue);
+	own->tail = 0;
+	own->cursor = 0;
+	own->pass = 0;
+	ret = open_slots(own);
+	if (ret)
+		return ret;
+	own->open = true;
+	queue_work(system_highpri_wq, &own->look);
+	return 0;
+}
+
+/* The card has been started. It works without connections, too. */
+void hamlyn_wellknown_start(struct hamlyn_card *card)
+{
+	int ret = has_room(&card->limits) ? open(card->wellknown) : -ENOSPC;
+
+	if (!ret)
+		return;
+	dev_warn(&card->pdev->dev, "no connections: %s (%d)\n",
+		 ret == -ENOSPC ? "the card has no room for well-known slots" :
+				  "well-known slots cannot be opened", ret);
+	guard(mutex)(&card->lock);
+	hamlyn_wellknown_stop(card);
+}
+
+/* Gives all back; the card's lock is held. */
+void hamlyn_wellknown_stop(struct hamlyn_card *card)
+{
+	struct hamlyn_wellknown *own = card->wellknown;
+
+	hamlyn_connections_stop(card);
+	own->open = false;
+	hamlyn_file_end(&own->file);
+	if (own->window)
+		iounmap(own->window);
+	if (own->doorbell)
+		iounmap(own->doorbell);
+	own->window = NULL;
+	own->doorbell = NULL;
+}
