@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
+use crate::connection::End;
 use crate::group::ShareError;
+use crate::loss::PeerLoss;
+use crate::seed::SeedError;
 use crate::ticket::TicketError;
 
 /// Result of the library's calls.
@@ -102,12 +105,27 @@ pub enum Error {
     /// The card's link is down, so it has no host id for a ticket to name.
     #[error("the card's link to the switch is down: it has no host id")]
     LinkDown,
+    /// There is no connection: it was refused, the host is not there, or it ended before it was accepted.
+    #[error("no connection: {0}")]
+    Ended(End),
+    /// A connection that has ended, or a request that has been answered, was to be answered.
+    #[error("the connection has ended")]
+    NotConnected,
     /// Two things that do not go together.
     #[error("{0}")]
     Unsupported(&'static str),
     /// A ticket that cannot be read.
     #[error(transparent)]
     Ticket(#[from] TicketError),
+    /// A seed that cannot be read.
+    #[error(transparent)]
+    Seed(#[from] SeedError),
+    /// Nothing more is to be expected of the other end. A receiver says it once, behind all that came before.
+    #[error("the peer is lost: {0}")]
+    PeerLost(PeerLoss),
+    /// What arrived is not what the protocol allows.
+    #[error("the peer sent {0}")]
+    Malformed(&'static str),
     /// A share that cannot be read, or not be divided like this.
     #[error(transparent)]
     Share(#[from] ShareError),

@@ -1,7 +1,11 @@
-//! The Hamlyn interface library, lower layer (section 3.2 of the paper), thread-safe as the paper's.
+//! The Hamlyn interface library (section 3 of the paper). Both layers are thread-safe: for the upper one see [`Manager`].
 //!
-//! A process opens a [`Card`], sends from a [`Terminus`] and receives in a [`Slot`]. Who may write into a slot is
-//! who holds a [`Ticket`] for it. Nothing below enters the kernel on the way of a message.
+//! **Upper layer.** A [`Manager`] has a send terminus and hands what arrives to its receivers. On it are the protocols:
+//! [`protocol::stream`] for bytes in order, [`protocol::datagram`] for single messages and their replies; beside it
+//! [`protocol::tagged_write`], the fastest. [`Card::listen`] and [`Card::connect`] bring processes together by a name.
+//!
+//! **Lower layer.** A process opens a [`Card`], sends from a [`Terminus`] and receives in a [`Slot`]. Who may write into
+//! a slot is who holds a [`Ticket`] for it. Nothing below enters the kernel on the way of a message.
 //!
 //! | paper | section | here |
 //! |---|---|---|
@@ -19,13 +23,21 @@
 //! | back-pressure: `send` would block | 2.8 | [`Terminus::try_send`] |
 //! | priorities by weights | 2.3 leaves them open | [`Card::create_terminus_weighted`] |
 //! | remote fetch-and-op | 5.1, as an extension | [`Terminus::fetch`] |
+//! | connections, and a dead peer told of | 6.3, 6.4 | [`Card::listen`], [`Card::connect`], [`Connection`] |
 //! | what the operating system mediates | 3.1 | [`attach::Attachment`] |
 //! | `h_send_msg` | 3.2 | [`Terminus::send`], and [`Terminus::try_send`], which does not block |
 //! | buffer-release handle | 3.2 | [`Handle`] |
 //! | `h_recv` | 3.2 | [`NotificationQueue::recv`] |
 //! | `h_recv_block` | 3.2 | [`NotificationQueue::recv_block`], and [`NotificationQueue::recv_poll`], which never sleeps |
 //! | ticket | 3.2 | [`Ticket`] |
+//! | manager, `poll_nowait`, `process_arrival` | 3.3 | [`Manager`], [`Manager::poll`]; receivers are registered with it |
+//! | buffer memory, reclaimed when it is sent | 3.3, 6.2 | [`Manager::allocate`], [`Buffer`], [`Sent`] |
+//! | `make_seed`, seed | 3.3 | [`protocol::stream::StreamReceiver::make_seed`], [`Seed`] |
+//! | simple datagram | 3.3 | [`protocol::datagram`] |
+//! | stream: send, flush, receive, release | 3.3 | [`protocol::stream`] |
 //! | tagged remote write: send, `get_tag`, `get_specific_tag` | 3.3 | [`protocol::tagged_write`] |
+//! | opening and monitoring connections | 6.3 | [`Card::listen`], [`Connection`], [`protocol::stream::StreamPair`] |
+//! | graceful close by a sender | 6.4 | [`protocol::stream::StreamSender::close`], [`Connection::close`] |
 //!
 //! ```no_run
 //! use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
@@ -44,18 +56,23 @@
 pub mod attach;
 mod card;
 mod checksum;
+mod connection;
 mod cursor;
 mod error;
 mod fetch;
 mod group;
 mod key;
+mod loss;
+mod manager;
 mod memory;
 mod message_area;
 mod metadata;
 mod notification;
 mod polling;
 pub mod protocol;
+mod record;
 mod request;
+mod seed;
 mod send_buffer;
 mod slot;
 mod terminus;
@@ -64,17 +81,23 @@ mod ticket;
 mod work_queue;
 
 pub use card::{Card, CardInfo, SelfTest};
+pub use connection::{
+    CONNECT_TIMEOUT, Connecting, Connection, End, EndReason, Listener, MAX_NAME, MAX_PRIVATE, Request,
+};
 pub use error::{Error, Result};
 pub use fetch::{Fetch, FetchOp};
 pub use group::{Share, ShareError, Undivided};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;
 pub use key::random_key;
+pub use loss::PeerLoss;
+pub use manager::{Buffer, Manager, Sent};
 pub use memory::Memory;
 pub use message_area::MessageArea;
 pub use metadata::MetadataEntry;
 pub use notification::{Arrival, Notification, NotificationQueue};
 pub use polling::Polling;
 pub use request::{Message, RequestBlock};
+pub use seed::{Seed, SeedError};
 pub use send_buffer::{Piece, SendBuffer};
 pub use slot::{Mode, Slot, SlotBuilder};
 pub use terminus::{Handle, Source, Terminus};

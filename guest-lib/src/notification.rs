@@ -133,7 +133,7 @@ impl NotificationQueue {
         let start = Instant::now();
         loop {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            self.inner.attachment.wait_queue(self.awaited(), left)?;
+            self.wait_for(self.awaited(), left)?;
             if let Some(found) = self.recv().transpose() {
                 return found;
             }
@@ -171,9 +171,15 @@ impl NotificationQueue {
         self.inner.attachment.queue_file(self.number())
     }
 
-    fn awaited(&self) -> QueueWait {
+    /// The notification that comes next.
+    pub(crate) fn awaited(&self) -> QueueWait {
         let (cursor, pass) = self.inner.read(|reader| reader.cursor.place(self.entries()));
         QueueWait { queue: self.number(), cursor, pass }
+    }
+
+    /// Sleeps until that notification is there or was taken, or time has run out. It may return early.
+    pub(crate) fn wait_for(&self, awaited: QueueWait, timeout: Option<Duration>) -> Result<()> {
+        self.inner.attachment.wait_queue(awaited, timeout)
     }
 }
 

@@ -57,6 +57,11 @@ impl SendBuffer {
     /// # Errors
     /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these bytes.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.store(offset, bytes)
+    }
+
+    /// [`SendBuffer::write`] for those who have divided the buffer among themselves.
+    pub(crate) fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         inside("send buffer", offset as u64, bytes.len() as u64, self.len() as u64)?;
         self.terminus.inner.observe().uses.check(self.tag, offset as u64, bytes.len() as u64)?;
         self.memory.write(offset, bytes)

@@ -53,6 +53,17 @@ pub enum Source<'a> {
     Gather(&'a [Piece<'a>]),
 }
 
+impl Source<'_> {
+    /// How many bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Source::Bytes(bytes) => bytes.len(),
+            Source::Piece(piece) => piece.len(),
+            Source::Gather(pieces) => pieces.iter().map(Piece::len).sum(),
+        }
+    }
+}
+
 impl<'a> From<&'a [u8]> for Source<'a> {
     fn from(bytes: &'a [u8]) -> Self {
         Source::Bytes(bytes)
@@ -109,6 +120,18 @@ impl Terminus {
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.inner.observe().queue.completed()
+    }
+
+    /// Waits until the card has finished with every request that was posted: before a process ends, for example, whose
+    /// messages would be abandoned. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]. Which requests were refused, their handles say.
+    pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
+        let idle = || self.inner.observe().queue.is_idle().then_some(());
+        let idle = self.inner.polling.wait(timeout, true, idle);
+        let after = timeout.unwrap_or_default();
+        idle.ok_or(Error::TimedOut { what: "completion of all requests", after })
     }
 
     /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits.

@@ -91,6 +91,11 @@ impl WorkQueue {
         }
     }
 
+    /// Whether the card has finished with all requests.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.completed == self.posted
+    }
+
     /// The position of the last request that the card has finished with.
     pub(crate) fn completed(&self) -> u64 {
         self.completed

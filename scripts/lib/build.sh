@@ -38,6 +38,7 @@ check_qemu() {
 # build_all: bring everything made from the sources up to date, and name it in the kit.
 build_all() {
     step programs "build the programs" build_programs
+    build_c_examples
     build_module
     build_image
     write_kit
@@ -46,9 +47,33 @@ build_all() {
 # Static, so they run on any host and in the guest's bare image; one invocation, so they share their dependencies.
 build_programs() {
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn --bins --examples
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn -p hamlyn-tools \
+        --bins --examples
+    CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
+        hamlyn_cargo rustc --release --target "$TARGET" -p hamlyn-c --crate-type staticlib
     mkdir -p target/release
     ln -sf "../$TARGET/release/hamlyn" target/release/hamlyn
+}
+
+# The names that the guest's tools are started by; they are one program, hamlyn-tools.
+# shellcheck disable=SC2034 # for scripts/install and images/build
+TOOLS=(hamlyn-info hamlyn-ping hamlyn-perf)
+C_EXAMPLES=$GUEST/c
+
+# build_c_examples: the library's examples in C, as static as the other programs of the guest.
+build_c_examples() {
+    local source
+    for source in guest-lib/c/examples/*.c; do
+        source=${source#guest-lib/c/examples/}
+        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples "$BINARIES/libhamlyn_c.a"; then continue; fi
+        step "${source%.c}" "build ${source%.c}, in C" make_c_example "${source%.c}"
+    done
+}
+
+make_c_example() {
+    mkdir -p "$C_EXAMPLES"
+    in_root gcc -std=c11 -O2 -Wall -Wextra -Werror -static -Wl,--gc-sections -I "$REPO/guest-lib/c/include" \
+        "$REPO/guest-lib/c/examples/$1.c" "$BINARIES/libhamlyn_c.a" -o "$C_EXAMPLES/$1"
 }
 
 MODULE=$GUEST/hamlyn.ko

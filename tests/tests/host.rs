@@ -51,6 +51,16 @@ impl Program {
         Ok(writeln!(self.stdin, "{line}")?)
     }
 
+    /// Ends its standard input, which tells a server to end; its last answer.
+    fn shut(self) -> Result<Value> {
+        let Self { mut child, stdin, stdout } = self;
+        drop(stdin);
+        let last = stdout.lines().last().context("no answer")??;
+        let status = child.wait()?;
+        ensure!(status.success(), "{status}: {last}");
+        Ok(serde_json::from_str(&last)?)
+    }
+
     /// The last answer of a program that ended well.
     fn finish(mut self) -> Result<Value> {
         let last = self.stdout.lines().last().context("no answer")??;
@@ -169,6 +179,143 @@ fn what_waits_behind_a_fetch_that_nobody_answers_is_sent_in_the_end() -> Result<
         while arrived != *b"behind" {
             area.read(0, &mut arrived)?;
         }
+    }
+    Ok(())
+}
+
+/// The number in an answer's field.
+fn number(answer: &Value, field: &str) -> u64 {
+    answer[field].as_u64().unwrap_or_else(|| panic!("no number {field} in {answer}"))
+}
+
+fn seed(answer: &Value) -> String {
+    answer["seed"].as_str().unwrap_or_else(|| panic!("no seed in {answer}")).to_owned()
+}
+
+/// A stream between two programs; gives the receiver's result.
+fn stream(lab: &Lab, receive: &[&str], send: &[&str]) -> Result<Value> {
+    let mut receiver = Program::start(lab, 1, &[&["stream"][..], receive].concat())?;
+    let to = seed(&receiver.answer()?);
+    Program::start(lab, 0, &[&["stream", "send", "--seed", &to][..], send].concat())?.finish()?;
+    receiver.finish()
+}
+
+#[test]
+fn streams_come_in_order_over_a_switch_that_reorders() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).switch_args(["--paths", "4"]).start()?;
+    let result = stream(&lab, &["receive"], &["--bytes", "3000000"])?;
+    assert_eq!((number(&result, "received"), result["verified"].as_bool()), (3_000_000, Some(true)));
+    // Small records and few, many held at once, so that the sender waits and the receiver makes more; long buffers.
+    let few = ["receive", "--record-size", "5000", "--records", "2", "--hold", "20"];
+    let result = stream(&lab, &few, &["--bytes", "1000003", "--size", "300001", "--buffer"])?;
+    assert_eq!(result["verified"], true);
+    let result = stream(&lab, &["read"], &["--bytes", "20000", "--size", "7", "--flush"])?;
+    assert_eq!((number(&result, "received"), result["verified"].as_bool()), (20_000, Some(true)));
+    Ok(())
+}
+
+#[test]
+fn an_abandoned_stream_says_so() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).start()?;
+    let mut receiver = Program::start(&lab, 1, &["stream", "receive"])?;
+    let to = seed(&receiver.answer()?);
+    let send = ["stream", "send", "--seed", &to, "--bytes", "100000", "--abandon"];
+    Program::start(&lab, 0, &send)?.finish()?;
+    let result = receiver.answer()?;
+    assert_eq!(number(&result, "received"), 100_000);
+    assert_eq!(result["lost"], "the peer is lost: it dropped its end without closing it");
+    assert!(receiver.finish().is_err(), "it must not look like a good end");
+    Ok(())
+}
+
+#[test]
+fn datagrams_are_answered_by_the_ticket_they_bring() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(3).start()?;
+    let mut server = Program::start(&lab, 0, &["datagram", "serve", "--clients", "2", "--count", "220"])?;
+    let answer = server.answer()?;
+    let tickets = answer["tickets"].as_array().context("no tickets")?;
+    let clients =
+        tickets.iter().zip([(1, "200", "100"), (2, "20", "65536")]).map(|(to, (card, count, size))| {
+            let to = to.as_str().context("a ticket is text")?;
+            Program::start(&lab, card, &["datagram", "ask", "--ticket", to, "--count", count, "--size", size])
+        });
+    for client in clients.collect::<Result<Vec<_>>>()? {
+        assert_eq!(client.finish()?["verified"], true);
+    }
+    assert_eq!(server.finish()?["answered"], 220);
+    Ok(())
+}
+
+/// Two programs that have no operating system between find each other by hand.
+fn meet(server: &mut Program, client: &mut Program) -> Result<()> {
+    let text =
+        |answer: Value, field: &str| answer[field].as_str().map(str::to_owned).context(answer.to_string());
+    server.say(&text(client.answer()?, "offer")?)?;
+    client.say(&text(server.answer()?, "answer")?)
+}
+
+#[test]
+fn procedures_are_called_on_a_switch_that_reorders() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(3).switch_args(["--paths", "4"]).start()?;
+    let mut server = Program::start(&lab, 0, &["rpc", "serve", "--by-hand"])?;
+    server.answer()?;
+    let mut clients = Vec::new();
+    for card in [1, 2] {
+        let mut client = Program::start(&lab, card, &["rpc", "check", "--by-hand", "--rounds", "5"])?;
+        meet(&mut server, &mut client)?;
+        clients.push(client);
+    }
+    for client in clients {
+        let checked = client.finish()?;
+        ensure!(checked["verified"] == true && checked["calls"] == 45, "{checked}");
+    }
+    let served = server.shut()?;
+    ensure!(served["served"] == 96 && served["gone"].as_array().map(Vec::len) == Some(2), "{served}");
+    Ok(())
+}
+
+#[test]
+fn locks_of_two_managers_hold() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(5).start()?;
+    let mut managers = Vec::new();
+    for card in [0, 1] {
+        let mut manager = Program::start(&lab, card, &["locks", "manage", "--by-hand"])?;
+        manager.answer()?;
+        managers.push(manager);
+    }
+    let mut workers = Vec::new();
+    for (card, seed) in [(2, "1"), (3, "2"), (4, "3")] {
+        let work = ["locks", "work", "--by-hand", "--managers", "0,1", "--seed", seed];
+        let mut worker = Program::start(&lab, card, &work)?;
+        for manager in &mut managers {
+            meet(manager, &mut worker)?;
+        }
+        workers.push(worker);
+    }
+    let exclusive = workers.into_iter().map(|worker| Ok(number(&worker.finish()?, "exclusive")));
+    let exclusive: u64 = exclusive.sum::<Result<_>>()?;
+    let ended = managers.into_iter().map(Program::shut).collect::<Result<Vec<_>>>()?;
+    ensure!(ended.iter().all(|manager| manager["held"] == 0), "{ended:?}");
+    ensure!(ended[0]["counted"] == exclusive, "{exclusive} turns alone: {ended:?}");
+    Ok(())
+}
+
+#[test]
+fn active_messages_count_a_histogram() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(3).switch_args(["--paths", "4"]).start()?;
+    let mut ranks: Vec<Program> = Vec::new();
+    for rank in 0..3 {
+        let own = rank.to_string();
+        let argv = ["active-messages", "--by-hand", "--rank", &own, "--hosts", "0,1,2", "--samples", "5000"];
+        let mut process = Program::start(&lab, rank, &argv)?;
+        for other in &mut ranks {
+            meet(other, &mut process)?;
+        }
+        ranks.push(process);
+    }
+    for rank in ranks {
+        let counted = rank.finish()?;
+        ensure!(counted["verified"] == true, "{counted}");
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use zerocopy::FromZeros;
 use crate::bench::{Bench, ENTRIES, NOBODY, PAGE, Terminus, WINDOW, object, pinned, slot};
 use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
+use crate::connections::connections;
 use crate::fetch::fetch;
 
 pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
@@ -36,6 +37,7 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     area_memory(checks, &bench)?;
     send_buffer_calls(checks, &bench)?;
     fetch(checks, &mut bench)?;
+    connections(checks, &bench.device)?;
     destroyed(checks, bench, &other)?;
     drop(other);
     checks.holds("nothing is pinned at the end", pinned()? == 0)?;
@@ -45,8 +47,9 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
 fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
     let mut query = HamlynQuery::default();
     checks.done("query", device.query(&mut query))?;
-    let sound =
-        query.uapi_version == HAMLYN_UAPI_VERSION && query.reserved == [0; 10] && query.capabilities == 0;
+    let sound = query.uapi_version == HAMLYN_UAPI_VERSION
+        && query.reserved == [0; 10]
+        && query.capabilities == HAMLYN_CAPABILITY_CONNECTIONS;
     checks.holds(
         "query's answer is sound",
         sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,

@@ -17,6 +17,7 @@ mod calls;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
+mod connections;
 mod fetch;
 mod hold;
 mod sleep;

@@ -18,7 +18,10 @@ use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
 use zerocopy::FromZeros;
 
-use super::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
+use super::{
+    Attachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait, TerminusParts,
+    connection,
+};
 use crate::error::{Error, Result, at_most};
 use crate::memory::Memory;
 
@@ -178,6 +181,19 @@ impl Attachment for DeviceAttachment {
         let mut results = HamlynSelfTest::default();
         self.device.self_test(&mut results).map_err(self.error("run the self-tests"))?;
         Ok(results)
+    }
+
+    fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
+        let mut argument = connection::listen(name, backlog);
+        let file =
+            self.device.listen(&mut argument).map_err(self.error(format!("take the name {name:?}")))?;
+        Ok(Box::new(file))
+    }
+
+    fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        let mut argument = connection::connect(host, name, private);
+        let action = format!("connect to {name:?} on host {host}");
+        Ok(Box::new(self.device.connect(&mut argument).map_err(self.error(action))?))
     }
 }
 

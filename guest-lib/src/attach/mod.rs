@@ -8,13 +8,16 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
+use hamlyn_abi::uapi::{
+    HamlynConnectionState, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
+};
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 
 use crate::cursor::Sight;
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 
+mod connection;
 mod device;
 #[cfg(feature = "socket")]
 mod socket;
@@ -172,6 +175,67 @@ pub trait Attachment: Debug + Send + Sync {
     /// # Errors
     /// [`crate::Error::System`].
     fn self_test(&self) -> Result<HamlynSelfTest>;
+
+    /// Takes a name to listen under (section 6.3).
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes part.
+    fn listen(&self, _name: &str, _backlog: u32) -> Result<Box<dyn ListenerParts>> {
+        Err(Error::Unsupported(NO_CONNECTIONS))
+    }
+
+    /// Asks for a connection (section 6.3).
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] where no operating system takes part.
+    fn connect(&self, _host: u32, _name: &str, _private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        Err(Error::Unsupported(NO_CONNECTIONS))
+    }
+}
+
+const NO_CONNECTIONS: &str =
+    "connections are the operating system's affair: this card is attached to without one";
+
+/// A listener, as the operating system has it.
+pub trait ListenerParts: Debug + Send + Sync {
+    /// The next request, if one waits.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn next_request(&self) -> Result<Option<Box<dyn ConnectionParts>>>;
+
+    /// What is readable while one waits.
+    fn file(&self) -> BorrowedFd<'_>;
+}
+
+/// A connection, as the operating system has it.
+pub trait ConnectionParts: Debug + Send + Sync {
+    /// How it stands.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn state(&self) -> Result<HamlynConnectionState>;
+
+    /// Accepts what was asked for.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotConnected`], [`crate::Error::System`].
+    fn accept(&self, private: &[u8]) -> Result<()>;
+
+    /// Rejects what was asked for.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotConnected`], [`crate::Error::System`].
+    fn reject(&self, private: &[u8]) -> Result<()>;
+
+    /// Closes it gracefully.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotConnected`], [`crate::Error::System`].
+    fn close(&self, private: &[u8]) -> Result<()>;
+
+    /// What is writable while it is established, and readable once it has ended.
+    fn file(&self) -> BorrowedFd<'_>;
 }
 
 /// A file descriptor to poll.

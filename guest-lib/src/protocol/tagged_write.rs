@@ -1,6 +1,9 @@
 //! Tagged remote write (section 3.3): data goes to an offset of the receiver's buffer, and a tag tells of it.
 //!
 //! It uses fast mode, so a message fits in a single packet. In-order delivery is not guaranteed.
+//!
+//! Nothing holds a sender by fast mode to a number of messages (section 2.7 is about metadata entries). So a receiver has
+//! a notification queue of its own, not a [`crate::Manager`]'s: who sends too much overruns nobody else.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -76,7 +79,7 @@ fn message(ticket: &Ticket, offset: u32, tag: u32) -> Result<Message<'_>> {
 
 /// The receiving end: a slot, its buffer, and the tags that have arrived.
 ///
-/// The paper's upper layer is not thread-safe, and so this takes `&mut self`.
+/// Any thread may have it; one at a time, hence `&mut self`.
 #[derive(Debug)]
 pub struct TagReceiver {
     slot: Slot,

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
 use hamlyn::{Error, Memory, Result, Statistic};
-use hamlyn_abi::hamlyn::command::HAMLYN_SLOT_FETCH;
+use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FETCH};
+use hamlyn_abi::hamlyn::metadata::*;
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_SIZE,
     HAMLYN_NOTIFICATION_WRAP,
@@ -40,7 +41,12 @@ struct Card {
     weights: Vec<u32>,
     rings: u32,
     link_down: bool,
+    /// Messages that were sent and have not arrived, if the fabric takes its time.
+    flying: Option<Vec<Flying>>,
 }
+
+/// A message: head, metadata and data.
+type Flying = (HamlynRequest, Vec<u8>, Vec<u8>);
 
 #[derive(Debug)]
 struct Terminus {
@@ -74,6 +80,23 @@ impl Fake {
     /// The weights of all termini ever created.
     pub(crate) fn weights(&self) -> Vec<u32> {
         self.0.lock().unwrap().weights.clone()
+    }
+
+    /// From now on messages arrive when [`Fake::land`] says so.
+    pub(crate) fn delay(&self) {
+        self.0.lock().unwrap().flying = Some(Vec::new());
+    }
+
+    /// Lets one of the messages that are under way arrive, chosen by any number. Whether there was one.
+    pub(crate) fn land(&self, choice: usize) -> bool {
+        let mut card = self.0.lock().unwrap();
+        let flying = card.flying.as_mut().unwrap();
+        if flying.is_empty() {
+            return false;
+        }
+        let (head, metadata, data) = flying.swap_remove(choice % flying.len());
+        card.deposit(&head, &metadata, &data);
+        true
     }
 
     pub(crate) fn cut_link(&self) {
@@ -159,7 +182,10 @@ impl Card {
             self.gather(terminus, &body[start..], head.gather_count)?
         };
         assert_eq!(head.destination, HOST);
-        self.deposit(&head, metadata, &data);
+        match &mut self.flying {
+            Some(flying) => flying.push((head, metadata.to_vec(), data)),
+            None => self.deposit(&head, metadata, &data),
+        }
         Ok(0)
     }
 
@@ -211,13 +237,14 @@ impl Card {
     fn deposit(&mut self, head: &HamlynRequest, metadata: &[u8], data: &[u8]) {
         let Some(slot) = self.slots.get(&head.slot).copied() else { return };
         let end = u64::from(head.offset) + data.len() as u64;
-        if slot.key != head.key || end > slot.area_length {
+        let paranoid = slot.mode != HAMLYN_MODE_NORMAL;
+        if (!paranoid && slot.key != head.key) || end > slot.area_length {
             return;
         }
         let fast = head.metadata_index == HAMLYN_FAST_MODE;
         let entry = slot.metadata_address + u64::from(head.metadata_index) * 128;
         if !fast {
-            if head.metadata_index >= slot.metadata_entries {
+            if head.metadata_index >= slot.metadata_entries || (paranoid && !self.admits(entry, head, end)) {
                 return;
             }
             self.store(entry, metadata);
@@ -232,10 +259,22 @@ impl Card {
                 return;
             }
         }
+        if slot.mode == HAMLYN_MODE_PARANOID_ONE_SHOT {
+            self.store(entry + 96, &HAMLYN_ONE_SHOT_LOCKED.to_le_bytes());
+        }
         if head.flags & HAMLYN_REQUEST_SILENT == 0 && self.queues.contains_key(&slot.queue) {
             let word = if fast { u64::from(head.delta) } else { entry };
             self.notify(&slot, word, if fast { HAMLYN_NOTIFICATION_FAST } else { 0 });
         }
+    }
+
+    /// The paranoid modes' tests (section 2.7).
+    fn admits(&self, address: u64, head: &HamlynRequest, end: u64) -> bool {
+        let mut bytes = [0; HAMLYN_METADATA_SIZE as usize];
+        self.load(address, &mut bytes);
+        let entry = HamlynMetadataEntry::read_from_bytes(&bytes).unwrap();
+        let inside = u64::from(head.offset) >= entry.low && end <= entry.high;
+        entry.key == head.key && inside && entry.one_shot == HAMLYN_ONE_SHOT_OPEN
     }
 
     fn notify(&mut self, slot: &HamlynSlotCreate, subject: u64, fast: u32) {

@@ -17,7 +17,7 @@ impl Effort {
 
     /// Rounds of each point of a figure.
     pub fn figure_rounds(self) -> usize {
-        self.pick(3, 7)
+        self.pick(2, 7)
     }
 
     /// One of two.

@@ -1,9 +1,12 @@
 //! One exchange between two programs, and what it showed.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
+use crate::processes::{Child, times};
 use crate::site::Site;
 
 /// Two programs that meet. What is measured is measured at the near end.
@@ -13,6 +16,8 @@ pub struct Exchange<'a> {
     pub near: (Site<'a>, Vec<String>),
     /// Where its peer runs, and its role; none for a program that measures by itself.
     pub far: Option<(Site<'a>, Vec<String>)>,
+    /// Cards, switches and machines whose processor time is taken meanwhile.
+    pub watched: Vec<Child>,
 }
 
 /// What one exchange showed.
@@ -22,12 +27,16 @@ pub struct Outcome {
     pub samples: Histogram<u64>,
     /// How many messages, one way.
     pub messages: u64,
+    /// The same with those before that are not measured; 0 if the program does not say.
+    pub all: u64,
     /// How many bytes of data, one way; 0 for round trips.
     pub bytes: u64,
     /// How long it took, in nanoseconds.
     pub ns: u64,
     /// Processor time of the near and of the far program, in nanoseconds.
     pub cpu_ns: [u64; 2],
+    /// Processor time of the watched processes, in nanoseconds, for `all` messages.
+    pub watched_ns: BTreeMap<String, u64>,
     /// What the near and the far card counted.
     pub counters: [Value; 2],
 }
@@ -40,12 +49,17 @@ pub fn words(line: &str) -> Vec<String> {
 impl<'a> Exchange<'a> {
     /// Two programs.
     pub fn between(near: Site<'a>, near_role: &str, far: Site<'a>, far_role: &str) -> Self {
-        Self { near: (near, words(near_role)), far: Some((far, words(far_role))) }
+        Self { near: (near, words(near_role)), far: Some((far, words(far_role))), watched: Vec::new() }
     }
 
     /// One program by itself.
     pub fn alone(site: Site<'a>, role: &str) -> Self {
-        Self { near: (site, words(role)), far: None }
+        Self { near: (site, words(role)), far: None, watched: Vec::new() }
+    }
+
+    /// Takes the processor time of these, too.
+    pub fn watching(self, watched: &[Child]) -> Self {
+        Self { watched: watched.to_vec(), ..self }
     }
 
     /// The commands as a person would type them, the far end's first.
@@ -66,22 +80,29 @@ impl<'a> Exchange<'a> {
         };
         let mut far = far_site.start(far_role)?;
         let hello = far.answer()?;
+        let mut before = times(&self.watched);
         let mut near = site.start(role)?;
         if let Some(ticket) = hello["ticket"].as_str() {
             let own = near.answer()?;
             let Some(own) = own["ticket"].as_str() else { bail!("the near end said {own}, not a ticket") };
             far.say(own)?;
+            // Both ends have opened all that they need.
+            before = times(&self.watched);
             near.say(ticket)?;
         }
         let measured = near.finish()?;
+        let mut watched_ns = times(&self.watched);
+        for (name, time) in &mut watched_ns {
+            *time -= before.get(name).copied().unwrap_or_default();
+        }
         let answered = far.finish()?;
-        Outcome::read(&measured, &answered)
+        Ok(Outcome { watched_ns, ..Outcome::read(&measured, &answered)? })
     }
 }
 
 impl Outcome {
     /// Reads what the programs said.
-    fn read(near: &Value, far: &Value) -> anyhow::Result<Self> {
+    pub(crate) fn read(near: &Value, far: &Value) -> anyhow::Result<Self> {
         let mut samples = Histogram::new(3).context("cannot make a histogram")?;
         for step in near["samples"].as_array().into_iter().flatten() {
             let (Some(value), Some(count)) = (step[0].as_u64(), step[1].as_u64()) else {
@@ -94,9 +115,11 @@ impl Outcome {
         Ok(Self {
             samples,
             messages: number(near, "messages"),
+            all: number(near, "all"),
             bytes: number(near, "bytes"),
             ns,
             cpu_ns: [number(near, "cpu_ns"), number(far, "cpu_ns")],
+            watched_ns: BTreeMap::new(),
             counters: [near["counters"].clone(), far["counters"].clone()],
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::effort::Effort;
 use crate::exchange::Exchange;
-use crate::machines::Machines;
+use crate::machines::{Layout, Machines, stream_arguments};
 use crate::plot::{Curve, Figure, Point};
 use crate::progress::Progress;
 use crate::site::Site;
@@ -36,12 +36,21 @@ impl Name {
         Self::ALL.get(index).copied()
     }
 
+    fn text(self) -> &'static str {
+        match self {
+            Name::Seven => "Figure 7",
+            Name::Eight => "Figure 8",
+            Name::Nine => "Figure 9",
+            Name::Ten => "Figure 10",
+        }
+    }
+
     fn packet_sizes(self, effort: Effort) -> Vec<u32> {
         match self {
             Name::Seven => vec![256],
             Name::Eight | Name::Ten => vec![USUAL_PACKET],
             Name::Nine => effort.pick(
-                vec![256, 1024, USUAL_PACKET, 65536],
+                vec![256, USUAL_PACKET, 65536],
                 vec![256, 512, 1024, 2048, USUAL_PACKET, 8192, 16384, 32768, 65536],
             ),
         }
@@ -79,17 +88,25 @@ impl Figures {
         &mut self,
         names: &[Name],
         machines: &Machines,
+        separate: Option<&Machines>,
         packet: u32,
         effort: Effort,
         progress: &Progress,
     ) {
         for name in names.iter().copied().filter(|name| name.packet_sizes(effort).contains(&packet)) {
-            let plans = match name {
-                Name::Seven => latency_plans(machines, packet, effort, false),
-                Name::Eight => latency_plans(machines, packet, effort, machines.peers()),
+            let mut plans = match name {
+                Name::Seven | Name::Eight => latency_plans(machines, packet, effort),
                 Name::Nine => vec![bandwidth_plan(machines, packet, effort)],
                 Name::Ten => loopback_plans(machines, effort),
             };
+            if name == Name::Eight && machines.peers() {
+                plans.push(udp_plan(machines, effort));
+            }
+            plans.extend(separate.and_then(|separate| match name {
+                Name::Eight => Some(tagged_plan(separate, packet, effort)),
+                Name::Nine => Some(bandwidth_plan(separate, packet, effort)),
+                Name::Seven | Name::Ten => None,
+            }));
             for (plan, points) in measure_in_turn(&plans, effort, progress) {
                 self.curves.push((name, plan.quantity, plan.label.clone(), points));
             }
@@ -122,6 +139,7 @@ impl Figures {
             .map(|(name, quantity, key, title, paper)| Figure {
                 key: key.to_owned(),
                 title: title.to_owned(),
+                answers: name.text().to_owned(),
                 paper: paper.to_owned(),
                 x: "message size, bytes".to_owned(),
                 y: if quantity == Quantity::Rate { "MB/s" } else { "one way, us" }.to_owned(),
@@ -137,7 +155,7 @@ impl Figures {
     }
 }
 
-const SEVEN: &str = "The prototype: 17.4 us for the smallest message, 55.5 ns for each byte, a step of 12.5 us at every \
+const SEVEN: &str = "Cards and switch in one process, except where a curve says otherwise. The prototype: 17.4 us for the smallest message, 55.5 ns for each byte, a step of 12.5 us at every \
     multiple of 256 bytes, 7.7 us more with metadata. Latency is half a round trip, both ends polling; the faint line is \
     the 99th percentile.";
 const EIGHT: &str =
@@ -186,7 +204,7 @@ fn leading_number(label: &str) -> u32 {
 
 fn sizes(effort: Effort) -> Vec<u64> {
     effort.pick(
-        vec![16, 64, 256, 1024, 4096, 16384, 65536],
+        vec![16, 256, 1024, 4096, 16384, 65536],
         vec![
             16, 32, 64, 128, 192, 256, 320, 384, 448, 512, 768, 1024, 1536, 2048, 3072, 4096, 5120, 6144,
             8192, 12288, 16384, 24576, 32768, 49152, 65536,
@@ -194,49 +212,68 @@ fn sizes(effort: Effort) -> Vec<u64> {
     )
 }
 
-fn latency_plans(machines: &Machines, packet: u32, effort: Effort, peers: bool) -> Vec<Plan<'_>> {
-    let sizes = sizes(effort);
-    let count = effort.pick(200, 2000);
-    let plan = |label: &str, role: &str, arguments: &str, sizes: &[u64]| {
-        let point = |size: u64| {
-            let arguments = format!("{arguments} --size {size} --warmup 20 --count {count}");
-            let (near, far) = (format!("{role}-ping {arguments}"), format!("{role}-echo {arguments}"));
-            let name = format!("{label}, {packet}-byte packets, {size} bytes");
-            (size, name, Exchange::between(machines.near(), &near, machines.far(), &far))
-        };
-        let points = sizes.iter().copied().map(point).collect();
-        Plan { label: label.to_owned(), quantity: Quantity::HalfTrip, points }
-    };
-    let fast: Vec<u64> = sizes.iter().copied().filter(|size| *size <= packet.into()).collect();
-    let mut plans = vec![plan("tagged remote write", "card", "", &fast)];
-    for metadata in [0, 4, 60] {
-        let label = format!("message with {metadata} bytes of metadata");
-        plans.push(plan(&label, "card", &format!("--metadata {metadata}"), &sizes));
+/// How a curve's label says which processes its cards and switch are; nothing where they are one.
+fn layout(machines: &Machines) -> &'static str {
+    match machines.layout() {
+        Layout::Fabric => "",
+        Layout::Separate => ", cards and switch as separate processes",
     }
-    if peers {
-        let fits: Vec<u64> = sizes.iter().copied().filter(|size| *size <= 65000).collect();
-        let at = format!("--address {}", machines.address());
-        plans.push(plan("virtio-net UDP", "udp", &at, &fits));
-    }
-    plans
 }
 
-/// Arguments of a stream of messages of this size.
-fn stream(size: u64, effort: Effort) -> String {
+/// Half of a round trip against the size, for a pair of roles.
+fn latency_plan<'a>(
+    machines: &'a Machines,
+    label: &str,
+    role: &str,
+    arguments: &str,
+    sizes: &[u64],
+    effort: Effort,
+) -> Plan<'a> {
+    let count = effort.pick(200, 2000);
+    let label = format!("{label}{}", layout(machines));
+    let point = |size: u64| {
+        let arguments = format!("{arguments} --size {size} --warmup 20 --count {count}");
+        (size, format!("{label}, {size} bytes"), machines.round_trips(role, arguments.trim_start()))
+    };
+    let points = sizes.iter().copied().map(point).collect();
+    Plan { label, quantity: Quantity::HalfTrip, points }
+}
+
+fn tagged_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
+    let sizes: Vec<u64> = sizes(effort).into_iter().filter(|size| *size <= packet.into()).collect();
+    let label = format!("tagged remote write, {packet}-byte packets");
+    latency_plan(machines, &label, "card", "", &sizes, effort)
+}
+
+fn latency_plans(machines: &Machines, packet: u32, effort: Effort) -> Vec<Plan<'_>> {
+    let with = |metadata: u32| {
+        let label = format!("message with {metadata} bytes of metadata, {packet}-byte packets");
+        let arguments = format!("--metadata {metadata}");
+        latency_plan(machines, &label, "card", &arguments, &sizes(effort), effort)
+    };
+    [tagged_plan(machines, packet, effort)].into_iter().chain([0, 4, 60].map(with)).collect()
+}
+
+fn udp_plan(machines: &Machines, effort: Effort) -> Plan<'_> {
+    let sizes: Vec<u64> = sizes(effort).into_iter().filter(|size| *size <= 65000).collect();
+    let address = format!("--address {}", machines.address());
+    latency_plan(machines, "virtio-net UDP", "udp", &address, &sizes, effort)
+}
+
+/// Messages of a stream of this size.
+fn stream_length(size: u64, effort: Effort) -> u64 {
     let total = effort.pick(16, 64) << 20;
-    format!("--size {size} --warmup 8 --count {}", (total / size).clamp(32, effort.pick(1000, 10_000)))
+    (total / size).clamp(32, effort.pick(1000, 10_000))
 }
 
 fn bandwidth_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
-    let label = format!("{packet}-byte packets");
+    let label = format!("{packet}-byte packets{}", layout(machines));
     let point = |size: u64| {
-        let arguments = stream(size, effort);
-        let (near, far) = (format!("card-send {arguments}"), format!("card-sink {arguments}"));
         let name = format!("bandwidth, {label}, {size} bytes");
-        (size, name, Exchange::between(machines.near(), &near, machines.far(), &far))
+        (size, name, machines.stream(size, stream_length(size, effort)))
     };
     let sizes = effort.pick(
-        vec![256, 1024, 4096, 16384, 65536, 262_144, 1 << 20],
+        vec![256, 1024, 4096, 16384, 65536, 1 << 20],
         vec![
             256,
             512,
@@ -265,7 +302,7 @@ fn loopback_plans(machines: &Machines, effort: Effort) -> Vec<Plan<'_>> {
         (size, format!("loopback, {size} bytes"), Exchange::alone(here.clone(), &role))
     };
     let rate = |size: u64| {
-        let arguments = stream(size, effort);
+        let arguments = stream_arguments(size, stream_length(size, effort));
         let (near, far) = (format!("card-send {arguments}"), format!("card-sink {arguments}"));
         let name = format!("bandwidth within a machine, {size} bytes");
         (size, name, Exchange::between(here.clone(), &near, here.clone(), &far))

@@ -5,8 +5,30 @@ use std::path::Path;
 use anyhow::Context;
 use hamlyn_cli::lab::{Accel, Lab, Memory};
 
+use crate::exchange::{Exchange, words};
+use crate::processes::{Child, children};
 use crate::progress::Progress;
 use crate::site::Site;
+use crate::vsock::Daemon;
+
+/// Which processes the cards and the switch are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// `hamlyn fabric`: all in one.
+    Fabric,
+    /// `hamlyn card` for each card, and `hamlyn switch`.
+    Separate,
+}
+
+impl Layout {
+    /// For labels.
+    pub fn text(self) -> &'static str {
+        match self {
+            Layout::Fabric => "one fabric process",
+            Layout::Separate => "cards and switch as separate processes",
+        }
+    }
+}
 
 /// The far machine's address for the peers' sockets, of a range that is kept for documentation (RFC 5737): it is in no
 /// other network, and this one ends at the two machines.
@@ -23,28 +45,46 @@ pub const MTUS: [u32; 4] = [1500, 9000, 30_000, 60_000];
 pub struct Machines {
     /// The lab that they are in.
     pub lab: Lab,
+    /// Its cards, switch and machines.
+    pub processes: Vec<Child>,
+    layout: Layout,
     peers: bool,
+    vsock: Option<Daemon>,
 }
 
 impl Machines {
     /// Starts them, with these arguments for their cards. With `peers` they have the other devices too.
     pub fn start(
         accel: Accel,
+        layout: Layout,
         card_args: &[String],
         peers: bool,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
         progress.step("boot");
-        let mut builder =
-            Lab::builder().vms(2).accel(accel).memory(Memory::mib(384)).card_args(card_args.iter().cloned());
+        let before = children()?;
+        let mut builder = Lab::builder()
+            .vms(2)
+            .accel(accel)
+            .memory(Memory::mib(384))
+            .one_process(layout == Layout::Fabric)
+            .card_args(card_args.iter().cloned());
+        let vsock = if peers { Daemon::start()? } else { None };
         if peers {
-            builder = builder.qemu_args(devices);
+            let sockets = vsock.as_ref().map(|daemon| [0, 1].map(|index| daemon.socket(index)));
+            builder = builder.qemu_args(move |index, directory| {
+                let vsock = sockets.iter().flat_map(|sockets| vsock_device(&sockets[index]));
+                devices(index, directory).into_iter().chain(vsock).collect()
+            });
         }
-        let machines = Self { lab: builder.start()?, peers };
+        let lab = builder.start()?;
+        let new = |child: &Child| !child.name.is_empty() && !before.contains(child);
+        let processes = children()?.into_iter().filter(new).collect();
+        let machines = Self { lab, processes, layout, peers, vsock };
         if peers {
             for (index, vm) in machines.lab.vms().iter().enumerate() {
                 let script = format!(
-                    "cd /lib/bench && insmod failover.ko && insmod net_failover.ko && insmod virtio_net.ko && \
+                    "cd /lib/bench && for module in $(cat order); do insmod $module.ko || exit 1; done && \
                      ip addr add {NETWORK}.{}/24 dev eth0 && ip link set eth0 mtu {} up",
                     index + 1,
                     MTUS[0],
@@ -58,6 +98,32 @@ impl Machines {
     /// Whether they have the other devices.
     pub fn peers(&self) -> bool {
         self.peers
+    }
+
+    /// Whether vsock is among them.
+    pub fn has_vsock(&self) -> bool {
+        self.vsock.is_some()
+    }
+
+    /// Which processes their cards and the switch are.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// An exchange between the two, with the processor time of all that they need.
+    pub fn exchange(&self, near: &str, far: &str) -> Exchange<'_> {
+        Exchange::between(self.near(), near, self.far(), far).watching(&self.processes)
+    }
+
+    /// Round trips between the two, by a pair of roles.
+    pub fn round_trips(&self, role: &str, arguments: &str) -> Exchange<'_> {
+        self.exchange(&format!("{role}-ping {arguments}"), &format!("{role}-echo {arguments}"))
+    }
+
+    /// A one-way stream of messages of this size between the two.
+    pub fn stream(&self, size: u64, count: u64) -> Exchange<'_> {
+        let arguments = stream_arguments(size, count);
+        self.exchange(&format!("card-send {arguments}"), &format!("card-sink {arguments}"))
     }
 
     /// The measuring end.
@@ -83,6 +149,25 @@ impl Machines {
     fn as_root(&self, index: usize, script: &str) -> anyhow::Result<()> {
         self.lab.vm(index).run_as(0, ["sh", "-c", script])?.finish_text().map(drop)
     }
+}
+
+/// The most bytes that a stream's places take at each end: with its queue they must stay under the 8 MiB that a user may
+/// lock in memory.
+const PLACES: u64 = 4 << 20;
+
+/// How many messages of a stream are under way at most, each with a place of its own.
+pub fn window(size: u64) -> u64 {
+    (PLACES / size).clamp(1, 32)
+}
+
+/// Arguments of both ends of a stream of messages.
+pub fn stream_arguments(size: u64, count: u64) -> String {
+    format!("--size {size} --window {} --warmup 8 --count {count}", window(size))
+}
+
+fn vsock_device(socket: &Path) -> Vec<String> {
+    let path = socket.to_string_lossy().replace(',', ",,");
+    words(&format!("-chardev socket,id=vsock,path={path} -device vhost-user-vsock-pci,chardev=vsock"))
 }
 
 /// virtio-net over a pair of UNIX datagram sockets, and memory that both machines map.

@@ -10,7 +10,8 @@ use hamlyn_bench::effort::Effort;
 use hamlyn_bench::figures::Name;
 use hamlyn_bench::goals::{self, Goal};
 use hamlyn_bench::progress::Progress;
-use hamlyn_bench::run::{Request, run};
+use hamlyn_bench::run::{Request, Topic, run};
+use hamlyn_bench::scratch::tidy_on_signals;
 use hamlyn_cli::lab::Accel;
 use serde_json::Value;
 
@@ -27,9 +28,10 @@ struct Options {
     /// Write the figures to reach as JSON objects too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only this figure of the paper: 7, 8, 9 or 10 (may be given again)
-    #[arg(long, value_name = "N", value_parser = figure)]
-    figure: Vec<Name>,
+    /// Only this: a figure of the paper (7, 8, 9, 10), or machines, scale, all-to-all, host, parts (may be given
+    /// again)
+    #[arg(long, value_name = "NAME", value_parser = figure)]
+    figure: Vec<Choice>,
     /// What runs the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
@@ -41,9 +43,20 @@ struct Options {
     card_args: Vec<String>,
 }
 
-fn figure(text: &str) -> Result<Name, String> {
+/// What `--figure` names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Paper(Name),
+    Topic(Topic),
+}
+
+fn figure(text: &str) -> Result<Choice, String> {
+    let topic = Topic::NAMED.into_iter().find(|(name, _)| *name == text).map(|(_, topic)| topic);
     let number = text.parse().ok().and_then(Name::from_number);
-    number.ok_or_else(|| format!("the paper has no measured figure {text} (there are 7, 8, 9 and 10)"))
+    topic.map(Choice::Topic).or(number.map(Choice::Paper)).ok_or_else(|| {
+        let names = Topic::NAMED.map(|(name, _)| name).join(", ");
+        format!("the paper has no measured figure {text} (there are 7, 8, 9 and 10; beside them {names})")
+    })
 }
 
 fn main() -> ExitCode {
@@ -59,15 +72,26 @@ fn main() -> ExitCode {
 
 /// True if all that was asked for could be measured.
 fn bench(options: Options) -> anyhow::Result<bool> {
+    tidy_on_signals()?;
     let progress = Progress::new();
     // Where ./scripts/bench keeps what it fetched.
     let home = std::env::var_os("HAMLYN_BENCH").map(PathBuf::from);
     let all = !options.goals && options.figure.is_empty();
+    let mut figures = if all { Name::ALL.to_vec() } else { Vec::new() };
+    let mut topics = if all || options.goals { Topic::GOALS.to_vec() } else { Vec::new() };
+    topics.extend(all.then_some(Topic::AllToAll));
+    for choice in &options.figure {
+        match choice {
+            Choice::Paper(name) => figures.push(*name),
+            Choice::Topic(topic) => topics.push(*topic),
+        }
+    }
     let request = Request {
         effort: if options.full { Effort::Full } else { Effort::Quick },
         accel: options.accel,
-        goals: options.goals || all,
-        figures: if all { Name::ALL.to_vec() } else { options.figure },
+        goals_only: options.goals,
+        topics,
+        figures,
         card_args: options.card_args,
         peers: home.as_ref().map(|home| home.join("root")).filter(|root| root.is_dir()),
     };
@@ -105,6 +129,8 @@ mod tests {
         let error = |words: &[&str]| Options::try_parse_from(words).unwrap_err().to_string();
         assert!(error(&["bench", "--figure", "11"]).contains("there are 7, 8, 9 and 10"));
         let parsed = Options::try_parse_from(["bench", "--figure", "7", "--", "--spin", "50"]).unwrap();
-        assert_eq!((parsed.figure, parsed.card_args.len()), (vec![Name::Seven], 2));
+        assert_eq!((parsed.figure, parsed.card_args.len()), (vec![Choice::Paper(Name::Seven)], 2));
+        let parsed = Options::try_parse_from(["bench", "--figure", "parts"]).unwrap();
+        assert_eq!(parsed.figure, [Choice::Topic(Topic::Parts)]);
     }
 }

@@ -1,125 +1,135 @@
-//! Goal 9: the card's logic alone, on ports of memory, in one thread.
+//! The card's logic alone, on ports of memory, in one thread: what `cargo bench` and goal 9 measure.
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
-use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, ensure};
+use criterion::{BenchmarkId, Criterion, Throughput};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::registers::*;
-use hamlyn_abi::hamlyn::request::HamlynRequest;
+use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
+use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
 
-use crate::effort::Effort;
-use crate::exchange::Exchange;
-use crate::goals::{Goal, Need};
-use crate::progress;
 use crate::quiet::{Silent, Stopped, Wire};
-use crate::site::Site;
-use crate::stats::median;
-
-/// What the card does in a second on one core.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Parts {
-    /// Packets of 64 bytes delivered, each with its notification.
-    pub delivered: Option<f64>,
-    /// Bytes delivered, in packets of 4 KiB.
-    pub bytes: Option<f64>,
-    /// Bytes that `memcpy` copies, 4 KiB at a time.
-    pub copied: Option<f64>,
-}
-
-/// Measures all of them in turn.
-pub fn measure(effort: Effort, progress: &progress::Progress) -> anyhow::Result<Parts> {
-    let (mut delivered, mut sent, mut bytes, mut copied) = (vec![], vec![], vec![], vec![]);
-    let copy = Exchange::alone(Site::Host(None), "memcpy --size 4096 --total 1073741824");
-    let rounds = effort.rounds();
-    for round in 1..=rounds {
-        progress.step(&format!("the card's logic (round {round} of {rounds})"));
-        delivered.push(deliver(64, effort.pick(1_000_000, 5_000_000))?);
-        sent.push(send(effort.pick(500_000, 2_000_000))?);
-        bytes.push(deliver(4096, effort.pick(200_000, 1_000_000))? * 4096.0);
-        copied.push(copy.run()?.rate());
-    }
-    if let Some(sent) = median(sent) {
-        progress
-            .note(&format!("the card makes {:.1} million packets a second of 64-byte requests", sent / 1e6));
-    }
-    Ok(Parts { delivered: median(delivered), bytes: median(bytes), copied: median(copied) })
-}
-
-/// Goal 9.
-pub fn goals(parts: Parts) -> Vec<Goal> {
-    let millions = |rate: Option<f64>| rate.map(|rate| rate / 1e6);
-    let least = Need::AtLeast(10.0);
-    let copied = ("memcpy", millions(parts.copied));
-    vec![
-        Goal::own(9, "card logic: 64-byte packets delivered", "million/s", millions(parts.delivered), least),
-        Goal::beside(
-            9,
-            "card logic: 4 KiB packets",
-            "MB/s",
-            millions(parts.bytes),
-            copied,
-            Need::RatioAtLeast(0.8),
-        ),
-    ]
-}
 
 const KEY: u64 = 0x1234_5678_9abc_def0;
 const QUEUE_ENTRIES: u32 = 1024;
+/// Bytes of a message that is cut into packets.
+const LONG: u32 = 64 << 10;
 
-/// Packets a second that a card delivers.
-fn deliver(size: u32, count: u32) -> anyhow::Result<f64> {
-    let mut packet = one_packet()?;
+/// Segmentation, delivery and notification.
+pub fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
+    segmentation(criterion)?;
+    for size in [64, 4096] {
+        delivery(criterion, size)?;
+    }
+    notification(criterion)
+}
+
+/// Requests that a card makes into packets: short ones of a packet each, and a long one from a send buffer.
+fn segmentation(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let mut group = criterion.benchmark_group("segmentation");
+    let (mut host, mut posted) = (Host::create()?, 0);
+    host.open_terminus()?;
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("64 bytes", |bencher| {
+        bencher.iter(|| {
+            host.post();
+            host.transmit();
+            posted += 1;
+        });
+    });
+    host.counted("packets_sent", posted)?;
+    let (mut host, mut posted) = (Host::create()?, 0);
+    host.open_terminus()?;
+    host.set_send_buffer(LONG)?;
+    group.throughput(Throughput::Bytes(LONG.into()));
+    group.bench_function("64 KiB in packets of 4 KiB", |bencher| {
+        bencher.iter(|| {
+            host.post_gather(LONG);
+            host.transmit();
+            posted += 1;
+        });
+    });
+    host.counted("packets_sent", posted * u64::from(LONG / 4096))?;
+    group.finish();
+    Ok(())
+}
+
+/// Packets of one size that a card delivers, each a message with its metadata entry and its notification.
+fn delivery(criterion: &mut Criterion, size: u32) -> anyhow::Result<()> {
+    let mut group = criterion.benchmark_group("delivery");
+    let mut packet = one_packet(size, 0)?;
+    let (mut host, mut delivered) = (Host::create()?, 0);
+    host.open_slot()?;
+    group.throughput(throughput(size));
+    group.bench_function(BenchmarkId::from_parameter(format!("{size} bytes")), |bencher| {
+        bencher.iter(|| {
+            host.deliver(&mut packet);
+            delivered += 1;
+        });
+    });
+    group.finish();
+    host.counted("notifications", delivered)
+}
+
+/// Messages without data in fast mode: what is left of a delivery is its notification.
+fn notification(criterion: &mut Criterion) -> anyhow::Result<()> {
+    let mut group = criterion.benchmark_group("notification");
+    let mut packet = one_packet(0, HAMLYN_FAST_MODE)?;
+    let (mut host, mut delivered) = (Host::create()?, 0);
+    host.open_slot()?;
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("fast mode, no data", |bencher| {
+        bencher.iter(|| {
+            host.deliver(&mut packet);
+            delivered += 1;
+        });
+    });
+    group.finish();
+    host.counted("notifications", delivered)
+}
+
+/// Packets a second for small ones, bytes a second for large ones.
+pub(crate) fn throughput(size: u32) -> Throughput {
+    if size < 1024 { Throughput::Elements(1) } else { Throughput::Bytes(size.into()) }
+}
+
+/// Copies of the same bytes: the bound of everything that copies once.
+pub fn memcpy(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("memcpy");
+    for size in [64, 4096, LONG] {
+        let from = vec![0xa5_u8; size as usize];
+        let mut to = vec![0; from.len()];
+        group.throughput(throughput(size));
+        group.bench_function(BenchmarkId::from_parameter(format!("{size} bytes")), |bencher| {
+            bencher.iter(|| std::hint::black_box(&mut to[..]).copy_from_slice(std::hint::black_box(&from)));
+        });
+    }
+    group.finish();
+}
+
+/// A packet with so many bytes of data: as a card sends it, but for its length.
+fn one_packet(size: u32, metadata_index: u32) -> anyhow::Result<Vec<u8>> {
+    let mut host = Host::create()?;
+    host.open_terminus()?;
+    let request = HamlynRequest { key: KEY, metadata_index, length: 64, ..Default::default() };
+    host.post_request(request, &[0x5a; 64]);
+    host.transmit();
+    host.counted("packets_sent", 1)?;
+    let mut packet = host.wire.bytes;
     // The packet's length (the datasheet's packet header), and so much data behind its header.
     let header = packet.len() - 64;
     packet[0x14..0x18].copy_from_slice(&size.to_le_bytes());
     packet.resize(header + size as usize, 0x5a);
-    let mut host = Host::create()?;
-    host.open_slot()?;
-    let start = Instant::now();
-    for _ in 0..count {
-        let arrived = Packet { source: 0, bytes: VolatileSlice::from(&mut packet[..]) };
-        host.with_card(|card, ports, _| card.packet_arrived(ports, arrived));
-    }
-    let time = start.elapsed();
-    host.counted("notifications", count.into())?;
-    Ok(f64::from(count) / time.as_secs_f64())
-}
-
-/// Requests a second that a card makes into packets.
-fn send(count: u32) -> anyhow::Result<f64> {
-    const BATCH: u32 = 32;
-    let mut host = Host::create()?;
-    host.open_terminus()?;
-    let start = Instant::now();
-    for _ in 0..count / BATCH {
-        for _ in 0..BATCH {
-            host.post();
-        }
-        host.transmit();
-    }
-    let time = start.elapsed();
-    host.counted("packets_sent", (count / BATCH * BATCH).into())?;
-    Ok(f64::from(count) / time.as_secs_f64())
-}
-
-/// A packet of 64 bytes as a card sends it.
-fn one_packet() -> anyhow::Result<Vec<u8>> {
-    let mut host = Host::create()?;
-    host.open_terminus()?;
-    host.post();
-    host.transmit();
-    host.counted("packets_sent", 1)?;
-    Ok(host.wire.bytes)
+    Ok(packet)
 }
 
 /// A host in memory: a card with its ports, and the little that a driver and a library do.
@@ -141,7 +151,7 @@ impl Host {
         let used = card.identity().bars.iter().map(|bar| bar.size).max().unwrap_or_default();
         let mut host = Self {
             card,
-            memory: Memory(RefCell::new(vec![0; 1 << 20])),
+            memory: Memory::create()?,
             window: Pages(RefCell::new(vec![0; used as usize])),
             wire: Wire::default(),
             free: Cell::new(2 * PAGE),
@@ -189,8 +199,13 @@ impl Host {
     }
 
     fn open_terminus(&mut self) -> anyhow::Result<()> {
-        let body = HamlynOpenTerminus { status: self.pages(1), weight: 1, reserved: 0 };
+        let body = HamlynOpenTerminus { status: self.pages(1), weight: 1, flags: 0 };
         self.command(HAMLYN_COMMAND_OPEN_TERMINUS, body.as_bytes())
+    }
+
+    fn set_send_buffer(&mut self, length: u32) -> anyhow::Result<()> {
+        let body = HamlynSetSendBuffer { tag: 0, reserved: 0, area: self.area(length.into()) };
+        self.command(HAMLYN_COMMAND_SET_SEND_BUFFER, body.as_bytes())
     }
 
     fn open_slot(&mut self) -> anyhow::Result<()> {
@@ -210,11 +225,27 @@ impl Host {
 
     /// Posts a message of 64 bytes by direct I/O.
     fn post(&mut self) {
-        let request = HamlynRequest { key: KEY, length: 64, ..Default::default() };
+        self.post_request(HamlynRequest { key: KEY, length: 64, ..Default::default() }, &[0x5a; 64]);
+    }
+
+    /// Posts a message from the send buffer.
+    fn post_gather(&mut self, length: u32) {
+        let request = HamlynRequest {
+            key: KEY,
+            length,
+            flags: HAMLYN_REQUEST_DMA,
+            gather_count: 1,
+            ..Default::default()
+        };
+        let gather = HamlynGather { length, ..Default::default() };
+        self.post_request(request, gather.as_bytes());
+    }
+
+    fn post_request(&mut self, request: HamlynRequest, body: &[u8]) {
         let entry = HAMLYN_WINDOW_WORK_QUEUE + self.tail % HAMLYN_WORK_QUEUE_ENTRIES * HAMLYN_ENTRY_SIZE;
         let head = request.as_bytes();
         self.window.put(entry as usize, head);
-        self.window.put(entry as usize + head.len(), &[0x5a; 64]);
+        self.window.put(entry as usize + head.len(), body);
         self.tail = self.tail.wrapping_add(1);
         self.window.store(HAMLYN_WINDOW_TAIL.into(), self.tail);
         if self.window.load(HAMLYN_WINDOW_AWAKE.into()) == 0 {
@@ -224,6 +255,11 @@ impl Host {
 
     fn transmit(&mut self) {
         while self.with_card(|card, ports, wire| card.transmit(ports, wire)) == Progress::Worked {}
+    }
+
+    fn deliver(&mut self, packet: &mut [u8]) {
+        let arrived = Packet { source: 0, bytes: VolatileSlice::from(packet).into() };
+        self.with_card(|card, ports, _| card.packet_arrived(ports, arrived));
     }
 
     /// Fails unless the card has counted so many: what it refused took no time worth measuring.
@@ -236,47 +272,49 @@ impl Host {
 }
 
 /// Host memory, from address 0.
-struct Memory(RefCell<Vec<u8>>);
+struct Memory(MmapRegion);
 
 impl Memory {
-    fn put(&self, address: u64, bytes: &[u8]) {
-        self.0.borrow_mut()[address as usize..][..bytes.len()].copy_from_slice(bytes);
+    fn create() -> anyhow::Result<Self> {
+        Ok(Self(MmapRegion::new(1 << 20).context("no memory")?))
     }
 
-    fn range(&self, address: u64, length: usize) -> Result<Range<usize>, DmaFault> {
+    fn at(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
         let fault = DmaFault { address, length: length as u64 };
-        let end = address.checked_add(length as u64).filter(|end| *end <= self.0.borrow().len() as u64);
-        end.map(|end| address as usize..end as usize).ok_or(fault)
+        self.0.get_slice(address as usize, length).map_err(|_| fault)
+    }
+
+    fn put(&self, address: u64, bytes: &[u8]) {
+        if let Ok(place) = self.at(address, bytes.len()) {
+            place.copy_from(bytes);
+        }
     }
 }
 
 impl Dma for Memory {
     fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        let range = self.range(address, into.len())?;
-        into.copy_from(&self.0.borrow()[range]);
+        self.at(address, into.len())?.copy_to_volatile_slice(into);
         Ok(())
     }
 
+    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
+        self.at(address, length)
+    }
+
     fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        let range = self.range(address, from.len())?;
-        from.copy_to(&mut self.0.borrow_mut()[range]);
+        from.copy_to_volatile_slice(self.at(address, from.len())?);
         Ok(())
     }
 
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
-        let range = self.range(address, 4)?;
-        self.0.borrow_mut()[range].copy_from_slice(&value.to_le_bytes());
-        Ok(())
+        let misaligned = DmaFault { address, length: 4 };
+        self.at(address, 4)?.store(value.to_le(), 0, Ordering::Release).map_err(|_| misaligned)
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
-        let range = self.range(address, 8)?;
-        let mut word = [0; 8];
-        word.copy_from_slice(&self.0.borrow()[range.clone()]);
-        let word = AtomicU64::new(u64::from_le_bytes(word));
-        let found = operation.apply(&word);
-        self.0.borrow_mut()[range].copy_from_slice(&word.into_inner().to_le_bytes());
-        Ok(found)
+        let word = self.at(address, 8)?;
+        let misaligned = DmaFault { address, length: 8 };
+        word.get_atomic_ref::<AtomicU64>(0).map(|word| operation.apply(word)).map_err(|_| misaligned)
     }
 }
 
@@ -315,8 +353,17 @@ mod tests {
 
     #[test]
     fn what_is_timed_is_done() {
-        assert!(deliver(64, 100).unwrap() > 0.0);
-        assert!(deliver(4096, 10).unwrap() > 0.0);
-        assert!(send(64).unwrap() > 0.0);
+        let mut host = Host::create().unwrap();
+        host.open_slot().unwrap();
+        for size in [0, 64, 4096] {
+            host.deliver(&mut one_packet(size, 0).unwrap());
+        }
+        host.deliver(&mut one_packet(0, HAMLYN_FAST_MODE).unwrap());
+        host.counted("notifications", 4).unwrap();
+        host.open_terminus().unwrap();
+        host.set_send_buffer(LONG).unwrap();
+        host.post_gather(LONG);
+        host.transmit();
+        host.counted("packets_sent", 16).unwrap();
     }
 }

@@ -11,6 +11,8 @@ pub struct Figure {
     pub key: String,
     /// Its title.
     pub title: String,
+    /// The paper's figure, table or section that its curves answer.
+    pub answers: String,
     /// What the paper measured, or what else a reader needs.
     pub paper: String,
     /// What is along the horizontal axis.
@@ -198,7 +200,8 @@ fn grid(out: &mut String, x: &Axis, y: &Axis, figure: &Figure) {
 /// The curves' names and colours.
 pub fn legend(figure: &Figure) -> String {
     let entry = |(curve, colour): (&Curve, &&str)| {
-        format!("<span><i style=\"background:{colour}\"></i>{}</span>", escape(&curve.label))
+        let (answers, label) = (escape(&figure.answers), escape(&curve.label));
+        format!("<span><i style=\"background:{colour}\"></i>{answers}: {label}</span>")
     };
     figure.curves.iter().zip(COLOURS.iter().cycle()).map(entry).collect()
 }
@@ -225,7 +228,15 @@ mod tests {
         let points = points.iter().map(|&(x, y)| Point { x, y, high: Some(y * 3.0) }).collect();
         let curve = Curve { label: "a < b".into(), points };
         let text = || "t \"&\"".to_owned();
-        Figure { key: "k".into(), title: text(), paper: text(), x: text(), y: text(), curves: vec![curve] }
+        Figure {
+            key: "k".into(),
+            title: text(),
+            answers: text(),
+            paper: text(),
+            x: text(),
+            y: text(),
+            curves: vec![curve],
+        }
     }
 
     #[test]

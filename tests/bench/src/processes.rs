@@ -1,5 +1,6 @@
 //! Processor time of this program's children: cards, switch, machines.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::Context;
@@ -9,8 +10,15 @@ use anyhow::Context;
 pub struct Child {
     /// Its process id.
     pub pid: u32,
-    /// `card0`, `switch`, `vm1`; empty for others.
+    /// `card0`, `switch`, `fabric`, `vm1`; empty for others.
     pub name: String,
+}
+
+impl Child {
+    /// Whether it is a card, a switch or both, and not a machine.
+    pub fn is_service(&self) -> bool {
+        self.name == "switch" || self.name == "fabric" || self.name.starts_with("card")
+    }
 }
 
 /// All children.
@@ -37,10 +45,19 @@ fn name_of(arguments: &str) -> String {
     };
     let guest =
         behind("-append").and_then(|line| line.split(' ').find_map(|word| word.strip_prefix("hamlyn.name=")));
-    let service =
-        words.get(1).filter(|kind| matches!(**kind, "card" | "switch")).and_then(|_| behind("--socket"));
+    let service = match words.get(1) {
+        Some(&"fabric") => Some("fabric"),
+        Some(&"card" | &"switch") => behind("--socket"),
+        _ => None,
+    };
     let service = service.map(|path| path.rsplit('/').next().unwrap_or(path).trim_end_matches(".sock"));
     guest.or(service).unwrap_or_default().to_owned()
+}
+
+/// Processor time so far of each of these, in nanoseconds, by name. One that is gone is left out.
+pub fn times(children: &[Child]) -> BTreeMap<String, u64> {
+    let time = |child: &Child| Some((child.name.clone(), processor_time(child.pid).ok()?));
+    children.iter().filter_map(time).collect()
 }
 
 /// Processor time of all threads of a process, in nanoseconds.
@@ -63,6 +80,10 @@ mod tests {
     fn children_are_known_by_their_command_lines() {
         assert_eq!(name_of("/x/hamlyn\0card\0--socket\0/run/card0.sock\0--model\0hamlyn\0"), "card0");
         assert_eq!(name_of("/x/hamlyn\0switch\0--socket\0/run/switch.sock\0"), "switch");
+        assert_eq!(
+            name_of("/x/hamlyn\0fabric\0--socket\0/run/card0.sock\0--socket\0/run/card1.sock\0"),
+            "fabric"
+        );
         assert_eq!(name_of("/x/qemu\0-m\x00256M\0-append\0console=ttyS0 hamlyn.name=vm1\0"), "vm1");
         assert_eq!(name_of("/x/hamlyn\0keeper\0/run/lab-1\0"), "");
         assert_eq!(name_of(""), "");

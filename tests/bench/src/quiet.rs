@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hamlyn_models::ports::{Clock, Interrupt, Link, VolatileSlice};
+use hamlyn_models::ports::{Clock, Interrupt, Link, Pieces, VolatileSlice};
 
 /// Nobody sleeps.
 pub(crate) struct Silent;
@@ -27,10 +27,9 @@ pub(crate) struct Wire {
 }
 
 impl Link for Wire {
-    fn reserve(&mut self, _destination: u16, length: usize) -> Option<VolatileSlice<'_>> {
-        self.bytes.resize(length, 0);
-        Some(VolatileSlice::from(&mut self.bytes[..]))
+    fn send(&mut self, _destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
+        let mut bytes = Pieces::new(packet);
+        self.bytes.resize(bytes.len(), 0);
+        bytes.take_into(&mut self.bytes).is_some()
     }
-
-    fn commit(&mut self) {}
 }

@@ -4,20 +4,50 @@ use std::path::PathBuf;
 
 use hamlyn_cli::lab::Accel;
 
-use crate::between;
+use crate::all_to_all;
+use crate::between::{self, AWAKE, Labs};
 use crate::effort::Effort;
+use crate::estimates;
 use crate::figures::{self, Figures, USUAL_PACKET};
 use crate::goals::Goal;
 use crate::host::{self, Peer};
 use crate::idle;
-use crate::machines::Machines;
+use crate::machines::{Layout, Machines};
 use crate::one_process;
-use crate::parts;
+use crate::paths;
 use crate::plot::Figure;
 use crate::progress::Progress;
-use crate::report::{Facts, Results};
+use crate::report::{Facts, Results, Table};
 use crate::scale;
 use crate::track::Track;
+
+/// What can be measured besides the paper's figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Goals 1 to 6: between two machines.
+    Machines,
+    /// Goal 7: beside what nobody uses.
+    Scale,
+    /// Every process to every other.
+    AllToAll,
+    /// Goal 8: on the host, and other libraries there.
+    Host,
+    /// Goal 9: the parts of a card by themselves, and the library's instructions.
+    Parts,
+}
+
+impl Topic {
+    /// Those with goals.
+    pub const GOALS: [Topic; 4] = [Topic::Machines, Topic::Scale, Topic::Host, Topic::Parts];
+    /// Those that have a name for the command line.
+    pub const NAMED: [(&'static str, Topic); 5] = [
+        ("machines", Topic::Machines),
+        ("scale", Topic::Scale),
+        ("all-to-all", Topic::AllToAll),
+        ("host", Topic::Host),
+        ("parts", Topic::Parts),
+    ];
+}
 
 /// What is asked for.
 #[derive(Debug)]
@@ -26,13 +56,15 @@ pub struct Request {
     pub effort: Effort,
     /// What runs the machines.
     pub accel: Accel,
-    /// Whether the goals are measured.
-    pub goals: bool,
+    /// Whether no more is measured than the goals need.
+    pub goals_only: bool,
+    /// What is measured besides the paper's figures.
+    pub topics: Vec<Topic>,
     /// Which of the paper's figures.
     pub figures: Vec<figures::Name>,
     /// Arguments for the cards.
     pub card_args: Vec<String>,
-    /// The folder with UCX and libfabric, if they are there.
+    /// The folder with UCX, libfabric and valgrind, if they are there.
     pub peers: Option<PathBuf>,
 }
 
@@ -44,98 +76,149 @@ struct Run<'a> {
     plots: Vec<Figure>,
     peers: Vec<Peer>,
     tables: Vec<(String, Vec<Track>)>,
+    others: Vec<Table>,
 }
 
 /// Measures what is asked for.
 pub fn run(request: &Request, progress: &Progress) -> anyhow::Result<Results> {
     let facts = Facts::gather(&request.accel.decide()?.to_string());
-    let mut run = Run {
-        request,
-        progress,
-        goals: Vec::new(),
-        plots: Vec::new(),
-        peers: Vec::new(),
-        tables: Vec::new(),
-    };
+    let (goals, plots, peers, tables, others) = Default::default();
+    let mut run = Run { request, progress, goals, plots, peers, tables, others };
     let mut figures = Figures::default();
-    let mut packets = figures::packet_sizes(&request.figures, request.effort);
-    if request.goals {
-        packets.remove(&USUAL_PACKET);
-        let machines = run.machines(&[], true)?;
-        run.vm_goals(&machines)?;
-        run.figures(&mut figures, &machines, USUAL_PACKET)?;
-        drop(machines);
-        run.scale_goals()?;
-        run.host_goals();
-        run.parts_goals();
+    run.usual_packet(&mut figures)?;
+    if run.wants(Topic::Scale) {
+        run.scale();
     }
-    for packet in packets {
-        let machines =
-            run.machines(&["--packet-size".to_owned(), packet.to_string()], packet == USUAL_PACKET)?;
-        run.figures(&mut figures, &machines, packet)?;
+    if run.wants(Topic::AllToAll) {
+        run.all_to_all();
+    }
+    if run.wants(Topic::Host) {
+        run.host();
+    }
+    if run.wants(Topic::Parts) {
+        run.parts();
+    }
+    for packet in figures::packet_sizes(&request.figures, request.effort) {
+        if packet != USUAL_PACKET {
+            let card_args = ["--packet-size", &packet.to_string()].map(str::to_owned);
+            let machines = run.machines(Layout::Fabric, &card_args, false)?;
+            run.figures(&mut figures, &machines, None, packet)?;
+        }
     }
     run.goals.sort_by_key(|goal| goal.number);
     run.plots.extend(figures.figures());
     run.tables.push(("Points of the figures".to_owned(), figures.into_tracks()));
-    Ok(Results { facts, goals: run.goals, figures: run.plots, peers: run.peers, tables: run.tables })
+    let Run { goals, plots: figures, peers, tables, others, .. } = run;
+    Ok(Results { facts, goals, figures, peers, tables, others })
 }
 
 impl Run<'_> {
-    fn machines(&self, card_args: &[String], peers: bool) -> anyhow::Result<Machines> {
-        let arguments = [card_args, &self.request.card_args].concat();
-        let title = format!("start 2 machines {}", arguments.join(" "));
-        let accel = self.request.accel;
-        self.progress.part(title.trim_end(), || Machines::start(accel, &arguments, peers, self.progress))
+    fn wants(&self, topic: Topic) -> bool {
+        self.request.topics.contains(&topic)
     }
 
-    fn figures(&self, figures: &mut Figures, machines: &Machines, packet: u32) -> anyhow::Result<()> {
+    fn machines(&self, layout: Layout, card_args: &[String], peers: bool) -> anyhow::Result<Machines> {
+        let arguments = [card_args, &self.request.card_args].concat();
+        let title = format!("start 2 machines, {} {}", layout.text(), arguments.join(" "));
+        let (accel, progress) = (self.request.accel, self.progress);
+        progress.part(title.trim_end(), || Machines::start(accel, layout, &arguments, peers, progress))
+    }
+
+    /// All that machines with the usual packet size are asked for: they start once.
+    fn usual_packet(&mut self, figures: &mut Figures) -> anyhow::Result<()> {
+        let Request { figures: names, effort, .. } = self.request;
+        let has_figures = figures::packet_sizes(names, *effort).contains(&USUAL_PACKET);
+        if self.wants(Topic::Machines) {
+            let labs = Labs {
+                fabric: self.machines(Layout::Fabric, &[], true)?,
+                awake: self.machines(Layout::Fabric, &AWAKE.map(str::to_owned), false)?,
+                separate: self.machines(Layout::Separate, &[], false)?,
+            };
+            self.vm_goals(&labs)?;
+            let Labs { fabric, separate, .. } = labs;
+            self.figures(figures, &fabric, Some(&separate), USUAL_PACKET)?;
+        } else if has_figures {
+            let fabric = self.machines(Layout::Fabric, &[], true)?;
+            let separate = self.machines(Layout::Separate, &[], false)?;
+            self.figures(figures, &fabric, Some(&separate), USUAL_PACKET)?;
+        }
+        Ok(())
+    }
+
+    fn figures(
+        &self,
+        figures: &mut Figures,
+        machines: &Machines,
+        separate: Option<&Machines>,
+        packet: u32,
+    ) -> anyhow::Result<()> {
         let Request { figures: names, effort, .. } = self.request;
         if names.is_empty() {
             return Ok(());
         }
         self.progress.part(&format!("the paper's figures, {packet}-byte packets"), || {
-            figures.measure(names, machines, packet, *effort, self.progress);
+            figures.measure(names, machines, separate, packet, *effort, self.progress);
             Ok(())
         })
     }
 
     /// Goals 1 to 6.
-    fn vm_goals(&mut self, machines: &Machines) -> anyhow::Result<()> {
-        let (effort, progress) = (self.request.effort, self.progress);
+    fn vm_goals(&mut self, labs: &Labs) -> anyhow::Result<()> {
+        let (effort, progress, all) = (self.request.effort, self.progress, !self.request.goals_only);
         let trips = progress.part("round trips of 16 bytes (goals 1, 2, 4)", || {
-            Ok(between::round_trips(machines, effort, progress))
+            Ok(between::round_trips(labs, effort, all, progress))
         })?;
-        let rates =
-            progress.part("bandwidth (goal 3)", || between::bandwidths(machines, effort, progress))?;
-        let extras = progress.part("traps and system calls (goal 5)", || between::extras(machines, progress));
-        let idle = progress.part("idle (goal 6)", || idle::measure(machines, effort.pick(4, 20), progress));
+        let rates = progress.part("bandwidth (goal 3)", || between::bandwidths(labs, effort, progress))?;
+        let extras = progress.part("traps and system calls (goal 5)", || between::extras(labs, progress));
+        let extras = self.noted(extras).unwrap_or_default();
+        let idle = progress.part("idle (goal 6)", || {
+            let machines = [&labs.fabric, &labs.separate].into_iter();
+            let seconds = effort.pick(3, 20);
+            machines.map(|machines| idle::measure(machines, seconds, progress)).collect::<anyhow::Result<_>>()
+        });
+        let idle: Vec<_> = self.noted(idle).unwrap_or_default();
         self.goals.extend(between::latency_goals(&trips));
         self.goals.extend(between::bandwidth_goals(&rates));
-        self.goals.extend(between::extras_goals(self.noted(extras)));
-        self.goals.extend(idle::goals(self.noted(idle)));
+        self.goals.extend(between::extras_goals(&extras));
+        self.goals.extend(idle::goals(&idle));
         self.plots.push(between::percentiles(&trips));
+        self.others.push(between::extras_table(&extras));
         self.tables.push(("Round trips of 16 bytes between two machines".to_owned(), trips));
         self.tables.push(("One-way bandwidth between two machines".to_owned(), rates));
         Ok(())
     }
 
-    /// Goal 7, as far as it needs machines.
-    fn scale_goals(&mut self) -> anyhow::Result<()> {
+    /// Goal 7.
+    fn scale(&mut self) {
         let (effort, progress) = (self.request.effort, self.progress);
-        let machines = self.machines(&scale::CARD_ARGS.map(str::to_owned), false)?;
-        let trips = progress.part("round trips beside idle objects (goal 7)", || {
-            Ok(scale::round_trips(&machines, effort, progress))
-        })?;
-        self.goals.extend(scale::goals(&trips));
-        self.tables.push(("Round trips beside idle objects".to_owned(), trips));
-        Ok(())
+        let scales =
+            progress.part("round trips beside idle cards (goal 7)", || scale::on_host(effort, progress));
+        let mut scales = self.noted(scales).unwrap_or_default();
+        let all = !self.request.goals_only;
+        let machines = self.machines(Layout::Fabric, &scale::CARD_ARGS.map(str::to_owned), false);
+        if let Some(machines) = self.noted(machines) {
+            let between = progress.part("beside idle termini, slots and processes (goal 7)", || {
+                Ok(scale::between_machines(&machines, effort, all, progress))
+            });
+            scales.extend(self.noted(between).unwrap_or_default());
+        }
+        self.goals.extend(scale::goals(&scales));
+        self.plots.push(scale::figure(&scales));
+        let tracks = scale::into_tracks(scales);
+        self.tables.push(("Round trips beside what nobody uses".to_owned(), tracks));
     }
 
-    /// Goals 7 and 8, as far as they need none.
-    fn host_goals(&mut self) {
+    fn all_to_all(&mut self) {
+        let (effort, progress) = (self.request.effort, self.progress);
+        let all = progress.part("all-to-all", || all_to_all::measure(effort, progress));
+        self.plots.extend(self.noted(all).map(|all| all_to_all::figure(&all)));
+    }
+
+    /// Goal 8.
+    fn host(&mut self) {
         let (effort, progress) = (self.request.effort, self.progress);
         let trips =
-            progress.part("cards without machines (goals 7, 8)", || host::round_trips(effort, progress));
+            progress.part("programs of the host at cards (goal 8)", || host::round_trips(effort, progress));
         let mut trips = self.noted(trips).unwrap_or_default();
         let alone = progress.part("everything in one process (goal 8)", || one_process::track(effort));
         trips.extend(self.noted(alone));
@@ -148,11 +231,18 @@ impl Run<'_> {
         self.tables.push(("Round trips on the host, with no machine".to_owned(), trips));
     }
 
-    /// Goal 9.
-    fn parts_goals(&mut self) {
+    /// Goal 9, and the library's instructions.
+    fn parts(&mut self) {
         let (effort, progress) = (self.request.effort, self.progress);
-        let parts = progress.part("the card's logic alone (goal 9)", || parts::measure(effort, progress));
-        self.goals.extend(parts::goals(self.noted(parts).unwrap_or_default()));
+        let parts =
+            progress.part("the parts by themselves (goal 9)", || estimates::measure(effort, progress));
+        let parts = self.noted(parts).unwrap_or_default();
+        self.goals.extend(estimates::goals(&parts));
+        self.others.push(estimates::table(&parts));
+        if let Some(folder) = self.request.peers.as_ref().filter(|_| !self.request.goals_only) {
+            let paths = progress.part("instructions of the library", || paths::measure(folder));
+            self.others.extend(self.noted(paths).map(|paths| paths::table(&paths)));
+        }
     }
 
     /// A part that does not work leaves its goals unmeasured, and the others as they are.

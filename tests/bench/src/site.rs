@@ -1,6 +1,8 @@
 //! Where a measured program runs: in a guest, or on the host.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -38,7 +40,7 @@ pub struct HostProgram {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    errors: tempfile::NamedTempFile,
+    errors: File,
 }
 
 impl Site<'_> {
@@ -101,13 +103,14 @@ impl HostProgram {
     /// Starts a program that dies with this one.
     pub fn start(program: &Path, arguments: &[String], card: Option<&Path>) -> anyhow::Result<Self> {
         let title = format!("host: {} {}", program.display(), arguments.join(" "));
-        let errors = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        // Without a name: nothing is left of it, however this ends.
+        let errors = tempfile::tempfile().context("cannot make a temporary file")?;
         let mut command = Command::new(hamlyn()?);
         command.arg("tether").arg(std::process::id().to_string()).arg("--").arg(program).args(arguments);
         if let Some(card) = card {
             command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display()));
         }
-        let stderr = errors.reopen().context("cannot open a temporary file")?;
+        let stderr = errors.try_clone().context("cannot share a temporary file")?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().with_context(|| format!("cannot start {title}"))?;
         let stdin = child.stdin.take();
@@ -115,7 +118,8 @@ impl HostProgram {
         Ok(Self { title, child, stdin, stdout: BufReader::new(stdout), errors })
     }
 
-    fn answer(&mut self) -> anyhow::Result<Value> {
+    /// The next line of its output, a JSON object.
+    pub fn answer(&mut self) -> anyhow::Result<Value> {
         let mut line = String::new();
         if self.stdout.read_line(&mut line).context("cannot read its output")? == 0 {
             return self.fail("ended and said no more");
@@ -123,7 +127,8 @@ impl HostProgram {
         serde_json::from_str(&line).with_context(|| format!("{} said {line:?}", self.title))
     }
 
-    fn say(&mut self, line: &str) -> anyhow::Result<()> {
+    /// Writes a line to its input.
+    pub fn say(&mut self, line: &str) -> anyhow::Result<()> {
         let Some(stdin) = &mut self.stdin else { bail!("{}: its input is closed", self.title) };
         writeln!(stdin, "{line}").with_context(|| format!("{}: cannot write to it", self.title))
     }
@@ -140,14 +145,17 @@ impl HostProgram {
         Ok(text)
     }
 
-    fn finish(&mut self) -> anyhow::Result<Option<Value>> {
+    /// Waits for its end, and returns the last object that it printed.
+    pub fn finish(&mut self) -> anyhow::Result<Option<Value>> {
         let text = self.finish_text()?;
         let last = text.lines().next_back().map(serde_json::from_str);
         last.transpose().with_context(|| format!("{} said {text:?}", self.title))
     }
 
     fn fail<T>(&self, how: &str) -> anyhow::Result<T> {
-        let errors = std::fs::read_to_string(self.errors.path()).unwrap_or_default();
+        let mut errors = vec![0; 64 << 10];
+        let length = self.errors.read_at(&mut errors, 0).unwrap_or_default();
+        let errors = String::from_utf8_lossy(&errors[..length]);
         bail!("{} {how}\n{}", self.title, errors.trim_end())
     }
 }

@@ -58,6 +58,18 @@ impl Track {
         (messages > 0).then(|| [0, 1].map(|end| of(end) as f64 / 1e3 / messages as f64))
     }
 
+    /// Processor time of cards and switch, and of the emulators, for each message, in microseconds; none where they were
+    /// not watched.
+    pub fn watched_us(&self) -> Option<[f64; 2]> {
+        let messages: u64 = self.rounds.iter().map(|round| round.all).sum();
+        let watched = || self.rounds.iter().flat_map(|round| &round.watched_ns);
+        let sum = |machines: bool| {
+            let of = watched().filter(|(name, _)| name.starts_with("vm") == machines);
+            of.map(|(_, time)| time).sum::<u64>() as f64 / 1e3 / messages as f64
+        };
+        (messages > 0 && watched().next().is_some()).then(|| [sum(false), sum(true)])
+    }
+
     /// How often a card (0 near, 1 far) counted this for each message that it sent.
     pub fn counted(&self, end: usize, counter: &str) -> Option<f64> {
         let read = |round: &Outcome, name: &str| round.counters[end][name].as_u64();
@@ -67,6 +79,17 @@ impl Track {
             sums.1 += read(round, "messages_sent")?;
         }
         (sums.1 > 0).then(|| sums.0 as f64 / sums.1 as f64)
+    }
+}
+
+#[cfg(test)]
+impl Track {
+    /// One round of these samples, in nanoseconds.
+    pub(crate) fn of_samples(name: &str, samples: &[u64]) -> Self {
+        let near =
+            serde_json::json!({ "samples": samples.iter().map(|ns| [*ns, 1]).collect::<Vec<_>>(), "ns": 1 });
+        let round = Outcome::read(&near, &serde_json::Value::Null).unwrap();
+        Self { name: name.to_owned(), commands: Vec::new(), rounds: vec![round], failure: None }
     }
 }
 
@@ -121,9 +144,11 @@ mod tests {
         Outcome {
             samples: histogram,
             messages: 10,
+            all: 20,
             bytes: 0,
             ns: 1000,
             cpu_ns: [20_000, 5000],
+            watched_ns: [("fabric".into(), 40_000), ("vm0".into(), 60_000), ("vm1".into(), 20_000)].into(),
             counters: [counters, Value::Null],
         }
     }
@@ -148,5 +173,6 @@ mod tests {
         assert_eq!(track.counted(0, "doorbells"), Some(0.25));
         assert_eq!(track.counted(1, "doorbells"), None);
         assert_eq!(track.cpu_us(), Some([2.0, 0.5]));
+        assert_eq!(track.watched_us(), Some([2.0, 4.0]));
     }
 }

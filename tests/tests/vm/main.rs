@@ -3,7 +3,10 @@
 //! Each test has a lab of its own: switch, cards, machines. They take turns, because a machine without hardware
 //! virtualisation wants a core.
 
+mod c_api;
+mod connections;
 mod deaths;
+mod doorbells;
 mod driver;
 mod fetch;
 mod flow;
@@ -13,10 +16,13 @@ mod loopback;
 mod mailbox;
 mod many;
 mod messages;
+mod middleware;
 mod neighbours;
 mod notifications;
+mod protocols;
 mod refusals;
 mod resets;
+mod tools;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

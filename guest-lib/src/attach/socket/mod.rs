@@ -155,7 +155,7 @@ impl Attachment for SocketAttachment {
         let terminus = free_index(&tables.termini, self.description.termini, "termini")?;
         let status = self.lender.lend(PAGE)?;
         let parts = self.map_terminus(terminus, &status).map_err(Error::system("map a terminus"))?;
-        let body = HamlynOpenTerminus { status: status.card_address(), weight, reserved: 0 };
+        let body = HamlynOpenTerminus { status: status.card_address(), weight, flags: 0 };
         self.commands.run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())?;
         tables.termini.insert(terminus, Terminus { _status: status, buffers: BTreeMap::new() });
         Ok(parts)
@@ -270,7 +270,7 @@ impl Attachment for SocketAttachment {
             queue: slot.queue,
             notification_index: slot.notification_index,
             flags: slot.flags,
-            reserved: 0,
+            source: 0,
         };
         self.commands.run("open a slot", HAMLYN_COMMAND_OPEN_SLOT, index, body.as_bytes())?;
         tables.slots.insert(index, kept);

@@ -9,9 +9,6 @@ use serde_json::json;
 use crate::result::{Meter, exchange_tickets, say};
 use crate::{Outcome, PATIENCE};
 
-/// Enough to keep a card busy, and few enough for the receiver's notification queue.
-const UNDER_WAY: usize = 32;
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Bytes of each message
@@ -23,6 +20,21 @@ pub(crate) struct Options {
     /// Messages before them, which are not measured
     #[arg(long, default_value_t = 50)]
     warmup: u64,
+    /// Messages under way at most. Each has a place of its own in the sender's buffer and in the receiver's
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
+    window: u32,
+}
+
+impl Options {
+    /// Bytes of all places.
+    fn places(&self) -> usize {
+        self.size * self.window as usize
+    }
+
+    /// Messages, those that are not measured among them.
+    fn all(&self) -> u64 {
+        self.warmup + self.count
+    }
 }
 
 /// The pattern that the data has, to be found at the receiver's.
@@ -31,7 +43,7 @@ const PATTERN: u8 = 0xc3;
 /// A word to the sender: all has arrived.
 pub(crate) fn sink(options: &Options) -> Outcome {
     let card = Card::open_default()?;
-    let area = card.create_area(options.size)?;
+    let area = card.create_area(options.places())?;
     let queue = card.create_queue(65536)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     let terminus = card.create_terminus()?;
@@ -45,10 +57,11 @@ pub(crate) fn sink(options: &Options) -> Outcome {
         cpu_ns = meter.stop().1;
         terminus.send(&Message::to(&peer), &[0; 8])?.wait(Some(PATIENCE))?;
     }
-    let mut data = vec![0; options.size];
+    let used = options.all().min(options.window.into()) as usize * options.size;
+    let mut data = vec![0; used];
     slot.read(0, &mut data)?;
     if let Some(offset) = data.iter().position(|byte| *byte != PATTERN) {
-        return Err(format!("byte {offset} of the last message is {} (not {PATTERN})", data[offset]).into());
+        return Err(format!("byte {offset} of the last messages is {} (not {PATTERN})", data[offset]).into());
     }
     say(&json!({ "messages": options.count, "cpu_ns": cpu_ns }))
 }
@@ -59,20 +72,22 @@ pub(crate) fn send(options: &Options) -> Outcome {
     let queue = card.create_queue(2)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     let terminus = card.create_terminus()?;
-    let mut buffer = terminus.create_send_buffer(options.size)?;
-    buffer.write(0, &vec![PATTERN; options.size])?;
+    let mut buffer = terminus.create_send_buffer(options.places())?;
+    buffer.write(0, &vec![PATTERN; options.places()])?;
     let peer = exchange_tickets(&slot.ticket(0)?)?;
     let mut measured = (0, 0);
+    let mut places = (0..options.window as usize).map(|place| place * options.size).cycle();
     for messages in [options.warmup, options.count] {
         let meter = Meter::start();
         let mut under_way = std::collections::VecDeque::new();
         for _ in 0..messages {
-            if under_way.len() == UNDER_WAY {
+            if under_way.len() == options.window as usize {
                 let oldest: Option<hamlyn::Handle> = under_way.pop_front();
                 oldest.map_or(Ok(()), |handle| handle.wait(Some(PATIENCE)))?;
             }
-            let source = Source::Piece(buffer.piece(0, options.size)?);
-            under_way.push_back(terminus.send(&Message::to(&peer), source)?);
+            let place = places.next().unwrap_or_default();
+            let source = Source::Piece(buffer.piece(place, options.size)?);
+            under_way.push_back(terminus.send(&Message::to(&peer).offset(place as u32), source)?);
         }
         under_way.iter().try_for_each(|handle| handle.wait(Some(PATIENCE)))?;
         queue.recv_block_with(Polling::default(), Some(PATIENCE))?;
@@ -80,7 +95,6 @@ pub(crate) fn send(options: &Options) -> Outcome {
         sleep(Duration::from_millis(1));
     }
     let (ns, cpu_ns) = measured;
-    say(
-        &json!({ "bytes": options.count * options.size as u64, "messages": options.count, "ns": ns, "cpu_ns": cpu_ns }),
-    )
+    let (bytes, all) = (options.count * options.size as u64, options.all());
+    say(&json!({ "bytes": bytes, "messages": options.count, "all": all, "ns": ns, "cpu_ns": cpu_ns }))
 }

@@ -53,6 +53,10 @@ enum Role {
     TcpEcho(sockets::Options),
     /// Measures round trips through a TCP connection
     TcpPing(sockets::Options),
+    /// Sends back what vsock-ping sends
+    VsockEcho(sockets::VsockOptions),
+    /// Measures round trips through a vsock connection
+    VsockPing(sockets::VsockOptions),
     /// Counts what tcp-send sends
     TcpSink(tcp_stream::Options),
     /// Measures one-way bandwidth of a TCP connection
@@ -100,6 +104,8 @@ fn run(role: Role) -> Outcome {
         Role::UdpPing(options) => sockets::udp_ping(&options),
         Role::TcpEcho(options) => sockets::tcp_echo(&options),
         Role::TcpPing(options) => sockets::tcp_ping(&options),
+        Role::VsockEcho(options) => sockets::vsock_echo(&options),
+        Role::VsockPing(options) => sockets::vsock_ping(&options),
         Role::TcpSink(options) => tcp_stream::sink(&options),
         Role::TcpSend(options) => tcp_stream::send(&options),
         Role::IvshmemEcho(options) => ivshmem::echo(&options),

@@ -44,7 +44,8 @@ impl Rounds {
         let (wall, cpu) = meter.stop();
         let counts: Vec<_> =
             samples.iter_recorded().map(|step| [step.value_iterated_to(), step.count_at_value()]).collect();
-        Ok(json!({ "samples": counts, "messages": self.count, "ns": wall, "cpu_ns": cpu }))
+        let all = self.total();
+        Ok(json!({ "samples": counts, "messages": self.count, "all": all, "ns": wall, "cpu_ns": cpu }))
     }
 
     /// Answers every round trip; takes the processor time of those after the warm-up.

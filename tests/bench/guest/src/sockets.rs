@@ -1,9 +1,10 @@
-//! Round trips through the kernel's sockets, for virtio-net between machines and loopback on one.
+//! Round trips through the kernel's sockets: virtio-net and vsock between machines, loopback on one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use serde_json::json;
+use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 use crate::result::{Rounds, say};
 use crate::{Outcome, PATIENCE, Wait};
@@ -77,20 +78,55 @@ pub(crate) fn udp_ping(options: &Options) -> Outcome {
 pub(crate) fn tcp_echo(options: &Options) -> Outcome {
     let listener = TcpListener::bind(options.address)?;
     say(&json!({ "ready": true }))?;
-    let (mut stream, _) = listener.accept()?;
+    let (stream, _) = listener.accept()?;
     prepare(&stream)?;
-    let mut buffer = options.buffer();
-    say(&options.rounds.answer(|_| {
+    answer(stream, options.rounds, options.buffer())
+}
+
+pub(crate) fn tcp_ping(options: &Options) -> Outcome {
+    let stream = TcpStream::connect(options.address)?;
+    prepare(&stream)?;
+    measure(stream, options.rounds, options.buffer())
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VsockOptions {
+    #[command(flatten)]
+    rounds: Rounds,
+    /// The far machine's number
+    #[arg(long)]
+    cid: u32,
+    /// Where its echo listens
+    #[arg(long, default_value_t = 7000)]
+    port: u32,
+    /// Bytes of each message
+    #[arg(long, default_value_t = 16)]
+    size: usize,
+}
+
+pub(crate) fn vsock_echo(options: &VsockOptions) -> Outcome {
+    let listener = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, options.port)?;
+    say(&json!({ "ready": true }))?;
+    let (stream, _) = listener.accept()?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    answer(stream, options.rounds, vec![0; options.size])
+}
+
+pub(crate) fn vsock_ping(options: &VsockOptions) -> Outcome {
+    let stream = VsockStream::connect_with_cid_port(options.cid, options.port)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    measure(stream, options.rounds, vec![0xa5; options.size])
+}
+
+fn answer(mut stream: impl Read + Write, rounds: Rounds, mut buffer: Vec<u8>) -> Outcome {
+    say(&rounds.answer(|_| {
         stream.read_exact(&mut buffer)?;
         Ok(stream.write_all(&buffer)?)
     })?)
 }
 
-pub(crate) fn tcp_ping(options: &Options) -> Outcome {
-    let mut stream = TcpStream::connect(options.address)?;
-    prepare(&stream)?;
-    let mut buffer = options.buffer();
-    say(&options.rounds.measure(|_| {
+fn measure(mut stream: impl Read + Write, rounds: Rounds, mut buffer: Vec<u8>) -> Outcome {
+    say(&rounds.measure(|_| {
         stream.write_all(&buffer)?;
         Ok(stream.read_exact(&mut buffer)?)
     })?)

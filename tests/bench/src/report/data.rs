@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::Results;
+use super::{Results, Table};
 use crate::goals::Goal;
 use crate::host::Peer;
 use crate::plot::Figure;
@@ -21,13 +21,14 @@ pub(super) fn json(results: &Results) -> Value {
             json!({ "label": curve.label, "points": points })
         };
         let curves: Vec<Value> = figure.curves.iter().map(curve).collect();
-        json!({ "name": figure.key, "title": figure.title, "x": figure.x, "y": figure.y, "curves": curves })
+        json!({ "name": figure.key, "title": figure.title, "answers": figure.answers, "x": figure.x, "y": figure.y, "curves": curves })
     };
     json!({
         "run": facts,
         "goals": results.goals.iter().map(Goal::json).collect::<Vec<_>>(),
         "figures": results.figures.iter().map(figure).collect::<Vec<_>>(),
         "peers": results.peers.iter().map(peer).collect::<Vec<_>>(),
+        "tables": results.others.iter().map(Table::json).collect::<Vec<_>>(),
         "measured": results.tracks().map(track).collect::<Vec<_>>(),
     })
 }
@@ -44,6 +45,8 @@ fn track(track: &Track) -> Value {
         "round_medians_us": track.medians_us(),
         "bytes_per_second": track.rate(),
         "cpu_us_per_message": track.cpu_us(),
+        "cards_and_switch_cpu_us_per_message": track.watched_us().map(|times| times[0]),
+        "machines_cpu_us_per_message": track.watched_us().map(|times| times[1]),
         "doorbells_per_message": track.counted(0, "doorbells"),
         "interrupts_per_message": track.counted(0, "interrupts"),
         "failure": track.failure,
@@ -71,13 +74,14 @@ pub(super) fn csv(results: &Results) -> String {
 
 /// A row for each point of each curve.
 pub(super) fn figures_csv(figures: &[Figure]) -> String {
-    let mut out = "figure,curve,x,y,p99\n".to_owned();
+    let mut out = "figure,answers,curve,x,y,p99\n".to_owned();
     for figure in figures {
         for curve in &figure.curves {
             for point in &curve.points {
                 let high = point.high.map_or_else(String::new, |high| format!("{high:.3}"));
                 let label = quoted(&curve.label);
-                let _ = writeln!(out, "{},{label},{},{:.3},{high}", figure.key, point.x, point.y);
+                let (key, answers) = (&figure.key, quoted(&figure.answers));
+                let _ = writeln!(out, "{key},{answers},{label},{},{:.3},{high}", point.x, point.y);
             }
         }
     }
@@ -126,8 +130,18 @@ mod tests {
         let points = vec![Point { x: 16.0, y: 56.25, high: None }];
         let curves = vec![Curve { label: "a, \"b\"".into(), points }];
         let text = String::new;
-        let figure =
-            Figure { key: "figure-7".into(), title: text(), paper: text(), x: text(), y: text(), curves };
-        assert_eq!(figures_csv(&[figure]).lines().last(), Some("figure-7,\"a, \"\"b\"\"\",16,56.250,"));
+        let figure = Figure {
+            key: "figure-7".into(),
+            title: text(),
+            answers: "Figure 7".into(),
+            paper: text(),
+            x: text(),
+            y: text(),
+            curves,
+        };
+        assert_eq!(
+            figures_csv(&[figure]).lines().last(),
+            Some("figure-7,\"Figure 7\",\"a, \"\"b\"\"\",16,56.250,")
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Results;
+use super::{Results, Table};
 use crate::goals::{Goal, number};
 use crate::host::Peer;
 use crate::plot::{Figure, Scale, escape, legend, svg};
@@ -48,6 +48,7 @@ pub(super) fn page(results: &Results) -> String {
         }
         commands(&mut out, tracks);
     }
+    results.others.iter().for_each(|table| other(&mut out, table));
     peers(&mut out, &results.peers);
     out.push_str("</html>\n");
     out
@@ -109,7 +110,19 @@ fn latencies(out: &mut String, tracks: &[Track]) {
         return;
     }
     out.push_str("<table><tr><th>round trips, us<th class=n>samples");
-    for head in ["min", "p50", "p90", "p99", "p99.9", "max", "rounds' p50", "CPU near", "CPU far"] {
+    for head in [
+        "min",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "rounds' p50",
+        "CPU near",
+        "CPU far",
+        "CPU cards",
+        "CPU machines",
+    ] {
         let _ = write!(out, "<th class=n>{head}");
     }
     out.push_str("<th class=n>doorbells<th class=n>interrupts");
@@ -125,14 +138,21 @@ fn latencies(out: &mut String, tracks: &[Track]) {
         let optional = |value: Option<f64>| value.map_or_else(String::new, number);
         let cpu = track.cpu_us();
         let (near, far) = (cpu.map(|cpu| cpu[0]), cpu.map(|cpu| cpu[1]));
-        for value in [near, far, track.counted(0, "doorbells"), track.counted(0, "interrupts")] {
+        let (services, machines) = match track.watched_us() {
+            Some([services, machines]) => (Some(services), Some(machines)),
+            None => (None, None),
+        };
+        for value in
+            [near, far, services, machines, track.counted(0, "doorbells"), track.counted(0, "interrupts")]
+        {
             let _ = write!(out, "<td class=n>{}", optional(value));
         }
     }
     out.push_str(
-        "</table><p class=\"note\">CPU, doorbells (trapped stores) and interrupts are for each message, ",
+        "</table><p class=\"note\">CPU (us), doorbells (trapped stores) and interrupts are for each round trip; ",
     );
-    out.push_str("the latter two at the near end.</p>");
+    out.push_str("doorbells and interrupts those of the near end. CPU near and far: the two programs. CPU cards: cards ");
+    out.push_str("and switch. CPU machines: both emulators, the programs in them included.</p>");
 }
 
 fn rates(out: &mut String, tracks: &[Track]) {
@@ -141,13 +161,31 @@ fn rates(out: &mut String, tracks: &[Track]) {
         return;
     }
     out.push_str("<table><tr><th>one way<th class=n>MB/s<th class=n>CPU near, us<th class=n>CPU far, us");
+    out.push_str("<th class=n>CPU cards, us<th class=n>CPU machines, us");
     for (track, rate) in rows {
         let cpu = track.cpu_us().unwrap_or_default().map(number);
         let rate = number(rate / 1e6);
         let name = escape(&track.name);
         let _ = write!(out, "<tr><td>{name}<td class=n>{rate}<td class=n>{}<td class=n>{}", cpu[0], cpu[1]);
+        if let Some([services, machines]) = track.watched_us() {
+            let _ = write!(out, "<td class=n>{}<td class=n>{}", number(services), number(machines));
+        }
     }
     out.push_str("</table>");
+}
+
+fn other(out: &mut String, table: &Table) {
+    let _ = write!(out, "<h2>{}</h2><table><tr>", escape(&table.title));
+    table.head.iter().for_each(|cell| {
+        let _ = write!(out, "<th>{}", escape(cell));
+    });
+    for row in &table.rows {
+        out.push_str("<tr>");
+        row.iter().for_each(|cell| {
+            let _ = write!(out, "<td>{}", escape(cell));
+        });
+    }
+    let _ = write!(out, "</table><p class=\"note\">{}</p>", escape(&table.note));
 }
 
 fn peers(out: &mut String, peers: &[Peer]) {

@@ -4,6 +4,7 @@ mod data;
 mod html;
 mod logs;
 mod machine;
+mod table;
 
 use std::fs;
 use std::path::Path;
@@ -15,6 +16,7 @@ use crate::host::Peer;
 use crate::plot::Figure;
 use crate::track::Track;
 pub use machine::Facts;
+pub use table::Table;
 
 /// All that one run showed.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Results {
     pub peers: Vec<Peer>,
     /// The quantities for the tables.
     pub tables: Vec<(String, Vec<Track>)>,
+    /// Everything else.
+    pub others: Vec<Table>,
 }
 
 impl Results {

@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Hamlyn: messages by a virtual user-level network card, between processes of different virtual machines.
+ *
+ * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
+ *
+ * A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. A call that
+ * fails changes nothing. What it gives is stored by its last pointers. No pointer may be NULL unless it says so.
+ *
+ * timeout_ms is as for poll(2): milliseconds, 0 to look without waiting (-EAGAIN if it would have to), negative to wait for
+ * ever; -ETIMEDOUT if the time is over.
+ */
+
+#ifndef HAMLYN_H
+#define HAMLYN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * The host id of a card whose link is down.
+ */
+#define HAMLYN_NO_LINK 4294967295
+
+/**
+ * Bytes of a ticket.
+ */
+#define HAMLYN_TICKET_SIZE 40
+
+/**
+ * Bytes of a seed.
+ */
+#define HAMLYN_SEED_SIZE 52
+
+/**
+ * Room for the text of a ticket or a seed, with the zero behind it.
+ */
+#define HAMLYN_TEXT_SIZE 256
+
+/**
+ * The most bytes that a connection's side passes the other at a time.
+ */
+#define HAMLYN_MAX_PRIVATE 256
+
+/**
+ * The peer closed the connection.
+ */
+#define HAMLYN_END_CLOSED 1
+
+/**
+ * The peer's process died, or let go of the connection without closing it.
+ */
+#define HAMLYN_END_DIED 2
+
+/**
+ * The peer's host gives no sign of life: it has died, was paused, or cannot be reached.
+ */
+#define HAMLYN_END_HOST_LOST 3
+
+/**
+ * The peer's host, or its card, has started anew.
+ */
+#define HAMLYN_END_HOST_RESET 4
+
+/**
+ * This host's link went down.
+ */
+#define HAMLYN_END_LINK_LOST 5
+
+/**
+ * This host stood still, and its card discarded what arrived meanwhile.
+ */
+#define HAMLYN_END_LAPSED 6
+
+/**
+ * This host's card was reset or removed, or has failed.
+ */
+#define HAMLYN_END_CARD_RESET 7
+
+/**
+ * An open card: one protection domain. Any number of threads may use it at once.
+ */
+struct hamlyn_card;
+
+/**
+ * A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
+ * ends: tickets and seeds, perhaps. It tells of the other side's end. Any number of threads may use it at once.
+ */
+struct hamlyn_connection;
+
+/**
+ * Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread at a time may use it.
+ */
+struct hamlyn_datagram_receiver;
+
+/**
+ * A name that others can connect to. Any number of threads may use it at once.
+ */
+struct hamlyn_listener;
+
+/**
+ * A send terminus with a notification queue and memory to send from. Receivers are registered with it. Any number of
+ * threads may use it at once.
+ */
+struct hamlyn_manager;
+
+/**
+ * Somebody who wants to connect. One thread at a time may use it.
+ */
+struct hamlyn_request;
+
+/**
+ * A name under which others open streams to this process. Any number of threads may use it at once.
+ */
+struct hamlyn_stream_listener;
+
+/**
+ * The receiving end. It is made first, and gives the seed that the sender is made from. One thread at a time may use it.
+ */
+struct hamlyn_stream_receiver;
+
+/**
+ * The sending end of a stream: bytes in order, from one sender to one receiver. One thread at a time may use it.
+ */
+struct hamlyn_stream_sender;
+
+/**
+ * Receives tagged remote writes. One thread at a time may use it.
+ */
+struct hamlyn_tag_receiver;
+
+/**
+ * What a card is and how much of everything it has.
+ */
+struct hamlyn_card_info {
+  /**
+   * Its host id, or HAMLYN_NO_LINK while its link is down.
+   */
+  uint32_t host;
+  /**
+   * Version of the card's contract: major in the upper half, minor in the lower.
+   */
+  uint32_t abi_version;
+  /**
+   * The most data in a packet, in bytes.
+   */
+  uint32_t packet_size;
+  /**
+   * The card's memory, in bytes.
+   */
+  uint32_t sram_size;
+  /**
+   * Send termini.
+   */
+  uint32_t termini;
+  /**
+   * Slots.
+   */
+  uint32_t slots;
+  /**
+   * Notification queues.
+   */
+  uint32_t queues;
+  /**
+   * Interrupt vectors.
+   */
+  uint32_t vectors;
+};
+
+/**
+ * Permission to write into a receiver's buffer. It may be copied, sent in a message and used on any host; who has it may
+ * write. The bytes carry a checksum, and every call that takes a ticket checks it.
+ */
+struct hamlyn_ticket {
+  /**
+   * Its binary form.
+   */
+  uint8_t bytes[HAMLYN_TICKET_SIZE];
+};
+
+/**
+ * What a stream's sender is made from: the tickets for its receiver's buffers. As with tickets, who has it may send.
+ */
+struct hamlyn_seed {
+  /**
+   * Its binary form.
+   */
+  uint8_t bytes[HAMLYN_SEED_SIZE];
+};
+
+/**
+ * A datagram that has come.
+ */
+struct hamlyn_datagram {
+  /**
+   * Its bytes, where the card put them. They stay until the receiver is re-armed or destroyed.
+   */
+  const void *data;
+  /**
+   * How many.
+   */
+  size_t length;
+  /**
+   * Where in the receiver's buffer they start.
+   */
+  size_t offset;
+  /**
+   * Whether it brought a ticket for a reply: 1 or 0.
+   */
+  int has_reply;
+  /**
+   * That ticket.
+   */
+  struct hamlyn_ticket reply;
+};
+
+/**
+ * How a stream's receiver is made; 0 in any place is the default.
+ */
+struct hamlyn_stream_options {
+  /**
+   * Bytes of a record's buffer: 16384 by default.
+   */
+  uint32_t record_size;
+  /**
+   * Buffers to begin with: 16 by default.
+   */
+  uint32_t records;
+  /**
+   * Buffers that it grows to by itself: 256 by default.
+   */
+  uint32_t max_records;
+};
+
+/**
+ * Bytes that have come, a part of the stream.
+ */
+struct hamlyn_record {
+  /**
+   * Its number, for hamlyn_stream_release.
+   */
+  uint64_t number;
+  /**
+   * Its bytes, where the card put them. They stay until it is released or the receiver is destroyed.
+   */
+  const void *data;
+  /**
+   * How many.
+   */
+  size_t length;
+};
+
+/**
+ * What the other side has passed. It stays until the request or connection is gone.
+ */
+struct hamlyn_passed {
+  /**
+   * Its bytes.
+   */
+  const void *data;
+  /**
+   * How many, at most HAMLYN_MAX_PRIVATE.
+   */
+  size_t length;
+};
+
+/**
+ * How a connection ended.
+ */
+struct hamlyn_end {
+  /**
+   * HAMLYN_END_CLOSED or another.
+   */
+  uint32_t reason;
+  /**
+   * How many bytes the other side passed when it closed.
+   */
+  uint32_t length;
+  /**
+   * Those bytes, and zeros.
+   */
+  uint8_t data[HAMLYN_MAX_PRIVATE];
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Why the last call that failed in this thread did: a sentence, valid until the thread's next call that fails.
+ */
+const char *hamlyn_error(void);
+
+/**
+ * Opens a card: "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, with no virtual machine. NULL is
+ * the card that the environment variable HAMLYN_CARD names, else /dev/hamlyn0.
+ */
+int hamlyn_open(const char *name,
+                struct hamlyn_card **card);
+
+/**
+ * Lets a card go; it is closed when all that was made from it is gone too. NULL is nothing.
+ */
+void hamlyn_close(struct hamlyn_card *card);
+
+/**
+ * Describes a card as it is now.
+ */
+int hamlyn_get_info(const struct hamlyn_card *card, struct hamlyn_card_info *info);
+
+/**
+ * Reads a ticket's text, "hamlyn1:" and digits.
+ */
+int hamlyn_ticket_parse(const char *text, struct hamlyn_ticket *ticket);
+
+/**
+ * Writes a ticket's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+ */
+int hamlyn_ticket_print(const struct hamlyn_ticket *ticket, char *text, size_t size);
+
+/**
+ * Reads a seed's text, "hamlynseed1:" and digits.
+ */
+int hamlyn_seed_parse(const char *text, struct hamlyn_seed *seed);
+
+/**
+ * Writes a seed's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+ */
+int hamlyn_seed_print(const struct hamlyn_seed *seed, char *text, size_t size);
+
+/**
+ * Creates a manager.
+ */
+int hamlyn_manager_create(const struct hamlyn_card *card, struct hamlyn_manager **manager);
+
+/**
+ * Lets a manager go; it lives on for the senders and receivers that were made from it. NULL is nothing.
+ */
+void hamlyn_manager_destroy(struct hamlyn_manager *manager);
+
+/**
+ * Waits until the card has taken all that hamlyn_tag_send and hamlyn_datagram_send have sent: what it has not is lost when
+ * the manager goes. If the card has refused any of it, this says so, once.
+ */
+int hamlyn_manager_flush(const struct hamlyn_manager *manager,
+                         int timeout_ms);
+
+/**
+ * Waits until something has arrived for one of the manager's receivers: looks at memory for a while, then sleeps.
+ */
+int hamlyn_manager_wait(const struct hamlyn_manager *manager,
+                        int timeout_ms);
+
+/**
+ * Takes notice of all that has arrived, without waiting. Returns how many messages that were.
+ */
+int hamlyn_manager_poll(const struct hamlyn_manager *manager);
+
+/**
+ * A file descriptor for poll(2) and the like, which stays the library's. It may stand for more than this manager: call
+ * hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with a time-out of 0 behind it.
+ */
+int hamlyn_manager_fd(const struct hamlyn_manager *manager);
+
+/**
+ * Makes hamlyn_manager_fd readable once the next message is there. Returns 1 if one is there already (then the descriptor
+ * may not become readable for it), else 0.
+ */
+int hamlyn_manager_arm(const struct hamlyn_manager *manager);
+
+/**
+ * Writes data `offset` bytes into the receiver's buffer and enqueues the tag there. At most as long as a packet
+ * (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several.
+ */
+int hamlyn_tag_send(const struct hamlyn_manager *manager,
+                    const struct hamlyn_ticket *ticket,
+                    const void *data,
+                    size_t length,
+                    uint32_t offset,
+                    uint32_t tag);
+
+/**
+ * Creates a receiver with a buffer of `length` bytes, and a queue for as many as `tags` tags (2 to 65536) that have arrived
+ * and were not taken.
+ */
+int hamlyn_tag_receiver_create(const struct hamlyn_card *card,
+                               size_t length,
+                               uint32_t tags,
+                               struct hamlyn_tag_receiver **receiver);
+
+/**
+ * Lets a receiver go, with its buffer. NULL is nothing.
+ */
+void hamlyn_tag_receiver_destroy(struct hamlyn_tag_receiver *receiver);
+
+/**
+ * The ticket that senders need.
+ */
+int hamlyn_tag_receiver_ticket(const struct hamlyn_tag_receiver *receiver, struct hamlyn_ticket *ticket);
+
+/**
+ * Takes the next tag that has arrived.
+ */
+int hamlyn_tag_receive(struct hamlyn_tag_receiver *receiver, uint32_t *tag, int timeout_ms);
+
+/**
+ * Takes this very tag once it has arrived; others stay for later, in their order.
+ */
+int hamlyn_tag_receive_specific(struct hamlyn_tag_receiver *receiver, uint32_t tag, int timeout_ms);
+
+/**
+ * Copies bytes out of the receiver's buffer, from `offset` on.
+ */
+int hamlyn_tag_read(const struct hamlyn_tag_receiver *receiver, size_t offset, void *to, size_t length);
+
+/**
+ * Creates a receiver for datagrams of up to `capacity` bytes; it is ready for one.
+ */
+int hamlyn_datagram_receiver_create(const struct hamlyn_manager *manager,
+                                    size_t capacity,
+                                    struct hamlyn_datagram_receiver **receiver);
+
+/**
+ * Lets a receiver go, with its buffer. NULL is nothing.
+ */
+void hamlyn_datagram_receiver_destroy(struct hamlyn_datagram_receiver *receiver);
+
+/**
+ * The ticket that senders need.
+ */
+int hamlyn_datagram_receiver_ticket(const struct hamlyn_datagram_receiver *receiver,
+                                    struct hamlyn_ticket *ticket);
+
+/**
+ * Gives the datagram that has come: the same one until the receiver is re-armed.
+ */
+int hamlyn_datagram_receive(const struct hamlyn_datagram_receiver *receiver,
+                            struct hamlyn_datagram *datagram,
+                            int timeout_ms);
+
+/**
+ * Makes a receiver ready for the next datagram. What the last one's `data` points to may change now.
+ */
+int hamlyn_datagram_rearm(struct hamlyn_datagram_receiver *receiver);
+
+/**
+ * Gives a receiver a new key: the tickets that were handed out are void.
+ */
+int hamlyn_datagram_revoke(struct hamlyn_datagram_receiver *receiver);
+
+/**
+ * Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
+ * this returns. A receiver that is not ready refuses it, and nobody is told.
+ */
+int hamlyn_datagram_send(const struct hamlyn_manager *manager,
+                         const struct hamlyn_ticket *ticket,
+                         const void *data,
+                         size_t length,
+                         uint32_t offset,
+                         const struct hamlyn_ticket *reply);
+
+/**
+ * Creates a receiver; the options may be NULL.
+ */
+int hamlyn_stream_receiver_create(const struct hamlyn_manager *manager,
+                                  const struct hamlyn_stream_options *options,
+                                  struct hamlyn_stream_receiver **receiver);
+
+/**
+ * Lets a receiver go, with its buffers. NULL is nothing.
+ */
+void hamlyn_stream_receiver_destroy(struct hamlyn_stream_receiver *receiver);
+
+/**
+ * The seed that the sender is to be made from.
+ */
+int hamlyn_stream_receiver_seed(const struct hamlyn_stream_receiver *receiver, struct hamlyn_seed *seed);
+
+/**
+ * Gives the next record, without copying. Returns 1, or 0 if the sender has closed the stream and all was received.
+ */
+int hamlyn_stream_receive(const struct hamlyn_stream_receiver *receiver,
+                          struct hamlyn_record *record,
+                          int timeout_ms);
+
+/**
+ * Releases all records up to and with this number. What their `data` points to may change now.
+ */
+int hamlyn_stream_release(struct hamlyn_stream_receiver *receiver, uint64_t number);
+
+/**
+ * Creates a sender from a receiver's seed.
+ */
+int hamlyn_stream_sender_create(const struct hamlyn_manager *manager,
+                                const struct hamlyn_seed *seed,
+                                struct hamlyn_stream_sender **sender);
+
+/**
+ * Lets a sender go without closing: the receiver is told that the stream was abandoned. NULL is nothing.
+ */
+void hamlyn_stream_sender_destroy(struct hamlyn_stream_sender *sender);
+
+/**
+ * Sends bytes, which may be changed when this returns. Few are held back until there are more, or hamlyn_stream_flush.
+ * Returns how many were taken: all, or with a time-out of 0 as many as there is room for now.
+ */
+int hamlyn_stream_send(struct hamlyn_stream_sender *sender,
+                       const void *data,
+                       size_t length,
+                       int timeout_ms);
+
+/**
+ * Sends what is held back.
+ */
+int hamlyn_stream_flush(struct hamlyn_stream_sender *sender, int timeout_ms);
+
+/**
+ * Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and lets the sender go, which
+ * is gone even if this fails.
+ */
+int hamlyn_stream_close(struct hamlyn_stream_sender *sender,
+                        int timeout_ms);
+
+/**
+ * Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
+ */
+int hamlyn_stream_listen(const struct hamlyn_manager *manager,
+                         const char *name,
+                         struct hamlyn_stream_listener **listener);
+
+/**
+ * Gives the name back. NULL is nothing.
+ */
+void hamlyn_stream_listener_destroy(struct hamlyn_stream_listener *listener);
+
+/**
+ * A file descriptor, which stays the library's: readable while somebody wants to connect.
+ */
+int hamlyn_stream_listener_fd(const struct hamlyn_stream_listener *listener);
+
+/**
+ * Gives streams to and from the next who connects. If the other side dies their calls fail, behind all that had come: with
+ * -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way there).
+ */
+int hamlyn_stream_accept(const struct hamlyn_stream_listener *listener,
+                         struct hamlyn_stream_sender **sender,
+                         struct hamlyn_stream_receiver **receiver,
+                         int timeout_ms);
+
+/**
+ * Connects to a name on a host, and gives streams there and back, as hamlyn_stream_accept does: -ECONNREFUSED if nobody
+ * listens there, -EHOSTUNREACH if there is no such host.
+ */
+int hamlyn_stream_connect(const struct hamlyn_manager *manager,
+                          uint32_t host,
+                          const char *name,
+                          struct hamlyn_stream_sender **sender,
+                          struct hamlyn_stream_receiver **receiver,
+                          int timeout_ms);
+
+/**
+ * Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog` requests, 1 to 1024, wait.
+ */
+int hamlyn_listen(const struct hamlyn_card *card,
+                  const char *name,
+                  uint32_t backlog,
+                  struct hamlyn_listener **listener);
+
+/**
+ * Gives the name back; who waits is rejected. NULL is nothing.
+ */
+void hamlyn_listener_destroy(struct hamlyn_listener *listener);
+
+/**
+ * A file descriptor, which stays the library's: readable while somebody wants to connect.
+ */
+int hamlyn_listener_fd(const struct hamlyn_listener *listener);
+
+/**
+ * Gives the next who wants to connect.
+ */
+int hamlyn_listener_request(const struct hamlyn_listener *listener,
+                            struct hamlyn_request **request,
+                            int timeout_ms);
+
+/**
+ * The host id of who wants to connect.
+ */
+int hamlyn_request_host(const struct hamlyn_request *request);
+
+/**
+ * What who wants to connect has passed.
+ */
+int hamlyn_request_passed(const struct hamlyn_request *request, struct hamlyn_passed *passed);
+
+/**
+ * Accepts, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails.
+ */
+int hamlyn_accept(struct hamlyn_request *request,
+                  const void *data,
+                  size_t length,
+                  struct hamlyn_connection **connection);
+
+/**
+ * Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails. NULL is refused.
+ */
+int hamlyn_reject(struct hamlyn_request *request,
+                  const void *data,
+                  size_t length);
+
+/**
+ * Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other side has accepted, up to 30
+ * seconds: -ECONNREFUSED if nobody listens there or it was rejected, -EHOSTUNREACH if there is no such host.
+ */
+int hamlyn_connect(const struct hamlyn_card *card,
+                   uint32_t host,
+                   const char *name,
+                   const void *data,
+                   size_t length,
+                   struct hamlyn_connection **connection);
+
+/**
+ * The other side's host id.
+ */
+int hamlyn_connection_host(const struct hamlyn_connection *connection);
+
+/**
+ * What the other side passed when the connection began.
+ */
+int hamlyn_connection_passed(const struct hamlyn_connection *connection, struct hamlyn_passed *passed);
+
+/**
+ * A file descriptor, which stays the library's: readable once the connection has ended.
+ */
+int hamlyn_connection_fd(const struct hamlyn_connection *connection);
+
+/**
+ * Waits until the connection has ended, and says how.
+ */
+int hamlyn_connection_end(const struct hamlyn_connection *connection, struct hamlyn_end *end, int timeout_ms);
+
+/**
+ * Closes a connection, and passes up to HAMLYN_MAX_PRIVATE bytes. What was sent may still be on its way: hamlyn_manager_flush
+ * and hamlyn_stream_close wait for it. The connection is gone, even if this fails.
+ */
+int hamlyn_connection_close(struct hamlyn_connection *connection,
+                            const void *data,
+                            size_t length);
+
+/**
+ * Lets a connection go without closing: the other side is told that this process has died. NULL is nothing.
+ */
+void hamlyn_connection_destroy(struct hamlyn_connection *connection);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* HAMLYN_H */

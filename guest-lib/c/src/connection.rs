@@ -1,0 +1,269 @@
+//! Connections.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+use hamlyn::{Connection, End, EndReason, Listener, Request};
+use libc::EAGAIN;
+
+use crate::call::{Failure, call, free, given, store, timeout};
+use crate::card::hamlyn_card;
+use crate::memory::{bytes, text};
+
+/// The most bytes that a connection's side passes the other at a time.
+pub const HAMLYN_MAX_PRIVATE: usize = 256;
+
+/// The peer closed the connection.
+pub const HAMLYN_END_CLOSED: u32 = 1;
+/// The peer's process died, or let go of the connection without closing it.
+pub const HAMLYN_END_DIED: u32 = 2;
+/// The peer's host gives no sign of life: it has died, was paused, or cannot be reached.
+pub const HAMLYN_END_HOST_LOST: u32 = 3;
+/// The peer's host, or its card, has started anew.
+pub const HAMLYN_END_HOST_RESET: u32 = 4;
+/// This host's link went down.
+pub const HAMLYN_END_LINK_LOST: u32 = 5;
+/// This host stood still, and its card discarded what arrived meanwhile.
+pub const HAMLYN_END_LAPSED: u32 = 6;
+/// This host's card was reset or removed, or has failed.
+pub const HAMLYN_END_CARD_RESET: u32 = 7;
+
+/// A name that others can connect to. Any number of threads may use it at once.
+pub struct hamlyn_listener(Listener);
+
+/// Somebody who wants to connect. One thread at a time may use it.
+pub struct hamlyn_request(Request);
+
+/// A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
+/// ends: tickets and seeds, perhaps. It tells of the other side's end. Any number of threads may use it at once.
+pub struct hamlyn_connection(Connection);
+
+/// What the other side has passed. It stays until the request or connection is gone.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_passed {
+    /// Its bytes.
+    pub data: *const c_void,
+    /// How many, at most HAMLYN_MAX_PRIVATE.
+    pub length: usize,
+}
+
+/// How a connection ended.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_end {
+    /// HAMLYN_END_CLOSED or another.
+    pub reason: u32,
+    /// How many bytes the other side passed when it closed.
+    pub length: u32,
+    /// Those bytes, and zeros.
+    pub data: [u8; HAMLYN_MAX_PRIVATE],
+}
+
+/// Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog` requests, 1 to 1024, wait.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_listen(
+    card: Option<&hamlyn_card>,
+    name: *const c_char,
+    backlog: u32,
+    listener: Option<&mut MaybeUninit<Box<hamlyn_listener>>>,
+) -> c_int {
+    call(|| {
+        let to = given(listener, "listener")?;
+        let listener = given(card, "card")?.0.listen_backlog(text(name, "name")?, backlog)?;
+        store(to, Box::new(hamlyn_listener(listener)))
+    })
+}
+
+/// Gives the name back; who waits is rejected. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_listener_destroy(listener: Option<Box<hamlyn_listener>>) {
+    free(listener);
+}
+
+/// A file descriptor, which stays the library's: readable while somebody wants to connect.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_listener_fd(listener: Option<&hamlyn_listener>) -> c_int {
+    call(|| Ok(given(listener, "listener")?.0.as_fd().as_raw_fd()))
+}
+
+/// Gives the next who wants to connect.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_listener_request(
+    listener: Option<&hamlyn_listener>,
+    request: Option<&mut MaybeUninit<Box<hamlyn_request>>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = given(request, "request")?;
+        let request = at_once(timeout_ms, given(listener, "listener")?.0.request(timeout(timeout_ms)))?;
+        store(to, Box::new(hamlyn_request(request)))
+    })
+}
+
+/// The host id of who wants to connect.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_request_host(request: Option<&hamlyn_request>) -> c_int {
+    call(|| Ok(given(request, "request")?.0.host() as c_int))
+}
+
+/// What who wants to connect has passed.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_request_passed(
+    request: Option<&hamlyn_request>,
+    passed: Option<&mut MaybeUninit<hamlyn_passed>>,
+) -> c_int {
+    call(|| {
+        let to = given(passed, "passed")?;
+        store(to, hamlyn_passed::new(given(request, "request")?.0.private()))
+    })
+}
+
+/// Accepts, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_accept(
+    request: Option<Box<hamlyn_request>>,
+    data: *const c_void,
+    length: usize,
+    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+) -> c_int {
+    call(|| {
+        let request = given(request, "request")?;
+        let to = given(connection, "connection")?;
+        let connection = request.0.accept(bytes(data, length, "data")?)?;
+        store(to, Box::new(hamlyn_connection(connection)))
+    })
+}
+
+/// Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails. NULL is refused.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_reject(
+    request: Option<Box<hamlyn_request>>,
+    data: *const c_void,
+    length: usize,
+) -> c_int {
+    call(|| Ok(given(request, "request")?.0.reject(bytes(data, length, "data")?).map(|()| 0)?))
+}
+
+/// Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other side has accepted, up to 30
+/// seconds: -ECONNREFUSED if nobody listens there or it was rejected, -EHOSTUNREACH if there is no such host.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connect(
+    card: Option<&hamlyn_card>,
+    host: u32,
+    name: *const c_char,
+    data: *const c_void,
+    length: usize,
+    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+) -> c_int {
+    call(|| {
+        let to = given(connection, "connection")?;
+        let card = &given(card, "card")?.0;
+        let connection = card.connect(host, text(name, "name")?, bytes(data, length, "data")?)?;
+        store(to, Box::new(hamlyn_connection(connection)))
+    })
+}
+
+/// The other side's host id.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connection_host(connection: Option<&hamlyn_connection>) -> c_int {
+    call(|| Ok(given(connection, "connection")?.0.host() as c_int))
+}
+
+/// What the other side passed when the connection began.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connection_passed(
+    connection: Option<&hamlyn_connection>,
+    passed: Option<&mut MaybeUninit<hamlyn_passed>>,
+) -> c_int {
+    call(|| {
+        let to = given(passed, "passed")?;
+        store(to, hamlyn_passed::new(given(connection, "connection")?.0.private()))
+    })
+}
+
+/// A file descriptor, which stays the library's: readable once the connection has ended.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connection_fd(connection: Option<&hamlyn_connection>) -> c_int {
+    call(|| Ok(given(connection, "connection")?.0.as_fd().as_raw_fd()))
+}
+
+/// Waits until the connection has ended, and says how.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connection_end(
+    connection: Option<&hamlyn_connection>,
+    end: Option<&mut MaybeUninit<hamlyn_end>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = given(end, "end")?;
+        let connection = &given(connection, "connection")?.0;
+        store(to, hamlyn_end::new(&at_once(timeout_ms, connection.wait_end(timeout(timeout_ms)))?))
+    })
+}
+
+/// Closes a connection, and passes up to HAMLYN_MAX_PRIVATE bytes. What was sent may still be on its way: hamlyn_manager_flush
+/// and hamlyn_stream_close wait for it. The connection is gone, even if this fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connection_close(
+    connection: Option<Box<hamlyn_connection>>,
+    data: *const c_void,
+    length: usize,
+) -> c_int {
+    call(|| Ok(given(connection, "connection")?.0.close(bytes(data, length, "data")?).map(|()| 0)?))
+}
+
+/// Lets a connection go without closing: the other side is told that this process has died. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn_connection>>) {
+    free(connection);
+}
+
+/// With a time-out of 0 there was no time to run out.
+pub(crate) fn at_once<T>(timeout_ms: c_int, outcome: hamlyn::Result<T>) -> Result<T, Failure> {
+    outcome.map_err(|error| {
+        let would_block = timeout_ms == 0 && error.is_timed_out();
+        if would_block { Failure::new(EAGAIN, error.to_string()) } else { error.into() }
+    })
+}
+
+impl hamlyn_passed {
+    fn new(data: &[u8]) -> Self {
+        Self { data: data.as_ptr().cast(), length: data.len() }
+    }
+}
+
+impl hamlyn_end {
+    fn new(end: &End) -> Self {
+        let mut data = [0; HAMLYN_MAX_PRIVATE];
+        data[..end.private.len()].copy_from_slice(&end.private);
+        Self { reason: reason(end.reason), length: end.private.len() as u32, data }
+    }
+}
+
+fn reason(reason: EndReason) -> u32 {
+    match reason {
+        EndReason::Closed => HAMLYN_END_CLOSED,
+        EndReason::Died => HAMLYN_END_DIED,
+        EndReason::HostReset => HAMLYN_END_HOST_RESET,
+        EndReason::LinkLost => HAMLYN_END_LINK_LOST,
+        EndReason::Lapsed => HAMLYN_END_LAPSED,
+        EndReason::CardReset => HAMLYN_END_CARD_RESET,
+        _ => HAMLYN_END_HOST_LOST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hamlyn::MAX_PRIVATE;
+
+    use super::*;
+
+    #[test]
+    fn as_much_is_passed_as_the_library_passes() {
+        assert_eq!(HAMLYN_MAX_PRIVATE, MAX_PRIVATE);
+        let end = hamlyn_end::new(&End { reason: EndReason::Lapsed, private: vec![9; MAX_PRIVATE] });
+        assert_eq!((end.reason, end.length, end.data), (HAMLYN_END_LAPSED, 256, [9; MAX_PRIVATE]));
+    }
+}

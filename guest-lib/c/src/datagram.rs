@@ -1,0 +1,130 @@
+//! Simple datagrams.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
+
+use crate::call::{call, free, given, store, wait};
+use crate::manager::{Way, hamlyn_manager};
+use crate::memory::bytes;
+use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
+
+/// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread at a time may use it.
+pub struct hamlyn_datagram_receiver(DatagramReceiver);
+
+/// A datagram that has come.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_datagram {
+    /// Its bytes, where the card put them. They stay until the receiver is re-armed or destroyed.
+    pub data: *const c_void,
+    /// How many.
+    pub length: usize,
+    /// Where in the receiver's buffer they start.
+    pub offset: usize,
+    /// Whether it brought a ticket for a reply: 1 or 0.
+    pub has_reply: c_int,
+    /// That ticket.
+    pub reply: hamlyn_ticket,
+}
+
+/// Creates a receiver for datagrams of up to `capacity` bytes; it is ready for one.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_datagram_receiver_create(
+    manager: Option<&hamlyn_manager>,
+    capacity: usize,
+    receiver: Option<&mut MaybeUninit<Box<hamlyn_datagram_receiver>>>,
+) -> c_int {
+    call(|| {
+        let to = given(receiver, "receiver")?;
+        let receiver = DatagramReceiver::create(&given(manager, "manager")?.manager, capacity)?;
+        store(to, Box::new(hamlyn_datagram_receiver(receiver)))
+    })
+}
+
+/// Lets a receiver go, with its buffer. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_datagram_receiver_destroy(receiver: Option<Box<hamlyn_datagram_receiver>>) {
+    free(receiver);
+}
+
+/// The ticket that senders need.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_datagram_receiver_ticket(
+    receiver: Option<&hamlyn_datagram_receiver>,
+    ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
+) -> c_int {
+    call(|| {
+        let to = given(ticket, "ticket")?;
+        store(to, hamlyn_ticket::new(&given(receiver, "receiver")?.0.ticket()?))
+    })
+}
+
+/// Gives the datagram that has come: the same one until the receiver is re-armed.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_datagram_receive(
+    receiver: Option<&hamlyn_datagram_receiver>,
+    datagram: Option<&mut MaybeUninit<hamlyn_datagram>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let (receiver, to) = (&given(receiver, "receiver")?.0, given(datagram, "datagram")?);
+        let came = wait(timeout_ms, || receiver.try_receive(), |timeout| receiver.receive(timeout))?;
+        let reply = came.reply();
+        let datagram = hamlyn_datagram {
+            data: came.as_ptr().cast(),
+            length: came.len(),
+            offset: came.offset(),
+            has_reply: reply.is_some().into(),
+            reply: reply.map_or(hamlyn_ticket { bytes: [0; HAMLYN_TICKET_SIZE] }, |ticket| {
+                hamlyn_ticket::new(&ticket)
+            }),
+        };
+        store(to, datagram)
+    })
+}
+
+/// Makes a receiver ready for the next datagram. What the last one's `data` points to may change now.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
+    call(|| {
+        given(receiver, "receiver")?.0.rearm();
+        Ok(0)
+    })
+}
+
+/// Gives a receiver a new key: the tickets that were handed out are void.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_datagram_revoke(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
+    call(|| Ok(given(receiver, "receiver")?.0.revoke().map(|()| 0)?))
+}
+
+/// Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
+/// this returns. A receiver that is not ready refuses it, and nobody is told.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_datagram_send(
+    manager: Option<&hamlyn_manager>,
+    ticket: Option<&hamlyn_ticket>,
+    data: *const c_void,
+    length: usize,
+    offset: u32,
+    reply: Option<&hamlyn_ticket>,
+) -> c_int {
+    call(|| {
+        let manager = given(manager, "manager")?;
+        let to = given(ticket, "ticket")?.read()?;
+        let reply = reply.map(hamlyn_ticket::read).transpose()?;
+        let data = bytes(data, length, "data")?;
+        let sender = DatagramSender::new(&manager.manager);
+        let way = if length <= DatagramSender::MAX_DIRECT {
+            Way::Bytes(sender.send(&to, data, offset, reply.as_ref())?)
+        } else {
+            let mut buffer = manager.manager.allocate(length)?;
+            buffer.write(0, data)?;
+            Way::Buffer(sender.send_buffer(&to, buffer, offset, reply.as_ref())?)
+        };
+        manager.sending().add(way);
+        Ok(0)
+    })
+}

@@ -1,0 +1,30 @@
+//! The user library for C. What C programmers read is `include/hamlyn.h`, which is made from these files by
+//! `cargo run -p hamlyn-tests --bin headers`: the comments here are written for them.
+//!
+//! A handle is a Rust value in a box of its own, so what C passes in is `Option<&T>`, `Option<&mut T>` or
+//! `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an `Option<&mut MaybeUninit<T>>`.
+//! What is left for unsafe code is in `memory.rs`: bytes and texts that C points to. No panic crosses into C.
+
+// The names are C's.
+#![allow(non_camel_case_types)]
+
+mod call;
+mod card;
+mod connection;
+mod datagram;
+mod manager;
+mod memory;
+mod stream;
+mod stream_pair;
+mod tagged;
+mod ticket;
+
+pub use call::*;
+pub use card::*;
+pub use connection::*;
+pub use datagram::*;
+pub use manager::*;
+pub use stream::*;
+pub use stream_pair::*;
+pub use tagged::*;
+pub use ticket::*;

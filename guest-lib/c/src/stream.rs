@@ -1,0 +1,175 @@
+//! Streams.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
+
+use crate::call::{call, count, free, given, store, timeout, wait};
+use crate::manager::hamlyn_manager;
+use crate::memory::bytes;
+use crate::ticket::hamlyn_seed;
+
+/// The sending end of a stream: bytes in order, from one sender to one receiver. One thread at a time may use it.
+pub struct hamlyn_stream_sender(pub(crate) StreamSender);
+
+/// The receiving end. It is made first, and gives the seed that the sender is made from. One thread at a time may use it.
+pub struct hamlyn_stream_receiver(pub(crate) StreamReceiver);
+
+/// How a stream's receiver is made; 0 in any place is the default.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_stream_options {
+    /// Bytes of a record's buffer: 16384 by default.
+    pub record_size: u32,
+    /// Buffers to begin with: 16 by default.
+    pub records: u32,
+    /// Buffers that it grows to by itself: 256 by default.
+    pub max_records: u32,
+}
+
+/// Bytes that have come, a part of the stream.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_record {
+    /// Its number, for hamlyn_stream_release.
+    pub number: u64,
+    /// Its bytes, where the card put them. They stay until it is released or the receiver is destroyed.
+    pub data: *const c_void,
+    /// How many.
+    pub length: usize,
+}
+
+/// Creates a receiver; the options may be NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_receiver_create(
+    manager: Option<&hamlyn_manager>,
+    options: Option<&hamlyn_stream_options>,
+    receiver: Option<&mut MaybeUninit<Box<hamlyn_stream_receiver>>>,
+) -> c_int {
+    call(|| {
+        let to = given(receiver, "receiver")?;
+        let chosen = options.map(read_options).unwrap_or_default();
+        let receiver = StreamReceiver::create_with(&given(manager, "manager")?.manager, chosen)?;
+        store(to, Box::new(hamlyn_stream_receiver(receiver)))
+    })
+}
+
+fn read_options(options: &hamlyn_stream_options) -> StreamOptions {
+    let mut chosen = StreamOptions::default();
+    let places = [
+        (options.record_size, &mut chosen.record_size),
+        (options.records, &mut chosen.records),
+        (options.max_records, &mut chosen.max_records),
+    ];
+    for (value, place) in places {
+        if value != 0 {
+            *place = value;
+        }
+    }
+    chosen
+}
+
+/// Lets a receiver go, with its buffers. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_receiver_destroy(receiver: Option<Box<hamlyn_stream_receiver>>) {
+    free(receiver);
+}
+
+/// The seed that the sender is to be made from.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_receiver_seed(
+    receiver: Option<&hamlyn_stream_receiver>,
+    seed: Option<&mut MaybeUninit<hamlyn_seed>>,
+) -> c_int {
+    call(|| {
+        let to = given(seed, "seed")?;
+        store(to, hamlyn_seed::new(&given(receiver, "receiver")?.0.make_seed()?))
+    })
+}
+
+/// Gives the next record, without copying. Returns 1, or 0 if the sender has closed the stream and all was received.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_receive(
+    receiver: Option<&hamlyn_stream_receiver>,
+    record: Option<&mut MaybeUninit<hamlyn_record>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let (receiver, to) = (&given(receiver, "receiver")?.0, given(record, "record")?);
+        let came = wait(timeout_ms, || receiver.try_receive(), |timeout| receiver.receive(timeout))?;
+        let Some(came) = came else { return Ok(0) };
+        store(to, hamlyn_record { number: came.number(), data: came.as_ptr().cast(), length: came.len() })?;
+        Ok(1)
+    })
+}
+
+/// Releases all records up to and with this number. What their `data` points to may change now.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_release(receiver: Option<&mut hamlyn_stream_receiver>, number: u64) -> c_int {
+    call(|| Ok(given(receiver, "receiver")?.0.release(number).map(|()| 0)?))
+}
+
+/// Creates a sender from a receiver's seed.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_sender_create(
+    manager: Option<&hamlyn_manager>,
+    seed: Option<&hamlyn_seed>,
+    sender: Option<&mut MaybeUninit<Box<hamlyn_stream_sender>>>,
+) -> c_int {
+    call(|| {
+        let to = given(sender, "sender")?;
+        let seed = given(seed, "seed")?.read()?;
+        let sender = StreamSender::from_seed(&given(manager, "manager")?.manager, &seed)?;
+        store(to, Box::new(hamlyn_stream_sender(sender)))
+    })
+}
+
+/// Lets a sender go without closing: the receiver is told that the stream was abandoned. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_sender_destroy(sender: Option<Box<hamlyn_stream_sender>>) {
+    free(sender);
+}
+
+/// Sends bytes, which may be changed when this returns. Few are held back until there are more, or hamlyn_stream_flush.
+/// Returns how many were taken: all, or with a time-out of 0 as many as there is room for now.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_send(
+    sender: Option<&mut hamlyn_stream_sender>,
+    data: *const c_void,
+    length: usize,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let sender = &mut given(sender, "sender")?.0;
+        let data = bytes(data, length.min(c_int::MAX as usize), "data")?;
+        if timeout_ms == 0 {
+            return Ok(count(sender.try_send(data)?));
+        }
+        sender.set_timeout(timeout(timeout_ms));
+        sender.send(data)?;
+        Ok(count(data.len()))
+    })
+}
+
+/// Sends what is held back.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_flush(sender: Option<&mut hamlyn_stream_sender>, timeout_ms: c_int) -> c_int {
+    call(|| {
+        let sender = &mut given(sender, "sender")?.0;
+        if timeout_ms == 0 {
+            sender.try_flush()?;
+        } else {
+            sender.set_timeout(timeout(timeout_ms));
+            sender.flush()?;
+        }
+        Ok(0)
+    })
+}
+
+/// Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and lets the sender go, which
+/// is gone even if this fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_close(sender: Option<Box<hamlyn_stream_sender>>, timeout_ms: c_int) -> c_int {
+    call(|| Ok(given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)?))
+}

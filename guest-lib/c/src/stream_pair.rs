@@ -1,0 +1,85 @@
+//! Streams by name.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+use hamlyn::protocol::stream::{StreamListener, StreamPair};
+
+use crate::call::{Failure, call, free, given, store, timeout};
+use crate::connection::at_once;
+use crate::manager::hamlyn_manager;
+use crate::memory::text;
+use crate::stream::{hamlyn_stream_receiver, hamlyn_stream_sender};
+
+/// A name under which others open streams to this process. Any number of threads may use it at once.
+pub struct hamlyn_stream_listener(StreamListener);
+
+/// Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_listen(
+    manager: Option<&hamlyn_manager>,
+    name: *const c_char,
+    listener: Option<&mut MaybeUninit<Box<hamlyn_stream_listener>>>,
+) -> c_int {
+    call(|| {
+        let to = given(listener, "listener")?;
+        let listener = StreamListener::bind(&given(manager, "manager")?.manager, text(name, "name")?)?;
+        store(to, Box::new(hamlyn_stream_listener(listener)))
+    })
+}
+
+/// Gives the name back. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_listener_destroy(listener: Option<Box<hamlyn_stream_listener>>) {
+    free(listener);
+}
+
+/// A file descriptor, which stays the library's: readable while somebody wants to connect.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_listener_fd(listener: Option<&hamlyn_stream_listener>) -> c_int {
+    call(|| Ok(given(listener, "listener")?.0.as_fd().as_raw_fd()))
+}
+
+/// Gives streams to and from the next who connects. If the other side dies their calls fail, behind all that had come: with
+/// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way there).
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_accept(
+    listener: Option<&hamlyn_stream_listener>,
+    sender: Option<&mut MaybeUninit<Box<hamlyn_stream_sender>>>,
+    receiver: Option<&mut MaybeUninit<Box<hamlyn_stream_receiver>>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
+        let pair = given(listener, "listener")?.0.accept(timeout(timeout_ms));
+        store_pair(to, at_once(timeout_ms, pair)?)
+    })
+}
+
+/// Connects to a name on a host, and gives streams there and back, as hamlyn_stream_accept does: -ECONNREFUSED if nobody
+/// listens there, -EHOSTUNREACH if there is no such host.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_connect(
+    manager: Option<&hamlyn_manager>,
+    host: u32,
+    name: *const c_char,
+    sender: Option<&mut MaybeUninit<Box<hamlyn_stream_sender>>>,
+    receiver: Option<&mut MaybeUninit<Box<hamlyn_stream_receiver>>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
+        let manager = &given(manager, "manager")?.manager;
+        store_pair(to, StreamPair::connect(manager, host, text(name, "name")?, timeout(timeout_ms))?)
+    })
+}
+
+type Places<'a> =
+    (&'a mut MaybeUninit<Box<hamlyn_stream_sender>>, &'a mut MaybeUninit<Box<hamlyn_stream_receiver>>);
+
+fn store_pair((sender, receiver): Places<'_>, pair: StreamPair) -> Result<c_int, Failure> {
+    sender.write(Box::new(hamlyn_stream_sender(pair.sender)));
+    receiver.write(Box::new(hamlyn_stream_receiver(pair.receiver)));
+    Ok(0)
+}

@@ -1,0 +1,144 @@
+//! Tickets and seeds: what a receiver gives to its senders.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+
+use hamlyn::{Seed, Ticket};
+
+use crate::call::{Failure, call, given, store};
+use crate::memory::{bytes_mut, text};
+
+/// Bytes of a ticket.
+pub const HAMLYN_TICKET_SIZE: usize = 40;
+/// Bytes of a seed.
+pub const HAMLYN_SEED_SIZE: usize = 52;
+/// Room for the text of a ticket or a seed, with the zero behind it.
+pub const HAMLYN_TEXT_SIZE: usize = 256;
+
+/// Permission to write into a receiver's buffer. It may be copied, sent in a message and used on any host; who has it may
+/// write. The bytes carry a checksum, and every call that takes a ticket checks it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_ticket {
+    /// Its binary form.
+    pub bytes: [u8; HAMLYN_TICKET_SIZE],
+}
+
+/// What a stream's sender is made from: the tickets for its receiver's buffers. As with tickets, who has it may send.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_seed {
+    /// Its binary form.
+    pub bytes: [u8; HAMLYN_SEED_SIZE],
+}
+
+impl hamlyn_ticket {
+    pub(crate) fn new(ticket: &Ticket) -> Self {
+        Self { bytes: ticket.to_bytes() }
+    }
+
+    pub(crate) fn read(&self) -> Result<Ticket, Failure> {
+        Ticket::from_bytes(&self.bytes).map_err(|error| Failure::argument(error.to_string()))
+    }
+}
+
+impl hamlyn_seed {
+    pub(crate) fn new(seed: &Seed) -> Self {
+        Self { bytes: seed.to_bytes() }
+    }
+
+    pub(crate) fn read(&self) -> Result<Seed, Failure> {
+        Seed::from_bytes(&self.bytes).map_err(|error| Failure::argument(error.to_string()))
+    }
+}
+
+/// Writes a text and the zero behind it.
+fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, Failure> {
+    let needed = text.len() + 1;
+    if size < needed {
+        return Err(Failure::argument(format!("text size {size} is too little (at least {needed})")));
+    }
+    let to = bytes_mut(to.cast(), needed, "text")?;
+    to[..text.len()].copy_from_slice(text.as_bytes());
+    to[text.len()] = 0;
+    Ok(0)
+}
+
+/// Reads a ticket's text, "hamlyn1:" and digits.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_ticket_parse(
+    text: *const c_char,
+    ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
+) -> c_int {
+    call(|| {
+        let to = given(ticket, "ticket")?;
+        let ticket = self::text(text, "text")?.parse().map_err(hamlyn::Error::Ticket)?;
+        store(to, hamlyn_ticket::new(&ticket))
+    })
+}
+
+/// Writes a ticket's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_ticket_print(
+    ticket: Option<&hamlyn_ticket>,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    call(|| print(&given(ticket, "ticket")?.read()?.to_string(), text, size))
+}
+
+/// Reads a seed's text, "hamlynseed1:" and digits.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_seed_parse(
+    text: *const c_char,
+    seed: Option<&mut MaybeUninit<hamlyn_seed>>,
+) -> c_int {
+    call(|| {
+        let to = given(seed, "seed")?;
+        let seed = self::text(text, "text")?.parse().map_err(hamlyn::Error::Seed)?;
+        store(to, hamlyn_seed::new(&seed))
+    })
+}
+
+/// Writes a seed's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_seed_print(seed: Option<&hamlyn_seed>, text: *mut c_char, size: usize) -> c_int {
+    call(|| print(&given(seed, "seed")?.read()?.to_string(), text, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use hamlyn::TicketFlags;
+
+    use super::*;
+
+    #[test]
+    fn a_ticket_comes_back_from_its_text_and_a_short_text_is_refused() {
+        let ticket = Ticket {
+            destination: 1,
+            slot: 2,
+            metadata_index: 3,
+            key: 4,
+            base: 5,
+            length: 6,
+            flags: TicketFlags::default(),
+        };
+        let ticket = hamlyn_ticket::new(&ticket);
+        let mut text = [0x7f as c_char; HAMLYN_TEXT_SIZE];
+        assert_eq!(hamlyn_ticket_print(Some(&ticket), text.as_mut_ptr(), 88), -libc::EINVAL);
+        assert_eq!(hamlyn_ticket_print(Some(&ticket), text.as_mut_ptr(), 89), 0);
+        assert_eq!(text[89], 0x7f as c_char);
+        let mut read = MaybeUninit::new(hamlyn_ticket { bytes: [0; HAMLYN_TICKET_SIZE] });
+        assert_eq!(hamlyn_ticket_parse(text.as_ptr(), Some(&mut read)), 0);
+        // SAFETY: it was made with a value.
+        assert_eq!(unsafe { read.assume_init() }.bytes, ticket.bytes);
+        assert_eq!(hamlyn_ticket_parse(c"hamlyn1:".as_ptr(), Some(&mut read)), -libc::EINVAL);
+        assert_eq!(hamlyn_ticket_print(None, text.as_mut_ptr(), 256), -libc::EINVAL);
+    }
+
+    #[test]
+    fn sizes_are_the_librarys() {
+        assert_eq!((HAMLYN_TICKET_SIZE, HAMLYN_SEED_SIZE), (Ticket::SIZE, Seed::SIZE));
+        assert!("hamlynseed1:".len() + 2 * Seed::SIZE < HAMLYN_TEXT_SIZE);
+    }
+}

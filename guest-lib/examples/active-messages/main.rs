@@ -1,0 +1,201 @@
+//! Active Messages over the library (section 5.4): a histogram whose bins lie in several processes; see docs/active-messages.md.
+//!
+//! Every process has samples of its own and a part of the bins, and sends each sample's bin to the process that counts it.
+//! Process 0 collects the bins by bulk replies and sends the whole histogram to all by bulk requests. All samples are made from seeds, so every
+//! process can check every bin.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use common::{Outcome, print};
+use endpoint::{Endpoint, Failure, MAX_ARGUMENTS, Places};
+use hamlyn::{Card, Manager, Polling};
+use histogram::{COUNT, DONE, FETCH, HANDLERS, Histogram, RESULT};
+use meet::{MeetOption, Met};
+use serde_json::json;
+
+#[path = "../common/mod.rs"]
+mod common;
+mod endpoint;
+mod histogram;
+#[path = "../common/meet.rs"]
+mod meet;
+mod wire;
+
+/// Entries of the notification queue: enough for the places of 128 processes.
+const QUEUE: u32 = 1024;
+/// Exchanges whose time is taken.
+const ROUND_TRIPS: u32 = 200;
+/// An index behind the table of request handlers.
+const NO_HANDLER: u16 = 999;
+
+/// Counts samples of several processes in bins of several processes, by Active Messages
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: common::CardOption,
+    #[command(flatten)]
+    meet: MeetOption,
+    /// This process' number among those of the job
+    #[arg(long)]
+    rank: usize,
+    /// The host id of every process, in the order of their numbers
+    #[arg(long, value_delimiter = ',', required = true)]
+    hosts: Vec<u32>,
+    /// The job's name
+    #[arg(long, default_value = "histogram")]
+    job: String,
+    /// Samples of each process
+    #[arg(long, default_value_t = 20_000)]
+    samples: u32,
+    /// Bins of each process; all together up to 8192
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=(MAX_ARGUMENTS / 8) as i64))]
+    bins: u32,
+    /// Samples in a message
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=(MAX_ARGUMENTS / 4) as i64))]
+    batch: u32,
+    /// Seconds to wait for the others
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        if options.rank >= options.hosts.len() {
+            let (rank, limit) = (options.rank, options.hosts.len() - 1);
+            return Err(format!("rank {rank} is out of range (limit {limit})").into());
+        }
+        let (bins, limit) = (options.bins as usize * options.hosts.len(), MAX_ARGUMENTS / 8);
+        if bins > limit {
+            return Err(format!("{bins} bins in all are too many for a message (limit {limit})").into());
+        }
+        let card = options.card.open()?;
+        count(gather(&card, &options)?, &options)
+    })
+}
+
+/// Meets all others: comes to those before it, then lets in those behind it.
+fn gather(card: &Card, options: &Options) -> Outcome<Endpoint<Histogram>> {
+    let manager = Manager::create_with(card, QUEUE, Polling::default())?;
+    let (own, patience) = (options.rank, Duration::from_secs(options.timeout));
+    let name = |rank| format!("{}/{rank}", options.job);
+    let places = options.hosts.iter().map(|_| Places::create(&manager)).collect::<Result<Vec<_>, _>>()?;
+    let tell = |to: usize| Ok([&(own as u32).to_le_bytes()[..], &places[to].tell()?].concat());
+    // Its own messages come back by its own card.
+    let mut met = BTreeMap::from([(own, Met { told: tell(own)?, connection: None })]);
+    for rank in 0..own {
+        let (host, name) = (options.hosts[rank], name(rank));
+        met.insert(rank, options.meet.connect(card, (host, &name), &tell(rank)?, patience)?);
+    }
+    if met.len() < places.len() {
+        let door = options.meet.listen(card, &name(own))?;
+        while met.len() < places.len() {
+            let mut rank = 0;
+            let come = door.admit(patience, |told| {
+                rank = rank_of(told)?;
+                if rank >= options.hosts.len() || met.contains_key(&rank) {
+                    return Err(format!("rank {rank} is not one that is missing").into());
+                }
+                tell(rank)
+            })?;
+            met.insert(rank, come.ok_or("not all others have come")?);
+        }
+    }
+    let mut endpoint = Endpoint::new(&manager, HANDLERS, Histogram::new(options.bins, options.hosts.len()));
+    for (places, (_, met)) in places.into_iter().zip(met) {
+        endpoint.add(places, met.told.get(4..).unwrap_or_default(), met.connection)?;
+    }
+    Ok(endpoint)
+}
+
+fn rank_of(told: &[u8]) -> Outcome<usize> {
+    let rank = told.first_chunk().ok_or("who came does not say its rank")?;
+    Ok(u32::from_le_bytes(*rank) as usize)
+}
+
+/// The job.
+fn count(mut endpoint: Endpoint<Histogram>, options: &Options) -> Outcome {
+    let (own, ranks, patience) = (options.rank, options.hosts.len(), Duration::from_secs(options.timeout));
+    print(&json!({ "rank": own, "met": ranks }))?;
+    let round_trip = round_trip(&mut endpoint, (own + 1) % ranks, patience)?;
+    let messages = send_samples(&mut endpoint, options, patience)?;
+    endpoint.finish(patience)?;
+    endpoint.request(0, DONE, &[], patience)?;
+    if own == 0 {
+        endpoint.serve_until(|histogram| histogram.done == ranks, patience)?;
+        for rank in 0..ranks {
+            endpoint.request(rank, FETCH, &[], patience)?;
+        }
+        endpoint.finish(patience)?;
+        let whole = endpoint.state.whole();
+        for rank in 0..ranks {
+            endpoint.request(rank, RESULT, &whole, patience)?;
+        }
+    }
+    endpoint.finish(patience)?;
+    endpoint.serve_until(|histogram| histogram.result.is_some(), patience)?;
+    let verified = endpoint.state.result == Some(expected(options));
+    endpoint.close()?;
+    print(&json!({
+        "rank": own, "messages": messages, "verified": verified, "round_trip_us": round_trip.as_micros() as u64,
+    }))?;
+    if verified { Ok(()) } else { Err("the histogram is wrong".into()) }
+}
+
+/// The shortest of many exchanges; and one with a handler that there is not, which the requester is told and nobody else notices.
+fn round_trip(endpoint: &mut Endpoint<Histogram>, peer: usize, patience: Duration) -> Outcome<Duration> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let start = Instant::now();
+        endpoint.request(peer, COUNT, &[], patience)?;
+        endpoint.finish(patience)?;
+        shortest = shortest.min(start.elapsed());
+    }
+    endpoint.request(peer, NO_HANDLER, b"nobody reads this", patience)?;
+    endpoint.finish(patience)?;
+    match endpoint.failure() {
+        Some(Failure::NoHandler { handler: NO_HANDLER, .. }) => Ok(shortest),
+        other => Err(format!("a handler that there is not gave {other:?}").into()),
+    }
+}
+
+/// Sends every sample to the process that counts it. How many messages that took.
+fn send_samples(endpoint: &mut Endpoint<Histogram>, options: &Options, patience: Duration) -> Outcome<u64> {
+    let (bins, batch) = (options.bins, options.batch as usize);
+    let mut batches = vec![Vec::with_capacity(4 * batch); options.hosts.len()];
+    let mut messages = 0;
+    for sample in samples(options, options.rank) {
+        let owner = (sample / bins) as usize;
+        batches[owner].extend((sample % bins).to_le_bytes());
+        if batches[owner].len() == 4 * batch {
+            endpoint.request(owner, COUNT, &batches[owner], patience)?;
+            batches[owner].clear();
+            messages += 1;
+        }
+    }
+    for (owner, rest) in batches.iter().enumerate().filter(|(_, rest)| !rest.is_empty()) {
+        endpoint.request(owner, COUNT, rest, patience)?;
+        messages += 1;
+    }
+    Ok(messages)
+}
+
+/// A process' samples: bins of the whole histogram.
+fn samples(options: &Options, rank: usize) -> impl Iterator<Item = u32> {
+    let bins = options.bins * options.hosts.len() as u32;
+    (0..options.samples as usize).map(move |number| {
+        let mut sample = [0; 4];
+        common::fill_pattern(rank as u64, 4 * number, &mut sample);
+        u32::from_le_bytes(sample) % bins
+    })
+}
+
+/// The whole histogram, counted here alone.
+fn expected(options: &Options) -> Vec<u64> {
+    let mut bins = vec![0; options.bins as usize * options.hosts.len()];
+    (0..options.hosts.len()).flat_map(|rank| samples(options, rank)).for_each(|bin| bins[bin as usize] += 1);
+    bins
+}

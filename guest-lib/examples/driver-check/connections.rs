@@ -1,0 +1,130 @@
+//! Listeners and connections: every field that can be wrong, every state that a call is wrong in.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::{ConnectionFile, Device};
+use rustix::io::Errno;
+use zerocopy::FromZeros;
+
+use crate::bench::NOBODY;
+use crate::checks::{Checks, Spoil, spoilt};
+use crate::common::Outcome;
+
+/// How long two processes of this machine may take to hear of each other.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn connections(checks: &mut Checks, device: &Device) -> Outcome {
+    listen_calls(checks, device)?;
+    connect_calls(checks, device)?;
+    states(checks, device)
+}
+
+fn listen_to(name: &[u8]) -> HamlynListen {
+    let mut listen =
+        HamlynListen { name_length: name.len() as u32, backlog: 1, ..HamlynListen::new_zeroed() };
+    listen.name[..name.len()].copy_from_slice(name);
+    listen
+}
+
+fn connect_to(host: u32, name: &[u8]) -> HamlynConnect {
+    let mut connect = HamlynConnect { host, name_length: name.len() as u32, ..HamlynConnect::new_zeroed() };
+    connect.name[..name.len()].copy_from_slice(name);
+    connect
+}
+
+fn host(device: &Device) -> io::Result<u32> {
+    let mut query = HamlynQuery::default();
+    device.query(&mut query)?;
+    Ok(query.host)
+}
+
+fn listen_calls(checks: &mut Checks, device: &Device) -> Outcome {
+    let ways: [Spoil<HamlynListen>; 8] = [
+        ("no name", |listen| listen.name_length = 0, Errno::INVAL),
+        ("a name too long", |listen| listen.name_length = HAMLYN_MAX_NAME + 1, Errno::INVAL),
+        ("the largest number as length", |listen| listen.name_length = u32::MAX, Errno::INVAL),
+        ("something behind the name", |listen| listen.name[63] = 1, Errno::INVAL),
+        ("no backlog", |listen| listen.backlog = 0, Errno::INVAL),
+        ("too long a backlog", |listen| listen.backlog = HAMLYN_MAX_BACKLOG + 1, Errno::INVAL),
+        ("first reserved", |listen| listen.reserved[0] = 1, Errno::INVAL),
+        ("last reserved", |listen| listen.reserved[1] = 1, Errno::INVAL),
+    ];
+    spoilt(checks, "listen", &listen_to(b"calls"), &ways, |listen| device.listen(listen).map(drop))?;
+    let longest = [0xff; HAMLYN_MAX_NAME as usize];
+    let listener = device.listen(&mut listen_to(&longest))?;
+    checks.refused("a name that is taken", device.listen(&mut listen_to(&longest)), Errno::ADDRINUSE)?;
+    checks.done("the beginning of it", device.listen(&mut listen_to(&longest[1..])))?;
+    checks.refused("next request of none", listener.next_request(), Errno::AGAIN)?;
+    drop(listener);
+    checks.done("a name that was given back", device.listen(&mut listen_to(&longest)))
+}
+
+fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
+    let ways: [Spoil<HamlynConnect>; 9] = [
+        ("no name", |connect| connect.name_length = 0, Errno::INVAL),
+        ("a name too long", |connect| connect.name_length = HAMLYN_MAX_NAME + 1, Errno::INVAL),
+        ("something behind the name", |connect| connect.name[63] = 1, Errno::INVAL),
+        ("too much private data", |connect| connect.private_length = HAMLYN_MAX_PRIVATE + 1, Errno::INVAL),
+        ("something behind the private data", |connect| connect.data[0] = 1, Errno::INVAL),
+        ("first reserved", |connect| connect.reserved0 = 1, Errno::INVAL),
+        ("second reserved", |connect| connect.reserved1 = 1, Errno::INVAL),
+        ("a host over the limit", |connect| connect.host = 64, Errno::HOSTUNREACH),
+        ("the largest number as host", |connect| connect.host = NOBODY, Errno::HOSTUNREACH),
+    ];
+    let good = connect_to(host(device)?, b"calls");
+    spoilt(checks, "connect", &good, &ways, |connect| device.connect(connect).map(drop))
+}
+
+/// Waits until a connection is in a state.
+fn until(connection: &ConnectionFile, wanted: u32) -> io::Result<HamlynConnectionState> {
+    let start = Instant::now();
+    loop {
+        let mut state = HamlynConnectionState::new_zeroed();
+        connection.query(&mut state)?;
+        if state.state == wanted {
+            return Ok(state);
+        }
+        if start.elapsed() > PATIENCE {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn states(checks: &mut Checks, device: &Device) -> Outcome {
+    let private = || HamlynPrivate::new_zeroed();
+    let listener = device.listen(&mut listen_to(b"calls"))?;
+    let asking = device.connect(&mut connect_to(host(device)?, b"calls"))?;
+    checks.refused("to accept one's own request", asking.accept(&mut private()), Errno::NOTCONN)?;
+    checks.refused("to reject one's own request", asking.reject(&mut private()), Errno::NOTCONN)?;
+    let start = Instant::now();
+    let asked = loop {
+        match listener.next_request() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            other => break other?,
+        }
+    };
+    let mut spoilt_state = HamlynConnectionState { reserved: 1, ..HamlynConnectionState::new_zeroed() };
+    checks.refused("query of a connection, reserved", asked.query(&mut spoilt_state), Errno::INVAL)?;
+    let ways: [Spoil<HamlynPrivate>; 3] = [
+        ("too much private data", |private| private.length = HAMLYN_MAX_PRIVATE + 1, Errno::INVAL),
+        ("something behind the private data", |private| private.data[255] = 1, Errno::INVAL),
+        ("reserved", |private| private.reserved = 1, Errno::INVAL),
+    ];
+    spoilt(checks, "accept", &private(), &ways, |private| asked.accept(private))?;
+    spoilt(checks, "reject", &private(), &ways, |private| asked.reject(private))?;
+    spoilt(checks, "close", &private(), &ways, |private| asked.close(private))?;
+    checks.done("accept", asked.accept(&mut private()))?;
+    checks.refused("accept again", asked.accept(&mut private()), Errno::NOTCONN)?;
+    checks.refused("reject what was accepted", asked.reject(&mut private()), Errno::NOTCONN)?;
+    checks.done("it is established", until(&asking, HAMLYN_CONNECTION_ESTABLISHED))?;
+    checks.done("close", asking.close(&mut private()))?;
+    checks.refused("close again", asking.close(&mut private()), Errno::NOTCONN)?;
+    let ended = until(&asked, HAMLYN_CONNECTION_ENDED)?;
+    checks.holds("the other side is told why", ended.reason == HAMLYN_END_CLOSED)?;
+    checks.refused("close what the peer closed", asked.close(&mut private()), Errno::NOTCONN)
+}

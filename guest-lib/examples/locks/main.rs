@@ -1,0 +1,143 @@
+//! A distributed lock manager over remote procedure calls: see docs/lock-manager.md.
+//!
+//! How mutual exclusion is checked: the first manager's process has an area of words that clients change by fetch-and-op
+//! while they hold a lock. Who finds a word not as the lock promises says so.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use calls::{Client, Server};
+use clap::{Parser, Subcommand};
+use common::{Outcome, print};
+use hamlyn::Card;
+use meet::MeetOption;
+use serde_json::json;
+
+use crate::guard::Guard;
+use crate::manager::LockManager;
+use crate::table::Mode;
+
+#[path = "../rpc/calls/mod.rs"]
+mod calls;
+mod client;
+#[path = "../common/mod.rs"]
+mod common;
+mod guard;
+mod manager;
+#[path = "../common/meet.rs"]
+mod meet;
+mod table;
+
+/// Locks that processes of several machines share
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: common::CardOption,
+    #[command(flatten)]
+    meet: MeetOption,
+    /// The managers' host ids: a lock belongs to the manager that its name hashes to
+    #[arg(long, global = true, value_delimiter = ',', default_values_t = [0])]
+    managers: Vec<u32>,
+    /// Seconds to wait for a lock
+    #[arg(long, global = true, default_value_t = 60)]
+    timeout: u64,
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Is a manager until standard input ends
+    Manage,
+    /// Takes locks time and again, shared or alone, and checks that it holds them as it should
+    Work {
+        /// How many times
+        #[arg(long, default_value_t = 50)]
+        count: u64,
+        /// What the order of locks and modes is made from
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Takes one lock, says so, and holds it until standard input ends
+    Hold {
+        /// Its name
+        lock: String,
+        /// Shares it
+        #[arg(long)]
+        shared: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let card = options.card.open()?;
+        match &options.role {
+            Role::Manage => manage(&card, &options),
+            Role::Work { count, seed } => work(&card, &options, *count, *seed),
+            Role::Hold { lock, shared } => hold(&card, &options, lock, *shared),
+        }
+    })
+}
+
+/// The name under which each manager listens.
+const NAME: &str = "locks";
+
+fn manage(card: &Card, options: &Options) -> Outcome {
+    let words = guard::words(card)?;
+    let mut manager = LockManager::new(words.ticket()?);
+    let mut server = Server::open(&options.meet, card, NAME)?;
+    print(&json!({ "managing": NAME, "host": card.info()?.host }))?;
+    while !server.is_shut() {
+        if let Some(event) = server.next(Duration::from_millis(100))? {
+            manager.handle(&mut server, event);
+        }
+    }
+    print(&json!({
+        "granted": manager.granted(), "freed": manager.freed(), "held": manager.held(), "counted": words.counted()?,
+    }))
+}
+
+fn connect(card: &Card, options: &Options) -> Outcome<client::Locks> {
+    let clients = options.managers.iter().map(|host| Client::connect(&options.meet, card, *host, NAME));
+    client::Locks::new(clients.collect::<Outcome<_>>()?, Duration::from_secs(options.timeout))
+}
+
+fn work(card: &Card, options: &Options, count: u64, seed: u64) -> Outcome {
+    let mut locks = connect(card, options)?;
+    let guard = Guard::new(card, locks.words()?, Duration::from_secs(options.timeout))?;
+    let (mut exclusive, mut shared) = (0_u64, 0_u64);
+    for turn in 0..count {
+        let mut choice = [0; 2];
+        common::fill_pattern(seed, turn as usize * 8, &mut choice);
+        let index = u32::from(choice[0]) % guard::LOCKS;
+        let mode = if choice[1] % 3 == 0 { Mode::Shared } else { Mode::Exclusive };
+        let name = format!("lock {index}");
+        let number = locks.lock(&name, mode)?;
+        match mode {
+            Mode::Exclusive => {
+                guard.alone(index, number)?;
+                exclusive += 1;
+            }
+            Mode::Shared => {
+                guard.together(index)?;
+                shared += 1;
+            }
+        }
+        locks.unlock(&name)?;
+    }
+    locks.close()?;
+    print(&json!({ "exclusive": exclusive, "shared": shared, "verified": true }))
+}
+
+fn hold(card: &Card, options: &Options, lock: &str, shared: bool) -> Outcome {
+    let mut locks = connect(card, options)?;
+    print(&json!({ "asked": lock }))?;
+    let number = locks.lock(lock, if shared { Mode::Shared } else { Mode::Exclusive })?;
+    print(&json!({ "held": lock, "number": number }))?;
+    // Either will do.
+    let _ = common::read_line();
+    locks.unlock(lock)?;
+    locks.close()?;
+    print(&json!({ "released": lock }))
+}

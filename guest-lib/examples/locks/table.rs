@@ -1,0 +1,182 @@
+//! The locks of one manager: who has which, and who waits. It knows no card and no clock.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// With others that share it.
+    Shared,
+    /// By one owner alone.
+    Exclusive,
+}
+
+/// Why a request is refused. Nothing has changed then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// An owner asks once for a lock.
+    #[error("it has this lock, or waits for it, already")]
+    Already,
+    /// An owner gives back what it has.
+    #[error("it does not have this lock")]
+    NotHeld,
+}
+
+/// A lock that somebody has from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grant<O> {
+    pub(crate) owner: O,
+    /// Rises with every grant of the table: who guards something can tell a late owner from the present one.
+    pub(crate) number: u64,
+}
+
+/// Locks by name. An owner is whatever tells owners apart.
+#[derive(Debug)]
+pub(crate) struct Table<O> {
+    locks: BTreeMap<String, Lock<O>>,
+    grants: u64,
+}
+
+#[derive(Debug)]
+struct Lock<O> {
+    /// Either any number of sharers or one other.
+    holders: Vec<(O, Mode)>,
+    waiting: VecDeque<(O, Mode)>,
+}
+
+impl<O: Copy + PartialEq> Table<O> {
+    pub(crate) fn new() -> Self {
+        Self { locks: BTreeMap::new(), grants: 0 }
+    }
+
+    /// Asks for a lock. Granted at once, or in its turn: those who wait get it in the order in which they asked, so that a
+    /// writer is not kept waiting by ever more readers.
+    pub(crate) fn request(&mut self, name: &str, owner: O, mode: Mode) -> Result<Vec<Grant<O>>, Refusal> {
+        let lock = self.locks.entry(name.to_owned()).or_insert_with(Lock::new);
+        if lock.holders.iter().chain(&lock.waiting).any(|(other, _)| *other == owner) {
+            return Err(Refusal::Already);
+        }
+        lock.waiting.push_back((owner, mode));
+        Ok(lock.grant(&mut self.grants))
+    }
+
+    /// Gives a lock back. Who has it next?
+    pub(crate) fn release(&mut self, name: &str, owner: O) -> Result<Vec<Grant<O>>, Refusal> {
+        let lock = self.locks.get_mut(name).ok_or(Refusal::NotHeld)?;
+        let holder = lock.holders.iter().position(|(other, _)| *other == owner).ok_or(Refusal::NotHeld)?;
+        lock.holders.remove(holder);
+        let grants = lock.grant(&mut self.grants);
+        self.locks.retain(|_, lock| !lock.is_free());
+        Ok(grants)
+    }
+
+    /// An owner is no more: all that it has goes to the next, and it waits for nothing. Who has which lock next?
+    pub(crate) fn forget(&mut self, owner: O) -> Vec<(String, Grant<O>)> {
+        let mut grants = Vec::new();
+        for (name, lock) in &mut self.locks {
+            lock.holders.retain(|(other, _)| *other != owner);
+            lock.waiting.retain(|(other, _)| *other != owner);
+            let granted = lock.grant(&mut self.grants);
+            grants.extend(granted.into_iter().map(|grant| (name.clone(), grant)));
+        }
+        self.locks.retain(|_, lock| !lock.is_free());
+        grants
+    }
+
+    /// How many locks somebody has or waits for.
+    pub(crate) fn len(&self) -> usize {
+        self.locks.len()
+    }
+}
+
+impl<O: Copy> Lock<O> {
+    fn new() -> Self {
+        Self { holders: Vec::new(), waiting: VecDeque::new() }
+    }
+
+    /// Lets in the first who waits, and those behind it, as far as they go together.
+    fn grant(&mut self, grants: &mut u64) -> Vec<Grant<O>> {
+        let mut granted = Vec::new();
+        while let Some((owner, mode)) = self.waiting.front().copied() {
+            let together = mode == Mode::Shared && self.holders.iter().all(|(_, held)| *held == Mode::Shared);
+            if !self.holders.is_empty() && !together {
+                break;
+            }
+            self.waiting.pop_front();
+            self.holders.push((owner, mode));
+            *grants += 1;
+            granted.push(Grant { owner, number: *grants });
+        }
+        granted
+    }
+
+    fn is_free(&self) -> bool {
+        self.holders.is_empty() && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Mode::{Exclusive, Shared};
+
+    fn owners(grants: Vec<Grant<u32>>) -> Vec<u32> {
+        grants.into_iter().map(|grant| grant.owner).collect()
+    }
+
+    #[test]
+    fn sharers_are_together_and_others_alone_in_the_order_of_asking() {
+        let mut table = Table::new();
+        assert_eq!(owners(table.request("a", 1, Shared).unwrap()), [1]);
+        assert_eq!(owners(table.request("a", 2, Shared).unwrap()), [2]);
+        assert!(table.request("a", 3, Exclusive).unwrap().is_empty());
+        assert!(table.request("a", 4, Shared).unwrap().is_empty(), "not before the writer who waits");
+        assert!(table.request("a", 5, Shared).unwrap().is_empty());
+        assert_eq!(owners(table.request("b", 3, Exclusive).unwrap()), [3], "another lock");
+        assert!(table.release("a", 1).unwrap().is_empty());
+        assert_eq!(owners(table.release("a", 2).unwrap()), [3]);
+        assert_eq!(owners(table.release("a", 3).unwrap()), [4, 5]);
+    }
+
+    #[test]
+    fn what_an_owner_had_goes_to_the_next_when_it_is_gone() {
+        let mut table = Table::new();
+        for name in ["a", "b"] {
+            assert_eq!(owners(table.request(name, 1, Exclusive).unwrap()), [1]);
+        }
+        table.request("a", 2, Exclusive).unwrap();
+        table.request("a", 3, Shared).unwrap();
+        table.request("b", 4, Shared).unwrap();
+        assert!(table.forget(2).is_empty(), "it only waited");
+        let next: Vec<_> = table.forget(1).into_iter().map(|(lock, grant)| (lock, grant.owner)).collect();
+        assert_eq!(next, [("a".to_owned(), 3), ("b".to_owned(), 4)]);
+        assert!(table.forget(3).is_empty());
+        table.release("b", 4).unwrap();
+        assert_eq!(table.len(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_and_changes_nothing() {
+        let mut table = Table::new();
+        assert_eq!(table.release("a", 1), Err(Refusal::NotHeld));
+        table.request("a", 1, Shared).unwrap();
+        assert_eq!(table.request("a", 1, Exclusive), Err(Refusal::Already));
+        assert_eq!(table.release("a", 2), Err(Refusal::NotHeld));
+        table.request("a", 2, Exclusive).unwrap();
+        assert_eq!(table.request("a", 2, Shared), Err(Refusal::Already));
+        assert_eq!(table.release("a", 2), Err(Refusal::NotHeld), "it only waits");
+        assert_eq!(owners(table.release("a", 1).unwrap()), [2]);
+    }
+
+    #[test]
+    fn numbers_rise() {
+        let mut table = Table::new();
+        let mut last = 0;
+        for round in 0..5 {
+            let grants = table.request("a", round, Exclusive).unwrap();
+            assert!(grants[0].number > last);
+            last = grants[0].number;
+            table.release("a", round).unwrap();
+        }
+    }
+}

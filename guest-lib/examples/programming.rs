@@ -1,0 +1,243 @@
+//! The examples of docs/programming.md, which has the same text. They run by one card's loopback.
+
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
+use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamReceiver, StreamSender};
+use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
+use hamlyn::{Card, EndReason, Error, Manager, Polling, Seed};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> Outcome {
+    let card = Card::open_default()?;
+    let manager = Manager::create(&card)?;
+    tagged_write(&card)?;
+    datagrams(&manager)?;
+    stream(&manager)?;
+    without_copying(&manager)?;
+    errors(&manager)?;
+    polling(&card)?;
+    event_loop(&manager)?;
+    threads(&card)?;
+    match names(&card).and_then(|()| streams_by_name(&manager)) {
+        Err(error) if error.downcast_ref().is_some_and(|error| matches!(error, Error::Unsupported(_))) => {
+            println!("names: not here, {error}");
+        }
+        outcome => outcome?,
+    }
+    println!("all examples have run");
+    Ok(())
+}
+
+fn tagged_write(card: &Card) -> Outcome {
+    // Room for 4096 bytes, and for 64 tags that nobody has looked at.
+    let mut receiver = TagReceiver::create(card, 4096, 64)?;
+    let ticket = receiver.ticket()?;
+
+    // Elsewhere, with the ticket: 5 bytes to offset 100, and tag 7.
+    let sender = TagSender::new(card.create_terminus()?);
+    sender.send(&ticket, b"hello", 100, 7)?;
+
+    let tag = receiver.get_tag_block(Some(Duration::from_secs(10)))?;
+    let mut bytes = [0; 5];
+    receiver.read(100, &mut bytes)?;
+    assert_eq!((tag, &bytes), (7, b"hello"));
+    Ok(())
+}
+
+fn datagrams(manager: &Manager) -> Outcome {
+    let patience = Some(Duration::from_secs(10));
+    let mut questions = DatagramReceiver::create(manager, 4096)?;
+    let ticket = questions.ticket()?;
+
+    // Elsewhere, with the ticket. The reply has a place before the question is asked.
+    let replies = DatagramReceiver::create(manager, 4096)?;
+    let sender = DatagramSender::new(manager);
+    sender.send(&ticket, b"six by nine?", 0, Some(&replies.ticket()?))?;
+
+    let question = questions.receive(patience)?;
+    assert_eq!(question.to_vec(), b"six by nine?");
+    let reply_to = question.reply().ok_or("no reply is wanted")?;
+    // Ready for the next one. `question` lies in this receiver's memory and cannot be used from here on.
+    questions.rearm();
+    sender.send(&reply_to, b"42", 0, None)?;
+
+    assert_eq!(replies.receive(patience)?.to_vec(), b"42");
+    Ok(())
+}
+
+fn stream(manager: &Manager) -> Outcome {
+    let mut receiver = StreamReceiver::create(manager)?;
+    let seed: Seed = receiver.make_seed()?;
+
+    // Elsewhere, with the seed.
+    let mut sender = StreamSender::from_seed(manager, &seed)?;
+    sender.send(b"small sends ")?;
+    sender.send(b"become one record")?;
+    sender.flush()?;
+    sender.close(Some(Duration::from_secs(10)))?;
+
+    let mut text = Vec::new();
+    while let Some(record) = receiver.receive(Some(Duration::from_secs(10)))? {
+        // Where the card has put it; nobody has copied it before.
+        let (number, start) = (record.number(), text.len());
+        text.resize(start + record.len(), 0);
+        record.read(0, &mut text[start..])?;
+        // The sender may use the place again.
+        receiver.release(number)?;
+    }
+    assert_eq!(text, b"small sends become one record");
+    Ok(())
+}
+
+fn without_copying(manager: &Manager) -> Outcome {
+    let place = DatagramReceiver::create(manager, 1 << 20)?;
+    let sender = DatagramSender::new(manager);
+
+    // Memory that the card can read by itself.
+    let mut buffer = manager.allocate(1 << 20)?;
+    buffer.write(0, b"a long message")?;
+    // While the card reads it, nobody can change it: the buffer has gone into `sent`.
+    let sent = sender.send_buffer(&place.ticket()?, buffer, 0, None)?;
+    let buffer = sent.wait(Some(Duration::from_secs(10)))?;
+
+    assert_eq!(buffer.len(), 1 << 20);
+    assert_eq!(place.receive(Some(Duration::from_secs(10)))?.len(), 1 << 20);
+    Ok(())
+}
+
+fn errors(manager: &Manager) -> Outcome {
+    let receiver = DatagramReceiver::create(manager, 100)?;
+    let sender = DatagramSender::new(manager);
+
+    // What the library knows to be wrong never leaves the process.
+    let refused = sender.send(&receiver.ticket()?, &[0; 101], 0, None).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "101 bytes at offset 0 reach past the end of the ticket's buffer (limit 100)"
+    );
+
+    // Nothing comes: the caller decides how long that is worth waiting for.
+    match receiver.receive(Some(Duration::from_millis(10))) {
+        Ok(datagram) => println!("{} bytes", datagram.len()),
+        Err(error) if error.is_timed_out() => println!("later, perhaps: {error}"),
+        Err(Error::PeerLost(loss)) => println!("never, because {loss}"),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn polling(card: &Card) -> Outcome {
+    // Looks 20,000 times before it sleeps; and one that sleeps at once.
+    let eager = Manager::create_with(card, 64, Polling { spins: 20_000 })?;
+    let lazy = Manager::create_with(card, 64, Polling { spins: 0 })?;
+    for manager in [eager, lazy] {
+        let place = DatagramReceiver::create(&manager, 64)?;
+        DatagramSender::new(&manager).send(&place.ticket()?, b"wake up", 0, None)?;
+        assert_eq!(place.receive(Some(Duration::from_secs(10)))?.len(), 7);
+    }
+    Ok(())
+}
+
+fn event_loop(manager: &Manager) -> Outcome {
+    let mut places = DatagramReceiver::create_group(manager, 3, 64)?;
+    let sender = DatagramSender::new(manager);
+    for place in &places {
+        sender.send(&place.ticket()?, b"one of three", 0, None)?;
+    }
+
+    let file = manager.file()?;
+    let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(16));
+    poll.registry().register(&mut SourceFd(&file.as_fd().as_raw_fd()), Token(0), Interest::READABLE)?;
+    let mut come = 0;
+    loop {
+        for place in &mut places {
+            match place.try_receive() {
+                Ok(datagram) => come += datagram.len(),
+                Err(error) if error.is_would_block() => continue,
+                Err(error) => return Err(error.into()),
+            }
+            place.rearm();
+        }
+        if come == 3 * b"one of three".len() {
+            return Ok(());
+        }
+        // True: something has come since we looked, and the file may say nothing of it.
+        if !manager.arm()? {
+            poll.poll(&mut events, None)?;
+        }
+    }
+}
+
+fn threads(card: &Card) -> Outcome {
+    // A manager for each thread, as for each process: then none waits for another.
+    std::thread::scope(|scope| {
+        let workers = [0, 1, 2].map(|number: u8| {
+            scope.spawn(move || -> hamlyn::Result<u8> {
+                let manager = Manager::create(card)?;
+                let place = DatagramReceiver::create(&manager, 1)?;
+                DatagramSender::new(&manager).send(&place.ticket()?, &[number], 0, None)?;
+                Ok(place.receive(Some(Duration::from_secs(10)))?.to_vec()[0])
+            })
+        });
+        for (number, worker) in (0..).zip(workers) {
+            assert_eq!(worker.join().map_err(|_| "a thread has panicked")??, number);
+        }
+        Ok(())
+    })
+}
+
+fn names(card: &Card) -> Outcome {
+    // The server.
+    let listener = card.listen("programming")?;
+    let server = std::thread::spawn(move || -> hamlyn::Result<EndReason> {
+        let request = listener.request(Some(Duration::from_secs(30)))?;
+        println!("host {} says {:?}", request.host(), String::from_utf8_lossy(request.private()));
+        // Tickets and seeds fit in what each side tells the other.
+        let connection = request.accept(b"welcome")?;
+        // It carries no data: it tells of the peer's end, once, and why.
+        Ok(connection.wait_end(Some(Duration::from_secs(30)))?.reason)
+    });
+
+    // The client: on any host, the same one for once.
+    let host = card.info()?.host.ok_or("the link is down")?;
+    let connection = card.connect(host, "programming", b"good morning")?;
+    assert_eq!(connection.private(), b"welcome");
+    connection.close(b"")?;
+
+    assert_eq!(server.join().map_err(|_| "the server has panicked")??, EndReason::Closed);
+    Ok(())
+}
+
+fn streams_by_name(manager: &Manager) -> Outcome {
+    let patience = Some(Duration::from_secs(30));
+    let listener = StreamListener::bind(manager, "louder")?;
+    let card = manager.card().clone();
+    let client = std::thread::spawn(move || -> Result<String, Error> {
+        let host = card.info()?.host.ok_or(Error::LinkDown)?;
+        let mut pair = StreamPair::connect(&Manager::create(&card)?, host, "louder", patience)?;
+        pair.sender.send(b"good morning")?;
+        pair.sender.close(patience)?;
+        let mut answer = String::new();
+        while let Some(record) = pair.receiver.receive(patience)? {
+            answer += &String::from_utf8_lossy(&record.to_vec());
+            let number = record.number();
+            pair.receiver.release(number)?;
+        }
+        Ok(answer)
+    });
+
+    let mut pair = listener.accept(patience)?;
+    let mut text = String::new();
+    pair.receiver.read_to_string(&mut text)?;
+    pair.sender.send(text.to_uppercase().as_bytes())?;
+    pair.sender.close(patience)?;
+
+    assert_eq!(client.join().map_err(|_| "the client has panicked")??, "GOOD MORNING");
+    Ok(())
+}

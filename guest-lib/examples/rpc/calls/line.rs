@@ -1,0 +1,143 @@
+//! A line: a stream each way, and frames on it. Neither end ever waits in it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
+use hamlyn::{Card, Connection, Manager, Seed};
+
+use super::frame::{Frame, Kind};
+use crate::common::Outcome;
+use crate::meet::{self, Door, MeetOption, Met};
+
+/// Why a line is of no more use.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lost {
+    /// The other end left gracefully.
+    #[error("it has closed")]
+    Closed,
+    /// For example [`hamlyn::Error::PeerLost`], with a reason; [`hamlyn::Error::Malformed`].
+    #[error(transparent)]
+    Failed(#[from] hamlyn::Error),
+}
+
+type Result<T, E = Lost> = std::result::Result<T, E>;
+
+/// One end.
+pub(super) struct Line {
+    sender: StreamSender,
+    receiver: StreamReceiver,
+    connection: Option<Connection>,
+    /// What has come of frames that have not.
+    arriving: Vec<u8>,
+    /// What has still to go, and how much of it has gone.
+    leaving: Vec<u8>,
+    gone: usize,
+}
+
+impl Line {
+    /// The calling end.
+    pub(super) fn connect(
+        meet: &MeetOption,
+        card: &Card,
+        manager: &Manager,
+        to: (u32, &str),
+    ) -> Outcome<Self> {
+        let receiver = StreamReceiver::create(manager)?;
+        let met = meet.connect(card, to, &receiver.make_seed()?.to_bytes(), Duration::ZERO)?;
+        Self::new(manager, receiver, met)
+    }
+
+    /// The called end, if somebody has come.
+    pub(super) fn accept(door: &Door, manager: &Manager) -> Outcome<Option<Self>> {
+        let mut receiver = None;
+        let met = door.admit(Duration::ZERO, |_| {
+            let own = receiver.insert(StreamReceiver::create(manager)?);
+            Ok(own.make_seed()?.to_bytes().to_vec())
+        })?;
+        met.zip(receiver).map(|(met, receiver)| Self::new(manager, receiver, met)).transpose()
+    }
+
+    fn new(manager: &Manager, receiver: StreamReceiver, met: Met) -> Outcome<Self> {
+        let sender = StreamSender::from_seed(manager, &Seed::from_bytes(&met.told)?)?;
+        let connection = met.connection;
+        Ok(Self { sender, receiver, connection, arriving: Vec::new(), leaving: Vec::new(), gone: 0 })
+    }
+
+    /// Takes a frame to be sent.
+    pub(super) fn post(&mut self, number: u32, kind: &Kind, body: &[u8]) -> hamlyn::Result<()> {
+        Frame::append_to(number, kind, body, &mut self.leaving)
+    }
+
+    /// Sends as much as can go now. Whether nothing is left.
+    pub(super) fn push(&mut self) -> Result<bool> {
+        if self.leaving.is_empty() {
+            return Ok(true);
+        }
+        while self.gone < self.leaving.len() {
+            match self.sender.try_send(&self.leaving[self.gone..]) {
+                Ok(accepted) => self.gone += accepted,
+                Err(error) if error.is_would_block() => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match self.sender.try_flush() {
+            Err(error) if error.is_would_block() => return Ok(false),
+            flushed => flushed?,
+        }
+        (self.leaving, self.gone) = (Vec::new(), 0);
+        Ok(true)
+    }
+
+    /// Whether something has still to go.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// A file that becomes readable when the other end has ended; none where nobody can tell.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.connection.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Looks whether the other end has ended, which the operating system knows.
+    /// What came from it before is still received.
+    pub(super) fn look_for_end(&self) -> Result<()> {
+        if let Some(loss) = self.connection.as_ref().map_or(Ok(None), meet::loss)? {
+            self.receiver.peer_lost(loss);
+            self.sender.peer_lost(loss);
+        }
+        Ok(())
+    }
+
+    /// Says that no more comes, once all that was posted is on its way.
+    pub(super) fn close(mut self, timeout: Duration) -> Result<()> {
+        self.sender.set_timeout(Some(timeout));
+        self.sender.send(&self.leaving[self.gone..])?;
+        self.sender.close(Some(timeout))?;
+        Ok(self.connection.map_or(Ok(()), |connection| connection.close(b""))?)
+    }
+
+    /// The next frame, if all of it has come. Reads no further: what nobody takes stays in the stream, and its sender waits.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub(super) fn next(&mut self) -> Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = Frame::take_from(&mut self.arriving)? {
+                return Ok(Some(frame));
+            }
+            let number = match self.receiver.try_receive() {
+                Ok(Some(record)) => {
+                    let old = self.arriving.len();
+                    self.arriving.resize(old + record.len(), 0);
+                    record.read(0, &mut self.arriving[old..])?;
+                    record.number()
+                }
+                Ok(None) => return Err(Lost::Closed),
+                Err(error) if error.is_would_block() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            self.receiver.release(number)?;
+        }
+    }
+}

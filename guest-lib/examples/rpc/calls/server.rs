@@ -1,0 +1,154 @@
+//! The called side: one thread for all clients; whoever uses it carries the calls out and answers them, at once or later.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use hamlyn::{Card, Manager};
+
+use super::frame::{Frame, Kind};
+use super::line::{Line, Lost};
+use crate::common::Outcome;
+use crate::meet::{self, Door, MeetOption};
+
+/// How soon to look again for room in the work queue: nobody is notified of that.
+pub(super) const NAP: Duration = Duration::from_millis(1);
+/// How soon to look again for what comes without a file to poll.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+/// A server.
+pub(crate) struct Server {
+    manager: Manager,
+    door: Door,
+    /// The clients, by number.
+    lines: BTreeMap<u64, Line>,
+    admitted: u64,
+    events: VecDeque<Event>,
+}
+
+/// Something to be dealt with.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A client calls.
+    Called(Call),
+    /// A client is no longer there, for this reason. Its calls need no answer.
+    Gone { client: u64, reason: String },
+}
+
+/// A call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// To whom the answer goes.
+    pub(crate) asker: Asker,
+    pub(crate) procedure: String,
+    pub(crate) arguments: Vec<u8>,
+}
+
+/// Who waits for which answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asker {
+    /// The client: no two of a server have the same number, ever.
+    pub(crate) client: u64,
+    /// Its number for the call.
+    pub(crate) call: u32,
+}
+
+impl Server {
+    /// Opens a server of this name.
+    pub(crate) fn open(meet: &MeetOption, card: &Card, name: &str) -> Outcome<Self> {
+        let manager = Manager::create(card)?;
+        let door = meet.listen(card, name)?;
+        Ok(Self { manager, door, lines: BTreeMap::new(), admitted: 0, events: VecDeque::new() })
+    }
+
+    /// Whether its standard input has ended.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.door.is_shut()
+    }
+
+    /// What happens next, if anything does within this time.
+    pub(crate) fn next(&mut self, patience: Duration) -> Outcome<Option<Event>> {
+        let begun = Instant::now();
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            self.admit();
+            self.look_around();
+            if self.events.is_empty() {
+                let left = meet::left(begun, patience);
+                if left.is_zero() {
+                    return Ok(None);
+                }
+                self.sleep(left)?;
+            }
+        }
+    }
+
+    /// Answers a call: a result, or why there is none. A client that is gone is not told.
+    pub(crate) fn answer(&mut self, to: Asker, answer: Result<&[u8], &str>) {
+        let Some(line) = self.lines.get_mut(&to.client) else { return };
+        let posted = match answer {
+            Ok(result) => line.post(to.call, &Kind::Result, result),
+            Err(reason) => line.post(to.call, &Kind::Error, reason.as_bytes()),
+        };
+        // A result that is too long: the client is to know.
+        let posted = posted.or_else(|error| line.post(to.call, &Kind::Error, error.to_string().as_bytes()));
+        let sent = posted.map_err(Lost::from).and_then(|()| line.push());
+        if let Err(error) = sent {
+            self.part(to.client, &error.to_string());
+        }
+    }
+
+    /// Lets in who has come. A client that cannot be let in is no reason to fail the others.
+    fn admit(&mut self) {
+        match Line::accept(&self.door, &self.manager) {
+            Ok(None) => {}
+            Ok(Some(line)) => {
+                self.admitted += 1;
+                self.lines.insert(self.admitted, line);
+            }
+            Err(error) => eprintln!("a client could not be let in: {error}"),
+        }
+    }
+
+    /// Takes one call of every client that has taken its results, so that none is served before the others or owed without end.
+    fn look_around(&mut self) {
+        let mut gone = Vec::new();
+        for (client, line) in &mut self.lines {
+            let frame = match line.push() {
+                Ok(true) => line.next(),
+                Ok(false) => Ok(None),
+                Err(error) => Err(error),
+            };
+            match frame {
+                Ok(None) => {}
+                Ok(Some(Frame { number, kind: Kind::Call(procedure), body })) => {
+                    let asker = Asker { client: *client, call: number };
+                    self.events.push_back(Event::Called(Call { asker, procedure, arguments: body }));
+                }
+                Ok(Some(_)) => gone.push((*client, "it sent a result, and was not called".to_owned())),
+                Err(error) => gone.push((*client, error.to_string())),
+            }
+        }
+        for (client, reason) in gone {
+            self.part(client, &reason);
+        }
+    }
+
+    fn part(&mut self, client: u64, reason: &str) {
+        if self.lines.remove(&client).is_some() {
+            self.events.push_back(Event::Gone { client, reason: reason.to_owned() });
+        }
+    }
+
+    fn sleep(&mut self, left: Duration) -> Outcome {
+        let behind = self.lines.values().any(Line::is_behind);
+        let files: Vec<_> =
+            self.door.file().into_iter().chain(self.lines.values().filter_map(Line::file)).collect();
+        meet::sleep(&self.manager, &files, left.min(if behind { NAP } else { LOOK }))?;
+        for line in self.lines.values() {
+            line.look_for_end()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! How connections end.
+
+use std::fmt;
+
+use hamlyn_abi::uapi::{
+    HAMLYN_END_BACKLOG, HAMLYN_END_CARD_RESET, HAMLYN_END_CLOSED, HAMLYN_END_DIED, HAMLYN_END_HOST_LOST,
+    HAMLYN_END_HOST_RESET, HAMLYN_END_LAPSED, HAMLYN_END_LINK_LOST, HAMLYN_END_NO_NAME, HAMLYN_END_REJECTED,
+};
+
+/// Why a connection is over, or was never made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EndReason {
+    /// The peer closed it gracefully.
+    Closed,
+    /// The peer's process died, or let go of it without closing it.
+    Died,
+    /// The peer's host gives no sign of life: it has died, was paused, or cannot be reached.
+    HostLost,
+    /// The peer's host, or its card, has started anew or stood still for long, and does not know it any more.
+    HostReset,
+    /// This host's link went down.
+    LinkLost,
+    /// This host stood still, and its card discarded what arrived meanwhile (section 2.8).
+    Lapsed,
+    /// This host's card was reset or removed, or has failed.
+    CardReset,
+    /// Nobody listens under that name.
+    NoName,
+    /// Too many requests wait for the listener.
+    BacklogFull,
+    /// The listener rejected it, or died with it waiting.
+    Rejected,
+}
+
+impl EndReason {
+    /// All of them.
+    pub const ALL: [EndReason; 10] = [
+        EndReason::Closed,
+        EndReason::Died,
+        EndReason::HostLost,
+        EndReason::HostReset,
+        EndReason::LinkLost,
+        EndReason::Lapsed,
+        EndReason::CardReset,
+        EndReason::NoName,
+        EndReason::BacklogFull,
+        EndReason::Rejected,
+    ];
+
+    pub(super) fn from_abi(reason: u32) -> Option<Self> {
+        EndReason::ALL.into_iter().find(|candidate| candidate.to_abi() == reason)
+    }
+
+    fn to_abi(self) -> u32 {
+        match self {
+            EndReason::Closed => HAMLYN_END_CLOSED,
+            EndReason::Died => HAMLYN_END_DIED,
+            EndReason::HostLost => HAMLYN_END_HOST_LOST,
+            EndReason::HostReset => HAMLYN_END_HOST_RESET,
+            EndReason::LinkLost => HAMLYN_END_LINK_LOST,
+            EndReason::Lapsed => HAMLYN_END_LAPSED,
+            EndReason::CardReset => HAMLYN_END_CARD_RESET,
+            EndReason::NoName => HAMLYN_END_NO_NAME,
+            EndReason::BacklogFull => HAMLYN_END_BACKLOG,
+            EndReason::Rejected => HAMLYN_END_REJECTED,
+        }
+    }
+
+    /// Whether the peer's process said so itself, and may have passed something with it.
+    pub(super) fn is_from_peer(self) -> bool {
+        matches!(self, EndReason::Closed | EndReason::Rejected)
+    }
+
+    /// A short name without blanks, for logs and scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            EndReason::Closed => "closed",
+            EndReason::Died => "died",
+            EndReason::HostLost => "host_lost",
+            EndReason::HostReset => "host_reset",
+            EndReason::LinkLost => "link_lost",
+            EndReason::Lapsed => "lapsed",
+            EndReason::CardReset => "card_reset",
+            EndReason::NoName => "no_name",
+            EndReason::BacklogFull => "backlog_full",
+            EndReason::Rejected => "rejected",
+        }
+    }
+}
+
+impl fmt::Display for EndReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            EndReason::Closed => "the peer closed the connection",
+            EndReason::Died => "the peer's process died",
+            EndReason::HostLost => "the peer's host gives no sign of life",
+            EndReason::HostReset => "the peer's host or card started anew",
+            EndReason::LinkLost => "this host's link went down",
+            EndReason::Lapsed => "this host stood still, and its card discarded what arrived",
+            EndReason::CardReset => "this host's card was reset",
+            EndReason::NoName => "nobody listens under that name",
+            EndReason::BacklogFull => "too many requests wait for the listener",
+            EndReason::Rejected => "the listener rejected the connection",
+        })
+    }
+}
+
+/// The end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Why.
+    pub reason: EndReason,
+    /// What the peer passed when it closed or rejected it; else nothing.
+    pub private: Vec<u8>,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_number_and_a_name_of_its_own() {
+        for (index, reason) in EndReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.to_abi() as usize, index + 1, "{reason:?}");
+            assert_eq!(EndReason::from_abi(reason.to_abi()), Some(reason));
+            assert!(!reason.to_string().is_empty() && !reason.name().contains(' '));
+        }
+        assert_eq!(EndReason::from_abi(0), None);
+        assert_eq!(EndReason::from_abi(11), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! Why a peer is lost.
+
+/// Why nothing more is to be expected of the other end of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerLoss {
+    /// It dropped its end without closing it.
+    #[error("it dropped its end without closing it")]
+    Abandoned,
+    /// Its process ended.
+    #[error("its process ended")]
+    Process,
+    /// Its host died, was reset or stopped.
+    #[error("its host died, was reset or stopped")]
+    Host,
+    /// The link between the two is lost.
+    #[error("the link is lost")]
+    Link,
+    /// It sent what the protocol does not allow.
+    #[error("it sent {0}")]
+    Violation(&'static str),
+    /// Notifications were overwritten, so that nobody knows what it sent.
+    #[error("notifications of what it sent were overwritten")]
+    Overrun,
+}

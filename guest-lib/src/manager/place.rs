@@ -1,0 +1,106 @@
+//! A slot whose arrivals go to a receiver of a manager.
+
+use std::sync::Weak;
+
+use super::{Manager, Receiver};
+use crate::error::Result;
+use crate::message_area::MessageArea;
+use crate::notification::Notification;
+use crate::slot::{Mode, Slot};
+use crate::ticket::Ticket;
+
+/// A slot in paranoid one-shot mode, with memory of its own. Each metadata entry opens a part of the same length.
+#[derive(Debug)]
+pub(crate) struct Place {
+    // The slot is closed before its notifications are done with.
+    slot: Slot,
+    registration: Registration,
+    length: usize,
+}
+
+/// Where a place stands in its manager's registry. Left once no notification of the slot is in the queue any more.
+#[derive(Debug)]
+struct Registration {
+    manager: Manager,
+    index: u32,
+    entries: u32,
+    /// Somebody may have a ticket.
+    used: bool,
+}
+
+impl Place {
+    /// Creates a place of so many entries, each with `length` bytes of message area, zeroed. No entry has bytes if
+    /// that is 0.
+    pub(crate) fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
+        let index = manager.registry().enter(entries)?;
+        let registration = Registration { manager: manager.clone(), index, entries, used: false };
+        let area = manager.card().create_area((entries as usize).saturating_mul(length).max(1))?;
+        let slot = manager
+            .card()
+            .slot(&area)
+            .metadata_entries(entries)
+            .mode(Mode::ParanoidOneShot)
+            .queue(manager.queue())
+            .notification_index(index)
+            .create()?;
+        for entry in 0..entries {
+            let metadata = slot.metadata(entry)?;
+            let start = u64::from(entry) * length as u64;
+            metadata.protect(metadata.key(), start..start + length as u64);
+        }
+        Ok(Self { slot, registration, length })
+    }
+
+    /// From now on this receiver gets what arrives. Before it, nobody may have a ticket.
+    pub(crate) fn open_for(&mut self, receiver: Weak<dyn Receiver>) {
+        self.registration.used = true;
+        self.registration.manager.registry().set(self.registration.index, receiver);
+    }
+
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    /// Bytes of each entry's part.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Where an entry's part starts in the area.
+    pub(crate) fn start(&self, entry: u32) -> usize {
+        entry as usize * self.length
+    }
+
+    pub(crate) fn area(&self) -> &MessageArea {
+        self.slot.area()
+    }
+
+    /// The ticket for an entry and its part.
+    pub(crate) fn ticket(&self, entry: u32) -> Result<Ticket> {
+        self.slot.ticket(entry)
+    }
+
+    /// The entry that a notification is about, and its metadata.
+    pub(crate) fn arrived(&self, notification: &Notification) -> Option<(u32, [u8; 60])> {
+        let entry = self.slot.entry_of(notification)?;
+        Some((entry, self.slot.metadata(entry).ok()?.user()))
+    }
+
+    /// Lets an entry take its next message.
+    pub(crate) fn reopen(&self, entry: u32) {
+        if let Ok(metadata) = self.slot.metadata(entry) {
+            metadata.reopen();
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.used {
+            // Notifications of the slot that has just been closed still count against the queue. Who loses some is
+            // told.
+            let _ = self.manager.poll_all();
+        }
+        self.manager.registry().leave(self.index, self.entries);
+    }
+}

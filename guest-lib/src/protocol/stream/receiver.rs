@@ -1,0 +1,459 @@
+//! The receiving end of a stream.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use super::pair::{GRACE, Watch};
+use super::sender::WAY_BACK;
+use super::wire::{Head, Last, Return};
+use crate::error::{Error, Result, at_most};
+use crate::loss::PeerLoss;
+use crate::manager::{Look, Manager, Place, Receiver};
+use crate::message_area::MessageArea;
+use crate::notification::Notification;
+use crate::record::{Landed, landed};
+use crate::request::Message;
+use crate::seed::Seed;
+use crate::ticket::Ticket;
+
+/// How soon to look again for room in the work queue, to return tickets that the sender waits for.
+const NAP: Duration = Duration::from_millis(1);
+
+/// How a stream's buffers are to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// The longest record, in bytes, 1 to 1 GiB.
+    pub record_size: u32,
+    /// Buffers to begin with, 2 to 65,536. One is kept for the end of the stream.
+    pub records: u32,
+    /// The most that there may become, while the application holds on to all of them.
+    pub max_records: u32,
+}
+
+impl Default for StreamOptions {
+    /// 16 buffers of 16 KiB, and up to 256.
+    fn default() -> Self {
+        Self { record_size: 16 * 1024, records: 16, max_records: 256 }
+    }
+}
+
+/// The receiving end. It may go to another thread; within one, records are borrowed from it.
+///
+/// Dropped before the sender has closed, it tells the sender, which then gets [`PeerLoss::Abandoned`].
+#[derive(Debug)]
+pub struct StreamReceiver {
+    shared: Arc<Shared>,
+    manager: Manager,
+    options: StreamOptions,
+    /// The connection that it is part of, if any.
+    watch: Option<Arc<Watch>>,
+    /// For `std::io::Read`: how much of the oldest record has been read.
+    read: usize,
+}
+
+#[derive(Debug)]
+struct Shared(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    places: Vec<Place>,
+    /// Buffers that the sender has been given tickets for, or soon will be.
+    buffers: u32,
+    /// Records that have come and are not released, by number.
+    records: BTreeMap<u64, Arrived>,
+    /// All records before this one have come.
+    complete: u64,
+    /// All before this one have been handed out.
+    received: u64,
+    /// All before this one are released.
+    released: u64,
+    /// So many of these the sender has been told.
+    told: u64,
+    /// How many have come in all, whatever their order.
+    count: u64,
+    /// The first record that does not exist, and why.
+    end: Option<(u64, Last)>,
+    way_back: Option<Ticket>,
+    /// Returns sent, and how many the sender has taken in.
+    returns: u64,
+    taken_in: u64,
+    /// More buffers, for the next returns to tell.
+    grants: VecDeque<(Ticket, u32)>,
+    lost: Option<PeerLoss>,
+    loss_told: bool,
+}
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy)]
+struct Arrived {
+    place: usize,
+    entry: u32,
+    length: usize,
+}
+
+impl StreamReceiver {
+    /// Makes the receiving end, with [`StreamOptions::default`].
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::create_with`].
+    pub fn create(manager: &Manager) -> Result<Self> {
+        Self::create_with(manager, StreamOptions::default())
+    }
+
+    /// Makes the receiving end.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for the options; [`Error::WouldBlock`] if the manager's notification queue has not as many
+    /// entries left; those of [`crate::Card::create_area`] and [`crate::SlotBuilder::create`].
+    pub fn create_with(manager: &Manager, options: StreamOptions) -> Result<Self> {
+        if options.records < 2 || options.record_size == 0 {
+            return Err(Error::Unsupported("a stream has at least 2 records, of a byte each"));
+        }
+        at_most("records of a stream", options.records.into(), Seed::MAX_TICKETS.into())?;
+        let mut place = Place::create(manager, options.records, options.record_size as usize)?;
+        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
+            place.open_for(shared.clone());
+            let state = State { places: vec![place], buffers: options.records, ..State::default() };
+            Shared(Mutex::new(state))
+        });
+        Ok(Self { shared, manager: manager.clone(), options, watch: None, read: 0 })
+    }
+
+    /// What the one sender is made from. Two that grow from it are in each other's way, and the stream ends with
+    /// [`PeerLoss::Violation`] or stalls.
+    ///
+    /// # Errors
+    /// [`Error::LinkDown`], [`Error::System`].
+    pub fn make_seed(&self) -> Result<Seed> {
+        let first = self.shared.lock().places[0].ticket(0)?;
+        Ok(Seed::new(first, self.options.records)?)
+    }
+
+    /// The next record, if it has come. `None`: the sender has closed, and all was received.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if nothing has come; [`Error::PeerLost`], once, behind all that came in order, and
+    /// `None` from then on; [`Error::Overrun`].
+    pub fn try_receive(&self) -> Result<Option<Record<'_>>> {
+        if let Some(next) = self.shared.lock().next()? {
+            return Ok(next);
+        }
+        self.manager.poll_all()?;
+        match self.look(true)? {
+            Look::Break(next) => Ok(next),
+            Look::Continue(_) => {
+                Err(Error::WouldBlock { object: "buffers of the stream", limit: self.shared.lock().buffers })
+            }
+        }
+    }
+
+    /// The next record; waits for it: looks at memory for a while, then sleeps. A time-out of `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], and those of [`StreamReceiver::try_receive`] but [`Error::WouldBlock`].
+    pub fn receive(&self, timeout: Option<Duration>) -> Result<Option<Record<'_>>> {
+        self.manager.wait_for("record", timeout, |about_to_sleep| self.look(about_to_sleep))
+    }
+
+    /// A record that was received and not released.
+    #[must_use]
+    pub fn record(&self, number: u64) -> Option<Record<'_>> {
+        let state = self.shared.lock();
+        if number < state.received { state.record(number) } else { None }
+    }
+
+    /// Frees all records up to and including `up_to`, and so lets the sender go on. Who holds a [`Record`] cannot
+    /// call this.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card cannot be woken.
+    pub fn release(&mut self, up_to: u64) -> Result<()> {
+        let mut state = self.shared.lock();
+        if up_to >= state.received {
+            let limit = state.received.saturating_sub(1);
+            return Err(Error::OutOfRange { object: "record", value: up_to, limit });
+        }
+        if up_to >= state.released {
+            self.read = 0;
+        }
+        state.release(up_to);
+        state.return_tickets(&self.manager).map(drop)
+    }
+
+    /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section
+    /// 6.3). What has come in order is still received; then [`Error::PeerLost`]. Nothing changes if the stream has
+    /// already ended, or the sender's last record has come.
+    ///
+    /// Who sleeps in [`StreamReceiver::receive`] does not wake up for it.
+    pub fn peer_lost(&self, loss: PeerLoss) {
+        self.shared.lock().lose(loss);
+    }
+
+    /// What there is for who waits. If there is nothing, sees to it that the sender can send, and, if there is time
+    /// for it, that it is alive.
+    fn look(&self, about_to_sleep: bool) -> Result<Look<Option<Record<'_>>>> {
+        let mut state = self.shared.lock();
+        if let Some(next) = state.next()? {
+            return Ok(Look::Break(next));
+        }
+        let watch = self.watch.as_ref().filter(|_| about_to_sleep);
+        if let Some(loss) = watch.and_then(|watch| watch.loss(GRACE)) {
+            state.lose(loss);
+            if let Some(next) = state.next()? {
+                return Ok(Look::Break(next));
+            }
+        }
+        self.grow(&mut state);
+        let blocked = state.return_tickets(&self.manager)?;
+        let watching = self.watch.is_some().then_some(GRACE);
+        Ok(Look::Continue(if blocked { Some(NAP) } else { watching }))
+    }
+
+    pub(super) fn set_watch(&mut self, watch: Arc<Watch>) {
+        self.watch = Some(watch);
+    }
+
+    /// Makes as many buffers again if the application holds on to all that there are.
+    fn grow(&self, state: &mut State) {
+        let more = state.buffers.min(self.options.max_records.saturating_sub(state.buffers));
+        let held = state.received == state.count && state.released == state.told;
+        if more == 0 || !held || !state.is_starving() || !state.grants.is_empty() {
+            return;
+        }
+        let Ok(mut place) = Place::create(&self.manager, more, self.options.record_size as usize) else {
+            // The manager or the card has no more; the stream goes on when the application releases some.
+            return;
+        };
+        let Ok(first) = place.ticket(0) else { return };
+        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
+        place.open_for(shared);
+        state.places.push(place);
+        state.buffers += more;
+        state.grants.push_back((first, more));
+    }
+}
+
+impl std::io::Read for StreamReceiver {
+    /// Copies; waits for ever if nothing is there. Releases what has been read.
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let oldest = self.shared.lock().released;
+            let record = match self.record(oldest) {
+                Some(record) => Some(record),
+                None => self.receive(None).map_err(std::io::Error::other)?,
+            };
+            let Some(record) = record else { return Ok(0) };
+            let length = to.len().min(record.len() - self.read);
+            record.read(self.read, &mut to[..length]).map_err(std::io::Error::other)?;
+            let whole = self.read + length == record.len();
+            self.read += length;
+            if whole {
+                self.release(oldest).map_err(std::io::Error::other)?;
+            }
+            if length > 0 || to.is_empty() {
+                return Ok(length);
+            }
+        }
+    }
+}
+
+impl Drop for StreamReceiver {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        if let Some(watch) = self.watch.as_ref().filter(|_| state.is_finished()) {
+            watch.finish();
+        }
+        // Best effort: the sender also learns of it from who watches processes.
+        state.stop(&self.manager);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Receiver for Shared {
+    fn process_arrival(&self, notification: &Notification) {
+        let mut state = self.lock();
+        let arrived = state.places.iter().enumerate().find_map(|(index, place)| {
+            let (entry, metadata) = place.arrived(notification)?;
+            Some((index, entry, metadata))
+        });
+        let Some((place, entry, metadata)) = arrived else { return };
+        if let Err(violation) = state.record_arrived(place, entry, &metadata) {
+            state.lose(PeerLoss::Violation(violation));
+        }
+    }
+
+    fn arrivals_lost(&self) {
+        self.lock().lose(PeerLoss::Overrun);
+    }
+}
+
+impl State {
+    /// Takes in one message, or says what is wrong with it.
+    fn record_arrived(&mut self, place: usize, entry: u32, metadata: &[u8; 60]) -> Result<(), &'static str> {
+        if self.lost.is_some() {
+            return Ok(());
+        }
+        let head = Head::from_metadata(metadata).ok_or("no record of a stream")?;
+        let length = head.length as usize;
+        if length > self.places[place].length() || (length == 0 && head.last.is_none()) {
+            return Err("a record that is longer than its buffer, or empty");
+        }
+        let not_the_last = self.end.is_some() || self.records.range(head.number..).next().is_some();
+        if head.last.is_some() && not_the_last {
+            return Err("another record behind the last");
+        }
+        let beyond = self.end.is_some_and(|(end, _)| head.number >= end);
+        let again = head.number < self.complete || self.records.contains_key(&head.number);
+        if beyond || again || head.number - self.released >= u64::from(self.buffers) {
+            return Err("a record out of its turn");
+        }
+        // Modulo 2^32; older messages may tell less.
+        let taken_in = u64::from(head.taken_in.wrapping_sub(self.taken_in as u32));
+        if taken_in <= self.returns - self.taken_in {
+            self.taken_in += taken_in;
+        }
+        self.way_back = self.way_back.or(head.way_back);
+        if let Some(last) = head.last {
+            self.end = Some((head.number + 1, last));
+        }
+        self.records.insert(head.number, Arrived { place, entry, length });
+        self.count += 1;
+        while self.records.contains_key(&self.complete) {
+            self.complete += 1;
+        }
+        Ok(())
+    }
+
+    /// What is next: nothing yet, a record, or the end.
+    fn next(&mut self) -> Result<Option<Option<Record<'static>>>> {
+        if self.received < self.complete {
+            let number = self.received;
+            self.received += 1;
+            let record = self.record(number).filter(|record| !record.is_empty());
+            if record.is_some() {
+                return Ok(Some(record));
+            }
+            // It was the last.
+        }
+        match self.end {
+            Some((end, Last::Abandoned)) if self.received == end => self.lose(PeerLoss::Abandoned),
+            Some((end, Last::Closed)) if self.received == end => return Ok(Some(None)),
+            _ => {}
+        }
+        match self.lost {
+            None => Ok(None),
+            Some(_) if self.loss_told => Ok(Some(None)),
+            Some(loss) => {
+                self.loss_told = true;
+                Err(Error::PeerLost(loss))
+            }
+        }
+    }
+
+    fn record(&self, number: u64) -> Option<Record<'static>> {
+        let arrived = self.records.get(&number)?;
+        let place = &self.places[arrived.place];
+        let area: &MessageArea = place.area();
+        let landed = Landed::new(area, place.start(arrived.entry), arrived.length).ok()?;
+        Some(Record { landed, number })
+    }
+
+    fn release(&mut self, up_to: u64) {
+        while self.released <= up_to {
+            if let Some(arrived) = self.records.remove(&self.released) {
+                self.places[arrived.place].reopen(arrived.entry);
+            }
+            self.released += 1;
+        }
+    }
+
+    /// Whether the sender has no ticket left but the one that it keeps for the end.
+    fn is_starving(&self) -> bool {
+        self.count - self.told + 1 >= u64::from(self.buffers)
+    }
+
+    /// Whether there is something that the sender should hear of now.
+    fn owes_tickets(&self) -> bool {
+        let released = self.released - self.told;
+        let enough = released >= u64::from(self.buffers).div_ceil(4) || (released > 0 && self.is_starving());
+        self.end.is_none() && self.lost.is_none() && (enough || !self.grants.is_empty())
+    }
+
+    /// Tells the sender what was released and made, if it is worth a message. Whether the work queue has no room for
+    /// it.
+    fn return_tickets(&mut self, manager: &Manager) -> Result<bool> {
+        // One entry of the way back is kept to say that the receiver has gone.
+        while self.owes_tickets() && self.returns - self.taken_in + 1 < u64::from(WAY_BACK) {
+            let back = Return { released: self.released, grant: self.grants.front().copied(), stop: false };
+            match self.send_back(manager, back) {
+                Err(Error::WouldBlock { .. }) => return Ok(true),
+                result => result?,
+            }
+            self.told = self.released;
+            self.grants.pop_front();
+        }
+        Ok(false)
+    }
+
+    /// Whether the sender has closed, and all was received.
+    fn is_finished(&self) -> bool {
+        self.end == Some((self.received, Last::Closed))
+    }
+
+    fn stop(&mut self, manager: &Manager) {
+        if self.end.is_none() && self.lost.is_none() && self.returns - self.taken_in < u64::from(WAY_BACK) {
+            let _ = self.send_back(manager, Return { released: self.released, grant: None, stop: true });
+        }
+    }
+
+    fn send_back(&mut self, manager: &Manager, back: Return) -> Result<()> {
+        let Some(way_back) = self.way_back else { return Ok(()) };
+        let entry = (self.returns % u64::from(WAY_BACK)) as u32;
+        let ticket = Ticket { metadata_index: way_back.metadata_index.wrapping_add(entry), ..way_back };
+        let (metadata, length) = back.to_metadata();
+        manager.terminus().try_send(&Message::to(&ticket).metadata(&metadata[..length]), &[])?;
+        self.returns += 1;
+        Ok(())
+    }
+
+    fn lose(&mut self, loss: PeerLoss) {
+        let closed = self.end.is_some_and(|(end, last)| last == Last::Closed && self.complete == end);
+        if self.lost.is_none() && !closed {
+            self.lost = Some(loss);
+        }
+    }
+}
+
+/// A record that was received, where it was deposited. It goes before the records are released: the borrow checker
+/// sees to it.
+///
+/// ```compile_fail,E0502
+/// # fn example(mut stream: hamlyn::protocol::stream::StreamReceiver) -> hamlyn::Result<()> {
+/// if let Some(record) = stream.receive(None)? {
+///     stream.release(record.number())?;
+///     println!("{:?}", record.to_vec());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Record<'a> {
+    landed: Landed<'a>,
+    number: u64,
+}
+
+landed!(Record);
+
+impl Record<'_> {
+    /// Its number: the first is 0.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}

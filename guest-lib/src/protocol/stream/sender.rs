@@ -1,0 +1,423 @@
+//! The sending end of a stream.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use super::pair::{GRACE, Watch};
+use super::wire::{Head, Last, Return};
+use crate::error::{Error, Result};
+use crate::loss::PeerLoss;
+use crate::manager::{Buffer, Look, Manager, Place, Receiver, Sent};
+use crate::notification::Notification;
+use crate::request::Message;
+use crate::seed::Seed;
+use crate::send_buffer::Piece;
+use crate::terminus::{Handle, Source};
+use crate::ticket::Ticket;
+
+/// Metadata entries of the way back.
+pub(super) const WAY_BACK: u32 = 8;
+/// The most tickets that a sender takes from a receiver.
+const MAX_TICKETS: usize = Seed::MAX_TICKETS as usize;
+/// The longest record that is coalesced, in bytes: what a seed says is not to decide how much memory that takes.
+const MAX_COALESCED: usize = 64 * 1024;
+/// How soon to look again for room in the work queue, or memory: nobody notifies of that.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The sending end. It may go to another thread.
+///
+/// Dropped without [`StreamSender::close`], it tells the receiver, which then gets [`PeerLoss::Abandoned`]; what was
+/// not flushed is lost.
+#[derive(Debug)]
+pub struct StreamSender {
+    shared: Arc<Shared>,
+    manager: Manager,
+    record_size: usize,
+    /// What is being coalesced, and how much of it there is.
+    coalesced: Option<Buffer>,
+    filled: usize,
+    /// Requests that the card has not finished with.
+    under_way: VecDeque<Handle>,
+    accepted: u64,
+    timeout: Option<Duration>,
+    closed: bool,
+    /// The connection that it is part of, if any.
+    watch: Option<Arc<Watch>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Where returns arrive, and the ticket for it.
+    way_back: Place,
+    ticket: Ticket,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tickets: VecDeque<Ticket>,
+    /// In the order of their records.
+    used: VecDeque<Ticket>,
+    /// Bytes that each opens.
+    record_size: u32,
+    /// How many records the receiver has released, as far as this end knows.
+    released: u64,
+    /// The next record's number.
+    next: u64,
+    /// All returns before this one have been taken in.
+    taken_in: u64,
+    /// Those entries of the way back that have had a later one.
+    early: [bool; WAY_BACK as usize],
+    lost: Option<PeerLoss>,
+}
+
+impl StreamSender {
+    /// Makes the sending end from a receiver's seed.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if the manager's notification queue has no entries left; those of
+    /// [`crate::SlotBuilder::create`]; [`Error::LinkDown`].
+    pub fn from_seed(manager: &Manager, seed: &Seed) -> Result<Self> {
+        let mut way_back = Place::create(manager, WAY_BACK, 0)?;
+        let ticket = way_back.ticket(0)?;
+        let (tickets, record_size) = (seed.tickets().collect(), seed.record_size());
+        let state = State { tickets, record_size, ..State::default() };
+        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
+            way_back.open_for(shared.clone());
+            Shared { way_back, ticket, state: Mutex::new(state) }
+        });
+        Ok(Self {
+            shared,
+            manager: manager.clone(),
+            record_size: record_size as usize,
+            coalesced: None,
+            filled: 0,
+            under_way: VecDeque::new(),
+            accepted: 0,
+            timeout: None,
+            closed: false,
+            watch: None,
+        })
+    }
+
+    pub(super) fn set_watch(&mut self, watch: Arc<Watch>) {
+        self.watch = Some(watch);
+    }
+
+    /// How long sending and flushing may wait. `None`, as at first, waits for ever.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+
+    /// How many bytes the stream has accepted, coalesced ones as well.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Sends bytes: copies them to where records are coalesced. Full records go at once, the rest with a later call.
+    /// While the receiver has no room, it waits.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], and [`StreamSender::accepted`] says how far it got; [`Error::PeerLost`];
+    /// [`Error::Refused`].
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut sent = 0;
+        self.block(|stream| {
+            while sent < bytes.len() {
+                sent += stream.try_send(&bytes[sent..])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Like [`StreamSender::send`], but accepts only as many bytes as there is room for now. How many.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if there is room for none; [`Error::PeerLost`], [`Error::Refused`].
+    pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
+        let mut accepted = 0;
+        while accepted < bytes.len() {
+            match self.coalesce(&bytes[accepted..]) {
+                Ok(length) => accepted += length,
+                Err(Error::WouldBlock { .. }) if accepted > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Sends a buffer as it is: the card gathers from it, in as many records as it takes. What was coalesced goes
+    /// first.
+    ///
+    /// # Errors
+    /// Those of [`StreamSender::send`]. The buffer's memory returns to the manager then, some of its bytes perhaps
+    /// sent.
+    pub fn send_buffer(&mut self, mut buffer: Buffer) -> Result<Sent> {
+        self.flush()?;
+        let (mut offset, mut last) = (0, None);
+        self.block(|stream| {
+            while offset < buffer.len() {
+                let length = stream.record_size.min(buffer.len() - offset);
+                let handle = stream.post(buffer.piece(offset, length)?.into(), length, None)?;
+                buffer.sent_by(&handle);
+                stream.under_way.extend(last.replace(handle));
+                stream.accepted += length as u64;
+                offset += length;
+            }
+            Ok(())
+        })?;
+        Ok(Sent::new(buffer, last))
+    }
+
+    /// Sends all that was coalesced. While the receiver has no room, it waits.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.block(Self::try_flush)
+    }
+
+    /// Like [`StreamSender::flush`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], [`Error::PeerLost`], [`Error::Refused`].
+    pub fn try_flush(&mut self) -> Result<()> {
+        if self.filled == 0 {
+            return self.check();
+        }
+        self.send_coalesced(None)
+    }
+
+    /// Closes the stream gracefully (section 6.4): flushes, tells the receiver that no more comes, and waits until
+    /// all of it is on its way. It never waits for the receiver.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`]: the receiver may not have all.
+    pub fn close(mut self, timeout: Option<Duration>) -> Result<()> {
+        self.timeout = timeout;
+        self.block(Self::try_close)
+    }
+
+    /// Like [`StreamSender::close`], but does not wait. It is closed once this has succeeded; until then it is to be
+    /// called again, and nothing more can be sent.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] until all is on its way; [`Error::PeerLost`], [`Error::Refused`].
+    pub fn try_close(&mut self) -> Result<()> {
+        if !self.closed {
+            self.send_coalesced(Some(Last::Closed))?;
+            self.closed = true;
+        }
+        self.collect()?;
+        match self.under_way.len() as u32 {
+            0 => Ok(()),
+            limit => Err(Error::WouldBlock { object: "requests of the stream", limit }),
+        }
+    }
+
+    /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section 6.3).
+    ///
+    /// Who sleeps in [`StreamSender::send`] does not wake up for it.
+    pub fn peer_lost(&self, loss: PeerLoss) {
+        self.shared.lock().lose(loss);
+    }
+
+    /// Takes some bytes into the record that is being filled; a full one goes first. How many.
+    fn coalesce(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.check()?;
+        let full = self.record_size.min(MAX_COALESCED);
+        if self.filled == full {
+            self.send_coalesced(None)?;
+        }
+        let buffer = match &mut self.coalesced {
+            Some(buffer) => buffer,
+            None => self.coalesced.insert(self.manager.allocate(full)?),
+        };
+        let length = bytes.len().min(full - self.filled);
+        buffer.write(self.filled, &bytes[..length])?;
+        self.filled += length;
+        self.accepted += length as u64;
+        if self.filled == full {
+            // If there is no room for it now, a later call sends it.
+            match self.send_coalesced(None) {
+                Err(Error::WouldBlock { .. }) => {}
+                result => result?,
+            }
+        }
+        Ok(length)
+    }
+
+    /// Sends what was coalesced as a record, an empty one if nothing was. The next is coalesced elsewhere: the card
+    /// may still gather.
+    fn send_coalesced(&mut self, last: Option<Last>) -> Result<()> {
+        let length = self.filled;
+        let handle = match self.coalesced.take() {
+            None => self.post(Source::Bytes(&[]), 0, last)?,
+            Some(mut buffer) => match buffer.piece(0, length).and_then(|piece: Piece<'_>| {
+                // The borrow ends with the posting.
+                self.post(piece.into(), length, last)
+            }) {
+                Ok(handle) => {
+                    buffer.sent_by(&handle);
+                    handle
+                }
+                Err(error) => {
+                    self.coalesced = Some(buffer);
+                    return Err(error);
+                }
+            },
+        };
+        self.under_way.push_back(handle);
+        self.filled = 0;
+        Ok(())
+    }
+
+    /// Posts a record if it has a ticket and the work queue has room.
+    fn post(&mut self, data: Source<'_>, length: usize, last: Option<Last>) -> Result<Handle> {
+        self.check()?;
+        if !self.shared.lock().may_send(last) {
+            self.manager.poll_all()?;
+        }
+        let mut state = self.shared.lock();
+        let limit = (state.tickets.len() + state.used.len()) as u32;
+        let ticket = match state.tickets.front() {
+            Some(ticket) if state.may_send(last) => *ticket,
+            _ => return Err(Error::WouldBlock { object: "tickets of the stream", limit }),
+        };
+        let way_back = (state.next == 0).then_some(self.shared.ticket);
+        let (number, taken_in) = (state.next, state.taken_in as u32);
+        let head = Head { number, length: length as u32, taken_in, way_back, last };
+        let (metadata, size) = head.to_metadata();
+        let message = Message::to(&ticket).metadata(&metadata[..size]);
+        let handle = self.manager.terminus().try_send(&message, data)?;
+        state.next += 1;
+        state.tickets.pop_front();
+        state.used.push_back(ticket);
+        Ok(handle)
+    }
+
+    /// Forgets requests that the card has finished with.
+    fn collect(&mut self) -> Result<()> {
+        while let Some(handle) = self.under_way.front() {
+            if !handle.is_complete()? {
+                break;
+            }
+            self.under_way.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Whether the stream goes on.
+    fn check(&mut self) -> Result<()> {
+        self.collect()?;
+        if self.closed {
+            return Err(Error::Unsupported("the stream is closed"));
+        }
+        let lost = self.shared.lock().lost;
+        let lost = lost.or_else(|| self.watch.as_ref()?.loss(Duration::ZERO));
+        lost.map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
+    }
+
+    /// Tries until it is done: sleeps until a return comes, or, if that is not what is missing, naps.
+    fn block(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let (manager, timeout) = (self.manager.clone(), self.timeout);
+        manager.wait_for("room in the stream", timeout, |_| match attempt(self) {
+            Ok(()) => Ok(Look::Break(())),
+            Err(Error::WouldBlock { .. }) => {
+                let other = self.closed || self.shared.lock().may_send(None);
+                let watching = self.watch.is_some().then_some(GRACE);
+                Ok(Look::Continue(if other { Some(NAP) } else { watching }))
+            }
+            Err(error) => Err(error),
+        })
+    }
+}
+
+impl std::io::Write for StreamSender {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.send(bytes).map_err(std::io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        StreamSender::flush(self).map_err(std::io::Error::other)
+    }
+}
+
+impl Drop for StreamSender {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.as_ref().filter(|_| self.closed && self.under_way.is_empty()) {
+            watch.finish();
+        }
+        if !self.closed {
+            // Best effort: the receiver also learns of it from who watches processes.
+            let _ = self.post(Source::Bytes(&[]), 0, Some(Last::Abandoned));
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Receiver for Shared {
+    fn process_arrival(&self, notification: &Notification) {
+        let Some((entry, metadata)) = self.way_back.arrived(notification) else { return };
+        // The receiver uses it again only when it has been told that this one was taken in.
+        self.way_back.reopen(entry);
+        let mut state = self.lock();
+        if let Err(violation) = state.take_in(entry, &metadata) {
+            state.lose(PeerLoss::Violation(violation));
+        }
+    }
+
+    fn arrivals_lost(&self) {
+        self.lock().lose(PeerLoss::Overrun);
+    }
+}
+
+impl State {
+    /// Whether a record may go: one ticket is kept for the last.
+    fn may_send(&self, last: Option<Last>) -> bool {
+        self.tickets.len() > usize::from(last.is_none())
+    }
+
+    /// Takes a return in, or says what is wrong with it.
+    fn take_in(&mut self, entry: u32, metadata: &[u8; 60]) -> Result<(), &'static str> {
+        let back = Return::from_metadata(metadata).ok_or("no return of tickets")?;
+        if std::mem::replace(&mut self.early[entry as usize], true) {
+            return Err("a return of tickets before its turn");
+        }
+        while std::mem::take(&mut self.early[(self.taken_in % u64::from(WAY_BACK)) as usize]) {
+            self.taken_in += 1;
+        }
+        if back.released > self.next {
+            return Err("tickets that were not used");
+        }
+        // An older one may come later.
+        while self.released < back.released {
+            self.released += 1;
+            self.tickets.extend(self.used.pop_front());
+        }
+        if let Some((first, count)) = back.grant {
+            let more = Seed::new(first, count).map_err(|_| "tickets that reach past the end of any area")?;
+            let all = self.tickets.len() + self.used.len() + count as usize;
+            if all > MAX_TICKETS || more.record_size() != self.record_size {
+                return Err("tickets that a stream does not have");
+            }
+            self.tickets.extend(more.tickets());
+        }
+        if back.stop {
+            self.lose(PeerLoss::Abandoned);
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, loss: PeerLoss) {
+        self.lost = self.lost.or(Some(loss));
+    }
+}

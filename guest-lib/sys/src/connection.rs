@@ -1,0 +1,138 @@
+//! Files of listeners and connections, which the driver answers calls with.
+
+use std::ffi::c_void;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use hamlyn_abi::uapi::*;
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Updater};
+
+use crate::device::Device;
+
+/// A call whose result is a new file.
+struct Opener<'a, const CODE: u32, T> {
+    argument: *mut T,
+    borrowed: PhantomData<&'a mut T>,
+}
+
+impl<'a, const CODE: u32, T> Opener<'a, CODE, T> {
+    fn new(argument: &'a mut T) -> Self {
+        Self { argument, borrowed: PhantomData }
+    }
+}
+
+// SAFETY: every use below pairs a code with the structure whose size the code carries (a test of hamlyn-abi); the driver
+// reads that structure alone, which is borrowed as long as the call lasts, and answers with a descriptor that nobody
+// else has.
+unsafe impl<const CODE: u32, T> Ioctl for Opener<'_, CODE, T> {
+    type Output = OwnedFd;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        CODE as Opcode
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        self.argument.cast()
+    }
+
+    unsafe fn output_from_ptr(out: IoctlOutput, _: *mut c_void) -> rustix::io::Result<Self::Output> {
+        // SAFETY: the call has succeeded, so this is a new descriptor.
+        Ok(unsafe { OwnedFd::from_raw_fd(out) })
+    }
+}
+
+fn open<const CODE: u32, T>(file: &impl AsFd, argument: &mut T) -> io::Result<OwnedFd> {
+    // SAFETY: see `Opener`.
+    Ok(unsafe { rustix::ioctl::ioctl(file, Opener::<'_, CODE, T>::new(argument)) }?)
+}
+
+fn call<const CODE: u32, T>(file: &OwnedFd, argument: &mut T) -> io::Result<()> {
+    // SAFETY: as for `Opener`; the driver may write the structure, too, any bytes of which are valid.
+    let call = unsafe { Updater::<'_, CODE, T>::new(argument) };
+    // SAFETY: as above.
+    Ok(unsafe { rustix::ioctl::ioctl(file, call) }?)
+}
+
+impl Device {
+    /// Takes a name to listen under.
+    ///
+    /// # Errors
+    /// The driver's: see `hamlyn_abi::uapi`.
+    pub fn listen(&self, argument: &mut HamlynListen) -> io::Result<ListenerFile> {
+        open::<HAMLYN_IOC_LISTEN, _>(self, argument).map(ListenerFile)
+    }
+
+    /// Asks for a connection.
+    ///
+    /// # Errors
+    /// The driver's: see `hamlyn_abi::uapi`.
+    pub fn connect(&self, argument: &mut HamlynConnect) -> io::Result<ConnectionFile> {
+        open::<HAMLYN_IOC_CONNECT, _>(self, argument).map(ConnectionFile)
+    }
+}
+
+/// A listener. Its name is free again when it is dropped.
+#[derive(Debug)]
+pub struct ListenerFile(OwnedFd);
+
+impl ListenerFile {
+    /// The next connection that is asked for.
+    ///
+    /// # Errors
+    /// The driver's; `EAGAIN` if there is none.
+    pub fn next_request(&self) -> io::Result<ConnectionFile> {
+        open::<HAMLYN_IOC_NEXT_REQUEST, _>(self, &mut HamlynObject::default()).map(ConnectionFile)
+    }
+}
+
+impl AsFd for ListenerFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A connection. If it is dropped without having been closed, the peer is told so.
+#[derive(Debug)]
+pub struct ConnectionFile(OwnedFd);
+
+impl ConnectionFile {
+    /// How it stands.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn query(&self, state: &mut HamlynConnectionState) -> io::Result<()> {
+        call::<HAMLYN_IOC_CONNECTION_QUERY, _>(&self.0, state)
+    }
+
+    /// Accepts what was asked for.
+    ///
+    /// # Errors
+    /// The driver's; `ENOTCONN` if it has ended, or has been answered.
+    pub fn accept(&self, private: &mut HamlynPrivate) -> io::Result<()> {
+        call::<HAMLYN_IOC_ACCEPT, _>(&self.0, private)
+    }
+
+    /// Rejects what was asked for.
+    ///
+    /// # Errors
+    /// The driver's; `ENOTCONN` if it has ended, or has been answered.
+    pub fn reject(&self, private: &mut HamlynPrivate) -> io::Result<()> {
+        call::<HAMLYN_IOC_REJECT, _>(&self.0, private)
+    }
+
+    /// Closes it.
+    ///
+    /// # Errors
+    /// The driver's; `ENOTCONN` if it has ended.
+    pub fn close(&self, private: &mut HamlynPrivate) -> io::Result<()> {
+        call::<HAMLYN_IOC_CLOSE, _>(&self.0, private)
+    }
+}
+
+impl AsFd for ConnectionFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,102 @@
+//! The tools that a guest's user asks a card with: what it is, whether a peer answers, how fast it is.
+//!
+//! They are one program, as a guest's image has little room. Started by a tool's name (by way of a link) it is that
+//! tool; started as `hamlyn-tools` it takes the tool's name as its first argument.
+
+mod card;
+mod end;
+mod info;
+mod peer;
+mod perf;
+mod ping;
+mod serve;
+mod word;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Args, Command, FromArgMatches};
+
+/// Result of a tool's parts.
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// A tool: its name, its command line, and what it does with one.
+struct Tool {
+    name: &'static str,
+    command: fn(Command) -> Command,
+    run: fn(&clap::ArgMatches) -> Outcome<ExitCode>,
+}
+
+const TOOLS: [Tool; 3] = [
+    Tool { name: "hamlyn-info", command: info::Options::augment_args, run: |found| info::run(&read(found)?) },
+    Tool { name: "hamlyn-ping", command: ping::Options::augment_args, run: |found| ping::run(&read(found)?) },
+    Tool { name: "hamlyn-perf", command: perf::Options::augment_args, run: |found| perf::run(&read(found)?) },
+];
+
+fn read<T: FromArgMatches>(found: &clap::ArgMatches) -> Result<T, clap::Error> {
+    T::from_arg_matches(found)
+}
+
+impl Tool {
+    fn command(&self) -> Command {
+        (self.command)(Command::new(self.name)).version(env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// The tools' command lines: what their manual pages are made from.
+#[must_use]
+pub fn commands() -> Vec<Command> {
+    TOOLS.iter().map(Tool::command).collect()
+}
+
+/// Is the tool that the arguments name: by the first, the program's own name, or else by the second.
+///
+/// The exit status is 0 if it did what was asked, 1 if not (a reason is on standard error), 2 if it did not understand.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter().peekable();
+    let found = arguments.peek().and_then(find).or_else(|| {
+        arguments.next();
+        arguments.peek().and_then(find)
+    });
+    let Some(tool) = found else {
+        let names: Vec<_> = TOOLS.iter().map(|tool| tool.name).collect();
+        eprintln!("error: no tool is named (one of {}, and its arguments)", names.join(", "));
+        return ExitCode::from(2);
+    };
+    let matches = tool.command().get_matches_from(arguments);
+    (tool.run)(&matches).unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn find(name: &OsString) -> Option<&'static Tool> {
+    let name = Path::new(name).file_name()?;
+    TOOLS.iter().find(|tool| name == tool.name)
+}
+
+/// Says a line at once, even into a pipe.
+fn say(line: impl std::fmt::Display) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_lines_are_sound() {
+        commands().into_iter().for_each(Command::debug_assert);
+    }
+
+    #[test]
+    fn a_tool_is_found_by_the_last_part_of_its_path() {
+        assert_eq!(find(&"/bin/hamlyn-ping".into()).map(|tool| tool.name), Some("hamlyn-ping"));
+        assert!(find(&"hamlyn-tools".into()).is_none());
+    }
+}

@@ -1,0 +1,163 @@
+//! `hamlyn-ping`: whether a peer answers, and after how long.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde_json::json;
+
+use crate::card::CardOption;
+use crate::end::{MAX_SIZE, Wait, Wish};
+use crate::peer::{Meeting, Session};
+use crate::serve;
+use crate::word;
+use crate::{Outcome, say};
+
+const EXAMPLES: &str = "\
+Examples:
+  hamlyn-ping                  on host 1: answers whoever asks
+  hamlyn-ping 1                on another: asks host 1
+  hamlyn-ping -c 1000 -i 0 -q 1";
+
+/// What it listens under.
+const NAME: &str = "hamlyn-ping";
+
+/// Asks a peer to send messages back, and tells how long each took
+///
+/// Without a peer it is the one that answers, until it is stopped. The exit status is 0 if an answer came, 1 if not.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    meeting: Meeting,
+    #[command(flatten)]
+    card: CardOption,
+    /// Messages to send
+    #[arg(short, long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+    /// Bytes of each message
+    #[arg(short, long, default_value_t = 16, value_name = "BYTES")]
+    size: usize,
+    /// Seconds between two messages
+    #[arg(short, long, default_value_t = 1.0, value_name = "SECONDS", value_parser = seconds)]
+    interval: f64,
+    /// Seconds to wait for an answer
+    #[arg(short = 'W', long, default_value_t = 10.0, value_name = "SECONDS", value_parser = seconds)]
+    timeout: f64,
+    /// Nothing but the summary
+    #[arg(short, long)]
+    quiet: bool,
+    /// The summary as a JSON object, and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a time of at most a day, in seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    if (0.0..=86400.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("{seconds} seconds are out of range (limit 86400)"))
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
+    let card = options.card.open()?;
+    let meeting = &options.meeting;
+    let name = meeting.name.as_deref().unwrap_or(NAME);
+    let Some(peer) = &meeting.peer else {
+        return if meeting.ticket {
+            serve::ticket(&card, options.json)
+        } else {
+            serve::listen(&card, name, options.json)
+        };
+    };
+    if options.size > MAX_SIZE {
+        return Err(format!("message size {} is out of range (limit {MAX_SIZE})", options.size).into());
+    }
+    let timeout = Duration::from_secs_f64(options.timeout);
+    let mut session = Session::open(&card, (peer, name), options.size, Wait::Sleep, timeout)?;
+    session.ask(Wish::Echo, options.size)?;
+    let mut times = Histogram::<u64>::new(3)?;
+    for number in 0..options.count {
+        if number > 0 {
+            std::thread::sleep(Duration::from_secs_f64(options.interval));
+        }
+        let outcome = round_trip(&mut session, number, options.size, timeout)?;
+        if let Some(time) = outcome {
+            times.record(time.as_nanos() as u64)?;
+        }
+        if !options.quiet && !options.json {
+            say(line(session.host(), number, options.size, outcome))?;
+        }
+    }
+    summarise(options, session.host(), &times)?;
+    if times.is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
+    session.close()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends a message and waits for it to come back as it was; none if it does not in time.
+fn round_trip(
+    session: &mut Session,
+    number: u64,
+    size: usize,
+    timeout: Duration,
+) -> Outcome<Option<Duration>> {
+    let pattern: Vec<u8> = (0..size as u64).map(|at| (at.wrapping_mul(167) + number * 13) as u8).collect();
+    session.end.fill(&pattern)?;
+    let start = Instant::now();
+    let sent = session.send(word::number(number))?;
+    loop {
+        let left = timeout.saturating_sub(start.elapsed());
+        match session.receive(left)? {
+            Some(word) if word == word::number(number) => break,
+            // An answer to an earlier message, late.
+            Some(_) => {}
+            None => {
+                sent.wait(Some(Duration::ZERO))?;
+                return Ok(None);
+            }
+        }
+    }
+    let time = start.elapsed();
+    match session.end.data(size)?.iter().zip(&pattern).position(|(came, sent)| came != sent) {
+        Some(at) => Err(format!("byte {at} of message {number} came back wrong").into()),
+        None => Ok(Some(time)),
+    }
+}
+
+fn line(host: u32, number: u64, size: usize, outcome: Option<Duration>) -> String {
+    match outcome {
+        Some(time) => {
+            format!("{size} bytes from host {host}: seq={number} time={:.1} us", time.as_nanos() as f64 / 1e3)
+        }
+        None => format!("no answer from host {host}: seq={number}"),
+    }
+}
+
+fn summarise(options: &Options, host: u32, times: &Histogram<u64>) -> Outcome {
+    let (sent, answered) = (options.count, times.len());
+    if options.json {
+        let (min, max) = (times.min(), times.max());
+        let rtt = json!({ "min": min, "avg": times.mean(), "max": max, "mdev": times.stdev() });
+        return say(json!({
+            "host": host,
+            "size": options.size,
+            "sent": sent,
+            "answered": answered,
+            "rtt_ns": if times.is_empty() { json!(null) } else { rtt },
+        }));
+    }
+    let lost = (sent - answered) as f64 * 100.0 / sent as f64;
+    say(format_args!("--- host {host}: {sent} sent, {answered} answered, {lost:.0}% lost"))?;
+    if !times.is_empty() {
+        let us = [times.min() as f64, times.mean(), times.max() as f64, times.stdev()].map(|ns| ns / 1e3);
+        let [min, avg, max, mdev] = us;
+        say(format_args!("rtt min/avg/max/mdev = {min:.1}/{avg:.1}/{max:.1}/{mdev:.1} us"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The rings and the switch alone, in one thread.
+
+use anyhow::{Context, bail};
+use criterion::{BenchmarkId, Criterion};
+use hamlyn_fabric::{Geometry, Header, HostId, Link, Protocol};
+use hamlyn_switch::crossbar::Crossbar;
+
+use crate::parts::throughput;
+
+/// Bytes of a packet, a card's header among them.
+const SIZES: [u32; 2] = [64, 4096];
+
+const HEADER: Header = Header { destination: HostId(1), source: HostId(0), protocol: Protocol::Hamlyn };
+
+/// Packets through a ring, and through the switch.
+pub(crate) fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
+    for size in SIZES {
+        ring(criterion, size)?;
+        switch(criterion, size)?;
+    }
+    Ok(())
+}
+
+/// One copy in; what is there is looked at in place.
+fn ring(criterion: &mut Criterion, size: u32) -> anyhow::Result<()> {
+    let (mut near, mut far) = Link::pair(Geometry::default()).context("no link")?;
+    let bytes = vec![0x5a; size as usize];
+    let (mut sent, mut taken) = (0_u64, 0);
+    let mut group = criterion.benchmark_group("ring");
+    group.throughput(throughput(size));
+    group.bench_function(BenchmarkId::from_parameter(format!("{size} bytes")), |bencher| {
+        bencher.iter(|| {
+            sent += u64::from(send(&mut near, &bytes));
+            taken += u64::from(take(&mut far));
+        });
+    });
+    group.finish();
+    all_there(sent, taken)
+}
+
+/// From a card's ring to another card's: a copy in, and a copy by the switch.
+fn switch(criterion: &mut Criterion, size: u32) -> anyhow::Result<()> {
+    let mut crossbar = Crossbar::new(2, Geometry::default());
+    let mut attach = |host: u16| {
+        let (card, switch) = Link::pair(Geometry::default()).context("no link")?;
+        let attached = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host)));
+        attached.context("no port").map(|_| card)
+    };
+    let (mut near, mut far) = (attach(0)?, attach(1)?);
+    let bytes = vec![0x5a; size as usize];
+    let (mut sent, mut taken) = (0_u64, 0);
+    let mut group = criterion.benchmark_group("switch");
+    group.throughput(throughput(size));
+    group.bench_function(BenchmarkId::from_parameter(format!("{size} bytes")), |bencher| {
+        bencher.iter(|| {
+            sent += u64::from(send(&mut near, &bytes));
+            crossbar.poll();
+            crossbar.forward(1);
+            taken += u64::from(take(&mut far));
+        });
+    });
+    group.finish();
+    all_there(sent, taken)
+}
+
+fn send(link: &mut Link, bytes: &[u8]) -> bool {
+    let Ok(Some(room)) = link.reserve(HEADER, bytes.len()) else { return false };
+    room.copy_from(bytes);
+    link.commit();
+    true
+}
+
+fn take(link: &mut Link) -> bool {
+    let there = matches!(link.peek(), Ok(Some(_)));
+    if there {
+        link.consume();
+    }
+    there
+}
+
+/// What was not carried took no time worth measuring.
+fn all_there(sent: u64, taken: u64) -> anyhow::Result<()> {
+    if sent == 0 || sent != taken {
+        bail!("{taken} packets arrived of {sent}");
+    }
+    Ok(())
+}

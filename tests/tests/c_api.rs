@@ -1,0 +1,201 @@
+//! The C library as a C compiler sees it: its header, its layouts, its symbols, and what it refuses.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use hamlyn_c::{
+    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_passed, hamlyn_record, hamlyn_seed,
+    hamlyn_stream_options, hamlyn_ticket,
+};
+use hamlyn_tests::c_api;
+
+const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c")
+}
+
+fn header() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(c_api::HEADER)).unwrap()
+}
+
+/// The library's archive, which cargo has made beside this test.
+fn archive() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libhamlyn_c.a")
+}
+
+fn compile(compiler: &str, standard: &str, source: &Path, more: &[&Path]) -> Output {
+    let mut command = Command::new(compiler);
+    command.arg(standard).args(STRICT).arg("-I").arg(self::source().join("include")).arg(source).args(more);
+    command.output().unwrap()
+}
+
+/// Builds a C program with the library, and gives its place.
+fn build(folder: &Path, program: &Path) -> PathBuf {
+    let binary = folder.join("program");
+    let output = compile("cc", "-std=c11", program, &[&archive(), Path::new("-o"), &binary]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    binary
+}
+
+/// What a C program of these statements prints.
+fn run(statements: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program.c");
+    let start = "#include <hamlyn.h>\n#include <stdio.h>\n";
+    fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
+    let output = Command::new(build(folder.path(), &program)).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The names that stand before a `(` at a declaration's place.
+fn functions() -> Vec<String> {
+    let header = header();
+    let starts = header.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    let names =
+        starts.filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next().map(str::to_owned));
+    names.collect()
+}
+
+#[test]
+fn the_checked_in_header_is_what_the_sources_give() {
+    let made = c_api::header(&source().join("src")).unwrap();
+    assert!(made == header(), "hamlyn.h is out of date: cargo run -p hamlyn-tests --bin headers");
+}
+
+#[test]
+fn every_file_with_functions_for_c_is_in_the_header() {
+    let mut exported = BTreeSet::new();
+    for file in fs::read_dir(source().join("src")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let behind = text.split("pub extern \"C\" fn ").skip(1);
+        exported.extend(behind.filter_map(|text| text.split_once('(')).map(|(name, _)| name.to_owned()));
+    }
+    assert_eq!(functions().into_iter().collect::<BTreeSet<_>>(), exported);
+}
+
+#[test]
+fn the_header_stands_alone_in_c_and_in_cpp() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("alone.o");
+    let more = [Path::new("-c"), Path::new("-o"), &object];
+    for (compiler, standard) in [("cc", "-std=c99"), ("cc", "-std=c11"), ("c++", "-std=c++11")] {
+        if compiler == "c++" && Command::new(compiler).arg("--version").output().is_err() {
+            continue;
+        }
+        let program = folder.path().join(if compiler == "c++" { "alone.cpp" } else { "alone.c" });
+        fs::write(&program, "#include <hamlyn.h>\n#include <hamlyn.h>\nint main(void) { return 0; }\n")
+            .unwrap();
+        let output = compile(compiler, standard, &program, &more);
+        assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// The size of each structure and the offset of each field, in C and as Rust has it.
+macro_rules! layout {
+    ($($name:ident { $($field:ident),* })*) => {
+        vec![$(
+            (concat!("sizeof(struct ", stringify!($name), ")"), size_of::<$name>()),
+            $((
+                concat!("offsetof(struct ", stringify!($name), ", ", stringify!($field), ")"),
+                offset_of!($name, $field),
+            ),)*
+        )*]
+    };
+}
+
+#[test]
+fn c_and_rust_agree_on_every_size_and_offset() {
+    let rust = layout! {
+        hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors }
+        hamlyn_ticket { bytes }
+        hamlyn_seed { bytes }
+        hamlyn_datagram { data, length, offset, has_reply, reply }
+        hamlyn_stream_options { record_size, records, max_records }
+        hamlyn_record { number, data, length }
+        hamlyn_passed { data, length }
+        hamlyn_end { reason, length, data }
+    };
+    let mut statements = String::new();
+    for (expression, _) in &rust {
+        let _ = writeln!(statements, "\tprintf(\"%zu\\n\", {expression});");
+    }
+    let c = run(&statements);
+    for ((expression, size), said) in rust.iter().zip(&c) {
+        assert_eq!(said, &size.to_string(), "{expression}");
+    }
+    let described = header().lines().filter(|line| line.starts_with("struct") && line.ends_with('{')).count();
+    let structures = rust.iter().filter(|(expression, _)| expression.starts_with("sizeof")).count();
+    assert_eq!(structures, described, "a structure of the header is not compared here");
+}
+
+#[test]
+fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
+    let mut statements = String::from("\tprintf(\"%s\\n\", hamlyn_error());\n");
+    for declaration in header().split(";\n").filter_map(|text| text.rsplit("*/\n").next()) {
+        let Some((name, arguments)) = declaration.split_once('(') else { continue };
+        let Some(name) = name.strip_prefix("int ") else { continue };
+        // A card of no name is the one that the environment names.
+        let pointers = arguments.split(',').map(|argument| if argument.contains('*') { "NULL" } else { "1" });
+        let pointers: Vec<_> = pointers.collect();
+        let _ = writeln!(statements, "\tprintf(\"%d \", {name}({}));", pointers.join(", "));
+        statements.push_str("\tputs(hamlyn_error());\n");
+    }
+    let said = run(&statements);
+    assert_eq!(said[0], "", "no error yet");
+    assert_eq!(said.len() - 1, functions().iter().filter(|name| !is_void(name)).count() - 1);
+    for line in &said[1..] {
+        assert!(line.starts_with("-22 ") && line.ends_with("is a null pointer"), "{line}");
+    }
+}
+
+fn is_void(name: &str) -> bool {
+    name == "hamlyn_close" || name.ends_with("_destroy")
+}
+
+#[test]
+fn giving_nothing_back_is_nothing() {
+    let mut statements = String::new();
+    for name in functions().iter().filter(|name| is_void(name)) {
+        let _ = writeln!(statements, "\t{name}(NULL);");
+    }
+    statements.push_str("\tputs(hamlyn_error());\n");
+    assert_eq!(run(&statements), [""]);
+}
+
+#[test]
+fn what_cannot_be_opened_or_read_is_said() {
+    let calls = [
+        "hamlyn_open(\"/dev/null\", &card)",
+        "hamlyn_open(\"/nowhere\", &card)",
+        "hamlyn_ticket_parse(\"hamlyn1:zz\", &ticket)",
+        "hamlyn_ticket_print(&ticket, text, sizeof(text))",
+    ];
+    let mut statements =
+        String::from("\tstruct hamlyn_card *card;\n\tstruct hamlyn_ticket ticket = { { 0 } };\n");
+    statements.push_str("\tchar text[HAMLYN_TEXT_SIZE];\n");
+    for call in calls {
+        let _ = writeln!(statements, "\tprintf(\"%d \", {call});\n\tputs(hamlyn_error());");
+    }
+    let said = run(&statements);
+    let said: Vec<(&str, &str)> = said.iter().map(|line| line.split_once(' ').unwrap()).collect();
+    assert_eq!(said[0].0, "-25", "{said:?}");
+    assert_eq!(said[1].0, "-2", "{said:?}");
+    assert_eq!(said[2], ("-22", "ticket has 2 digits instead of 80"));
+    assert_eq!(said[3], ("-22", "ticket does not start with the letters HT"));
+}
+
+#[test]
+fn the_examples_are_strict_c() {
+    let folder = tempfile::tempdir().unwrap();
+    for example in ["c-protocols.c", "c-echo.c"] {
+        let program = build(folder.path(), &source().join("examples").join(example));
+        let output = Command::new(program).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{example}");
+    }
+}

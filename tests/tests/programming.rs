@@ -1,0 +1,104 @@
+//! docs/programming.md shows the text of programs that exist, and they do what it says.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use hamlyn_cli::lab::Lab;
+
+fn read(path: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The blocks of code in one language.
+fn blocks(document: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let starts = document.match_indices(&fence).map(|(at, _)| at + fence.len());
+    starts.map(|start| document[start..].split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The program, without the comment that it begins with.
+fn program(path: &str) -> String {
+    let text = read(path);
+    let code = text.lines().skip_while(|line| line.starts_with("//!") || line.is_empty());
+    code.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn the_blocks_are_the_text_of_the_programs() {
+    let document = read("docs/programming.md");
+    let (hello, tour) =
+        (program("guest-lib/examples/hello.rs"), program("guest-lib/examples/programming.rs"));
+    let rust = blocks(&document, "rust");
+    assert_eq!(rust.first(), Some(&hello), "the first program");
+    for block in &rust[1..] {
+        // From the start of a line to the end of one.
+        assert!(tour.contains(&format!("\n{block}\n")) || tour.ends_with(&format!("\n{block}")), "{block}");
+        let name = block.strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
+        assert!(
+            tour.contains(&format!("    {name}(&")) || tour.contains(&format!(" {name}(&")),
+            "{name} runs"
+        );
+    }
+    let functions = tour.matches("\nfn ").count() - 1;
+    assert_eq!(rust.len() - 1, functions, "every function is shown, but for main");
+    assert_eq!(blocks(&document, "c"), [read("guest-lib/c/examples/c-hello.c")]);
+}
+
+/// An example, which cargo has put beside this test's folder.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.parent().unwrap().parent().unwrap().join("examples").join(name);
+    assert!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
+    program
+}
+
+fn at_card(lab: &Lab, card: usize, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card).unwrap().display()));
+    command
+}
+
+fn text(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_tour_runs_with_no_machine() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let said = text(at_card(&lab, 0, &example("programming")).output().unwrap());
+    assert!(said.ends_with("all examples have run\n"), "{said}");
+}
+
+/// The greeting goes from one program to the other.
+fn greet(lab: &Lab, receiver: &Path, sender: &Path) {
+    let mut receiving = at_card(lab, 0, receiver).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(receiving.stdout.take().unwrap());
+    let mut seed = String::new();
+    output.read_line(&mut seed).unwrap();
+    text(at_card(lab, 1, sender).arg(seed.trim()).output().unwrap());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "hello over there\n");
+    assert!(receiving.wait().unwrap().success());
+}
+
+#[test]
+fn the_first_program_greets_itself_and_its_translation() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rust, c) = (example("hello"), folder.path().join("c-hello"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c");
+    // The library for C, which cargo has made beside this test.
+    let archive = std::env::current_exe().unwrap().with_file_name("libhamlyn_c.a");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root.join("include"));
+    compiler.arg(root.join("examples/c-hello.c")).arg(archive).arg("-o").arg(&c);
+    text(compiler.output().unwrap());
+    let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start().unwrap();
+    for (receiver, sender) in [(&rust, &rust), (&rust, &c), (&c, &rust)] {
+        greet(&lab, receiver, sender);
+    }
+}

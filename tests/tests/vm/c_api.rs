@@ -1,0 +1,101 @@
+//! The C library in machines: C to C, C to Rust and Rust to C.
+
+use anyhow::{Context, Result};
+use hamlyn_cli::lab::{Exit, Lab};
+
+use crate::{lab, lab_of, text};
+
+#[test]
+fn programs_in_c_find_each_other_by_name_and_use_every_protocol() -> Result<()> {
+    let lab = lab(2);
+    // Each protocol, with what fits into a request and with what does not.
+    for (protocol, bytes) in [
+        ("tagged", "100"),
+        ("tagged", "4000"),
+        ("datagram", "100"),
+        ("datagram", "300001"),
+        ("stream", "1"),
+        ("stream", "3000001"),
+    ] {
+        let mut receiver = lab.vm(1).run(["c-protocols", protocol, "listen", bytes])?;
+        receiver.answer().with_context(|| protocol.to_owned())?;
+        let host = host(&lab, 1)?;
+        let sent = lab.vm(0).run(["c-protocols", protocol, "connect", &host, bytes])?.finish()?;
+        assert_eq!(sent[0]["sent"].to_string(), bytes, "{protocol}");
+        let received = receiver.finish()?;
+        assert_eq!(received[0]["received"].to_string(), bytes, "{protocol}");
+        // A datagram's sender verifies the answer.
+        assert_eq!(received[0]["verified"] == true, protocol != "datagram", "{protocol}");
+        assert_eq!(received[1]["closed"], true, "{protocol}");
+    }
+    for card in 0..2 {
+        // A stream's receiver gives tickets back to a sender that has closed and gone: that is refused.
+        let refused = lab.card_counters(card)?["refused"].clone();
+        let late = refused["closed_slot"].as_u64().context("no such counter")?;
+        assert_eq!(lab.refused(card)?, late, "card {card}: {refused}");
+    }
+    Ok(())
+}
+
+/// A machine's host id.
+fn host(lab: &Lab, vm: usize) -> Result<String> {
+    Ok(lab.vm(vm).run(["hamlyn-info", "--json"])?.answer()?["host"].to_string())
+}
+
+#[test]
+fn c_and_rust_understand_each_other_while_messages_overtake_each_other() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    let bytes = "1000003";
+
+    let mut receiver = lab.vm(1).run(["stream", "receive"])?;
+    let seed = text(&receiver.answer()?, "seed");
+    lab.vm(0).run(["c-protocols", "stream", "send", &seed, bytes])?.finish()?;
+    let received = receiver.finish()?;
+    assert_eq!(
+        (received[0]["received"].to_string().as_str(), &received[0]["verified"]),
+        (bytes, &true.into())
+    );
+
+    let mut receiver = lab.vm(0).run(["c-protocols", "stream", "receive"])?;
+    let seed = text(&receiver.answer()?, "seed");
+    lab.vm(1).run(["stream", "send", "--seed", &seed, "--bytes", bytes])?.finish()?;
+    let received = receiver.finish()?;
+    assert_eq!(
+        (received[0]["received"].to_string().as_str(), &received[0]["verified"]),
+        (bytes, &true.into())
+    );
+
+    let mut server = lab.vm(1).run(["datagram", "serve", "--count", "1"])?;
+    let ticket = server.answer()?["tickets"][0].as_str().context("no ticket")?.to_owned();
+    lab.vm(0).run(["c-protocols", "datagram", "send", &ticket, "50000"])?.finish()?;
+    assert_eq!(server.finish()?[0]["answered"], 1);
+
+    let mut server = lab.vm(0).run(["c-protocols", "datagram", "receive", "50000"])?;
+    let ticket = text(&server.answer()?, "ticket");
+    let ask = ["datagram", "ask", "--ticket", &ticket, "--count", "1", "--size", "50000"];
+    assert_eq!(lab.vm(1).run(ask)?.finish()?[0]["verified"], true);
+    assert_eq!(server.finish()?[0]["received"], 50000);
+
+    let mut receiver = lab.vm(0).run(["c-protocols", "tagged", "receive", "448"])?;
+    let ticket = text(&receiver.answer()?, "ticket");
+    lab.vm(1).run(["c-protocols", "tagged", "send", &ticket, "448"])?.finish()?;
+    assert_eq!(receiver.finish()?[0]["verified"], true);
+    Ok(())
+}
+
+#[test]
+fn a_server_in_c_outlives_its_clients() -> Result<()> {
+    let lab = lab(2);
+    let mut server = lab.vm(1).run(["c-echo", "serve", "echo"])?;
+    server.answer()?;
+    let host = host(&lab, 1)?;
+    for text in ["good morning", "good night"] {
+        let said = lab.vm(0).run(["c-echo", &host, "echo", text])?.finish_text()?;
+        assert_eq!(said, [text]);
+        assert_eq!(server.answer_text("ended")?, "well");
+    }
+    let mut nobody = lab.vm(0).run(["c-echo", &host, "nobody", "hello"])?;
+    assert_eq!(nobody.wait()?, Exit::Code(1));
+    assert!(nobody.stderr().contains("nobody listens under that name"), "{}", nobody.stderr());
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Connections by the operating systems (sections 6.3 and 6.4): set up by name, and their ends told of.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::{Lab, Run};
+use serde_json::{Value, json};
+
+use crate::{Turn, eventually, lab, lab_of};
+
+/// A program that listens and connects as it is told.
+struct Desk(Run);
+
+impl Desk {
+    fn open(lab: &Lab, vm: usize) -> Result<Desk> {
+        Ok(Desk(lab.vm(vm).run(["connections"])?))
+    }
+
+    fn begin(&mut self, line: &str) -> Result<()> {
+        self.0.say(line)
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        self.0.answer()
+    }
+
+    fn ask(&mut self, line: &str) -> Result<Value> {
+        self.begin(line)?;
+        self.answer()
+    }
+
+    /// Asks, and fails on another answer.
+    fn expect(&mut self, line: &str, answer: &Value) -> Result<()> {
+        let given = self.ask(line)?;
+        ensure!(given == *answer, "{line}: {given}, not {answer}");
+        Ok(())
+    }
+
+    fn fails(&mut self, line: &str, reason: &str) -> Result<()> {
+        let given = self.ask(line)?;
+        ensure!(given["error"].as_str().is_some_and(|text| text.contains(reason)), "{line}: {given}");
+        Ok(())
+    }
+}
+
+/// A listener called `svc` in one machine, and a process connected to it in another: connection 1 in both.
+fn connected(lab: &Lab, server: usize, client: usize) -> Result<(Desk, Desk)> {
+    let (mut listening, mut connecting) = (Desk::open(lab, server)?, Desk::open(lab, client)?);
+    listening.expect("listen svc", &json!({ "listening": "svc" }))?;
+    connecting.begin(&format!("connect {server} svc question"))?;
+    let accepted = json!({ "connection": 1, "host": client, "private": "question" });
+    listening.expect("accept svc answer", &accepted)?;
+    ensure!(connecting.answer()? == json!({ "connection": 1, "private": "answer" }));
+    Ok((listening, connecting))
+}
+
+fn end(reason: &str, private: &str) -> Value {
+    json!({ "reason": reason, "private": private })
+}
+
+/// A reason that only names the host: which one it is depends on what its kernel hears first.
+fn host_is_gone(desk: &mut Desk) -> Result<()> {
+    let answer = desk.ask("end 1")?;
+    ensure!(answer["reason"] == "host_lost" || answer["reason"] == "host_reset", "{answer}");
+    Ok(())
+}
+
+/// The kernel has nothing to complain of.
+fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
+    let log = lab.vm(vm).kernel_log();
+    for complaint in ["WARNING", "BUG", "Oops", "no connections", "is not closed", "rcu"] {
+        ensure!(!log.contains(complaint), "{complaint}: {log}");
+    }
+    Ok(())
+}
+
+/// Hosts are given up after three seconds, so that tests are not long.
+fn impatient(vms: usize) -> Result<Turn> {
+    let lab = lab_of(Lab::builder().vms(vms).card_args(["--handshake", "3000"]));
+    for vm in 0..vms {
+        let hurry = "echo 3000 > /sys/module/hamlyn/parameters/peer_timeout";
+        lab.vm(vm).run_as(0, ["sh", "-c", hurry])?.finish_text()?;
+    }
+    Ok(lab)
+}
+
+#[test]
+fn names_requests_and_answers() -> Result<()> {
+    let lab = lab(2);
+    let (mut server, mut client) = connected(&lab, 1, 0)?;
+    // Who is not there, who is there already, who does not want to, who has enough.
+    let refused = |reason: &str, text: &str| json!({ "refused": reason, "private": text });
+    client.expect("connect 1 nobody", &refused("no_name", ""))?;
+    server.fails("listen svc", "in use")?;
+    Desk::open(&lab, 1)?.fails("listen svc", "in use")?;
+    client.begin("connect 1 svc please")?;
+    server.expect("reject svc not today", &json!({ "host": 0, "private": "please" }))?;
+    ensure!(client.answer()? == refused("rejected", "not today"));
+    server.expect("listen small 1", &json!({ "listening": "small" }))?;
+    client.expect("ask 1 small", &json!({ "asked": "small" }))?;
+    client.expect("connect 1 small", &refused("backlog_full", ""))?;
+    // What is given up before it is accepted leaves its place to another.
+    client.expect("forget", &json!({ "forgotten": true }))?;
+    client.begin("connect 1 small second")?;
+    server.expect("accept small", &json!({ "connection": 2, "host": 0, "private": "second" }))?;
+    ensure!(client.answer()? == json!({ "connection": 2, "private": "" }));
+    // Who waits for a listener that goes is refused; who was accepted stays.
+    client.begin("connect 1 small third")?;
+    eventually(|| Ok(lab.card_counters(1)?["card"]["messages_received"].as_u64() > Some(8)), "it waits")?;
+    server.expect("unlisten small", &json!({ "unlistened": "small" }))?;
+    ensure!(client.answer()? == refused("no_name", ""));
+    client.expect("look 2", &Value::Null)?;
+    client.fails("connect 64 svc", "No route to host")?;
+    log_is_clean(&lab, 0)?;
+    log_is_clean(&lab, 1)
+}
+
+#[test]
+fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
+    let lab = lab(2);
+    let (mut server, mut client) = connected(&lab, 1, 0)?;
+    let refusals =
+        || -> Result<u64> { Ok(lab.card_counters(1)?["refused"]["privilege"].as_u64().unwrap_or_default()) };
+    ensure!(refusals()? == 0);
+    for forged in 1..=3 {
+        client.expect("forge 1", &json!({ "forged": 1 }))?;
+        eventually(|| Ok(refusals()? == forged), "it is refused and counted")?;
+    }
+    // The operating systems have not noticed.
+    client.expect("close 1", &json!({ "closed": "1" }))?;
+    server.expect("end 1", &end("closed", ""))
+}
+
+#[test]
+fn a_close_a_drop_and_a_death_are_told_apart() -> Result<()> {
+    let lab = lab(2);
+    let (mut server, mut client) = connected(&lab, 0, 1)?;
+    server.expect("look 1", &Value::Null)?;
+    client.expect("close 1 good bye", &json!({ "closed": "1" }))?;
+    server.expect("end 1", &end("closed", "good bye"))?;
+    server.expect("look 1", &end("closed", "good bye"))?;
+
+    let mut client = Desk::open(&lab, 1)?;
+    client.begin("connect 0 svc")?;
+    server.ask("accept svc")?;
+    client.answer()?;
+    client.expect("drop 1", &json!({ "dropped": "1" }))?;
+    server.expect("end 2", &end("died", ""))?;
+
+    client.begin("connect 0 svc")?;
+    server.ask("accept svc")?;
+    client.answer()?;
+    client.0.kill(9)?;
+    client.0.wait()?;
+    server.expect("end 3", &end("died", ""))?;
+
+    // The acceptor dies; its name is free again.
+    let mut client = Desk::open(&lab, 1)?;
+    client.begin("connect 0 svc")?;
+    server.ask("accept svc")?;
+    client.answer()?;
+    server.0.kill(9)?;
+    server.0.wait()?;
+    client.expect("end 1", &end("died", ""))?;
+    client.expect("connect 0 svc", &json!({ "refused": "no_name", "private": "" }))?;
+    Ok(())
+}
+
+#[test]
+fn two_processes_of_one_machine_connect() -> Result<()> {
+    let lab = lab(1);
+    let (mut server, mut client) = connected(&lab, 0, 0)?;
+    server.expect("close 1 enough", &json!({ "closed": "1" }))?;
+    client.expect("end 1", &end("closed", "enough"))?;
+    server.begin("serve svc 200")?;
+    client.expect("churn 0 svc 200", &json!({ "made": 200 }))?;
+    ensure!(server.answer()? == json!({ "served": 200, "closed": 200 }));
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn a_machine_that_dies_or_stands_still_is_reported_and_can_be_connected_to_again() -> Result<()> {
+    let lab = impatient(3)?;
+    let (_server, mut client) = connected(&lab, 1, 0)?;
+    let (mut other_server, mut other_client) = connected(&lab, 2, 0)?;
+    lab.vm(1).kill()?;
+    host_is_gone(&mut client)?;
+    // A host that is not there, and one that never was.
+    client.expect("connect 1 svc", &json!({ "refused": "host_lost", "private": "" }))?;
+    client.expect("connect 9 svc", &json!({ "refused": "host_lost", "private": "" }))?;
+    other_client.expect("look 1", &Value::Null)?;
+    lab.vm(1).start()?;
+    connected(&lab, 1, 0)?;
+
+    lab.vm(2).pause()?;
+    host_is_gone(&mut other_client)?;
+    lab.vm(2).resume()?;
+    // It finds out by itself, or is told.
+    let answer = other_server.ask("end 1")?;
+    let known = ["lapsed", "host_reset", "host_lost"];
+    ensure!(known.iter().any(|reason| answer["reason"] == *reason), "{answer}");
+    other_client.begin("connect 2 svc back")?;
+    other_server.expect("accept svc", &json!({ "connection": 2, "host": 0, "private": "back" }))?;
+    other_client.answer()?;
+    Ok(())
+}
+
+#[test]
+fn a_card_that_is_reset_and_a_machine_that_restarts_lose_their_connections() -> Result<()> {
+    let lab = lab(2);
+    let (mut server, mut client) = connected(&lab, 1, 0)?;
+    let reset = "for card in /sys/bus/pci/drivers/hamlyn/0000:*; do echo 1 > $card/reset; done";
+    lab.vm(1).run_as(0, ["sh", "-c", reset])?.finish_text()?;
+    server.expect("end 1", &end("card_reset", ""))?;
+    server.fails("accept svc", "No such device")?;
+    host_is_gone(&mut client)?;
+    drop((server, client));
+
+    let (_server, mut client) = connected(&lab, 1, 0)?;
+    lab.vm(1).reboot()?;
+    host_is_gone(&mut client)?;
+    let (mut server, _client) = connected(&lab, 1, 0)?;
+    server.expect("look 1", &Value::Null)?;
+    log_is_clean(&lab, 0)?;
+    log_is_clean(&lab, 1)
+}
+
+/// How many pages of programs are pinned.
+fn pinned(lab: &Lab, vm: usize) -> Result<u64> {
+    let text = lab.vm(vm).read("/proc/vmstat")?;
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).context("a counter of pins")?;
+        line.trim().parse::<u64>().context("a number")
+    };
+    Ok(count("nr_foll_pin_acquired ")? - count("nr_foll_pin_released ")?)
+}
+
+#[test]
+fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    let (mut server, mut client) = connected(&lab, 1, 0)?;
+    let before = [pinned(&lab, 0)?, pinned(&lab, 1)?];
+    // More than the driver allows at a time, and than the card has slots: each must have been given back.
+    server.begin("serve svc 20000")?;
+    client.0.set_patience(std::time::Duration::from_secs(900));
+    server.0.set_patience(std::time::Duration::from_secs(900));
+    client.expect("churn 1 svc 20000", &json!({ "made": 20000 }))?;
+    ensure!(server.answer()? == json!({ "served": 20000, "closed": 20000 }));
+    client.expect("look 1", &Value::Null)?;
+    eventually(|| Ok([pinned(&lab, 0)?, pinned(&lab, 1)?] == before), "nothing is pinned any more")?;
+    for vm in 0..2 {
+        lab.vm(vm).run_as(0, ["self-test"])?.finish()?;
+        log_is_clean(&lab, vm)?;
+    }
+    // The module goes when its users have, so nothing of theirs is left in it.
+    server.0.kill(9)?;
+    server.0.wait()?;
+    client.expect("end 1", &end("died", ""))?;
+    lab.vm(1).run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
+    lab.vm(1).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
+    connected(&lab, 1, 0)?;
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! The card's second function, where a doorbell costs no round trip: with it, without it, and with another card's.
+
+use anyhow::Result;
+use hamlyn_cli::lab::{Builder, Lab};
+
+use crate::messages::{ping_pong, transfer};
+use crate::{lab_of, text};
+
+/// What the driver has said of its doorbells, one word for each card.
+fn doorbells(lab: &Lab, vm: usize) -> Result<Vec<String>> {
+    let log = lab.vm(vm).run_as(0, ["dmesg"])?.finish_text()?;
+    let said = log.iter().filter_map(|line| line.split_once("doorbells are "));
+    Ok(said.map(|(_, what)| what.to_owned()).collect())
+}
+
+fn messages_pass(lab: &Lab) -> Result<()> {
+    ping_pong(lab, 0, 1, 300)?;
+    transfer(lab, 1, 0, 300_007)?;
+    for card in 0..2 {
+        assert!(lab.card_counters(card)?["card"]["doorbells"].as_u64() > Some(0), "card {card} was not rung");
+        assert_eq!(lab.refused(card)?, 0, "card {card}: {}", lab.card_counters(card)?);
+    }
+    Ok(())
+}
+
+#[test]
+fn doorbells_are_rung_at_the_second_function_and_without_it_at_the_first() -> Result<()> {
+    for (has, what) in [(true, "posted"), (false, "trapped")] {
+        let lab = lab_of(Lab::builder().vms(2).one_process(has).doorbell_function(has));
+        for vm in 0..2 {
+            assert_eq!(doorbells(&lab, vm)?, [what], "vm{vm}");
+        }
+        messages_pass(&lab)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_second_function_is_found_again_by_a_new_driver_and_after_resets() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2));
+    let driver = "/sys/bus/pci/drivers/hamlyn";
+    let address =
+        lab.vm(0).run_as(0, ["sh", "-c", &format!("cd {driver} && ls -d 0000:*")])?.finish_text()?;
+    // One function has the driver: the other is its.
+    let [address] = &address[..] else { panic!("the driver has {address:?}") };
+    let other = address.replace(".0", ".1");
+    let ways = [
+        format!("echo {address} > {driver}/unbind; echo {address} > {driver}/bind"),
+        format!("echo 1 > {driver}/{address}/reset"),
+        format!("echo 1 > /sys/bus/pci/devices/{other}/reset"),
+        "rmmod hamlyn; insmod /lib/hamlyn.ko".to_owned(),
+        // Away with both, and found again.
+        format!(
+            "for f in {other} {address}; do echo 1 > /sys/bus/pci/devices/$f/remove; done; \
+             echo 1 > /sys/bus/pci/rescan"
+        ),
+    ];
+    for way in ways {
+        lab.vm(0).run_as(0, ["sh", "-c", &format!("set -e; {way}")])?.finish_text()?;
+        lab.vm(0).run_as(0, ["self-test"])?.finish()?;
+        ping_pong(&lab, 0, 1, 100)?;
+    }
+    assert_eq!(doorbells(&lab, 0)?, ["posted"; 4]);
+    lab.vm(0).reboot()?;
+    assert_eq!(doorbells(&lab, 0)?, ["posted"]);
+    ping_pong(&lab, 0, 1, 100)
+}
+
+#[test]
+fn doorbells_of_another_card_are_not_rung() -> Result<()> {
+    let lab = lab_of(with_swapped_doorbells(Lab::builder().vms(1).spare_cards(2)));
+    assert_eq!(doorbells(&lab, 0)?, ["posted", "another card's", "trapped"]);
+    let mut watch = lab.vm(0).run(["intrude", "watch", "--card", "/dev/hamlyn1"])?;
+    text(&watch.answer()?, "ticket");
+    watch.say("done")?;
+    watch.finish()?;
+    assert_eq!(lab.card_counters(2)?["card"]["doorbells"], 0);
+    Ok(())
+}
+
+/// The first machine has one card more, card 1, with the doorbells of card 2.
+fn with_swapped_doorbells(lab: Builder) -> Builder {
+    lab.qemu_args(|_, run| {
+        let function = |socket: &str, more: &str| {
+            let socket = run.join(socket);
+            let socket = format!(r#""socket":{{"type":"unix","path":"{}"}}"#, socket.display());
+            format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":20000,{more}}}"#)
+        };
+        let first = function("card1.sock", r#""addr":"0x11.0","multifunction":true"#);
+        let second = function("card2.sock.doorbell", r#""addr":"0x11.1""#);
+        ["-device", &first, "-device", &second].map(str::to_owned).to_vec()
+    })
+}

@@ -1,0 +1,167 @@
+//! Middleware on the library: remote procedure calls, locks and Active Messages, whose processes find each other by name.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::{Lab, Run};
+use serde_json::Value;
+
+use crate::{lab, lab_of, text};
+
+/// Starts a program that says when it is ready.
+fn start(lab: &Lab, vm: usize, argv: &[&str]) -> Result<(Run, Value)> {
+    let mut run = lab.vm(vm).run(argv.iter().copied())?;
+    let ready = run.answer()?;
+    ensure!(ready["error"].is_null(), "{argv:?}: {ready}");
+    Ok((run, ready))
+}
+
+/// The last word of a program that ends well.
+fn last(run: &mut Run) -> Result<Value> {
+    run.finish()?.pop().context("no last word")
+}
+
+#[test]
+fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
+    let lab = lab(2);
+    let (mut server, ready) = start(&lab, 0, &["rpc", "serve"])?;
+    ensure!(ready["host"] == 0, "{ready}");
+    // Several clients at once, one of them beside the server.
+    let mut clients = [1, 1, 0].map(|vm| lab.vm(vm).run(["rpc", "check", "--host", "0", "--rounds", "5"]));
+    for client in &mut clients {
+        let client = client.as_mut().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        let checked = last(client)?;
+        ensure!(checked["verified"] == true && checked["calls"] == 45, "{checked}");
+        let reasons = ["this procedure never works", "there is no procedure \"nobody\""];
+        for reason in reasons {
+            ensure!(
+                checked["errors"].as_array().is_some_and(|errors| errors.contains(&reason.into())),
+                "{checked}"
+            );
+        }
+    }
+    let mut call = lab.vm(1).run(["rpc", "call", "--host", "0", "fail"])?;
+    ensure!(text(&call.answer()?, "error") == "this procedure never works");
+    let mut call =
+        lab.vm(1).run(["rpc", "call", "--host", "0", "--name", "nobody is called this", "echo"])?;
+    ensure!(text(&call.answer()?, "error").contains("nobody listens under that name"));
+
+    // A client dies: the server is told, and serves the others.
+    let (mut killed, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    killed.kill(9)?;
+    killed.wait()?;
+    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    server.close_stdin()?;
+    let served = last(&mut server)?;
+    let gone: Vec<_> =
+        served["gone"].as_array().context("who is gone")?.iter().filter_map(Value::as_str).collect();
+    ensure!(gone.iter().filter(|reason| **reason == "it has closed").count() >= 3, "{served}");
+    ensure!(gone.iter().any(|reason| reason.contains("its process ended")), "{served}");
+    // The server has ended, then is killed, then its machine: its clients are told each time.
+    let lost = text(&last(&mut watching)?, "lost");
+    ensure!(lost.contains("without closing") || lost.contains("its process ended"), "{lost}");
+    let (mut server, _) = start(&lab, 0, &["rpc", "serve"])?;
+    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    server.kill(9)?;
+    ensure!(text(&last(&mut watching)?, "lost").contains("its process ended"));
+    let (_server, _) = start(&lab, 0, &["rpc", "serve"])?;
+    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    lab.vm(0).kill()?;
+    let lost = text(&last(&mut watching)?, "lost");
+    ensure!(lost.contains("its host died") || lost.contains("the link is lost"), "{lost}");
+    Ok(())
+}
+
+#[test]
+fn locks_hold_and_those_of_the_dead_pass_on() -> Result<()> {
+    let lab = lab(2);
+    let (mut first, _) = start(&lab, 0, &["locks", "manage"])?;
+    let (mut second, _) = start(&lab, 1, &["locks", "manage"])?;
+    let client = |vm: usize, more: &[&str]| {
+        let argv = [&["locks", "--managers", "0,1"], more].concat();
+        lab.vm(vm).run(argv)
+    };
+    let mut workers = Vec::new();
+    for (vm, seed) in [(0, "1"), (1, "2"), (1, "3")] {
+        workers.push(client(vm, &["work", "--count", "40", "--seed", seed])?);
+    }
+    let mut exclusive = 0;
+    for worker in &mut workers {
+        let worked = last(worker)?;
+        ensure!(worked["verified"] == true, "{worked}");
+        exclusive += worked["exclusive"].as_u64().context("a count")?;
+    }
+    // The owner is killed; the others have asked in this order.
+    for lock in ["a", "b", "c", "d"] {
+        let mut owner = client(1, &["hold", lock])?;
+        ensure!(owner.answer()?["asked"] == lock && owner.answer()?["held"] == lock);
+        let mut waiting = client(0, &["hold", lock])?;
+        ensure!(waiting.answer()?["asked"] == lock);
+        owner.kill(9)?;
+        owner.wait()?;
+        let held = waiting.answer()?;
+        ensure!(held["held"] == lock, "{held}");
+        waiting.close_stdin()?;
+        ensure!(last(&mut waiting)?["released"] == lock);
+    }
+    first.close_stdin()?;
+    second.close_stdin()?;
+    let (first, second) = (last(&mut first)?, last(&mut second)?);
+    for manager in [&first, &second] {
+        ensure!(
+            manager["held"] == 0 && manager["granted"].as_u64() > Some(0),
+            "both are asked: {first} {second}"
+        );
+    }
+    ensure!(first["counted"] == exclusive, "{exclusive} turns alone: {first}");
+    Ok(())
+}
+
+/// A process of the job on each of these machines.
+fn histogram(lab: &Lab, machines: &[usize], samples: &str) -> Result<Vec<Run>> {
+    let hosts: Vec<_> = machines.iter().map(usize::to_string).collect();
+    let hosts = hosts.join(",");
+    let rank = |(rank, vm): (usize, &usize)| {
+        let rank = rank.to_string();
+        lab.vm(*vm).run(["active-messages", "--rank", &rank, "--hosts", &hosts, "--samples", samples])
+    };
+    let mut runs = machines.iter().enumerate().map(rank).collect::<Result<Vec<_>>>()?;
+    for run in &mut runs {
+        ensure!(run.answer()?["met"] == machines.len());
+    }
+    Ok(runs)
+}
+
+#[test]
+fn active_messages_count_a_histogram_of_three_machines() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(3).switch_args(["--paths", "4"]));
+    for run in &mut histogram(&lab, &[0, 1, 2, 1], "5000")? {
+        let counted = last(run)?;
+        ensure!(counted["verified"] == true, "{counted}");
+    }
+    // One of them is killed in the middle of it: the others are told which, and why.
+    let mut runs = histogram(&lab, &[0, 1, 2], "100000000")?;
+    runs[2].kill(9)?;
+    let mut errors = Vec::new();
+    for run in &mut runs[..2] {
+        let error = text(&run.answer()?, "error");
+        ensure!(error.contains("its process ended"), "{error}");
+        errors.push(error);
+    }
+    // The other of the two may have given up first.
+    ensure!(errors.iter().any(|error| error.contains("peer 2")), "{errors:?}");
+    Ok(())
+}
+
+#[test]
+fn the_programs_of_the_guide_run_in_machines() -> Result<()> {
+    let lab = lab(2);
+    let said = lab.vm(0).run(["programming"])?.finish_text()?;
+    ensure!(said.last().is_some_and(|last| last == "all examples have run"), "{said:?}");
+    ensure!(said.iter().any(|line| line == "host 0 says \"good morning\""), "by name, too: {said:?}");
+    for (receiver, sender) in [("hello", "c-hello"), ("c-hello", "hello")] {
+        let mut receiving = lab.vm(0).run([receiver])?;
+        let seed = receiving.line()?;
+        lab.vm(1).run([sender, &seed])?.finish_text()?;
+        ensure!(receiving.finish_text()? == ["hello over there"]);
+    }
+    Ok(())
+}

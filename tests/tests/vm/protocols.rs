@@ -1,0 +1,137 @@
+//! The protocols of the library's upper layer (section 3.3): datagrams and streams.
+
+use anyhow::{Context, Result};
+use hamlyn_cli::lab::{Lab, Run};
+use serde_json::Value;
+
+use crate::{lab, lab_of, text};
+
+/// A stream from one machine to the other; gives the receiver's result.
+fn stream(lab: &Lab, (from, to): (usize, usize), receive: &[&str], send: &[&str]) -> Result<Value> {
+    let mut receiver = lab.vm(to).run([&["stream"][..], receive].concat())?;
+    let seed = text(&receiver.answer()?, "seed");
+    lab.vm(from).run([&["stream", "send", "--seed", &seed][..], send].concat())?.finish()?;
+    receiver.finish()?.pop().context("a result")
+}
+
+/// Streams of all kinds, in both directions, and one from a machine to itself.
+fn streams(lab: &Lab) -> Result<()> {
+    let coalesced = stream(lab, (0, 1), &["receive"], &["--bytes", "2000000", "--size", "1000"])?;
+    assert_eq!((&coalesced["received"], &coalesced["verified"]), (&2_000_000.into(), &true.into()));
+    // No more than 16,384 bytes in a record, and no fewer: they were coalesced.
+    assert_eq!(coalesced["records"], 2_000_000_u32.div_ceil(16 * 1024));
+    // Long buffers as they are; the receiver is asleep most of the time, and the sender waits for it.
+    let slow = ["receive", "--record-size", "65536", "--records", "3", "--pause", "20"];
+    let result = stream(lab, (1, 0), &slow, &["--bytes", "3000001", "--size", "1000000", "--buffer"])?;
+    assert_eq!((&result["received"], &result["verified"]), (&3_000_001.into(), &true.into()));
+    // Records that are held on to, so that more buffers are made.
+    let hold = ["receive", "--record-size", "100", "--records", "2", "--hold", "100"];
+    let result = stream(lab, (0, 1), &hold, &["--bytes", "50000", "--size", "99", "--flush"])?;
+    assert_eq!(result["verified"], true);
+    let result = stream(lab, (1, 1), &["read"], &["--bytes", "100000", "--size", "7"])?;
+    assert_eq!((&result["received"], &result["verified"]), (&100_000.into(), &true.into()));
+    Ok(())
+}
+
+/// Two clients ask a server, which waits for both at once.
+fn datagrams(lab: &Lab, server: usize, client: usize) -> Result<()> {
+    let mut serve = lab.vm(server).run(["datagram", "serve", "--clients", "2", "--count", "230"])?;
+    let answer = serve.answer()?;
+    let tickets = answer["tickets"].as_array().context("no tickets")?;
+    let mut clients = Vec::new();
+    for (ticket, (count, size)) in tickets.iter().zip([("200", "100"), ("30", "65536")]) {
+        let ticket = ticket.as_str().context("a ticket is text")?;
+        let ask = ["datagram", "ask", "--ticket", ticket, "--count", count, "--size", size];
+        clients.push(lab.vm(client).run(ask)?);
+    }
+    for mut client in clients {
+        assert_eq!(client.finish()?.last().context("a result")?["verified"], true);
+    }
+    assert_eq!(serve.finish()?.last().context("a result")?["answered"], 230);
+    Ok(())
+}
+
+#[test]
+fn streams_and_datagrams_between_two_machines() -> Result<()> {
+    let lab = lab(2);
+    streams(&lab)?;
+    datagrams(&lab, 0, 1)?;
+    for card in 0..2 {
+        // Tickets that a receiver returned when its sender had already closed found nobody.
+        let counters = lab.card_counters(card)?;
+        let late = ["closed_slot", "paranoid_key"].map(|name| counters["refused"][name].as_u64());
+        let late: u64 = late.iter().flatten().sum();
+        assert_eq!(lab.refused(card)?, late, "card {card}: {counters}");
+    }
+    Ok(())
+}
+
+#[test]
+fn streams_come_in_order_through_a_switch_that_reorders() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    streams(&lab)?;
+    datagrams(&lab, 1, 0)
+}
+
+#[test]
+fn a_stream_that_was_not_closed_says_so() -> Result<()> {
+    let lab = lab(2);
+    let mut receiver = lab.vm(1).run(["stream", "receive"])?;
+    let seed = text(&receiver.answer()?, "seed");
+    let send = ["stream", "send", "--seed", &seed, "--bytes", "100000", "--abandon"];
+    lab.vm(0).run(send)?.finish()?;
+    let result = receiver.answer()?;
+    assert_eq!(result["received"], 100_000);
+    assert_eq!(result["lost"], "the peer is lost: it dropped its end without closing it");
+    // A receiver that goes is told to the sender, which waits for it.
+    let mut receiver = lab.vm(1).run(["stream", "receive", "--pause", "10000"])?;
+    let seed = text(&receiver.answer()?, "seed");
+    let send = ["stream", "send", "--seed", &seed, "--bytes", "10000000", "--timeout", "2"];
+    let mut sender = lab.vm(0).run(send)?;
+    receiver.kill(9)?;
+    receiver.wait()?;
+    // It was killed, so nobody said so: without a connection only time tells.
+    assert!(text(&sender.answer()?, "error").starts_with("no room in the stream within"));
+    sender.wait()?;
+    Ok(())
+}
+
+/// A server of `clients`, ready.
+fn echo_server(lab: &Lab, vm: usize, clients: &str) -> Result<Run> {
+    let mut server = lab.vm(vm).run(["echo", "serve", "--clients", clients])?;
+    assert_eq!(server.answer()?["listening"], "echo");
+    Ok(server)
+}
+
+#[test]
+fn one_thread_serves_streams_by_name_and_is_told_of_who_dies() -> Result<()> {
+    let lab = lab(2);
+    let mut server = echo_server(&lab, 1, "4")?;
+    let call = |vm: usize, bytes: &str| lab.vm(vm).run(["echo", "call", "--host", "1", "--bytes", bytes]);
+    // Two at once, one of them of the server's own machine.
+    for mut client in [call(0, "1000000")?, call(1, "300000")?] {
+        let result = client.finish()?.pop().context("a result")?;
+        assert_eq!(result["verified"], true, "{result}");
+    }
+    for _ in 0..2 {
+        assert_eq!(server.answer()?.get("lost"), None);
+    }
+    // One that is killed in the middle of what it sends; the server goes on with the next.
+    let mut victim = call(0, "2000000000")?;
+    victim.answer()?;
+    lab.vm(0).run(["echo", "call", "--host", "1", "--bytes", "1000"])?.finish()?;
+    assert_eq!(server.answer()?, serde_json::json!({ "echoed": 1000 }));
+    victim.kill(9)?;
+    victim.wait()?;
+    assert_eq!(server.answer()?["lost"], "its process ended");
+    server.finish()?;
+    // A server that is killed.
+    let mut server = echo_server(&lab, 1, "1")?;
+    let mut client = call(0, "2000000000")?;
+    client.answer()?;
+    server.kill(9)?;
+    server.wait()?;
+    assert_eq!(client.answer()?["lost"], "the peer is lost: its process ended");
+    client.wait()?;
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! The guest's tools: `hamlyn-info`, `hamlyn-ping`, `hamlyn-perf`.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::{Exit, Lab, Run};
+use serde_json::Value;
+
+use crate::{lab, lab_of, text};
+
+/// A tool that answers, and what the other side calls it by.
+fn server(lab: &Lab, vm: usize, tool: &str) -> Result<(Run, String)> {
+    let mut server = lab.vm(vm).run([tool, "--json"])?;
+    let host = server.answer()?["host"].as_u64().context("no host")?;
+    Ok((server, host.to_string()))
+}
+
+/// The only line of a tool that ends well.
+fn one(lab: &Lab, vm: usize, arguments: &[&str]) -> Result<Value> {
+    let mut said = lab.vm(vm).run(arguments.iter().copied())?.finish()?;
+    ensure!(said.len() == 1, "{arguments:?}: {said:?}");
+    Ok(said.remove(0))
+}
+
+fn number(answer: &Value, field: &str) -> f64 {
+    answer[field].as_f64().unwrap_or_else(|| panic!("no number {field} in {answer}"))
+}
+
+#[test]
+fn the_tools_tell_what_a_card_is_and_how_fast_its_peer_is() -> Result<()> {
+    let lab = lab(2);
+    info(&lab)?;
+    ping(&lab)?;
+    latency(&lab)?;
+    bandwidth(&lab)?;
+    for card in 0..2 {
+        assert_eq!(lab.refused(card)?, 0, "card {card}: {}", lab.card_counters(card)?);
+    }
+    Ok(())
+}
+
+fn info(lab: &Lab) -> Result<()> {
+    let mut hosts = Vec::new();
+    for vm in 0..2 {
+        let info = one(lab, vm, &["hamlyn-info", "--json"])?;
+        assert_eq!(info["card"], "/dev/hamlyn0");
+        assert!(number(&info, "slots") > 1.0 && info["counters"]["commands"].is_u64(), "{info}");
+        hosts.push(info["host"].as_u64().context("no host")?);
+    }
+    assert_ne!(hosts[0], hosts[1]);
+    let lines = lab.vm(0).run(["hamlyn-info", "-v"])?.finish_text()?;
+    assert_eq!(lines[0], "card:\t/dev/hamlyn0");
+    for field in ["link:", "host:", "packet_size:", "refused_key:"] {
+        assert!(lines.iter().any(|line| line.trim_start().starts_with(field)), "{field}: {lines:?}");
+    }
+    let mut nowhere = lab.vm(0).run(["hamlyn-info", "--card", "/dev/hamlyn9"])?;
+    assert_eq!(nowhere.wait()?, Exit::Code(1));
+    assert!(nowhere.stderr().contains("/dev/hamlyn9"), "{}", nowhere.stderr());
+    Ok(())
+}
+
+fn ping(lab: &Lab) -> Result<()> {
+    let (_server, host) = server(lab, 1, "hamlyn-ping")?;
+    // In a packet, in many, and without a byte.
+    for size in ["16", "100000", "0"] {
+        let ping = ["hamlyn-ping", &host, "-c", "20", "-i", "0", "-s", size, "--json"];
+        let summary = one(lab, 0, &ping)?;
+        assert_eq!((&summary["sent"], &summary["answered"]), (&20.into(), &20.into()), "{summary}");
+        let rtt = &summary["rtt_ns"];
+        assert!(0.0 < number(rtt, "min") && number(rtt, "min") <= number(rtt, "max"), "{summary}");
+    }
+    // Two at once, and one that prints for a person.
+    let mut quiet = lab.vm(0).run(["hamlyn-ping", &host, "-c", "50", "-i", "0", "-q"])?;
+    let mut other = lab.vm(0).run(["hamlyn-ping", &host, "-c", "3", "-i", "0.1"])?;
+    let lines = other.finish_text()?;
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines[0].starts_with(&format!("16 bytes from host {host}: seq=0 time=")), "{lines:?}");
+    assert!(lines[3].ends_with("3 sent, 3 answered, 0% lost"), "{lines:?}");
+    assert_eq!(quiet.finish_text()?.len(), 2);
+    // Nobody of that name, and too much.
+    let mut nobody = lab.vm(0).run(["hamlyn-ping", &host, "--name", "nobody"])?;
+    assert_eq!(nobody.wait()?, Exit::Code(1));
+    assert!(nobody.stderr().contains("nobody listens"), "{}", nobody.stderr());
+    let mut large = lab.vm(0).run(["hamlyn-ping", &host, "-s", "8388609"])?;
+    assert_eq!(large.wait()?, Exit::Code(1));
+    assert!(large.stderr().contains("(limit 8388608)"), "{}", large.stderr());
+    Ok(())
+}
+
+fn latency(lab: &Lab) -> Result<()> {
+    let (_server, host) = server(lab, 1, "hamlyn-perf")?;
+    let all = ["hamlyn-perf", &host, "-a", "-n", "10", "-e", "--json"];
+    let rows = lab.vm(0).run(all)?.finish()?;
+    let sizes: Vec<u64> = rows.iter().filter_map(|row| row["bytes"].as_u64()).collect();
+    assert_eq!(sizes, (1..=23).map(|power| 1 << power).collect::<Vec<u64>>());
+    for row in &rows {
+        assert_eq!(row["iterations"], 10);
+        let [min, typical, max] = ["t_min_us", "t_typical_us", "t_max_us"].map(|field| number(row, field));
+        assert!(0.0 < min && min <= typical && typical <= max, "{row}");
+    }
+    let lines = lab.vm(0).run(["hamlyn-perf", &host, "-s", "64", "-n", "200"])?.finish_text()?;
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let columns = "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] \
+                   99% percentile[usec] 99.9% percentile[usec]";
+    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>().join(" "), columns);
+    assert!(lines[1].starts_with("64 ") && lines[1].split_whitespace().count() == 9, "{lines:?}");
+    Ok(())
+}
+
+fn bandwidth(lab: &Lab) -> Result<()> {
+    let (_server, host) = server(lab, 1, "hamlyn-perf")?;
+    for size in ["64", "4096", "100001"] {
+        let row = one(lab, 0, &["hamlyn-perf", &host, "-b", "-s", size, "-n", "333", "--json"])?;
+        assert_eq!((row["bytes"].to_string().as_str(), &row["iterations"]), (size, &333.into()));
+        assert!(number(&row, "bw_peak_mb_s") >= number(&row, "bw_average_mb_s"), "{row}");
+        assert!(number(&row, "msg_rate_mpps") > 0.0, "{row}");
+    }
+    let lines = lab.vm(0).run(["hamlyn-perf", &host, "-b", "-D", "0.5"])?.finish_text()?;
+    let columns = "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]";
+    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>().join(" "), columns);
+    assert!(lines[1].starts_with("65536 "), "{lines:?}");
+    Ok(())
+}
+
+#[test]
+fn the_tools_meet_by_a_ticket_too_and_messages_may_overtake_each_other() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    for (tool, more) in [("hamlyn-ping", "-q"), ("hamlyn-perf", "-b")] {
+        let mut server = lab.vm(1).run([tool, "--ticket", "--json"])?;
+        let ticket = text(&server.answer()?, "ticket");
+        // One client after the other.
+        for size in ["10", "50000"] {
+            let count =
+                if tool == "hamlyn-ping" { ["-c", "5", "-i", "0"] } else { ["-n", "100", "-s", size] };
+            let client = [tool, &ticket, more, "--json"].into_iter().chain(count);
+            assert_eq!(lab.vm(0).run(client)?.finish()?.len(), 1);
+        }
+        server.kill(9)?;
+        // The ticket of somebody who is gone.
+        let mut late = lab.vm(0).run([tool, &ticket, "--timeout", "1"])?;
+        assert_eq!(late.wait()?, Exit::Code(1));
+        assert!(late.stderr().contains("does not answer within 1s"), "{}", late.stderr());
+    }
+    Ok(())
+}
