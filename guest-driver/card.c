@@ -99,15 +99,18 @@ void hamlyn_card_watch(struct work_struct *work)
 void hamlyn_card_report_link(struct hamlyn_card *card)
 {
 	bool link;
+	u32 host;
 
 	if (!card->live)
 		return;
 	link = reg(card, HAMLYN_REG_LINK) == 1;
-	if (link == card->link)
+	host = reg(card, HAMLYN_REG_HOST_ID);
+	/* It may have gone and come between two looks, and between two reads. */
+	if (link == card->link && (!link || host == card->host))
 		return;
 	card->link = link;
 	if (link) {
-		card->host = reg(card, HAMLYN_REG_HOST_ID);
+		card->host = host;
 		dev_info(&card->dev, "link is up, host %u\n", card->host);
 	} else {
 		dev_info(&card->dev, "link is down\n");

@@ -158,7 +158,9 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 		return -ENOTCONN;
 	if (connection->state == HAMLYN_CONNECTION_REQUESTED)
 		return hamlyn_connection_answer(connection, HAMLYN_WIRE_REJECT, private);
-	send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
+	if (connection->state != HAMLYN_CONNECTION_CONNECTING ||
+	    !hamlyn_peer_withdraw(connection->peer, &connection->opening))
+		send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
 	hamlyn_connection_end(connection, reason);
 	return 0;
 }

@@ -28,6 +28,8 @@ struct hamlyn_message {
 	struct list_head on_peer;
 	/* Whose part it is, held for it. None: it was allocated, and is freed. */
 	struct hamlyn_connection *connection;
+	/* It may have arrived. */
+	bool flown;
 	struct hamlyn_wire wire;
 	u8 data[HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE];
 };
@@ -58,6 +60,8 @@ struct hamlyn_peer {
 	unsigned long heard;
 	unsigned long sent;
 	unsigned long probed;
+	/* When it last acknowledged something, or there was nothing to acknowledge. */
+	unsigned long moved;
 	/* Those that have not ended. */
 	struct list_head connections;
 };
@@ -78,8 +82,10 @@ struct hamlyn_wellknown {
 	/* On file.wait: has the queue looked at. */
 	struct wait_queue_entry woken;
 	struct work_struct look;
-	/* Looks at the time while a peer is to be watched. */
+	/* Looks at the time while a peer is to be watched; when it last did, and whom it begins with. */
 	struct delayed_work tick;
+	unsigned long ticked;
+	unsigned int turn;
 	/* The handshake timer had run out. */
 	bool lapsed;
 
@@ -139,6 +145,7 @@ void hamlyn_peer_open(struct hamlyn_peer *peer, void *page);
 void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry);
 void hamlyn_peer_answer(struct hamlyn_peer *peer);
 void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message);
+bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message);
 void hamlyn_peer_watch(struct hamlyn_peer *peer);
 void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason);
 void hamlyn_peers_tick(struct work_struct *work);

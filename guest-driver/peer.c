@@ -54,7 +54,7 @@ void hamlyn_peer_init(struct hamlyn_wellknown *own, u32 host)
 static void reopen(struct hamlyn_peer *peer, u32 entry)
 {
 	WRITE_ONCE(peer->entries[entry].accumulator, 0);
-	dma_wmb(); /* Whoever finds it open finds it empty. */
+	dma_mb(); /* Whoever finds it open finds it empty, and read. */
 	WRITE_ONCE(peer->entries[entry].one_shot, HAMLYN_ONE_SHOT_OPEN);
 }
 
@@ -67,6 +67,7 @@ static void restart(struct hamlyn_peer *peer)
 	peer->arrived = 0;
 	peer->first = 0;
 	peer->flying = 0;
+	peer->moved = jiffies;
 	peer->expected = 0;
 }
 
@@ -98,6 +99,15 @@ static void drop_message(struct hamlyn_peer *peer, struct hamlyn_message *messag
 		hamlyn_connection_put(message->connection);
 	else
 		kfree(message);
+}
+
+/* Takes back a message that was never sent. False: it may have arrived, or is not on its way. */
+bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message)
+{
+	if (list_empty(&message->on_peer) || message->flown)
+		return false;
+	drop_message(peer, message);
+	return true;
 }
 
 /*
@@ -156,6 +166,7 @@ static void fly(struct hamlyn_peer *peer, u32 from)
 		if (position++ < from)
 			continue;
 		message->wire.sequence = peer->first + position - 1;
+		message->flown = true;
 		/* One that finds no room will be sent again. */
 		post(peer, message->wire.sequence % PLACES, &message->wire, message->data);
 		peer->sent = jiffies;
@@ -175,7 +186,8 @@ void hamlyn_peer_watch(struct hamlyn_peer *peer)
 		return;
 	peer->heard = jiffies;
 	peer->probed = jiffies;
-	queue_delayed_work(system_highpri_wq, &peer->own->tick, TICK);
+	if (queue_delayed_work(system_highpri_wq, &peer->own->tick, TICK))
+		peer->own->ticked = jiffies;
 }
 
 /* Takes a message to be sent; one that stands for itself may be dropped. */
@@ -188,6 +200,8 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		return;
 	}
 	hamlyn_peer_watch(peer);
+	if (list_empty(&peer->queue))
+		peer->moved = jiffies;
 	list_add_tail(&message->on_peer, &peer->queue);
 	peer->queued++;
 	if (peer->flying < PLACES)
@@ -202,6 +216,7 @@ static void acknowledged(struct hamlyn_peer *peer, u32 expected)
 	if (!count || count > peer->flying)
 		return;
 	peer->first = expected;
+	peer->moved = jiffies;
 	peer->flying -= count;
 	while (count--)
 		drop_message(peer, list_first_entry(&peer->queue, struct hamlyn_message, on_peer));
@@ -288,13 +303,23 @@ void hamlyn_peer_answer(struct hamlyn_peer *peer)
 	post_ack(peer, HAMLYN_WIRE_ACK);
 }
 
+/* One that is heard but acknowledges nothing is as good as lost: else it would keep what waits for it. */
+static bool is_lost(const struct hamlyn_peer *peer)
+{
+	return time_after(jiffies, peer->heard + timeout()) ||
+	       (peer->flying && time_after(jiffies, peer->moved + timeout()));
+}
+
 static void tick(struct hamlyn_peer *peer)
 {
-	if (time_after(jiffies, peer->heard + timeout())) {
+	if (is_lost(peer)) {
 		hamlyn_peer_lost(peer, HAMLYN_END_HOST_LOST);
-	} else if (peer->flying && time_after_eq(jiffies, peer->sent + TICK)) {
+		return;
+	}
+	if (peer->flying && time_after_eq(jiffies, peer->sent + TICK))
 		fly(peer, 0);
-	} else if (time_after_eq(jiffies, peer->probed + timeout() / PROBES)) {
+	/* In any case: a place may still hold what an earlier incarnation of ours sent. */
+	if (time_after_eq(jiffies, peer->probed + timeout() / PROBES)) {
 		peer->probed = jiffies;
 		post_ack(peer, HAMLYN_WIRE_PROBE);
 	}
@@ -305,17 +330,28 @@ void hamlyn_peers_tick(struct work_struct *work)
 {
 	struct hamlyn_wellknown *own =
 		container_of(to_delayed_work(work), struct hamlyn_wellknown, tick);
-	bool again = false;
+	struct hamlyn_peer *peer;
+	bool late, again = false;
 	unsigned int i;
 
 	guard(mutex)(&own->card->lock);
 	if (!own->open || !own->card->live)
 		return;
+	/* This host stood still itself, which says nothing of others. */
+	late = time_after(jiffies, own->ticked + timeout() / 2);
+	own->ticked = jiffies;
+	/* Each is the first in turn, as there may not be room for all. */
+	own->turn++;
 	for (i = 0; i < ARRAY_SIZE(own->peers); i++) {
-		if (!is_watched(&own->peers[i]))
+		peer = &own->peers[(own->turn + i) % ARRAY_SIZE(own->peers)];
+		if (!is_watched(peer))
 			continue;
-		tick(&own->peers[i]);
-		again = again || is_watched(&own->peers[i]);
+		if (late) {
+			peer->heard = jiffies;
+			peer->moved = jiffies;
+		}
+		tick(peer);
+		again = again || is_watched(peer);
 	}
 	if (again)
 		queue_delayed_work(system_highpri_wq, &own->tick, TICK);

@@ -223,6 +223,7 @@ static int open(struct hamlyn_wellknown *own)
 		return -ENODEV;
 	own->terminus = xa_load(&card->termini, index);
 	own->queue = xa_load(&card->queues, argument.queue.queue);
+	own->lapsed = false;
 	own->tail = 0;
 	own->cursor = 0;
 	own->pass = 0;

@@ -118,8 +118,8 @@ impl Server {
         // The client first, and unasked: nearly always it is a message that there is something to do for. And one that
         // has left makes room for the one that waits.
         let handled = self.serve(function);
-        self.turns = if handled == 0 { 0 } else { self.turns + 1 };
-        if self.turns % TURNS_OF_THE_CLIENT == 0 {
+        self.turns = if handled == 0 { 0 } else { (self.turns + 1) % TURNS_OF_THE_CLIENT };
+        if self.turns == 0 {
             self.look_at_the_rest()?;
         }
         self.update_interest()?;
@@ -148,8 +148,12 @@ impl Server {
     /// Handle the client's messages, as long as it reads its replies.
     fn serve(&mut self, function: &mut dyn Function) -> usize {
         let mut handled = 0;
-        for _ in 0..MESSAGES_PER_TURN {
+        for turn in 0.. {
             let Some(session) = &mut self.session else { break };
+            // The descriptor does not tell of what was read ahead: no turn ends before that is handled.
+            if turn >= MESSAGES_PER_TURN && !session.connection.has_read_ahead() {
+                break;
+            }
             if !session.connection.flush() {
                 break;
             }

@@ -96,6 +96,11 @@ impl Connection {
         }
     }
 
+    /// Whether bytes were read that no message has had yet.
+    pub(crate) fn has_read_ahead(&self) -> bool {
+        !self.ahead_rest.is_empty()
+    }
+
     /// Read on until a message is whole or nothing is left to read.
     pub(crate) fn receive(&mut self) -> Received {
         loop {

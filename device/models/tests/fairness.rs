@@ -122,7 +122,7 @@ fn a_terminus_that_was_used_once_does_not_stay_awake_beside_a_busy_one() {
         host.window.load(u64::from(terminus * HAMLYN_WINDOW_SIZE + HAMLYN_WINDOW_AWAKE)) != 0
     };
     host.post(1, request(0, 4), b"once");
-    for round in 0..12_000 {
+    for round in 0..200_000 {
         host.post(0, request(0, 448), &[7; 448]);
         host.wire.sent.clear();
         host.with_card(|card, ports, wire| card.transmit(ports, wire));

@@ -76,7 +76,7 @@ fn a_card_that_falls_asleep_looks_once_more() {
 #[test]
 fn an_idle_terminus_that_busy_ones_pass_is_looked_at_once_more() {
     let (mut host, posted) = (host(), Cell::new(false));
-    for _ in 0..5000 {
+    for _ in 0..100_000 {
         host.post(1, request(0, 256), &[0; 256]);
         race(&mut host, &posted, |card, ports, wire| card.transmit(ports, wire));
         if host.window.load(AWAKE) == 0 {

@@ -3,7 +3,7 @@
 mod support;
 
 use hamlyn_abi::hamlyn::command::*;
-use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_FETCH, HamlynFetch, HamlynRequest};
+use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_FETCH, HAMLYN_REQUEST_SILENT, HamlynFetch, HamlynRequest};
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_models::hamlyn::HamlynOptions;
 use support::{KEY, Two, request};
@@ -53,6 +53,13 @@ fn a_process_may_not_even_with_the_key() {
     let before = two.receiver.memory_image();
     assert_eq!(refusals(&mut two, PROCESS, request(0, 4), b"data"), 1);
     assert!(two.receiver.memory_image() == before);
+}
+
+#[test]
+fn the_operating_system_may_not_unless_it_tells_of_it() {
+    let mut two = two(0, 0);
+    let silent = HamlynRequest { flags: HAMLYN_REQUEST_SILENT, ..request(0, 4) };
+    assert_eq!(refusals(&mut two, PRIVILEGED, silent, b"data"), 1);
 }
 
 #[test]

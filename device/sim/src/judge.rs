@@ -208,7 +208,8 @@ fn admit(
     let tables = machine.tables();
     let slot = tables.slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
     let slot = slot.clone().ok_or(Statistic::RefusedClosedSlot)?;
-    if slot.privileged.is_some_and(|host| host != source || header.flags & PRIVILEGED == 0) {
+    let admits = |host| host == source && header.flags & (PRIVILEGED | SILENT) == PRIVILEGED;
+    if slot.privileged.is_some_and(|host| !admits(host)) {
         return Err(Statistic::RefusedPrivilege);
     }
     let length = if header.is_fetch() { WORD } else { header.length };

@@ -502,7 +502,7 @@ void hamlyn_stream_sender_destroy(struct hamlyn_stream_sender *sender);
 
 /**
  * Sends bytes, which may be changed when this returns. Few are held back until there are more, or hamlyn_stream_flush.
- * Returns how many were taken: all, or with a time-out of 0 as many as there is room for now.
+ * Returns how many were taken: all, or as many as there was room for in time.
  */
 int hamlyn_stream_send(struct hamlyn_stream_sender *sender,
                        const void *data,

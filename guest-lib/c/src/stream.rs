@@ -132,7 +132,7 @@ pub extern "C" fn hamlyn_stream_sender_destroy(sender: Option<Box<hamlyn_stream_
 }
 
 /// Sends bytes, which may be changed when this returns. Few are held back until there are more, or hamlyn_stream_flush.
-/// Returns how many were taken: all, or with a time-out of 0 as many as there is room for now.
+/// Returns how many were taken: all, or as many as there was room for in time.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_stream_send(
     sender: Option<&mut hamlyn_stream_sender>,
@@ -147,7 +147,11 @@ pub extern "C" fn hamlyn_stream_send(
             return Ok(count(sender.try_send(data)?));
         }
         sender.set_timeout(timeout(timeout_ms));
-        sender.send(data)?;
+        let before = sender.accepted();
+        match sender.send(data) {
+            Err(error) if error.is_timed_out() && sender.accepted() > before => {}
+            outcome => outcome?,
+        }
         Ok(count(data.len()))
     })
 }

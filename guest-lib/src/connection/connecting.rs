@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use hamlyn_abi::uapi::HAMLYN_CONNECTION_CONNECTING;
+use rustix::event::PollFlags;
 
 use super::wait::wait_for;
 use super::{Connection, end_of};
@@ -37,7 +38,8 @@ impl Connecting {
     /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`], [`Error::System`].
     pub fn finish(self, timeout: Option<Duration>) -> Result<Connection> {
         let parts = &self.parts;
-        let state = wait_for("answer to the request for a connection", parts.file(), timeout, || {
+        let decided = (parts.file(), PollFlags::IN | PollFlags::OUT);
+        let state = wait_for("answer to the request for a connection", decided, timeout, || {
             let state = parts.state()?;
             Ok((state.state != HAMLYN_CONNECTION_CONNECTING).then_some(state))
         })?;

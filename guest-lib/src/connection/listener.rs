@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use hamlyn_abi::uapi::HamlynConnectionState;
 
+use rustix::event::PollFlags;
+
 use super::wait::wait_for;
 use super::{Connection, check_private, end_of, private_of};
 use crate::attach::{ConnectionParts, ListenerParts};
@@ -37,7 +39,9 @@ impl Listener {
     /// [`Error::TimedOut`], [`Error::System`] (`ENODEV` once the card was reset).
     pub fn request(&self, timeout: Option<Duration>) -> Result<Request> {
         let parts =
-            wait_for("request for a connection", self.parts.file(), timeout, || self.parts.next_request())?;
+            wait_for("request for a connection", (self.parts.file(), PollFlags::IN), timeout, || {
+                self.parts.next_request()
+            })?;
         let state = parts.state()?;
         let private = private_of(&state);
         Ok(Request { parts, state, private })

@@ -33,6 +33,7 @@ use std::time::Duration;
 use hamlyn_abi::uapi::{
     HAMLYN_CONNECTION_ENDED, HAMLYN_MAX_BACKLOG, HAMLYN_MAX_NAME, HAMLYN_MAX_PRIVATE, HamlynConnectionState,
 };
+use rustix::event::PollFlags;
 
 use crate::attach::ConnectionParts;
 use crate::card::Card;
@@ -150,7 +151,7 @@ impl Connection {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`].
     pub fn wait_end(&self, timeout: Option<Duration>) -> Result<End> {
-        wait_for("end of the connection", self.parts.file(), timeout, || self.end())
+        wait_for("end of the connection", (self.parts.file(), PollFlags::IN), timeout, || self.end())
     }
 
     /// Closes it gracefully, and passes the peer up to [`MAX_PRIVATE`] bytes. (Section 6.4: a sender's affair. What it has

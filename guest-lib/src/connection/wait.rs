@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// Calls `look` until it finds something, and sleeps on `file` in between.
+/// Calls `look` until it finds something, and sleeps on `file` in between until it has `news`.
 pub(super) fn wait_for<T>(
     what: &'static str,
-    file: BorrowedFd<'_>,
+    (file, news): (BorrowedFd<'_>, PollFlags),
     timeout: Option<Duration>,
     mut look: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
@@ -26,7 +26,7 @@ pub(super) fn wait_for<T>(
             return Err(Error::TimedOut { what, after: timeout.unwrap_or_default() });
         }
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut [PollFd::new(&file, PollFlags::IN | PollFlags::OUT)], left.as_ref()) {
+        match poll(&mut [PollFd::new(&file, news)], left.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::system(format!("wait for the {what}"))(errno.into())),
         }

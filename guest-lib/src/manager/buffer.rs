@@ -51,7 +51,10 @@ impl Pool {
             Some(found) => found,
             None => {
                 let longest = arenas.last().map_or(FIRST / 2, |arena| arena.memory.len());
-                let mut arena = Arena::new(self.terminus.create_send_buffer(size.max(2 * longest))?);
+                let mut arena = Arena::new(
+                    self.terminus
+                        .create_send_buffer(size.max((2 * longest).min(HAMLYN_MAX_AREA as usize)))?,
+                );
                 let start = arena.take(size).unwrap_or_default();
                 let memory = arena.memory.clone();
                 arenas.push(arena);

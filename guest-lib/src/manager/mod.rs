@@ -61,6 +61,8 @@ struct Inner {
     dispatch: Mutex<()>,
     /// How many notifications have been handed on.
     handed_on: AtomicU64,
+    /// How many had been when somebody last armed: what a receiver's `try_` call handed to another is news for the loop.
+    armed_at: AtomicU64,
     queue: NotificationQueue,
     terminus: Terminus,
     card: Card,
@@ -88,6 +90,7 @@ impl Manager {
             registry: Registry::new(entries),
             dispatch: Mutex::new(()),
             handed_on: AtomicU64::new(0),
+            armed_at: AtomicU64::new(0),
             queue,
             terminus,
             card: card.clone(),
@@ -148,7 +151,7 @@ impl Manager {
     }
 
     /// Waits until a notification is handed on, by this thread or another: looks at memory for a while, then sleeps.
-    /// `None` waits for ever.
+    /// `None` waits for ever. What was handed on before the call, by a receiver's `try_` call perhaps, is not waited for.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
@@ -160,13 +163,18 @@ impl Manager {
         })
     }
 
-    /// Makes [`Manager::file`] readable once the next notification is there. True if it is already: then the file may
-    /// not become readable for it.
+    /// Makes [`Manager::file`] readable once the next notification is there. True if it is already, or if one was handed
+    /// on since the last call: a receiver may have something that it had not when it was asked, so ask all once more.
+    ///
+    /// One loop for each manager: where it begins to wait is remembered once.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
-        self.inner.queue.arm()
+        let _one_step = self.dispatch();
+        let handed_on = self.inner.handed_on.load(Ordering::Relaxed);
+        let news = self.inner.armed_at.swap(handed_on, Ordering::Relaxed) != handed_on;
+        Ok(news || self.inner.queue.arm()?)
     }
 
     /// A file descriptor for `poll(2)`, `mio`, `tokio` and the like. Whoever is woken calls [`Manager::poll_all`],

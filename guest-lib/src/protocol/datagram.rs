@@ -234,6 +234,8 @@ impl DatagramReceiver {
         self.manager.card().settle()?;
         self.manager.poll_all()?;
         if self.group.arrived()[self.entry as usize].is_none() {
+            // A message that stopped half-way is forgotten, too.
+            self.group.place.slot().metadata(self.entry)?.set_accumulator(0);
             self.group.place.reopen(self.entry);
         }
         Ok(())

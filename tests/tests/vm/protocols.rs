@@ -98,7 +98,7 @@ fn a_stream_that_was_not_closed_says_so() -> Result<()> {
 
 /// A server of `clients`, ready.
 fn echo_server(lab: &Lab, vm: usize, clients: &str) -> Result<Run> {
-    let mut server = lab.vm(vm).run(["echo", "serve", "--clients", clients])?;
+    let mut server = lab.vm(vm).run(["echo-server", "serve", "--clients", clients])?;
     assert_eq!(server.answer()?["listening"], "echo");
     Ok(server)
 }
@@ -107,7 +107,8 @@ fn echo_server(lab: &Lab, vm: usize, clients: &str) -> Result<Run> {
 fn one_thread_serves_streams_by_name_and_is_told_of_who_dies() -> Result<()> {
     let lab = lab(2);
     let mut server = echo_server(&lab, 1, "4")?;
-    let call = |vm: usize, bytes: &str| lab.vm(vm).run(["echo", "call", "--host", "1", "--bytes", bytes]);
+    let call =
+        |vm: usize, bytes: &str| lab.vm(vm).run(["echo-server", "call", "--host", "1", "--bytes", bytes]);
     // Two at once, one of them of the server's own machine.
     for mut client in [call(0, "1000000")?, call(1, "300000")?] {
         let result = client.finish()?.pop().context("a result")?;
@@ -119,7 +120,7 @@ fn one_thread_serves_streams_by_name_and_is_told_of_who_dies() -> Result<()> {
     // One that is killed in the middle of what it sends; the server goes on with the next.
     let mut victim = call(0, "2000000000")?;
     victim.answer()?;
-    lab.vm(0).run(["echo", "call", "--host", "1", "--bytes", "1000"])?.finish()?;
+    lab.vm(0).run(["echo-server", "call", "--host", "1", "--bytes", "1000"])?.finish()?;
     assert_eq!(server.answer()?, serde_json::json!({ "echoed": 1000 }));
     victim.kill(9)?;
     victim.wait()?;

@@ -121,7 +121,7 @@ statistics! {
     RefusedFetchOverrun = 44, "refused_fetch_overrun";
     /// Packet: an answer that nobody waits for.
     RefusedAnswer = 45, "refused_answer";
-    /// Packet: into a slot between operating systems, from a process or from another host than the slot's.
+    /// Packet: into a slot between operating systems, from a process or from another host than the slot's, or silent.
     RefusedPrivilege = 46, "refused_privilege";
 }
 

@@ -93,6 +93,10 @@ pub(super) fn admit<'a>(
     if slot.privileged.is_some_and(|host| host != source || !header.has(PACKET_PRIVILEGED)) {
         return Err(Statistic::RefusedPrivilege);
     }
+    // An operating system that is not told of a message never opens its entry again.
+    if slot.privileged.is_some() && header.has(PACKET_SILENT) {
+        return Err(Statistic::RefusedPrivilege);
+    }
     if slot.mode == Mode::Normal && header.key != slot.key {
         return Err(Statistic::RefusedKey);
     }

@@ -10,8 +10,8 @@ use crate::card::Progress;
 use crate::ports::{Link, Ports, barrier_before_last_look};
 
 /// Looks at an idle terminus, while others are busy, before its owner must ring again. So that a busy terminus does not
-/// pay for all that were ever used.
-const IDLE_LOOKS: u32 = 1000;
+/// pay for all that were ever used; and many, because a store into a doorbell costs more than thousands of looks.
+const IDLE_LOOKS: u32 = 1 << 14;
 
 impl HamlynCard {
     /// Gives each awake terminus its turn until one has sent a packet.

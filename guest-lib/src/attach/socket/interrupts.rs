@@ -22,6 +22,9 @@ use rustix::io::{Errno, read, write};
 use super::client::Client;
 use crate::polling::Polling;
 
+/// How soon who sleeps looks by itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// The words of the queue control area.
 #[derive(Debug, Clone)]
 pub(super) struct QueueControl(Arc<Mapping>);
@@ -106,7 +109,8 @@ impl Sleeper {
                 return Ok(());
             }
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            readable(&[&*self.wake], left)?;
+            // Another sleeper of the queue may have taken the signal back before this one could look.
+            readable(&[&*self.wake], Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))))?;
             if look() {
                 return Ok(());
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
 use crate::connection::{Connection, EndReason, Listener};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::loss::PeerLoss;
 use crate::manager::Manager;
 use crate::seed::Seed;
@@ -19,8 +19,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// Two streams, there and back, and the connection that set them up.
 ///
-/// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the receiver within a second
-/// of the operating system's word (section 6.3), behind all that has come. The connection is closed gracefully once
+/// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the receiver within two
+/// seconds of the operating system's word (section 6.3), behind all that has come. [`Manager::file`] says nothing of it: in a
+/// loop of one's own, ask the ends at least every second. The connection is closed gracefully once
 /// both ends are dropped, if the sender had been closed and the receiver had received all; else the peer learns that
 /// this one has gone.
 #[derive(Debug)]
@@ -99,8 +100,12 @@ impl StreamListener {
             };
             let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
             let sender = StreamSender::from_seed(&self.manager, &seed)?;
-            let connection = request.accept(&receiver.make_seed()?.to_bytes())?;
-            return Ok(StreamPair::watched(sender, receiver, connection));
+            match request.accept(&receiver.make_seed()?.to_bytes()) {
+                Ok(connection) => return Ok(StreamPair::watched(sender, receiver, connection)),
+                // Who asked has gone meanwhile.
+                Err(Error::Ended(_) | Error::NotConnected) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 }
@@ -139,8 +144,12 @@ impl Watch {
         let now = Instant::now();
         if seen.end.is_none() && now >= seen.next_look {
             seen.next_look = now + INTERVAL;
-            let end = self.connection.as_ref().and_then(|connection| connection.end().ok().flatten());
-            seen.end = end.map(|end| (now, end.reason));
+            let end = self.connection.as_ref().and_then(|connection| match connection.end() {
+                Ok(end) => end.map(|end| end.reason),
+                // The card itself is gone.
+                Err(_) => Some(EndReason::CardReset),
+            });
+            seen.end = end.map(|reason| (now, reason));
         }
         let (since, reason) = seen.end?;
         (now.duration_since(since) >= grace).then(|| reason.into())

@@ -24,6 +24,8 @@ const MAX_TICKETS: usize = Seed::MAX_TICKETS as usize;
 const MAX_COALESCED: usize = 64 * 1024;
 /// How soon to look again for room in the work queue, or memory: nobody notifies of that.
 const NAP: Duration = Duration::from_millis(1);
+/// What a sender is out of when only its receiver can help.
+const TICKETS: &str = "tickets of the stream";
 
 /// The sending end. It may go to another thread.
 ///
@@ -284,7 +286,7 @@ impl StreamSender {
         let limit = (state.tickets.len() + state.used.len()) as u32;
         let ticket = match state.tickets.front() {
             Some(ticket) if state.may_send(last) => *ticket,
-            _ => return Err(Error::WouldBlock { object: "tickets of the stream", limit }),
+            _ => return Err(Error::WouldBlock { object: TICKETS, limit }),
         };
         let way_back = (state.next == 0).then_some(self.shared.ticket);
         let (number, taken_in) = (state.next, state.taken_in as u32);
@@ -325,11 +327,11 @@ impl StreamSender {
         let (manager, timeout) = (self.manager.clone(), self.timeout);
         manager.wait_for("room in the stream", timeout, |_| match attempt(self) {
             Ok(()) => Ok(Look::Break(())),
-            Err(Error::WouldBlock { .. }) => {
-                let other = self.closed || self.shared.lock().may_send(None);
-                let watching = self.watch.is_some().then_some(GRACE);
-                Ok(Look::Continue(if other { Some(NAP) } else { watching }))
+            // Of tickets alone somebody notifies.
+            Err(Error::WouldBlock { object: TICKETS, .. }) => {
+                Ok(Look::Continue(self.watch.is_some().then_some(GRACE)))
             }
+            Err(Error::WouldBlock { .. }) => Ok(Look::Continue(Some(NAP))),
             Err(error) => Err(error),
         })
     }
@@ -337,8 +339,10 @@ impl StreamSender {
 
 impl std::io::Write for StreamSender {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.send(bytes).map_err(std::io::Error::other)?;
-        Ok(bytes.len())
+        let mut taken = 0;
+        let attempt = |stream: &mut Self| stream.try_send(bytes).map(|accepted| taken = accepted);
+        self.block(attempt).map_err(std::io::Error::other)?;
+        Ok(taken)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
