@@ -287,8 +287,13 @@ impl<S> Endpoint<S> {
             None => (Head { handler: head.handler, verdict: Verdict::NoHandler }, Vec::new()),
         };
         self.check(from, &reply)?;
-        self.send(&reply_to, head, &reply, None)?;
-        Ok(true)
+        match self.send(&reply_to, head, &reply, None) {
+            // The ticket is the peer's doing.
+            Err(Error::Unsupported(_) | Error::PastEnd { .. } | Error::OutOfRange { .. }) => {
+                Err(Error::Malformed("a ticket for the reply that cannot be used"))
+            }
+            sent => sent.map(|()| true),
+        }
     }
 
     /// Makes the place ready again and runs the reply handler.

@@ -300,6 +300,9 @@ impl State {
             return Ok(());
         }
         let head = Head::from_metadata(metadata).ok_or("no record of a stream")?;
+        if head.way_back.is_some_and(|back| back.metadata_index >= Ticket::FAST - WAY_BACK) {
+            return Err("a way back that there cannot be");
+        }
         let length = head.length as usize;
         if length > self.places[place].length() || (length == 0 && head.last.is_none()) {
             return Err("a record that is longer than its buffer, or empty");

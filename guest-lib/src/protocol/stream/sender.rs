@@ -371,11 +371,14 @@ impl Shared {
 impl Receiver for Shared {
     fn process_arrival(&self, notification: &Notification) {
         let Some((entry, metadata)) = self.way_back.arrived(notification) else { return };
-        // The receiver uses it again only when it has been told that this one was taken in.
-        self.way_back.reopen(entry);
         let mut state = self.lock();
         if let Err(violation) = state.take_in(entry, &metadata) {
             state.lose(PeerLoss::Violation(violation));
+        }
+        // The receiver uses it again only when it has been told that this one was taken in. One that is no receiver
+        // of ours has no more to say.
+        if state.lost.is_none() {
+            self.way_back.reopen(entry);
         }
     }
 
