@@ -33,6 +33,22 @@ fn many_messages_may_come_at_once() {
     }
 }
 
+/// Whoever waits for the descriptor is not told of what the server has read ahead.
+#[test]
+fn no_message_waits_for_the_next_to_come() {
+    for posted in 60..140 {
+        let mut harness = Harness::ready();
+        let write = |id: u16| {
+            let body = [access(REGISTERS, 8, 8), vec![7; 8]].concat();
+            message(id, REGION_WRITE, 40, NO_REPLY, &body)
+        };
+        let read = message(posted, REGION_READ, 32, 0, &access(REGISTERS, 0, 4));
+        harness.client.send_raw(&(0..posted).flat_map(write).chain(read).collect::<Vec<_>>(), &[]);
+        harness.pump();
+        assert_eq!(harness.client.receive().map(|reply| reply.id), Some(posted));
+    }
+}
+
 #[test]
 fn truncated_and_padded_bodies_are_refused() {
     let mut harness = Harness::ready();
