@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hamlyn_cli::lab::Accel;
 
 use crate::all_to_all;
-use crate::between::{self, AWAKE, Labs};
+use crate::between::{self, AWAKE, Labs, WIDE};
 use crate::effort::Effort;
 use crate::estimates;
 use crate::figures::{self, Figures, USUAL_PACKET};
@@ -133,6 +133,7 @@ impl Run<'_> {
                 fabric: self.machines(Layout::Fabric, &[], true)?,
                 awake: self.machines(Layout::Fabric, &AWAKE.map(str::to_owned), false)?,
                 separate: self.machines(Layout::Separate, &[], false)?,
+                wide: self.machines(Layout::Fabric, &WIDE.map(str::to_owned), false)?,
             };
             self.vm_goals(&labs)?;
             let Labs { fabric, separate, .. } = labs;

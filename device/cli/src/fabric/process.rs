@@ -110,6 +110,10 @@ impl FabricProcess {
         for host in 0..self.stations.len() {
             let (before, behind) = self.stations.split_at_mut(host);
             let Some((station, after)) = behind.split_first_mut() else { break };
+            // What nobody uses costs nobody anything.
+            if station.is_quiet() {
+                continue;
+            }
             let mut others = Others { host: host as u16, before, after, crossbar: &mut self.crossbar };
             busy |= station.turn(&mut others) != Turn::Idle;
         }
@@ -117,8 +121,9 @@ impl FabricProcess {
             // There may be room now where its ring was full.
             busy |= self.crossbar.wake(HostId(host as u16)) > 0;
         }
-        if self.crossbar.poll() {
-            busy |= self.crossbar.forward(BUDGET) > 0;
+        if self.crossbar.poll() && self.crossbar.forward(BUDGET) > 0 {
+            self.stations.iter_mut().for_each(Station::rouse);
+            busy = true;
         }
         for (host, error) in self.crossbar.take_lost() {
             tracing::error!("port {host} is lost: {error}");
@@ -137,7 +142,7 @@ impl FabricProcess {
         if !self.spin.is_zero() && self.busy.elapsed() < self.spin {
             return false;
         }
-        self.stations.iter_mut().all(Station::sleep)
+        self.stations.iter_mut().filter(|station| !station.is_quiet()).all(Station::sleep)
     }
 
     fn counters(&self) -> Value {
