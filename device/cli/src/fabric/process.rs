@@ -104,7 +104,7 @@ impl FabricProcess {
         0
     }
 
-    /// Everybody once. `false`: nobody had anything to do.
+    /// Everybody who may have something to do, once. `false`: nobody had.
     fn round(&mut self) -> bool {
         let mut busy = false;
         for host in 0..self.stations.len() {
