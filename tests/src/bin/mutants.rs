@@ -37,15 +37,24 @@ fn main() -> Result<ExitCode> {
     }
     mutants = mutants.into_iter().step_by(args.every.get()).collect();
     if args.list {
-        for Mutant { name, file, old, new } in mutants {
-            println!("{name}\n    {file}\n    - {old}\n    + {new}");
-        }
+        print_list(&mutants)?;
         return Ok(ExitCode::SUCCESS);
     }
     let repository = tests.parent().context("the tests have no folder above")?;
     let caught = check(repository, &mutants)?;
     println!("caught {caught} of {}", mutants.len());
     Ok(if caught == mutants.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print_list(mutants: &[Mutant]) -> io::Result<()> {
+    for Mutant { name, file, old, new } in mutants {
+        match writeln!(io::stdout(), "{name}\n    {file}\n    - {old}\n    + {new}") {
+            // Whoever reads it has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            written => written?,
+        }
+    }
+    Ok(())
 }
 
 /// Makes the breaks one by one. How many were caught.
