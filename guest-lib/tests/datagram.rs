@@ -220,3 +220,17 @@ fn who_waits_for_any_message_asks_its_receivers_then() {
     assert!(manager.wait(SOON).unwrap_err().is_timed_out());
     assert!(!manager.poll().unwrap());
 }
+
+#[test]
+fn who_waits_is_told_of_what_one_receiver_handed_to_another() {
+    let (_fake, manager) = manager();
+    let receivers = [8, 8].map(|capacity| DatagramReceiver::create(&manager, capacity).unwrap());
+    let sender = DatagramSender::new(&manager);
+    // The first has nothing; then something comes for it, which the second finds in the queue.
+    assert!(receivers[0].try_receive().unwrap_err().is_would_block());
+    let _ = sender.send(&receivers[0].ticket().unwrap(), b"go", 0, None).unwrap();
+    assert!(receivers[1].try_receive().unwrap_err().is_would_block());
+    manager.wait(SOON).unwrap();
+    assert_eq!(receivers[0].try_receive().unwrap().to_vec(), b"go");
+    assert!(manager.wait(SOON).unwrap_err().is_timed_out());
+}

@@ -346,7 +346,8 @@ int hamlyn_manager_flush(const struct hamlyn_manager *manager,
                          int timeout_ms);
 
 /**
- * Waits until something has arrived for one of the manager's receivers: looks at memory for a while, then sleeps.
+ * Waits until something has arrived for one of the manager's receivers: looks at memory for a while, then sleeps. Returns
+ * at once if something has since the last call, perhaps noticed by a call for another receiver: ask all once more.
  */
 int hamlyn_manager_wait(const struct hamlyn_manager *manager,
                         int timeout_ms);

@@ -61,8 +61,9 @@ struct Inner {
     dispatch: Mutex<()>,
     /// How many notifications have been handed on.
     handed_on: AtomicU64,
-    /// How many had been when somebody last armed: what a receiver's `try_` call handed to another is news for the loop.
-    armed_at: AtomicU64,
+    /// How many the loop of [`Manager::wait`] or [`Manager::arm`] knows of: what a receiver's `try_` call handed to another
+    /// is news for it.
+    told: AtomicU64,
     queue: NotificationQueue,
     terminus: Terminus,
     card: Card,
@@ -90,7 +91,7 @@ impl Manager {
             registry: Registry::new(entries),
             dispatch: Mutex::new(()),
             handed_on: AtomicU64::new(0),
-            armed_at: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             queue,
             terminus,
             card: card.clone(),
@@ -151,30 +152,29 @@ impl Manager {
     }
 
     /// Waits until a notification is handed on, by this thread or another: looks at memory for a while, then sleeps.
-    /// `None` waits for ever. What was handed on before the call, by a receiver's `try_` call perhaps, is not waited for.
+    /// `None` waits for ever. Returns at once if one was handed on since the last call, perhaps by one receiver's `try_`
+    /// call to another that had been asked before: ask all once more.
+    ///
+    /// One loop for each manager, by this or by [`Manager::arm`]: what it knows of is remembered once.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        let handed_on = || self.inner.handed_on.load(Ordering::Relaxed);
-        let before = handed_on();
         self.wait_for("notification", timeout, |_| {
-            Ok(if handed_on() != before { Look::Break(()) } else { Look::Continue(None) })
+            Ok(if self.has_news() { Look::Break(()) } else { Look::Continue(None) })
         })
     }
 
     /// Makes [`Manager::file`] readable once the next notification is there. True if it is already, or if one was handed
     /// on since the last call: a receiver may have something that it had not when it was asked, so ask all once more.
     ///
-    /// One loop for each manager: where it begins to wait is remembered once.
+    /// One loop for each manager, as for [`Manager::wait`].
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
         let _one_step = self.dispatch();
-        let handed_on = self.inner.handed_on.load(Ordering::Relaxed);
-        let news = self.inner.armed_at.swap(handed_on, Ordering::Relaxed) != handed_on;
-        Ok(news || self.inner.queue.arm()?)
+        Ok(self.has_news() || self.inner.queue.arm()?)
     }
 
     /// A file descriptor for `poll(2)`, `mio`, `tokio` and the like. Whoever is woken calls [`Manager::poll_all`],
@@ -230,6 +230,12 @@ impl Manager {
             self.inner.queue.wait_for(awaited, nap.into_iter().chain(left).min())?;
             self.poll_all()?;
         }
+    }
+
+    /// Whether something was handed on that the loop has not been told of. Now it has.
+    fn has_news(&self) -> bool {
+        let handed_on = self.inner.handed_on.load(Ordering::Relaxed);
+        self.inner.told.swap(handed_on, Ordering::Relaxed) != handed_on
     }
 
     pub(crate) fn queue(&self) -> &NotificationQueue {
