@@ -12,9 +12,9 @@ use hamlyn_sys::window::QueueEntries;
 /// Passes are counted modulo 2^30.
 const PASSES: u32 = 1 << 30;
 
-/// The wrap flag of a pass: the first pass writes 1, the next 0, and so on.
-pub(crate) fn wrap_flag(pass: u32) -> bool {
-    pass % 2 == 0
+/// The wrap flag while an entry is not whole yet: 0 in the first pass, 1 in the next, and so on.
+fn wrap_begun(pass: u32) -> u32 {
+    pass % 2
 }
 
 /// What an entry's `wrap` word says to who awaits the entry of a certain pass.
@@ -29,13 +29,15 @@ pub(crate) enum Sight {
 }
 
 impl Sight {
+    #[inline]
     pub(crate) fn of(word: u32, pass: u32) -> Self {
-        let written = word >> HAMLYN_NOTIFICATION_PASS_SHIFT;
-        let whole = (word & HAMLYN_NOTIFICATION_WRAP != 0) == wrap_flag(written);
-        match written.wrapping_sub(pass) % PASSES {
-            0 if whole => Sight::There,
-            // Behind by half of all passes or more: in truth it is ahead, by less.
-            passes if (1..PASSES / 2).contains(&passes) => Sight::Overwritten { passes },
+        // In half passes, for an entry that is begun is half-way: how far the card is from where it begins with `pass`,
+        // modulo 2^31. Half of that or more means behind.
+        let whole = (word & HAMLYN_NOTIFICATION_WRAP) ^ wrap_begun(word >> HAMLYN_NOTIFICATION_PASS_SHIFT);
+        let written = (word >> HAMLYN_NOTIFICATION_PASS_SHIFT) << 1 | whole;
+        match ((written.wrapping_sub(pass << 1) << 1) as i32) >> 1 {
+            1 => Sight::There,
+            ahead @ 2.. => Sight::Overwritten { passes: ahead as u32 / 2 },
             _ => Sight::NotYet,
         }
     }
@@ -76,17 +78,18 @@ pub(crate) enum Look {
     Lost(u64),
 }
 
-/// The position of the next notification to read.
-#[derive(Debug, Default)]
+/// The position of the next notification to read, as entry and pass: nothing is divided on the data path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    position: u64,
+    index: u32,
+    /// Passes from the first, never wrapping.
+    pass: u64,
 }
 
 impl Cursor {
-    /// The entry's index, and its pass.
-    pub(crate) fn place(&self, entries: u32) -> (u32, u32) {
-        let entries = u64::from(entries);
-        ((self.position % entries) as u32, (self.position / entries) as u32 % PASSES)
+    /// The entry's index, and its pass modulo 2^30.
+    pub(crate) fn place(&self) -> (u32, u32) {
+        (self.index, self.pass as u32 % PASSES)
     }
 
     /// Takes the next notification, or skips what was overwritten.
@@ -94,28 +97,41 @@ impl Cursor {
     /// The entry at the cursor tells how far the card was at least when it was written, and so which entries were lost
     /// for certain; the oldest that is left is looked at next, because the card may have gone on. To chase a card that
     /// is faster than its reader has no end, so a look gives up after one round and reports what it has found so far.
+    #[inline]
     pub(crate) fn look(&mut self, queue: &impl Entries) -> Look {
         let entries = queue.entries();
-        let start = self.position;
+        let start = *self;
         for _ in 0..=entries {
-            let (index, pass) = self.place(entries);
+            let (index, pass) = self.place();
             let word = queue.word(index);
             let passes = match Sight::of(word, pass) {
                 Sight::Overwritten { passes } => passes,
-                _ if self.position != start => break,
+                _ if *self != start => break,
                 Sight::NotYet => return Look::Nothing,
                 Sight::There => match queue.entry(index, word) {
                     Some(entry) => {
-                        self.position += 1;
+                        self.advance(entries);
                         return Look::Notification(entry);
                     }
                     None => 1,
                 },
             };
             // The card is at this entry again, `passes` later: what it wrote one pass before that is lost up to here.
-            self.position += u64::from(passes - 1) * u64::from(entries) + 1;
+            self.pass += u64::from(passes - 1);
+            self.advance(entries);
         }
-        Look::Lost(self.position - start)
+        Look::Lost(self.position(entries) - start.position(entries))
+    }
+
+    fn advance(&mut self, entries: u32) {
+        self.index += 1;
+        if self.index >= entries {
+            (self.index, self.pass) = (0, self.pass + 1);
+        }
+    }
+
+    fn position(&self, entries: u32) -> u64 {
+        self.pass * u64::from(entries) + u64::from(self.index)
     }
 }
 
@@ -196,7 +212,7 @@ mod tests {
             slot: position as u32,
             notification_index: !(position as u32),
             wrap: (pass << HAMLYN_NOTIFICATION_PASS_SHIFT)
-                | u32::from(wrap_flag(pass))
+                | (wrap_begun(pass) ^ HAMLYN_NOTIFICATION_WRAP)
                 | if position % 3 == 0 { HAMLYN_NOTIFICATION_FAST } else { 0 },
             ..HamlynNotification::default()
         }
@@ -225,7 +241,7 @@ mod tests {
 
     /// Reads until the card has stopped and nothing is left. Gives what was read and how many were lost.
     fn drain(model: &Model) -> Result<(u64, u64), TestCaseError> {
-        let mut cursor = Cursor { position: model.first };
+        let mut cursor = Cursor { index: 0, pass: model.first / u64::from(model.entries()) };
         let (mut read, mut lost) = (0, 0);
         loop {
             match cursor.look(model) {
@@ -246,7 +262,11 @@ mod tests {
             }
             // Nothing is given up that is still there.
             let overwritten = model.written.get() + 1 - u64::from(model.step.get() == 0);
-            prop_assert!(lost == 0 || cursor.position + u64::from(model.entries()) <= overwritten + read + 1);
+            prop_assert!(
+                lost == 0
+                    || cursor.position(model.entries()) + u64::from(model.entries())
+                        <= overwritten + read + 1
+            );
         }
     }
 

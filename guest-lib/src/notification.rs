@@ -1,13 +1,14 @@
 //! Notification queues: how a process learns of messages (section 2.6).
 
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_FAST, HamlynNotification};
 
 use crate::attach::{Attachment, QueueParts, QueueWait};
-use crate::cursor::{Cursor, Look};
+use crate::cursor::{Cursor, Look, Sight};
 use crate::error::{Error, Result};
 use crate::polling::Polling;
 
@@ -58,6 +59,8 @@ pub struct NotificationQueue {
 struct QueueInner {
     attachment: Arc<dyn Attachment>,
     parts: QueueParts,
+    /// The cursor's place, index and pass, for looks that find nothing: those need no lock.
+    awaited: AtomicU64,
     reader: Mutex<Reader>,
 }
 
@@ -72,7 +75,12 @@ struct Reader {
 impl NotificationQueue {
     pub(crate) fn create(attachment: &Arc<dyn Attachment>, entries: u32) -> Result<Self> {
         let parts = attachment.create_queue(entries)?;
-        let inner = QueueInner { attachment: attachment.clone(), parts, reader: Mutex::default() };
+        let inner = QueueInner {
+            attachment: attachment.clone(),
+            parts,
+            awaited: AtomicU64::new(0),
+            reader: Mutex::default(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -98,17 +106,9 @@ impl NotificationQueue {
     ///
     /// # Errors
     /// [`Error::Overrun`], once for what was lost.
+    #[inline]
     pub fn recv(&self) -> Result<Option<Notification>> {
-        let entries = &self.inner.parts.entries;
-        self.inner.read(|reader| match reader.cursor.look(entries) {
-            Look::Nothing => Ok(None),
-            Look::Notification(entry) => Ok(Some(entry.into())),
-            Look::Lost(lost) => {
-                reader.overruns += 1;
-                reader.lost += lost;
-                Err(Error::Overrun { queue: self.number(), lost, entries: self.entries() })
-            }
-        })
+        if self.inner.has_nothing() { Ok(None) } else { self.inner.take() }
     }
 
     /// The next notification: the paper's `h_recv_block`. Looks at memory for a while, then sleeps.
@@ -173,7 +173,7 @@ impl NotificationQueue {
 
     /// The notification that comes next.
     pub(crate) fn awaited(&self) -> QueueWait {
-        let (cursor, pass) = self.inner.read(|reader| reader.cursor.place(self.entries()));
+        let (cursor, pass) = self.inner.read(|reader| reader.cursor.place());
         QueueWait { queue: self.number(), cursor, pass }
     }
 
@@ -184,6 +184,34 @@ impl NotificationQueue {
 }
 
 impl QueueInner {
+    /// Whether there is no next notification: with the place and the entry's word together that is certain, whoever moves
+    /// the cursor meanwhile. For the awaited entry is not taken before it is there, and never looks so again.
+    #[inline]
+    fn has_nothing(&self) -> bool {
+        let awaited = self.awaited.load(Ordering::Acquire);
+        let (index, pass) = (awaited as u32, (awaited >> 32) as u32);
+        Sight::of(self.parts.entries.word(index), pass) == Sight::NotYet
+    }
+
+    /// The next notification, if nobody else takes it.
+    fn take(&self) -> Result<Option<Notification>> {
+        let entries = &self.parts.entries;
+        self.read(|reader| {
+            let found = reader.cursor.look(entries);
+            let (index, pass) = reader.cursor.place();
+            self.awaited.store(u64::from(index) | u64::from(pass) << 32, Ordering::Release);
+            match found {
+                Look::Nothing => Ok(None),
+                Look::Notification(entry) => Ok(Some(entry.into())),
+                Look::Lost(lost) => {
+                    reader.overruns += 1;
+                    reader.lost += lost;
+                    Err(Error::Overrun { queue: self.parts.queue, lost, entries: entries.entries() })
+                }
+            }
+        })
+    }
+
     fn read<T>(&self, look: impl FnOnce(&mut Reader) -> T) -> T {
         look(&mut self.reader.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -4,8 +4,8 @@ use hamlyn_abi::hamlyn::request::{
     HAMLYN_BODY_SIZE, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INLINE_METADATA,
     HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynGather, HamlynRequest,
 };
-use hamlyn_abi::hamlyn::window::HAMLYN_ENTRY_SIZE;
-use zerocopy::IntoBytes;
+use hamlyn_sys::window::Window;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::error::{Error, Result, at_most, inside};
 use crate::ticket::Ticket;
@@ -16,6 +16,8 @@ const HEAD: usize = size_of::<HamlynRequest>();
 const BODY: usize = HAMLYN_BODY_SIZE as usize;
 /// Size of a gather tuple, in bytes.
 const TUPLE: usize = size_of::<HamlynGather>();
+/// Size of a word, in bytes: what work-queue entries are filled by.
+const WORD: usize = size_of::<u64>();
 
 /// A message to be sent: everything but its data.
 #[derive(Debug, Clone, Copy)]
@@ -30,18 +32,21 @@ pub struct Message<'a> {
 impl<'a> Message<'a> {
     /// A message with no metadata, to the start of the ticket's buffer.
     #[must_use]
+    #[inline]
     pub fn to(ticket: &'a Ticket) -> Self {
         Self { ticket, metadata: &[], offset: 0, delta: 0, flags: ticket.flags.bits() }
     }
 
     /// Carries metadata, up to 60 bytes, into the ticket's metadata entry (section 2.2). Not in fast mode.
     #[must_use]
+    #[inline]
     pub fn metadata(self, metadata: &'a [u8]) -> Self {
         Self { metadata, ..self }
     }
 
     /// Puts the data `offset` bytes behind the start of the ticket's buffer.
     #[must_use]
+    #[inline]
     pub fn offset(self, offset: u32) -> Self {
         Self { offset, ..self }
     }
@@ -49,35 +54,41 @@ impl<'a> Message<'a> {
     /// Sets the packet counter's initial value Y, for group receive (section 2.5): one notification arrives when the
     /// sum over all senders is 2^32. Each Y must be larger than the number of packets of its message.
     #[must_use]
+    #[inline]
     pub fn delta(self, delta: u32) -> Self {
         Self { delta, ..self }
     }
 
     /// In fast mode: the word that the notification carries (section 2.7). It takes the packet counter's place.
     #[must_use]
+    #[inline]
     pub fn word(self, word: u32) -> Self {
         self.delta(word)
     }
 
     /// Moves the data without a notification (section 1).
     #[must_use]
+    #[inline]
     pub fn silent(self) -> Self {
         Self { flags: self.flags | HAMLYN_REQUEST_SILENT, ..self }
     }
 
     /// Interrupts the receiver if it sleeps (section 2.6).
     #[must_use]
+    #[inline]
     pub fn interrupt(self) -> Self {
         Self { flags: self.flags | HAMLYN_REQUEST_INTERRUPT, ..self }
     }
 
     /// The most bytes that go by direct I/O along with this message's metadata.
     #[must_use]
+    #[inline]
     pub fn direct_limit(&self) -> usize {
         BODY.saturating_sub(self.metadata.len().next_multiple_of(8))
     }
 
     /// Checks the message against its ticket and the card, and builds the head for `length` bytes of data.
+    #[inline]
     pub(crate) fn head(&self, length: usize, packet_size: u32) -> Result<HamlynRequest> {
         at_most("metadata length", self.metadata.len() as u64, HAMLYN_MAX_METADATA.into())?;
         inside("ticket's buffer", self.offset.into(), length as u64, self.ticket.length.into())?;
@@ -104,11 +115,72 @@ impl<'a> Message<'a> {
     }
 }
 
+/// A request that was checked, in pieces: what goes into a work-queue entry, and where in it.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    head: HamlynRequest,
+    metadata: &'a [u8],
+    /// Data or tuples.
+    body: &'a [u8],
+    /// Where they start, in bytes from the entry's start: a multiple of 8.
+    body_start: usize,
+}
+
+impl<'a> Request<'a> {
+    /// Direct I/O: metadata and data in the body.
+    #[inline]
+    pub(crate) fn direct(message: &Message<'a>, data: &'a [u8], packet_size: u32) -> Result<Self> {
+        let head = message.head(data.len(), packet_size)?;
+        at_most("direct I/O length", data.len() as u64, message.direct_limit() as u64)?;
+        let body_start = HEAD + message.metadata.len().next_multiple_of(8);
+        Ok(Self { head, metadata: message.metadata, body: data, body_start })
+    }
+
+    /// DMA: the metadata and tuples that name the data, in the body.
+    #[inline]
+    pub(crate) fn gather(
+        message: &Message<'a>,
+        tuples: &'a [HamlynGather],
+        packet_size: u32,
+    ) -> Result<Self> {
+        let length = tuples.iter().map(|tuple| u64::from(tuple.length)).sum::<u64>();
+        at_most("message length", length, u32::MAX.into())?;
+        let mut head = message.head(length as usize, packet_size)?;
+        head.flags |= HAMLYN_REQUEST_DMA;
+        if !message.metadata.is_empty() {
+            head.flags |= HAMLYN_REQUEST_INLINE_METADATA;
+        }
+        let metadata = message.metadata.len().next_multiple_of(TUPLE);
+        at_most("gathered pieces", tuples.len() as u64, ((BODY - metadata) / TUPLE) as u64)?;
+        head.gather_count = tuples.len() as u32;
+        let (body, body_start) = (tuples.as_bytes(), HEAD + metadata);
+        Ok(Self { head, metadata: message.metadata, body, body_start })
+    }
+
+    /// Stores it into entry `number` of a work queue: what it uses and no more, once and in rising order. The card does
+    /// not look at the rest.
+    #[inline(always)]
+    pub(crate) fn store(&self, window: &Window, number: u32) {
+        window.fill_entry(number, 0, self.head.as_bytes());
+        if !self.metadata.is_empty() {
+            window.fill_entry(number, HEAD / WORD, self.metadata);
+        }
+        window.fill_entry(number, self.body_start / WORD, self.body);
+    }
+}
+
 /// A work-queue entry: the head (basically a packet header, Table 1) and its body.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestBlock {
-    bytes: [u8; HAMLYN_ENTRY_SIZE as usize],
+    entry: Entry,
     used: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+struct Entry {
+    head: HamlynRequest,
+    body: [u8; BODY],
 }
 
 impl RequestBlock {
@@ -118,9 +190,7 @@ impl RequestBlock {
     /// [`Error::OutOfRange`] if the body has more than 448 bytes.
     pub fn raw(head: &HamlynRequest, body: &[u8]) -> Result<Self> {
         at_most("request body length", body.len() as u64, HAMLYN_BODY_SIZE.into())?;
-        let mut block = Self::with_head(head);
-        block.append(body, 1);
-        Ok(block)
+        Ok(Self::of(&Request { head: *head, metadata: &[], body, body_start: HEAD }))
     }
 
     /// Direct I/O: metadata and data in the body.
@@ -128,12 +198,7 @@ impl RequestBlock {
     /// # Errors
     /// [`Error::OutOfRange`] or [`Error::PastEnd`] for a length over what fits, the ticket's buffer or the card.
     pub fn direct(message: &Message<'_>, data: &[u8], packet_size: u32) -> Result<Self> {
-        let head = message.head(data.len(), packet_size)?;
-        at_most("direct I/O length", data.len() as u64, message.direct_limit() as u64)?;
-        let mut block = Self::with_head(&head);
-        block.append(message.metadata, 8);
-        block.append(data, 1);
-        Ok(block)
+        Request::direct(message, data, packet_size).map(|request| Self::of(&request))
     }
 
     /// DMA: the metadata and tuples that name the data, in the body.
@@ -141,49 +206,50 @@ impl RequestBlock {
     /// # Errors
     /// [`Error::OutOfRange`] or [`Error::PastEnd`] for more tuples than fit, or a length over the ticket's buffer.
     pub fn gather(message: &Message<'_>, tuples: &[HamlynGather], packet_size: u32) -> Result<Self> {
-        let length = tuples.iter().map(|tuple| u64::from(tuple.length)).sum::<u64>();
-        at_most("message length", length, u32::MAX.into())?;
-        let mut head = message.head(length as usize, packet_size)?;
-        head.flags |= HAMLYN_REQUEST_DMA;
-        if !message.metadata.is_empty() {
-            head.flags |= HAMLYN_REQUEST_INLINE_METADATA;
-        }
-        let room = BODY - message.metadata.len().next_multiple_of(TUPLE);
-        at_most("gathered pieces", tuples.len() as u64, (room / TUPLE) as u64)?;
-        head.gather_count = tuples.len() as u32;
-        let mut block = Self::with_head(&head);
-        block.append(message.metadata, TUPLE);
-        for tuple in tuples {
-            block.append(tuple.as_bytes(), 1);
-        }
-        Ok(block)
+        Request::gather(message, tuples, packet_size).map(|request| Self::of(&request))
     }
 
     /// The entry's bytes, as far as they mean something.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.used]
+        &self.entry.as_bytes()[..self.used]
     }
 
-    fn with_head(head: &HamlynRequest) -> Self {
-        let mut bytes = [0; HAMLYN_ENTRY_SIZE as usize];
-        bytes[..HEAD].copy_from_slice(head.as_bytes());
-        Self { bytes, used: HEAD }
+    /// The request, as if its whole body were data.
+    pub(crate) fn request(&self) -> Request<'_> {
+        let body = &self.entry.body[..self.used - HEAD];
+        Request { head: self.entry.head, metadata: &[], body, body_start: HEAD }
     }
 
-    /// Appends bytes that were checked to fit, padded with zeros to a multiple of `multiple`.
-    fn append(&mut self, bytes: &[u8], multiple: usize) {
-        self.bytes[self.used..self.used + bytes.len()].copy_from_slice(bytes);
-        self.used += bytes.len().next_multiple_of(multiple);
+    fn of(request: &Request<'_>) -> Self {
+        let mut body = [0; BODY];
+        let start = request.body_start - HEAD;
+        body[..request.metadata.len()].copy_from_slice(request.metadata);
+        body[start..start + request.body.len()].copy_from_slice(request.body);
+        let used = request.body_start + request.body.len();
+        Self { entry: Entry { head: request.head, body }, used }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use hamlyn_abi::hamlyn::window::{HAMLYN_ENTRY_SIZE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_WORK_QUEUE};
+    use hamlyn_sys::Mapping;
     use proptest::prelude::*;
 
     use super::*;
     use crate::ticket::TicketFlags;
+
+    /// What an entry holds once the request is stored into it; it held zeros.
+    fn stored(request: &Request<'_>) -> [u8; HAMLYN_ENTRY_SIZE as usize] {
+        let mapping = Arc::new(Mapping::anonymous(HAMLYN_WINDOW_SIZE as usize).unwrap());
+        request.store(&Window::new(mapping.clone()).unwrap(), 64 + 3);
+        let mut entry = [0; HAMLYN_ENTRY_SIZE as usize];
+        mapping.read((HAMLYN_WINDOW_WORK_QUEUE + 3 * HAMLYN_ENTRY_SIZE) as usize, &mut entry);
+        entry
+    }
 
     fn ticket() -> Ticket {
         Ticket {
@@ -294,19 +360,24 @@ mod tests {
         fn anything_is_built_or_refused(
             metadata in prop::collection::vec(any::<u8>(), 0..80), length in 0..500_usize,
             offset in any::<u32>(), base in any::<u32>(), bound in any::<u32>(), index in any::<u32>(),
-            lengths in prop::collection::vec(any::<u32>(), 0..40),
+            lengths in prop::collection::vec(0..1_u32 << 28, 0..40),
         ) {
             let ticket = Ticket { base, length: bound, metadata_index: index, ..ticket() };
             let message = Message::to(&ticket).metadata(&metadata).offset(offset);
-            let data = vec![1; length];
+            let data: Vec<u8> = (0..length).map(|at| at as u8 | 1).collect();
             if let Ok(block) = RequestBlock::direct(&message, &data, 4096) {
                 prop_assert!(block.as_bytes().len() <= 512);
                 prop_assert!(block.as_bytes().ends_with(&data));
+                let entry = stored(&Request::direct(&message, &data, 4096).unwrap());
+                prop_assert_eq!(entry, block.entry.as_bytes());
+                prop_assert_eq!(entry, stored(&block.request()));
             }
             let tuples: Vec<_> =
-                lengths.iter().map(|length| HamlynGather { length: *length, ..Default::default() }).collect();
+                lengths.iter().map(|length| HamlynGather { length: *length, offset: !*length, ..Default::default() }).collect();
             if let Ok(block) = RequestBlock::gather(&message, &tuples, 4096) {
                 prop_assert!(block.as_bytes().len() <= 512 && tuples.len() <= 28);
+                let entry = stored(&Request::gather(&message, &tuples, 4096).unwrap());
+                prop_assert_eq!(entry, block.entry.as_bytes());
             }
         }
     }

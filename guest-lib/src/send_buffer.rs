@@ -1,5 +1,7 @@
 //! Send buffers: memory that a terminus gathers from by DMA (section 2.3).
 
+use std::collections::VecDeque;
+
 use hamlyn_abi::hamlyn::request::HamlynGather;
 use hamlyn_abi::uapi::HamlynSendBuffer;
 
@@ -133,9 +135,9 @@ impl Piece<'_> {
     }
 }
 
-/// Which bytes of a terminus' send buffers requests under way gather from.
+/// Which bytes of a terminus' send buffers requests under way gather from, in the order of the requests.
 #[derive(Debug, Default)]
-pub(crate) struct Uses(Vec<Use>);
+pub(crate) struct Uses(VecDeque<Use>);
 
 #[derive(Debug)]
 struct Use {
@@ -149,12 +151,14 @@ impl Uses {
     /// Notes that a request gathers from a piece.
     pub(crate) fn add(&mut self, piece: &Piece<'_>, request: u64) {
         let offset = u64::from(piece.offset);
-        self.0.push(Use { tag: piece.tag(), offset, end: offset + u64::from(piece.length), request });
+        self.0.push_back(Use { tag: piece.tag(), offset, end: offset + u64::from(piece.length), request });
     }
 
     /// Forgets what requests up to `completed` gathered from.
     pub(crate) fn release(&mut self, completed: u64) {
-        self.0.retain(|used| used.request > completed);
+        while self.0.front().is_some_and(|used| used.request <= completed) {
+            self.0.pop_front();
+        }
     }
 
     /// Refuses bytes that are in use.

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
-use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
+use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HAMLYN_SEND_BUFFERS, HamlynGather};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
 use crate::attach::{Attachment, TerminusParts};
 use crate::error::{Error, Result};
 use crate::polling::Polling;
-use crate::request::{Message, RequestBlock};
+use crate::request::{Message, Request, RequestBlock};
 use crate::send_buffer::{Piece, SendBuffer, Uses};
 use crate::work_queue::WorkQueue;
 
@@ -41,6 +41,9 @@ pub(crate) struct State {
     /// A bit for each send-buffer tag in use.
     tags: u32,
 }
+
+/// Nothing of a send buffer's is to be left alone until the request is finished.
+const NO_PIECES: &[Piece<'_>] = &[];
 
 /// Where a message's data comes from.
 #[derive(Debug, Clone, Copy)]
@@ -175,7 +178,7 @@ impl Terminus {
     /// # Errors
     /// [`Error::System`] if the card cannot be woken.
     pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
-        self.post_block(request, &[], true)
+        self.post_request(&request.request(), &[], true)
     }
 
     /// Creates a send buffer of `length` bytes, zeroed, with the lowest free tag (section 2.3).
@@ -188,37 +191,44 @@ impl Terminus {
     }
 
     fn post_source(&self, message: &Message<'_>, source: Source<'_>, wait: bool) -> Result<Handle> {
-        let mut copy = [0; hamlyn_abi::hamlyn::request::HAMLYN_BODY_SIZE as usize];
-        match source {
-            Source::Bytes(data) => {
-                let block = RequestBlock::direct(message, data, self.inner.packet_size)?;
-                self.post_block(&block, &[], wait)
+        let packet_size = self.inner.packet_size;
+        // What a request points to; only one is filled, and only if it is needed.
+        let (mut copy, piece, tuple, tuples);
+        let (request, pieces) = match source {
+            Source::Bytes(data) => (Request::direct(message, data, packet_size)?, NO_PIECES),
+            Source::Piece(small) if small.len() <= message.direct_limit() => {
+                copy = [0; HAMLYN_BODY_SIZE as usize];
+                let data = &mut copy[..small.len()];
+                small.copy_to(data)?;
+                (Request::direct(message, data, packet_size)?, NO_PIECES)
             }
-            Source::Piece(piece) if piece.len() <= message.direct_limit() => {
-                let data = &mut copy[..piece.len()];
-                piece.copy_to(data)?;
-                let block = RequestBlock::direct(message, data, self.inner.packet_size)?;
-                self.post_block(&block, &[], wait)
+            Source::Piece(single) | Source::Gather(&[single]) => {
+                (piece, tuple) = ([single], [single.tuple()]);
+                self.check_own(&piece)?;
+                (Request::gather(message, &tuple, packet_size)?, &piece[..])
             }
-            Source::Piece(piece) => self.post_gather(message, &[piece], wait),
-            Source::Gather(pieces) => self.post_gather(message, pieces, wait),
+            Source::Gather(pieces) => {
+                self.check_own(pieces)?;
+                tuples = pieces.iter().map(Piece::tuple).collect::<Vec<HamlynGather>>();
+                (Request::gather(message, &tuples, packet_size)?, pieces)
+            }
+        };
+        self.post_request(&request, pieces, wait)
+    }
+
+    fn check_own(&self, pieces: &[Piece<'_>]) -> Result<()> {
+        match pieces.iter().find(|piece| !piece.belongs_to(self)) {
+            Some(foreign) => Err(Error::ForeignBuffer { tag: foreign.tag() }),
+            None => Ok(()),
         }
     }
 
-    fn post_gather(&self, message: &Message<'_>, pieces: &[Piece<'_>], wait: bool) -> Result<Handle> {
-        if let Some(foreign) = pieces.iter().find(|piece| !piece.belongs_to(self)) {
-            return Err(Error::ForeignBuffer { tag: foreign.tag() });
-        }
-        let tuples: Vec<HamlynGather> = pieces.iter().map(Piece::tuple).collect();
-        let block = RequestBlock::gather(message, &tuples, self.inner.packet_size)?;
-        self.post_block(&block, pieces, wait)
-    }
-
-    fn post_block(&self, block: &RequestBlock, pieces: &[Piece<'_>], wait: bool) -> Result<Handle> {
-        let mut posted = self.inner.try_post(block, pieces);
-        if posted.is_none() && wait {
-            posted = self.inner.polling.wait(None, true, || self.inner.try_post(block, pieces));
-        }
+    #[inline(always)]
+    fn post_request(&self, request: &Request<'_>, pieces: &[Piece<'_>], wait: bool) -> Result<Handle> {
+        let posted = match self.inner.try_post(request, pieces) {
+            None if wait => self.inner.post_when_possible(request, pieces),
+            posted => posted,
+        };
         let Some((request, ring)) = posted else {
             return Err(Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE });
         };
@@ -231,19 +241,25 @@ impl Terminus {
 }
 
 impl TerminusInner {
+    #[cold]
+    fn post_when_possible(&self, request: &Request<'_>, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
+        self.polling.wait(None, true, || self.try_post(request, pieces))
+    }
+
     /// Posts if there is room. Gives the request's position, and whether the doorbell must be rung.
-    fn try_post(&self, block: &RequestBlock, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
+    #[inline(always)]
+    fn try_post(&self, request: &Request<'_>, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
         let mut state = self.lock();
         if !pieces.is_empty() || state.queue.next_entry().is_none() {
             self.take_in(&mut state);
         }
         let entry = state.queue.next_entry()?;
-        self.parts.window.fill_entry(entry, block.as_bytes());
-        let (request, tail) = state.queue.post();
+        request.store(&self.parts.window, entry);
+        let (position, tail) = state.queue.post();
         for piece in pieces {
-            state.uses.add(piece, request);
+            state.uses.add(piece, position);
         }
-        Some((request, self.parts.window.publish_request(tail)))
+        Some((position, self.parts.window.publish_request(tail)))
     }
 
     /// The state, with what the card has written taken in.
@@ -256,9 +272,9 @@ impl TerminusInner {
     fn take_in(&self, state: &mut State) {
         let status = &self.parts.status;
         let result = |number| (status.reason(number), status.fetched(number));
-        state.queue.observe(status.completed(), result);
-        let completed = state.queue.completed();
-        state.uses.release(completed);
+        if state.queue.observe(status.completed(), result) {
+            state.uses.release(state.queue.completed());
+        }
     }
 
     pub(crate) fn attachment(&self) -> &Arc<dyn Attachment> {

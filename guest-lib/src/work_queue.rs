@@ -45,14 +45,14 @@ impl WorkQueue {
     }
 
     /// Takes in how many requests the card says that it has finished with, modulo 2^32, and what became of each.
-    /// Nonsense (more finished than posted, or going back) is ignored.
+    /// Nonsense (more finished than posted, or going back) is ignored. Whether there was anything new.
     ///
     /// No result can be missed: the card overwrites it only once the entry is used again, which is after this. The word
     /// of a request that was no fetch-and-op means nothing, and nobody asks for it.
-    pub(crate) fn observe(&mut self, completed: u32, result: impl Fn(u32) -> Finished) {
+    pub(crate) fn observe(&mut self, completed: u32, result: impl Fn(u32) -> Finished) -> bool {
         let advance = u64::from(completed.wrapping_sub(self.completed as u32));
-        if advance > self.posted - self.completed {
-            return;
+        if advance == 0 || advance > self.posted - self.completed {
+            return false;
         }
         for request in self.completed + 1..=self.completed + advance {
             if self.watched & bit(request) != 0 {
@@ -63,6 +63,7 @@ impl WorkQueue {
             }
         }
         self.completed += advance;
+        true
     }
 
     /// Whether the card has finished with the request: `None` if not yet, else how it went.

@@ -6,7 +6,9 @@ mod fake;
 use std::time::Duration;
 
 use fake::Fake;
-use hamlyn::{Arrival, Card, Error, FetchOp, Message, Mode, RequestBlock, Statistic, Terminus, Ticket};
+use hamlyn::{
+    Arrival, Card, Error, FetchOp, Message, Mode, Notification, RequestBlock, Statistic, Terminus, Ticket,
+};
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INLINE_METADATA, HamlynGather, HamlynRequest,
 };
@@ -286,6 +288,35 @@ fn threads_share_a_terminus() {
         next[word as usize / 1000] += 1;
     }
     assert_eq!(next, [500; 4]);
+}
+
+#[test]
+fn threads_share_a_queue() {
+    const ENTRIES: u32 = 32;
+    let (_, card) = card();
+    let area = card.create_area(64).unwrap();
+    let queue = card.create_queue(ENTRIES).unwrap();
+    let slot = card.slot(&area).queue(&queue).create().unwrap();
+    let ticket = slot.fast_ticket().unwrap();
+    let terminus = card.create_terminus().unwrap();
+    let word = |notification: Notification| match notification.arrival {
+        Arrival::Fast(word) => word,
+        Arrival::Metadata(_) => u32::MAX,
+    };
+    let take = || std::iter::from_fn(|| queue.recv().unwrap()).map(word).collect::<Vec<u32>>();
+    for _ in 0..100 {
+        for word in 0..ENTRIES {
+            let _ = terminus.send(&Message::to(&ticket).word(word), b"x").unwrap();
+        }
+        let taken = std::thread::scope(|scope| {
+            let threads = [scope.spawn(take), scope.spawn(take), scope.spawn(take)];
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert!(taken.iter().all(|words| words.is_sorted()), "each takes the oldest: {taken:?}");
+        let mut all = taken.concat();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..ENTRIES), "each goes to one of them: {taken:?}");
+    }
 }
 
 #[test]

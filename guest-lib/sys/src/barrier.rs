@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 /// Between publishing a request (the store of `tail`) and asking whether the card is awake.
 ///
 /// Without it a card that falls asleep at this moment could miss the request while its owner misses the sleep.
+#[inline]
 pub fn before_awake_check() {
     fence(Ordering::SeqCst);
 }
@@ -15,11 +16,13 @@ pub fn before_awake_check() {
 /// Between declaring oneself asleep (the store of `armed`) and looking at the queue once more.
 ///
 /// Without it a notification written at this moment would wake nobody.
+#[inline]
 pub fn before_sleep_check() {
     fence(Ordering::SeqCst);
 }
 
 /// Between taking an interrupt back (clearing `pending`) and looking at the queues it may stand for.
+#[inline]
 pub fn before_queue_check() {
     fence(Ordering::SeqCst);
 }
@@ -28,6 +31,7 @@ pub fn before_queue_check() {
 ///
 /// Without it the word could be loaded first, and look the same while the entry is overwritten. An acquire fence is
 /// enough: only loads are to stay in order.
+#[inline]
 pub fn before_second_look() {
     fence(Ordering::Acquire);
 }

@@ -4,11 +4,13 @@
 //! way gives mixed bytes but never undefined behaviour.
 
 use std::io;
+use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 
 /// Whether a mapping may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,14 @@ impl Mapping {
         Self::new(start.cast(), length, access)
     }
 
+    /// Asks the kernel for huge pages for the first `length` bytes of [`Mapping::anonymous`] memory, before they are touched.
+    /// One that has none, or none left, gives small ones.
+    pub fn prefer_huge_pages(&self, length: usize) {
+        let length = length.min(self.length);
+        // SAFETY: inside the mapping; the advice changes no byte.
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), length, Advice::LinuxHugepage) };
+    }
+
     /// `length` bytes of `file` from `offset`, shared with everybody who maps them.
     ///
     /// # Errors
@@ -101,38 +111,45 @@ impl Mapping {
 
     /// The u32 at `offset`.
     #[must_use]
+    #[inline]
     pub fn load_u32(&self, offset: usize) -> u32 {
         self.u32_at(offset, false).load(Ordering::Relaxed)
     }
 
     /// The u32 at `offset`; what its writer stored before it is seen by loads after this one.
     #[must_use]
+    #[inline]
     pub fn load_u32_acquire(&self, offset: usize) -> u32 {
         self.u32_at(offset, false).load(Ordering::Acquire)
     }
 
     /// Stores a u32 at `offset`.
+    #[inline]
     pub fn store_u32(&self, offset: usize, value: u32) {
         self.u32_at(offset, true).store(value, Ordering::Relaxed);
     }
 
     /// Stores a u32 at `offset`; who sees it also sees every store before it.
+    #[inline]
     pub fn store_u32_release(&self, offset: usize, value: u32) {
         self.u32_at(offset, true).store(value, Ordering::Release);
     }
 
     /// The u64 at `offset`.
     #[must_use]
+    #[inline]
     pub fn load_u64(&self, offset: usize) -> u64 {
         self.u64_at(offset, false).load(Ordering::Relaxed)
     }
 
     /// Stores a u64 at `offset`.
+    #[inline]
     pub fn store_u64(&self, offset: usize, value: u64) {
         self.u64_at(offset, true).store(value, Ordering::Relaxed);
     }
 
     /// Stores a u64 at `offset`; who sees it also sees every store before it.
+    #[inline]
     pub fn store_u64_release(&self, offset: usize, value: u64) {
         self.u64_at(offset, true).store(value, Ordering::Release);
     }
@@ -177,7 +194,19 @@ impl Mapping {
         address >= self.address() && address.checked_add(length).is_some_and(|last| last <= end)
     }
 
+    /// The place of `count` structures at the mapping's start, if they lie inside and `access` is allowed.
+    fn first_of<T>(&self, count: usize, access: Access) -> io::Result<NonNull<T>> {
+        let start: NonNull<T> = self.start.cast();
+        let inside = size_of::<T>().checked_mul(count).is_some_and(|size| size <= self.length);
+        let allowed = self.access == access || self.access == Access::ReadWrite;
+        if !inside || !allowed || !start.is_aligned() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        Ok(start)
+    }
+
     /// Checks an access and gives its address.
+    #[inline]
     fn check(&self, offset: usize, size: usize, store: bool) -> *mut u8 {
         let allowed = if store { Access::Read } else { Access::Write };
         assert!(self.access != allowed, "{:?} mapping does not allow this access", self.access);
@@ -189,18 +218,21 @@ impl Mapping {
         self.start.as_ptr().wrapping_add(offset)
     }
 
+    #[inline]
     fn check_aligned(&self, offset: usize, size: usize, store: bool) -> *mut u8 {
         let address = self.check(offset, size, store);
         assert!(address as usize % size == 0, "{size} bytes at {offset} are misaligned");
         address
     }
 
+    #[inline]
     fn u32_at(&self, offset: usize, store: bool) -> &AtomicU32 {
         let address = self.check_aligned(offset, 4, store).cast();
         // SAFETY: inside the mapping, aligned, and every access to it is atomic.
         unsafe { AtomicU32::from_ptr(address) }
     }
 
+    #[inline]
     fn u64_at(&self, offset: usize, store: bool) -> &AtomicU64 {
         let address = self.check_aligned(offset, 8, store).cast();
         // SAFETY: inside the mapping, aligned, and every access to it is atomic.
@@ -212,6 +244,55 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `start` and `length` are what mmap gave; no reference into the mapping outlives `self`.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// What may be laid over mapped memory.
+///
+/// # Safety
+/// Every field is an atomic integer, so that any bytes are a value and others may change them, and there is no padding.
+pub(crate) unsafe trait Atomics {}
+
+// SAFETY: elements of a slice lie side by side.
+unsafe impl<T: Atomics> Atomics for [T] {}
+
+/// A structure at a mapping's start. That it lies inside, is aligned and may be accessed is checked when it is made, so
+/// that nothing is left to check on the data path.
+#[derive(Debug)]
+pub(crate) struct View<T: Atomics + ?Sized> {
+    start: NonNull<T>,
+    _mapping: Arc<Mapping>,
+}
+
+// SAFETY: a view is a mapping and a shared reference to atomics in it, which is why `Atomics` asks for them.
+unsafe impl<T: Atomics + ?Sized> Send for View<T> {}
+// SAFETY: as above.
+unsafe impl<T: Atomics + ?Sized> Sync for View<T> {}
+
+impl<T: Atomics> View<T> {
+    /// The structure. `EINVAL` if the mapping is smaller, or does not allow `access`.
+    pub(crate) fn new(mapping: Arc<Mapping>, access: Access) -> io::Result<Self> {
+        let start = mapping.first_of(1, access)?;
+        Ok(Self { start, _mapping: mapping })
+    }
+}
+
+impl<T: Atomics> View<[T]> {
+    /// So many structures, one behind the other. `EINVAL` if the mapping is smaller, or does not allow `access`.
+    pub(crate) fn slice(mapping: Arc<Mapping>, count: usize, access: Access) -> io::Result<Self> {
+        let start = mapping.first_of(count, access)?;
+        Ok(Self { start: NonNull::slice_from_raw_parts(start, count), _mapping: mapping })
+    }
+}
+
+impl<T: Atomics + ?Sized> Deref for View<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: `Mapping::first_of` has checked the place, which stays mapped for as long as `self`; `Atomics` makes any
+        // bytes there a value, whoever changes them.
+        unsafe { self.start.as_ref() }
     }
 }
 
