@@ -139,6 +139,12 @@ impl Map {
         self.address + (self.size - 1)
     }
 
+    /// Whether it has all of the range; an empty one must begin in it.
+    fn holds(&self, address: u64, length: u64) -> bool {
+        let skipped = address.wrapping_sub(self.address);
+        skipped < self.size && length <= self.size - skipped
+    }
+
     /// The bytes from `address` on, at most `length`. The map must be checked, and hold `address`.
     fn slice(&self, address: u64, length: u64) -> Option<VolatileSlice<'_>> {
         let skipped = address - self.address;
@@ -276,7 +282,18 @@ impl Dma {
     }
 
     /// Check a whole range, and give the index of the map in which it begins.
+    #[inline]
     fn first_map(&self, address: u64, length: u64, access: Access) -> Result<usize, DmaError> {
+        let recent = self.recent.get();
+        let will_do = |map: &Map| map.holds(address, length) && map.allow(access).is_ok();
+        if self.bus_master && self.maps.get(recent).is_some_and(will_do) {
+            return Ok(recent);
+        }
+        self.look_up(address, length, access)
+    }
+
+    /// The same where it is not the map of the last access that holds all.
+    fn look_up(&self, address: u64, length: u64, access: Access) -> Result<usize, DmaError> {
         let refuse = |reason| DmaError { address, length, reason };
         if !self.bus_master {
             return Err(refuse(DmaErrorReason::BusMasterOff));
@@ -284,7 +301,7 @@ impl Dma {
         let Some(last) = address.checked_add(length.saturating_sub(1)) else {
             return Err(refuse(DmaErrorReason::Wraps));
         };
-        let first = self.find(address).ok_or(refuse(DmaErrorReason::Unmapped))?;
+        let first = self.maps.partition_point(|map| map.last() < address);
         let mut at = first;
         let mut reached = address;
         loop {
@@ -299,17 +316,6 @@ impl Dma {
         }
         self.recent.set(at);
         Ok(first)
-    }
-
-    /// The index of the map that holds `address`.
-    fn find(&self, address: u64) -> Option<usize> {
-        let holds = |map: &Map| map.address <= address && address <= map.last();
-        let recent = self.recent.get();
-        if self.maps.get(recent).is_some_and(holds) {
-            return Some(recent);
-        }
-        let index = self.maps.partition_point(|map| map.last() < address);
-        self.maps.get(index).is_some_and(holds).then_some(index)
     }
 
     /// Check the whole range, then hand it over map by map, with the count of bytes before each piece.

@@ -3,10 +3,11 @@
 //! [`VolatileSlice`] is the currency for bytes that others may change while the card looks: guest memory, a mapped
 //! window, a ring to the switch. A value read from one is copied out once and checked afterwards.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use thiserror::Error;
+use vm_memory::VolatileMemory;
 pub use vm_memory::VolatileSlice;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -35,9 +36,47 @@ pub trait Dma {
     /// Stores an aligned word that somebody polls, after everything written before it.
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
 
+    /// Replaces an entry that somebody polls by `from`: its aligned word at `word` bytes from its start says `stale`, if
+    /// that is something, before anything else changes, and `fresh` after all else has.
+    fn publish_entry(
+        &self,
+        address: u64,
+        from: VolatileSlice<'_>,
+        word: usize,
+        stale: Option<u32>,
+        fresh: u32,
+    ) -> Result<(), DmaFault> {
+        if let Some(stale) = stale {
+            self.publish(address + word as u64, stale)?;
+            barrier_before_overwriting();
+        }
+        self.write(address, from)?;
+        self.publish(address + word as u64, fresh)
+    }
+
     /// Changes the 8 bytes at an address that is a multiple of 8 in one piece, also for the host's processors. Returns
     /// what was there.
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault>;
+}
+
+/// [`Dma::publish_entry`] for an entry of whose bytes all lie in one place. `None`: it has no such word.
+#[must_use]
+#[inline]
+pub fn replace_entry(
+    place: &VolatileSlice<'_>,
+    from: VolatileSlice<'_>,
+    word: usize,
+    stale: Option<u32>,
+    fresh: u32,
+) -> Option<()> {
+    let polled = place.get_atomic_ref::<AtomicU32>(word).ok()?;
+    if let Some(stale) = stale {
+        polled.store(stale.to_le(), Ordering::Release);
+        barrier_before_overwriting();
+    }
+    from.copy_to_volatile_slice(*place);
+    polled.store(fresh.to_le(), Ordering::Release);
+    Some(())
 }
 
 /// What a fetch-and-op does to a word.
@@ -142,7 +181,7 @@ pub struct Packet<'a> {
 /// Bytes that lie in pieces, in a ring or in another host's memory, taken from the front.
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces<'a> {
-    front: Option<VolatileSlice<'a>>,
+    front: VolatileSlice<'a>,
     behind: &'a [VolatileSlice<'a>],
     length: usize,
 }
@@ -151,7 +190,8 @@ impl<'a> Pieces<'a> {
     /// All bytes of `pieces`.
     #[must_use]
     pub fn new(pieces: &'a [VolatileSlice<'a>]) -> Self {
-        Self { front: None, behind: pieces, length: pieces.iter().map(VolatileSlice::len).sum() }
+        let length = pieces.iter().map(VolatileSlice::len).sum();
+        Self { behind: pieces, length, ..VolatileSlice::from(&mut [][..]).into() }
     }
 
     /// How many are left.
@@ -168,15 +208,13 @@ impl<'a> Pieces<'a> {
 
     /// Takes the next bytes that lie together: at least one, at most `most`, which is more than none. `None`: no byte
     /// is left.
+    #[inline]
     pub fn take(&mut self, most: usize) -> Option<VolatileSlice<'a>> {
-        let mut front = self.front.take();
-        while front.is_none_or(|piece| piece.is_empty()) {
-            let (next, behind) = self.behind.split_first()?;
-            (front, self.behind) = (Some(*next), behind);
+        while self.front.is_empty() {
+            (self.front, self.behind) = self.behind.split_first().map(|(next, behind)| (*next, behind))?;
         }
-        let front = front?;
-        let (taken, rest) = front.split_at(front.len().min(most)).ok()?;
-        (self.front, self.length) = (Some(rest), self.length - taken.len());
+        let (taken, rest) = self.front.split_at(self.front.len().min(most)).ok()?;
+        (self.front, self.length) = (rest, self.length - taken.len());
         Some(taken)
     }
 
@@ -200,7 +238,7 @@ impl<'a> Pieces<'a> {
 
 impl<'a> From<VolatileSlice<'a>> for Pieces<'a> {
     fn from(piece: VolatileSlice<'a>) -> Self {
-        Self { front: Some(piece), behind: &[], length: piece.len() }
+        Self { front: piece, behind: &[], length: piece.len() }
     }
 }
 

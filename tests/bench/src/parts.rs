@@ -13,7 +13,9 @@ use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_DMA, HamlynGa
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
+use hamlyn_models::ports::{
+    Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window, replace_entry,
+};
 use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
 
@@ -21,15 +23,22 @@ use crate::quiet::{Silent, Stopped, Wire};
 
 const KEY: u64 = 0x1234_5678_9abc_def0;
 const QUEUE_ENTRIES: u32 = 1024;
+/// Bytes of the packets that are delivered.
+const SIZES: [u32; 2] = [64, 4096];
+/// As many are delivered in turn, each with a place of its own: 1 MiB of 4 KiB packets, which no first-level cache holds.
+const PACKETS: usize = 256;
+/// The datasheet's packet header.
+const HEADER_BYTES: usize = 40;
 /// Bytes of a message that is cut into packets.
 const LONG: u32 = 64 << 10;
 
 /// Segmentation, delivery and notification.
 pub fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
     segmentation(criterion)?;
-    for size in [64, 4096] {
-        delivery(criterion, size)?;
+    for size in SIZES {
+        delivery(criterion, size, 1)?;
     }
+    delivery(criterion, 4096, LONG as usize / 4096)?;
     notification(criterion)
 }
 
@@ -63,21 +72,25 @@ fn segmentation(criterion: &mut Criterion) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Packets of one size that a card delivers, each a message with its metadata entry and its notification.
-fn delivery(criterion: &mut Criterion, size: u32) -> anyhow::Result<()> {
+/// Packets of one size that a card delivers, each to where the one before ends. So many of them are a message, which has a
+/// metadata entry and a notification.
+fn delivery(criterion: &mut Criterion, size: u32, message: usize) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("delivery");
-    let mut packet = one_packet(size, 0)?;
-    let (mut host, mut delivered) = (Host::create()?, 0);
+    let (mut packets, mut host, mut delivered) = (Packets::create(size, message)?, Host::create()?, 0);
     host.open_slot()?;
     group.throughput(throughput(size));
-    group.bench_function(BenchmarkId::from_parameter(format!("{size} bytes")), |bencher| {
+    let name = match message {
+        1 => format!("{size} bytes"),
+        _ => format!("{size} bytes, {message} packets a message"),
+    };
+    group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
         bencher.iter(|| {
-            host.deliver(&mut packet);
+            host.deliver(&packets.packet(delivered as usize));
             delivered += 1;
         });
     });
     group.finish();
-    host.counted("notifications", delivered)
+    host.counted("notifications", delivered / message as u64)
 }
 
 /// Messages without data in fast mode: what is left of a delivery is its notification.
@@ -89,7 +102,7 @@ fn notification(criterion: &mut Criterion) -> anyhow::Result<()> {
     group.throughput(Throughput::Elements(1));
     group.bench_function("fast mode, no data", |bencher| {
         bencher.iter(|| {
-            host.deliver(&mut packet);
+            host.deliver(&[VolatileSlice::from(&mut packet[..])]);
             delivered += 1;
         });
     });
@@ -102,18 +115,53 @@ pub(crate) fn throughput(size: u32) -> Throughput {
     if size < 1024 { Throughput::Elements(1) } else { Throughput::Bytes(size.into()) }
 }
 
-/// Copies of the same bytes: the bound of everything that copies once.
-pub fn memcpy(criterion: &mut Criterion) {
+/// Copies of the same bytes, from where packets are to where a card puts them: the bound of everything that copies once.
+pub fn memcpy(criterion: &mut Criterion) -> anyhow::Result<()> {
     let mut group = criterion.benchmark_group("memcpy");
-    for size in [64, 4096, LONG] {
-        let from = vec![0xa5_u8; size as usize];
-        let mut to = vec![0; from.len()];
+    for size in SIZES {
+        let (mut packets, memory, mut copied) = (Packets::create(size, 1)?, Memory::create()?, 0);
         group.throughput(throughput(size));
         group.bench_function(BenchmarkId::from_parameter(format!("{size} bytes")), |bencher| {
-            bencher.iter(|| std::hint::black_box(&mut to[..]).copy_from_slice(std::hint::black_box(&from)));
+            bencher.iter(|| {
+                let place = (copied % PACKETS * size as usize) as u64;
+                memory.write(place, packets.packet(copied)[1]).is_ok().then(|| copied += 1)
+            });
         });
+        ensure!(copied > 0, "nothing was copied");
     }
     group.finish();
+    Ok(())
+}
+
+/// Packets for a message area: the first's data goes to its start, the next's behind that, and so on. As in the fabric process,
+/// the header is the sending card's own, which has just written it, and the data is where the sender has it.
+struct Packets {
+    header: Vec<u8>,
+    data: Memory,
+    size: usize,
+    /// Packets of a message.
+    message: usize,
+}
+
+impl Packets {
+    fn create(size: u32, message: usize) -> anyhow::Result<Self> {
+        let mut header = one_packet(size, 0)?;
+        header.truncate(HEADER_BYTES);
+        let data = Memory::create()?;
+        data.put(0, &vec![0x5a; PACKETS * size as usize]);
+        Ok(Self { header, data, size: size as usize, message })
+    }
+
+    /// The pieces of a packet. The last of each message makes the packet accumulator 0 (section 2.5).
+    fn packet(&mut self, number: usize) -> [VolatileSlice<'_>; 2] {
+        let (offset, last) = (number % PACKETS * self.size, self.message - 1);
+        let delta = if number % self.message == last { (last as u32).wrapping_neg() } else { 1 };
+        self.header[0x10..0x14].copy_from_slice(&(offset as u32).to_le_bytes());
+        self.header[0x18..0x1c].copy_from_slice(&delta.to_le_bytes());
+        let Self { header, data, size, .. } = self;
+        let data = data.at(offset as u64, *size);
+        [VolatileSlice::from(&mut header[..]), data.unwrap_or_else(|_| VolatileSlice::from(&mut [][..]))]
+    }
 }
 
 /// A packet with so many bytes of data: as a card sends it, but for its length.
@@ -126,9 +174,8 @@ fn one_packet(size: u32, metadata_index: u32) -> anyhow::Result<Vec<u8>> {
     host.counted("packets_sent", 1)?;
     let mut packet = host.wire.bytes;
     // The packet's length (the datasheet's packet header), and so much data behind its header.
-    let header = packet.len() - 64;
     packet[0x14..0x18].copy_from_slice(&size.to_le_bytes());
-    packet.resize(header + size as usize, 0x5a);
+    packet.resize(HEADER_BYTES + size as usize, 0x5a);
     Ok(packet)
 }
 
@@ -213,7 +260,7 @@ impl Host {
         let queue = HamlynOpenQueue { area: entries, entries: QUEUE_ENTRIES, vector: 1 };
         self.command(HAMLYN_COMMAND_OPEN_QUEUE, queue.as_bytes())?;
         let slot = HamlynOpenSlot {
-            area: self.area(PAGE),
+            area: self.area(PACKETS as u64 * PAGE),
             metadata: self.area(HAMLYN_METADATA_SIZE.into()),
             key: KEY,
             metadata_entries: 1,
@@ -257,8 +304,8 @@ impl Host {
         while self.with_card(|card, ports, wire| card.transmit(ports, wire)) == Progress::Worked {}
     }
 
-    fn deliver(&mut self, packet: &mut [u8]) {
-        let arrived = Packet { source: 0, bytes: VolatileSlice::from(packet).into() };
+    fn deliver(&mut self, packet: &[VolatileSlice<'_>]) {
+        let arrived = Packet { source: 0, bytes: Pieces::new(packet) };
         self.with_card(|card, ports, _| card.packet_arrived(ports, arrived));
     }
 
@@ -276,7 +323,7 @@ struct Memory(MmapRegion);
 
 impl Memory {
     fn create() -> anyhow::Result<Self> {
-        Ok(Self(MmapRegion::new(1 << 20).context("no memory")?))
+        Ok(Self(MmapRegion::new(4 << 20).context("no memory")?))
     }
 
     fn at(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
@@ -309,6 +356,18 @@ impl Dma for Memory {
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
         let misaligned = DmaFault { address, length: 4 };
         self.at(address, 4)?.store(value.to_le(), 0, Ordering::Release).map_err(|_| misaligned)
+    }
+
+    fn publish_entry(
+        &self,
+        address: u64,
+        from: VolatileSlice<'_>,
+        word: usize,
+        stale: Option<u32>,
+        fresh: u32,
+    ) -> Result<(), DmaFault> {
+        replace_entry(&self.at(address, from.len())?, from, word, stale, fresh)
+            .ok_or(DmaFault { address, length: from.len() as u64 })
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
@@ -356,10 +415,18 @@ mod tests {
         let mut host = Host::create().unwrap();
         host.open_slot().unwrap();
         for size in [0, 64, 4096] {
-            host.deliver(&mut one_packet(size, 0).unwrap());
+            let packet = &mut one_packet(size, 0).unwrap()[..];
+            host.deliver(&[VolatileSlice::from(packet)]);
         }
-        host.deliver(&mut one_packet(0, HAMLYN_FAST_MODE).unwrap());
+        let packet = &mut one_packet(0, HAMLYN_FAST_MODE).unwrap()[..];
+        host.deliver(&[VolatileSlice::from(packet)]);
         host.counted("notifications", 4).unwrap();
+        let mut packets = Packets::create(4096, 16).unwrap();
+        (0..40).for_each(|number| host.deliver(&packets.packet(number)));
+        host.counted("notifications", 6).unwrap();
+        let mut packets = Packets::create(64, 1).unwrap();
+        (0..3).for_each(|number| host.deliver(&packets.packet(number)));
+        host.counted("notifications", 9).unwrap();
         host.open_terminus().unwrap();
         host.set_send_buffer(LONG).unwrap();
         host.post_gather(LONG);

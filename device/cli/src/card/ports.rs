@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hamlyn_bus::{Access, Bus, DmaError, SharedPages};
-use hamlyn_models::ports::{Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Window};
+use hamlyn_models::ports::{
+    Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Window, replace_entry,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Guest memory and interrupt lines.
@@ -30,6 +32,19 @@ impl Dma for BusPorts<'_> {
 
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
         self.0.dma.store_u32_release(address, value).map_err(fault)
+    }
+
+    fn publish_entry(
+        &self,
+        address: u64,
+        from: VolatileSlice<'_>,
+        word: usize,
+        stale: Option<u32>,
+        fresh: u32,
+    ) -> Result<(), DmaFault> {
+        let length = from.len() as u64;
+        let place = self.0.dma.slice(address, length, Access::Write).map_err(fault)?;
+        replace_entry(&place, from, word, stale, fresh).ok_or(DmaFault { address, length })
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {

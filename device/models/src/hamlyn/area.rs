@@ -29,6 +29,28 @@ pub(super) struct Area {
     /// Which line of addresses is remembered.
     line: Cell<u64>,
     pages: [Cell<u64>; LINE as usize],
+    /// What was used last.
+    run: Cell<Run>,
+}
+
+/// Pages that follow each other in the area and in host memory.
+#[derive(Debug, Clone, Copy, Default)]
+struct Run {
+    /// Where it starts, in bytes from the start of the area's first page.
+    start: u64,
+    length: u64,
+    address: u64,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.start + self.length
+    }
+
+    /// Whether the page at this address is the one behind it.
+    fn leads_to(&self, address: u64) -> bool {
+        self.address.checked_add(self.length) == Some(address)
+    }
 }
 
 /// What is wrong with an area.
@@ -59,6 +81,7 @@ impl Area {
                 first,
                 line: Cell::new(NO_LINE),
                 pages: Default::default(),
+                run: Cell::default(),
             })
         }
     }
@@ -80,22 +103,39 @@ impl Area {
 
     /// The address of byte `offset`.
     pub(super) fn locate(&self, dma: &dyn Dma, offset: u64) -> Result<u64, DmaFault> {
-        Ok(self.run(dma, offset, 1)?.0)
+        Ok(self.piece(dma, offset, 1)?.0)
     }
 
-    /// The same, and how many bytes follow there, `most` of them at most: pages that follow each other are one piece.
-    fn run(&self, dma: &dyn Dma, offset: u64, most: u64) -> Result<(u64, u64), DmaFault> {
+    /// The same, and how many bytes are known to follow there, `most` of them at most.
+    #[inline]
+    fn piece(&self, dma: &dyn Dma, offset: u64, most: u64) -> Result<(u64, u64), DmaFault> {
         let byte = self.first + offset;
-        let address = self.page(dma, byte / PAGE)? + byte % PAGE;
-        let mut length = PAGE - byte % PAGE;
-        let line = &self.pages[(byte / PAGE % LINE) as usize..];
-        for pair in line.windows(2) {
-            if length >= most || pair[0].get().checked_add(PAGE) != Some(pair[1].get()) {
-                break;
-            }
-            length += PAGE;
+        let mut run = self.run.get();
+        if byte.wrapping_sub(run.start) >= run.length {
+            run = self.run_with(dma, byte, most)?;
+            self.run.set(run);
         }
-        Ok((address, length.min(most)))
+        let passed = byte - run.start;
+        Ok((run.address + passed, most.min(run.length - passed)))
+    }
+
+    /// The run that holds `byte`, and what follows it, up to `most` bytes: the last one made longer, or another.
+    #[cold]
+    fn run_with(&self, dma: &dyn Dma, byte: u64, most: u64) -> Result<Run, DmaFault> {
+        let page = byte / PAGE;
+        let address = self.page(dma, page)?;
+        let last = self.run.get();
+        let mut run = if last.length != 0 && last.end() == page * PAGE && last.leads_to(address) {
+            Run { length: last.length + PAGE, ..last }
+        } else {
+            Run { start: page * PAGE, length: PAGE, address }
+        };
+        // What is wrong with a page behind is for who wants that to be told.
+        while run.end() < byte + most && self.page(dma, run.end() / PAGE).is_ok_and(|next| run.leads_to(next))
+        {
+            run.length += PAGE;
+        }
+        Ok(run)
     }
 
     /// The address of a page, from the lists or from memory.
@@ -122,7 +162,7 @@ impl Area {
     ) -> Result<(), DmaFault> {
         let end = offset + length as u64;
         while offset < end {
-            let (address, here) = self.run(dma, offset, end - offset)?;
+            let (address, here) = self.piece(dma, offset, end - offset)?;
             let piece = from.take(here as usize).ok_or(DmaFault { address, length: here })?;
             dma.write(address, piece)?;
             offset += piece.len() as u64;
@@ -140,7 +180,7 @@ impl Area {
     ) -> Result<(), DmaFault> {
         let end = offset + length;
         while offset < end {
-            let (address, here) = self.run(dma, offset, end - offset)?;
+            let (address, here) = self.piece(dma, offset, end - offset)?;
             // What follows may be memory of another kind, which cannot be lent together with this.
             let page = here.min(PAGE - address % PAGE);
             let piece = dma.lend(address, here as usize).or_else(|_| dma.lend(address, page as usize))?;
@@ -253,10 +293,7 @@ mod tests {
     fn pages_that_follow_each_other_are_written_to_as_one() {
         let (memory, area) = Memory::new(&[10, 11, 12, 20, 13, 14, 30, 31, 32, 33]);
         let all = area.length() as usize;
-        assert_eq!(
-            write(&memory, &area, 0, all),
-            [(10, 12188), (20, 4096), (13, 8192), (30, 8192), (32, 8192)]
-        );
+        assert_eq!(write(&memory, &area, 0, all), [(10, 12188), (20, 4096), (13, 8192), (30, 16384)]);
         assert_eq!(write(&memory, &area, 50, 100), [(10, 100)]);
         assert_eq!(write(&memory, &area, 4000, 100), [(11, 100)]);
         assert_eq!(write(&memory, &area, 12000, 300), [(12, 188), (20, 112)]);

@@ -6,11 +6,12 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 
 use super::HamlynCard;
 use super::metadata::Entry;
-use super::notification::{Subject, Wake};
+use super::notification::{Nqcb, QueueControl, Subject, Wake};
 use super::packet::{
     PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_SILENT, PacketHeader,
 };
 use super::slot::{Mode, Slot};
+use super::statistics::Counters;
 use crate::ports::{Dma, DmaFault, Packet, Pieces, Ports};
 
 /// Where a packet that has passed its checks goes.
@@ -40,41 +41,51 @@ impl HamlynCard {
         } else if header.has(PACKET_ANSWER) {
             return self.answered(ports, packet, &header);
         }
-        let Admitted { slot, entry } = admit(&self.slots, ports.dma, packet.source, &header)?;
-        let whole = deposit(ports.dma, slot, entry, &header, packet.bytes)
-            .map_err(|_| Statistic::RefusedReceiveDma)?;
-        self.counters.add(Statistic::PacketsReceived, 1);
-        self.counters
-            .add(Statistic::BytesReceived, u64::from(header.length) + u64::from(header.metadata_length));
+        let admitted = admit(&self.slots, ports.dma, packet.source, &header)?;
+        let whole =
+            deposit(ports.dma, &admitted, &header, packet.bytes).map_err(|_| Statistic::RefusedReceiveDma)?;
+        let counters = &mut self.counters;
+        counters.add(Statistic::PacketsReceived, 1);
+        counters.add(Statistic::BytesReceived, u64::from(header.length) + u64::from(header.metadata_length));
         if whole {
-            self.complete(ports, entry, &header)?;
+            let receiver = Receiver { queues: &mut self.queues, control: self.queue_control, counters };
+            receiver.complete(ports, &admitted, &header)?;
         }
         Ok(())
     }
+}
 
+/// What of the card takes notice of a message.
+struct Receiver<'a> {
+    queues: &'a mut [Option<Nqcb>],
+    control: QueueControl,
+    counters: &'a mut Counters,
+}
+
+impl Receiver<'_> {
     /// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.
     fn complete(
-        &mut self,
+        self,
         ports: &Ports<'_>,
-        entry: Option<Entry>,
+        &Admitted { slot, entry }: &Admitted<'_>,
         header: &PacketHeader,
     ) -> Result<(), Statistic> {
-        self.counters.add(Statistic::MessagesReceived, 1);
-        let Some(slot) = self.slots.get(header.slot as usize).and_then(Option::as_ref) else { return Ok(()) };
+        let Self { queues, control, counters } = self;
+        counters.add(Statistic::MessagesReceived, 1);
         if let (Mode::ParanoidOneShot, Some(entry)) = (slot.mode, entry) {
             entry.lock(ports.dma).map_err(|_| Statistic::RefusedReceiveDma)?;
         }
         let Some(queue) = slot.queue.filter(|_| !header.has(PACKET_SILENT)) else { return Ok(()) };
-        let Some(nqcb) = self.queues.get_mut(queue as usize).and_then(Option::as_mut) else { return Ok(()) };
+        let Some(nqcb) = queues.get_mut(queue as usize).and_then(Option::as_mut) else { return Ok(()) };
         let subject = entry.map_or(Subject::Word(header.delta), |entry| Subject::Entry(entry.pointer));
         nqcb.append(ports.dma, header.slot, slot.notification_index, subject)
             .map_err(|_| Statistic::RefusedReceiveDma)?;
-        self.counters.add(Statistic::Notifications, 1);
+        counters.add(Statistic::Notifications, 1);
         if slot.interrupt || header.has(PACKET_INTERRUPT) {
-            match self.queue_control.wake(ports.window, ports.interrupt, queue, nqcb) {
+            match control.wake(ports.window, ports.interrupt, queue, nqcb) {
                 Wake::Awake => {}
-                Wake::Coalesced => self.counters.add(Statistic::InterruptsCoalesced, 1),
-                Wake::Raised => self.counters.add(Statistic::Interrupts, 1),
+                Wake::Coalesced => counters.add(Statistic::InterruptsCoalesced, 1),
+                Wake::Raised => counters.add(Statistic::Interrupts, 1),
             }
         }
         Ok(())
@@ -122,8 +133,7 @@ pub(super) fn admit<'a>(
 /// Writes metadata and data, then counts the packet: `true` if its message is whole.
 fn deposit(
     dma: &dyn Dma,
-    slot: &Slot,
-    entry: Option<Entry>,
+    &Admitted { slot, entry }: &Admitted<'_>,
     header: &PacketHeader,
     bytes: Pieces<'_>,
 ) -> Result<bool, DmaFault> {

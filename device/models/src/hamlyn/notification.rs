@@ -11,10 +11,10 @@ use hamlyn_abi::hamlyn::window::{
     HAMLYN_QUEUE_CONTROL_ARMED, HAMLYN_QUEUE_CONTROL_PENDING,
 };
 
+use zerocopy::IntoBytes;
+
 use super::area::Area;
-use crate::ports::{
-    Dma, DmaFault, Interrupt, Window, barrier_before_last_look, barrier_before_overwriting, write_value,
-};
+use crate::ports::{Dma, DmaFault, Interrupt, VolatileSlice, Window, barrier_before_last_look};
 
 /// A notification queue control block (Figure 4).
 #[derive(Debug)]
@@ -65,17 +65,13 @@ impl Nqcb {
         let offset = u64::from(self.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
         // Entries are 32-byte aligned, so one never straddles two pages.
         let address = self.area.locate(dma, offset)?;
-        let word = address + offset_of!(HamlynNotification, wrap) as u64;
         // The wrap word keeps its old flag until the rest is there. But a reader that is still at the entry of the pass
         // before must know that it is being overwritten.
-        if self.pass != 0 {
-            dma.publish(word, stale)?;
-            barrier_before_overwriting();
-        }
-        let entry =
+        let overwritten = (self.pass != 0).then_some(stale);
+        let mut entry =
             HamlynNotification { metadata, slot, notification_index, wrap: stale, ..Default::default() };
-        write_value(dma, address, entry)?;
-        dma.publish(word, fresh | kind)?;
+        let entry = VolatileSlice::from(entry.as_mut_bytes());
+        dma.publish_entry(address, entry, offset_of!(HamlynNotification, wrap), overwritten, fresh | kind)?;
         self.cursor += 1;
         if self.cursor == self.entries {
             self.cursor = 0;
