@@ -42,5 +42,5 @@ pub use function::{
 pub use irq::{Interrupts, VectorError};
 pub use late::LateReadError;
 pub use listener::ListenError;
-pub use server::{Server, ServerError};
+pub use server::{Server, ServerError, Waiter};
 pub use vm_memory::VolatileSlice;

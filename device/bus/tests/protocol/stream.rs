@@ -50,6 +50,19 @@ fn no_message_waits_for_the_next_to_come() {
 }
 
 #[test]
+fn a_thread_without_the_server_waits_for_its_client() {
+    let mut harness = Harness::ready();
+    let waiter = harness.server.waiter().unwrap();
+    let (said, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || said.send(waiter.wait().is_ok()));
+    assert!(heard.recv_timeout(std::time::Duration::from_millis(20)).is_err(), "there is nothing to hear");
+    harness.send(REGION_READ, 0, &access(REGISTERS, 4, 4), &[]);
+    assert_eq!(heard.recv(), Ok(true));
+    harness.pump();
+    assert!(harness.client.receive().is_some());
+}
+
+#[test]
 fn truncated_and_padded_bodies_are_refused() {
     let mut harness = Harness::ready();
     let good = [

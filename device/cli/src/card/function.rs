@@ -18,7 +18,7 @@ const SUBSYSTEM: u16 = 1;
 
 /// A card between its machine and its link.
 pub(super) struct CardFunction {
-    card: Box<dyn Card>,
+    card: Box<dyn Card + Send>,
     pub(super) uplink: Uplink,
     window: Option<Pages>,
 }
@@ -66,7 +66,7 @@ fn bar(bar: &card::Bar) -> Bar {
 }
 
 impl CardFunction {
-    pub(super) fn new(card: Box<dyn Card>, uplink: Uplink) -> Self {
+    pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink) -> Self {
         Self { card, uplink, window: None }
     }
 
@@ -136,6 +136,11 @@ impl CardFunction {
     /// How long it is until the next tick.
     pub(super) fn alarm(&self) -> Option<Duration> {
         Some(self.card.alarm()?.saturating_sub(SystemClock.now()))
+    }
+
+    /// When the next tick is.
+    pub(super) fn next_tick(&self) -> Option<Duration> {
+        self.card.alarm()
     }
 
     pub(super) fn is_enabled(&self) -> bool {

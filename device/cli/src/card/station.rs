@@ -1,11 +1,12 @@
 //! A card with its machine's server: what a process that hosts one card has once, and one that hosts many has often.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
-use hamlyn_bus::{Server, ServerError};
+use hamlyn_bus::{Server, ServerError, Waiter};
 use hamlyn_models::card::{BarKind, Card, Progress};
 use hamlyn_models::hamlyn::HamlynCard;
 use hamlyn_models::ports::Packet;
@@ -58,7 +59,7 @@ pub(crate) enum Turn {
 impl Station {
     /// A card that waits for its machine at `socket`, and for the machine's doorbells beside it.
     pub(crate) fn start(options: &CardOptions, socket: &Path, uplink: Uplink) -> anyhow::Result<Self> {
-        let card: Box<dyn Card> = match options.model {
+        let card: Box<dyn Card + Send> = match options.model {
             Model::Hamlyn => Box::new(HamlynCard::new(options.hamlyn())?),
         };
         let bars = card.identity().bars;
@@ -84,6 +85,13 @@ impl Station {
         let doorbells =
             self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, doorbells.server.as_raw_fd()));
         [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells)
+    }
+
+    /// The same for threads that have not the station.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (Socket, io::Result<Waiter>)> + '_ {
+        let doorbells = self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, &doorbells.server));
+        let servers = [(Socket::Card, &self.server)].into_iter().chain(doorbells);
+        servers.map(|(socket, server)| (socket, server.waiter()))
     }
 
     /// Handles the messages of the machine.
@@ -152,6 +160,11 @@ impl Station {
     /// How long it is until the next tick.
     pub(crate) fn alarm(&self) -> Option<Duration> {
         self.function.alarm()
+    }
+
+    /// When the next tick is, by the card's clock.
+    pub(crate) fn next_tick(&self) -> Option<Duration> {
+        self.function.next_tick()
     }
 
     /// The link is of no use any more.

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, value_parser};
+
+use rustix::thread::CpuSet;
 
 use crate::card::CardOptions;
 use crate::commands::switch::RoutingArgs;
@@ -12,8 +14,13 @@ const EXAMPLES: &str = "\
 Examples:
   hamlyn fabric --socket /tmp/c0.sock --socket /tmp/c1.sock &
   hamlyn qemu-args --socket /tmp/c0.sock         what QEMU needs to load the first card
+  hamlyn fabric --socket /tmp/c0.sock --socket /tmp/c1.sock --cores 0,1 &
+  taskset -c 0 nice -n 10 qemu-system-x86_64 ...    the first card's machine, on the core of its thread
 
 The first socket's card has host id 0, the next 1, and so on.";
+
+/// Cores have numbers below this.
+const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
 
 /// The flags of `hamlyn fabric`.
 #[derive(Debug, Args)]
@@ -29,7 +36,38 @@ pub struct FabricArgs {
     /// How packets find their way.
     #[command(flatten)]
     pub routing: RoutingArgs,
+    /// The cores that the machines are pinned to, the first card's first; again from the first for more cards. A machine's
+    /// messages come to a thread of their own, pinned to the same core
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "spin")]
+    #[arg(value_parser = value_parser!(u16).range(..MOST_CORES))]
+    pub cores: Vec<u16>,
     /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
     pub spin: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        fabric: FabricArgs,
+    }
+
+    fn parse(flags: &[&str]) -> Result<Vec<u16>, String> {
+        let words = ["fabric", "--socket", "c.sock"].iter().chain(flags);
+        Program::try_parse_from(words).map(|program| program.fabric.cores).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn cores_are_a_list_and_not_for_a_process_that_looks_on() {
+        assert_eq!(parse(&[]), Ok(Vec::new()));
+        assert_eq!(parse(&["--cores", "1,0,1023"]), Ok(vec![1, 0, 1023]));
+        assert!(parse(&["--cores", "0,1024"]).unwrap_err().contains("1024 is not in 0..1024"));
+        assert!(parse(&["--cores", "0", "--spin", "1"]).unwrap_err().contains("cannot be used with"));
+    }
 }

@@ -1,15 +1,19 @@
-//! The fabric process: cards and the switch between them in one process, on one thread.
+//! The fabric process: cards and the switch between them in one process, one thread at a time.
 //!
-//! A message takes one wake-up on its way, that of this process, where separate processes take three. What is given up
+//! A message takes one wake-up on its way, that of one thread here, where separate processes take three. What is given up
 //! is that a card's process can fail, be limited or be killed alone: who runs one machine's QEMU, and takes the
 //! memory away that it lent, takes all cards down. Guests and their processes are as protected from each other as before:
 //! the cards make the same checks.
 //!
 //! * `args`: the flags
+//! * `round`: the cards and the switch, and what is done in a round
+//! * `ears`: the threads that hear the machines, and how they share the fabric
 //! * `process`: the event loop
 
 mod args;
+mod ears;
 mod process;
+mod round;
 
 pub use self::args::FabricArgs;
 pub use self::process::run;

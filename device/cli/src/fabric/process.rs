@@ -1,211 +1,113 @@
 //! The event loop of the fabric process.
 //!
-//! Only the machines' messages, and signals, come from outside; between them the cards and the switch are looked at in
-//! turn until none has anything to do. So a card waits for the switch, or the switch for room in a ring, but no bell of theirs
-//! has to be heard: whoever waits is looked at again in the next round.
+//! Only the machines' messages, and signals, come from outside. All come to one thread; with `--cores` the machines' come to
+//! threads of their own ([`ears`]), and the main thread has the rest: signals, who asks for the counters, and the cards' timers.
+//!
+//! [`ears`]: super::ears
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
-use hamlyn_fabric::{Geometry, HostId, Link};
-use hamlyn_models::hamlyn::HamlynCard;
-use hamlyn_models::ports::{Packet, Pieces, VolatileSlice};
-use hamlyn_switch::crossbar::Crossbar;
-use rustix::thread::sched_yield;
-use serde_json::{Map, Value, json};
 
 use super::args::FabricArgs;
-use crate::card::{Neighbours, Socket, Station, Turn, Uplink, sooner, stop_on_signals};
-use crate::commands::switch;
+use super::ears::{self, Shared};
+use super::round::Fabric;
+use crate::card::{Socket, Station, stop_on_signals};
 use crate::stat::StatServer;
-
-/// The most cards. One thread serves them all.
-const MOST_CARDS: usize = 64;
-/// Rounds before the descriptors are looked at again.
-const ROUNDS: usize = 16;
-/// Packets that the switch moves in a round.
-const BUDGET: usize = 256;
 
 const STAT: u32 = 0;
 const STOP: u32 = 1;
+const BELL: u32 = 2;
 /// The first of the stations' sockets: two numbers for each station, the doorbells' odd.
-const STATION: u32 = 2;
+const STATION: u32 = 4;
 
 /// Runs cards and switch until a signal ends them.
 pub fn run(args: FabricArgs) -> anyhow::Result<()> {
-    let process = FabricProcess::start(&args)?;
-    tracing::info!("{} cards in one process, on {}", args.sockets.len(), process.names.join(", "));
+    let fabric = Fabric::start(&args)?;
+    tracing::info!("{} cards in one process, on {}", args.sockets.len(), fabric.names.join(", "));
+    let sockets = if args.cores.is_empty() { sockets(&fabric) } else { Vec::new() };
+    let shared = Arc::new(Shared::new(fabric).context("cannot make a bell")?);
+    let end = run_loop(&shared, sockets, &args.cores);
+    shared.close();
+    end
+}
+
+fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> anyhow::Result<()> {
+    let stop = stop_on_signals()?;
+    if !cores.is_empty() {
+        ears::listen(shared, cores)?;
+    }
+    let stat = StatServer::bind("fabric", "fabric")?;
     let mut manager = EventManager::new().context("cannot make an event manager")?;
+    let process = FabricProcess { shared: shared.clone(), sockets, stat, stop, end: None };
     let id = manager.add_subscriber(process);
     loop {
         let process = manager.subscriber_mut(id).context("the fabric has left its event manager")?;
-        if process.stopped {
-            return Ok(());
+        if let Some(end) = process.end.take() {
+            return end;
         }
-        let wait = process.work();
+        let wait = shared.work_and_tick()?;
         manager.run_with_timeout(wait).context("cannot wait for events")?;
     }
 }
 
+/// The stations' sockets, numbered.
+fn sockets(fabric: &Fabric) -> Vec<(RawFd, u32)> {
+    let number = |(station, first): (_, u32)| {
+        Station::sockets(station)
+            .map(move |(socket, fd)| (fd, first + u32::from(socket == Socket::Doorbells)))
+    };
+    fabric.stations.iter().zip((STATION..).step_by(2)).flat_map(number).collect()
+}
+
+/// What the main thread has to do.
 struct FabricProcess {
-    stations: Vec<Station>,
-    /// What the stations are called.
-    names: Vec<String>,
-    crossbar: Crossbar,
+    shared: Arc<Shared>,
+    /// The machines', where those have no threads.
+    sockets: Vec<(RawFd, u32)>,
     stat: StatServer,
     stop: UnixStream,
-    stopped: bool,
-    spin: Duration,
-    /// When there was last something to do.
-    busy: Instant,
+    /// How it ends, once it does.
+    end: Option<anyhow::Result<()>>,
 }
 
 impl FabricProcess {
-    fn start(args: &FabricArgs) -> anyhow::Result<Self> {
-        let count = args.sockets.len();
-        ensure!(count <= MOST_CARDS, "{count} cards are too many for one process (limit {MOST_CARDS})");
-        let geometry = Geometry::default();
-        let mut crossbar = Crossbar::new(count as u16, geometry).with_paths(args.routing.paths, 0);
-        let (mut stations, mut names) = (Vec::new(), Vec::new());
-        for (host, socket) in args.sockets.iter().enumerate() {
-            let (card, switch) = Link::pair(geometry).context("no memory for a link")?;
-            let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
-            let largest = HamlynCard::largest_packet(args.options.packet_size);
-            let uplink = Uplink::within(card, host, largest)?;
-            let mut station = Station::start(&args.options, socket, uplink)?;
-            station.link_changed();
-            stations.push(station);
-            names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());
-        }
-        let stop = stop_on_signals()?;
-        let stat = StatServer::bind("fabric", "fabric")?;
-        let (spin, busy) = (Duration::from_micros(args.spin), Instant::now());
-        Ok(Self { stations, names, crossbar, stat, stop, stopped: false, spin, busy })
-    }
-
-    /// Works until there is nothing to do, or for a while. Says how long the loop may wait, in milliseconds.
-    fn work(&mut self) -> i32 {
-        self.stations.iter_mut().for_each(Station::tick);
-        for _ in 0..ROUNDS {
-            if self.round() {
-                continue;
+    fn handle(&mut self, number: u32) -> anyhow::Result<()> {
+        match number {
+            STAT => {
+                let counters = self.shared.with(|fabric| fabric.counters())?;
+                self.stat.answer(|| &counters);
             }
-            if self.may_sleep() {
-                return self.stations.iter().fold(-1, |wait, station| sooner(wait, station.alarm()));
-            }
-            if !self.spin.is_zero() {
-                // Who is looked for may wait for this core.
-                sched_yield();
+            STOP => self.end = Some(Ok(())),
+            BELL => self.shared.bell.silence(),
+            number => {
+                let (station, odd) = ((number - STATION) / 2, (number - STATION) % 2 == 1);
+                let socket = if odd { Socket::Doorbells } else { Socket::Card };
+                self.shared.with(|fabric| fabric.serve(station as usize, socket))?;
             }
         }
-        0
-    }
-
-    /// Everybody who may have something to do, once. `false`: nobody had.
-    fn round(&mut self) -> bool {
-        let mut busy = false;
-        for host in 0..self.stations.len() {
-            let (before, behind) = self.stations.split_at_mut(host);
-            let Some((station, after)) = behind.split_first_mut() else { break };
-            // What nobody uses costs nobody anything.
-            if station.is_quiet() {
-                continue;
-            }
-            let mut others = Others { host: host as u16, before, after, crossbar: &mut self.crossbar };
-            busy |= station.turn(&mut others) != Turn::Idle;
-        }
-        for host in 0..self.stations.len() {
-            // There may be room now where its ring was full.
-            busy |= self.crossbar.wake(HostId(host as u16)) > 0;
-        }
-        if self.crossbar.poll() && self.crossbar.forward(BUDGET) > 0 {
-            self.stations.iter_mut().for_each(Station::rouse);
-            busy = true;
-        }
-        for (host, error) in self.crossbar.take_lost() {
-            tracing::error!("port {host} is lost: {error}");
-            if let Some(station) = self.stations.get_mut(host.index()) {
-                station.unlink();
-            }
-        }
-        if busy && !self.spin.is_zero() {
-            self.busy = Instant::now();
-        }
-        busy
-    }
-
-    /// Tells the machines that nobody looks any more, and looks once more.
-    fn may_sleep(&mut self) -> bool {
-        if !self.spin.is_zero() && self.busy.elapsed() < self.spin {
-            return false;
-        }
-        self.stations.iter_mut().filter(|station| !station.is_quiet()).all(Station::sleep)
-    }
-
-    fn counters(&self) -> Value {
-        let cards: Map<String, Value> =
-            self.names.iter().cloned().zip(self.stations.iter().map(Station::counters)).collect();
-        json!({ "cards": cards, "switch": switch::counters(&self.crossbar.counters()) })
-    }
-}
-
-/// The cards but one, whose turn it is to send.
-struct Others<'a> {
-    host: u16,
-    before: &'a mut [Station],
-    after: &'a mut [Station],
-    crossbar: &'a mut Crossbar,
-}
-
-impl Neighbours for Others<'_> {
-    /// Nothing lies between the memory of the one machine and that of the other: the receiving card deposits from where
-    /// the sender's data is.
-    fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
-        let station = match destination.checked_sub(self.host) {
-            None => self.before.get_mut(usize::from(destination)),
-            // To itself a card sends by the ring: it is in the middle of a call.
-            Some(0) => None,
-            Some(behind) => self.after.get_mut(usize::from(behind) - 1),
-        };
-        let Some(station) = station else { return false };
-        let bytes = Pieces::new(packet);
-        let passes = self.crossbar.pass(HostId(self.host), HostId(destination), bytes.len());
-        if passes {
-            station.packet_arrived(Packet { source: self.host, bytes });
-        }
-        passes
+        Ok(())
     }
 }
 
 impl MutEventSubscriber for FabricProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
-        let stations = self.stations.iter().zip((STATION..).step_by(2)).flat_map(|(station, first)| {
-            station.sockets().map(move |(socket, fd)| (fd, first + u32::from(socket == Socket::Doorbells)))
-        });
-        let all = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP)].into_iter().chain(stations);
-        for (fd, data) in all {
+        let bell = self.shared.bell.as_fd().as_raw_fd();
+        let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP), (bell, BELL)];
+        for (fd, data) in fixed.into_iter().chain(self.sockets.iter().copied()) {
             if let Err(error) = ops.add(Events::with_data_raw(fd, data, EventSet::IN)) {
                 tracing::error!("cannot watch a descriptor: {error}");
-                self.stopped = true;
+                self.end = Some(Ok(()));
             }
         }
     }
 
     fn process(&mut self, events: Events, _: &mut EventOps<'_>) {
-        match events.data() {
-            STAT => self.stat.answer(|| self.counters()),
-            STOP => self.stopped = true,
-            number => {
-                let (station, odd) = ((number - STATION) / 2, (number - STATION) % 2 == 1);
-                let Some(station) = self.stations.get_mut(station as usize) else { return };
-                let socket = if odd { Socket::Doorbells } else { Socket::Card };
-                if let Err(error) = station.serve(socket) {
-                    tracing::error!("a vfio-user server: {error}");
-                }
-            }
+        if let Err(error) = self.handle(events.data()) {
+            self.end = Some(Err(error));
         }
     }
 }

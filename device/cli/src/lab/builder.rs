@@ -26,6 +26,7 @@ pub struct Builder {
     append: String,
     one_process: bool,
     doorbell_function: bool,
+    cores: Vec<u16>,
     card_args: Vec<String>,
     switch_args: Vec<String>,
     qemu_args: Box<QemuArgs>,
@@ -46,6 +47,7 @@ impl Default for Builder {
             append: String::new(),
             one_process: false,
             doorbell_function: true,
+            cores: Vec::new(),
             card_args: Vec::new(),
             switch_args: Vec::new(),
             qemu_args: Box::new(|_, _| Vec::new()),
@@ -108,6 +110,13 @@ impl Builder {
     /// Whether machines have the card's second function; otherwise their doorbells are round trips.
     pub fn doorbell_function(mut self, has: bool) -> Builder {
         self.doorbell_function = has;
+        self
+    }
+
+    /// The host's cores that the machines are pinned to, again from the first for more machines; those of one process with
+    /// their cards (`hamlyn fabric --cores`), to which they give way. Without any they are anywhere.
+    pub fn cores(mut self, cores: impl IntoIterator<Item = u16>) -> Builder {
+        self.cores = cores.into_iter().collect();
         self
     }
 
@@ -202,7 +211,8 @@ impl Builder {
     fn fabric(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
         let sockets: Vec<_> = sockets.iter().map(|socket| socket.to_string_lossy()).collect();
         let fixed: Vec<&str> = sockets.iter().flat_map(|socket| ["--socket", socket]).collect();
-        let more = [&self.card_args[..], &self.switch_args[..]].concat();
+        let cores = self.cores.iter().map(|core| format!("--cores={core}")).collect::<Vec<_>>();
+        let more = [&self.card_args[..], &self.switch_args[..], &cores].concat();
         Ok(vec![self.service(run, "fabric", "fabric", &fixed, &more)?])
     }
 
@@ -218,7 +228,7 @@ impl Builder {
         let log = run.join(format!("{name}.log"));
         let arguments = [kind].into_iter().chain(fixed.iter().copied());
         let arguments = arguments.chain(more.iter().map(String::as_str));
-        let mut process = Process::start(name, &hamlyn()?, arguments, &log, run)?;
+        let mut process = Process::start(name, &hamlyn()?, arguments, &log, run, None)?;
         let stat = stat::socket(run, kind, process.pid());
         let deadline = Instant::now() + self.patience;
         // A process offers its counters once all else is in place.
@@ -249,6 +259,7 @@ impl Builder {
             accelerator,
             reboots: self.reboots,
             memory: self.memory,
+            core: self.cores.get(index % self.cores.len().max(1)).copied(),
             kernel: kit.kernel.clone(),
             initrd: kit.initrd.clone(),
             append: self.append.clone(),

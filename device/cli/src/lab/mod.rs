@@ -29,7 +29,7 @@ pub use accel::{Accel, Accelerator};
 pub use builder::Builder;
 pub use hamlyn_agent::protocol::Exit;
 pub use kit::Kit;
-pub use processes::{Held, hamlyn, keep, tether};
+pub use processes::{Held, cores, hamlyn, keep, tether};
 pub use qemu::{CARD_SLOT, Memory, card_arguments};
 pub use run::Run;
 pub use vm::{MODULE, Vm};
@@ -132,6 +132,11 @@ impl Lab {
         let service = &self.services[self.card(index)?.service];
         let process = service.process.lock().unwrap_or_else(PoisonError::into_inner);
         Held::stop(&process)
+    }
+
+    /// Kills the switch: the links of all cards go down.
+    pub fn kill_switch(&self) {
+        self.services[SWITCH].process.lock().unwrap_or_else(PoisonError::into_inner).kill();
     }
 
     /// Fails if the switch or a card has ended, with the reason.

@@ -13,7 +13,8 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, kill_process, nice, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::rundir;
 
@@ -25,7 +26,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `program`, which dies with this process; its output goes to the file `log`, and its run directory is `run`.
+    /// Starts `program`, which dies with this process; its output goes to the file `log`, and its run directory is `run`. With a
+    /// `core` it is pinned to that, and gives way there to others.
     ///
     /// It gets a process group of its own, so that Ctrl-C reaches only the parent, who ends all in good order.
     pub(super) fn start(
@@ -34,11 +36,13 @@ impl Process {
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
         log: &Path,
         run: &Path,
+        core: Option<u16>,
     ) -> anyhow::Result<Process> {
         let output = File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
         let errors = output.try_clone().context("cannot share the log")?;
         let mut command = Command::new(hamlyn()?);
-        command.arg("tether").arg(std::process::id().to_string()).arg("--").arg(program);
+        command.arg("tether").arg(std::process::id().to_string());
+        command.args(core.map(|core| format!("--core={core}"))).arg("--").arg(program);
         command.args(arguments.into_iter().map(Into::into));
         command.env(rundir::VARIABLE, run).process_group(0);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
@@ -119,15 +123,32 @@ fn spawn(command: Command) -> io::Result<Child> {
     child.recv().map_err(|_| gone())?
 }
 
-/// `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, to be killed as soon as `parent` is gone.
-pub fn tether(parent: u32, program: &[OsString]) -> anyhow::Result<()> {
+/// How much a pinned process gives way: so much that a card's thread beside it, which works for half of the time, never has
+/// to wait for its share of the core.
+const NICE: i32 = 10;
+
+/// `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, to be killed as soon as `parent` is gone. With a `core` it is
+/// pinned to that, and gives way there to others.
+pub fn tether(parent: u32, core: Option<u16>, program: &[OsString]) -> anyhow::Result<()> {
     let Some((name, arguments)) = program.split_first() else { bail!("there is no program to start") };
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask for the death signal")?;
     if getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()) != Some(parent) {
         bail!("the parent, process {parent}, is already gone");
     }
+    if let Some(core) = core {
+        let mut cores = CpuSet::new();
+        cores.set(core.into());
+        sched_setaffinity(None, &cores).with_context(|| format!("cannot be on core {core}"))?;
+        nice(NICE).context("cannot be nice")?;
+    }
     let error = Command::new(name).args(arguments).exec();
     Err(error).with_context(|| format!("cannot start {}", name.to_string_lossy()))
+}
+
+/// Cores that this process may use, and its children: the first of them, `most` or fewer.
+pub fn cores(most: usize) -> Vec<u16> {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).map(|core| core as u16).take(most).collect()
 }
 
 /// A lab's directory. It is removed when this is dropped, and also when this process is killed.

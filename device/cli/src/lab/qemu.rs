@@ -93,6 +93,8 @@ pub(super) struct Machine {
     pub reboots: bool,
     /// Its memory.
     pub memory: Memory,
+    /// The host's core that it is pinned to.
+    pub core: Option<u16>,
     /// The kernel.
     pub kernel: PathBuf,
     /// The initial RAM disk.
@@ -125,7 +127,8 @@ impl Machine {
         let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
         // The image's file system may take more than the half of a small machine's memory that tmpfs would; and a kernel
         // under emulation on a busy host finds its timer too late, and panics, unless it is told to trust in it.
-        let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check";
+        // And huge pages are off below 512 MiB, for those too who ask for them, as the library does for large areas.
+        let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check transparent_hugepage=madvise";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
         let mut arguments = card_arguments(&self.card, self.memory, self.slot);
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];

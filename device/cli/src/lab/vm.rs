@@ -76,7 +76,14 @@ impl Vm {
             let _ = std::fs::remove_file(socket);
         }
         let log = self.run.join(format!("{}.qemu.log", self.name()));
-        let mut qemu = Process::start(self.name(), &self.qemu, self.machine.arguments(), &log, &self.run)?;
+        let mut qemu = Process::start(
+            self.name(),
+            &self.qemu,
+            self.machine.arguments(),
+            &log,
+            &self.run,
+            self.machine.core,
+        )?;
         let agent = Arc::new(self.evidence.with(connect(&mut qemu, &self.machine.agent, self.patience))?);
         *self.lock() = Some(Running { qemu, agent });
         Ok(())

@@ -1,0 +1,152 @@
+//! Threads that hear the machines' messages, each for a socket of a machine, on the core that the machine is pinned to.
+//!
+//! A thread that is woken by a program of its own core runs there at once, in the program's place. Where one thread hears
+//! several machines, all but one of them have to interrupt another core, which takes longer than all else that is done for
+//! a message (docs/performance.md).
+//!
+//! The fabric stays one: who is woken has it alone, until there is nothing more to do.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, ensure};
+use hamlyn_bus::Waiter;
+use hamlyn_fabric::bell::Bell;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::round::Fabric;
+use crate::card::Socket;
+
+/// The fabric, for several threads.
+pub(super) struct Shared {
+    /// Held by the one that is next: who has just had the fabric, and wants it again, comes behind those that wait.
+    next: Mutex<()>,
+    hall: Mutex<Hall>,
+    /// Wakes the main thread.
+    pub(super) bell: Bell,
+}
+
+struct Hall {
+    fabric: Fabric,
+    /// The tick that the main thread waits for.
+    awaited: Option<Duration>,
+    /// Why an ear hears no more.
+    failure: Option<anyhow::Error>,
+}
+
+impl Shared {
+    pub(super) fn new(fabric: Fabric) -> io::Result<Self> {
+        let hall = Mutex::new(Hall { fabric, awaited: None, failure: None });
+        Ok(Self { next: Mutex::new(()), hall, bell: Bell::new()? })
+    }
+
+    fn enter(&self) -> anyhow::Result<MutexGuard<'_, Hall>> {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let hall = self.hall.lock().map_err(|_| anyhow!("a thread of the fabric has panicked"));
+        drop(next);
+        hall
+    }
+
+    /// Has the fabric alone. Fails when another thread has panicked with it.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Fabric) -> T) -> anyhow::Result<T> {
+        Ok(act(&mut self.enter()?.fabric))
+    }
+
+    /// Works, for a thread that will be back in time for the next tick: says how long it may wait, in milliseconds. Fails if an
+    /// ear has failed.
+    pub(super) fn work_and_tick(&self) -> anyhow::Result<i32> {
+        let mut hall = self.enter()?;
+        hall.failure.take().map_or(Ok(()), Err)?;
+        hall.fabric.tick();
+        let done = hall.fabric.work();
+        hall.awaited = hall.fabric.next_tick();
+        Ok(if done { hall.fabric.wait() } else { 0 })
+    }
+
+    /// Handles a machine's messages and all that follows from them, or a part of it: `false`. None: there is no such machine
+    /// any more.
+    fn hear(&self, station: usize, socket: Socket) -> anyhow::Result<Option<bool>> {
+        let mut hall = self.enter()?;
+        if !hall.fabric.serve(station, socket) {
+            return Ok(None);
+        }
+        let done = hall.fabric.work();
+        let next = hall.fabric.next_tick();
+        if next.is_some_and(|next| hall.awaited.is_none_or(|awaited| next < awaited)) {
+            hall.awaited = next;
+            self.bell.ring();
+        }
+        Ok(Some(done))
+    }
+
+    /// Closes all sockets; the ears end when they next hear something.
+    pub(super) fn close(&self) {
+        self.hall.lock().unwrap_or_else(PoisonError::into_inner).fabric.stations.clear();
+    }
+}
+
+/// What hears one socket.
+struct Ear {
+    shared: Arc<Shared>,
+    station: usize,
+    socket: Socket,
+    waiter: Waiter,
+    core: usize,
+}
+
+/// Starts a thread for each socket. The cores are those of the first stations, and again of those behind them.
+pub(super) fn listen(shared: &Arc<Shared>, cores: &[u16]) -> anyhow::Result<()> {
+    let allowed = sched_getaffinity(None).context("cannot find out which cores there are")?;
+    for core in cores {
+        ensure!(allowed.is_set((*core).into()), "core {core} is not there, or not for this process");
+    }
+    let ears = shared.with(|fabric| {
+        let stations = fabric.stations.iter().enumerate();
+        let waiters = stations.flat_map(|(station, at)| at.waiters().map(move |found| (station, found)));
+        waiters
+            .map(|(station, (socket, waiter))| {
+                let core = cores[station % cores.len()].into();
+                Ok(Ear { shared: shared.clone(), station, socket, waiter: waiter?, core })
+            })
+            .collect::<io::Result<Vec<Ear>>>()
+    })?;
+    for ear in ears.context("cannot wait for a machine")? {
+        let name = format!("card{}", ear.station);
+        thread::Builder::new().name(name).spawn(move || ear.run()).context("cannot start a thread")?;
+    }
+    Ok(())
+}
+
+impl Ear {
+    fn run(self) {
+        let Err(error) = self.listen() else { return };
+        if let Ok(mut hall) = self.shared.enter() {
+            hall.failure = Some(error.context(format!("card {} is heard no more", self.station)));
+        }
+    }
+
+    fn listen(&self) -> anyhow::Result<()> {
+        let mut core = CpuSet::new();
+        core.set(self.core);
+        sched_setaffinity(None, &core).with_context(|| format!("cannot be on core {}", self.core))?;
+        let mut done = true;
+        loop {
+            if done {
+                self.waiter.wait()?;
+            }
+            match self.shared.hear(self.station, self.socket)? {
+                Some(all) => done = all,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Drop for Ear {
+    /// A process that is deaf on one ear must end, also when that panicked: the main thread looks what is the matter.
+    fn drop(&mut self) {
+        self.shared.bell.ring();
+    }
+}
