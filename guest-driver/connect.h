@@ -89,6 +89,9 @@ struct hamlyn_wellknown {
 	/* The handshake timer had run out. */
 	bool lapsed;
 
+	/* What incarnations are made of: a random number, and how many there have been. */
+	u32 origin;
+	u32 incarnations;
 	struct hamlyn_peer peers[HAMLYN_WELL_KNOWN_SLOTS];
 
 	struct list_head listeners;

@@ -4,12 +4,11 @@
  * and whether it is still the same.
  *
  * The fabric loses nothing, but cards discard while their host is not there. So a message is kept
- * and sent again until it has been acknowledged. Each side has an incarnation, a random number
- * that changes whenever it forgets; who sees that the other's has changed ends what connections it
+ * and sent again until it has been acknowledged. Each side has an incarnation, a number that
+ * changes whenever it forgets; who sees that the other's has changed ends what connections it
  * had with it.
  */
 #include <linux/moduleparam.h>
-#include <linux/random.h>
 
 #include "connect.h"
 
@@ -30,14 +29,10 @@ static unsigned long timeout(void)
 	return msecs_to_jiffies(clamp(READ_ONCE(peer_timeout), 1000U, 600000U));
 }
 
-static u64 make_incarnation(void)
+/* One after the other, so that a later one is told from an earlier; never 0. */
+static u64 make_incarnation(struct hamlyn_wellknown *own)
 {
-	u64 incarnation;
-
-	do
-		incarnation = get_random_u64();
-	while (!incarnation);
-	return incarnation;
+	return (u64)own->origin << 32 | ++own->incarnations;
 }
 
 void hamlyn_peer_init(struct hamlyn_wellknown *own, u32 host)
@@ -88,7 +83,7 @@ void hamlyn_peer_open(struct hamlyn_peer *peer, void *page)
 	peer->arrived = 0;
 	restart(peer);
 	peer->theirs = 0;
-	peer->mine = make_incarnation();
+	peer->mine = make_incarnation(peer->own);
 }
 
 static void drop_message(struct hamlyn_peer *peer, struct hamlyn_message *message)
@@ -135,7 +130,7 @@ void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason)
 {
 	forget(peer, reason, false);
 	peer->theirs = 0;
-	peer->mine = make_incarnation();
+	peer->mine = make_incarnation(peer->own);
 }
 
 static bool post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire, const void *data)
@@ -223,19 +218,27 @@ static void acknowledged(struct hamlyn_peer *peer, u32 expected)
 	fly(peer, peer->flying);
 }
 
+/* It is earlier than the one that is known, and was overtaken on its way. */
+static bool is_stale(const struct hamlyn_peer *peer, u64 incarnation)
+{
+	return upper_32_bits(incarnation) == upper_32_bits(peer->theirs) &&
+	       (s32)(lower_32_bits(incarnation) - lower_32_bits(peer->theirs)) < 0;
+}
+
 /*
  * Whether a message is from the other's present incarnation to our present one; it also tells what
- * the other knows of us. One to an earlier incarnation of ours is answered, so that it learns.
+ * the other knows of us. Any other is answered, so that it learns, and not taken: numbers count
+ * between two incarnations, and what was meant for whoever is there may have been for an earlier
+ * one.
  */
 static bool is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
-	if (!wire->incarnation)
+	if (!wire->incarnation || is_stale(peer, wire->incarnation))
 		return false;
 	peer->heard = jiffies;
-	if (!peer->theirs) {
-		peer->theirs = wire->incarnation;
-	} else if (peer->theirs != wire->incarnation) {
-		forget(peer, HAMLYN_END_HOST_RESET, true);
+	if (peer->theirs != wire->incarnation) {
+		if (peer->theirs)
+			forget(peer, HAMLYN_END_HOST_RESET, true);
 		peer->theirs = wire->incarnation;
 		fly(peer, 0);
 	}
@@ -243,9 +246,8 @@ static bool is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 		acknowledged(peer, wire->expected);
 		return true;
 	}
-	if (wire->to_incarnation)
-		peer->answer = true;
-	return !wire->to_incarnation;
+	peer->answer = true;
+	return false;
 }
 
 static bool is_sound(const struct hamlyn_wire *wire)

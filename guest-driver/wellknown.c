@@ -7,6 +7,8 @@
  * sent. They are in paranoid one-shot mode, so what has arrived cannot change while it is looked
  * at, and the queue has more entries than messages can be there: it is never overrun.
  */
+#include <linux/random.h>
+
 #include "connect.h"
 
 #define ENTRIES (2 * PLACES)
@@ -158,6 +160,7 @@ int hamlyn_wellknown_init(struct hamlyn_card *card)
 		return -ENOMEM;
 	card->wellknown = own;
 	own->card = card;
+	own->origin = get_random_u32() | 1; /* Never 0: that is unknown. */
 	hamlyn_file_init(&own->file, card);
 	init_waitqueue_func_entry(&own->woken, wake);
 	add_wait_queue(&own->file.wait, &own->woken);

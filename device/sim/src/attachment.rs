@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
+use hamlyn::attach::{
+    Attachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait, TerminusParts,
+};
 use hamlyn::{Error, Result};
 use hamlyn_abi::card::{HAMLYN_REG_ABI_VERSION, HAMLYN_REG_HOST_ID, HAMLYN_REG_MODEL};
 use hamlyn_abi::hamlyn::command::{HAMLYN_SLOT_FETCH, HAMLYN_SLOT_INTERRUPT};
@@ -22,6 +24,7 @@ use crate::area::Area;
 use crate::driver::OpenSlot;
 use crate::machine::Machine;
 use crate::memory::{PAGE, recycled};
+use crate::system::{ConnectionHandle, ListenerHandle};
 use crate::violation::Violation;
 
 /// An open file of the driver: one protection domain.
@@ -296,6 +299,14 @@ impl Attachment for SimAttachment {
         let mut statistics = HamlynStatistics { count: counters.len() as u32, reserved: 0, values: [0; 64] };
         statistics.values.iter_mut().zip(counters).for_each(|(value, counter)| *value = counter);
         Ok(statistics)
+    }
+
+    fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
+        Ok(Box::new(ListenerHandle::open(&self.machine, name, backlog)?))
+    }
+
+    fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        Ok(Box::new(ConnectionHandle::ask(&self.machine, host, name, private)?))
     }
 
     fn self_test(&self) -> Result<HamlynSelfTest> {

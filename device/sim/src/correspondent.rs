@@ -1,9 +1,9 @@
-//! A program of the library's upper layer: the ends of streams that it has.
+//! A program of the library's upper layer: the connections and the ends of streams that it has.
 
 use std::sync::Arc;
 
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
-use hamlyn::{Card, Error, Manager, PeerLoss, Polling};
+use hamlyn::{Card, Connecting, Connection, Error, Listener, Manager, PeerLoss, Polling};
 
 use crate::attachment::SimAttachment;
 use crate::machine::Machine;
@@ -16,6 +16,10 @@ const ENTRIES: u32 = 64;
 pub(crate) struct Correspondent {
     pub(crate) senders: Vec<Sending>,
     pub(crate) receivers: Vec<Receiving>,
+    /// The name that it listens to.
+    pub(crate) listener: Option<Listener>,
+    pub(crate) asking: Vec<Asking>,
+    pub(crate) open: Vec<Open>,
     pub(crate) manager: Manager,
 }
 
@@ -39,6 +43,25 @@ pub(crate) struct Receiving {
     pub(crate) held: Vec<(u64, u64, usize)>,
 }
 
+/// A connection that it has asked for.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    /// The connection's number.
+    pub(crate) record: usize,
+    pub(crate) connecting: Connecting,
+    /// What the seed that it passed is of.
+    pub(crate) receiver: Option<StreamReceiver>,
+}
+
+/// A connection that is established.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// The connection's number, and which side this is.
+    pub(crate) record: usize,
+    pub(crate) side: usize,
+    pub(crate) connection: Connection,
+}
+
 impl Correspondent {
     /// Starts a program.
     pub(crate) fn start(machine: &Arc<Machine>, pid: u64) -> Result<Self, Error> {
@@ -46,7 +69,14 @@ impl Correspondent {
         let manager = Manager::create_with(&card, ENTRIES, Polling { spins: 0 })?;
         // All memory that it ever sends from: later there may be no pages for more.
         drop(manager.allocate(1)?);
-        Ok(Self { senders: Vec::new(), receivers: Vec::new(), manager })
+        Ok(Self {
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            listener: None,
+            asking: Vec::new(),
+            open: Vec::new(),
+            manager,
+        })
     }
 
     /// It dies in the middle of what it does, so its ends tell nobody that they go.

@@ -147,7 +147,7 @@ impl World {
         bytes: &[u8],
     ) -> Result<(), Violation> {
         let slot = self.hosts[host].machine.slot(effect.header.slot);
-        if slot.is_some_and(|slot| slot.prey || slot.streams) {
+        if slot.is_some_and(|slot| slot.prey || slot.streams || slot.privileged.is_some()) {
             return Ok(());
         }
         let (delivery, whole) = self.ledger.arrived(host, source, bytes)?;

@@ -92,6 +92,8 @@ pub(crate) struct Tables {
     pub(crate) enabled: bool,
     /// When its handshake timer runs out, in milliseconds.
     pub(crate) lapse: Option<u64>,
+    /// It has run out before.
+    pub(crate) has_lapsed: bool,
     /// When the driver restarts it.
     pub(crate) next_beat: u64,
     /// The card's counters do not tell the whole story.
@@ -116,6 +118,7 @@ impl Tables {
             running: false,
             enabled: false,
             lapse: None,
+            has_lapsed: false,
             next_beat: 0,
             was_reset: false,
         }
@@ -130,6 +133,13 @@ impl Tables {
 
     pub(crate) fn free_slots(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_none()).count()
+    }
+
+    /// Slots, termini, queues and pages that are free.
+    pub(crate) fn free(&self) -> [usize; 4] {
+        let termini = self.termini.iter().filter(|terminus| terminus.is_none()).count();
+        let queues = self.queues.iter().filter(|queue| queue.is_none()).count();
+        [self.free_slots(), termini, queues, self.frames.left()]
     }
 
     /// Whether a process has anything open.
@@ -167,6 +177,17 @@ impl Machine {
         weight: u32,
         words: Option<&Arc<Mapping>>,
     ) -> Result<Option<u32>, Violation> {
+        self.open_terminus_as(pid, weight, words, 0)
+    }
+
+    /// The same, with `HAMLYN_TERMINUS_*`.
+    pub(crate) fn open_terminus_as(
+        &self,
+        pid: u64,
+        weight: u32,
+        words: Option<&Arc<Mapping>>,
+        flags: u32,
+    ) -> Result<Option<u32>, Violation> {
         let mut tables = self.tables();
         let Tables { termini, rng, frames, .. } = &mut *tables;
         let Some(index) = vacancy(termini, rng).filter(|_| frames.left() > 0) else { return Ok(None) };
@@ -176,7 +197,7 @@ impl Machine {
         }
         self.memory.permit(Right::Write, status, size_of::<HamlynTerminusStatus>() as u64, true);
         termini[index as usize] = Some(OpenTerminus { pid, status, send: BTreeMap::new() });
-        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, index, &HamlynOpenTerminus { status, weight, flags: 0 })?;
+        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, index, &HamlynOpenTerminus { status, weight, flags })?;
         Ok(Some(index))
     }
 
@@ -256,9 +277,16 @@ impl Machine {
 
     /// Opens a slot; `None`: all are in use.
     pub(crate) fn open_slot(&self, slot: OpenSlot) -> Result<Option<u32>, Violation> {
+        let index = {
+            let Tables { slots, rng, .. } = &mut *self.tables();
+            vacancy(slots, rng)
+        };
+        index.map(|index| self.open_slot_as(index, slot).map(|()| index)).transpose()
+    }
+
+    /// Opens the slot of a number, which is free.
+    pub(crate) fn open_slot_as(&self, index: u32, slot: OpenSlot) -> Result<(), Violation> {
         let mut tables = self.tables();
-        let Tables { slots, rng, .. } = &mut *tables;
-        let Some(index) = vacancy(slots, rng) else { return Ok(None) };
         slot.permit(&self.memory, true);
         let body = HamlynOpenSlot {
             area: slot.area.abi(),
@@ -274,9 +302,8 @@ impl Machine {
                 | flag(slot.privileged.is_some(), HAMLYN_SLOT_PRIVILEGED),
             source: slot.privileged.unwrap_or_default().into(),
         };
-        slots[index as usize] = Some(Arc::new(slot));
-        self.command(HAMLYN_COMMAND_OPEN_SLOT, index, &body)?;
-        Ok(Some(index))
+        tables.slots[index as usize] = Some(Arc::new(slot));
+        self.command(HAMLYN_COMMAND_OPEN_SLOT, index, &body)
     }
 
     pub(crate) fn close_slot(&self, index: u32) -> Result<(), Violation> {

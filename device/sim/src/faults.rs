@@ -57,6 +57,7 @@ impl World {
         self.ledger.excuse(|other, _| other == host);
         self.fetches.excuse(|other| other == host);
         self.excuse_streams(host);
+        self.hosts[host].was_unplugged = true;
         self.switch.remove_port(HostId(host as u16));
         self.hosts[host].uplink.set_link(None);
         self.hosts[host].machine.set_link_state(false)?;
@@ -78,6 +79,7 @@ impl World {
         self.fetches.bury(host, pid);
         self.hosts[host].kill(process, orderly)?;
         self.bury_streams(pid);
+        self.connections.bury(pid, self.now());
         self.healings.push((end, Healing::Process(host, process)));
         Ok(())
     }
@@ -112,6 +114,7 @@ impl World {
                 self.fetches.bury(host, pid);
                 self.hosts[host].kill(process, false)?;
                 self.bury_streams(pid);
+                self.connections.bury(pid, self.now());
                 self.healings.push((end, Healing::Process(host, process)));
             }
         }

@@ -13,6 +13,7 @@ use crate::judge::{ANSWER, FETCH, PRIVILEGED, PacketHeader};
 use crate::memory::Mischief;
 use crate::process::Role;
 use crate::rng::Rng;
+use crate::system::SYSTEM;
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -49,7 +50,7 @@ impl World {
         let mut header = PacketHeader {
             slot: index,
             metadata_index: entry,
-            key: if slot.prey { key } else { key ^ wrong_bits(rng) },
+            key: if slot.prey || slot.pid == SYSTEM { key } else { key ^ wrong_bits(rng) },
             offset: forged_offset(rng, limit, length),
             length,
             delta: match rng.below(4) {
@@ -72,6 +73,10 @@ impl World {
             if header.slot != index && hit.is_some_and(|slot| !slot.prey) {
                 header.key = self.rng.next();
             }
+        }
+        // Everybody knows the keys of operating systems; but what these send is no forgery.
+        if machine.slot(header.slot).is_some_and(|slot| slot.pid == SYSTEM) {
+            header.flags &= !PRIVILEGED;
         }
         Some((host, header))
     }

@@ -9,6 +9,7 @@ use crate::machine::Machine;
 use crate::process::{Process, Role};
 use crate::program::Program;
 use crate::rng::Rng;
+use crate::system::WellKnown;
 use crate::uplink::Uplink;
 use crate::violation::Violation;
 
@@ -23,11 +24,20 @@ pub(crate) struct Host {
     pub(crate) stopped: bool,
     /// Nor does its card.
     pub(crate) frozen: bool,
+    /// What its driver has left before any process starts: slots, termini, queues and pages.
+    pub(crate) baseline: [usize; 4],
+    /// Its link has been down.
+    pub(crate) was_unplugged: bool,
 }
 
 impl Host {
-    pub(crate) fn new(id: u16, options: HamlynOptions, rng: &mut Rng) -> Result<Self, Violation> {
-        let machine = Arc::new(Machine::new(id, options, rng)?);
+    pub(crate) fn new(
+        id: u16,
+        options: HamlynOptions,
+        rng: &mut Rng,
+        well_known: Option<WellKnown>,
+    ) -> Result<Self, Violation> {
+        let machine = Arc::new(Machine::new(id, options, rng, well_known)?);
         Ok(Self {
             id,
             machine,
@@ -35,6 +45,8 @@ impl Host {
             processes: Vec::new(),
             stopped: false,
             frozen: false,
+            baseline: [0; 4],
+            was_unplugged: false,
         })
     }
 
@@ -67,15 +79,18 @@ impl Host {
         })
     }
 
-    /// Handles interrupts, and wakes whose queues fired. Returns whether there was an interrupt.
-    pub(crate) fn handle_interrupts(&mut self) -> bool {
-        let Some(fired) = self.machine.handle_interrupts() else { return false };
+    /// Handles interrupts, and wakes whose queues fired. Returns whether there was an interrupt, or something else for the
+    /// operating system.
+    pub(crate) fn handle_interrupts(&mut self) -> Result<bool, Violation> {
+        let handled = self.machine.handle_interrupts();
+        let looked = self.machine.look(handled.as_deref().unwrap_or_default())?;
+        let Some(fired) = handled else { return Ok(looked) };
         for process in &mut self.processes {
             let queue = process.program().map(|program| program.queue.number());
             if queue.is_some_and(|queue| fired.contains(&queue)) {
                 process.asleep = false;
             }
         }
-        true
+        Ok(true)
     }
 }

@@ -4,8 +4,6 @@ use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAML
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
-use hamlyn_abi::hamlyn::window::*;
-use hamlyn_models::ports::Window;
 
 use crate::area::Area;
 use crate::driver::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
@@ -105,17 +103,8 @@ impl Intruder {
 
     /// Posts any bytes, having claimed `jump` requests more than it made, and rings if the card sleeps.
     pub(crate) fn post(&mut self, machine: &Machine, entry: &[u8], jump: u32) -> Result<(), Violation> {
-        let window = u64::from(self.terminus) * u64::from(HAMLYN_WINDOW_SIZE);
-        self.posted = self.posted.wrapping_add(jump);
-        let index = u64::from(self.posted % HAMLYN_WORK_QUEUE_ENTRIES);
-        let at = window + u64::from(HAMLYN_WINDOW_WORK_QUEUE) + index * u64::from(HAMLYN_ENTRY_SIZE);
-        self.posted = self.posted.wrapping_add(1);
-        machine.window.poke(at, entry);
-        machine.window.store(window + u64::from(HAMLYN_WINDOW_TAIL), self.posted);
-        if machine.window.load(window + u64::from(HAMLYN_WINDOW_AWAKE)) == 0 {
-            machine.ring(self.terminus)?;
-        }
-        Ok(())
+        self.posted = self.posted.wrapping_add(jump).wrapping_add(1);
+        machine.post(self.terminus, self.posted, entry)
     }
 
     /// Its memory is free: the driver has closed all that it had open.

@@ -25,7 +25,23 @@ impl World {
             return Err(Violation::new(format!("a fetch-and-op was not answered, for no reason: {lost}")));
         }
         self.check_streams()?;
+        self.check_connections_at_rest()?;
         self.check_balance()
+    }
+
+    /// All processes end: nothing is left open, and no page is lost.
+    pub(crate) fn check_baseline(&mut self) -> Result<(), Violation> {
+        for host in &mut self.hosts {
+            (0..host.processes.len()).try_for_each(|process| host.kill(process, true))?;
+            let free = host.machine.tables().free();
+            ensure(free == host.baseline, || {
+                format!(
+                    "host {}: slots, termini, queues and pages free at the end: {free:?} (must be {:?})",
+                    host.id, host.baseline
+                )
+            })?;
+        }
+        Ok(())
     }
 
     /// Every queue of a host is empty, and its processes have had answers to all that they posted.

@@ -9,25 +9,30 @@
 //! | `host`, `machine`, `memory`, `area`, `window`, `clock`, `uplink` | a card's surroundings: its ports, and who uses it |
 //! | `driver`, `attachment` | what processes have opened of a card, and how the library asks for it |
 //! | `process`, `program`, `traffic`, `sending`, `receiving`, `fetching` | honest programs and their messages, by the library |
-//! | `correspondent`, `streams` | programs of the library's upper layer, and their streams |
+//! | `system` | the operating systems, as far as they set connections up and watch over them |
+//! | `correspondent`, `streams`, `conversing` | programs of the library's upper layer, their streams and their connections |
 //! | `intruder`, `blunders`, `forgery`, `faults` | hostile programs, wrong requests, misfortunes |
 //! | `delivery` | a packet reaches its card |
 //! | `judge` | what a card must do with one packet, worked out a second time |
-//! | `ledger`, `fetches` | what each honest message and fetch-and-op should do, and has done |
+//! | `ledger`, `fetches`, `connections` | what each honest message, fetch-and-op and connection should do, and has done |
 //! | `invariants` | what holds when everything has come to rest |
 //!
 //! **What is checked, and when.** At every access of a card to memory: it lies in what the driver has opened. At every
 //! packet: the card writes what the judge says and no other byte, the notification last; one counter counts. At every
 //! packet of an honest message: it is one that was sent, with the right bytes, for the first time. At every record of a stream:
 //! it has the bytes that come next, and does not change while it is held. At every
+//! request for a connection, answer and end: it is of that connection, and so. At every
 //! notification: its message is whole and was not notified before. At every fetch-and-op: it was asked, the word changes
 //! once, and the answer is true. At every call of the library: what it says is so. At rest: nothing accepted is lost
-//! while its ends live, every queue is empty, counters balance.
+//! while its ends live, every queue is empty, counters balance; every side of a connection knows that it is over, and
+//! no operating system remembers any. When all processes have ended: nothing is open, and no page is lost.
 
 mod area;
 mod attachment;
 mod blunders;
 mod clock;
+mod connections;
+mod conversing;
 mod correspondent;
 mod delivery;
 mod driver;
@@ -50,6 +55,7 @@ mod scenario;
 mod schedule;
 mod sending;
 mod streams;
+mod system;
 mod traffic;
 mod uplink;
 mod violation;
@@ -92,6 +98,12 @@ pub struct Outcome {
     pub streams: u64,
     /// Streams that were broken by a misfortune, and whose receiver was told.
     pub broken_streams: u64,
+    /// Connections that were established.
+    pub connections: u64,
+    /// Requests for a connection that were told why there is none.
+    pub refused_connections: u64,
+    /// Ends that a side of a connection was told of, by reason, in the order of [`hamlyn::EndReason::ALL`].
+    pub connection_ends: Vec<u64>,
     /// The cards' counters at the end, by number, all cards together.
     pub counters: Vec<u64>,
     /// What went wrong.
@@ -130,6 +142,8 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
     outcome.overwritten = world.ledger.overwritten;
     outcome.pairs = world.ledger.pairs();
     (outcome.streamed, outcome.streams, outcome.broken_streams) = world.stream_totals();
+    (outcome.connections, outcome.refused_connections) = world.connection_totals();
+    outcome.connection_ends = world.connections.ends.to_vec();
     outcome.counters = vec![0; HAMLYN_STATISTICS as usize];
     for host in &world.hosts {
         outcome.counters.iter_mut().zip(host.machine.counters()).for_each(|(sum, count)| *sum += count);

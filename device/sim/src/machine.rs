@@ -18,6 +18,7 @@ use crate::clock::SimClock;
 use crate::driver::Tables;
 use crate::memory::{Memory, PAGE, Right};
 use crate::rng::Rng;
+use crate::system::WellKnown;
 use crate::violation::{Violation, ensure};
 use crate::window::{Pages, Vectors};
 
@@ -35,13 +36,20 @@ pub(crate) struct Machine {
     pub(crate) clock: SimClock,
     card: Mutex<HamlynCard>,
     tables: Mutex<Tables>,
+    pub(crate) well_known: Mutex<Option<WellKnown>>,
     command_page: u64,
     /// The card's process waits for its bell or for a doorbell.
     asleep: AtomicBool,
 }
 
 impl Machine {
-    pub(crate) fn new(id: u16, options: HamlynOptions, rng: &mut Rng) -> Result<Self, Violation> {
+    /// A machine that has been switched on. Its operating system has to do with connections if it has well-known slots.
+    pub(crate) fn new(
+        id: u16,
+        options: HamlynOptions,
+        rng: &mut Rng,
+        well_known: Option<WellKnown>,
+    ) -> Result<Self, Violation> {
         let card = HamlynCard::new(options).map_err(Violation::new)?;
         let used = card.identity().bars.iter().find_map(|bar| match bar.kind {
             BarKind::Window { used } => Some(used),
@@ -63,6 +71,7 @@ impl Machine {
             clock: SimClock::default(),
             card: Mutex::new(card),
             tables: Mutex::new(tables),
+            well_known: Mutex::new(well_known),
             command_page,
             asleep: AtomicBool::new(false),
         };
@@ -118,6 +127,8 @@ impl Machine {
         self.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_ENABLE.into())?;
         self.tables().running = true;
         self.is_enabled_now();
+        self.start_system()?;
+        self.report_link(false);
         Ok(())
     }
 
@@ -151,6 +162,7 @@ impl Machine {
         } else {
             self.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_ENABLE.into())?;
             self.is_enabled_now();
+            self.well_known().iter_mut().for_each(|own| own.lapsed = true);
         }
         Ok(())
     }
@@ -163,7 +175,7 @@ impl Machine {
         }
         let mut tables = self.tables();
         if tables.lapse.is_some_and(|lapse| lapse <= now) {
-            (tables.enabled, tables.lapse) = (false, None);
+            (tables.enabled, tables.lapse, tables.has_lapsed) = (false, None, true);
         }
         let due = tables.enabled;
         drop(tables);
@@ -183,7 +195,8 @@ impl Machine {
         let mut tables = self.tables();
         (tables.enabled, tables.running, tables.lapse) = (false, false, None);
         tables.was_reset = true;
-        Ok(())
+        drop(tables);
+        self.stop_system()
     }
 
     pub(crate) fn set_link_state(&self, up: bool) -> Result<(), Violation> {
@@ -207,6 +220,17 @@ impl Machine {
         ensure(status == HAMLYN_STATUS_OK, || {
             format!("host {}: command {opcode} on {index} was refused with status {status}", self.id)
         })
+    }
+
+    /// Puts the last of `tail` requests into a work queue, and rings if the card sleeps.
+    pub(crate) fn post(&self, terminus: u32, tail: u32, entry: &[u8]) -> Result<(), Violation> {
+        let window = u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE);
+        let index = u64::from(tail.wrapping_sub(1) % HAMLYN_WORK_QUEUE_ENTRIES);
+        let at = window + u64::from(HAMLYN_WINDOW_WORK_QUEUE) + index * u64::from(HAMLYN_ENTRY_SIZE);
+        self.window.poke(at, entry);
+        self.window.store(window + u64::from(HAMLYN_WINDOW_TAIL), tail);
+        let sleeps = self.window.load(window + u64::from(HAMLYN_WINDOW_AWAKE)) == 0;
+        if sleeps { self.ring(terminus) } else { Ok(()) }
     }
 
     pub(crate) fn ring(&self, terminus: u32) -> Result<(), Violation> {
@@ -250,6 +274,9 @@ impl Machine {
     /// them, or none if there was no interrupt.
     pub(crate) fn handle_interrupts(&self) -> Option<Vec<u32>> {
         let vectors = self.vectors.take();
+        if vectors.iter().any(|vector| u32::from(*vector) == HAMLYN_VECTOR_LINK) {
+            self.report_link(true);
+        }
         let mut fired = Vec::new();
         for vector in vectors.iter().map(|vector| u32::from(*vector)).filter(|v| *v != HAMLYN_VECTOR_LINK) {
             self.window.store(self.pending_word(vector), 0);

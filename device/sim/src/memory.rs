@@ -18,7 +18,7 @@ use crate::violation::Violation;
 
 pub(crate) const PAGE: u64 = 4096;
 /// Pages of a host's memory.
-pub(crate) const FRAMES: u64 = 160;
+pub(crate) const FRAMES: u64 = 208;
 
 /// A write of the card, in the order in which they came.
 #[derive(Debug, Clone, PartialEq, Eq)]

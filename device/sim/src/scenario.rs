@@ -11,6 +11,10 @@ pub struct Scenario {
     pub processes: u32,
     /// Whether each host has a process with streams to the others'.
     pub streams: bool,
+    /// Whether those processes listen and connect to each other by name.
+    pub connections: bool,
+    /// Milliseconds without a sign of life after which an operating system gives a host up.
+    pub peer_timeout_ms: u64,
     /// Whether some hosts have a process, and a hostile packet source, that forges all it can.
     pub forgers: bool,
     /// Steps until no more messages are made, no more faults happen, and all is to come to rest.
@@ -43,13 +47,20 @@ impl Scenario {
         let seldom_many = [2, 2, 2, 3, 3, 4, 5, 6, 8];
         let any = rng.pick(&seldom_many).unwrap_or(2);
         let cards = cards.unwrap_or(any);
-        let sizes = [256, 256, 264, 512, 1024];
+        // A message between operating systems fits into one packet.
+        let connections = rng.percent(25);
+        let sizes = if connections { [320, 320, 328, 512, 1024] } else { [256, 256, 264, 512, 1024] };
+        // Operating systems count in quarters of a second, in which a slow machine should come to something.
+        let step_ms = rng.pick(if connections { &[2, 10] } else { &[10, 50] }).unwrap_or(10);
+        let handshake_ms = if rng.percent(70) { rng.range(10, 60) * 10 } else { 0 };
         Self {
-            packet_sizes: (0..cards).map(|_| rng.pick(&sizes).unwrap_or(256)).collect(),
+            packet_sizes: (0..cards).map(|_| rng.pick(&sizes).unwrap_or(1024)).collect(),
             processes: rng.range(1, 2),
             streams: rng.percent(40),
+            connections,
+            peer_timeout_ms: rng.pick(&[1000, 2000, 8000]).unwrap_or(8000),
             forgers: rng.percent(60),
-            steps: rng.range(150, 900).into(),
+            steps: u64::from(rng.range(150, 900)) * if connections { 2 } else { 1 },
             traffic: rng.range(20, 150).into(),
             floods: 1,
             fetches: rng.range(2, 30).into(),
@@ -58,8 +69,8 @@ impl Scenario {
             by_hand: rng.pick(&[0, 50, 100]).unwrap_or(0),
             reorder: rng.percent(60),
             paths: rng.pick(&[1, 1, 2, 5]).unwrap_or(1),
-            step_ms: rng.pick(&[10, 50]).unwrap_or(10),
-            handshake_steps: if rng.percent(70) { rng.range(10, 60) } else { 0 },
+            step_ms,
+            handshake_steps: handshake_ms / step_ms.min(10) as u32,
         }
     }
 
@@ -69,6 +80,8 @@ impl Scenario {
             packet_sizes: vec![256; cards.into()],
             processes: 2,
             streams: false,
+            connections: false,
+            peer_timeout_ms: 8000,
             forgers: false,
             steps: 20_000,
             traffic: 1000,

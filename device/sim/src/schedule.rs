@@ -27,13 +27,19 @@ impl World {
         while !self.healings.is_empty() {
             self.heal(true)?;
         }
+        self.connections.healed = Some(self.now());
+        let mut idle = 0;
         for round in 0.. {
             ensure(round < ROUNDS, || "the fabric never comes to rest")?;
-            if !self.round()? && !self.skip_time()? && !self.break_streams() {
+            let busy = self.round()? || self.skip_time()? || self.break_streams();
+            idle = if busy { 0 } else { idle + 1 };
+            // What an operating system did in the course of an idle round is seen in the next.
+            if idle == 2 {
                 break;
             }
         }
-        self.check_rest()
+        self.check_rest()?;
+        self.check_baseline()
     }
 
     /// Time passes; the drivers of hosts that run make their handshakes.
@@ -42,9 +48,11 @@ impl World {
         self.time_is(self.step * self.scenario.step_ms + self.skipped)
     }
 
-    /// Nobody has anything to do, but cards wait for answers: lets the time pass until they give up, or returns `false`.
+    /// Nobody has anything to do, but cards wait for answers, or operating systems for signs of life: lets the time pass until
+    /// they do something about it, or returns `false`.
     fn skip_time(&mut self) -> Result<bool, Violation> {
-        let Some(deadline) = self.fetches.deadline() else { return Ok(false) };
+        let ticks = self.hosts.iter().filter_map(|host| host.machine.next_tick());
+        let Some(deadline) = ticks.chain(self.fetches.deadline()).min() else { return Ok(false) };
         let stride = u64::from(self.scenario.handshake_steps) * self.scenario.step_ms / 2;
         loop {
             let now = self.step * self.scenario.step_ms + self.skipped;
@@ -61,6 +69,7 @@ impl World {
             host.machine.clock.set(now);
             if !host.stopped {
                 host.machine.beat()?;
+                host.machine.tick_system()?;
             }
         }
         Ok(())
@@ -103,7 +112,7 @@ impl World {
                 busy |= self.switch_step()?;
                 continue;
             }
-            busy |= self.hosts[who].handle_interrupts();
+            busy |= self.hosts[who].handle_interrupts()?;
             for process in 0..self.hosts[who].processes.len() {
                 busy |= self.everything_of(who, process)?;
             }
@@ -111,11 +120,13 @@ impl World {
                 busy |= self.card_step(who)?;
             }
         }
+        self.check_connections()?;
         Ok(busy)
     }
 
     fn everything_of(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = self.finish_streams(host, process)?;
+        busy |= self.finish_connections(host, process)?;
         busy |= self.collect(host, process)?;
         busy |= self.post_next(host, process)?;
         while self.read_queue(host, process)? {
@@ -195,11 +206,14 @@ impl World {
             return Ok(false);
         }
         let process = self.rng.index(self.hosts[host].processes.len());
+        if self.scenario.connections && self.rng.percent(30) && self.hosts[host].handle_interrupts()? {
+            return Ok(true);
+        }
         if self.correspond(host, process)? {
             return Ok(true);
         }
         match self.rng.below(9) {
-            0 => Ok(self.hosts[host].handle_interrupts()),
+            0 => self.hosts[host].handle_interrupts(),
             1 => self.sleep(host, process),
             2 | 3 => self.collect(host, process),
             4..=6 => {

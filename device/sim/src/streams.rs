@@ -31,6 +31,8 @@ pub(crate) struct Stream {
     closing: bool,
     /// The sender has closed it, and all was on its way.
     closed: bool,
+    /// A connection watches over it: the operating systems tell of a death.
+    watched: bool,
     /// Packets of it may be lost.
     pub(crate) excused: bool,
     /// How often the receiver was told of a break.
@@ -45,6 +47,18 @@ fn bytes(stream: usize, from: u64, length: usize) -> Vec<u8> {
     (from..from + length as u64).map(|position| byte(position) as u8).collect()
 }
 
+impl Stream {
+    /// One that a connection watches over.
+    pub(crate) fn watched(
+        sender: Option<(usize, u64)>,
+        receiver: Option<(usize, u64)>,
+        hosts: [usize; 2],
+        excused: bool,
+    ) -> Self {
+        Self { sender, receiver, hosts, excused, watched: true, ..Self::default() }
+    }
+}
+
 /// Nothing could be done now.
 fn is_for_later(error: &Error) -> bool {
     error.is_would_block() || error.is_timed_out()
@@ -57,8 +71,11 @@ impl World {
         if late || self.hosts[host].correspondent(process).is_none() {
             return Ok(false);
         }
+        if self.scenario.connections && (!self.scenario.streams || self.rng.percent(60)) {
+            return self.converse(host, process);
+        }
         match self.rng.below(10) {
-            0 => self.open_stream(host, process),
+            0 if self.scenario.streams => self.open_stream(host, process),
             1..=5 => self.send_on(host, process),
             _ => self.receive_on(host, process),
         }
@@ -279,18 +296,52 @@ impl World {
             for program in host.processes.iter_mut().filter_map(|process| process.correspondent_mut()) {
                 for receiving in &program.receivers {
                     let stream = &self.streams[receiving.stream];
-                    if stream.sender.is_none() && !stream.closed {
+                    if !stream.watched && stream.sender.is_none() && !stream.closed {
                         receiving.end.peer_lost(PeerLoss::Process);
                     }
                 }
                 for sending in &program.senders {
                     let stream = &self.streams[sending.stream];
-                    if stream.receiver.is_none() && !stream.over {
+                    if !stream.watched && stream.receiver.is_none() && !stream.over {
                         sending.end.peer_lost(PeerLoss::Process);
                     }
                 }
             }
         }
+    }
+
+    /// A program has no more to do with a connection: the ends of its streams that it has are told so.
+    pub(crate) fn lose_streams(&mut self, host: usize, process: usize, number: usize, loss: PeerLoss) {
+        let streams = &self.connections.records[number].streams;
+        streams.iter().for_each(|stream| self.streams[*stream].excused = true);
+        let Some(program) = self.hosts[host].correspondent(process) else { return };
+        for sending in program.senders.iter().filter(|end| streams.contains(&end.stream)) {
+            sending.end.peer_lost(loss);
+        }
+        for receiving in program.receivers.iter().filter(|end| streams.contains(&end.stream)) {
+            receiving.end.peer_lost(loss);
+        }
+    }
+
+    /// Whoever asked for a connection has no ends of its streams, and will have none.
+    pub(crate) fn abandon_streams(&mut self, host: usize, process: usize, number: usize) {
+        let pid = self.hosts[host].processes[process].pid;
+        for stream in self.connections.records[number].streams.clone() {
+            let stream = &mut self.streams[stream];
+            stream.excused = true;
+            for end in [&mut stream.sender, &mut stream.receiver] {
+                end.take_if(|(_, of)| *of == pid);
+            }
+        }
+    }
+
+    /// Whether a program has come to the end of a connection's streams.
+    pub(crate) fn has_no_ends_of(&self, host: usize, process: usize, number: usize) -> bool {
+        let streams = &self.connections.records[number].streams;
+        self.hosts[host].correspondent(process).is_none_or(|program| {
+            !program.senders.iter().any(|end| streams.contains(&end.stream))
+                && !program.receivers.iter().any(|end| streams.contains(&end.stream))
+        })
     }
 
     /// Nothing moves any more: streams that were broken say so now, and of others nothing is missing. Whether there

@@ -7,6 +7,7 @@ use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_switch::{Options, Switch};
 
+use crate::connections::Connections;
 use crate::faults::Healing;
 use crate::fetches::Fetches;
 use crate::host::Host;
@@ -16,6 +17,7 @@ use crate::program::Errand;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::streams::Stream;
+use crate::system::{System, WellKnown};
 use crate::uplink::Arrived;
 use crate::violation::{Violation, ensure};
 
@@ -34,6 +36,7 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) fetches: Fetches,
     pub(crate) streams: Vec<Stream>,
+    pub(crate) connections: Connections,
     pub(crate) step: u64,
     /// Milliseconds in which there was nothing to do.
     pub(crate) skipped: u64,
@@ -64,13 +67,17 @@ impl World {
         for (id, packet_size) in scenario.packet_sizes.iter().enumerate() {
             let options = HamlynOptions {
                 packet_size: *packet_size,
-                sram_size: 6144,
-                termini: 4,
-                queues: 6,
+                sram_size: if scenario.connections { 6144 + 1024 } else { 6144 },
+                termini: 4 + u32::from(scenario.connections),
+                queues: 6 + u32::from(scenario.connections),
                 vectors: 4,
                 handshake_ms: scenario.handshake_steps * scenario.step_ms as u32,
             };
-            hosts.push(Host::new(id as u16, options, &mut rng)?);
+            let well_known = scenario.connections.then(|| {
+                let system = System::new(rng.next() as u32, scenario.peer_timeout_ms);
+                WellKnown::new(system, ports.into())
+            });
+            hosts.push(Host::new(id as u16, options, &mut rng, well_known)?);
         }
         let mut world = Self {
             rng,
@@ -80,6 +87,7 @@ impl World {
             ledger: Ledger::default(),
             fetches: Fetches::default(),
             streams: Vec::new(),
+            connections: Connections::default(),
             step: 0,
             skipped: 0,
             faults: 0,
@@ -93,6 +101,9 @@ impl World {
         };
         for host in 0..world.hosts.len() {
             world.plug_in(host)?;
+            world.hosts[host].handle_interrupts()?;
+            let free = world.hosts[host].machine.tables().free();
+            world.hosts[host].baseline = free;
             world.populate(host)?;
         }
         Ok(world)
@@ -129,7 +140,7 @@ impl World {
         for _ in 0..self.scenario.processes {
             self.start_process(host, Kind::Honest, None)?;
         }
-        if self.scenario.streams {
+        if self.scenario.streams || self.scenario.connections {
             self.start_process(host, Kind::Correspondent, None)?;
         }
         if self.scenario.forgers && self.rng.percent(60) {

@@ -1,5 +1,6 @@
 //! Twenty thousand seeds, and a few fabrics written by hand.
 
+use hamlyn::EndReason;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_sim::{Outcome, Scenario, run, run_as};
 
@@ -13,7 +14,11 @@ fn sound(outcome: &Outcome) {
 
 /// Runs seeds, and adds up what they did.
 fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
-    let mut all = Outcome { counters: vec![0; Statistic::ALL.len()], ..Outcome::default() };
+    let mut all = Outcome {
+        counters: vec![0; Statistic::ALL.len()],
+        connection_ends: vec![0; EndReason::ALL.len()],
+        ..Outcome::default()
+    };
     for seed in seeds {
         let outcome = run(seed, None);
         sound(&outcome);
@@ -27,9 +32,14 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.streamed += outcome.streamed;
         all.streams += outcome.streams;
         all.broken_streams += outcome.broken_streams;
+        all.connections += outcome.connections;
+        all.refused_connections += outcome.refused_connections;
+        all.connection_ends.iter_mut().zip(outcome.connection_ends).for_each(|(sum, count)| *sum += count);
         all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
     }
     println!("streams {}, broken {}, bytes {}", all.streams, all.broken_streams, all.streamed);
+    let ends: Vec<_> = EndReason::ALL.iter().zip(&all.connection_ends).collect();
+    println!("connections {}, refused {}, ends {ends:?}", all.connections, all.refused_connections);
     println!(
         "steps {}, faults {}, messages {}, delivered {}, blocked {}, overwritten {}",
         all.steps, all.faults, all.messages, all.delivered, all.blocked, all.overwritten
@@ -42,6 +52,11 @@ fn eventful(all: &Outcome) {
     assert!(all.faults > 50_000 && all.delivered > 100_000, "{all:?}");
     assert!(all.blocked > 100 && all.overwritten > 100, "{all:?}");
     assert!(all.streamed > 1_000_000 && all.streams > 1000 && all.broken_streams > 1000, "{all:?}");
+    assert!(all.connections > 1000 && all.refused_connections > 1000, "{all:?}");
+    for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
+        // A card that is reset takes its processes with it: nobody is left to be told.
+        assert_eq!(*count == 0, reason == EndReason::CardReset, "{reason}: {count}");
+    }
     for statistic in Statistic::ALL {
         let count = all.counters[statistic as usize];
         println!("{} {count}", statistic.name());
@@ -128,6 +143,69 @@ fn streams_over_a_fabric_that_reorders_come_to_a_good_end() {
         streams += outcome.streams;
     }
     assert!(streams > 500 && streamed > 200_000, "{streams} streams, {streamed} bytes");
+}
+
+/// Hosts whose programs connect to each other, and do nothing else.
+fn talkative(cards: u16) -> Scenario {
+    Scenario {
+        packet_sizes: vec![320; cards.into()],
+        connections: true,
+        processes: 0,
+        traffic: 0,
+        fetches: 0,
+        switch_share: 20,
+        step_ms: 1,
+        handshake_steps: 500,
+        ..Scenario::saturation(cards)
+    }
+}
+
+#[test]
+fn where_nothing_goes_wrong_connections_end_by_what_their_sides_say() {
+    let mut connections = 0;
+    for seed in 0..50 {
+        let scenario =
+            Scenario { streams: seed % 2 == 0, reorder: true, paths: 4, steps: 10_000, ..talkative(3) };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        for (reason, count) in EndReason::ALL.into_iter().zip(&outcome.connection_ends) {
+            let said = [
+                EndReason::Closed,
+                EndReason::Died,
+                EndReason::NoName,
+                EndReason::BacklogFull,
+                EndReason::Rejected,
+            ];
+            assert!(*count == 0 || said.contains(&reason), "{reason}: {outcome:?}");
+        }
+        connections += outcome.connections;
+    }
+    assert!(connections > 1000, "{connections}");
+}
+
+#[test]
+fn ten_thousand_connections_on_one_fabric_leave_nothing_behind() {
+    let scenario = Scenario { steps: 1_200_000, ..talkative(3) };
+    let outcome = run_as(1, scenario);
+    sound(&outcome);
+    assert!(outcome.connections >= 10_000, "{outcome:?}");
+}
+
+#[test]
+fn connections_in_a_fabric_full_of_misfortunes_hold() {
+    for seed in 0..50 {
+        let scenario = Scenario {
+            faults: 100,
+            forgers: true,
+            streams: seed % 2 == 0,
+            reorder: true,
+            paths: 3,
+            steps: 3000,
+            peer_timeout_ms: 1000,
+            ..talkative(4)
+        };
+        sound(&run_as(seed, scenario));
+    }
 }
 
 #[test]

@@ -10,8 +10,8 @@ use tracing::subscriber::{NoSubscriber, with_default};
 
 /// Simulate whole fabrics in one thread, each decided by a seed
 ///
-/// Real cards, links and library, a real switch; honest and hostile processes; packets that change places, ports that go down,
-/// processes that die, hosts that stop. Everything is checked after every step. Ends with a line of totals; the exit
+/// Real cards, links and library, a real switch; honest and hostile processes; streams, and connections that operating
+/// systems set up and watch; packets that change places, ports that go down, processes that die, hosts that stop. Everything is checked after every step. Ends with a line of totals; the exit
 /// status is 1 if something was wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -34,17 +34,18 @@ pub(super) struct SimArgs {
 pub(super) fn run_seeds(args: SimArgs) -> anyhow::Result<()> {
     let bar = ProgressBar::new(args.seeds.get());
     bar.set_style(ProgressStyle::with_template("{wide_bar} {pos}/{len} seeds, {msg} ({eta})")?);
-    let (mut steps, mut faults, mut violations) = (0, 0, 0_u64);
+    let (mut steps, mut faults, mut connections, mut violations) = (0, 0, 0, 0_u64);
     for seed in (0..args.seeds.get()).map(|offset| args.from.wrapping_add(offset)) {
         // What card and switch have to log would drown what the simulation has to say.
         let outcome = with_default(NoSubscriber::new(), || run(seed, args.cards));
         steps += outcome.steps;
         faults += outcome.faults;
+        connections += outcome.connections;
         if outcome.violation.is_some() {
             violations += 1;
             bar.suspend(|| report(&outcome, args.cards));
         }
-        bar.set_message(format!("{violations} violations"));
+        bar.set_message(format!("{connections} connections, {violations} violations"));
         bar.inc(1);
     }
     bar.finish_and_clear();

@@ -1,0 +1,137 @@
+//! What the library holds of connections and listeners: where the driver has a file, the simulation has a handle.
+
+use std::fmt;
+use std::io::{Stdin, stdin};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
+
+use hamlyn::attach::{ConnectionParts, ListenerParts};
+use hamlyn::{Error, Result};
+use hamlyn_abi::uapi::{
+    HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET, HAMLYN_END_CLOSED, HamlynConnectionState,
+};
+use rustix::io::Errno;
+use zerocopy::FromZeros;
+
+use super::System;
+use crate::machine::Machine;
+
+/// A listener of a process.
+pub(crate) struct ListenerHandle {
+    machine: Arc<Machine>,
+    number: u32,
+}
+
+/// A connection of a process.
+pub(crate) struct ConnectionHandle {
+    machine: Arc<Machine>,
+    number: u32,
+}
+
+/// The simulation's one thread polls nothing. But there must be something to poll.
+fn nothing() -> BorrowedFd<'static> {
+    static NOTHING: OnceLock<Stdin> = OnceLock::new();
+    NOTHING.get_or_init(stdin).as_fd()
+}
+
+fn system(action: &'static str) -> impl FnOnce(Errno) -> Error {
+    move |errno| match errno {
+        Errno::NOTCONN => Error::NotConnected,
+        _ => Error::System { action: action.into(), source: errno.into() },
+    }
+}
+
+impl ListenerHandle {
+    pub(crate) fn open(machine: &Arc<Machine>, name: &str, backlog: u32) -> Result<Self> {
+        let number = machine.system_call(|system| system.listen(name.as_bytes(), backlog));
+        Ok(Self { machine: machine.clone(), number: number.map_err(system("take a name"))? })
+    }
+}
+
+// A machine says more than anybody wants to read.
+impl fmt::Debug for ListenerHandle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "listener {} of host {}", self.number, self.machine.id)
+    }
+}
+
+impl fmt::Debug for ConnectionHandle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "connection {} of host {}", self.number, self.machine.id)
+    }
+}
+
+impl ListenerParts for ListenerHandle {
+    fn next_request(&self) -> Result<Option<Box<dyn ConnectionParts>>> {
+        let claimed = self.machine.system_call(|system| system.claim(self.number));
+        let number = claimed.map_err(system("take the next request for a connection"))?;
+        let machine = &self.machine;
+        Ok(number.map(|number| Box::new(ConnectionHandle { machine: machine.clone(), number }) as _))
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        nothing()
+    }
+}
+
+impl Drop for ListenerHandle {
+    fn drop(&mut self) {
+        let _ = self.machine.system_call(|system| {
+            system.unlisten(self.number);
+            Ok(())
+        });
+    }
+}
+
+impl ConnectionHandle {
+    pub(crate) fn ask(machine: &Arc<Machine>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
+        machine.report_link(false);
+        let number = machine.system_call(|system| system.request(host, name.as_bytes(), private));
+        Ok(Self { machine: machine.clone(), number: number.map_err(system("connect"))? })
+    }
+
+    fn call(&self, verb: impl FnOnce(&mut System) -> std::result::Result<(), Errno>) -> Result<()> {
+        self.machine.system_call(verb).map_err(system("end or answer a connection"))
+    }
+}
+
+impl ConnectionParts for ConnectionHandle {
+    fn state(&self) -> Result<HamlynConnectionState> {
+        let mut state = HamlynConnectionState::new_zeroed();
+        (state.state, state.reason) = (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET);
+        self.call(|system| {
+            if let Some((is, reason, host, private)) = system.state(self.number) {
+                (state.state, state.reason, state.host) = (is, reason, host);
+                state.private_length = private.len() as u32;
+                state.data[..private.len()].copy_from_slice(private);
+            }
+            Ok(())
+        })?;
+        Ok(state)
+    }
+
+    fn accept(&self, private: &[u8]) -> Result<()> {
+        self.call(|system| system.answer(self.number, true, private))
+    }
+
+    fn reject(&self, private: &[u8]) -> Result<()> {
+        self.call(|system| system.answer(self.number, false, private))
+    }
+
+    fn close(&self, private: &[u8]) -> Result<()> {
+        self.call(|system| system.close(self.number, HAMLYN_END_CLOSED, private))
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        nothing()
+    }
+}
+
+impl Drop for ConnectionHandle {
+    fn drop(&mut self) {
+        let _ = self.call(|system| {
+            system.release(self.number);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,290 @@
+//! Two operating systems, and a fabric between them that is played by hand.
+
+use hamlyn_abi::hamlyn::well_known::{HAMLYN_WIRE_ACCEPT, HamlynWire};
+use hamlyn_abi::uapi::*;
+use rustix::io::Errno;
+
+use super::{Action, PLACES, System};
+
+const TIMEOUT: u64 = 8000;
+
+/// Hosts 0 and 1.
+struct Two {
+    systems: [System; 2],
+    /// What is on its way: from whom, and what.
+    flying: Vec<(usize, Action)>,
+    now: u64,
+}
+
+impl Two {
+    fn new() -> Self {
+        let systems = [1, 3].map(|seed| {
+            let mut system = System::new(seed, TIMEOUT);
+            system.start();
+            system.link_is(true, false);
+            system
+        });
+        Self { systems, flying: Vec::new(), now: 0 }
+    }
+
+    fn collect(&mut self) {
+        for (from, system) in self.systems.iter_mut().enumerate() {
+            let sent =
+                system.take_actions().into_iter().filter(|action| matches!(action, Action::Send { .. }));
+            self.flying.extend(sent.map(|action| (from, action)));
+        }
+    }
+
+    /// Brings one message to its end, if there is somebody.
+    fn deliver(&mut self, (from, action): (usize, Action)) {
+        let Action::Send { host, entry, wire, data } = action else { return };
+        let Some(to) = self.systems.get_mut(host as usize) else { return };
+        let mut place = data;
+        place.resize(512, 0);
+        to.arrived(from as u32, entry, wire, place);
+        to.answer_peers();
+    }
+
+    /// Brings all messages to their ends, until there are none.
+    fn carry(&mut self) {
+        self.collect();
+        while !self.flying.is_empty() {
+            let message = self.flying.remove(0);
+            self.deliver(message);
+            self.collect();
+        }
+    }
+
+    /// Lets time pass, in which those messages arrive that `arrives` says.
+    fn pass(&mut self, milliseconds: u64, arrives: bool) {
+        for _ in 0..milliseconds / 50 {
+            self.now += 50;
+            for system in &mut self.systems {
+                system.time_is(self.now);
+                system.tick();
+            }
+            if arrives {
+                self.carry();
+            } else {
+                self.collect();
+                self.flying.clear();
+            }
+        }
+    }
+
+    /// A connection from host 0 to host 1: its numbers there.
+    fn connect(&mut self) -> [u32; 2] {
+        let listener = self.systems[1].listen(b"name", 4).unwrap();
+        let asked = self.systems[0].request(1, b"name", b"hello").unwrap();
+        self.carry();
+        let taken = self.systems[1].claim(listener).unwrap().unwrap();
+        assert_eq!(self.systems[1].state(taken), Some((HAMLYN_CONNECTION_REQUESTED, 0, 0, &b"hello"[..])));
+        self.systems[1].answer(taken, true, b"welcome").unwrap();
+        self.systems[1].unlisten(listener);
+        self.carry();
+        assert_eq!(
+            self.systems[0].state(asked),
+            Some((HAMLYN_CONNECTION_ESTABLISHED, 0, 1, &b"welcome"[..]))
+        );
+        [asked, taken]
+    }
+
+    fn reason(&self, host: usize, number: u32) -> u32 {
+        self.systems[host].state(number).unwrap().1
+    }
+
+    /// Nobody remembers anything.
+    fn check_baseline(&self) {
+        assert_eq!(self.systems.each_ref().map(System::table_sizes), [(0, 0, 0); 2]);
+    }
+}
+
+#[test]
+fn a_close_is_told_to_the_other_side_with_what_was_passed() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.systems[0].close(asked, HAMLYN_END_CLOSED, b"bye").unwrap();
+    two.carry();
+    assert_eq!(
+        two.systems[1].state(taken),
+        Some((HAMLYN_CONNECTION_ENDED, HAMLYN_END_CLOSED, 0, &b"bye"[..]))
+    );
+    assert_eq!(two.systems[1].close(taken, HAMLYN_END_CLOSED, b""), Err(Errno::NOTCONN));
+    two.systems[0].release(asked);
+    two.systems[1].release(taken);
+    two.check_baseline();
+}
+
+#[test]
+fn who_lets_go_without_a_word_has_died() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.systems[1].release(taken);
+    two.carry();
+    assert_eq!(two.reason(0, asked), HAMLYN_END_DIED);
+    two.systems[0].release(asked);
+    two.check_baseline();
+}
+
+#[test]
+fn requests_are_refused_for_a_reason() {
+    let mut two = Two::new();
+    let unknown = two.systems[0].request(1, b"nobody", b"").unwrap();
+    let listener = two.systems[1].listen(b"name", 1).unwrap();
+    assert_eq!(two.systems[1].listen(b"name", 1), Err(Errno::ADDRINUSE));
+    let first = two.systems[0].request(1, b"name", b"").unwrap();
+    let second = two.systems[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    assert_eq!(two.reason(0, unknown), HAMLYN_END_NO_NAME);
+    assert_eq!(two.reason(0, second), HAMLYN_END_BACKLOG);
+    let taken = two.systems[1].claim(listener).unwrap().unwrap();
+    two.systems[1].answer(taken, false, b"no").unwrap();
+    two.carry();
+    assert_eq!(
+        two.systems[0].state(first),
+        Some((HAMLYN_CONNECTION_ENDED, HAMLYN_END_REJECTED, 1, &b"no"[..]))
+    );
+    let third = two.systems[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    two.systems[1].unlisten(listener);
+    two.carry();
+    assert_eq!(two.reason(0, third), HAMLYN_END_NO_NAME);
+    [unknown, first, second, third].into_iter().for_each(|number| two.systems[0].release(number));
+    two.systems[1].release(taken);
+    two.check_baseline();
+}
+
+#[test]
+fn a_request_that_was_given_up_is_taken_from_the_listener() {
+    let mut two = Two::new();
+    let listener = two.systems[1].listen(b"name", 1).unwrap();
+    let asked = two.systems[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    two.systems[0].release(asked);
+    two.carry();
+    assert_eq!(two.systems[1].claim(listener), Ok(None));
+    two.systems[1].unlisten(listener);
+    two.check_baseline();
+}
+
+#[test]
+fn what_is_lost_is_sent_again() {
+    let mut two = Two::new();
+    let asked = two.systems[0].request(1, b"nobody", b"").unwrap();
+    two.pass(1000, false);
+    two.pass(1000, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_NO_NAME);
+    two.systems[0].release(asked);
+    two.check_baseline();
+}
+
+#[test]
+fn a_host_that_is_silent_is_given_up_and_learns_of_it() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    // With signs of life it goes on for ever.
+    two.pass(3 * TIMEOUT, true);
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
+    two.pass(TIMEOUT - 250, false);
+    assert_eq!(two.reason(0, asked), 0);
+    two.pass(1500, false);
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [HAMLYN_END_HOST_LOST; 2]);
+    two.systems[0].release(asked);
+    two.systems[1].release(taken);
+    two.check_baseline();
+    assert_eq!(two.systems[0].due(), None, "nobody is left to be watched");
+}
+
+#[test]
+fn a_host_that_has_started_anew_is_told_from_what_it_was() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.systems[1].stop();
+    assert_eq!(two.reason(1, taken), HAMLYN_END_CARD_RESET);
+    two.systems[1].start();
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+}
+
+#[test]
+fn a_link_that_went_and_came_between_two_looks_has_been_down() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.systems[0].link_is(true, false);
+    assert_eq!(two.reason(0, asked), 0);
+    two.systems[0].link_is(true, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_LINK_LOST);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(1, taken), HAMLYN_END_HOST_RESET);
+}
+
+#[test]
+fn what_an_earlier_incarnation_sent_is_stale_even_when_overtaken() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    // A probe of host 1 is slow on its way.
+    two.systems[1].time_is(TIMEOUT / 8);
+    two.systems[1].tick();
+    two.collect();
+    let slow = two.flying.pop().unwrap();
+    two.flying.clear();
+    two.systems[1].connections_lost(HAMLYN_END_LAPSED);
+    two.systems[1].release(taken);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    two.systems[0].release(asked);
+    let [again, _] = two.connect();
+    two.deliver(slow);
+    two.carry();
+    assert_eq!(two.reason(0, again), 0, "the new connection does not end for it");
+}
+
+#[test]
+fn a_message_to_whoever_is_there_is_not_taken_by_a_later_incarnation() {
+    let mut two = Two::new();
+    // Host 0 knows nothing of host 1 yet; its request is sent twice, and one is slow.
+    let asked = two.systems[0].request(1, b"nobody", b"").unwrap();
+    two.collect();
+    let slow = two.flying[0].clone();
+    two.carry();
+    assert_eq!(two.reason(0, asked), HAMLYN_END_NO_NAME);
+    two.systems[1].connections_lost(HAMLYN_END_LAPSED);
+    two.deliver(slow);
+    two.carry();
+    // Had it been taken, host 1 would take the next of that number for one that it has had.
+    let next = two.systems[0].request(1, b"nobody", b"").unwrap();
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, next), HAMLYN_END_NO_NAME);
+}
+
+#[test]
+fn what_makes_no_sense_is_not_heeded() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.systems[1].close(taken, HAMLYN_END_CLOSED, b"").unwrap();
+    two.collect();
+    let (_, Action::Send { entry, wire, data, .. }) = two.flying.pop().unwrap() else { panic!("no close") };
+    let wrong = [
+        HamlynWire { from: wire.from + 1, ..wire },
+        HamlynWire { to: wire.to + 1, ..wire },
+        HamlynWire { kind: HAMLYN_WIRE_ACCEPT, ..wire },
+        HamlynWire { kind: 99, ..wire },
+        HamlynWire { private_length: 257, ..wire },
+        HamlynWire { name_length: u32::MAX, ..wire },
+        HamlynWire { incarnation: 0, ..wire },
+    ];
+    for (number, wrong) in (0..).zip(wrong) {
+        // Each is the next in its turn.
+        let sequence = wire.sequence + number;
+        two.systems[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wrong }, vec![0; 512]);
+        assert_eq!(two.reason(0, asked), 0, "{wrong:?}");
+    }
+    // In another's place, or too far ahead.
+    for (sequence, entry) in [(wire.sequence + 6, entry), (wire.sequence + 11, (entry + 3) % PLACES)] {
+        two.systems[0].arrived(1, entry, HamlynWire { sequence, ..wire }, vec![0; 512]);
+        assert_eq!(two.reason(0, asked), 0);
+    }
+    let sequence = wire.sequence + 6;
+    two.systems[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wire }, data);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_CLOSED);
+}
