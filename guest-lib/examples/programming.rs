@@ -10,6 +10,7 @@ use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, EndReason, Error, Manager, Polling, Seed};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use tokio::io::unix::AsyncFd;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -23,6 +24,7 @@ fn main() -> Outcome {
     errors(&manager)?;
     polling(&card)?;
     event_loop(&manager)?;
+    in_tokio(&manager)?;
     threads(&card)?;
     match names(&card).and_then(|()| streams_by_name(&manager)) {
         Err(error) if error.downcast_ref().is_some_and(|error| matches!(error, Error::Unsupported(_))) => {
@@ -172,6 +174,35 @@ fn event_loop(manager: &Manager) -> Outcome {
             poll.poll(&mut events, None)?;
         }
     }
+}
+
+fn in_tokio(manager: &Manager) -> Outcome {
+    let mut place = DatagramReceiver::create(manager, 64)?;
+    let ticket = place.ticket()?;
+
+    tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
+        let file = manager.file()?;
+        // Newer ways to say so are unsafe, for what has a file's number need not own it: a borrowed file does.
+        #[allow(deprecated)]
+        let arrivals = AsyncFd::with_interest(file.as_fd(), tokio::io::Interest::READABLE)?;
+        for word in ["first", "second", "third"] {
+            DatagramSender::new(manager).send(&ticket, word.as_bytes(), 0, None)?;
+            let came = loop {
+                match place.try_receive() {
+                    Ok(datagram) => break datagram.to_vec(),
+                    Err(error) if error.is_would_block() => {}
+                    Err(error) => return Err(error.into()),
+                }
+                if !manager.arm()? {
+                    // It has been readable for this: only what comes from now on makes it readable again.
+                    arrivals.readable().await?.clear_ready();
+                }
+            };
+            assert_eq!(came, word.as_bytes());
+            place.rearm();
+        }
+        Ok(())
+    })
 }
 
 fn threads(card: &Card) -> Outcome {

@@ -187,6 +187,7 @@ impl Error {
 }
 
 /// Refuses a value over its limit.
+#[inline]
 pub(crate) fn at_most(object: &'static str, value: u64, limit: u64) -> Result<()> {
     if value > limit {
         return Err(Error::OutOfRange { object, value, limit });
@@ -195,6 +196,7 @@ pub(crate) fn at_most(object: &'static str, value: u64, limit: u64) -> Result<()
 }
 
 /// Refuses bytes that do not lie inside `limit` bytes.
+#[inline]
 pub(crate) fn inside(object: &'static str, offset: u64, length: u64, limit: u64) -> Result<()> {
     if offset.checked_add(length).is_none_or(|end| end > limit) {
         return Err(Error::PastEnd { object, offset, length, limit });

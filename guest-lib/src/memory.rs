@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use hamlyn_sys::Mapping;
@@ -20,7 +21,25 @@ pub struct Memory {
     _loan: Option<Box<dyn Any + Send + Sync>>,
 }
 
+/// Bytes of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
+
 impl Memory {
+    /// New memory of this process, that the driver finds by its address.
+    ///
+    /// In a huge page the card finds 2 MiB together, where it has to look up every 4 KiB otherwise. No more of them are
+    /// asked for than are filled.
+    pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
+        let huge = length / HUGE_PAGE * HUGE_PAGE;
+        // The kernel puts mappings of whole huge pages where these fit; what is never touched takes no memory.
+        let mapped = if huge == 0 { length } else { length.next_multiple_of(HUGE_PAGE) };
+        let mapping = Mapping::anonymous(mapped)?;
+        if huge != 0 {
+            mapping.prefer_huge_pages(huge);
+        }
+        Ok(Self::local(mapping, length))
+    }
+
     /// Memory of this process that the driver finds by its address; `length` bytes of the mapping are used.
     #[must_use]
     pub fn local(mapping: Mapping, length: usize) -> Self {
@@ -92,5 +111,22 @@ impl Memory {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_has_its_length_in_huge_pages_or_small_ones() {
+        for length in [1, HUGE_PAGE - 1, HUGE_PAGE, 2 * HUGE_PAGE + 1] {
+            let memory = Memory::anonymous(length).unwrap();
+            let mut last = [1];
+            memory.read(length - 1, &mut last).unwrap();
+            assert_eq!((memory.len(), last), (length, [0]));
+            memory.write(length - 1, &[7]).unwrap();
+            memory.write(length, &[7]).unwrap_err();
+        }
     }
 }

@@ -234,3 +234,26 @@ fn who_waits_is_told_of_what_one_receiver_handed_to_another() {
     assert_eq!(receivers[0].try_receive().unwrap().to_vec(), b"go");
     assert!(manager.wait(SOON).unwrap_err().is_timed_out());
 }
+
+#[test]
+fn a_message_that_was_found_without_its_notification_comes_once() {
+    let fake = Fake::default();
+    let manager = Manager::create_with(&Card::attached(fake.share()), 4, Polling::default()).unwrap();
+    let mut receivers = [8, 8].map(|capacity| DatagramReceiver::create(&manager, capacity).unwrap());
+    let sender = DatagramSender::new(&manager);
+    let _ = sender.send(&receivers[0].ticket().unwrap(), b"first", 0, None).unwrap();
+    fake.babble(4);
+    // The notification of the first is overwritten, that of the second is still there.
+    let _ = sender.send(&receivers[1].ticket().unwrap(), b"second", 0, None).unwrap();
+    assert!(matches!(receivers[1].try_receive(), Err(Error::Overrun { .. })));
+    for (receiver, message) in receivers.iter_mut().zip([&b"first"[..], b"second"]) {
+        assert_eq!(receiver.try_receive().unwrap().to_vec(), message);
+        receiver.rearm();
+    }
+    for receiver in &receivers {
+        assert!(receiver.try_receive().unwrap_err().is_would_block());
+    }
+    // Nor does that hide the next.
+    let _ = sender.send(&receivers[1].ticket().unwrap(), b"third", 0, None).unwrap();
+    assert_eq!(receivers[1].try_receive().unwrap().to_vec(), b"third");
+}

@@ -11,6 +11,7 @@ use hamlyn_c::{
     hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_passed, hamlyn_record, hamlyn_seed,
     hamlyn_stream_options, hamlyn_ticket,
 };
+use hamlyn_cli::lab::Lab;
 use hamlyn_tests::c_api;
 
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
@@ -44,11 +45,17 @@ fn build(folder: &Path, program: &Path) -> PathBuf {
 
 /// What a C program of these statements prints.
 fn run(statements: &str) -> Vec<String> {
+    run_with(statements, Path::new("/nowhere"))
+}
+
+/// The same, where this is the socket of the card that it opens.
+fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
     let start = "#include <hamlyn.h>\n#include <stdio.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
-    let output = Command::new(build(folder.path(), &program)).output().unwrap();
+    let mut command = Command::new(build(folder.path(), &program));
+    let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
@@ -188,6 +195,52 @@ fn what_cannot_be_opened_or_read_is_said() {
     assert_eq!(said[1].0, "-2", "{said:?}");
     assert_eq!(said[2], ("-22", "ticket has 2 digits instead of 80"));
     assert_eq!(said[3], ("-22", "ticket does not start with the letters HT"));
+}
+
+#[test]
+fn without_a_time_to_wait_nothing_waits() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let mut statements = String::from(
+        "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_seed seed;\n\
+         \tstruct hamlyn_stream_receiver *receiver;\n\tstruct hamlyn_stream_sender *sender;\n\
+         \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\
+         \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tuint32_t tag;\n",
+    );
+    const CLOSE: &str = "hamlyn_stream_try_close(sender)";
+    // What is to come, and the calls: 0 is success, 11 EAGAIN, 107 ENOTCONN.
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_manager_create(card, &manager)"),
+        (0, "hamlyn_manager_flush(manager, 0)"),
+        (0, "hamlyn_tag_receiver_create(card, 64, 4, &tags)"),
+        (-11, "hamlyn_tag_receive(tags, &tag, 0)"),
+        (-11, "hamlyn_tag_receive_specific(tags, 7, 0)"),
+        (0, "hamlyn_datagram_receiver_create(manager, 64, &place)"),
+        (-11, "hamlyn_datagram_receive(place, &datagram, 0)"),
+        (0, "hamlyn_stream_receiver_create(manager, NULL, &receiver)"),
+        (0, "hamlyn_stream_receiver_seed(receiver, &seed)"),
+        (0, "hamlyn_stream_sender_create(manager, &seed, &sender)"),
+        (-11, "hamlyn_stream_receive(receiver, &record, 0)"),
+        (-11, "hamlyn_manager_wait(manager, 0)"),
+        (-107, "hamlyn_stream_peer_fd(receiver)"),
+        (-11, "hamlyn_stream_peer_ended(receiver)"),
+        (2, "hamlyn_stream_send(sender, \"hi\", 2, 0)"),
+        (0, "hamlyn_stream_flush(sender, 0)"),
+        (1, "hamlyn_stream_receive(receiver, &record, 60000)"),
+        (0, CLOSE),
+        (0, "hamlyn_stream_receive(receiver, &record, 60000)"),
+    ];
+    for (_, call) in calls {
+        if call == CLOSE {
+            let _ = writeln!(statements, "\twhile ({CLOSE} == -11)\n\t\t;");
+        }
+        let _ = writeln!(statements, "\tprintf(\"%d\\n\", {call});");
+    }
+    let said = run_with(&statements, lab.card_socket(0).unwrap());
+    for ((due, call), said) in calls.iter().zip(&said) {
+        assert_eq!(said, &due.to_string(), "{call}");
+    }
+    assert_eq!(said.len(), calls.len());
 }
 
 #[test]

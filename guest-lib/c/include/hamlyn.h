@@ -7,8 +7,8 @@
  * A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. A call that
  * fails changes nothing. What it gives is stored by its last pointers. No pointer may be NULL unless it says so.
  *
- * timeout_ms is as for poll(2): milliseconds, 0 to look without waiting (-EAGAIN if it would have to), negative to wait for
- * ever; -ETIMEDOUT if the time is over.
+ * timeout_ms is as for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have
+ * to), negative to wait for ever; -ETIMEDOUT if the time is over.
  */
 
 #ifndef HAMLYN_H
@@ -81,6 +81,11 @@
  * An open card: one protection domain. Any number of threads may use it at once.
  */
 struct hamlyn_card;
+
+/**
+ * A connection that was asked for. One thread at a time may use it.
+ */
+struct hamlyn_connecting;
 
 /**
  * A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
@@ -517,10 +522,16 @@ int hamlyn_stream_flush(struct hamlyn_stream_sender *sender, int timeout_ms);
 
 /**
  * Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and lets the sender go, which
- * is gone even if this fails.
+ * is gone even if this fails (hamlyn_stream_try_close does not wait).
  */
 int hamlyn_stream_close(struct hamlyn_stream_sender *sender,
                         int timeout_ms);
+
+/**
+ * Closes a stream without waiting, and the sender stays. -EAGAIN until all is on its way: call it again then. Once it has returned 0
+ * comes hamlyn_stream_sender_destroy.
+ */
+int hamlyn_stream_try_close(struct hamlyn_stream_sender *sender);
 
 /**
  * Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
@@ -558,6 +569,18 @@ int hamlyn_stream_connect(const struct hamlyn_manager *manager,
                           struct hamlyn_stream_sender **sender,
                           struct hamlyn_stream_receiver **receiver,
                           int timeout_ms);
+
+/**
+ * A file descriptor, which stays the library's, of a receiver that hamlyn_stream_accept or hamlyn_stream_connect gave: readable
+ * once the other side has ended. Then call hamlyn_stream_peer_ended. -ENOTCONN for another receiver.
+ */
+int hamlyn_stream_peer_fd(const struct hamlyn_stream_receiver *receiver);
+
+/**
+ * Returns after how many milliseconds at the latest hamlyn_stream_receive says that the other side has ended, for what it has sent
+ * may come until then; -EAGAIN if it has not. hamlyn_stream_send says so at once.
+ */
+int hamlyn_stream_peer_ended(const struct hamlyn_stream_receiver *receiver);
 
 /**
  * Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog` requests, 1 to 1024, wait.
@@ -619,6 +642,34 @@ int hamlyn_connect(const struct hamlyn_card *card,
                    const void *data,
                    size_t length,
                    struct hamlyn_connection **connection);
+
+/**
+ * Asks for a connection as hamlyn_connect does, and does not wait for the answer.
+ */
+int hamlyn_connect_begin(const struct hamlyn_card *card,
+                         uint32_t host,
+                         const char *name,
+                         const void *data,
+                         size_t length,
+                         struct hamlyn_connecting **connecting);
+
+/**
+ * A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.
+ */
+int hamlyn_connecting_fd(const struct hamlyn_connecting *connecting);
+
+/**
+ * Waits for the answer and fails as hamlyn_connect does. What was asked for is gone, even if this fails: given up, if there is
+ * no answer in time.
+ */
+int hamlyn_connect_finish(struct hamlyn_connecting *connecting,
+                          struct hamlyn_connection **connection,
+                          int timeout_ms);
+
+/**
+ * Gives up what was asked for; the other side is told. NULL is nothing.
+ */
+void hamlyn_connecting_destroy(struct hamlyn_connecting *connecting);
 
 /**
  * The other side's host id.

@@ -121,6 +121,14 @@ pub(crate) fn wait<T>(
     if milliseconds == 0 { look() } else { wait(timeout(milliseconds)) }
 }
 
+/// With a time-out of 0 there was no time to run out.
+pub(crate) fn at_once<T>(milliseconds: c_int, outcome: hamlyn::Result<T>) -> Result<T, Failure> {
+    outcome.map_err(|error| {
+        let would_block = milliseconds == 0 && error.is_timed_out();
+        if would_block { Failure::new(EAGAIN, error.to_string()) } else { error.into() }
+    })
+}
+
 /// Why the last call that failed in this thread did: a sentence, valid until the thread's next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_error() -> *const c_char {

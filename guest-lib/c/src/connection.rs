@@ -4,10 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-use hamlyn::{Connection, End, EndReason, Listener, Request};
-use libc::EAGAIN;
+use hamlyn::{Connecting, Connection, End, EndReason, Listener, Request};
 
-use crate::call::{Failure, call, free, given, store, timeout};
+use crate::call::{at_once, call, free, given, store, timeout};
 use crate::card::hamlyn_card;
 use crate::memory::{bytes, text};
 
@@ -38,6 +37,9 @@ pub struct hamlyn_request(Request);
 /// A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
 /// ends: tickets and seeds, perhaps. It tells of the other side's end. Any number of threads may use it at once.
 pub struct hamlyn_connection(Connection);
+
+/// A connection that was asked for. One thread at a time may use it.
+pub struct hamlyn_connecting(Connecting);
 
 /// What the other side has passed. It stays until the request or connection is gone.
 #[repr(C)]
@@ -165,6 +167,52 @@ pub extern "C" fn hamlyn_connect(
     })
 }
 
+/// Asks for a connection as hamlyn_connect does, and does not wait for the answer.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connect_begin(
+    card: Option<&hamlyn_card>,
+    host: u32,
+    name: *const c_char,
+    data: *const c_void,
+    length: usize,
+    connecting: Option<&mut MaybeUninit<Box<hamlyn_connecting>>>,
+) -> c_int {
+    call(|| {
+        let to = given(connecting, "connecting")?;
+        let card = &given(card, "card")?.0;
+        let connecting = card.begin_connect(host, text(name, "name")?, bytes(data, length, "data")?)?;
+        store(to, Box::new(hamlyn_connecting(connecting)))
+    })
+}
+
+/// A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connecting_fd(connecting: Option<&hamlyn_connecting>) -> c_int {
+    call(|| Ok(given(connecting, "connecting")?.0.as_fd().as_raw_fd()))
+}
+
+/// Waits for the answer and fails as hamlyn_connect does. What was asked for is gone, even if this fails: given up, if there is
+/// no answer in time.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connect_finish(
+    connecting: Option<Box<hamlyn_connecting>>,
+    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let connecting = given(connecting, "connecting")?;
+        let to = given(connection, "connection")?;
+        let connection = at_once(timeout_ms, connecting.0.finish(timeout(timeout_ms)))?;
+        store(to, Box::new(hamlyn_connection(connection)))
+    })
+}
+
+/// Gives up what was asked for; the other side is told. NULL is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_connecting_destroy(connecting: Option<Box<hamlyn_connecting>>) {
+    free(connecting);
+}
+
 /// The other side's host id.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_connection_host(connection: Option<&hamlyn_connection>) -> c_int {
@@ -218,14 +266,6 @@ pub extern "C" fn hamlyn_connection_close(
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn_connection>>) {
     free(connection);
-}
-
-/// With a time-out of 0 there was no time to run out.
-pub(crate) fn at_once<T>(timeout_ms: c_int, outcome: hamlyn::Result<T>) -> Result<T, Failure> {
-    outcome.map_err(|error| {
-        let would_block = timeout_ms == 0 && error.is_timed_out();
-        if would_block { Failure::new(EAGAIN, error.to_string()) } else { error.into() }
-    })
 }
 
 impl hamlyn_passed {

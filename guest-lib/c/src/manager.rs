@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hamlyn::{Error, Handle, Manager, SendBuffer, Sent};
 
-use crate::call::{call, count, free, given, store, timeout};
+use crate::call::{at_once, call, count, free, given, store, timeout};
 use crate::card::hamlyn_card;
 
 /// A send terminus with a notification queue and memory to send from. Receivers are registered with it. Any number of
@@ -96,7 +96,7 @@ pub extern "C" fn hamlyn_manager_destroy(manager: Option<Box<hamlyn_manager>>) {
 pub extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
     call(|| {
         let manager = given(manager, "manager")?;
-        manager.manager.terminus().finish(timeout(timeout_ms))?;
+        at_once(timeout_ms, manager.manager.terminus().finish(timeout(timeout_ms)))?;
         Ok(manager.sending().take_refusal().map_or(Ok(0), Err)?)
     })
 }
@@ -105,7 +105,7 @@ pub extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, timeout
 /// at once if something has since the last call, perhaps noticed by a call for another receiver: ask all once more.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_manager_wait(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
-    call(|| Ok(given(manager, "manager")?.manager.wait(timeout(timeout_ms)).map(|()| 0)?))
+    call(|| at_once(timeout_ms, given(manager, "manager")?.manager.wait(timeout(timeout_ms)).map(|()| 0)))
 }
 
 /// Takes notice of all that has arrived, without waiting. Returns how many messages that were.

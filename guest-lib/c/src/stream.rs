@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 
-use crate::call::{call, count, free, given, store, timeout, wait};
+use crate::call::{at_once, call, count, free, given, store, timeout, wait};
 use crate::manager::hamlyn_manager;
 use crate::memory::bytes;
 use crate::ticket::hamlyn_seed;
@@ -172,8 +172,15 @@ pub extern "C" fn hamlyn_stream_flush(sender: Option<&mut hamlyn_stream_sender>,
 }
 
 /// Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and lets the sender go, which
-/// is gone even if this fails.
+/// is gone even if this fails (hamlyn_stream_try_close does not wait).
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_stream_close(sender: Option<Box<hamlyn_stream_sender>>, timeout_ms: c_int) -> c_int {
-    call(|| Ok(given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)?))
+    call(|| at_once(timeout_ms, given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)))
+}
+
+/// Closes a stream without waiting, and the sender stays. -EAGAIN until all is on its way: call it again then. Once it has returned 0
+/// comes hamlyn_stream_sender_destroy.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_try_close(sender: Option<&mut hamlyn_stream_sender>) -> c_int {
+    call(|| Ok(given(sender, "sender")?.0.try_close().map(|()| 0)?))
 }

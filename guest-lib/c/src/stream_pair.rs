@@ -4,10 +4,11 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
+use hamlyn::Error;
 use hamlyn::protocol::stream::{StreamListener, StreamPair};
+use libc::EAGAIN;
 
-use crate::call::{Failure, call, free, given, store, timeout};
-use crate::connection::at_once;
+use crate::call::{Failure, at_once, call, count, free, given, store, timeout};
 use crate::manager::hamlyn_manager;
 use crate::memory::text;
 use crate::stream::{hamlyn_stream_receiver, hamlyn_stream_sender};
@@ -71,7 +72,29 @@ pub extern "C" fn hamlyn_stream_connect(
     call(|| {
         let to = (given(sender, "sender")?, given(receiver, "receiver")?);
         let manager = &given(manager, "manager")?.manager;
-        store_pair(to, StreamPair::connect(manager, host, text(name, "name")?, timeout(timeout_ms))?)
+        let pair = StreamPair::connect(manager, host, text(name, "name")?, timeout(timeout_ms));
+        store_pair(to, at_once(timeout_ms, pair)?)
+    })
+}
+
+/// A file descriptor, which stays the library's, of a receiver that hamlyn_stream_accept or hamlyn_stream_connect gave: readable
+/// once the other side has ended. Then call hamlyn_stream_peer_ended. -ENOTCONN for another receiver.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_peer_fd(receiver: Option<&hamlyn_stream_receiver>) -> c_int {
+    call(|| {
+        let file = given(receiver, "receiver")?.0.peer_file().ok_or(Error::NotConnected)?;
+        Ok(file.as_raw_fd())
+    })
+}
+
+/// Returns after how many milliseconds at the latest hamlyn_stream_receive says that the other side has ended, for what it has sent
+/// may come until then; -EAGAIN if it has not. hamlyn_stream_send says so at once.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_stream_peer_ended(receiver: Option<&hamlyn_stream_receiver>) -> c_int {
+    call(|| {
+        let left = given(receiver, "receiver")?.0.peer_ended();
+        let left = left.ok_or_else(|| Failure::new(EAGAIN, "the other side has not ended"))?;
+        Ok(count(left.as_millis() as usize + 1))
     })
 }
 

@@ -1,14 +1,13 @@
 //! An endpoint of Active Messages: requests and replies that name a handler, run where the application polls.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
-use hamlyn::{Connection, Error, Manager, PeerLoss, Result, Ticket};
+use hamlyn::{Error, Manager, PeerLoss, Result, Ticket};
 
 use crate::common::Outcome;
-use crate::meet;
+use crate::meet::{self, Watch};
 use crate::wire::{Head, Verdict};
 
 /// Requests to one peer that may be under way: each has a place of its own there for the request, and here for the reply.
@@ -61,8 +60,6 @@ pub(crate) struct Endpoint<S: 'static> {
     sender: DatagramSender,
     peers: Vec<Peer>,
     failures: VecDeque<Failure>,
-    /// How many messages were sent.
-    sent: u64,
 }
 
 /// Another endpoint, or this one itself.
@@ -71,7 +68,7 @@ struct Peer {
     requests: Vec<DatagramReceiver>,
     /// Where this end's requests go, and where their replies arrive; by credit.
     credits: Vec<Credit>,
-    connection: Option<Connection>,
+    watch: Option<Watch>,
     loss: Option<PeerLoss>,
 }
 
@@ -102,14 +99,14 @@ impl Places {
     }
 
     /// Joins them with what the peer told.
-    fn meet(self, told: &[u8], connection: Option<Connection>) -> Result<Peer> {
+    fn meet(self, told: &[u8], watch: Option<Watch>) -> Result<Peer> {
         if told.len() != CREDITS * Ticket::SIZE {
             return Err(Error::Malformed("something else than tickets for requests"));
         }
         let tickets = told.chunks(Ticket::SIZE).map(Ticket::from_bytes).collect::<Result<Vec<_>, _>>()?;
         let credit = |(ticket, replies)| Credit { ticket, replies, under_way: None };
         let credits = tickets.into_iter().zip(self.replies).map(credit).collect();
-        Ok(Peer { requests: self.requests, credits, connection, loss: None })
+        Ok(Peer { requests: self.requests, credits, watch, loss: None })
     }
 }
 
@@ -124,18 +121,12 @@ impl<S> Endpoint<S> {
             sender,
             peers: Vec::new(),
             failures: VecDeque::new(),
-            sent: 0,
         }
     }
 
     /// Adds the next peer: its number is how many there were. `told` is what it told of its [`Places`].
-    pub(crate) fn add(
-        &mut self,
-        places: Places,
-        told: &[u8],
-        connection: Option<Connection>,
-    ) -> Result<usize> {
-        self.peers.push(places.meet(told, connection)?);
+    pub(crate) fn add(&mut self, places: Places, told: &[u8], watch: Option<Watch>) -> Result<usize> {
+        self.peers.push(places.meet(told, watch)?);
         Ok(self.peers.len() - 1)
     }
 
@@ -231,8 +222,7 @@ impl<S> Endpoint<S> {
         if left.is_zero() {
             return Err(Error::TimedOut { what, after: patience }.into());
         }
-        let connections = self.peers.iter().filter(|peer| peer.loss.is_none());
-        let files: Vec<_> = connections.filter_map(|peer| Some(peer.connection.as_ref()?.as_fd())).collect();
+        let files: Vec<_> = self.peers.iter().filter_map(|peer| peer.watch.as_ref()?.file()).collect();
         meet::sleep(&self.manager, &files, left.min(LOOK))?;
         self.look_for_ends()
     }
@@ -241,8 +231,8 @@ impl<S> Endpoint<S> {
     fn look_for_ends(&mut self) -> Outcome {
         self.poll()?;
         for number in 0..self.peers.len() {
-            let Peer { connection: Some(connection), loss: None, .. } = &self.peers[number] else { continue };
-            if let Some(loss) = meet::loss(connection)? {
+            let Peer { watch: Some(watch), loss: None, .. } = &mut self.peers[number] else { continue };
+            if let Some(loss) = watch.loss()? {
                 self.lose(number, loss)?;
             }
         }
@@ -262,12 +252,9 @@ impl<S> Endpoint<S> {
     }
 
     /// Leaves gracefully, once all replies to others' requests are on their way.
-    pub(crate) fn close(self) -> Result<()> {
-        while self.manager.terminus().completed() < self.sent {
-            std::thread::yield_now();
-        }
-        let connections = self.peers.into_iter().filter_map(|peer| peer.connection);
-        connections.into_iter().try_for_each(|connection| connection.close(b""))
+    pub(crate) fn close(self, patience: Duration) -> Result<()> {
+        self.manager.terminus().finish(Some(patience))?;
+        self.peers.into_iter().filter_map(|peer| peer.watch).try_for_each(Watch::close)
     }
 
     /// Runs the request handler, makes the place ready again, and replies: whoever has the reply may use the place.
@@ -325,17 +312,13 @@ impl<S> Endpoint<S> {
             let mut message = [0; DatagramSender::MAX_DIRECT];
             message[..head.len()].copy_from_slice(&head);
             message[head.len()..length].copy_from_slice(arguments);
-            self.sender.send(to, &message[..length], 0, reply)?;
-            self.sent += 1;
-            return Ok(());
+            return self.sender.send(to, &message[..length], 0, reply).map(drop);
         }
         let mut buffer = self.manager.allocate(length)?;
         buffer.write(0, &head)?;
         buffer.write(head.len(), arguments)?;
         // Its memory returns to the manager once the card has gathered from it.
-        drop(self.sender.send_buffer(to, buffer, 0, reply)?);
-        self.sent += 1;
-        Ok(())
+        self.sender.send_buffer(to, buffer, 0, reply).map(drop)
     }
 
     fn check(&self, peer: usize, arguments: &[u8]) -> Result<()> {

@@ -85,7 +85,7 @@ fn gather(card: &Card, options: &Options) -> Outcome<Endpoint<Histogram>> {
     let places = options.hosts.iter().map(|_| Places::create(&manager)).collect::<Result<Vec<_>, _>>()?;
     let tell = |to: usize| Ok([&(own as u32).to_le_bytes()[..], &places[to].tell()?].concat());
     // Its own messages come back by its own card.
-    let mut met = BTreeMap::from([(own, Met { told: tell(own)?, connection: None })]);
+    let mut met = BTreeMap::from([(own, Met { told: tell(own)?, watch: None })]);
     for rank in 0..own {
         let (host, name) = (options.hosts[rank], name(rank));
         met.insert(rank, options.meet.connect(card, (host, &name), &tell(rank)?, patience)?);
@@ -106,7 +106,7 @@ fn gather(card: &Card, options: &Options) -> Outcome<Endpoint<Histogram>> {
     }
     let mut endpoint = Endpoint::new(&manager, HANDLERS, Histogram::new(options.bins, options.hosts.len()));
     for (places, (_, met)) in places.into_iter().zip(met) {
-        endpoint.add(places, met.told.get(4..).unwrap_or_default(), met.connection)?;
+        endpoint.add(places, met.told.get(4..).unwrap_or_default(), met.watch)?;
     }
     Ok(endpoint)
 }
@@ -138,7 +138,7 @@ fn count(mut endpoint: Endpoint<Histogram>, options: &Options) -> Outcome {
     endpoint.finish(patience)?;
     endpoint.serve_until(|histogram| histogram.result.is_some(), patience)?;
     let verified = endpoint.state.result == Some(expected(options));
-    endpoint.close()?;
+    endpoint.close(patience)?;
     print(&json!({
         "rank": own, "messages": messages, "verified": verified, "round_trip_us": round_trip.as_micros() as u64,
     }))?;

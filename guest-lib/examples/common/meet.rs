@@ -17,6 +17,8 @@ use crate::common::{Outcome, input_ended, print, read_line};
 
 /// How soon to look again for a door.
 const AGAIN: Duration = Duration::from_millis(50);
+/// What somebody sent before its end has come by then: it may come behind the operating system's word.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How to find the others.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,7 +33,13 @@ pub(crate) struct Met {
     /// What it told of itself.
     pub(crate) told: Vec<u8>,
     /// Tells of its end; nobody does if it was met by hand.
-    pub(crate) connection: Option<Connection>,
+    pub(crate) watch: Option<Watch>,
+}
+
+/// A connection to somebody, and whether it has ended.
+pub(crate) struct Watch {
+    connection: Connection,
+    ended: Option<(Instant, PeerLoss)>,
 }
 
 /// Where others come to.
@@ -72,13 +80,16 @@ impl MeetOption {
     ) -> Outcome<Met> {
         if self.by_hand {
             print(&json!({ "offer": hex(own) }))?;
-            return Ok(Met { told: unhex(&read_line()?)?, connection: None });
+            return Ok(Met { told: unhex(&read_line()?)?, watch: None });
         }
         let begun = Instant::now();
         loop {
             match card.connect(host, name, own) {
                 Ok(connection) => {
-                    return Ok(Met { told: connection.private().to_vec(), connection: Some(connection) });
+                    return Ok(Met {
+                        told: connection.private().to_vec(),
+                        watch: Some(Watch::over(connection)),
+                    });
                 }
                 Err(Error::Ended(end)) if end.reason == EndReason::NoName && begun.elapsed() < patience => {
                     std::thread::sleep(AGAIN);
@@ -113,7 +124,7 @@ impl Door {
             Way::Name(listener) => match listener.request(Some(patience)) {
                 Ok(request) => {
                     let (told, own) = (request.private().to_vec(), answer(request.private())?);
-                    Ok(Some(Met { told, connection: Some(request.accept(&own)?) }))
+                    Ok(Some(Met { told, watch: Some(Watch::over(request.accept(&own)?)) }))
                 }
                 Err(error) if error.is_timed_out() => Ok(None),
                 Err(error) => Err(error.into()),
@@ -122,15 +133,34 @@ impl Door {
                 let Ok(line) = lines.recv_timeout(patience) else { return Ok(None) };
                 let told = unhex(&line)?;
                 print(&json!({ "answer": hex(&answer(&told)?) }))?;
-                Ok(Some(Met { told, connection: None }))
+                Ok(Some(Met { told, watch: None }))
             }
         }
     }
 }
 
-/// Why a peer is lost, if its connection has ended.
-pub(crate) fn loss(connection: &Connection) -> hamlyn::Result<Option<PeerLoss>> {
-    Ok(connection.end()?.map(|end| end.reason.into()))
+impl Watch {
+    fn over(connection: Connection) -> Self {
+        Self { connection, ended: None }
+    }
+
+    /// A file that becomes readable when the other has ended; none once that is known.
+    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.ended.is_none().then(|| self.connection.as_fd())
+    }
+
+    /// Why the other is lost, once that has been known for long enough that all it sent has come.
+    pub(crate) fn loss(&mut self) -> hamlyn::Result<Option<PeerLoss>> {
+        if self.ended.is_none() {
+            self.ended = self.connection.end()?.map(|end| (Instant::now(), end.reason.into()));
+        }
+        Ok(self.ended.filter(|(since, _)| since.elapsed() >= GRACE).map(|(_, loss)| loss))
+    }
+
+    /// Leaves gracefully.
+    pub(crate) fn close(self) -> hamlyn::Result<()> {
+        self.connection.close(b"")
+    }
 }
 
 /// Sleeps until a message has come, one of these files is readable, or time has run out. Then all messages are handed on.

@@ -58,7 +58,7 @@ enum Role {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Takes one lock, says so, and holds it until standard input ends
+    /// Takes one lock, says so, and holds it until standard input ends; or says that it is not free in time
     Hold {
         /// Its name
         lock: String,
@@ -113,7 +113,7 @@ fn work(card: &Card, options: &Options, count: u64, seed: u64) -> Outcome {
         let index = u32::from(choice[0]) % guard::LOCKS;
         let mode = if choice[1] % 3 == 0 { Mode::Shared } else { Mode::Exclusive };
         let name = format!("lock {index}");
-        let number = locks.lock(&name, mode)?;
+        let number = locks.lock(&name, mode)?.ok_or("a lock is not free in time")?;
         match mode {
             Mode::Exclusive => {
                 guard.alone(index, number)?;
@@ -134,10 +134,15 @@ fn hold(card: &Card, options: &Options, lock: &str, shared: bool) -> Outcome {
     let mut locks = connect(card, options)?;
     print(&json!({ "asked": lock }))?;
     let number = locks.lock(lock, if shared { Mode::Shared } else { Mode::Exclusive })?;
-    print(&json!({ "held": lock, "number": number }))?;
+    match number {
+        Some(number) => print(&json!({ "held": lock, "number": number }))?,
+        None => print(&json!({ "given_up": lock }))?,
+    }
     // Either will do.
     let _ = common::read_line();
-    locks.unlock(lock)?;
+    if number.is_some() {
+        locks.unlock(lock)?;
+    }
     locks.close()?;
     print(&json!({ "released": lock }))
 }

@@ -63,6 +63,11 @@ impl LockManager {
             "lock exclusive" => self.request(lock, asker, Mode::Exclusive),
             "lock shared" => self.request(lock, asker, Mode::Shared),
             "unlock" => self.table.release(lock, client).inspect(|_| server.answer(asker, Ok(&[]))),
+            "withdraw" => {
+                self.waiting.retain(|(name, asker)| name != lock || asker.client != client);
+                server.answer(asker, Ok(&[]));
+                Ok(self.table.withdraw(lock, client))
+            }
             "words" => return server.answer(asker, Ok(&self.words.to_bytes())),
             other => return server.answer(asker, Err(&format!("there is no procedure {other:?}"))),
         };

@@ -74,13 +74,19 @@ impl<O: Copy + PartialEq> Table<O> {
     pub(crate) fn forget(&mut self, owner: O) -> Vec<(String, Grant<O>)> {
         let mut grants = Vec::new();
         for (name, lock) in &mut self.locks {
-            lock.holders.retain(|(other, _)| *other != owner);
-            lock.waiting.retain(|(other, _)| *other != owner);
-            let granted = lock.grant(&mut self.grants);
+            let granted = lock.forget(owner, &mut self.grants);
             grants.extend(granted.into_iter().map(|grant| (name.clone(), grant)));
         }
         self.locks.retain(|_, lock| !lock.is_free());
         grants
+    }
+
+    /// An owner wants a lock no more, whether it has it or waits for it. Who has it next?
+    pub(crate) fn withdraw(&mut self, name: &str, owner: O) -> Vec<Grant<O>> {
+        let lock = self.locks.get_mut(name);
+        let granted = lock.map(|lock| lock.forget(owner, &mut self.grants)).unwrap_or_default();
+        self.locks.retain(|_, lock| !lock.is_free());
+        granted
     }
 
     /// How many locks somebody has or waits for.
@@ -89,9 +95,15 @@ impl<O: Copy + PartialEq> Table<O> {
     }
 }
 
-impl<O: Copy> Lock<O> {
+impl<O: Copy + PartialEq> Lock<O> {
     fn new() -> Self {
         Self { holders: Vec::new(), waiting: VecDeque::new() }
+    }
+
+    fn forget(&mut self, owner: O, grants: &mut u64) -> Vec<Grant<O>> {
+        self.holders.retain(|(other, _)| *other != owner);
+        self.waiting.retain(|(other, _)| *other != owner);
+        self.grant(grants)
     }
 
     /// Lets in the first who waits, and those behind it, as far as they go together.
@@ -152,6 +164,20 @@ mod tests {
         assert_eq!(next, [("a".to_owned(), 3), ("b".to_owned(), 4)]);
         assert!(table.forget(3).is_empty());
         table.release("b", 4).unwrap();
+        assert_eq!(table.len(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn who_withdraws_is_in_nobodys_way() {
+        let mut table = Table::new();
+        table.request("a", 1, Shared).unwrap();
+        table.request("a", 2, Exclusive).unwrap();
+        table.request("a", 3, Shared).unwrap();
+        assert_eq!(owners(table.withdraw("a", 2)), [3], "it goes with the first");
+        table.request("a", 4, Exclusive).unwrap();
+        assert!(table.withdraw("a", 1).is_empty());
+        assert_eq!(owners(table.withdraw("a", 3)), [4], "it was granted before it could withdraw");
+        assert!(table.withdraw("a", 4).is_empty() && table.withdraw("b", 4).is_empty());
         assert_eq!(table.len(), 0, "nothing is left behind");
     }
 

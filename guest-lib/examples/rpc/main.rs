@@ -91,7 +91,7 @@ fn main() -> ExitCode {
 fn serve(card: &Card, options: &Options) -> Outcome {
     let mut server = Server::open(&options.meet, card, &options.name)?;
     print(&json!({ "name": options.name, "host": card.info()?.host }))?;
-    let (mut served, mut gone) = (0_u64, Vec::new());
+    let (mut served, mut gone) = (0_u64, 0_u64);
     while !server.is_shut() {
         match server.next(Duration::from_millis(100))? {
             Some(Event::Called(call)) => {
@@ -99,7 +99,10 @@ fn serve(card: &Card, options: &Options) -> Outcome {
                 let result = carry_out(&call.procedure, call.arguments);
                 server.answer(call.asker, result.as_deref().map_err(String::as_str));
             }
-            Some(Event::Gone { reason, .. }) => gone.push(reason),
+            Some(Event::Gone { reason, .. }) => {
+                gone += 1;
+                print(&json!({ "gone": reason }))?;
+            }
             None => {}
         }
     }

@@ -91,8 +91,7 @@ impl Attachment for DeviceAttachment {
 
     fn allocate(&self, length: usize) -> Result<Memory> {
         at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
-        let mapping = Mapping::anonymous(length).map_err(Error::system(format!("map {length} bytes")))?;
-        Ok(Memory::local(mapping, length))
+        Memory::anonymous(length).map_err(Error::system(format!("map {length} bytes")))
     }
 
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {

@@ -86,6 +86,11 @@ impl Place {
         Some((entry, self.slot.metadata(entry).ok()?.user()))
     }
 
+    /// Whether an entry has had its message.
+    pub(crate) fn is_locked(&self, entry: u32) -> bool {
+        self.slot.metadata(entry).is_ok_and(|metadata| metadata.is_locked())
+    }
+
     /// Lets an entry take its next message.
     pub(crate) fn reopen(&self, entry: u32) {
         if let Ok(metadata) = self.slot.metadata(entry) {

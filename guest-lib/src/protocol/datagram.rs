@@ -189,8 +189,7 @@ impl DatagramReceiver {
     /// Whether it takes a message now: nothing has come since it was made or re-armed.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let metadata = self.group.place.slot().metadata(self.entry);
-        metadata.is_ok_and(|metadata| !metadata.is_locked())
+        !self.group.place.is_locked(self.entry)
     }
 
     /// The message, if it has come: the same one until [`DatagramReceiver::rearm`].
@@ -217,8 +216,9 @@ impl DatagramReceiver {
 
     /// Makes it ready for the next message.
     pub fn rearm(&mut self) {
+        let mut arrived = self.group.arrived();
         // In this order: what the card notifies of from now on is the next message's.
-        if self.group.arrived()[self.entry as usize].take().is_some() {
+        if arrived[self.entry as usize].take().is_some() {
             self.group.place.reopen(self.entry);
         }
     }
@@ -288,8 +288,12 @@ impl Group {
 
 impl Receiver for Group {
     fn process_arrival(&self, notification: &Notification) {
+        let mut arrived = self.arrived();
         if let Some((entry, metadata)) = self.place.arrived(notification) {
-            self.arrived()[entry as usize] = Some(metadata);
+            // One that is ready has had none: this message was found without its notification, and dealt with.
+            if self.place.is_locked(entry) {
+                arrived[entry as usize] = Some(metadata);
+            }
         }
     }
 
@@ -298,6 +302,7 @@ impl Receiver for Group {
         for (entry, arrived) in self.arrived().iter_mut().enumerate() {
             let Ok(metadata) = self.place.slot().metadata(entry as u32) else { continue };
             if arrived.is_none() && metadata.is_locked() {
+                // Its notification may still be in the queue.
                 *arrived = Some(metadata.user());
             }
         }

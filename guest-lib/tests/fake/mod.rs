@@ -82,6 +82,16 @@ impl Fake {
         self.0.lock().unwrap().weights.clone()
     }
 
+    /// Writes notifications of no slot into every queue, as no card should.
+    pub(crate) fn babble(&self, count: u32) {
+        let mut card = self.0.lock().unwrap();
+        let nobody =
+            HamlynSlotCreate { slot: u32::MAX, notification_index: u32::MAX, ..FromZeros::new_zeroed() };
+        for queue in card.queues.keys().copied().collect::<Vec<_>>() {
+            (0..count).for_each(|_| card.notify(&HamlynSlotCreate { queue, ..nobody }, 0, 0));
+        }
+    }
+
     /// From now on messages arrive when [`Fake::land`] says so.
     pub(crate) fn delay(&self) {
         self.0.lock().unwrap().flying = Some(Vec::new());

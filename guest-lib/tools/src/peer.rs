@@ -113,7 +113,7 @@ impl Session {
         if let Some(word) = self.receive(self.timeout)? {
             return Ok(word);
         }
-        sent.wait(Some(Duration::ZERO))?;
+        sent.is_complete()?;
         if let Some(end) = self.connection.as_ref().map(Connection::end).transpose()?.flatten() {
             return Err(format!("host {} has ended the connection: {end}", self.host()).into());
         }

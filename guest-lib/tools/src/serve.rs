@@ -67,7 +67,14 @@ fn serve(end: &mut End, connection: Option<&Connection>) -> Outcome {
     let mut next = None;
     loop {
         if let Some(hello) = next {
-            next = session(end, &hello, connection)?;
+            next = match session(end, &hello, connection) {
+                // What one client's ticket leads to is no affair of the next.
+                Err(error) if connection.is_none() => {
+                    eprintln!("host {}: {error}", hello.ticket.destination);
+                    None
+                }
+                outcome => outcome?,
+            };
             continue;
         }
         match end.receive(Wait::Sleep, Some(LOOK))? {

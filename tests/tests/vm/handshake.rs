@@ -6,9 +6,9 @@ use hamlyn_cli::lab::{Exit, Lab, Run};
 use crate::messages::{ping_pong, transfer};
 use crate::{Turn, eventually, lab_of, text};
 
-/// Three machines whose cards miss their hosts after three seconds: late on a busy host is not dead.
+/// Three machines whose cards miss their hosts after six seconds: late on a busy host is not dead.
 fn impatient() -> Turn {
-    lab_of(Lab::builder().vms(3).card_args(["--handshake", "3000"]))
+    lab_of(Lab::builder().vms(3).card_args(["--handshake", "6000"]))
 }
 
 fn count(lab: &Lab, card: usize, name: &str) -> Result<u64> {

@@ -64,11 +64,11 @@ pub(crate) fn text(answer: &Value, field: &str) -> String {
 
 /// Waits until something that is on its way has come.
 pub(crate) fn eventually(mut come: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if come()? {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    bail!("still not after 10 s: {what}")
+    bail!("still not after a minute: {what}")
 }

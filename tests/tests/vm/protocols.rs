@@ -97,8 +97,9 @@ fn a_stream_that_was_not_closed_says_so() -> Result<()> {
 }
 
 /// A server of `clients`, ready.
-fn echo_server(lab: &Lab, vm: usize, clients: &str) -> Result<Run> {
-    let mut server = lab.vm(vm).run(["echo-server", "serve", "--clients", clients])?;
+fn echo_server(lab: &Lab, vm: usize, clients: &str, more: &[&str]) -> Result<Run> {
+    let serve = ["echo-server", "serve", "--clients", clients];
+    let mut server = lab.vm(vm).run([&serve[..], more].concat())?;
     assert_eq!(server.answer()?["listening"], "echo");
     Ok(server)
 }
@@ -106,11 +107,20 @@ fn echo_server(lab: &Lab, vm: usize, clients: &str) -> Result<Run> {
 #[test]
 fn one_thread_serves_streams_by_name_and_is_told_of_who_dies() -> Result<()> {
     let lab = lab(2);
-    let mut server = echo_server(&lab, 1, "4")?;
-    let call =
-        |vm: usize, bytes: &str| lab.vm(vm).run(["echo-server", "call", "--host", "1", "--bytes", bytes]);
+    for sleeps in [&[][..], &["--tokio"]] {
+        streams_by_name(&lab, sleeps)?;
+    }
+    Ok(())
+}
+
+fn call(lab: &Lab, vm: usize, bytes: &str) -> Result<Run> {
+    lab.vm(vm).run(["echo-server", "call", "--host", "1", "--bytes", bytes])
+}
+
+fn streams_by_name(lab: &Lab, sleeps: &[&str]) -> Result<()> {
+    let mut server = echo_server(lab, 1, "4", sleeps)?;
     // Two at once, one of them of the server's own machine.
-    for mut client in [call(0, "1000000")?, call(1, "300000")?] {
+    for mut client in [call(lab, 0, "1000000")?, call(lab, 1, "300000")?] {
         let result = client.finish()?.pop().context("a result")?;
         assert_eq!(result["verified"], true, "{result}");
     }
@@ -118,21 +128,34 @@ fn one_thread_serves_streams_by_name_and_is_told_of_who_dies() -> Result<()> {
         assert_eq!(server.answer()?.get("lost"), None);
     }
     // One that is killed in the middle of what it sends; the server goes on with the next.
-    let mut victim = call(0, "2000000000")?;
+    let mut victim = call(lab, 0, "2000000000")?;
     victim.answer()?;
-    lab.vm(0).run(["echo-server", "call", "--host", "1", "--bytes", "1000"])?.finish()?;
+    call(lab, 0, "1000")?.finish()?;
     assert_eq!(server.answer()?, serde_json::json!({ "echoed": 1000 }));
     victim.kill(9)?;
     victim.wait()?;
     assert_eq!(server.answer()?["lost"], "its process ended");
     server.finish()?;
     // A server that is killed.
-    let mut server = echo_server(&lab, 1, "1")?;
-    let mut client = call(0, "2000000000")?;
+    let mut server = echo_server(lab, 1, "1", sleeps)?;
+    let mut client = call(lab, 0, "2000000000")?;
     client.answer()?;
     server.kill(9)?;
     server.wait()?;
     assert_eq!(client.answer()?["lost"], "the peer is lost: its process ended");
     client.wait()?;
+    Ok(())
+}
+
+#[test]
+fn a_link_that_goes_down_is_told_to_both_ends_of_a_stream() -> Result<()> {
+    let lab = lab(2);
+    let mut server = echo_server(&lab, 1, "1", &[])?;
+    let mut client = call(&lab, 0, "2000000000")?;
+    client.answer()?;
+    lab.kill_switch();
+    assert_eq!(client.answer()?["lost"], "the peer is lost: the link is lost");
+    assert_eq!(server.answer()?["lost"], "the link is lost");
+    server.finish()?;
     Ok(())
 }

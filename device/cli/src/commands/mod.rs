@@ -69,6 +69,8 @@ enum Command {
     #[command(hide = true)]
     Tether {
         parent: u32,
+        #[arg(long, value_parser = clap::value_parser!(u16).range(..1024))]
+        core: Option<u16>,
         #[arg(last = true, required = true)]
         program: Vec<OsString>,
     },
@@ -97,7 +99,7 @@ impl Cli {
                 clap_complete::generate(shell, &mut shown(), "hamlyn", &mut io::stdout());
                 Ok(())
             }
-            Command::Tether { parent, program } => lab::tether(parent, &program),
+            Command::Tether { parent, core, program } => lab::tether(parent, core, &program),
             Command::Keeper { directory } => lab::keep(&directory),
         }
     }

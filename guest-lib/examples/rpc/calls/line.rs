@@ -1,14 +1,14 @@
 //! A line: a stream each way, and frames on it. Neither end ever waits in it.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
-use hamlyn::{Card, Connection, Manager, Seed};
+use hamlyn::{Card, Manager, Seed};
 
 use super::frame::{Frame, Kind};
 use crate::common::Outcome;
-use crate::meet::{self, Door, MeetOption, Met};
+use crate::meet::{Door, MeetOption, Met, Watch};
 
 /// Why a line is of no more use.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ type Result<T, E = Lost> = std::result::Result<T, E>;
 pub(super) struct Line {
     sender: StreamSender,
     receiver: StreamReceiver,
-    connection: Option<Connection>,
+    watch: Option<Watch>,
     /// What has come of frames that have not.
     arriving: Vec<u8>,
     /// What has still to go, and how much of it has gone.
@@ -60,8 +60,7 @@ impl Line {
 
     fn new(manager: &Manager, receiver: StreamReceiver, met: Met) -> Outcome<Self> {
         let sender = StreamSender::from_seed(manager, &Seed::from_bytes(&met.told)?)?;
-        let connection = met.connection;
-        Ok(Self { sender, receiver, connection, arriving: Vec::new(), leaving: Vec::new(), gone: 0 })
+        Ok(Self { sender, receiver, watch: met.watch, arriving: Vec::new(), leaving: Vec::new(), gone: 0 })
     }
 
     /// Takes a frame to be sent.
@@ -96,13 +95,13 @@ impl Line {
 
     /// A file that becomes readable when the other end has ended; none where nobody can tell.
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
-        self.connection.as_ref().map(AsFd::as_fd)
+        self.watch.as_ref().and_then(Watch::file)
     }
 
     /// Looks whether the other end has ended, which the operating system knows.
     /// What came from it before is still received.
-    pub(super) fn look_for_end(&self) -> Result<()> {
-        if let Some(loss) = self.connection.as_ref().map_or(Ok(None), meet::loss)? {
+    pub(super) fn look_for_end(&mut self) -> Result<()> {
+        if let Some(loss) = self.watch.as_mut().map_or(Ok(None), Watch::loss)? {
             self.receiver.peer_lost(loss);
             self.sender.peer_lost(loss);
         }
@@ -114,7 +113,7 @@ impl Line {
         self.sender.set_timeout(Some(timeout));
         self.sender.send(&self.leaving[self.gone..])?;
         self.sender.close(Some(timeout))?;
-        Ok(self.connection.map_or(Ok(()), |connection| connection.close(b""))?)
+        Ok(self.watch.map_or(Ok(()), Watch::close)?)
     }
 
     /// The next frame, if all of it has come. Reads no further: what nobody takes stays in the stream, and its sender waits.

@@ -146,7 +146,7 @@ impl Server {
         let files: Vec<_> =
             self.door.file().into_iter().chain(self.lines.values().filter_map(Line::file)).collect();
         meet::sleep(&self.manager, &files, left.min(if behind { NAP } else { LOOK }))?;
-        for line in self.lines.values() {
+        for line in self.lines.values_mut() {
             line.look_for_end()?;
         }
         Ok(())

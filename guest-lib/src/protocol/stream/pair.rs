@@ -20,8 +20,8 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 /// Two streams, there and back, and the connection that set them up.
 ///
 /// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the receiver within two
-/// seconds of the operating system's word (section 6.3), behind all that has come. [`Manager::file`] says nothing of it: in a
-/// loop of one's own, ask the ends at least every second. The connection is closed gracefully once
+/// seconds of the operating system's word (section 6.3), behind all that has come. [`Manager::file`] says nothing of it: a
+/// loop of one's own also waits for [`StreamReceiver::peer_file`]. The connection is closed gracefully once
 /// both ends are dropped, if the sender had been closed and the receiver had received all; else the peer learns that
 /// this one has gone.
 #[derive(Debug)]
@@ -140,9 +140,27 @@ impl Watch {
 
     /// Why the peer is lost, if it was known for so long. Asks the operating system now and then.
     pub(super) fn loss(&self, grace: Duration) -> Option<PeerLoss> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if seen.end.is_none() && now >= seen.next_look {
+        let (since, reason) = self.end(now, false)?;
+        (now.duration_since(since) >= grace).then(|| reason.into())
+    }
+
+    /// How long it takes yet until who receives is told of the end, if there is one. Asks the operating system.
+    pub(super) fn grace(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let (since, _) = self.end(now, true)?;
+        Some(GRACE.saturating_sub(now.duration_since(since)))
+    }
+
+    /// What is readable once the connection has ended.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.connection.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Since when the end is known, and its reason.
+    fn end(&self, now: Instant, at_once: bool) -> Option<(Instant, EndReason)> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.end.is_none() && (at_once || now >= seen.next_look) {
             seen.next_look = now + INTERVAL;
             let end = self.connection.as_ref().and_then(|connection| match connection.end() {
                 Ok(end) => end.map(|end| end.reason),
@@ -151,8 +169,7 @@ impl Watch {
             });
             seen.end = end.map(|reason| (now, reason));
         }
-        let (since, reason) = seen.end?;
-        (now.duration_since(since) >= grace).then(|| reason.into())
+        seen.end
     }
 
     /// One of the two ends has come to a good end.

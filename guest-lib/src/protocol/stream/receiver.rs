@@ -1,6 +1,7 @@
 //! The receiving end of a stream.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -188,6 +189,21 @@ impl StreamReceiver {
     /// Who sleeps in [`StreamReceiver::receive`] does not wake up for it.
     pub fn peer_lost(&self, loss: PeerLoss) {
         self.shared.lock().lose(loss);
+    }
+
+    /// Of a [`super::StreamPair`]: what is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like,
+    /// beside [`Manager::file`]. Whoever is woken by it calls [`StreamReceiver::peer_ended`].
+    #[must_use]
+    pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref()?.file()
+    }
+
+    /// Of a [`super::StreamPair`]: whether the connection has ended, and how long it takes at most until
+    /// [`StreamReceiver::try_receive`] says so, for what the peer has sent may come behind the operating system's word. A
+    /// loop calls that again then; the sender says so at once.
+    #[must_use]
+    pub fn peer_ended(&self) -> Option<Duration> {
+        self.watch.as_ref()?.grace()
     }
 
     /// What there is for who waits. If there is nothing, sees to it that the sender can send, and, if there is time

@@ -1,0 +1,42 @@
+//! The server sleeps in `mio`.
+
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use hamlyn::Manager;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::common::Outcome;
+use crate::server::Server;
+
+/// Somebody connects.
+const LISTENER: Token = Token(usize::MAX - 2);
+/// Something has arrived.
+const ARRIVALS: Token = Token(usize::MAX - 1);
+
+pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
+    let mut server = Server::open(manager, name)?;
+    let mut poll = Poll::new()?;
+    let registry = poll.registry().try_clone()?;
+    let watch = |token, file: BorrowedFd<'_>| {
+        registry.register(&mut SourceFd(&file.as_raw_fd()), token, Interest::READABLE)
+    };
+    let arrivals = manager.file()?;
+    watch(ARRIVALS, arrivals.as_fd())?;
+    watch(LISTENER, server.file())?;
+    let mut events = Events::with_capacity(64);
+    loop {
+        let nap = server.work(|client, file| watch(Token(client), file))?;
+        if server.served >= clients {
+            return Ok(());
+        }
+        match poll.poll(&mut events, nap) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
+            _ => {}
+        }
+        // The token of a client is its number.
+        let ended = events.iter().filter_map(|event| server.clients.get(&event.token().0));
+        ended.for_each(|client| client.look_for_end());
+    }
+}
