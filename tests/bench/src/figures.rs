@@ -215,7 +215,8 @@ fn sizes(effort: Effort) -> Vec<u64> {
 /// How a curve's label says which processes its cards and switch are; nothing where they are one.
 fn layout(machines: &Machines) -> &'static str {
     match machines.layout() {
-        Layout::Fabric => "",
+        Layout::Pinned => "",
+        Layout::Fabric => ", not pinned",
         Layout::Separate => ", cards and switch as separate processes",
     }
 }

@@ -14,8 +14,10 @@ use crate::vsock::Daemon;
 /// Which processes the cards and the switch are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// `hamlyn fabric`: all in one. Unless it is kept awake, each machine is pinned to a core, with the thread that hears
-    /// it, and so are the other devices' users.
+    /// `hamlyn fabric --cores 0,1`: all in one process, and each machine pinned to a core with the thread that hears it, whatever
+    /// device it uses.
+    Pinned,
+    /// `hamlyn fabric`: all in one process.
     Fabric,
     /// `hamlyn card` for each card, and `hamlyn switch`.
     Separate,
@@ -25,6 +27,7 @@ impl Layout {
     /// For labels.
     pub fn text(self) -> &'static str {
         match self {
+            Layout::Pinned => "one fabric process, pinned",
             Layout::Fabric => "one fabric process",
             Layout::Separate => "cards and switch as separate processes",
         }
@@ -64,14 +67,12 @@ impl Machines {
     ) -> anyhow::Result<Self> {
         progress.step("boot");
         let before = children()?;
-        let awake = card_args.iter().any(|word| word.starts_with("--spin"));
-        let pinned = layout == Layout::Fabric && !awake;
         let mut builder = Lab::builder()
             .vms(2)
             .accel(accel)
             .memory(Memory::mib(384))
-            .one_process(layout == Layout::Fabric)
-            .cores(if pinned { cores(2) } else { Vec::new() })
+            .one_process(layout != Layout::Separate)
+            .cores(if layout == Layout::Pinned { cores(2) } else { Vec::new() })
             .card_args(card_args.iter().cloned());
         let vsock = if peers { Daemon::start()? } else { None };
         if peers {

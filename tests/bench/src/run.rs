@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hamlyn_cli::lab::Accel;
 
 use crate::all_to_all;
-use crate::between::{self, AWAKE, Labs, WIDE};
+use crate::between::{self, AWAKE, Labs, WIDE, WIDE_PACKET};
 use crate::effort::Effort;
 use crate::estimates;
 use crate::figures::{self, Figures, USUAL_PACKET};
@@ -101,7 +101,9 @@ pub fn run(request: &Request, progress: &Progress) -> anyhow::Result<Results> {
     for packet in figures::packet_sizes(&request.figures, request.effort) {
         if packet != USUAL_PACKET {
             let card_args = ["--packet-size", &packet.to_string()].map(str::to_owned);
-            let machines = run.machines(Layout::Fabric, &card_args, false)?;
+            // The largest packets are for bandwidth, to which pinning gives nothing (docs/performance.md).
+            let layout = if packet == WIDE_PACKET { Layout::Fabric } else { Layout::Pinned };
+            let machines = run.machines(layout, &card_args, false)?;
             run.figures(&mut figures, &machines, None, packet)?;
         }
     }
@@ -130,7 +132,7 @@ impl Run<'_> {
         let has_figures = figures::packet_sizes(names, *effort).contains(&USUAL_PACKET);
         if self.wants(Topic::Machines) {
             let labs = Labs {
-                fabric: self.machines(Layout::Fabric, &[], true)?,
+                fabric: self.machines(Layout::Pinned, &[], true)?,
                 awake: self.machines(Layout::Fabric, &AWAKE.map(str::to_owned), false)?,
                 separate: self.machines(Layout::Separate, &[], false)?,
                 wide: self.machines(Layout::Fabric, &WIDE.map(str::to_owned), false)?,
@@ -139,7 +141,7 @@ impl Run<'_> {
             let Labs { fabric, separate, .. } = labs;
             self.figures(figures, &fabric, Some(&separate), USUAL_PACKET)?;
         } else if has_figures {
-            let fabric = self.machines(Layout::Fabric, &[], true)?;
+            let fabric = self.machines(Layout::Pinned, &[], true)?;
             let separate = self.machines(Layout::Separate, &[], false)?;
             self.figures(figures, &fabric, Some(&separate), USUAL_PACKET)?;
         }
@@ -196,7 +198,7 @@ impl Run<'_> {
             progress.part("round trips beside idle cards (goal 7)", || scale::on_host(effort, progress));
         let mut scales = self.noted(scales).unwrap_or_default();
         let all = !self.request.goals_only;
-        let machines = self.machines(Layout::Fabric, &scale::CARD_ARGS.map(str::to_owned), false);
+        let machines = self.machines(Layout::Pinned, &scale::CARD_ARGS.map(str::to_owned), false);
         if let Some(machines) = self.noted(machines) {
             let between = progress.part("beside idle termini, slots and processes (goal 7)", || {
                 Ok(scale::between_machines(&machines, effort, all, progress))
