@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::card::{self, CardArgs};
-use crate::fabric::{self, FabricArgs};
+use crate::fabric::{self, FabricArgs, MOST_CORES};
 use crate::lab::{self, Accel, Memory};
 
 const EXAMPLES: &str = "\
@@ -126,6 +126,11 @@ struct MachineArgs {
     /// Run the cards and the switch as one process: see hamlyn fabric --help
     #[arg(long)]
     one_process: bool,
+    /// The same, and each machine pinned to a core of this list, with the thread that hears it; again from the first for more
+    /// machines
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u16).range(..MOST_CORES))]
+    cores: Vec<u16>,
 }
 
 impl MachineArgs {
@@ -135,7 +140,8 @@ impl MachineArgs {
             .accel(self.accel)
             .memory(self.memory)
             .switch_args(["--paths", &paths])
-            .one_process(self.one_process)
+            .one_process(self.one_process || !self.cores.is_empty())
+            .cores(self.cores.iter().copied())
     }
 }
 

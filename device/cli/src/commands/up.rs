@@ -21,6 +21,7 @@ use crate::lab::{Kit, Lab, Vm};
 Examples:
   hamlyn up                      two machines; then, in other terminals: hamlyn console vm0
   hamlyn up -n 4 --memory 512M
+  hamlyn up --cores 0,1                   the shortest way: two machines on a core each, their cards in one process
   hamlyn up --paths 4                     packets of a message overtake each other in the switch
   hamlyn up -- --packet-size 1024         what follows -- goes to every `hamlyn card`
   hamlyn up --kernel ./bzImage --append 'loglevel=7'")]

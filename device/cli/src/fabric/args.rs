@@ -20,7 +20,7 @@ Examples:
 The first socket's card has host id 0, the next 1, and so on.";
 
 /// Cores have numbers below this.
-const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
+pub const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
 
 /// The flags of `hamlyn fabric`.
 #[derive(Debug, Args)]

@@ -15,5 +15,5 @@ mod ears;
 mod process;
 mod round;
 
-pub use self::args::FabricArgs;
+pub use self::args::{FabricArgs, MOST_CORES};
 pub use self::process::run;
