@@ -237,8 +237,15 @@ static bool is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 		return false;
 	peer->heard = jiffies;
 	if (peer->theirs != wire->incarnation) {
-		if (peer->theirs)
+		if (peer->theirs) {
 			forget(peer, HAMLYN_END_HOST_RESET, true);
+			/*
+			 * Which of two origins is the later nobody can tell: if this one is not, then the
+			 * other must know that its numbers are forgotten, too.
+			 */
+			if (upper_32_bits(peer->theirs) != upper_32_bits(wire->incarnation))
+				peer->mine = make_incarnation(peer->own);
+		}
 		peer->theirs = wire->incarnation;
 		fly(peer, 0);
 	}

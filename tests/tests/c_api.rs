@@ -244,6 +244,25 @@ fn without_a_time_to_wait_nothing_waits() {
 }
 
 #[test]
+fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let statements = "\tstatic char data[1000000];\n\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\
+         \tstruct hamlyn_seed seed;\n\tstruct hamlyn_stream_receiver *receiver;\n\
+         \tstruct hamlyn_stream_sender *sender;\n\
+         \tprintf(\"%d\\n\", hamlyn_open(NULL, &card) | hamlyn_manager_create(card, &manager)\n\
+         \t\t| hamlyn_stream_receiver_create(manager, NULL, &receiver)\n\
+         \t\t| hamlyn_stream_receiver_seed(receiver, &seed)\n\
+         \t\t| hamlyn_stream_sender_create(manager, &seed, &sender));\n\
+         \tprintf(\"%d\\n\", hamlyn_stream_send(sender, data, sizeof data, 50));\n\
+         \tprintf(\"%d\\n\", hamlyn_stream_send(sender, data, sizeof data, 50));\n";
+    let said = run_with(statements, lab.card_socket(0).unwrap());
+    let said: Vec<i32> = said.iter().map(|line| line.parse().unwrap()).collect();
+    // Nobody receives: what the records and what is held back have room for, and then none.
+    assert_eq!((said[0], said.len()), (0, 3), "{said:?}");
+    assert!((1..1_000_000).contains(&said[1]) && said[2] == -110, "{said:?}");
+}
+
+#[test]
 fn the_examples_are_strict_c() {
     let folder = tempfile::tempdir().unwrap();
     for example in ["c-protocols.c", "c-echo.c"] {

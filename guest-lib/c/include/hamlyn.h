@@ -353,6 +353,7 @@ int hamlyn_manager_flush(const struct hamlyn_manager *manager,
 /**
  * Waits until something has arrived for one of the manager's receivers: looks at memory for a while, then sleeps. Returns
  * at once if something has since the last call, perhaps noticed by a call for another receiver: ask all once more.
+ * One loop for each manager, by this or by hamlyn_manager_arm.
  */
 int hamlyn_manager_wait(const struct hamlyn_manager *manager,
                         int timeout_ms);

@@ -103,6 +103,7 @@ pub extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, timeout
 
 /// Waits until something has arrived for one of the manager's receivers: looks at memory for a while, then sleeps. Returns
 /// at once if something has since the last call, perhaps noticed by a call for another receiver: ask all once more.
+/// One loop for each manager, by this or by hamlyn_manager_arm.
 #[unsafe(no_mangle)]
 pub extern "C" fn hamlyn_manager_wait(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
     call(|| at_once(timeout_ms, given(manager, "manager")?.manager.wait(timeout(timeout_ms)).map(|()| 0)))

@@ -152,7 +152,7 @@ pub extern "C" fn hamlyn_stream_send(
             Err(error) if error.is_timed_out() && sender.accepted() > before => {}
             outcome => outcome?,
         }
-        Ok(count(data.len()))
+        Ok(count((sender.accepted() - before) as usize))
     })
 }
 

@@ -133,6 +133,8 @@ impl Manager {
             Err(error) => {
                 receivers = self.inner.registry.all();
                 receivers.iter().for_each(|receiver| receiver.arrivals_lost());
+                // They may have found what they were not told of.
+                self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
                 Err(error)
             }
         }
@@ -160,8 +162,12 @@ impl Manager {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        let handed_on = || self.inner.handed_on.load(Ordering::Relaxed);
+        let before = handed_on();
         self.wait_for("notification", timeout, |_| {
-            Ok(if self.has_news() { Look::Break(()) } else { Look::Continue(None) })
+            // Another thread that waits may have been told of it first.
+            let news = self.has_news() || handed_on() != before;
+            Ok(if news { Look::Break(()) } else { Look::Continue(None) })
         })
     }
 

@@ -37,7 +37,7 @@ pub struct Labs {
 
 /// What the labs are called in labels.
 const FABRIC: &str = "hamlyn fabric --cores 0,1";
-const KEPT_AWAKE: &str = "hamlyn fabric --spin 100000";
+const KEPT_AWAKE: &str = "hamlyn fabric --spin 100000 --handshake 0";
 const SEPARATE: &str = "hamlyn card, hamlyn switch";
 const LARGE_PACKETS: &str = "hamlyn fabric --packet-size 65536";
 

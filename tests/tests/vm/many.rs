@@ -1,5 +1,7 @@
 //! Every mode with three and with six machines; and on a fabric whose packets overtake each other (section 6.1).
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use hamlyn_cli::lab::{Lab, Memory, cores};
 
@@ -73,7 +75,9 @@ fn cards_and_switch_in_one_process_do_the_same() -> Result<()> {
 
 #[test]
 fn and_with_a_thread_for_each_machine_on_its_core() -> Result<()> {
-    everything_works_in_one_process(&lab_of(Lab::builder().vms(2).one_process(true).cores(cores(2))))
+    // On a busy host these machines, which give way to all others there, are slow.
+    let patient = Lab::builder().vms(2).card_args(["--handshake", "0"]).patience(Duration::from_secs(900));
+    everything_works_in_one_process(&lab_of(patient.one_process(true).cores(cores(2))))
 }
 
 fn everything_works_in_one_process(lab: &Lab) -> Result<()> {

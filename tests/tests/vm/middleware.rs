@@ -61,6 +61,7 @@ fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
     let (mut server, _) = start(&lab, 0, &["rpc", "serve"])?;
     let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
     server.kill(9)?;
+    server.wait()?;
     ensure!(text(&last(&mut watching)?, "lost").contains("its process ended"));
     let (_server, _) = start(&lab, 0, &["rpc", "serve"])?;
     let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::args::FabricArgs;
 use super::ears::{self, Shared};
@@ -26,6 +27,10 @@ const STATION: u32 = 4;
 
 /// Runs cards and switch until a signal ends them.
 pub fn run(args: FabricArgs) -> anyhow::Result<()> {
+    // A card has some 17 descriptors: the usual limit of 1,024 is not enough for 64 of them.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .context("cannot have more descriptors")?;
     let fabric = Fabric::start(&args)?;
     tracing::info!("{} cards in one process, on {}", args.sockets.len(), fabric.names.join(", "));
     let sockets = if args.cores.is_empty() { sockets(&fabric) } else { Vec::new() };

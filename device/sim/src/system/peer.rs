@@ -243,6 +243,13 @@ impl System {
         if theirs != wire.incarnation {
             if theirs != 0 {
                 self.forget(host, HAMLYN_END_HOST_RESET, true);
+                // Which of two origins is the later nobody can tell: if this one is not, then the other must know that its
+                // numbers are forgotten, too.
+                if theirs >> 32 != wire.incarnation >> 32 {
+                    let mine = self.make_incarnation();
+                    let peer = self.peer(host);
+                    (peer.mine, peer.renewed) = (mine, now);
+                }
             }
             self.fly(host, 0);
         }

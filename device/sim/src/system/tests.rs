@@ -288,3 +288,22 @@ fn what_makes_no_sense_is_not_heeded() {
     two.systems[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wire }, data);
     assert_eq!(two.reason(0, asked), HAMLYN_END_CLOSED);
 }
+
+#[test]
+fn a_late_word_of_a_system_that_was_started_again_is_told_to_both() {
+    let mut two = Two::new();
+    let [asked, _] = two.connect();
+    two.systems[0].close(asked, HAMLYN_END_CLOSED, b"").unwrap();
+    two.collect();
+    let late = two.flying.remove(0);
+    two.flying.clear();
+    two.systems[0] = System::new(7, TIMEOUT);
+    two.systems[0].start();
+    two.systems[0].link_is(true, false);
+    let [asked, taken] = two.connect();
+    two.deliver(late);
+    two.carry();
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [HAMLYN_END_HOST_RESET; 2]);
+    let [asked, taken] = two.connect();
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
+}
