@@ -2,15 +2,31 @@
 //!
 //! The first three are full barriers: each stands between a store that says something to the other side and a load that asks
 //! what the other side says. The card does the mirror image, so one of the two always sees the other (Dekker).
+//!
+//! They are the instruction that is meant for devices, as the kernel's `mb()` is. Compilers make a locked operation of
+//! `fence(SeqCst)`, which is as good among processors; but an emulated machine with a single processor knows of no others,
+//! and QEMU's translator makes a plain load and store of it there, which order nothing for a card in another process.
 
 use std::sync::atomic::{Ordering, fence};
+
+/// A full barrier, for devices too.
+#[inline]
+fn full() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction orders accesses to memory, and does nothing else.
+    unsafe {
+        std::arch::asm!("mfence", options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fence(Ordering::SeqCst);
+}
 
 /// Between publishing a request (the store of `tail`) and asking whether the card is awake.
 ///
 /// Without it a card that falls asleep at this moment could miss the request while its owner misses the sleep.
 #[inline]
 pub fn before_awake_check() {
-    fence(Ordering::SeqCst);
+    full();
 }
 
 /// Between declaring oneself asleep (the store of `armed`) and looking at the queue once more.
@@ -18,13 +34,13 @@ pub fn before_awake_check() {
 /// Without it a notification written at this moment would wake nobody.
 #[inline]
 pub fn before_sleep_check() {
-    fence(Ordering::SeqCst);
+    full();
 }
 
 /// Between taking an interrupt back (clearing `pending`) and looking at the queues it may stand for.
 #[inline]
 pub fn before_queue_check() {
-    fence(Ordering::SeqCst);
+    full();
 }
 
 /// Between reading a notification and looking at its `wrap` word once more (section 2.6).
