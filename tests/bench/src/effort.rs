@@ -12,12 +12,12 @@ pub enum Effort {
 impl Effort {
     /// Rounds of the quantities that goals are about.
     pub fn rounds(self) -> usize {
-        self.pick(5, 15)
+        self.pick(5, 10)
     }
 
     /// Rounds of each point of a figure.
     pub fn figure_rounds(self) -> usize {
-        self.pick(2, 7)
+        self.pick(2, 4)
     }
 
     /// One of two.
