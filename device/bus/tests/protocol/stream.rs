@@ -4,6 +4,9 @@ use crate::harness::*;
 use proptest::prelude::*;
 use rustix::pipe::pipe;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 
 const INFO: [u32; 4] = [16, 0, 0, 0];
 
@@ -53,11 +56,17 @@ fn no_message_waits_for_the_next_to_come() {
 fn a_thread_without_the_server_waits_for_its_client() {
     let mut harness = Harness::ready();
     let waiter = harness.server.waiter().unwrap();
-    let (said, heard) = std::sync::mpsc::channel();
-    std::thread::spawn(move || said.send(waiter.wait().is_ok()));
-    assert!(heard.recv_timeout(std::time::Duration::from_millis(20)).is_err(), "there is nothing to hear");
+    let (sent, (said, heard)) = (Arc::new(AtomicBool::new(false)), channel());
+    let seen = sent.clone();
+    let thread = std::thread::spawn(move || {
+        said.send(()).unwrap();
+        waiter.wait().map(|()| seen.load(Ordering::SeqCst)).unwrap()
+    });
+    heard.recv().unwrap();
+    assert!(!harness.is_readable(), "there is nothing to hear");
+    sent.store(true, Ordering::SeqCst);
     harness.send(REGION_READ, 0, &access(REGISTERS, 4, 4), &[]);
-    assert_eq!(heard.recv(), Ok(true));
+    assert!(thread.join().unwrap(), "it did not wait");
     harness.pump();
     assert!(harness.client.receive().is_some());
 }
