@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -29,8 +29,9 @@ const STATION: u32 = 4;
 pub fn run(args: FabricArgs) -> anyhow::Result<()> {
     // A card has some 17 descriptors: the usual limit of 1,024 is not enough for 64 of them.
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
-        .context("cannot have more descriptors")?;
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!("cannot have more descriptors than there are: {error}");
+    }
     let fabric = Fabric::start(&args)?;
     tracing::info!("{} cards in one process, on {}", args.sockets.len(), fabric.names.join(", "));
     let sockets = if args.cores.is_empty() { sockets(&fabric) } else { Vec::new() };
@@ -104,8 +105,7 @@ impl MutEventSubscriber for FabricProcess {
         let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP), (bell, BELL)];
         for (fd, data) in fixed.into_iter().chain(self.sockets.iter().copied()) {
             if let Err(error) = ops.add(Events::with_data_raw(fd, data, EventSet::IN)) {
-                tracing::error!("cannot watch a descriptor: {error}");
-                self.end = Some(Ok(()));
+                self.end = Some(Err(anyhow!("cannot watch a descriptor: {error}")));
             }
         }
     }
