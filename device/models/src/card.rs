@@ -88,7 +88,7 @@ pub trait Card {
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress;
 
     /// A packet has arrived. The card always takes it: accepted, refused or discarded.
-    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: Packet<'_>);
+    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>);
 
     /// Asks to stop looking for work unasked. `false` if some has come in the meantime; after `true` a doorbell or a
     /// packet will tell.

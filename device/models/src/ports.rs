@@ -36,6 +36,13 @@ pub trait Dma {
     /// Stores an aligned word that somebody polls, after everything written before it.
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
 
+    /// Adds to a word that nobody else changes meanwhile, modulo 2^32. Returns the sum.
+    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
+        let sum = u32::from_le(read_value(self, address)?).wrapping_add(amount);
+        write_value(self, address, sum.to_le())?;
+        Ok(sum)
+    }
+
     /// Replaces an entry that somebody polls by `from`: its aligned word at `word` bytes from its start says `stale`, if
     /// that is something, before anything else changes, and `fresh` after all else has.
     fn publish_entry(
@@ -79,6 +86,16 @@ pub fn replace_entry(
     Some(())
 }
 
+/// [`Dma::accumulate`] for a word that lies in `place`. `None`: it does not fit.
+#[must_use]
+#[inline]
+pub fn add_to_word(place: &VolatileSlice<'_>, amount: u32) -> Option<u32> {
+    let word = place.get_ref::<u32>(0).ok()?;
+    let sum = u32::from_le(word.load()).wrapping_add(amount);
+    word.store(sum.to_le());
+    Some(sum)
+}
+
 /// What a fetch-and-op does to a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -120,7 +137,10 @@ impl Operation {
 }
 
 /// Reads a structure from host memory.
-pub(crate) fn read_value<T: FromBytes + IntoBytes>(dma: &dyn Dma, address: u64) -> Result<T, DmaFault> {
+pub(crate) fn read_value<T: FromBytes + IntoBytes>(
+    dma: &(impl Dma + ?Sized),
+    address: u64,
+) -> Result<T, DmaFault> {
     let mut value = T::new_zeroed();
     dma.read(address, VolatileSlice::from(value.as_mut_bytes()))?;
     Ok(value)
@@ -128,7 +148,7 @@ pub(crate) fn read_value<T: FromBytes + IntoBytes>(dma: &dyn Dma, address: u64) 
 
 /// Writes a structure to host memory.
 pub(crate) fn write_value<T: FromBytes + IntoBytes>(
-    dma: &dyn Dma,
+    dma: &(impl Dma + ?Sized),
     address: u64,
     mut value: T,
 ) -> Result<(), DmaFault> {
@@ -191,7 +211,7 @@ impl<'a> Pieces<'a> {
     #[must_use]
     pub fn new(pieces: &'a [VolatileSlice<'a>]) -> Self {
         let length = pieces.iter().map(VolatileSlice::len).sum();
-        Self { behind: pieces, length, ..VolatileSlice::from(&mut [][..]).into() }
+        Self { front: no_bytes(), behind: pieces, length }
     }
 
     /// How many are left.
@@ -206,6 +226,13 @@ impl<'a> Pieces<'a> {
         self.length == 0
     }
 
+    /// The bytes that lie together at the front; without any, if none is left.
+    #[inline]
+    pub(crate) fn first(&self) -> &VolatileSlice<'a> {
+        let next = if self.front.is_empty() { self.behind.first() } else { None };
+        next.unwrap_or(&self.front)
+    }
+
     /// Takes the next bytes that lie together: at least one, at most `most`, which is more than none. `None`: no byte
     /// is left.
     #[inline]
@@ -213,7 +240,8 @@ impl<'a> Pieces<'a> {
         while self.front.is_empty() {
             (self.front, self.behind) = self.behind.split_first().map(|(next, behind)| (*next, behind))?;
         }
-        let (taken, rest) = self.front.split_at(self.front.len().min(most)).ok()?;
+        let whole = self.front.len() <= most;
+        let (taken, rest) = if whole { (self.front, no_bytes()) } else { self.front.split_at(most).ok()? };
         (self.front, self.length) = (rest, self.length - taken.len());
         Some(taken)
     }
@@ -234,6 +262,10 @@ impl<'a> Pieces<'a> {
             count -= passed.len();
         }
     }
+}
+
+fn no_bytes<'a>() -> VolatileSlice<'a> {
+    VolatileSlice::from(&mut [][..])
 }
 
 impl<'a> From<VolatileSlice<'a>> for Pieces<'a> {

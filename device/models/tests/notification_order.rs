@@ -49,7 +49,7 @@ fn writes(host: &mut Host, mut packet: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
     let Host { card, memory, window, interrupts, clock, .. } = host;
     let dma = Writes(memory, RefCell::default());
     let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut packet[..]).into() };
-    card.packet_arrived(&Ports { dma: &dma, window, interrupt: interrupts, clock }, packet);
+    card.packet_arrived(&Ports { dma: &dma, window, interrupt: interrupts, clock }, &packet);
     dma.1.into_inner()
 }
 

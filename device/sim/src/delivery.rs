@@ -52,7 +52,7 @@ impl World {
         at.memory.take_writes();
         let pieces = cut(&mut Rng::new(self.step), VolatileSlice::from(&mut bytes[..]));
         let packet = Packet { source, bytes: Pieces::new(&pieces) };
-        at.with_card(|card, ports| card.packet_arrived(ports, packet))?;
+        at.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
         at.memory.plan_mischief(None);
         let writes = at.memory.take_writes();
         let after = Counts::of(&at);

@@ -155,7 +155,7 @@ fn carry(from: &Local, to: &Local) {
             continue;
         }
         let packet = Packet { source: from.host as u16, bytes: VolatileSlice::from(&mut bytes[..]).into() };
-        to.lock().with_card(|card, ports, _| card.packet_arrived(ports, packet));
+        to.lock().with_card(|card, ports, _| card.packet_arrived(ports, &packet));
         // Its memory serves the next.
         bytes.clear();
         from.lock().wire.bytes = bytes;

@@ -14,7 +14,7 @@ use hamlyn_abi::hamlyn::window::*;
 use hamlyn_models::card::{Card, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{
-    Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window, replace_entry,
+    Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window, add_to_word, replace_entry,
 };
 use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
@@ -306,7 +306,7 @@ impl Host {
 
     fn deliver(&mut self, packet: &[VolatileSlice<'_>]) {
         let arrived = Packet { source: 0, bytes: Pieces::new(packet) };
-        self.with_card(|card, ports, _| card.packet_arrived(ports, arrived));
+        self.with_card(|card, ports, _| card.packet_arrived(ports, &arrived));
     }
 
     /// Fails unless the card has counted so many: what it refused took no time worth measuring.
@@ -356,6 +356,10 @@ impl Dma for Memory {
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
         let misaligned = DmaFault { address, length: 4 };
         self.at(address, 4)?.store(value.to_le(), 0, Ordering::Release).map_err(|_| misaligned)
+    }
+
+    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
+        add_to_word(&self.at(address, 4)?, amount).ok_or(DmaFault { address, length: 4 })
     }
 
     fn publish_entry(

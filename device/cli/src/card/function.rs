@@ -106,7 +106,7 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, uplink| {
             let Some(record) = uplink.peek() else { return false };
             if let Some(source) = source_of(&record) {
-                card.packet_arrived(ports, Packet { source, bytes: record.payload.into() });
+                card.packet_arrived(ports, &Packet { source, bytes: record.payload.into() });
             }
             uplink.consume();
             true
@@ -115,7 +115,7 @@ impl CardFunction {
     }
 
     /// Hands a packet of a neighbour to the card.
-    pub(super) fn packet_arrived(&mut self, bus: &Bus, packet: Packet<'_>) {
+    pub(super) fn packet_arrived(&mut self, bus: &Bus, packet: &Packet<'_>) {
         self.with_ports(bus, |card, ports, _| card.packet_arrived(ports, packet));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hamlyn_bus::{Access, Bus, DmaError, SharedPages};
 use hamlyn_models::ports::{
-    Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Window, replace_entry,
+    Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Window, add_to_word, replace_entry,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -32,6 +32,11 @@ impl Dma for BusPorts<'_> {
 
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
         self.0.dma.store_u32_release(address, value).map_err(fault)
+    }
+
+    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
+        let place = self.0.dma.slice(address, 4, Access::Write).map_err(fault)?;
+        add_to_word(&place, amount).ok_or(DmaFault { address, length: 4 })
     }
 
     fn publish_entry(

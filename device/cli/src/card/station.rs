@@ -128,7 +128,7 @@ impl Station {
     }
 
     /// Takes a packet of a neighbour.
-    pub(crate) fn packet_arrived(&mut self, packet: Packet<'_>) {
+    pub(crate) fn packet_arrived(&mut self, packet: &Packet<'_>) {
         self.quiet = false;
         self.function.packet_arrived(self.server.bus(), packet);
     }

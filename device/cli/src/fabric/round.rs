@@ -172,7 +172,7 @@ impl Neighbours for Others<'_> {
         let bytes = Pieces::new(packet);
         let passes = self.crossbar.pass(HostId(self.host), HostId(destination), bytes.len());
         if passes {
-            station.packet_arrived(Packet { source: self.host, bytes });
+            station.packet_arrived(&Packet { source: self.host, bytes });
         }
         passes
     }

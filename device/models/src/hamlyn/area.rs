@@ -16,6 +16,8 @@ const ADDRESSES_IN_A_PAGE: u64 = PAGE / 8;
 const LINE: u64 = 8;
 /// The line that is remembered before one is.
 const NO_LINE: u64 = u64::MAX;
+/// Runs that are remembered: messages to a few places in turn find theirs again, as in an area of a few huge pages.
+const RUNS: usize = 4;
 
 /// An area that has passed [`Area::check`]: its directory is aligned, and no byte of it is beyond the directory.
 ///
@@ -29,8 +31,10 @@ pub(super) struct Area {
     /// Which line of addresses is remembered.
     line: Cell<u64>,
     pages: [Cell<u64>; LINE as usize],
-    /// What was used last.
-    run: Cell<Run>,
+    /// What was used last, by turns.
+    runs: [Cell<Run>; RUNS],
+    /// Which of them was used last.
+    latest: Cell<usize>,
 }
 
 /// Pages that follow each other in the area and in host memory.
@@ -45,6 +49,11 @@ struct Run {
 impl Run {
     fn end(&self) -> u64 {
         self.start + self.length
+    }
+
+    #[inline]
+    fn holds(&self, byte: u64) -> bool {
+        byte.wrapping_sub(self.start) < self.length
     }
 
     /// Whether the page at this address is the one behind it.
@@ -81,7 +90,8 @@ impl Area {
                 first,
                 line: Cell::new(NO_LINE),
                 pages: Default::default(),
-                run: Cell::default(),
+                runs: Default::default(),
+                latest: Cell::default(),
             })
         }
     }
@@ -102,32 +112,38 @@ impl Area {
     }
 
     /// The address of byte `offset`.
+    #[inline]
     pub(super) fn locate(&self, dma: &dyn Dma, offset: u64) -> Result<u64, DmaFault> {
         Ok(self.piece(dma, offset, 1)?.0)
     }
 
     /// The same, and how many bytes are known to follow there, `most` of them at most.
-    #[inline]
+    #[inline(always)]
     fn piece(&self, dma: &dyn Dma, offset: u64, most: u64) -> Result<(u64, u64), DmaFault> {
         let byte = self.first + offset;
-        let mut run = self.run.get();
-        if byte.wrapping_sub(run.start) >= run.length {
+        let mut run = self.runs[self.latest.get()].get();
+        if !run.holds(byte) {
             run = self.run_with(dma, byte, most)?;
-            self.run.set(run);
         }
         let passed = byte - run.start;
         Ok((run.address + passed, most.min(run.length - passed)))
     }
 
-    /// The run that holds `byte`, and what follows it, up to `most` bytes: the last one made longer, or another.
+    /// The run that holds `byte`: one that is remembered, or else it and what follows it, up to `most` bytes. That makes the
+    /// last one longer, or replaces the one whose turn it is.
     #[cold]
     fn run_with(&self, dma: &dyn Dma, byte: u64, most: u64) -> Result<Run, DmaFault> {
+        if let Some(found) = self.runs.iter().position(|run| run.get().holds(byte)) {
+            self.latest.set(found);
+            return Ok(self.runs[found].get());
+        }
         let page = byte / PAGE;
         let address = self.page(dma, page)?;
-        let last = self.run.get();
+        let last = self.runs[self.latest.get()].get();
         let mut run = if last.length != 0 && last.end() == page * PAGE && last.leads_to(address) {
             Run { length: last.length + PAGE, ..last }
         } else {
+            self.latest.set((self.latest.get() + 1) % RUNS);
             Run { start: page * PAGE, length: PAGE, address }
         };
         // What is wrong with a page behind is for who wants that to be told.
@@ -135,6 +151,7 @@ impl Area {
         {
             run.length += PAGE;
         }
+        self.runs[self.latest.get()].set(run);
         Ok(run)
     }
 
@@ -297,6 +314,20 @@ mod tests {
         assert_eq!(write(&memory, &area, 50, 100), [(10, 100)]);
         assert_eq!(write(&memory, &area, 4000, 100), [(11, 100)]);
         assert_eq!(write(&memory, &area, 12000, 300), [(12, 188), (20, 112)]);
+    }
+
+    #[test]
+    fn places_that_are_used_in_turn_are_found_again() {
+        let runs = [10..18, 30..38, 20..28];
+        let (memory, area) = Memory::new(&runs.clone().into_iter().flatten().collect::<Vec<_>>());
+        let length = 7 * PAGE as usize;
+        for round in 0..3 {
+            for (offset, run) in (100..).step_by(8 * PAGE as usize).zip(&runs) {
+                assert_eq!(write(&memory, &area, offset, length), [(run.start, length)]);
+            }
+            // Of the directory and of its list, for each.
+            assert_eq!(memory.reads.get(), 6, "round {round}");
+        }
     }
 
     #[test]

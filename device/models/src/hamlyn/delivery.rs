@@ -1,6 +1,10 @@
 //! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, its deposit, its count, its notification.
 //!
 //! All checks come before the first byte is written. A packet that fails one changes nothing but a counter.
+//!
+//! The functions are compiled into one (`inline(always)`), so that what one finds out for the next stays in registers.
+//! Handed on in memory it would be written in parts and read as a whole, for which a processor waits until all it has
+//! written before is in its cache: longer than all checks take together.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
@@ -9,6 +13,7 @@ use super::metadata::Entry;
 use super::notification::{Nqcb, QueueControl, Subject, Wake};
 use super::packet::{
     PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_SILENT, PacketHeader,
+    behind_header,
 };
 use super::slot::{Mode, Slot};
 use super::statistics::Counters;
@@ -23,7 +28,7 @@ pub(super) struct Admitted<'a> {
 
 impl HamlynCard {
     /// Takes a packet from the link: deposits it, or refuses it and counts why.
-    pub(super) fn deliver(&mut self, ports: &Ports<'_>, packet: Packet<'_>) {
+    pub(super) fn deliver(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
         if !self.enabled {
             self.counters.add(Statistic::Discarded, 1);
             return;
@@ -34,16 +39,16 @@ impl HamlynCard {
         }
     }
 
-    fn accept(&mut self, ports: &Ports<'_>, mut packet: Packet<'_>) -> Result<(), Statistic> {
-        let header = PacketHeader::parse(&mut packet.bytes).ok_or(Statistic::RefusedPacket)?;
+    fn accept(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) -> Result<(), Statistic> {
+        let header = PacketHeader::parse(&packet.bytes).ok_or(Statistic::RefusedPacket)?;
         if header.has(PACKET_FETCH) {
-            return self.fetch(ports, packet, &header);
+            return self.fetch(ports, packet, header);
         } else if header.has(PACKET_ANSWER) {
-            return self.answered(ports, packet, &header);
+            return self.answered(ports, packet, header);
         }
         let admitted = admit(&self.slots, ports.dma, packet.source, &header)?;
-        let whole =
-            deposit(ports.dma, &admitted, &header, packet.bytes).map_err(|_| Statistic::RefusedReceiveDma)?;
+        let whole = deposit(ports.dma, &admitted, &header, behind_header(packet))
+            .map_err(|_| Statistic::RefusedReceiveDma)?;
         let counters = &mut self.counters;
         counters.add(Statistic::PacketsReceived, 1);
         counters.add(Statistic::BytesReceived, u64::from(header.length) + u64::from(header.metadata_length));
@@ -64,6 +69,7 @@ struct Receiver<'a> {
 
 impl Receiver<'_> {
     /// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.
+    #[inline(always)]
     fn complete(
         self,
         ports: &Ports<'_>,
@@ -93,6 +99,7 @@ impl Receiver<'_> {
 }
 
 /// Every check of sections 2.2 and 2.7.
+#[inline(always)]
 pub(super) fn admit<'a>(
     slots: &'a [Option<Slot>],
     dma: &dyn Dma,

@@ -15,7 +15,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::HamlynCard;
 use super::delivery::admit;
-use super::packet::{ANSWER_REFUSED, FETCH_BYTES, PACKET_ANSWER, PacketHeader};
+use super::packet::{ANSWER_REFUSED, FETCH_BYTES, PACKET_ANSWER, PacketHeader, behind_header};
 use super::terminus::set_awake;
 use crate::card::Progress;
 use crate::ports::{Link, Operation, Packet, Ports, VolatileSlice};
@@ -110,13 +110,13 @@ impl HamlynCard {
     pub(super) fn fetch(
         &mut self,
         ports: &Ports<'_>,
-        packet: Packet<'_>,
-        header: &PacketHeader,
+        packet: &Packet<'_>,
+        header: PacketHeader,
     ) -> Result<(), Statistic> {
         if self.fetches.owed.get(&packet.source).is_some_and(|owed| *owed >= OWED_TO_ONE) {
             return Err(Statistic::RefusedFetchOverrun);
         }
-        let found = self.carry_out(ports, packet, header);
+        let found = self.carry_out(ports, packet, &header);
         self.fetches.owe(packet.source, header.delta, found.ok());
         found?;
         self.counters.add(Statistic::PacketsReceived, 1);
@@ -127,7 +127,7 @@ impl HamlynCard {
     fn carry_out(
         &self,
         ports: &Ports<'_>,
-        mut packet: Packet<'_>,
+        packet: &Packet<'_>,
         header: &PacketHeader,
     ) -> Result<u64, Statistic> {
         let slot = admit(&self.slots, ports.dma, packet.source, header)?.slot;
@@ -135,7 +135,7 @@ impl HamlynCard {
             return Err(Statistic::RefusedFetch);
         }
         let mut body = HamlynFetch::new_zeroed();
-        packet.bytes.take_into(body.as_mut_bytes()).ok_or(Statistic::RefusedPacket)?;
+        behind_header(packet).take_into(body.as_mut_bytes()).ok_or(Statistic::RefusedPacket)?;
         let operation = operation(header.operation, &body).ok_or(Statistic::RefusedPacket)?;
         let fault = |_| Statistic::RefusedReceiveDma;
         let address = slot.area.locate(ports.dma, header.offset.into()).map_err(fault)?;
@@ -150,8 +150,8 @@ impl HamlynCard {
     pub(super) fn answered(
         &mut self,
         ports: &Ports<'_>,
-        mut packet: Packet<'_>,
-        header: &PacketHeader,
+        packet: &Packet<'_>,
+        header: PacketHeader,
     ) -> Result<(), Statistic> {
         // The switch says truly where a packet comes from: nobody can answer for another host.
         let asked =
@@ -159,7 +159,7 @@ impl HamlynCard {
         let place = self.fetches.waiting.iter().position(asked).ok_or(Statistic::RefusedAnswer)?;
         let Some(waiting) = self.fetches.waiting.remove(place) else { return Ok(()) };
         let mut word = 0_u64;
-        packet.bytes.take_into(word.as_mut_bytes()).ok_or(Statistic::RefusedPacket)?;
+        behind_header(packet).take_into(word.as_mut_bytes()).ok_or(Statistic::RefusedPacket)?;
         self.counters.add(Statistic::PacketsReceived, 1);
         self.counters.add(Statistic::Answers, 1);
         let refused = header.offset == ANSWER_REFUSED;

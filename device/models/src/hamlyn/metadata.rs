@@ -21,6 +21,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The entry that a packet names. An entry never straddles two pages: areas start on a multiple of its size.
+    #[inline(always)]
     pub(super) fn find(dma: &dyn Dma, slot: &Slot, index: u32) -> Result<Self, Statistic> {
         let (area, entries) = slot.metadata.as_ref().ok_or(Statistic::RefusedMetadataIndex)?;
         if index >= *entries {
@@ -79,9 +80,7 @@ impl Entry {
             return Ok(true);
         }
         let accumulator = self.address + offset_of!(HamlynMetadataEntry, accumulator) as u64;
-        let sum = read_value::<u32>(dma, accumulator)?.wrapping_add(delta);
-        write_value(dma, accumulator, sum)?;
-        Ok(sum == 0)
+        Ok(dma.accumulate(accumulator, delta)? == 0)
     }
 
     /// Locks the entry until its owner opens it again.

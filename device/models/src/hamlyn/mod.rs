@@ -172,7 +172,7 @@ impl Card for HamlynCard {
         self.send_answer(link).unwrap_or_else(|| self.take_turns(ports, link))
     }
 
-    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: Packet<'_>) {
+    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
         self.deliver(ports, packet);
     }
 

@@ -9,9 +9,10 @@ use std::mem::size_of;
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_FETCH_COMPARE_SWAP, HAMLYN_MAX_METADATA, HamlynFetch,
 };
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use vm_memory::VolatileMemory;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::ports::Pieces;
+use crate::ports::{Packet, Pieces, VolatileSlice};
 
 /// The receiver gets no notification.
 pub(crate) const PACKET_SILENT: u32 = 1;
@@ -51,6 +52,13 @@ pub(crate) struct PacketHeader {
 /// Bytes that the header takes on the wire.
 pub(crate) const HEADER_BYTES: usize = size_of::<PacketHeader>();
 
+/// What follows a packet's header.
+pub(crate) fn behind_header<'a>(packet: &Packet<'a>) -> Pieces<'a> {
+    let mut bytes = packet.bytes;
+    bytes.skip(HEADER_BYTES);
+    bytes
+}
+
 impl PacketHeader {
     /// Bytes of the whole packet.
     pub(crate) fn packet_bytes(&self) -> usize {
@@ -65,35 +73,71 @@ impl PacketHeader {
         self.flags & flag != 0
     }
 
-    /// Takes the header from a packet that arrived, if it is one: what it says of its own size is true.
-    pub(crate) fn parse(packet: &mut Pieces<'_>) -> Option<Self> {
-        let length = packet.len();
-        let mut header = Self::new_zeroed();
-        packet.take_into(header.as_mut_bytes())?;
-        let sound = header.metadata_length <= HAMLYN_MAX_METADATA
-            && header.is_of_a_kind()
-            && !(header.is_fast_mode() && header.metadata_length != 0)
-            && header.packet_bytes() == length;
-        sound.then_some(header)
+    /// The header of a packet that arrived, if it is one: what it says of its own size is true.
+    #[inline]
+    pub(crate) fn parse(packet: &Pieces<'_>) -> Option<Self> {
+        let header = Self::read(packet.first()).or_else(|| Self::gather(*packet))?;
+        if header.is_sound(packet.len()) { Some(header) } else { None }
+    }
+
+    /// Reads the header word by word, as its sender, who may have just done so on this processor, has written it
+    /// (see [`delivery`](super::delivery)). `None`: the piece is too short.
+    #[inline]
+    fn read(piece: &VolatileSlice<'_>) -> Option<Self> {
+        let words = piece.get_array_ref::<u32>(0, HEADER_BYTES / 4).ok()?;
+        let word = |index| u32::from_le(words.load(index));
+        Some(Self {
+            slot: word(0),
+            metadata_index: word(1),
+            key: u64::from(word(2)) | u64::from(word(3)) << 32,
+            offset: word(4),
+            length: word(5),
+            delta: word(6),
+            metadata_length: word(7),
+            flags: word(8),
+            operation: word(9),
+        })
+    }
+
+    /// The header of a packet of whose pieces the first is shorter.
+    #[cold]
+    fn gather(mut packet: Pieces<'_>) -> Option<Self> {
+        let mut bytes = [0; HEADER_BYTES];
+        packet.take_into(&mut bytes)?;
+        Self::read(&VolatileSlice::from(&mut bytes[..]))
+    }
+
+    #[inline]
+    fn is_sound(&self, packet_bytes: usize) -> bool {
+        self.metadata_length <= HAMLYN_MAX_METADATA
+            && self.is_of_a_kind()
+            && !(self.is_fast_mode() && self.metadata_length != 0)
+            && self.packet_bytes() == packet_bytes
     }
 
     /// Whether it is a message's, a fetch-and-op or an answer, and says no more than that.
     fn is_of_a_kind(&self) -> bool {
-        let fetch = HAMLYN_FETCH_ADD..=HAMLYN_FETCH_COMPARE_SWAP;
         match self.flags & !PACKET_PRIVILEGED {
-            PACKET_FETCH => {
-                fetch.contains(&self.operation)
-                    && self.length as usize == size_of::<HamlynFetch>()
-                    && self.metadata_length == 0
-            }
-            PACKET_ANSWER => {
-                let &Self { delta, offset, .. } = self;
-                let length = size_of::<u64>() as u32;
-                offset <= ANSWER_REFUSED
-                    && *self == Self { flags: PACKET_ANSWER, delta, offset, length, ..Self::default() }
-            }
+            PACKET_FETCH => self.is_fetch(),
+            PACKET_ANSWER => self.is_answer(),
             flags => flags & !(PACKET_SILENT | PACKET_INTERRUPT) == 0 && self.operation == 0,
         }
+    }
+
+    #[cold]
+    fn is_fetch(self) -> bool {
+        let operations = HAMLYN_FETCH_ADD..=HAMLYN_FETCH_COMPARE_SWAP;
+        operations.contains(&self.operation)
+            && self.length as usize == size_of::<HamlynFetch>()
+            && self.metadata_length == 0
+    }
+
+    #[cold]
+    fn is_answer(self) -> bool {
+        let Self { delta, offset, .. } = self;
+        let length = size_of::<u64>() as u32;
+        offset <= ANSWER_REFUSED
+            && self == Self { flags: PACKET_ANSWER, delta, offset, length, ..Self::default() }
     }
 
     /// How many bytes from `offset` on it is about.
@@ -105,11 +149,10 @@ impl PacketHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::VolatileSlice;
     use proptest::prelude::*;
 
     fn parsed(packet: &mut [u8]) -> Option<PacketHeader> {
-        PacketHeader::parse(&mut VolatileSlice::from(packet).into())
+        PacketHeader::parse(&VolatileSlice::from(packet).into())
     }
 
     fn bytes_of(header: &PacketHeader) -> Vec<u8> {

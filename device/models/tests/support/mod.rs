@@ -366,7 +366,7 @@ impl Host {
 
     pub fn deliver(&mut self, source: u16, mut bytes: Vec<u8>) {
         let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
-        self.with_card(|card, ports, _| card.packet_arrived(ports, packet));
+        self.with_card(|card, ports, _| card.packet_arrived(ports, &packet));
     }
 
     pub fn counter(&self, statistic: Statistic) -> u64 {
