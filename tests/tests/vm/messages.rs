@@ -1,6 +1,6 @@
 //! Messages between two and three machines.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hamlyn_cli::lab::{Lab, Run};
 
 use crate::{lab, text};
@@ -28,6 +28,23 @@ pub(crate) fn transfer(lab: &Lab, from: usize, to: usize, bytes: u32) -> Result<
     lab.vm(from).run(send)?.finish()?;
     let arrived = receiver.finish()?;
     assert_eq!(arrived.last().unwrap()["verified"], true);
+    Ok(())
+}
+
+/// How many huge pages a machine's kernel has given to programs.
+fn huge_pages(lab: &Lab, vm: usize) -> Result<u64> {
+    let counters = lab.vm(vm).read("/proc/vmstat")?;
+    let given = counters.lines().find_map(|line| line.strip_prefix("thp_fault_alloc "));
+    Ok(given.context("the kernel does not count huge pages")?.parse()?)
+}
+
+#[test]
+fn large_areas_lie_in_huge_pages() -> Result<()> {
+    let lab = lab(2);
+    transfer(&lab, 0, 1, 1 << 20)?;
+    assert_eq!([huge_pages(&lab, 0)?, huge_pages(&lab, 1)?], [0, 0]);
+    transfer(&lab, 0, 1, 5 << 20)?;
+    assert!(huge_pages(&lab, 1)? >= 2);
     Ok(())
 }
 

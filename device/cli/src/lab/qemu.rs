@@ -127,8 +127,7 @@ impl Machine {
         let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
         // The image's file system may take more than the half of a small machine's memory that tmpfs would; and a kernel
         // under emulation on a busy host finds its timer too late, and panics, unless it is told to trust in it.
-        // And huge pages are off below 512 MiB, for those too who ask for them, as the library does for large areas.
-        let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check transparent_hugepage=madvise";
+        let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
         let mut arguments = card_arguments(&self.card, self.memory, self.slot);
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
