@@ -209,6 +209,7 @@ pub struct Pieces<'a> {
 impl<'a> Pieces<'a> {
     /// All bytes of `pieces`.
     #[must_use]
+    #[inline]
     pub fn new(pieces: &'a [VolatileSlice<'a>]) -> Self {
         let length = pieces.iter().map(VolatileSlice::len).sum();
         Self { front: no_bytes(), behind: pieces, length }

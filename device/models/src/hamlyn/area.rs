@@ -16,8 +16,8 @@ const ADDRESSES_IN_A_PAGE: u64 = PAGE / 8;
 const LINE: u64 = 8;
 /// The line that is remembered before one is.
 const NO_LINE: u64 = u64::MAX;
-/// Runs that are remembered: messages to a few places in turn find theirs again, as in an area of a few huge pages.
-const RUNS: usize = 4;
+/// Earlier runs that are remembered: messages to a few places in turn find theirs again, as in an area of a few huge pages.
+const EARLIER: usize = 3;
 
 /// An area that has passed [`Area::check`]: its directory is aligned, and no byte of it is beyond the directory.
 ///
@@ -31,10 +31,12 @@ pub(super) struct Area {
     /// Which line of addresses is remembered.
     line: Cell<u64>,
     pages: [Cell<u64>; LINE as usize],
-    /// What was used last, by turns.
-    runs: [Cell<Run>; RUNS],
-    /// Which of them was used last.
-    latest: Cell<usize>,
+    /// What was used last.
+    run: Cell<Run>,
+    /// What was used before.
+    earlier: [Cell<Run>; EARLIER],
+    /// Which of these is forgotten next.
+    oldest: Cell<usize>,
 }
 
 /// Pages that follow each other in the area and in host memory.
@@ -90,8 +92,9 @@ impl Area {
                 first,
                 line: Cell::new(NO_LINE),
                 pages: Default::default(),
-                runs: Default::default(),
-                latest: Cell::default(),
+                run: Cell::default(),
+                earlier: Default::default(),
+                oldest: Cell::default(),
             })
         }
     }
@@ -121,7 +124,7 @@ impl Area {
     #[inline(always)]
     fn piece(&self, dma: &dyn Dma, offset: u64, most: u64) -> Result<(u64, u64), DmaFault> {
         let byte = self.first + offset;
-        let mut run = self.runs[self.latest.get()].get();
+        let mut run = self.run.get();
         if !run.holds(byte) {
             run = self.run_with(dma, byte, most)?;
         }
@@ -129,21 +132,22 @@ impl Area {
         Ok((run.address + passed, most.min(run.length - passed)))
     }
 
-    /// The run that holds `byte`: one that is remembered, or else it and what follows it, up to `most` bytes. That makes the
-    /// last one longer, or replaces the one whose turn it is.
+    /// The run that holds `byte`: an earlier one, or else it and what follows it, up to `most` bytes, which makes the last one
+    /// longer or is another.
     #[cold]
     fn run_with(&self, dma: &dyn Dma, byte: u64, most: u64) -> Result<Run, DmaFault> {
-        if let Some(found) = self.runs.iter().position(|run| run.get().holds(byte)) {
-            self.latest.set(found);
-            return Ok(self.runs[found].get());
+        if let Some(earlier) = self.earlier.iter().find(|run| run.get().holds(byte)) {
+            earlier.swap(&self.run);
+            return Ok(self.run.get());
         }
         let page = byte / PAGE;
         let address = self.page(dma, page)?;
-        let last = self.runs[self.latest.get()].get();
+        let last = self.run.get();
         let mut run = if last.length != 0 && last.end() == page * PAGE && last.leads_to(address) {
             Run { length: last.length + PAGE, ..last }
         } else {
-            self.latest.set((self.latest.get() + 1) % RUNS);
+            self.earlier[self.oldest.get()].set(last);
+            self.oldest.set((self.oldest.get() + 1) % EARLIER);
             Run { start: page * PAGE, length: PAGE, address }
         };
         // What is wrong with a page behind is for who wants that to be told.
@@ -151,7 +155,7 @@ impl Area {
         {
             run.length += PAGE;
         }
-        self.runs[self.latest.get()].set(run);
+        self.run.set(run);
         Ok(run)
     }
 

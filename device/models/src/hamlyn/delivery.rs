@@ -34,9 +34,14 @@ impl HamlynCard {
             return;
         }
         if let Err(reason) = self.accept(ports, packet) {
-            self.counters.add(reason, 1);
-            tracing::debug!(source = packet.source, reason = reason.name(), "packet refused");
+            self.refuse(packet.source, reason);
         }
+    }
+
+    #[cold]
+    fn refuse(&mut self, source: u16, reason: Statistic) {
+        self.counters.add(reason, 1);
+        tracing::debug!(source, reason = reason.name(), "packet refused");
     }
 
     fn accept(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) -> Result<(), Statistic> {

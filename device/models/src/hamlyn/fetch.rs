@@ -107,6 +107,7 @@ impl Fetches {
 
 impl HamlynCard {
     /// A fetch-and-op has arrived: it is carried out or refused, and answered.
+    #[inline(never)]
     pub(super) fn fetch(
         &mut self,
         ports: &Ports<'_>,
@@ -147,6 +148,7 @@ impl HamlynCard {
     }
 
     /// An answer has arrived: the terminus that waits for it goes on.
+    #[inline(never)]
     pub(super) fn answered(
         &mut self,
         ports: &Ports<'_>,
