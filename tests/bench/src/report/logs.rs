@@ -1,7 +1,7 @@
 //! The raw samples: a log of HdrHistograms for each quantity, one histogram a round, in nanoseconds.
 
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,9 +14,21 @@ use crate::track::Track;
 
 pub(super) fn write(results: &Results, folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    clear(folder).with_context(|| format!("cannot clear {}", folder.display()))?;
     for track in results.tracks().filter(|track| track.samples().is_some()) {
         let file = folder.join(format!("{}.hlog", file_name(&track.name)));
         write_one(track, results, &file).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Takes away the logs of an earlier run, which may have measured what this one has not.
+fn clear(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "hlog") {
+            fs::remove_file(path)?;
+        }
     }
     Ok(())
 }
@@ -47,6 +59,17 @@ fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_of_an_earlier_run_are_taken_away_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["earlier.hlog", "notes.txt"] {
+            File::create(folder.path().join(name)).unwrap();
+        }
+        clear(folder.path()).unwrap();
+        let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["notes.txt"]);
+    }
 
     #[test]
     fn names_of_files_are_plain() {
