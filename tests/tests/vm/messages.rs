@@ -44,7 +44,7 @@ fn large_areas_lie_in_huge_pages() -> Result<()> {
     transfer(&lab, 0, 1, 1 << 20)?;
     assert_eq!([huge_pages(&lab, 0)?, huge_pages(&lab, 1)?], [0, 0]);
     transfer(&lab, 0, 1, 5 << 20)?;
-    assert!(huge_pages(&lab, 1)? >= 2);
+    assert!(huge_pages(&lab, 1)? > 0);
     Ok(())
 }
 

@@ -35,6 +35,7 @@ impl Dma for BusPorts<'_> {
     }
 
     fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
+        self.0.dma.check(address, 4, Access::Read).map_err(fault)?;
         let place = self.0.dma.slice(address, 4, Access::Write).map_err(fault)?;
         add_to_word(&place, amount).ok_or(DmaFault { address, length: 4 })
     }

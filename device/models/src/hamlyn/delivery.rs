@@ -2,7 +2,7 @@
 //!
 //! All checks come before the first byte is written. A packet that fails one changes nothing but a counter.
 //!
-//! The functions are compiled into one (`inline(always)`), so that what one finds out for the next stays in registers.
+//! What a packet's checks find out for the next is to stay in registers, hence `inline(always)` here and in `metadata`.
 //! Handed on in memory it would be written in parts and read as a whole, for which a processor waits until all it has
 //! written before is in its cache: longer than all checks take together.
 

@@ -171,6 +171,17 @@ mod tests {
     }
 
     #[test]
+    fn a_header_may_lie_in_pieces() {
+        let header = PacketHeader { slot: 1, key: 2, length: 3, ..Default::default() };
+        for cut in 0..=HEADER_BYTES + 3 {
+            let mut bytes = bytes_of(&header);
+            let (front, back) = bytes.split_at_mut(cut);
+            let pieces = [VolatileSlice::from(front), VolatileSlice::from(back)];
+            assert_eq!(PacketHeader::parse(&Pieces::new(&pieces)), Some(header), "cut at {cut}");
+        }
+    }
+
+    #[test]
     fn a_packet_that_lies_about_its_size_is_none() {
         let good = PacketHeader { length: 10, metadata_length: 60, ..Default::default() };
         assert_eq!(parsed(&mut bytes_of(&good)), Some(good));
