@@ -9,15 +9,16 @@ use serde_json::Value;
 /// What each crate may depend on, of ours. `cli`, the tests and the benchmark may use everything.
 const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-abi", &[]),
-    ("hamlyn-fabric", &[]),
+    ("hamlyn-door", &[]),
+    ("hamlyn-fabric", &["hamlyn-door"]),
     ("hamlyn-agent", &[]),
-    ("hamlyn-bus", &[]),
+    ("hamlyn-bus", &["hamlyn-door"]),
     ("hamlyn-models", &["hamlyn-abi"]),
     (
         "hamlyn-sim",
         &["hamlyn", "hamlyn-abi", "hamlyn-fabric", "hamlyn-models", "hamlyn-switch", "hamlyn-sys"],
     ),
-    ("hamlyn-switch", &["hamlyn-fabric"]),
+    ("hamlyn-switch", &["hamlyn-door", "hamlyn-fabric"]),
     ("hamlyn-sys", &["hamlyn-abi"]),
     ("hamlyn", &["hamlyn-abi", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),

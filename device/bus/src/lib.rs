@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `function` | what a card tells the bus, and the calls the bus makes |
-//! | `server`, `listener`, `session`, `late` | the socket, one client, its messages, reads answered later |
+//! | `server`, `session`, `late` | one client, its messages, reads answered later |
 //! | `codec`, `socket` | messages and bytes; bytes and the stream |
 //! | `endpoint`, `config_space` | regions of the function, its configuration space |
 //! | `bar`, `dma`, `shared_file`, `irq` | mapped pages, guest memory, interrupts |
@@ -25,7 +25,6 @@ mod endpoint;
 mod function;
 mod irq;
 mod late;
-mod listener;
 mod server;
 mod session;
 mod shared_file;
@@ -39,8 +38,8 @@ pub use function::{
     Answer, Area, BAR_COUNT, Bar, BarRead, Description, DescriptionError, Function, MAX_VECTORS, Msix,
     PAGE_SIZE, ReadToken, ResetCause, Widths,
 };
+pub use hamlyn_door::ListenError;
 pub use irq::{Interrupts, VectorError};
 pub use late::LateReadError;
-pub use listener::ListenError;
 pub use server::{Server, ServerError, Waiter};
 pub use vm_memory::VolatileSlice;

@@ -5,9 +5,9 @@ use crate::counters::Counters;
 use crate::endpoint::Endpoint;
 use crate::function::{Description, DescriptionError, Function, ReadToken};
 use crate::late::LateReadError;
-use crate::listener::{ListenError, Listener};
 use crate::session::Session;
 use crate::socket::Received;
+use hamlyn_door::{Kind, ListenError, Listener};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::time::{
@@ -32,6 +32,9 @@ const TURNS_OF_THE_CLIENT: u32 = 16;
 /// When a read that is answered later gets ones instead: well before QEMU's own time-out, 5 s if not set otherwise,
 /// because a reply after that ruins QEMU's stream for good.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 8;
 
 const CLIENT: u64 = 0;
 const TIMER: u64 = 1;
@@ -90,7 +93,7 @@ impl Server {
     pub fn bind(path: &Path, description: Description) -> Result<Server, ServerError> {
         description.validate()?;
         let endpoint = Endpoint::new(description).map_err(ServerError::Memory)?;
-        let listener = Listener::bind(path)?;
+        let listener = Listener::bind(path, Kind::Stream, BACKLOG)?;
         let watch = system("cannot wait for clients");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(&watch)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);

@@ -1,0 +1,18 @@
+//! Doors between local processes: where a peer comes in, who it is, and who carries what it hands over.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `listener` | the socket that peers connect to, and its file |
+//! | `credentials` | who is at the other end |
+//! | `porter` | a thread that closes and writes what a peer handed over, because that can block |
+//!
+//! A peer is hostile until checked, and what it hands over stays its own: it can make a close wait for a socket's unsent data, a
+//! read for a filesystem that never answers, a write for room in an eventfd. So the thread that serves others does none of that.
+
+mod credentials;
+mod listener;
+mod porter;
+
+pub use credentials::{Credentials, credentials};
+pub use listener::{Kind, ListenError, Listener};
+pub use porter::{HireError, Kept, Line, Porter, Porters};

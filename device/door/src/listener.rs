@@ -1,0 +1,265 @@
+//! The socket that peers connect to, and its file.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+};
+use thiserror::Error;
+use tracing::warn;
+
+/// Bits of a folder's mode: others may write, and only owners may remove.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Why a socket cannot be made.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// Another process listens there.
+    #[error("socket {} is in use by another process", .0.display())]
+    InUse(PathBuf),
+    /// Something else has that name, and is left alone.
+    #[error("{} exists and is not a socket", .0.display())]
+    NotSocket(PathBuf),
+    /// The system refuses; a path may have 107 bytes.
+    #[error("socket {} cannot be made: {source}", path.display())]
+    System {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: Errno,
+    },
+}
+
+/// What the socket carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A stream of bytes.
+    Stream,
+    /// Messages, in order.
+    Messages,
+}
+
+/// A listening UNIX socket that only its own user can connect to; its file goes when it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Whose file it is: another process may have replaced it.
+    file: (u64, u64),
+}
+
+impl Listener {
+    /// Listens at `path`. The socket file of a process that is dead is replaced; that of a live one, and whatever is not a socket,
+    /// is left alone. Says in the log if others can put a socket of their own in its place.
+    pub fn bind(path: &Path, kind: Kind, backlog: i32) -> Result<Self, ListenError> {
+        let system = |source| ListenError::System { path: path.to_owned(), source };
+        let address = SocketAddrUnix::new(path).map_err(system)?;
+        let socket = new_socket(kind).map_err(system)?;
+        // The file gets the socket's mode: at no time can others connect.
+        fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(system)?;
+        match bind(&socket, &address) {
+            Err(Errno::ADDRINUSE) => {
+                remove_stale(path, kind, &address)?;
+                bind(&socket, &address).map_err(system)?;
+            }
+            result => result.map_err(system)?,
+        }
+        let file = identity(path).ok_or_else(|| system(Errno::NOENT))?;
+        let listener = Listener { socket, path: path.to_owned(), file };
+        listen(&listener.socket, backlog).map_err(system)?;
+        if listener.is_open_to_others() {
+            warn!(
+                "the folder of socket {} is open to others: they can put a socket of their own in its place",
+                path.display()
+            );
+        }
+        Ok(listener)
+    }
+
+    /// The next peer that waits, if any; its socket does not block.
+    pub fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
+        loop {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(peer) => return Ok(Some(peer)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether other users can replace the socket's file: its folder is theirs, or they may remove from it what is not theirs.
+    pub fn is_open_to_others(&self) -> bool {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let Ok(folder) = fs::metadata(folder.unwrap_or(Path::new("."))) else { return false };
+        let trusted = [0, rustix::process::geteuid().as_raw()];
+        let writable = folder.mode() & OTHERS_WRITE != 0 && folder.mode() & STICKY == 0;
+        writable || !trusted.contains(&folder.uid())
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if identity(&self.path) == Some(self.file) {
+            // Nothing is lost if it stays: the next process replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn new_socket(kind: Kind) -> Result<OwnedFd, Errno> {
+    let kind = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Messages => SocketType::SEQPACKET,
+    };
+    socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+/// Which file a socket's name stands for; none if it is no socket.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::symlink_metadata(path).ok()?;
+    file.file_type().is_socket().then(|| (file.dev(), file.ino()))
+}
+
+/// Removes the socket file at `path` if nobody listens there.
+fn remove_stale(path: &Path, kind: Kind, address: &SocketAddrUnix) -> Result<(), ListenError> {
+    let system = |source| ListenError::System { path: path.to_owned(), source };
+    let stale = identity(path).ok_or_else(|| ListenError::NotSocket(path.to_owned()))?;
+    match connect(new_socket(kind).map_err(system)?, address) {
+        Err(Errno::CONNREFUSED) => remove(path, stale),
+        // A socket of the other kind: if it were dead, that would be said.
+        Err(error) if ![Errno::AGAIN, Errno::PROTOTYPE].contains(&error) => Err(system(error)),
+        _ => Err(ListenError::InUse(path.to_owned())),
+    }
+}
+
+/// Removes the file that was found dead, not that of a process that was quicker than this one to replace it.
+fn remove(path: &Path, stale: (u64, u64)) -> Result<(), ListenError> {
+    if identity(path) != Some(stale) {
+        return Err(ListenError::InUse(path.to_owned()));
+    }
+    rustix::fs::unlink(path).map_err(|source| ListenError::System { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use tempfile::tempdir;
+
+    const KINDS: [Kind; 2] = [Kind::Stream, Kind::Messages];
+
+    #[test]
+    fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
+        for (kind, other) in [(KINDS[0], KINDS[1]), (KINDS[1], KINDS[0])] {
+            let folder = tempdir().unwrap();
+            let path = folder.path().join("card");
+            // A std listener leaves its file behind when it is dropped, like a process that was killed.
+            drop(UnixListener::bind(&path).unwrap());
+            let live = Listener::bind(&path, kind, 8).unwrap();
+            assert!(matches!(Listener::bind(&path, kind, 8), Err(ListenError::InUse(_))));
+            assert!(matches!(Listener::bind(&path, other, 8), Err(ListenError::InUse(_))));
+            let peer = new_socket(kind).unwrap();
+            connect(&peer, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+            // Those that tried to take its place waited here, too.
+            assert!(std::iter::from_fn(|| live.accept().unwrap()).count() >= 2);
+            drop(live);
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_full_backlog_is_a_live_socket() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("card");
+        let _live = Listener::bind(&path, Kind::Stream, 0).unwrap();
+        let _waits = UnixStream::connect(&path).unwrap();
+        assert!(matches!(Listener::bind(&path, Kind::Stream, 0), Err(ListenError::InUse(_))));
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let folder = tempdir().unwrap();
+        let (file, link, socket) =
+            (folder.path().join("file"), folder.path().join("link"), folder.path().join("socket"));
+        fs::write(&file, "precious").unwrap();
+        drop(UnixListener::bind(&socket).unwrap());
+        std::os::unix::fs::symlink(&socket, &link).unwrap();
+        for path in [&file, &link, &folder.path().to_owned()] {
+            for kind in KINDS {
+                assert!(matches!(Listener::bind(path, kind, 8), Err(ListenError::NotSocket(_))));
+            }
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"precious");
+        assert!(link.is_symlink() && socket.exists());
+    }
+
+    #[test]
+    fn a_successor_keeps_its_file() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("card");
+        let old = Listener::bind(&path, Kind::Messages, 8).unwrap();
+        fs::remove_file(&path).unwrap();
+        let _new = Listener::bind(&path, Kind::Messages, 8).unwrap();
+        drop(old);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_file_that_came_in_place_of_the_dead_one_is_not_removed() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("card");
+        drop(UnixListener::bind(&path).unwrap());
+        let stale = identity(&path).unwrap();
+        fs::rename(&path, folder.path().join("kept")).unwrap();
+        let _quicker = Listener::bind(&path, Kind::Stream, 8).unwrap();
+        assert!(matches!(remove(&path, stale), Err(ListenError::InUse(_))));
+        assert!(UnixStream::connect(&path).is_ok());
+    }
+
+    #[test]
+    fn only_its_own_user_can_connect() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("card");
+        for kind in KINDS {
+            let _listener = Listener::bind(&path, kind, 8).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_open_to_others_is_noticed() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("card");
+        let listener = Listener::bind(&path, Kind::Stream, 8).unwrap();
+        for (mode, open) in [(0o700, false), (0o755, false), (0o770, true), (0o777, true), (0o1777, false)] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(listener.is_open_to_others(), open, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_an_error() {
+        let path = PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
+        assert!(matches!(Listener::bind(&path, Kind::Stream, 8), Err(ListenError::System { .. })));
+    }
+}
