@@ -37,7 +37,7 @@ use crate::link::{End, Link, Shared};
 use crate::ring::Geometry;
 
 /// Version of the handshake and of the rings.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 const MAGIC: [u8; 4] = *b"HMLN";
 const ANY_HOST: u16 = u16::MAX;
 const ACCEPTED: u16 = 0;

@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`header`] | the common packet header, of which the guest never knows |
 //! | `index` | how far each side of a ring is, and which of them sleeps: the protocol that loom explores |
+//! | [`stop`] | which destinations a ring's consumer wants nothing for; loom explores it, too |
+//! | `place` | where all that lies in shared memory |
 //! | [`ring`] | variable-sized records on top of it |
 //! | [`bell`] | the wake-up of one end of a link |
 //! | [`link`] | two rings and two bells |
@@ -21,7 +23,9 @@ pub mod handshake;
 pub mod header;
 mod index;
 pub mod link;
+mod place;
 pub mod ring;
+pub mod stop;
 
 pub use handshake::{Attached, ConnectError, connect};
 pub use header::{Header, HeaderError, HostId, Protocol};

@@ -10,7 +10,8 @@ use vm_memory::{FileOffset, MmapRegion, VolatileSlice};
 
 use crate::bell::Bell;
 use crate::header::Header;
-use crate::ring::{Consumer, Geometry, Place, Producer, Record, RingError};
+use crate::place::Place;
+use crate::ring::{Consumer, Geometry, Producer, Record, RingError};
 
 /// Which end of a link: the ring that one end sends by, the other receives by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

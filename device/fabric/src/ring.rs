@@ -10,19 +10,19 @@
 //! | 8 | the [common packet header](crate::header) |
 //! | 16 | the payload |
 //!
-//! A ring's memory is 4 cache lines of indices (module `index`), then the data. Everything that is read from it is
-//! copied out once and then checked, for the other side can change it at any time.
+//! A ring's memory is 4 cache lines of indices (module `index`), 3 of stops (module [`stop`](crate::stop)), then the data.
+//! Everything that is read from it is copied out once and then checked, for the other side can change it at any time.
 
-use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use thiserror::Error;
-use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
+use vm_memory::VolatileSlice;
 
 use crate::bell::Bell;
-use crate::header::{HEADER_BYTES, Header, HeaderError};
-use crate::index::{ConsumerIndex, Name, ProducerIndex, Words};
+use crate::header::{HEADER_BYTES, Header, HeaderError, HostId};
+use crate::index::{ConsumerIndex, ProducerIndex};
+use crate::place::{INDEX_BYTES, Place};
+use crate::stop::{self, Stops};
 
 /// Bytes between the start of a record and its payload.
 const RECORD_BYTES: usize = 8 + HEADER_BYTES;
@@ -30,10 +30,6 @@ const RECORD_BYTES: usize = 8 + HEADER_BYTES;
 const RECORD_ALIGN: usize = 16;
 /// In place of a length: nothing from here to the end of the ring.
 const PAD: u32 = u32::MAX;
-const CACHE_LINE: usize = 64;
-/// Bytes of the indices of one ring.
-const INDEX_BYTES: usize = 4 * CACHE_LINE;
-
 /// What is wrong with a ring, or with what somebody wants of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RingError {
@@ -134,65 +130,9 @@ impl Geometry {
     }
 }
 
-/// Bytes that a payload of `length` takes in the ring.
-fn record_bytes(length: usize) -> u64 {
+/// Bytes that a payload of `length` takes in a ring.
+pub fn record_bytes(length: usize) -> u64 {
     (RECORD_BYTES + length).next_multiple_of(RECORD_ALIGN) as u64
-}
-
-/// Where a ring lies in a mapping.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    region: Arc<MmapRegion>,
-    base: usize,
-    geometry: Geometry,
-}
-
-impl Place {
-    /// The ring at `base`. The geometry is valid.
-    pub(crate) fn new(region: Arc<MmapRegion>, base: usize, geometry: Geometry) -> io::Result<Place> {
-        let end = base + geometry.ring_bytes();
-        if end > region.size() || base % CACHE_LINE != 0 {
-            return Err(io::Error::other(format!("ring ends at {end} (limit {})", region.size())));
-        }
-        Ok(Place { region, base, geometry })
-    }
-
-    fn word(&self, name: Name) -> &AtomicU64 {
-        let offset = self.base + name as usize * CACHE_LINE;
-        self.region.get_atomic_ref(offset).expect("`new` has checked that the index lines lie in the mapping")
-    }
-
-    /// A part of the data; it must not wrap. `None` if it lies outside.
-    fn data(&self, offset: u64, length: usize) -> Option<VolatileSlice<'_>> {
-        let offset = usize::try_from(offset).ok()?;
-        if offset.checked_add(length)? > self.geometry.capacity {
-            return None;
-        }
-        self.region.get_slice(self.base + INDEX_BYTES + offset, length).ok()
-    }
-
-    fn offset(&self, position: u64) -> u64 {
-        position & (self.geometry.capacity as u64 - 1)
-    }
-
-    /// Bytes from a position to the end of the ring.
-    fn rest(&self, position: u64) -> u64 {
-        self.geometry.capacity as u64 - self.offset(position)
-    }
-}
-
-impl Words for Place {
-    fn load(&self, name: Name, ordering: Ordering) -> u64 {
-        self.word(name).load(ordering)
-    }
-
-    fn store(&self, name: Name, value: u64, ordering: Ordering) {
-        self.word(name).store(value, ordering);
-    }
-
-    fn fence_between_store_and_look(&self) {
-        fence(Ordering::SeqCst);
-    }
 }
 
 /// The sending side of a ring.
@@ -283,6 +223,23 @@ impl Producer {
         self.index.sleep()
     }
 
+    /// Whether the consumer wants no packets for a destination, for now. It goes on to take those that come all the same, as
+    /// far as it has room.
+    pub fn is_stopped(&self, destination: HostId) -> bool {
+        stop::is_stopped(&self.index.words, destination)
+    }
+
+    /// How often a destination was resumed. While it stays the same, those that were stopped still are. Our bell rings when it
+    /// changes.
+    pub fn resumptions(&self) -> u64 {
+        stop::resumptions(&self.index.words)
+    }
+
+    /// Bytes of the ring that the consumer ever gave back.
+    pub fn taken(&mut self) -> Result<u64, RingError> {
+        self.index.refresh()
+    }
+
     /// How many packets the consumer has not taken. For a consumer that is gone; its memory may be in other hands
     /// still, so this looks no further than what we produced.
     pub fn unread(&mut self) -> Result<u64, RingError> {
@@ -340,13 +297,15 @@ pub struct Consumer {
     bell: Arc<Bell>,
     /// Bytes that the next consume releases, pad included.
     seen: u64,
+    stops: Stops,
 }
 
 impl Consumer {
     /// A new ring's consumer, which wakes its producer with `bell`.
     pub(crate) fn new(place: Place, bell: Arc<Bell>) -> Consumer {
         let capacity = place.geometry.capacity as u64;
-        Consumer { index: ConsumerIndex::new(place, capacity, 0), bell, seen: 0 }
+        let index = ConsumerIndex::new(place, capacity, 0);
+        Consumer { index, bell, seen: 0, stops: Stops::default() }
     }
 
     /// The ring's sizes.
@@ -406,6 +365,19 @@ impl Consumer {
     /// Bytes of the ring that were ever given back to the producer.
     pub fn released(&self) -> u64 {
         self.index.position()
+    }
+
+    /// Asks the producer for no more packets to a destination. To be called before [`Consumer::consume`]: then no more than a
+    /// ring's worth of them still comes. `false`: that was asked already.
+    pub fn stop(&mut self, destination: HostId) -> bool {
+        self.stops.stop(&self.index.words, destination)
+    }
+
+    /// Takes packets to a destination again, and wakes the producer if it was told not to send them.
+    pub fn resume(&mut self, destination: HostId) {
+        if self.stops.resume(&self.index.words, destination) {
+            self.bell.ring();
+        }
     }
 
     /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is one.

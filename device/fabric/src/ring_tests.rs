@@ -1,10 +1,16 @@
 //! Any traffic arrives as it was sent; any scribbling on the shared memory is an error at worst.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use vm_memory::{MmapRegion, VolatileMemory};
 
 use super::*;
-use crate::header::{HostId, Protocol};
+use crate::header::Protocol;
+use crate::index::Name;
 use crate::link::Link;
+use crate::place::CACHE_LINE;
 
 const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 
@@ -128,6 +134,49 @@ fn packets_that_a_dead_card_has_not_taken_are_counted() {
     let left = std::iter::from_fn(|| card.peek().unwrap().is_some().then(|| card.consume())).count();
     assert!(left > 0);
     assert_eq!(unread, left as u64);
+}
+
+/// Whether a link's end was rung for; not any more afterwards.
+fn was_rung(link: &Link) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let rings = poll(&mut [PollFd::new(&link.bell(), PollFlags::IN)], Some(&now)).unwrap() == 1;
+    link.silence_bell();
+    rings
+}
+
+#[test]
+fn a_stop_is_for_one_destination_and_its_end_rings() {
+    let (card, mut switch) = Link::pair(SMALL).unwrap();
+    let stopped = || (0..=u16::MAX).filter(|&host| card.sender.is_stopped(HostId(host))).collect::<Vec<_>>();
+    for host in [0, 63, 64, 1023] {
+        assert!(switch.receiver.stop(HostId(host)) && !switch.receiver.stop(HostId(host)));
+    }
+    // Packets for nobody do not wait.
+    assert!(!switch.receiver.stop(HostId(1024)));
+    assert_eq!((stopped(), card.sender.resumptions()), (vec![0, 63, 64, 1023], 0));
+    switch.receiver.resume(HostId(1));
+    assert!(!was_rung(&card), "nothing has changed");
+    switch.receiver.resume(HostId(63));
+    assert!(was_rung(&card));
+    assert_eq!((stopped(), card.sender.resumptions()), (vec![0, 64, 1023], 1));
+    assert!(switch.receiver.stop(HostId(63)));
+    // The other direction is another matter.
+    assert!(!switch.sender.is_stopped(HostId(0)));
+}
+
+#[test]
+fn a_card_that_scribbles_on_its_stops_changes_its_own_alone() {
+    let (card, mut switch) = Link::pair(SMALL).unwrap();
+    assert!(switch.receiver.stop(HostId(5)));
+    for word in 4..7 {
+        let memory = card.sender.index.words.region.get_atomic_ref::<AtomicU64>(word * CACHE_LINE).unwrap();
+        memory.store(u64::MAX, Ordering::Relaxed);
+    }
+    assert!(card.sender.is_stopped(HostId(9)));
+    assert!(!switch.receiver.stop(HostId(5)) && switch.receiver.stop(HostId(6)));
+    switch.receiver.resume(HostId(5));
+    assert!(!card.sender.is_stopped(HostId(5)) && !card.sender.is_stopped(HostId(9)));
+    assert_eq!(card.sender.resumptions(), 1);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use rustix::net::{
 const PATIENCE: Duration = Duration::from_secs(60);
 const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 /// Bytes of memory that a link of this geometry takes: two rings with their indices.
-const LINK_BYTES: u64 = 2 * (4096 + 256);
+const LINK_BYTES: u64 = 2 * (4096 + 448);
 
 /// Lets `serve` answer one client, which has asked for host 3.
 fn with_switch(timeout: Duration, serve: impl FnOnce(OwnedFd) + Send) -> Result<Attached, ConnectError> {
@@ -121,9 +121,9 @@ fn answers_that_are_not_a_switchs_are_refused() {
     let cases = [
         (vec![], "answer of 0 bytes"),
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "answer of 26 bytes is not one"),
-        (answer(1, 4096, 1000)[..19].to_vec(), "answer of 19 bytes"),
-        (answer(2, 4096, 1000), "version 2"),
-        (answer(1, 4096, 1000), "it sent 0 descriptors (must be 3)"),
+        (answer(2, 4096, 1000)[..19].to_vec(), "answer of 19 bytes"),
+        (answer(3, 4096, 1000), "version 3"),
+        (answer(2, 4096, 1000), "it sent 0 descriptors (must be 3)"),
     ];
     for (bytes, reason) in cases {
         let error = with_switch(PATIENCE, move |socket| {
@@ -144,15 +144,15 @@ fn answers_that_are_not_a_switchs_are_refused() {
 fn memory_that_is_not_what_the_answer_says_is_refused() {
     let sealed = || memory(LINK_BYTES, SealFlags::SHRINK);
     let cases = [
-        (memory(LINK_BYTES, SealFlags::GROW), answer(1, 4096, 1000), "can shrink"),
-        (memory(LINK_BYTES - 1, SealFlags::SHRINK), answer(1, 4096, 1000), "ring memory has 8703 bytes"),
-        (sealed(), answer(1, 4097, 1000), "ring of 4097 bytes is not possible"),
+        (memory(LINK_BYTES, SealFlags::GROW), answer(2, 4096, 1000), "can shrink"),
+        (memory(LINK_BYTES - 1, SealFlags::SHRINK), answer(2, 4096, 1000), "ring memory has 9087 bytes"),
+        (sealed(), answer(2, 4097, 1000), "ring of 4097 bytes is not possible"),
         (
             sealed(),
-            answer(1, 4096, 2000),
+            answer(2, 4096, 2000),
             "packet size 2000 is too large for a ring of 4096 bytes (limit 1008)",
         ),
-        (sealed(), answer(1, 1 << 31, 1000), "ring of 2147483648 bytes"),
+        (sealed(), answer(2, 1 << 31, 1000), "ring of 2147483648 bytes"),
     ];
     for (memory, bytes, reason) in cases {
         let error = with_switch(PATIENCE, move |socket| {
@@ -168,8 +168,8 @@ fn memory_that_is_not_what_the_answer_says_is_refused() {
     let attached = with_switch(PATIENCE, move |socket| {
         wait_for_request(&socket);
         let bell = Bell::new().unwrap();
-        send_with(&socket, &answer(1, 4096, 1000), &[memory.as_fd(), bell.as_fd(), bell.as_fd()]);
+        send_with(&socket, &answer(2, 4096, 1000), &[memory.as_fd(), bell.as_fd(), bell.as_fd()]);
     });
     assert_eq!(attached.unwrap().host, HostId(3));
-    assert_eq!(handshake::VERSION, 1);
+    assert_eq!(handshake::VERSION, 2);
 }

@@ -1,0 +1,97 @@
+//! Where a ring lies in shared memory, and how its words and its data are reached.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
+
+use crate::index::{Name, Words};
+use crate::ring::Geometry;
+use crate::stop::{BIT_WORDS, Board};
+
+pub(crate) const CACHE_LINE: usize = 64;
+/// Where the stop bits of one ring are: behind its indices.
+const STOP_BITS: usize = 4 * CACHE_LINE;
+/// Where it is counted how often one was cleared.
+const RESUMPTIONS: usize = STOP_BITS + 8 * BIT_WORDS;
+/// Bytes before a ring's data.
+pub(crate) const INDEX_BYTES: usize = RESUMPTIONS + CACHE_LINE;
+
+/// Where a ring lies in a mapping.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) region: Arc<MmapRegion>,
+    pub(crate) base: usize,
+    pub(crate) geometry: Geometry,
+}
+
+impl Place {
+    /// The ring at `base`. The geometry is valid.
+    pub(crate) fn new(region: Arc<MmapRegion>, base: usize, geometry: Geometry) -> io::Result<Place> {
+        let end = base + geometry.ring_bytes();
+        if end > region.size() || base % CACHE_LINE != 0 {
+            return Err(io::Error::other(format!("ring ends at {end} (limit {})", region.size())));
+        }
+        Ok(Place { region, base, geometry })
+    }
+
+    fn word(&self, name: Name) -> &AtomicU64 {
+        self.word_at(name as usize * CACHE_LINE)
+    }
+
+    fn word_at(&self, offset: usize) -> &AtomicU64 {
+        let word = self.region.get_atomic_ref(self.base + offset);
+        word.expect("`new` has checked that the index lines lie in the mapping")
+    }
+
+    /// A part of the data; it must not wrap. `None` if it lies outside.
+    pub(crate) fn data(&self, offset: u64, length: usize) -> Option<VolatileSlice<'_>> {
+        let offset = usize::try_from(offset).ok()?;
+        if offset.checked_add(length)? > self.geometry.capacity {
+            return None;
+        }
+        self.region.get_slice(self.base + INDEX_BYTES + offset, length).ok()
+    }
+
+    pub(crate) fn offset(&self, position: u64) -> u64 {
+        position & (self.geometry.capacity as u64 - 1)
+    }
+
+    /// Bytes from a position to the end of the ring.
+    pub(crate) fn rest(&self, position: u64) -> u64 {
+        self.geometry.capacity as u64 - self.offset(position)
+    }
+}
+
+impl Words for Place {
+    fn load(&self, name: Name, ordering: Ordering) -> u64 {
+        self.word(name).load(ordering)
+    }
+
+    fn store(&self, name: Name, value: u64, ordering: Ordering) {
+        self.word(name).store(value, ordering);
+    }
+
+    fn fence_between_store_and_look(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Board for Place {
+    fn load_bits(&self, word: usize, ordering: Ordering) -> u64 {
+        self.word_at(STOP_BITS + 8 * word).load(ordering)
+    }
+
+    fn store_bits(&self, word: usize, bits: u64, ordering: Ordering) {
+        self.word_at(STOP_BITS + 8 * word).store(bits, ordering);
+    }
+
+    fn load_resumptions(&self, ordering: Ordering) -> u64 {
+        self.word_at(RESUMPTIONS).load(ordering)
+    }
+
+    fn store_resumptions(&self, count: u64, ordering: Ordering) {
+        self.word_at(RESUMPTIONS).store(count, ordering);
+    }
+}
