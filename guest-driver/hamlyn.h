@@ -5,7 +5,7 @@
  * A card has files, a file has slots, termini and queues. One mutex for each card,
  * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
  * is touched and nothing is pinned with it held. Below it is one spinlock for each vector, which
- * interrupts take: it guards the list of the queues that the vector wakes, and their armed words.
+ * interrupts take: it guards the list of the queues that are armed on the vector, and their words.
  *
  * Memory that the card may write goes back in two steps. First, with the lock held, the card
  * confirms that it has closed the object (or DMA as a whole has been stopped) and the memory is
@@ -53,8 +53,8 @@ struct hamlyn_vector {
 	/* How often it arrived. */
 	atomic_t arrived;
 	spinlock_t lock;
-	/* Guarded by lock: hamlyn_queue.on_vector. */
-	struct list_head queues;
+	/* Guarded by lock: queues that the card may have fired (hamlyn_queue.on_armed). */
+	struct list_head armed;
 };
 
 struct hamlyn_card {
@@ -189,7 +189,7 @@ struct hamlyn_queue {
 
 	struct hamlyn_vector *vector;
 	/* Guarded by the vector's lock. */
-	struct list_head on_vector;
+	struct list_head on_armed;
 	bool open;
 };
 

@@ -82,7 +82,7 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev)
 		card->vector[i].card = card;
 		card->vector[i].number = i;
 		spin_lock_init(&card->vector[i].lock);
-		INIT_LIST_HEAD(&card->vector[i].queues);
+		INIT_LIST_HEAD(&card->vector[i].armed);
 	}
 	device_initialize(&card->dev);
 	card->dev.class = &hamlyn_class;

@@ -2,10 +2,14 @@
 /*
  * Notification queues, and how their owners sleep on them.
  *
- * Sleeper and card must not miss each other. The sleeper stores YES to the queue's armed word,
- * issues a full barrier, and looks at the queue once more before it sleeps; the card writes its
- * entry, issues a full barrier, and looks at the armed word. It answers YES with FIRED and an
- * interrupt, which answers FIRED with NO and wakes everybody. Whoever still has to wait arms again.
+ * Sleeper and card must not miss each other. The sleeper has the queue's armed word at YES, issues a
+ * full barrier, and looks at the queue once more before it sleeps; the card writes its entry, issues
+ * a full barrier, and looks at the armed word. It answers YES with FIRED and an interrupt, which
+ * answers FIRED with NO and wakes everybody. Whoever still has to wait arms again.
+ *
+ * A queue may have several sleepers, each at a cursor of its own, and one word. Who arms and finds
+ * FIRED is there before the interrupt, and does in its place what it is to do: were the word made
+ * YES and no more, those whom the card wanted to wake would sleep on.
  */
 #include "hamlyn.h"
 
@@ -50,6 +54,7 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 	queue->file = file;
 	queue->entries = entries;
 	init_waitqueue_head(&queue->wait);
+	INIT_LIST_HEAD(&queue->on_armed);
 	pages = hamlyn_pages_alloc(file->mapping ? current->mm : NULL,
 				   (u64)entries * HAMLYN_NOTIFICATION_SIZE);
 	if (IS_ERR(pages))
@@ -114,10 +119,8 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 	ret = queue_open(queue);
 	if (ret)
 		return ret;
-	scoped_guard(spinlock_irq, &queue->vector->lock) {
+	scoped_guard(spinlock_irq, &queue->vector->lock)
 		queue->open = true;
-		list_add_tail(&queue->on_vector, &queue->vector->queues);
-	}
 	queue->offset = file->card->next_offset;
 	file->card->next_offset += HAMLYN_MAP_STRIDE;
 	list_add_tail(&queue->on_file, &file->queues);
@@ -140,7 +143,7 @@ void hamlyn_queue_close(struct hamlyn_queue *queue)
 	hamlyn_pages_unmap(queue->pages);
 	scoped_guard(spinlock_irq, &queue->vector->lock) {
 		WRITE_ONCE(queue->open, false);
-		list_del(&queue->on_vector);
+		list_del_init(&queue->on_armed);
 	}
 	wake_up_all(&queue->wait);
 	xa_erase(&card->queues, queue->index);
@@ -201,6 +204,28 @@ static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 	return ahead < PASSES / 2;
 }
 
+/* Who waits for a queue looks at it again; its vector's lock is held. */
+static void queue_wake(struct hamlyn_queue *queue)
+{
+	wake_up_all(&queue->wait);
+	wake_up_all(&queue->file->wait);
+}
+
+/* Has the card interrupt when it writes the next entry; the vector's lock is held. */
+static void queue_rearm(struct hamlyn_queue *queue)
+{
+	u32 word = readl(armed(queue));
+
+	/* The card alone changes YES, and nothing else: no news of it is overwritten here. */
+	if (word == HAMLYN_ARMED_YES)
+		return;
+	writel(HAMLYN_ARMED_YES, armed(queue));
+	if (list_empty(&queue->on_armed))
+		list_add_tail(&queue->on_armed, &queue->vector->armed);
+	if (word != HAMLYN_ARMED_NO)
+		queue_wake(queue);
+}
+
 /* Whether the entry is there; if not, the queue has been armed, and its wait queues get woken. */
 bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
@@ -209,7 +234,7 @@ bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 	scoped_guard(spinlock_irqsave, &queue->vector->lock) {
 		if (!queue->open)
 			return false;
-		writel(HAMLYN_ARMED_YES, armed(queue));
+		queue_rearm(queue);
 	}
 	mb(); /* Either the card sees the armed word, or we see its entry. */
 	return arrived(queue, cursor, pass);
@@ -237,15 +262,15 @@ const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *q
 /* An interrupt came: wakes the owners of queues that got something while armed. */
 void hamlyn_queues_fired(struct hamlyn_vector *vector)
 {
-	struct hamlyn_queue *queue;
+	struct hamlyn_queue *queue, *next;
 
 	guard(spinlock_irqsave)(&vector->lock);
-	list_for_each_entry(queue, &vector->queues, on_vector) {
-		if (readl(armed(queue)) != HAMLYN_ARMED_FIRED)
+	list_for_each_entry_safe(queue, next, &vector->armed, on_armed) {
+		if (readl(armed(queue)) == HAMLYN_ARMED_YES)
 			continue;
 		writel(HAMLYN_ARMED_NO, armed(queue));
-		wake_up_all(&queue->wait);
-		wake_up_all(&queue->file->wait);
+		list_del_init(&queue->on_armed);
+		queue_wake(queue);
 	}
 }
 

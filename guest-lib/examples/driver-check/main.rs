@@ -23,6 +23,7 @@ mod hold;
 mod sleep;
 mod stress;
 mod tables;
+mod waiters;
 
 /// Checks the driver's calls
 #[derive(Debug, Parser)]
@@ -40,6 +41,8 @@ enum What {
     Calls,
     /// Sleeping: wait and poll, and all that ends them
     Sleep,
+    /// Several wait for one queue at different places
+    Waiters,
     /// Creates all that the card can have, and one more (as root: the ordinary limit on pinned memory is lower)
     Tables,
     /// Holds one of everything, waits for a line on standard input, and checks that all of it is gone
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         match options.what {
             What::Calls => calls::calls(checks, &options.card)?,
             What::Sleep => sleep::sleep(checks, &options.card)?,
+            What::Waiters => waiters::waiters(checks, &options.card)?,
             What::Tables => tables::tables(checks, &options.card)?,
             What::Hold => hold::hold(checks, &options.card)?,
             What::Stress { seconds } => return stress::stress(&options.card, Duration::from_secs(seconds)),

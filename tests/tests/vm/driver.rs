@@ -77,6 +77,13 @@ fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
 }
 
 #[test]
+fn sleepers_of_one_queue_do_not_take_each_others_wake_ups() -> Result<()> {
+    let lab = lab(1);
+    check(lab.vm(0).run(["driver-check", "waiters"])?, 3)?;
+    nothing_is_left(&lab)
+}
+
+#[test]
 fn nothing_is_left_of_processes_killed_amid_random_calls() -> Result<()> {
     let lab = lab(1);
     for _ in 0..5 {

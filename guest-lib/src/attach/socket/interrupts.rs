@@ -46,9 +46,12 @@ impl QueueControl {
         barrier::before_queue_check();
     }
 
-    fn arm(&self, queue: u32) {
+    /// True if the card had fired, which no handler has seen yet: whoever it was for is to be woken.
+    fn arm(&self, queue: u32) -> bool {
+        let fired = self.has_fired(queue);
         self.0.store_u32(armed(queue), HAMLYN_ARMED_YES);
         barrier::before_sleep_check();
+        fired
     }
 
     fn disarm(&self, queue: u32) {
@@ -70,9 +73,16 @@ pub(super) struct Sleeper {
     queue: u32,
     wake: Arc<OwnedFd>,
     control: QueueControl,
+    /// Guards the armed word against others of this process: the card alone changes YES, and nothing else.
+    word: Mutex<()>,
 }
 
 impl Sleeper {
+    fn new(queue: u32, control: QueueControl) -> io::Result<Self> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        Ok(Self { queue, wake, control, word: Mutex::default() })
+    }
+
     /// The file that becomes readable once the queue has fired.
     pub(super) fn file(&self) -> Arc<OwnedFd> {
         self.wake.clone()
@@ -86,8 +96,13 @@ impl Sleeper {
         if look() {
             return Ok(true);
         }
-        drain(&self.wake)?;
-        self.control.arm(self.queue);
+        {
+            let _word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
+            drain(&self.wake)?;
+            if self.control.arm(self.queue) {
+                self.signal()?;
+            }
+        }
         let ready = look();
         if ready {
             self.stay_awake()?;
@@ -96,7 +111,22 @@ impl Sleeper {
     }
 
     fn stay_awake(&self) -> io::Result<()> {
+        let _word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
         self.control.disarm(self.queue);
+        self.signal()
+    }
+
+    /// An interrupt has come: wakes who sleeps, if the queue has fired.
+    fn interrupted(&self) -> io::Result<()> {
+        let _word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.control.has_fired(self.queue) {
+            self.control.disarm(self.queue);
+            self.signal()?;
+        }
+        Ok(())
+    }
+
+    fn signal(&self) -> io::Result<()> {
         write(&*self.wake, &1_u64.to_ne_bytes())?;
         Ok(())
     }
@@ -167,10 +197,9 @@ impl Interrupts {
 
     /// Begins to serve a queue.
     pub(super) fn add(&self, queue: u32) -> io::Result<Arc<Sleeper>> {
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let control = self.shared.control.clone();
         control.disarm(queue);
-        let sleeper = Arc::new(Sleeper { queue, wake, control });
+        let sleeper = Arc::new(Sleeper::new(queue, control)?);
         self.shared.lock().insert(queue, (self.vector_of(queue), sleeper.clone()));
         Ok(sleeper)
     }
@@ -214,11 +243,8 @@ impl Shared {
         let Some(arrivals) = self.arrivals.get(vector as usize) else { return };
         arrivals.fetch_add(1, Ordering::Release);
         self.control.clear_pending(vector);
-        for (queue, (_, sleeper)) in self.lock().iter().filter(|(_, (of, _))| *of == vector) {
-            if self.control.has_fired(*queue) {
-                self.control.disarm(*queue);
-                let _ = write(&*sleeper.wake, &1_u64.to_ne_bytes());
-            }
+        for (_, sleeper) in self.lock().values().filter(|(of, _)| *of == vector) {
+            let _ = sleeper.interrupted();
         }
     }
 
@@ -278,8 +304,7 @@ mod tests {
     fn who_stops_waiting_leaves_the_queue_armed_for_other_sleepers() {
         let control =
             QueueControl::new(Mapping::anonymous(HAMLYN_QUEUE_CONTROL_ARMED as usize + 64).unwrap());
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
-        let sleeper = Sleeper { queue: 0, wake, control: control.clone() };
+        let sleeper = Sleeper::new(0, control.clone()).unwrap();
         let arrived = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waiting = scope
@@ -295,5 +320,21 @@ mod tests {
             write(&*sleeper.file(), &1_u64.to_ne_bytes()).unwrap();
             waiting.join().unwrap().unwrap();
         });
+    }
+
+    #[test]
+    fn who_arms_before_the_handler_has_looked_wakes_whom_the_card_fired_for() {
+        let control =
+            QueueControl::new(Mapping::anonymous(HAMLYN_QUEUE_CONTROL_ARMED as usize + 64).unwrap());
+        let sleeper = Sleeper::new(0, control.clone()).unwrap();
+        assert!(!sleeper.arm(|| false).unwrap());
+        let file = sleeper.file();
+        let no_time = Some(Duration::ZERO);
+        assert!(!readable(&[&*file], no_time).unwrap(), "nobody has fired");
+        // The card fires for this sleeper; before the handler runs, another one arms for something else.
+        control.0.store_u32(armed(0), HAMLYN_ARMED_FIRED);
+        assert!(!sleeper.arm(|| false).unwrap());
+        assert!(readable(&[&*file], no_time).unwrap(), "who slept looks again");
+        assert_eq!(control.0.load_u32_acquire(armed(0)), HAMLYN_ARMED_YES, "and the other is armed");
     }
 }

@@ -1,0 +1,106 @@
+//! Several wait for one queue, each at a place of its own: who arms for one must not take another's wake-up.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::uapi::{HAMLYN_WAIT_FOREVER, HamlynQueueWait};
+use rustix::event::PollFlags;
+
+use crate::bench::{Bench, ENTRIES, poll_for};
+use crate::checks::Checks;
+use crate::common::Outcome;
+
+/// Messages for which somebody sleeps.
+const ROUNDS: u32 = 200;
+/// Nobody is woken so late, unless nobody is woken.
+const WATCHDOG: Duration = Duration::from_secs(60);
+/// A time-out so short that its wait does little more than to arm.
+const BRIEF_NS: i64 = 50_000;
+
+pub(crate) fn waiters(checks: &mut Checks, path: &Path) -> Outcome {
+    let late = beside_one_that_arms(checks, &mut Bench::create(path)?)?;
+    // One that was not woken sleeps on, and so would this process.
+    if late { Ok(()) } else { poll_beside_one_that_waits(checks, &mut Bench::create(path)?) }
+}
+
+/// Sleeps for each of many messages, while another thread arms for an entry that is far ahead. Whether a wake-up was lost.
+fn beside_one_that_arms(checks: &mut Checks, bench: &mut Bench) -> Outcome<bool> {
+    let (over, woken) =
+        (&*Box::leak(Box::new(AtomicBool::new(false))), &*Box::leak(Box::new(AtomicU32::new(0))));
+    let (device, far) = (bench.device.clone(), bench.wait(ENTRIES - 1, 0));
+    let arming = thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            let _ = device.queue_arm(&mut far.clone());
+        }
+    });
+    let (device, near) = (bench.device.clone(), bench.wait(0, HAMLYN_WAIT_FOREVER));
+    let waiting = thread::spawn(move || {
+        for cursor in 0..ROUNDS {
+            device.queue_wait(&mut HamlynQueueWait { cursor, ..near })?;
+            woken.store(cursor + 1, Ordering::Release);
+        }
+        Ok::<_, std::io::Error>(())
+    });
+    let mut lost = None;
+    for cursor in 0..ROUNDS {
+        // Time to fall asleep; nothing depends on it.
+        thread::sleep(Duration::from_millis(2));
+        bench.send(cursor);
+        let sent = Instant::now();
+        while woken.load(Ordering::Acquire) <= cursor && sent.elapsed() < WATCHDOG && !waiting.is_finished() {
+            thread::sleep(Duration::from_micros(200));
+        }
+        if woken.load(Ordering::Acquire) <= cursor {
+            lost = Some(cursor);
+            break;
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    arming.join().map_err(|_| "the arming thread panicked")?;
+    let found = format!("message {} woke nobody", lost.unwrap_or(0));
+    checks.note(
+        "each message wakes who waits for it, beside one who arms for another",
+        lost.is_none(),
+        &found,
+    )?;
+    if lost.is_none() {
+        checks.done("all waits", waiting.join().map_err(|_| "the waiting thread panicked")?)?;
+    }
+    Ok(lost.is_some())
+}
+
+/// Polls for each of many messages, while another thread waits for an entry that is far ahead, again and again.
+fn poll_beside_one_that_waits(checks: &mut Checks, bench: &mut Bench) -> Outcome {
+    let over = &*Box::leak(Box::new(AtomicBool::new(false)));
+    let (device, far) = (bench.device.clone(), bench.wait(ENTRIES - 1, BRIEF_NS));
+    let waiting = thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            let _ = device.queue_wait(&mut far.clone());
+        }
+    });
+    let mut lost = None;
+    for cursor in 0..ROUNDS {
+        bench.device.queue_arm(&mut bench.wait(cursor, 0))?;
+        let device = bench.device.clone();
+        let polling = thread::spawn(move || poll_for(&device, WATCHDOG));
+        thread::sleep(Duration::from_millis(2));
+        bench.send(cursor);
+        let sent = Instant::now();
+        let events = polling.join().map_err(|_| "the polling thread panicked")??;
+        // Poll looks once more when its time is over: then it finds what has woken nobody.
+        if events != PollFlags::IN || sent.elapsed() >= WATCHDOG / 2 {
+            lost = Some(cursor);
+            break;
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    waiting.join().map_err(|_| "the waiting thread panicked")?;
+    let found = format!("message {} woke nobody", lost.unwrap_or(0));
+    checks.note(
+        "each message wakes who polls for it, beside one who waits for another",
+        lost.is_none(),
+        &found,
+    )
+}
