@@ -58,7 +58,7 @@ build_programs() {
 # The names that the guest's tools are started by; they are one program, hamlyn-tools.
 # shellcheck disable=SC2034 # for scripts/install and images/build
 TOOLS=(hamlyn-info hamlyn-ping hamlyn-perf)
-C_EXAMPLES=$GUEST/c
+C_EXAMPLES=$CACHE/guest/c
 
 # build_c_examples: the library's examples in C, as static as the other programs of the guest.
 build_c_examples() {

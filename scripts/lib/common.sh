@@ -14,17 +14,24 @@ SELF=$(realpath "$0")
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=$(realpath -m "${HAMLYN_CACHE:-$REPO/.hamlyn}")
 ROOT=$CACHE/root
-GUEST=$CACHE/guest
-KIT=$CACHE/kit.json
+# Which kernel the guests have: that of Debian's backports, or Debian 13's own, which has a kit beside the other's.
+HAMLYN_KERNEL=${HAMLYN_KERNEL:-backports}
+case $HAMLYN_KERNEL in
+backports) GUEST=$CACHE/guest KIT=$CACHE/kit.json ;;
+stable) GUEST=$CACHE/guest-stable KIT=$CACHE/kit-stable.json ;;
+*) die "HAMLYN_KERNEL is '$HAMLYN_KERNEL'" "it may be: backports, stable" ;;
+esac
+export HAMLYN_KERNEL
 # An ordinary user on Debian lacks chroot and mount's folder.
 PATH=$PATH:/usr/sbin:/sbin
 cd "$REPO"
 if [[ $REPO$CACHE == *[[:space:]]* ]]; then
     die "the path '$REPO' or '$CACHE' holds a blank" "the kernel's build cannot work there: move the folder"
 fi
-mkdir -p "$CACHE"/{bin,guest,log}
+mkdir -p "$CACHE"/{bin,log} "$GUEST"
 # Tests and the program itself find the kit through it, wherever the cache lies.
 export HAMLYN_CACHE=$CACHE
+if [[ $HAMLYN_KERNEL == stable ]]; then export HAMLYN_KIT=$KIT; fi
 
 # help_if_asked "$@": print the script's opening comment if --help is among the arguments.
 help_if_asked() {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The private root: a folder of unpacked Debian packages (QEMU, a kernel with headers, a C compiler, and Rust when
-# the host's will not do). Apt resolves, fetches and verifies them into folders of our own, so that making the root
+# The private root: a folder of unpacked Debian packages (QEMU, a kernel with headers, for the tests a second one, a C
+# compiler, and Rust when the host's will not do). Apt resolves, fetches and verifies them into folders of our own, so that making the root
 # needs no privileges, no mounts and no packages on the host.
 
 SUITE=trixie
@@ -26,15 +26,59 @@ prepare_root() {
     [[ $(dpkg --print-architecture 2>/dev/null) == amd64 ]] ||
         die "this is not a Debian x86-64 machine" "the scripts prepare Debian 12 and 13; see docs/ for other machines"
     missing=$(comm -13 <(packages_in_root) <(wanted_packages | tr ' ' '\n' | sort -u))
-    if [[ -z $missing ]]; then return; fi
+    if [[ -z $missing ]]; then
+        prepare_stable_kernel
+        return
+    fi
     # Those already there stay: a switch between the host's Rust and the root's does not undo the other.
     mapfile -t wanted < <({ packages_in_root && wanted_packages | tr ' ' '\n'; } | sort -u)
     step index "package index from the machine's mirror" fetch_index
     step fetch "fetch Debian packages" own_apt_get install --yes --download-only "${wanted[@]}"
     step unpack "unpack the private root" unpack_root "${wanted[@]}"
+    prepare_stable_kernel
 }
 
 packages_in_root() { cat "$ROOT/packages" 2>/dev/null || true; }
+
+# prepare_stable_kernel: Debian 13's own kernel and its headers into the root, beside those of backports. Only the tests
+# ask for it.
+prepare_stable_kernel() {
+    if [[ $HAMLYN_KERNEL != stable || -e $ROOT/stable-kernel ]]; then return; fi
+    step index "package index from the machine's mirror" fetch_index
+    step fetch-stable "fetch Debian 13's own kernel" fetch_stable_kernel
+    step unpack-stable "unpack it" unpack_stable_kernel
+}
+
+own_apt_cache() { APT_CONFIG=$CACHE/apt/apt.conf apt-cache "$@"; }
+
+# Version and build of the newest kernel that is not of backports: 6.12.94+deb13
+stable_kernel() {
+    own_apt_cache pkgnames linux-image- | sed -n 's/^linux-image-\(6\.12\..*\)-cloud-amd64$/\1/p' | sort -V | tail -n 1
+}
+
+# Its own packages and no others: what they need to be built against is in the root.
+fetch_stable_kernel() {
+    local version
+    version=$(stable_kernel)
+    [[ $version ]] || die "the mirror has no cloud kernel 6.12 in $SUITE"
+    rm -rf "$CACHE/apt/stable"
+    mkdir -p "$CACHE/apt/stable"
+    cd "$CACHE/apt/stable"
+    own_apt_get download "linux-image-$version-cloud-amd64" "linux-headers-$version-cloud-amd64" \
+        "linux-headers-$version-common" "linux-kbuild-$version"
+    echo "$version-cloud-amd64" >version
+}
+
+unpack_stable_kernel() {
+    local package
+    for package in "$CACHE/apt/stable"/*.deb; do
+        dpkg-deb --fsys-tarfile "$package" |
+            tar -x -C "$ROOT" --keep-directory-symlink --no-same-owner --exclude="./usr/share/"{doc,man,locale}
+    done
+    cp "$CACHE/apt/stable/version" "$ROOT/stable-kernel.partial"
+    mv "$ROOT/stable-kernel.partial" "$ROOT/stable-kernel"
+    rm -rf "$CACHE/apt"
+}
 
 # The mirrors that the machine's own apt uses, likeliest first, as apt itself reads its configuration.
 own_mirrors() {
@@ -118,7 +162,19 @@ unpack_root() {
     rm -rf "$CACHE/apt"
 }
 
-kernel_version() { basename "$(echo "$ROOT"/usr/lib/modules/*-cloud-amd64)"; }
+# Of the guests' kernel. The root may have both.
+kernel_version() {
+    local stable version
+    stable=$(cat "$ROOT/stable-kernel" 2>/dev/null || true)
+    if [[ $HAMLYN_KERNEL == stable ]]; then
+        echo "$stable"
+        return
+    fi
+    for version in "$ROOT"/usr/lib/modules/*-cloud-amd64; do
+        version=${version##*/}
+        if [[ $version != 6.12.* ]]; then echo "$version"; fi
+    done
+}
 
 # root_run PROGRAM ARGUMENT...: a program of the root, in the host's own file system.
 # Its own loader and libraries come with it, so the host's libc may be older.

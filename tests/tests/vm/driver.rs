@@ -63,6 +63,16 @@ fn complaints(lab: &Lab) -> Result<()> {
 }
 
 #[test]
+fn the_kernel_is_the_one_that_was_asked_for() -> Result<()> {
+    let lab = lab(1);
+    let release = lab.vm(0).read("/proc/sys/kernel/osrelease")?;
+    let stable = std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "stable");
+    assert_eq!(release.starts_with("6.12."), stable, "{release}");
+    println!("the guest's kernel is {}", release.trim());
+    reload(&lab)
+}
+
+#[test]
 fn every_call_does_what_it_says_and_refuses_the_rest() -> Result<()> {
     let lab = lab(1);
     check(lab.vm(0).run(["driver-check", "calls"])?, 100)?;
