@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `listener` | the socket that peers connect to, and its file |
 //! | `credentials` | who is at the other end |
+//! | `limited` | lines of the log that peers can cause |
 //! | `porter` | a thread that closes and writes what a peer handed over, because that can block |
 //!
 //! A peer is hostile until checked, and what it hands over stays its own: it can make a close wait for a socket's unsent data, a
 //! read for a filesystem that never answers, a write for room in an eventfd. So the thread that serves others does none of that.
 
 mod credentials;
+mod limited;
 mod listener;
 mod porter;
 
 pub use credentials::{Credentials, credentials};
+pub use limited::{Limited, Unsaid};
 pub use listener::{Kind, ListenError, Listener};
 pub use porter::{HireError, Kept, Line, Porter, Porters};

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, fchmod};
@@ -94,6 +94,16 @@ impl Listener {
         }
     }
 
+    /// Lets all users connect, for a process that looks who they are: see [`credentials`](crate::credentials()).
+    pub fn open_to_all(&self) -> Result<(), ListenError> {
+        fs::set_permissions(&self.path, fs::Permissions::from_mode(0o666)).map_err(|error| {
+            ListenError::System {
+                path: self.path.clone(),
+                source: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            }
+        })
+    }
+
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
@@ -161,7 +171,6 @@ fn remove(path: &Path, stale: (u64, u64)) -> Result<(), ListenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixListener, UnixStream};
     use tempfile::tempdir;
 
@@ -244,6 +253,15 @@ mod tests {
             let _listener = Listener::bind(&path, kind, 8).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
         }
+    }
+
+    #[test]
+    fn it_can_be_opened_to_all() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("card");
+        let listener = Listener::bind(&path, Kind::Stream, 8).unwrap();
+        listener.open_to_all().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o666);
     }
 
     #[test]

@@ -11,9 +11,9 @@
 //! | | | | bytes of a ring | 4 |
 //! | | | | largest packet, bytes | 4 |
 //!
-//! An acceptance carries three descriptors: the rings' memory (sealed), the card's bell, the switch's bell. A refusal
-//! carries text instead: the reason. Afterwards the socket stays open and silent: its end tells either side that the
-//! other is gone.
+//! An acceptance carries one descriptor: the rings' memory (sealed). A refusal carries text instead: the reason.
+//! Afterwards the socket stays open, as the link's [bell](crate::bell) in both directions: a message of one byte wakes the
+//! other side, and its end tells either side that the other is gone. A card passes no descriptors, or it is refused.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, size_of};
@@ -32,6 +32,7 @@ use thiserror::Error;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::bell::{Bell, Socket, look};
 use crate::header::HostId;
 use crate::link::{End, Link, Shared};
 use crate::ring::Geometry;
@@ -44,8 +45,8 @@ const ACCEPTED: u16 = 0;
 const REFUSED: u16 = 1;
 /// The longest reason for a refusal, in bytes.
 const MAX_REASON: usize = 240;
-/// Memory and two bells.
-const DESCRIPTORS: usize = 3;
+/// The memory.
+const DESCRIPTORS: usize = 1;
 
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -126,12 +127,12 @@ pub fn connect(path: &Path, wanted: Option<HostId>, timeout: Duration) -> Result
         return Err(protocol(path, format!("it answers with version {}", answer.version)));
     }
     let count = descriptors.len();
-    let [memory, card, switch] = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
+    let [memory] = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
         .map_err(|_| protocol(path, format!("it sent {count} descriptors (must be {DESCRIPTORS})")))?;
     let geometry =
         Geometry { capacity: answer.capacity.get() as usize, max_packet: answer.max_packet.get() as usize };
-    let link = Shared::adopt(geometry, memory, card, switch)
-        .and_then(|shared| shared.link(End::Card, Some(socket)))
+    let link = Shared::adopt(geometry, memory)
+        .and_then(|shared| shared.link(End::Card, Some(Bell::over(socket.into()))))
         .map_err(|error| protocol(path, error.to_string()))?;
     Ok(Attached { host: HostId(answer.host.get()), link })
 }
@@ -200,6 +201,9 @@ pub enum RequestError {
         /// Bytes it sent.
         length: usize,
     },
+    /// To close them may take as long as the client likes: they are left where they are.
+    #[error("the client passed descriptors (a card passes none)")]
+    Descriptors,
     /// It is a card of another time.
     #[error("handshake version {0} is not known (this switch has {VERSION})")]
     Version(u16),
@@ -208,12 +212,15 @@ pub enum RequestError {
 /// Reads a client's request, as far as it is there. Never blocks.
 pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
     let mut bytes = [0; size_of::<Hello>() + 1];
-    let length = match recv(socket, &mut bytes, RecvFlags::DONTWAIT) {
+    let length = match look(socket, &mut bytes) {
+        Err(Errno::AGAIN | Errno::INTR) => return Err(RequestError::Silent),
+        Ok((_, true)) => return Err(RequestError::Descriptors),
         Ok((0, _)) => return Err(RequestError::Left("end of stream".into())),
         Ok((length, _)) => length,
-        Err(Errno::AGAIN | Errno::INTR) => return Err(RequestError::Silent),
         Err(error) => return Err(RequestError::Left(error.to_string())),
     };
+    // It was looked at only, so that it can be refused as it is.
+    let _ = recv(socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
     let hello = Hello::read_from_bytes(&bytes[..length])
         .ok()
         .filter(|hello| hello.magic == MAGIC)
@@ -225,14 +232,15 @@ pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
 }
 
 /// Accepts a client as `host` and returns the switch's end of its new link. Never blocks.
-pub fn accept(socket: OwnedFd, host: HostId, geometry: Geometry) -> io::Result<Link> {
+pub fn accept(socket: impl Into<Socket>, host: HostId, geometry: Geometry) -> io::Result<Link> {
+    let socket = socket.into();
     let shared = Shared::new(geometry).inspect_err(|error| refuse(socket.as_fd(), &error.to_string()))?;
     let answer = Answer {
         capacity: (geometry.capacity as u32).into(),
         max_packet: (geometry.max_packet as u32).into(),
         ..answer(ACCEPTED, host)
     };
-    let descriptors = [shared.memory.as_fd(), shared.card_bell.as_fd(), shared.switch_bell.as_fd()];
+    let descriptors = [shared.memory.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
@@ -240,7 +248,7 @@ pub fn accept(socket: OwnedFd, host: HostId, geometry: Geometry) -> io::Result<L
     }
     let message = [IoSlice::new(answer.as_bytes())];
     retry(|| sendmsg(&socket, &message, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT))?;
-    shared.link(End::Switch, Some(socket))
+    shared.link(End::Switch, Some(Bell::over(socket)))
 }
 
 /// Tells a client why it is refused, if it listens. Never blocks.

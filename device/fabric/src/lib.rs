@@ -11,8 +11,9 @@
 //! | [`stop`] | which destinations a ring's consumer wants nothing for; loom explores it, too |
 //! | `place` | where all that lies in shared memory |
 //! | [`ring`] | variable-sized records on top of it |
-//! | [`bell`] | the wake-up of one end of a link |
-//! | [`link`] | two rings and two bells |
+//! | [`bell`] | the wake-up of the ends of a link |
+//! | `meter` | what a wake-up may cost who wakes |
+//! | [`link`] | two rings and a bell |
 //! | [`handshake`] | how a card's process gets its end of a link from a switch |
 //!
 //! The process at the other end is not trusted. Whatever it writes into the shared memory, the worst that comes of it
@@ -23,11 +24,13 @@ pub mod handshake;
 pub mod header;
 mod index;
 pub mod link;
+mod meter;
 mod place;
 pub mod ring;
 pub mod stop;
 
+pub use bell::{Bell, Heard};
 pub use handshake::{Attached, ConnectError, connect};
 pub use header::{Header, HeaderError, HostId, Protocol};
-pub use link::{Link, Wires};
+pub use link::Link;
 pub use ring::{Consumer, Geometry, Producer, Record, RingError};

@@ -5,13 +5,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstatfs, ftruncate, memfd_create};
 use vm_memory::{FileOffset, MmapRegion, VolatileSlice};
 
-use crate::bell::Bell;
+use crate::bell::{Bell, Heard};
 use crate::header::Header;
 use crate::place::Place;
 use crate::ring::{Consumer, Geometry, Producer, Record, RingError};
+
+/// What `statfs` says of memory of huge pages.
+const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
 /// Which end of a link: the ring that one end sends by, the other receives by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,25 +32,25 @@ pub struct Link {
     pub sender: Producer,
     /// The ring that leads here.
     pub receiver: Consumer,
-    /// What wakes this end.
-    pub wires: Wires,
-}
-
-/// The descriptors of one end of a link.
-#[derive(Debug)]
-pub struct Wires {
-    /// Rings when the other end woke this one.
-    pub bell: Arc<Bell>,
-    /// The handshake's socket: readable, or hung up, when the process at the other end is gone. `None` inside one
-    /// process.
-    pub lifeline: Option<OwnedFd>,
+    /// Wakes the other end, and rings when that one wakes this. None where both are looked at in turn.
+    pub bell: Option<Arc<Bell>>,
 }
 
 impl Link {
     /// Both ends of a link inside one process.
     pub fn pair(geometry: Geometry) -> io::Result<(Link, Link)> {
+        let (card, switch) = Bell::pair()?;
+        Link::ends(geometry, Some(card), Some(switch))
+    }
+
+    /// The same without a bell: for a thread that has both ends, and looks at both before it sleeps.
+    pub fn quiet_pair(geometry: Geometry) -> io::Result<(Link, Link)> {
+        Link::ends(geometry, None, None)
+    }
+
+    fn ends(geometry: Geometry, card: Option<Bell>, switch: Option<Bell>) -> io::Result<(Link, Link)> {
         let shared = Shared::new(geometry)?;
-        Ok((shared.link(End::Card, None)?, shared.link(End::Switch, None)?))
+        Ok((shared.link(End::Card, card)?, shared.link(End::Switch, switch)?))
     }
 
     /// The longest payload that the link carries, in bytes: the card's own header included, the fabric's not.
@@ -90,19 +93,14 @@ impl Link {
         self.sender.sleep_for_room()
     }
 
-    /// Readable when somebody woke this end.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.wires.bell.as_fd()
+    /// Readable when somebody woke this end, or the other is gone: then call [`Link::hear`].
+    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.bell.as_ref().map(|bell| bell.as_fd())
     }
 
-    /// Stops the bell: the first thing to do after waking, before a look at the rings.
-    pub fn silence_bell(&self) {
-        self.wires.bell.silence();
-    }
-
-    /// Readable, or hung up, when the process at the other end is gone. `None` inside one process.
-    pub fn lifeline(&self) -> Option<BorrowedFd<'_>> {
-        self.wires.lifeline.as_ref().map(AsFd::as_fd)
+    /// Hears the bell, see [`Bell::hear`]: the first thing to do after waking, before a look at the rings.
+    pub fn hear(&self) -> Heard {
+        self.bell.as_ref().map_or(Heard::Nothing, |bell| bell.hear())
     }
 }
 
@@ -112,8 +110,6 @@ pub(crate) struct Shared {
     pub(crate) geometry: Geometry,
     pub(crate) memory: Arc<File>,
     region: Arc<MmapRegion>,
-    pub(crate) card_bell: Arc<Bell>,
-    pub(crate) switch_bell: Arc<Bell>,
 }
 
 impl Shared {
@@ -123,25 +119,27 @@ impl Shared {
         let memory = memfd_create("hamlyn-link", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&memory, 2 * geometry.ring_bytes() as u64)?;
         fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Shared::map(geometry, memory, Bell::new()?, Bell::new()?)
+        Shared::map(geometry, memory)
     }
 
     /// The other process's rings, whose memory must be what it says.
-    pub(crate) fn adopt(
-        geometry: Geometry,
-        memory: OwnedFd,
-        card: OwnedFd,
-        switch: OwnedFd,
-    ) -> io::Result<Shared> {
+    pub(crate) fn adopt(geometry: Geometry, memory: OwnedFd) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        // Asked first: only memory answers, and no file system is asked, which might be another process and never answer.
         // Without the seal the other process could shrink the file, and our next access would be a SIGBUS.
-        if !fcntl_get_seals(&memory)?.contains(SealFlags::SHRINK) {
-            return Err(io::Error::other("ring memory can shrink (it must be sealed)"));
+        match fcntl_get_seals(&memory) {
+            Ok(seals) if seals.contains(SealFlags::SHRINK) => {}
+            Ok(_) => return Err(io::Error::other("ring memory can shrink (it must be sealed)")),
+            Err(_) => return Err(io::Error::other("ring memory is not a memfd")),
         }
-        Shared::map(geometry, memory, Bell::from_fd(card), Bell::from_fd(switch))
+        // Nor are huge pages good: when there is none left, our next access would be a SIGBUS, too.
+        if fstatfs(&memory)?.f_type as u64 == HUGETLBFS_MAGIC {
+            return Err(io::Error::other("ring memory is of huge pages (it must not be)"));
+        }
+        Shared::map(geometry, memory)
     }
 
-    fn map(geometry: Geometry, memory: OwnedFd, card: Bell, switch: Bell) -> io::Result<Shared> {
+    fn map(geometry: Geometry, memory: OwnedFd) -> io::Result<Shared> {
         let memory = Arc::new(File::from(memory));
         let (size, wanted) = (memory.metadata()?.len(), 2 * geometry.ring_bytes());
         if size < wanted as u64 {
@@ -149,27 +147,22 @@ impl Shared {
         }
         let region = MmapRegion::from_file(FileOffset::from_arc(memory.clone(), 0), wanted)
             .map_err(io::Error::other)?;
-        Ok(Shared {
-            geometry,
-            memory,
-            region: Arc::new(region),
-            card_bell: Arc::new(card),
-            switch_bell: Arc::new(switch),
-        })
+        Ok(Shared { geometry, memory, region: Arc::new(region) })
     }
 
     /// One end. Each end is to be made once.
-    pub(crate) fn link(&self, end: End, lifeline: Option<OwnedFd>) -> io::Result<Link> {
+    pub(crate) fn link(&self, end: End, bell: Option<Bell>) -> io::Result<Link> {
         let place = |base| Place::new(self.region.clone(), base, self.geometry);
         let (up, down) = (place(0)?, place(self.geometry.ring_bytes())?);
-        let (out, back, mine, other) = match end {
-            End::Card => (up, down, &self.card_bell, &self.switch_bell),
-            End::Switch => (down, up, &self.switch_bell, &self.card_bell),
+        let (out, back) = match end {
+            End::Card => (up, down),
+            End::Switch => (down, up),
         };
+        let bell = bell.map(Arc::new);
         Ok(Link {
-            sender: Producer::new(out, other.clone()),
-            receiver: Consumer::new(back, other.clone()),
-            wires: Wires { bell: mine.clone(), lifeline },
+            sender: Producer::new(out, bell.clone()),
+            receiver: Consumer::new(back, bell.clone()),
+            bell,
         })
     }
 }

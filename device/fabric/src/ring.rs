@@ -139,14 +139,15 @@ pub fn record_bytes(length: usize) -> u64 {
 #[derive(Debug)]
 pub struct Producer {
     index: ProducerIndex<Place>,
-    bell: Arc<Bell>,
+    /// Wakes the consumer; none if it is looked at without.
+    bell: Option<Arc<Bell>>,
     /// Bytes that the next commit publishes, pad included.
     reserved: u64,
 }
 
 impl Producer {
     /// A new ring's producer, which wakes its consumer with `bell`.
-    pub(crate) fn new(place: Place, bell: Arc<Bell>) -> Producer {
+    pub(crate) fn new(place: Place, bell: Option<Arc<Bell>>) -> Producer {
         let capacity = place.geometry.capacity as u64;
         Producer { index: ProducerIndex::new(place, capacity), bell, reserved: 0 }
     }
@@ -195,7 +196,7 @@ impl Producer {
     pub fn commit(&mut self) {
         let bytes = std::mem::take(&mut self.reserved);
         if bytes > 0 && self.index.publish(bytes) {
-            self.bell.ring();
+            ring(self.bell.as_deref());
         }
     }
 
@@ -245,7 +246,7 @@ impl Producer {
     pub fn unread(&mut self) -> Result<u64, RingError> {
         let consumed = self.index.refresh()?;
         let produced = self.index.position();
-        let mut consumer = Consumer::new(self.index.words.clone(), self.bell.clone());
+        let mut consumer = Consumer::new(self.index.words.clone(), None);
         consumer.index =
             ConsumerIndex::new(self.index.words.clone(), self.geometry().capacity as u64, consumed);
         let mut count = 0;
@@ -294,7 +295,8 @@ struct Extent {
 #[derive(Debug)]
 pub struct Consumer {
     index: ConsumerIndex<Place>,
-    bell: Arc<Bell>,
+    /// Wakes the producer; none if it is looked at without.
+    bell: Option<Arc<Bell>>,
     /// Bytes that the next consume releases, pad included.
     seen: u64,
     stops: Stops,
@@ -302,7 +304,7 @@ pub struct Consumer {
 
 impl Consumer {
     /// A new ring's consumer, which wakes its producer with `bell`.
-    pub(crate) fn new(place: Place, bell: Arc<Bell>) -> Consumer {
+    pub(crate) fn new(place: Place, bell: Option<Arc<Bell>>) -> Consumer {
         let capacity = place.geometry.capacity as u64;
         let index = ConsumerIndex::new(place, capacity, 0);
         Consumer { index, bell, seen: 0, stops: Stops::default() }
@@ -358,7 +360,7 @@ impl Consumer {
     pub fn consume(&mut self) {
         let bytes = std::mem::take(&mut self.seen);
         if bytes > 0 && self.index.release(bytes) {
-            self.bell.ring();
+            ring(self.bell.as_deref());
         }
     }
 
@@ -376,13 +378,19 @@ impl Consumer {
     /// Takes packets to a destination again, and wakes the producer if it was told not to send them.
     pub fn resume(&mut self, destination: HostId) {
         if self.stops.resume(&self.index.words, destination) {
-            self.bell.ring();
+            ring(self.bell.as_deref());
         }
     }
 
     /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is one.
     pub fn sleep_for_records(&mut self) -> Result<bool, RingError> {
         self.index.sleep()
+    }
+}
+
+fn ring(bell: Option<&Bell>) {
+    if let Some(bell) = bell {
+        bell.ring();
     }
 }
 

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vm_memory::{MmapRegion, VolatileMemory};
 
 use super::*;
+use crate::bell::Heard;
 use crate::header::Protocol;
 use crate::index::Name;
 use crate::link::Link;
@@ -100,7 +101,7 @@ fn a_producer_sleeps_while_the_ring_is_more_than_half_full() {
         receive(&mut switch, seed, 240);
     }
     assert!(rings(&card));
-    card.silence_bell();
+    assert_eq!(card.hear(), Heard::Ring);
     assert!(!card.sleep_for_room().unwrap());
     receive(&mut switch, 8, 240);
     assert!(!rings(&card), "nobody sleeps");
@@ -116,9 +117,19 @@ fn a_bell_rings_once_and_only_for_a_sleeper() {
     assert!(switch.sleep_for_records().unwrap());
     send(&mut card, 1, 10);
     assert!(rings(&switch));
-    switch.silence_bell();
+    assert_eq!(switch.hear(), Heard::Ring);
     send(&mut card, 2, 10);
     assert!(!rings(&switch));
+}
+
+#[test]
+fn a_quiet_link_carries_packets_and_has_no_bell() {
+    let (mut card, mut switch) = Link::quiet_pair(SMALL).unwrap();
+    assert!(switch.sleep_for_records().unwrap());
+    send(&mut card, 0, 10);
+    receive(&mut switch, 0, 10);
+    assert!(card.bell().is_none() && switch.bell().is_none());
+    assert_eq!(switch.hear(), Heard::Nothing);
 }
 
 #[test]
@@ -138,10 +149,7 @@ fn packets_that_a_dead_card_has_not_taken_are_counted() {
 
 /// Whether a link's end was rung for; not any more afterwards.
 fn was_rung(link: &Link) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let rings = poll(&mut [PollFd::new(&link.bell(), PollFlags::IN)], Some(&now)).unwrap() == 1;
-    link.silence_bell();
-    rings
+    link.hear() == Heard::Ring
 }
 
 #[test]
@@ -183,7 +191,7 @@ fn a_card_that_scribbles_on_its_stops_changes_its_own_alone() {
 fn a_dead_card_that_writes_on_cannot_make_its_packets_more() {
     let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
     let place = Place::new(region, 0, SMALL).unwrap();
-    let mut producer = Producer::new(place.clone(), Arc::new(Bell::new().unwrap()));
+    let mut producer = Producer::new(place.clone(), None);
     producer.reserve(header(1), 400).unwrap().unwrap();
     producer.commit();
     // Behind it lie empty packets, if one believes the position in shared memory.
@@ -192,8 +200,7 @@ fn a_dead_card_that_writes_on_cannot_make_its_packets_more() {
 }
 
 fn rings(link: &Link) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let bell = link.bell();
+    let bell = link.bell().unwrap();
     poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
 }
 
@@ -277,9 +284,8 @@ proptest! {
     fn scribbling_is_an_error_at_worst(steps in proptest::collection::vec((scribble(), 0..5usize, 0..=SMALL.max_packet), 1..100)) {
         let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
         let place = Place::new(region, 0, SMALL).unwrap();
-        let bell = Arc::new(Bell::new().unwrap());
-        let mut producer = Producer::new(place.clone(), bell.clone());
-        let mut consumer = Consumer::new(place.clone(), bell);
+        let mut producer = Producer::new(place.clone(), None);
+        let mut consumer = Consumer::new(place.clone(), None);
         for (what, verb, length) in steps {
             apply(&place, what);
             let _ = match verb {
@@ -314,12 +320,11 @@ fn each_kind_of_corruption_is_found() {
     for (what, kind) in cases {
         let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
         let place = Place::new(region, 0, SMALL).unwrap();
-        let bell = Arc::new(Bell::new().unwrap());
-        let mut producer = Producer::new(place.clone(), bell.clone());
+        let mut producer = Producer::new(place.clone(), None);
         producer.reserve(header(1), 100).unwrap().unwrap();
         producer.commit();
         apply(&place, what);
-        let error = Consumer::new(place, bell).peek().unwrap_err();
+        let error = Consumer::new(place, None).peek().unwrap_err();
         assert!(error.is_corruption() && error.to_string().contains(kind), "{what:?}: {error}");
     }
 }
@@ -328,9 +333,8 @@ fn each_kind_of_corruption_is_found() {
 fn a_record_that_would_wrap_is_corrupt() {
     let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
     let place = Place::new(region, 0, SMALL).unwrap();
-    let bell = Arc::new(Bell::new().unwrap());
-    let mut producer = Producer::new(place.clone(), bell.clone());
-    let mut consumer = Consumer::new(place.clone(), bell);
+    let mut producer = Producer::new(place.clone(), None);
+    let mut consumer = Consumer::new(place.clone(), None);
     for length in [1000, 1000, 1000, 10] {
         producer.reserve(header(1), length).unwrap().unwrap();
         producer.commit();

@@ -3,9 +3,8 @@
 //! The rings keep order. A fabric that routes adaptively would not, so the stage stands for its paths: it takes packets
 //! out of the ring, and the schedule decides which of them reaches the card next.
 
-use hamlyn_fabric::{Header, HostId, Link, Protocol, RingError};
+use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, RingError};
 use hamlyn_models::ports::{self, Pieces, VolatileSlice};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::violation::Violation;
 
@@ -90,16 +89,9 @@ impl Uplink {
         Ok(true)
     }
 
-    /// Whether somebody woke this end. Silences the bell.
+    /// Whether somebody woke this end.
     pub(crate) fn was_woken(&self) -> bool {
-        let Some(link) = &self.link else { return false };
-        let bell = link.bell();
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let rings = poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&now)) == Ok(1);
-        if rings {
-            link.silence_bell();
-        }
-        rings
+        self.link.as_ref().is_some_and(|link| link.hear() == Heard::Ring)
     }
 
     /// Declares the card asleep, as the card's process does; `false` if there is work.

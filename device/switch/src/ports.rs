@@ -1,26 +1,35 @@
-//! How cards come and go: the listener, clients in the middle of their handshake, and the descriptors of those attached.
+//! How cards come and go: the listener, clients in the middle of their handshake, and the bells of those attached.
+//!
+//! All of it is done by the switch's one thread, so nothing here waits for a peer. What a peer passes is not taken, and its
+//! socket is closed by the porter of its user: who makes closing slow waits for itself.
 
-use std::fs;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hamlyn_fabric::{HostId, Wires};
+use hamlyn_door::{Credentials, Kept, Kind, Limited, ListenError, Listener, Porter, Porters, credentials};
+use hamlyn_fabric::{Bell, Heard, HostId};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    recv, socket_with,
-};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
+use crate::owners::User;
+
 /// Clients that may be in the middle of their handshake at once; the others wait in the listener's queue.
 const CLIENTS: usize = 64;
-/// How long to leave the listener alone when the system gives no descriptor for a client.
+/// Clients that are let in before the switch looks at its cards again.
+const ADMITTED: usize = 8;
+/// How long to leave the listener alone when the system gives no descriptor for a client, or none can be closed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The most porters: one for each user that may attach, and one for all others.
+const PORTERS: usize = 256;
+
+static PAUSED: Limited = Limited::new();
 
 /// Something that the switch must look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +40,8 @@ pub(crate) enum Event {
     Timer,
     /// A client in the middle of its handshake spoke or left.
     Client(usize),
-    /// A port's link rang.
+    /// A port's card rang, or left.
     Bell(HostId),
-    /// A port's card left, or spoke out of turn.
-    Lifeline(HostId),
 }
 
 impl Event {
@@ -44,7 +51,6 @@ impl Event {
             Event::Timer => (1, 0),
             Event::Client(index) => (2, index as u64),
             Event::Bell(host) => (3, u64::from(host.0)),
-            Event::Lifeline(host) => (4, u64::from(host.0)),
         };
         epoll::EventData::new_u64(kind << 32 | index)
     }
@@ -55,52 +61,18 @@ impl Event {
             0 => Event::Listener,
             1 => Event::Timer,
             2 => Event::Client(index as usize),
-            3 => Event::Bell(HostId(index as u16)),
-            _ => Event::Lifeline(HostId(index as u16)),
+            _ => Event::Bell(HostId(index as u16)),
         }
     }
 }
 
-/// A listening socket, whose file goes with it.
+/// Somebody at the door.
 #[derive(Debug)]
-struct Listener {
-    socket: OwnedFd,
-    path: PathBuf,
-}
-
-impl Listener {
-    fn bind(path: &Path) -> io::Result<Listener> {
-        let new = || {
-            socket_with(
-                AddressFamily::UNIX,
-                SocketType::SEQPACKET,
-                SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-                None,
-            )
-        };
-        let (socket, address) = (new()?, SocketAddrUnix::new(path)?);
-        match bind(&socket, &address) {
-            // A switch that died leaves its file; one that lives answers.
-            Err(Errno::ADDRINUSE) if connect(&new()?, &address) == Err(Errno::CONNREFUSED) => {
-                fs::remove_file(path)?;
-                bind(&socket, &address)?;
-            }
-            other => other?,
-        }
-        listen(&socket, CLIENTS as i32)?;
-        Ok(Listener { socket, path: path.to_owned() })
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-#[derive(Debug)]
-struct Client {
-    socket: OwnedFd,
+pub(crate) struct Client {
+    /// Its end of the future link.
+    pub(crate) socket: Kept<OwnedFd>,
+    /// Who it is, if the kernel says so.
+    pub(crate) user: Option<User>,
     deadline: Instant,
 }
 
@@ -110,14 +82,19 @@ pub(crate) struct Ports {
     epoll: OwnedFd,
     timer: OwnedFd,
     listener: Option<Listener>,
-    listening: bool,
+    /// Until when nobody is let in.
+    paused: Option<Instant>,
     handshake_timeout: Duration,
     clients: Vec<Option<Client>>,
-    wires: Vec<Option<Wires>>,
+    bells: Vec<Option<Arc<Bell>>>,
+    porters: Porters,
+    /// Users that may attach have one each, all others have one together.
+    by_user: HashMap<Option<User>, Porter>,
+    users: Vec<User>,
 }
 
 impl Ports {
-    pub(crate) fn new(ports: u16, handshake_timeout: Duration) -> io::Result<Ports> {
+    pub(crate) fn new(ports: u16, handshake_timeout: Duration, users: &[User]) -> io::Result<Ports> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -126,16 +103,32 @@ impl Ports {
             epoll,
             timer,
             listener: None,
-            listening: false,
+            paused: None,
             handshake_timeout,
             clients: (0..CLIENTS).map(|_| None).collect(),
-            wires: (0..ports).map(|_| None).collect(),
+            bells: (0..ports).map(|_| None).collect(),
+            porters: Porters::new(PORTERS),
+            by_user: HashMap::new(),
+            users: users.to_vec(),
         })
     }
 
-    pub(crate) fn listen(&mut self, path: &Path) -> io::Result<()> {
-        self.listener = Some(Listener::bind(path)?);
-        self.resume_listening()
+    pub(crate) fn listen(&mut self, path: &Path) -> Result<(), ListenError> {
+        let listener = Listener::bind(path, Kind::Messages, CLIENTS as i32)?;
+        let own = rustix::process::geteuid().as_raw();
+        if self.users.iter().any(|&user| user != own && user != 0) {
+            listener.open_to_all()?;
+        }
+        let failed = |error: io::Error| {
+            let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            ListenError::System { path: path.to_owned(), source }
+        };
+        let porter = self.porters.hire().map_err(|error| failed(io::Error::other(error)))?;
+        self.by_user.insert(None, porter);
+        epoll::add(&self.epoll, &listener, Event::Listener.token(), epoll::EventFlags::IN)
+            .map_err(|error| failed(error.into()))?;
+        self.listener = Some(listener);
+        Ok(())
     }
 
     /// Some of what is to be looked at. Never waits.
@@ -150,27 +143,76 @@ impl Ports {
         }
     }
 
-    /// Takes new clients in, as far as there are places.
-    pub(crate) fn admit(&mut self) -> io::Result<()> {
-        while let Some(listener) = self.listener.as_ref().filter(|_| self.listening) {
-            let Some(place) = self.clients.iter().position(Option::is_none) else {
-                return self.pause_listening();
-            };
-            let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => socket,
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                Err(Errno::AGAIN) => return Ok(()),
+    /// Lets some new clients in. Returns those that are to be refused, and why.
+    pub(crate) fn admit(&mut self) -> io::Result<Vec<(Client, String)>> {
+        let mut refused = Vec::new();
+        for _ in 0..ADMITTED {
+            let Some(listener) = self.listener.as_ref().filter(|_| self.paused.is_none()) else { break };
+            let socket = match listener.accept() {
+                Ok(Some(socket)) => socket,
+                Ok(None) => break,
                 Err(error) => {
-                    tracing::warn!("no client can be accepted for {PAUSE:?}: {error}");
-                    self.pause_listening()?;
-                    return self.set_timer(Some(PAUSE));
+                    self.pause(&error)?;
+                    break;
                 }
             };
-            epoll::add(&self.epoll, &socket, Event::Client(place).token(), epoll::EventFlags::IN)?;
-            self.clients[place] = Some(Client { socket, deadline: Instant::now() + self.handshake_timeout });
-            self.set_next_deadline()?;
+            refused.extend(self.take_in(socket)?);
         }
-        Ok(())
+        Ok(refused)
+    }
+
+    /// Gives a client a place, if need be that of one who has been silent for longer. The one who is to be refused, and why.
+    fn take_in(&mut self, socket: OwnedFd) -> io::Result<Option<(Client, String)>> {
+        let user = credentials(&socket).ok().map(|Credentials { user, .. }| user);
+        let allowed = user.filter(|user| self.users.contains(user));
+        let Some(porter) = self.porter(allowed) else { return Ok(None) };
+        let socket = porter.keep(socket);
+        let client = Client { socket, user, deadline: Instant::now() + self.handshake_timeout };
+        if allowed.is_none() {
+            let who = user.map_or("a user that is not known here".into(), |user| format!("user {user}"));
+            return Ok(Some((client, format!("{who} may not attach here; see --allow-user"))));
+        }
+        if porter.is_full() {
+            self.pause(&"what clients passed takes too long to close")?;
+            return Ok(Some((client, "what earlier clients of the same user passed is being closed".into())));
+        }
+        let free = self.clients.iter().position(Option::is_none);
+        let (place, evicted) = match free {
+            Some(place) => (place, None),
+            None => self.make_room()?,
+        };
+        let token = Event::Client(place).token();
+        if let Err(error) = epoll::add(&self.epoll, &client.socket, token, epoll::EventFlags::IN) {
+            // Nor is the one who had to make room helped.
+            return Ok(Some((client, format!("the system has no watch for it: {error}"))));
+        }
+        self.clients[place] = Some(client);
+        self.set_next_deadline()?;
+        Ok(evicted.map(|client| (client, "others wait, and nothing was said yet".into())))
+    }
+
+    /// Takes out the oldest client of the user that has most of the places.
+    fn make_room(&mut self) -> io::Result<(usize, Option<Client>)> {
+        let of =
+            |user: Option<User>| self.clients.iter().flatten().filter(|client| client.user == user).count();
+        let greed = |client: &Client| (of(client.user), std::cmp::Reverse(client.deadline));
+        let clients = self.clients.iter().enumerate();
+        let place = clients
+            .filter_map(|(place, client)| Some((place, greed(client.as_ref()?))))
+            .max_by_key(|(_, greed)| *greed)
+            .map_or(0, |(place, _)| place);
+        Ok((place, self.take_client(place)?))
+    }
+
+    /// The porter of a user that may attach, or that of all others. That one is there since there is a listener.
+    fn porter(&mut self, user: Option<User>) -> Option<Porter> {
+        if !self.by_user.contains_key(&user) {
+            match self.porters.hire() {
+                Ok(porter) => drop(self.by_user.insert(user, porter)),
+                Err(error) => tracing::debug!("no porter for user {user:?}: {error}"),
+            }
+        }
+        self.by_user.get(&user).or_else(|| self.by_user.get(&None)).cloned()
     }
 
     pub(crate) fn client(&self, index: usize) -> Option<BorrowedFd<'_>> {
@@ -178,81 +220,68 @@ impl Ports {
     }
 
     /// Takes a client out: its handshake has come to an end.
-    pub(crate) fn take_client(&mut self, index: usize) -> io::Result<Option<OwnedFd>> {
+    pub(crate) fn take_client(&mut self, index: usize) -> io::Result<Option<Client>> {
         let Some(client) = self.clients.get_mut(index).and_then(Option::take) else { return Ok(None) };
         epoll::delete(&self.epoll, &client.socket)?;
-        self.resume_listening()?;
-        Ok(Some(client.socket))
+        Ok(Some(client))
     }
 
     /// Takes out a client whose time has passed, if there is one. `None`: the timer is set for the next.
-    pub(crate) fn take_late_client(&mut self) -> io::Result<Option<OwnedFd>> {
+    pub(crate) fn take_late_client(&mut self) -> io::Result<Option<Client>> {
         let now = Instant::now();
         let late = |client: &Option<Client>| client.as_ref().is_some_and(|client| client.deadline <= now);
         if let Some(index) = self.clients.iter().position(late) {
             return self.take_client(index);
         }
+        if self.paused.is_some_and(|until| until <= now) {
+            self.paused = None;
+            self.listen_for(epoll::EventFlags::IN)?;
+        }
         self.set_next_deadline()?;
-        self.resume_listening()?;
         Ok(None)
     }
 
     /// Watches a newly attached port.
-    pub(crate) fn watch(&mut self, host: HostId, wires: Wires) -> io::Result<()> {
-        epoll::add(&self.epoll, &*wires.bell, Event::Bell(host).token(), epoll::EventFlags::IN)?;
-        if let Some(lifeline) = &wires.lifeline {
-            let hang_up = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-            epoll::add(&self.epoll, lifeline, Event::Lifeline(host).token(), hang_up)?;
+    pub(crate) fn watch(&mut self, host: HostId, bell: Option<Arc<Bell>>) -> io::Result<()> {
+        if let Some(bell) = &bell {
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+            epoll::add(&self.epoll, &**bell, Event::Bell(host).token(), flags)?;
         }
-        self.wires[host.index()] = Some(wires);
+        self.bells[host.index()] = bell;
         Ok(())
     }
 
-    /// Forgets a port and closes its descriptors.
+    /// Forgets a port.
     pub(crate) fn forget(&mut self, host: HostId) {
-        let Some(wires) = self.wires.get_mut(host.index()).and_then(Option::take) else { return };
-        // The other process may hold the same descriptors, so that closing ours is not enough.
-        let _ = epoll::delete(&self.epoll, &*wires.bell);
-        if let Some(lifeline) = &wires.lifeline {
-            let _ = epoll::delete(&self.epoll, lifeline);
-        }
+        let Some(bell) = self.bells.get_mut(host.index()).and_then(Option::take) else { return };
+        // Its porter closes it, later.
+        let _ = epoll::delete(&self.epoll, &*bell);
     }
 
-    /// Stops a port's bell.
-    pub(crate) fn silence(&self, host: HostId) {
-        if let Some(wires) = self.wires.get(host.index()).and_then(Option::as_ref) {
-            wires.bell.silence();
-        }
+    /// What a port's bell has to say.
+    pub(crate) fn hear(&self, host: HostId) -> Heard {
+        self.bells.get(host.index()).and_then(Option::as_ref).map_or(Heard::Nothing, |bell| bell.hear())
     }
 
-    /// Why a port's card must go, or `None` if it is alive and quiet.
-    pub(crate) fn obituary(&self, host: HostId) -> Option<&'static str> {
-        let lifeline = self.wires.get(host.index())?.as_ref()?.lifeline.as_ref()?;
-        match recv(lifeline, &mut [0u8; 1][..], RecvFlags::DONTWAIT) {
-            Err(Errno::AGAIN | Errno::INTR) => None,
-            Ok((0, _)) | Err(_) => Some("it is gone"),
-            Ok(_) => Some("it spoke out of turn"),
+    /// Lets nobody in for a while.
+    fn pause(&mut self, reason: &dyn std::fmt::Display) -> io::Result<()> {
+        if let Some(unsaid) = PAUSED.turn() {
+            tracing::warn!("no client can be accepted for {PAUSE:?}: {reason}{unsaid}");
         }
+        self.listen_for(epoll::EventFlags::empty())?;
+        self.paused = Some(Instant::now() + PAUSE);
+        self.set_next_deadline()
     }
 
-    fn pause_listening(&mut self) -> io::Result<()> {
-        if let Some(listener) = self.listener.as_ref().filter(|_| self.listening) {
-            epoll::delete(&self.epoll, &listener.socket)?;
-        }
-        self.listening = false;
-        Ok(())
-    }
-
-    fn resume_listening(&mut self) -> io::Result<()> {
-        if let Some(listener) = self.listener.as_ref().filter(|_| !self.listening) {
-            epoll::add(&self.epoll, &listener.socket, Event::Listener.token(), epoll::EventFlags::IN)?;
-            self.listening = true;
-        }
-        Ok(())
+    fn listen_for(&self, flags: epoll::EventFlags) -> io::Result<()> {
+        // Not taken out and put in again: there may be no watch left for it then.
+        let Some(listener) = &self.listener else { return Ok(()) };
+        Ok(epoll::modify(&self.epoll, listener, Event::Listener.token(), flags)?)
     }
 
     fn set_next_deadline(&self) -> io::Result<()> {
-        let deadline = self.clients.iter().flatten().map(|client| client.deadline).min();
+        let deadlines = self.clients.iter().flatten().map(|client| client.deadline);
+        let deadline = deadlines.chain(self.paused).min();
         self.set_timer(deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
     }
 

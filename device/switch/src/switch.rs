@@ -1,13 +1,14 @@
 //! The whole switch, for an event loop.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hamlyn_door::{Limited, ListenError};
 use hamlyn_fabric::handshake::{self, RequestError};
 use hamlyn_fabric::ring::GeometryError;
-use hamlyn_fabric::{Geometry, HostId, Link};
+use hamlyn_fabric::{Geometry, Heard, HostId, Link};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
@@ -15,14 +16,19 @@ use thiserror::Error;
 
 use crate::counters::SwitchCounters;
 use crate::crossbar::{Crossbar, MAX_PORTS, Refusal};
+use crate::owners::{Owners, Policy};
 use crate::paths::MAX_PATHS;
-use crate::ports::{Event, Ports};
+use crate::ports::{Client, Event, Ports};
 
 /// Packets that one call of [`Switch::process`] moves, more or less.
 const BUDGET: usize = 256;
 
+static ATTACHED: Limited = Limited::new();
+static DETACHED: Limited = Limited::new();
+static REFUSED: Limited = Limited::new();
+
 /// How a switch is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Its number of ports, 1 to [`MAX_PORTS`].
     pub ports: u16,
@@ -36,6 +42,8 @@ pub struct Options {
     pub seed: u64,
     /// How long a client may take to say what it wants.
     pub handshake_timeout: Duration,
+    /// Who may attach, and whose the ports are.
+    pub policy: Policy,
 }
 
 impl Default for Options {
@@ -47,6 +55,7 @@ impl Default for Options {
             paths: 1,
             seed: 0,
             handshake_timeout: Duration::from_secs(2),
+            policy: Policy::default(),
         }
     }
 }
@@ -64,13 +73,8 @@ pub enum SwitchError {
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// The socket's path is of no use.
-    #[error("cannot listen on {}: {source}", path.display())]
-    Listen {
-        /// The path.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    #[error("cannot listen: {0}")]
+    Listen(#[from] ListenError),
     /// A card in this process cannot be attached.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -88,6 +92,7 @@ pub struct Switch {
     options: Options,
     crossbar: Crossbar,
     ports: Ports,
+    owners: Owners,
 }
 
 impl Switch {
@@ -101,27 +106,30 @@ impl Switch {
         }
         options.geometry.validate()?;
         Ok(Switch {
-            options,
             crossbar: Crossbar::new(options.ports, options.geometry).with_paths(options.paths, options.seed),
-            ports: Ports::new(options.ports, options.handshake_timeout)?,
+            ports: Ports::new(options.ports, options.handshake_timeout, &options.policy.users)?,
+            owners: Owners::new(options.ports, options.policy.clone()),
+            options,
         })
     }
 
     /// A switch that listens at `path`. The file goes when the switch does.
     pub fn bind(path: &Path, options: Options) -> Result<Switch, SwitchError> {
         let mut switch = Switch::new(options)?;
-        switch.ports.listen(path).map_err(|source| SwitchError::Listen { path: path.to_owned(), source })?;
+        switch.ports.listen(path)?;
         Ok(switch)
     }
 
     /// Attaches the switch's end of a link.
     pub fn add_port(&mut self, link: Link, wanted: Option<HostId>) -> Result<HostId, SwitchError> {
         let host = self.crossbar.attach(link.sender, link.receiver, wanted)?;
-        if let Err(error) = self.ports.watch(host, link.wires) {
+        if let Err(error) = self.ports.watch(host, link.bell) {
             self.crossbar.detach(host);
             return Err(error.into());
         }
-        tracing::info!("port {host} is attached");
+        if let Some(unsaid) = ATTACHED.turn() {
+            tracing::info!("port {host} is attached{unsaid}");
+        }
         Ok(host)
     }
 
@@ -134,7 +142,13 @@ impl Switch {
     /// Detaches a port. Packets for it will be dropped and counted.
     pub fn remove_port(&mut self, host: HostId) {
         self.crossbar.detach(host);
+        self.clear(host);
+    }
+
+    /// Forgets whose card was at a port, but not whose port it is.
+    fn clear(&mut self, host: HostId) {
         self.ports.forget(host);
+        self.owners.left(host, Instant::now());
     }
 
     /// The crossbar, for cards in the same process.
@@ -158,8 +172,10 @@ impl Switch {
             done += self.crossbar.forward(BUDGET);
         }
         for (host, error) in self.crossbar.take_lost() {
-            tracing::warn!("port {host} is detached: {error}");
-            self.ports.forget(host);
+            if let Some(unsaid) = DETACHED.turn() {
+                tracing::warn!("port {host} is detached: {error}{unsaid}");
+            }
+            self.clear(host);
         }
         Ok(done)
     }
@@ -213,26 +229,27 @@ impl Switch {
 
     fn handle(&mut self, event: Event) -> Result<(), SwitchError> {
         match event {
-            Event::Listener => self.ports.admit()?,
+            Event::Listener => {
+                for (client, reason) in self.ports.admit()? {
+                    refuse(&client, &reason);
+                }
+            }
             Event::Timer => {
-                while let Some(socket) = self.ports.take_late_client()? {
-                    self.refuse(
-                        &socket,
-                        &format!("nothing was said for {:?}", self.options.handshake_timeout),
-                    );
+                while let Some(client) = self.ports.take_late_client()? {
+                    refuse(&client, &format!("nothing was said for {:?}", self.options.handshake_timeout));
                 }
             }
             Event::Client(index) => self.greet(index)?,
-            Event::Bell(host) => {
-                self.ports.silence(host);
-                self.crossbar.wake(host);
-            }
-            Event::Lifeline(host) => {
-                if let Some(reason) = self.ports.obituary(host) {
-                    tracing::info!("port {host} is detached: {reason}");
+            Event::Bell(host) => match self.ports.hear(host) {
+                Heard::Nothing => {}
+                Heard::Ring => drop(self.crossbar.wake(host)),
+                Heard::End(reason) => {
+                    if let Some(unsaid) = DETACHED.turn() {
+                        tracing::info!("port {host} is detached: {reason}{unsaid}");
+                    }
                     self.remove_port(host);
                 }
-            }
+            },
         }
         Ok(())
     }
@@ -244,33 +261,41 @@ impl Switch {
             Err(RequestError::Silent) => return Ok(()),
             other => other,
         };
-        let Some(socket) = self.ports.take_client(index)? else { return Ok(()) };
-        let wanted = match request {
-            Ok(request) => request.host,
-            Err(error) => {
-                self.refuse(&socket, &error.to_string());
+        let Some(client) = self.ports.take_client(index)? else { return Ok(()) };
+        let chosen = request.map_err(|error| error.to_string()).and_then(|request| {
+            let user = client.user.ok_or("its user is not known")?;
+            let is_free = |host| self.crossbar.free_port(Some(host)).is_ok();
+            let host = self.owners.choose(user, request.host, Instant::now(), is_free);
+            let host = host.map_err(|denial| denial.to_string())?;
+            let host = self.crossbar.free_port(Some(host)).map_err(|refusal| refusal.to_string())?;
+            Ok((host, user))
+        });
+        let (host, user) = match chosen {
+            Ok(chosen) => chosen,
+            Err(reason) => {
+                refuse(&client, &reason);
                 return Ok(());
             }
         };
         // A client that goes away in the middle, or for whom the system has no memory, is no reason to stop.
-        match self.crossbar.free_port(wanted) {
-            Err(refusal) => self.refuse(&socket, &refusal.to_string()),
-            Ok(host) => match handshake::accept(socket, host, self.options.geometry) {
-                Err(error) => tracing::warn!("port {host} cannot be attached: {error}"),
-                Ok(link) => {
-                    if let Err(error) = self.add_port(link, Some(host)) {
-                        tracing::warn!("port {host} cannot be attached: {error}");
-                    }
+        let link = handshake::accept(client.socket, host, self.options.geometry).map_err(SwitchError::from);
+        match link.and_then(|link| self.add_port(link, Some(host))) {
+            Ok(host) => self.owners.attached(host, user),
+            Err(error) => {
+                if let Some(unsaid) = REFUSED.turn() {
+                    tracing::warn!("port {host} cannot be attached: {error}{unsaid}");
                 }
-            },
+            }
         }
         Ok(())
     }
+}
 
-    fn refuse(&self, socket: &OwnedFd, reason: &str) {
-        tracing::info!("a client is refused: {reason}");
-        handshake::refuse(socket.as_fd(), reason);
+fn refuse(client: &Client, reason: &str) {
+    if let Some(unsaid) = REFUSED.turn() {
+        tracing::info!("a client is refused: {reason}{unsaid}");
     }
+    handshake::refuse(client.socket.as_fd(), reason);
 }
 
 impl AsFd for Switch {

@@ -1,6 +1,6 @@
 //! The event loop of the card process, and its policy of when to look and when to sleep.
 //!
-//! What wakes it: a message of the machine (a doorbell among them), the link's bell, the switch hanging up, somebody
+//! What wakes it: a message of the machine (a doorbell among them), the link's bell, which is the switch hanging up, too, somebody
 //! who asks for the counters, a signal. While awake it takes what has arrived before it sends (section 2.8), a bounded
 //! batch at a time so that the machine's messages are answered in between. When there is nothing left it goes on
 //! looking for `--spin` microseconds (none by default: on few cores the others need the time more), then tells
@@ -27,10 +27,9 @@ use crate::stat::StatServer;
 
 const SERVER: u32 = 0;
 const BELL: u32 = 1;
-const LIFELINE: u32 = 2;
-const STAT: u32 = 3;
-const STOP: u32 = 4;
-const DOORBELLS: u32 = 5;
+const STAT: u32 = 2;
+const STOP: u32 = 3;
+const DOORBELLS: u32 = 4;
 
 /// Runs the card until a signal ends it.
 pub fn run(args: CardArgs) -> anyhow::Result<()> {
@@ -60,23 +59,20 @@ fn tend_link(manager: &mut EventManager<CardProcess>, id: SubscriberId) -> anyho
         tracing::warn!("the switch has gone; asking for it again every {RETRY:?}");
         process.station.link_changed();
         let mut ops = manager.event_ops(id)?;
-        watch(&link).try_for_each(|events| ops.remove(events))?;
+        watch(&link).map_or(Ok(()), |events| ops.remove(events))?;
     } else if process.station.function.uplink.reconnect() {
         tracing::info!("the switch is back");
         process.station.link_changed();
-        let events: Vec<Events> =
-            process.station.function.uplink.link().into_iter().flat_map(watch).collect();
+        let events = process.station.function.uplink.link().and_then(watch);
         let mut ops = manager.event_ops(id)?;
-        events.into_iter().try_for_each(|events| ops.add(events))?;
+        events.map_or(Ok(()), |events| ops.add(events))?;
     }
     Ok(())
 }
 
-/// The descriptors of a link, for the event manager.
-fn watch(link: &Link) -> impl Iterator<Item = Events> {
-    let lifeline = link.lifeline().map(|fd| (fd.as_raw_fd(), LIFELINE));
-    let bell = Some((link.bell().as_raw_fd(), BELL));
-    bell.into_iter().chain(lifeline).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN))
+/// A link's bell, for the event manager.
+fn watch(link: &Link) -> Option<Events> {
+    link.bell().map(|fd| Events::with_data_raw(fd.as_raw_fd(), BELL, EventSet::IN))
 }
 
 struct CardProcess {
@@ -147,7 +143,7 @@ impl MutEventSubscriber for CardProcess {
             Socket::Doorbells => (fd, DOORBELLS),
         });
         let fixed = sockets.chain(fixed).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
-        for events in fixed.chain(self.station.function.uplink.link().into_iter().flat_map(watch)) {
+        for events in fixed.chain(self.station.function.uplink.link().and_then(watch)) {
             if let Err(error) = ops.add(events) {
                 tracing::error!("cannot watch a descriptor: {error}");
                 self.stopped = true;
@@ -159,12 +155,7 @@ impl MutEventSubscriber for CardProcess {
         match events.data() {
             SERVER => self.serve(Socket::Card),
             DOORBELLS => self.serve(Socket::Doorbells),
-            BELL => {
-                if let Some(link) = self.station.function.uplink.link() {
-                    link.silence_bell();
-                }
-            }
-            LIFELINE => self.station.function.uplink.lose(),
+            BELL => self.station.function.uplink.hear(),
             STAT => self.stat.answer(|| self.station.counters()),
             STOP => self.stopped = true,
             other => tracing::error!("an event of nobody: {other}"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use hamlyn_fabric::{Header, HostId, Link, Protocol, Record, connect};
+use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, Record, connect};
 use hamlyn_models::ports::{self, VolatileSlice};
 
 /// What the card's packets are to the fabric.
@@ -91,9 +91,17 @@ impl Uplink {
         self.link.as_ref()
     }
 
-    /// The switch has hung up, or broken the link.
+    /// The switch has broken the link.
     pub(super) fn lose(&mut self) {
         self.lost = true;
+    }
+
+    /// The bell rang, or the switch hung up.
+    pub(super) fn hear(&mut self) {
+        if let Some(Heard::End(reason)) = self.link.as_ref().map(Link::hear) {
+            tracing::debug!("the link to the switch has ended: {reason}");
+            self.lost = true;
+        }
     }
 
     /// The link, if it is of no use any more.
@@ -210,10 +218,12 @@ mod tests {
 
     #[test]
     fn a_lost_link_keeps_the_card_from_sleeping_until_it_is_let_go_of() {
-        let (card, _switch) = Link::pair(Geometry::default()).unwrap();
+        let (card, switch) = Link::pair(Geometry::default()).unwrap();
         let mut uplink = Uplink { link: Some(card), ..unlinked() };
+        uplink.hear();
         assert!(uplink.sleep(false));
-        uplink.lose();
+        drop(switch);
+        uplink.hear();
         assert!(!uplink.sleep(false));
         assert!(uplink.take_lost().is_some());
         assert!(uplink.sleep(false) && uplink.host().is_none());

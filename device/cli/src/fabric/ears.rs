@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use hamlyn_bus::Waiter;
-use hamlyn_fabric::bell::Bell;
+use hamlyn_fabric::Bell;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::round::Fabric;
@@ -25,7 +25,9 @@ pub(super) struct Shared {
     next: Mutex<()>,
     hall: Mutex<Hall>,
     /// Wakes the main thread.
-    pub(super) bell: Bell,
+    bell: Bell,
+    /// What that one hears.
+    pub(super) waker: Bell,
 }
 
 struct Hall {
@@ -39,7 +41,8 @@ struct Hall {
 impl Shared {
     pub(super) fn new(fabric: Fabric) -> io::Result<Self> {
         let hall = Mutex::new(Hall { fabric, awaited: None, failure: None });
-        Ok(Self { next: Mutex::new(()), hall, bell: Bell::new()? })
+        let (bell, waker) = Bell::pair()?;
+        Ok(Self { next: Mutex::new(()), hall, bell, waker })
     }
 
     fn enter(&self) -> anyhow::Result<MutexGuard<'_, Hall>> {

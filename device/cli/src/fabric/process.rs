@@ -88,7 +88,7 @@ impl FabricProcess {
                 self.stat.answer(|| &counters);
             }
             STOP => self.end = Some(Ok(())),
-            BELL => self.shared.bell.silence(),
+            BELL => _ = self.shared.waker.hear(),
             number => {
                 let (station, odd) = ((number - STATION) / 2, (number - STATION) % 2 == 1);
                 let socket = if odd { Socket::Doorbells } else { Socket::Card };
@@ -101,7 +101,7 @@ impl FabricProcess {
 
 impl MutEventSubscriber for FabricProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
-        let bell = self.shared.bell.as_fd().as_raw_fd();
+        let bell = self.shared.waker.as_fd().as_raw_fd();
         let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP), (bell, BELL)];
         for (fd, data) in fixed.into_iter().chain(self.sockets.iter().copied()) {
             if let Err(error) = ops.add(Events::with_data_raw(fd, data, EventSet::IN)) {

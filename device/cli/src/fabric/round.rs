@@ -43,7 +43,7 @@ impl Fabric {
         let mut crossbar = Crossbar::new(count as u16, geometry).with_paths(args.routing.paths, 0);
         let (mut stations, mut names) = (Vec::new(), Vec::new());
         for (host, socket) in args.sockets.iter().enumerate() {
-            let (card, switch) = Link::pair(geometry).context("no memory for a link")?;
+            let (card, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
             let largest = HamlynCard::largest_packet(args.options.packet_size);
             let uplink = Uplink::within(card, host, largest)?;

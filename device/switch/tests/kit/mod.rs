@@ -4,12 +4,10 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hamlyn_fabric::bell::Bell;
-use hamlyn_fabric::{Geometry, Header, HostId, Link, Protocol, connect};
+use hamlyn_fabric::{Bell, Geometry, Header, Heard, HostId, Link, Protocol, connect};
 use hamlyn_switch::{Options, Switch, SwitchCounters};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -35,7 +33,7 @@ pub(crate) fn readable(descriptors: &[impl AsFd], timeout: Duration) -> bool {
 pub(crate) struct Running {
     directory: tempfile::TempDir,
     path: std::path::PathBuf,
-    stop: Arc<Bell>,
+    stop: Bell,
     thread: Option<JoinHandle<SwitchCounters>>,
 }
 
@@ -44,8 +42,7 @@ impl Running {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("switch");
         let mut switch = Switch::bind(&path, options).unwrap();
-        let stop = Arc::new(Bell::new().unwrap());
-        let stopped = stop.clone();
+        let (stop, stopped) = Bell::pair().unwrap();
         let thread = std::thread::spawn(move || {
             switch.run(stopped.as_fd()).unwrap();
             switch.counters()
@@ -125,20 +122,20 @@ impl Card {
     /// Whether the ring becomes half empty in time.
     pub(crate) fn room_comes(&mut self, timeout: Duration) -> bool {
         while self.link.sleep_for_room().unwrap() {
-            if !readable(&[self.link.bell()], timeout) {
+            if !readable(&[self.link.bell().unwrap()], timeout) {
                 return false;
             }
-            self.link.silence_bell();
+            self.link.hear();
         }
         true
     }
 
     pub(crate) fn has_packet(&mut self, timeout: Duration) -> bool {
         while self.link.sleep_for_records().unwrap() {
-            if !readable(&[self.link.bell()], timeout) {
+            if !readable(&[self.link.bell().unwrap()], timeout) {
                 return false;
             }
-            self.link.silence_bell();
+            self.link.hear();
         }
         true
     }
@@ -161,7 +158,14 @@ impl Card {
     }
 
     pub(crate) fn is_cut_off(&self, timeout: Duration) -> bool {
-        readable(&[self.link.lifeline().unwrap()], timeout)
+        loop {
+            match self.link.hear() {
+                Heard::End(_) => return true,
+                Heard::Ring => {}
+                Heard::Nothing if !readable(&[self.link.bell().unwrap()], timeout) => return false,
+                Heard::Nothing => {}
+            }
+        }
     }
 }
 
@@ -233,9 +237,9 @@ impl Mill {
             asleep &= sent == wanted || card.link.sleep_for_room().unwrap();
         }
         if asleep {
-            let bells: Vec<_> = self.cards.iter().map(|card| card.link.bell()).collect();
+            let bells: Vec<_> = self.cards.iter().map(|card| card.link.bell().unwrap()).collect();
             assert!(readable(&bells, PATIENCE), "a packet or a wake-up was lost");
-            self.cards.iter().for_each(|card| card.link.silence_bell());
+            self.cards.iter().for_each(|card| _ = card.link.hear());
         }
     }
 }
@@ -280,11 +284,11 @@ pub(crate) fn listen_to(socket: &OwnedFd) -> String {
 
 /// A card that minds no manners: its socket, and the descriptors it got.
 pub(crate) fn raw_card(running: &Running, port: u16) -> (OwnedFd, Vec<OwnedFd>) {
-    let hello = [b"HMLN\x01\x00".as_slice(), &port.to_le_bytes()].concat();
+    let hello = [b"HMLN\x02\x00".as_slice(), &port.to_le_bytes()].concat();
     loop {
         let socket = raw_connect(running);
         send(&socket, &hello, SendFlags::empty()).unwrap();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; 1000];
         recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
@@ -298,13 +302,20 @@ pub(crate) fn raw_card(running: &Running, port: u16) -> (OwnedFd, Vec<OwnedFd>) 
             .flatten()
             .collect();
         // The port's last card may not be detached yet.
-        if descriptors.len() == 3 {
+        if descriptors.len() == 1 {
             return (socket, descriptors);
         }
     }
 }
 
+/// Whether the switch ends the connection; says why first, perhaps.
 pub(crate) fn hangs_up(socket: &OwnedFd) -> bool {
-    readable(&[socket], PATIENCE)
-        && matches!(recv(socket, &mut [0u8; 1][..], RecvFlags::empty()), Ok((0, _)) | Err(_))
+    loop {
+        assert!(readable(&[socket], PATIENCE), "it is not cut off");
+        match recv(socket, &mut [0u8; 1][..], RecvFlags::empty()) {
+            Ok((0, _)) | Err(_) => return true,
+            // It was rung for.
+            Ok(_) => {}
+        }
+    }
 }

@@ -1,0 +1,140 @@
+//! Bells whose other side does as it likes.
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use hamlyn_door::Porters;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+use rustix::pipe::pipe;
+
+use super::*;
+
+fn is_readable(fd: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+}
+
+#[test]
+fn a_bell_rings_until_it_is_heard() {
+    let (here, there) = Bell::pair().unwrap();
+    assert_eq!((is_readable(&here), here.hear()), (false, Heard::Nothing));
+    there.ring();
+    assert!(is_readable(&here) && !is_readable(&there));
+    assert_eq!((here.hear(), here.hear()), (Heard::Ring, Heard::Nothing));
+    assert!(!is_readable(&here));
+    here.ring();
+    assert_eq!(there.hear(), Heard::Ring);
+}
+
+#[test]
+fn a_bell_that_nobody_hears_rings_and_does_not_block() {
+    let (here, there) = Bell::pair().unwrap();
+    // What the other side does to its own end is its own affair.
+    rustix::io::ioctl_fionbio(&there.socket, false).unwrap();
+    for _ in 0..100_000 {
+        here.ring();
+    }
+    assert!(is_readable(&there));
+    let heard = std::iter::from_fn(|| (there.hear() == Heard::Ring).then_some(())).count();
+    assert!((1..100_000).contains(&heard), "{heard}");
+    here.ring();
+    assert_eq!(there.hear(), Heard::Ring);
+}
+
+/// The other side fills and drains the bell while it is rung and heard, through a copy of its descriptor that blocks; at
+/// last it fills it and leaves it so.
+#[test]
+fn ringing_does_not_block_while_the_other_side_fills_and_drains_the_bell() {
+    const RINGS: u64 = 200_000;
+    let (here, there) = Bell::pair().unwrap();
+    let theirs = there.as_fd().try_clone_to_owned().unwrap();
+    rustix::io::ioctl_fionbio(&theirs, false).unwrap();
+    let rung = Arc::new(AtomicU64::new(0));
+    let (counter, (done, wait)) = (rung.clone(), mpsc::channel());
+    let ringer = std::thread::spawn(move || {
+        for _ in 0..RINGS {
+            here.ring();
+            let _ = here.hear();
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        done.send(()).unwrap();
+        here
+    });
+    while rung.load(Ordering::Relaxed) < RINGS / 2 {
+        while recv(&theirs, &mut [0u8; 8], RecvFlags::DONTWAIT).is_ok() {}
+        for _ in 0..50 {
+            let _ = send(&theirs, RING, SendFlags::DONTWAIT);
+        }
+    }
+    wait.recv_timeout(Duration::from_secs(60)).expect("the bell is being rung still");
+    let here = ringer.join().unwrap();
+    while here.hear() == Heard::Ring {}
+    assert_eq!(here.hear(), Heard::Nothing);
+}
+
+#[test]
+fn the_other_sides_end_is_heard_and_what_it_said_before() {
+    let (here, there) = Bell::pair().unwrap();
+    there.ring();
+    drop(there);
+    assert_eq!(here.hear(), Heard::Ring);
+    assert_eq!(here.hear(), Heard::End("it is gone"));
+    here.ring();
+}
+
+#[test]
+fn what_is_no_ring_ends_the_link() {
+    for message in [&b"hello?"[..], b"", b"!!"] {
+        let (here, there) = Bell::pair().unwrap();
+        send(&there.socket, message, SendFlags::empty()).unwrap();
+        assert!(matches!(here.hear(), Heard::End(_)), "{message:?}");
+    }
+}
+
+#[test]
+fn descriptors_are_not_taken_and_so_not_closed() {
+    let (here, there) = Bell::pair().unwrap();
+    let (reader, writer) = pipe().unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let passed = [writer.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&passed)));
+    sendmsg(&there.socket, &[IoSlice::new(RING)], &mut ancillary, SendFlags::empty()).unwrap();
+    drop(writer);
+    for _ in 0..3 {
+        assert_eq!(here.hear(), Heard::End("it passed descriptors, which nobody asked for"));
+    }
+    // The last descriptor of the pipe's other end is on its way still.
+    assert!(!is_readable(&reader));
+    drop(here);
+    assert!(is_readable(&reader));
+}
+
+#[test]
+fn a_kept_end_is_closed_by_its_porter() {
+    let mut porters = Porters::new(1);
+    let porter = porters.hire().unwrap();
+    let (here, there) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    let (here, there) = (Bell::over(porter.keep(here).into()), Bell::over(there.into()));
+    there.ring();
+    assert_eq!(here.hear(), Heard::Ring);
+    drop((here, porter));
+    let mut fds = [PollFd::new(&there, PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })), Ok(1));
+    assert_eq!(there.hear(), Heard::End("it is gone"));
+}
+
+#[test]
+fn a_bell_that_takes_too_long_hangs_up() {
+    let (here, there) = Bell::pair().unwrap();
+    here.meter.overcharge();
+    here.ring();
+    assert_eq!(here.hear(), Heard::End("to wake it takes too long"));
+    // The ring that was too much is heard yet.
+    assert_eq!((there.hear(), there.hear()), (Heard::Ring, Heard::End("it is gone")));
+}

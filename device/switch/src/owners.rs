@@ -1,0 +1,254 @@
+//! Who may have which port.
+//!
+//! A host id is a name that others trust: the cards of privileged slots go by it. So it is kept for the user that had it
+//! last, after its card has gone, and no other user becomes that host.
+
+use std::time::{Duration, Instant};
+
+use hamlyn_fabric::HostId;
+use thiserror::Error;
+
+/// A user's number.
+pub type User = u32;
+
+/// Which users may attach cards, to how many ports, and for how long a port is theirs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Who may attach at all.
+    pub users: Vec<User>,
+    /// Ports that a user may have, those included that are kept for it.
+    pub ports_for_each: u16,
+    /// How long a port is kept for the user whose card has left it. None: as long as the switch runs.
+    pub keep: Option<Duration>,
+}
+
+impl Default for Policy {
+    /// The switch's own user and root may have all ports.
+    fn default() -> Policy {
+        let mut users = vec![rustix::process::geteuid().as_raw(), 0];
+        users.dedup();
+        Policy { users, ports_for_each: u16::MAX, keep: None }
+    }
+}
+
+/// Why a user does not get a port.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Denial {
+    /// It is nobody that this switch serves.
+    #[error("user {user} may not attach here (allowed: users {}; see --allow-user)", list(allowed))]
+    User {
+        /// The client's user.
+        user: User,
+        /// Who may.
+        allowed: Vec<User>,
+    },
+    /// The id is another user's.
+    #[error("host id {host} is kept for user {owner}, who had it last (not for user {user})")]
+    Kept {
+        /// The id asked for.
+        host: HostId,
+        /// Whose it is.
+        owner: User,
+        /// The client's user.
+        user: User,
+    },
+    /// The user has enough.
+    #[error(
+        "user {user} has {have} ports, of which some may be kept for it (limit {limit}; see --user-ports)"
+    )]
+    TooMany {
+        /// The client's user.
+        user: User,
+        /// Ports that are its own.
+        have: usize,
+        /// How many they may be.
+        limit: u16,
+    },
+    /// The free ports, if any, are other users'.
+    #[error("no port is free for user {user}: all {ports} are taken, or kept for other users")]
+    Full {
+        /// The client's user.
+        user: User,
+        /// All ports.
+        ports: usize,
+    },
+}
+
+fn list(users: &[User]) -> String {
+    users.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    user: User,
+    /// When its card left; none while it is there.
+    left: Option<Instant>,
+}
+
+/// Whose the ports are. It knows nothing of sockets and clocks.
+#[derive(Debug)]
+pub struct Owners {
+    policy: Policy,
+    ports: Vec<Option<Owner>>,
+}
+
+impl Owners {
+    /// Nobody's ports.
+    pub fn new(ports: u16, policy: Policy) -> Owners {
+        Owners { policy, ports: vec![None; ports.into()] }
+    }
+
+    /// Who may attach, and how.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The port that a user's card asks the crossbar for: the one it wants, or the first of those that `is_free`, its own
+    /// before those that are nobody's: who attaches again and again does not come to have all.
+    ///
+    /// A wanted port that is out of range or taken is for the crossbar to refuse.
+    pub fn choose(
+        &self,
+        user: User,
+        wanted: Option<HostId>,
+        now: Instant,
+        is_free: impl Fn(HostId) -> bool,
+    ) -> Result<HostId, Denial> {
+        if !self.policy.users.contains(&user) {
+            return Err(Denial::User { user, allowed: self.policy.users.clone() });
+        }
+        let owner = |port: usize| self.owner(port, now);
+        let host = match wanted {
+            Some(host) => host,
+            None => {
+                let find = |whose: Option<User>| {
+                    let mut ports = 0..self.ports.len();
+                    ports.find(|&port| owner(port) == whose && is_free(HostId(port as u16)))
+                };
+                let found = find(Some(user)).or_else(|| find(None));
+                HostId(found.ok_or(Denial::Full { user, ports: self.ports.len() })? as u16)
+            }
+        };
+        match owner(host.index()) {
+            Some(owner) if owner == user => return Ok(host),
+            Some(owner) => return Err(Denial::Kept { host, owner, user }),
+            None => {}
+        }
+        let have = (0..self.ports.len()).filter(|&port| owner(port) == Some(user)).count();
+        let limit = self.policy.ports_for_each;
+        if have >= limit.into() { Err(Denial::TooMany { user, have, limit }) } else { Ok(host) }
+    }
+
+    /// A user's card has a port.
+    pub fn attached(&mut self, host: HostId, user: User) {
+        if let Some(port) = self.ports.get_mut(host.index()) {
+            *port = Some(Owner { user, left: None });
+        }
+    }
+
+    /// The card has left its port.
+    pub fn left(&mut self, host: HostId, now: Instant) {
+        if let Some(owner) = self.ports.get_mut(host.index()).and_then(Option::as_mut) {
+            owner.left = Some(now);
+        }
+    }
+
+    /// Whose a port is.
+    fn owner(&self, port: usize, now: Instant) -> Option<User> {
+        let owner = (*self.ports.get(port)?)?;
+        let over = |left: Instant| self.policy.keep.is_some_and(|keep| now.duration_since(left) >= keep);
+        if owner.left.is_some_and(over) { None } else { Some(owner.user) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANN: User = 1000;
+    const BOB: User = 1001;
+
+    /// Four ports for two users.
+    fn owners(ports_for_each: u16, keep: Option<Duration>) -> Owners {
+        Owners::new(4, Policy { users: vec![ANN, BOB], ports_for_each, keep })
+    }
+
+    fn choose(owners: &Owners, user: User, wanted: Option<u16>) -> Result<u16, String> {
+        let free = |host: HostId| owners.ports[host.index()].is_none_or(|owner| owner.left.is_some());
+        let chosen = owners.choose(user, wanted.map(HostId), Instant::now(), free);
+        chosen.map(|host| host.0).map_err(|denial| denial.to_string())
+    }
+
+    #[test]
+    fn strangers_are_refused() {
+        let reason = choose(&owners(4, None), 7, None).unwrap_err();
+        assert_eq!(reason, "user 7 may not attach here (allowed: users 1000, 1001; see --allow-user)");
+    }
+
+    #[test]
+    fn an_id_is_kept_for_the_user_that_had_it_last() {
+        let mut owners = owners(4, None);
+        owners.attached(HostId(0), ANN);
+        owners.left(HostId(0), Instant::now());
+        let reason = choose(&owners, BOB, Some(0)).unwrap_err();
+        assert_eq!(reason, "host id 0 is kept for user 1000, who had it last (not for user 1001)");
+        // Who does not mind gets another.
+        assert_eq!(choose(&owners, BOB, None), Ok(1));
+        assert_eq!(choose(&owners, ANN, Some(0)), Ok(0));
+        assert_eq!(choose(&owners, ANN, None), Ok(0));
+        // Out of range is not for this to say.
+        assert_eq!(choose(&owners, ANN, Some(9)), Ok(9));
+    }
+
+    #[test]
+    fn who_attaches_again_gets_the_port_it_had() {
+        let mut owners = owners(4, None);
+        owners.attached(HostId(2), ANN);
+        assert_eq!(choose(&owners, ANN, None), Ok(0));
+        owners.left(HostId(2), Instant::now());
+        assert_eq!(choose(&owners, ANN, None), Ok(2));
+    }
+
+    #[test]
+    fn an_id_is_free_again_after_a_time_if_so_chosen() {
+        let mut owners = owners(4, Some(Duration::from_secs(60)));
+        let now = Instant::now();
+        owners.attached(HostId(0), ANN);
+        let bob = |owners: &Owners, after: u64| {
+            owners.choose(BOB, Some(HostId(0)), now + Duration::from_secs(after), |_| true)
+        };
+        // While its card is there no time is over.
+        assert!(bob(&owners, 1000).is_err());
+        owners.left(HostId(0), now);
+        assert!(bob(&owners, 59).is_err());
+        assert_eq!(bob(&owners, 60), Ok(HostId(0)));
+    }
+
+    #[test]
+    fn a_user_has_so_many_ports_those_included_that_are_kept() {
+        let mut owners = owners(2, None);
+        owners.attached(HostId(0), ANN);
+        owners.attached(HostId(3), ANN);
+        owners.left(HostId(0), Instant::now());
+        let reason = choose(&owners, ANN, Some(1)).unwrap_err();
+        assert_eq!(
+            reason,
+            "user 1000 has 2 ports, of which some may be kept for it (limit 2; see --user-ports)"
+        );
+        assert_eq!(choose(&owners, ANN, None), Ok(0));
+        assert_eq!(choose(&owners, BOB, None), Ok(1));
+        owners.attached(HostId(0), ANN);
+        assert!(choose(&owners, ANN, None).unwrap_err().contains("limit 2"));
+    }
+
+    #[test]
+    fn a_switch_whose_ports_are_all_kept_is_full() {
+        let mut owners = owners(4, None);
+        for host in 0..4 {
+            owners.attached(HostId(host), ANN);
+            owners.left(HostId(host), Instant::now());
+        }
+        let reason = choose(&owners, BOB, None).unwrap_err();
+        assert_eq!(reason, "no port is free for user 1001: all 4 are taken, or kept for other users");
+    }
+}
