@@ -124,6 +124,7 @@ struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_card *card,
 	message = &connection->opening;
 	message->wire.kind = HAMLYN_WIRE_REQUEST;
 	message->wire.from = connection->number;
+	message->wire.request = ++connection->peer->requests;
 	message->wire.name_length = connect->name_length;
 	message->wire.private_length = connect->private_length;
 	memcpy(message->data, connect->name, connect->name_length);
@@ -198,11 +199,32 @@ static void keep_private(struct hamlyn_connection *connection, const struct haml
 	memcpy(connection->data, data + wire->name_length, wire->private_length);
 }
 
+/*
+ * Whether a request has not been taken before, by an earlier incarnation of ours; from now on it
+ * has. They come in turn.
+ */
+static bool is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+{
+	u32 origin = upper_32_bits(wire->incarnation);
+
+	if (peer->asked_origin == origin && (s32)(wire->request - peer->asked) <= 0)
+		return false;
+	peer->asked_origin = origin;
+	peer->asked = wire->request;
+	return true;
+}
+
 static void requested(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
 {
-	struct hamlyn_listener *listener = find_listener(peer->own, data, wire->name_length);
 	struct hamlyn_connection *connection;
+	struct hamlyn_listener *listener;
 
+	if (!is_new(peer, wire)) {
+		/* What became of it is forgotten, but a listener may have had it. */
+		refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
+		return;
+	}
+	listener = find_listener(peer->own, data, wire->name_length);
 	if (!listener) {
 		refuse(peer, wire->from, HAMLYN_END_NO_NAME);
 		return;
@@ -246,7 +268,8 @@ static void answered(struct hamlyn_connection *connection, const struct hamlyn_w
 		connection->remote = wire->from;
 		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
 		wake_up_all(&connection->wait);
-	} else if (wire->reason == HAMLYN_END_NO_NAME || wire->reason == HAMLYN_END_BACKLOG) {
+	} else if (wire->reason == HAMLYN_END_NO_NAME || wire->reason == HAMLYN_END_BACKLOG ||
+		   wire->reason == HAMLYN_END_HOST_RESET) {
 		hamlyn_connection_end(connection, wire->reason);
 	} else {
 		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);

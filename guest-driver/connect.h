@@ -53,6 +53,11 @@ struct hamlyn_peer {
 	/* The number of the message that is to come next, and the places that have one. */
 	u32 expected;
 	unsigned long arrived;
+	/* Requests that were put to it. Neither this nor what follows is forgotten with an incarnation. */
+	u32 requests;
+	/* The last request taken from it, and the origin of its incarnation then; 0: none was. */
+	u32 asked;
+	u32 asked_origin;
 	/* It is to hear from us, and in which entry. */
 	bool answer;
 	u32 turn;

@@ -611,6 +611,13 @@ struct hamlyn_wire {
 	__u32 name_length;
 	/* Bytes of private data behind it. */
 	__u32 private_length;
+	/*
+	 * Which of the sender's requests to this receiver it is, in a request. It is not counted anew with an incarnation, so
+	 * that a request which is made again is not taken again.
+	 */
+	__u32 request;
+	/* 0. */
+	__u32 reserved;
 };
 
 /*

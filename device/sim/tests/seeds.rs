@@ -222,3 +222,10 @@ fn a_fabric_full_of_misfortunes_holds() {
         sound(&run_as(seed, scenario));
     }
 }
+
+/// A listener was handed a request again: the host that asked had not heard that it was taken, and put it to the other's next
+/// incarnation.
+#[test]
+fn no_request_is_taken_by_two_incarnations() {
+    [7_013_866, 7_064_660, 7_081_583].into_iter().for_each(|seed| sound(&run(seed, None)));
+}

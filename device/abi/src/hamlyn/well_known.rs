@@ -55,4 +55,9 @@ pub struct HamlynWire {
     pub name_length: u32,
     /// Bytes of private data behind it.
     pub private_length: u32,
+    /// Which of the sender's requests to this receiver it is, in a request. It is not counted anew with an incarnation, so
+    /// that a request which is made again is not taken again.
+    pub request: u32,
+    /// 0.
+    pub reserved: u32,
 }

@@ -93,7 +93,10 @@ impl System {
             return Err(Errno::HOSTUNREACH);
         }
         let number = self.create(host, HAMLYN_CONNECTION_CONNECTING)?;
+        let peer = self.peer(host);
+        peer.requests = peer.requests.wrapping_add(1);
         let wire = HamlynWire {
+            request: peer.requests,
             kind: HAMLYN_WIRE_REQUEST,
             from: number,
             name_length: name.len() as u32,
@@ -160,7 +163,22 @@ impl System {
         self.listeners.iter().find(|(_, listener)| listener.name == name).map(|(number, _)| *number)
     }
 
+    /// Whether a request has not been taken before, by an earlier incarnation of ours; from now on it has. They come in turn.
+    fn is_new(&mut self, host: u32, wire: &HamlynWire) -> bool {
+        let (origin, asked) = ((wire.incarnation >> 32) as u32, &mut self.peer(host).asked);
+        let again =
+            asked.is_some_and(|(of, last)| of == origin && wire.request.wrapping_sub(last) as i32 <= 0);
+        if !again {
+            *asked = Some((origin, wire.request));
+        }
+        !again
+    }
+
     fn requested(&mut self, host: u32, wire: &HamlynWire, data: &[u8]) {
+        if !self.is_new(host, wire) {
+            // What became of it is forgotten, but a listener may have had it.
+            return self.refuse(host, wire.from, HAMLYN_END_HOST_RESET);
+        }
         let (name, behind) = data.split_at(wire.name_length as usize);
         let Some(number) = self.find_listener(name) else {
             return self.refuse(host, wire.from, HAMLYN_END_NO_NAME);
@@ -194,7 +212,7 @@ impl System {
             return;
         }
         match wire.reason {
-            HAMLYN_END_NO_NAME | HAMLYN_END_BACKLOG => self.end(number, wire.reason),
+            HAMLYN_END_NO_NAME | HAMLYN_END_BACKLOG | HAMLYN_END_HOST_RESET => self.end(number, wire.reason),
             _ => self.end(number, HAMLYN_END_REJECTED),
         }
     }

@@ -55,6 +55,10 @@ pub(super) struct Peer {
     /// The number of the message that is to come next, and what lies in the places.
     expected: u32,
     arrived: [Option<(HamlynWire, Vec<u8>)>; PLACES as usize],
+    /// Requests that were put to it; and the last that was taken from it, with the origin of its incarnation then. Neither is
+    /// forgotten with an incarnation.
+    pub(super) requests: u32,
+    pub(super) asked: Option<(u32, u32)>,
     /// It is to hear from us, and in which entry.
     answer: bool,
     turn: u32,

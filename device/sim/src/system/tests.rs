@@ -307,3 +307,70 @@ fn a_late_word_of_a_system_that_was_started_again_is_told_to_both() {
     let [asked, taken] = two.connect();
     assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
 }
+
+/// A request of host 0 that host 1 took, and neither an acknowledgement nor an answer of it came back; its number there.
+fn taken_unheard(two: &mut Two, listener: u32, asked: &[u8]) -> u32 {
+    two.systems[0].request(1, b"name", asked).unwrap();
+    two.collect();
+    let request = two.flying.remove(0);
+    two.deliver(request);
+    two.collect();
+    two.flying.clear();
+    two.systems[1].claim(listener).unwrap().unwrap()
+}
+
+#[test]
+fn a_request_that_was_taken_is_not_taken_again_by_a_later_incarnation() {
+    let mut two = Two::new();
+    // They know each other.
+    two.connect();
+    let listener = two.systems[1].listen(b"name", 4).unwrap();
+    for reason in [HAMLYN_END_LAPSED, HAMLYN_END_LINK_LOST] {
+        let taken = taken_unheard(&mut two, listener, b"once");
+        let asked = *two.systems[0].connections_with(1).last().unwrap();
+        two.systems[1].answer(taken, true, b"").unwrap();
+        two.systems[1].connections_lost(reason);
+        two.systems[1].take_actions();
+        assert_eq!(two.reason(1, taken), reason);
+        // Host 0 learns that host 1 has forgotten, and does not know that its request was there.
+        two.pass(TIMEOUT / 4, true);
+        assert_eq!(two.systems[1].claim(listener), Ok(None), "it was handed to the listener before");
+        assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+        // The next is another.
+        let next = two.systems[0].request(1, b"name", b"").unwrap();
+        two.carry();
+        let taken = two.systems[1].claim(listener).unwrap().unwrap();
+        two.systems[1].answer(taken, true, b"").unwrap();
+        two.carry();
+        assert_eq!(two.systems[0].state(next).unwrap().0, HAMLYN_CONNECTION_ESTABLISHED);
+    }
+}
+
+#[test]
+fn a_request_that_was_not_taken_is_put_to_the_later_incarnation() {
+    let mut two = Two::new();
+    two.connect();
+    let listener = two.systems[1].listen(b"name", 4).unwrap();
+    two.systems[0].request(1, b"name", b"again").unwrap();
+    two.collect();
+    two.flying.clear();
+    two.systems[1].connections_lost(HAMLYN_END_LAPSED);
+    two.pass(TIMEOUT / 4, true);
+    let taken = two.systems[1].claim(listener).unwrap().unwrap();
+    assert_eq!(two.systems[1].state(taken).unwrap().3, b"again");
+}
+
+#[test]
+fn a_system_that_was_started_again_counts_its_requests_anew() {
+    let mut two = Two::new();
+    let listener = two.systems[1].listen(b"name", 4).unwrap();
+    for origin in [9, 11, 13] {
+        two.systems[0].request(1, b"name", b"").unwrap();
+        two.carry();
+        assert!(two.systems[1].claim(listener).unwrap().is_some());
+        two.systems[0] = System::new(origin, TIMEOUT);
+        two.systems[0].time_is(two.now);
+        two.systems[0].start();
+        two.systems[0].link_is(true, false);
+    }
+}
