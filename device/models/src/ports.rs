@@ -187,6 +187,12 @@ pub trait Clock {
 pub trait Link {
     /// Sends a packet to a host; its bytes are those of all pieces, in order. `false`: there is no room for it yet.
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
+
+    /// Whether the switch wants no more packets to a host for now, as that takes none.
+    fn is_stopped(&self, destination: u16) -> bool;
+
+    /// Changes whenever the switch wants packets to a host again; then [`Card::transmit`](crate::card::Card::transmit) is called.
+    fn resumptions(&self) -> u64;
 }
 
 /// A packet that has arrived, without the fabric's own header.

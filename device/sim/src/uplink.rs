@@ -137,4 +137,12 @@ impl ports::Link for Uplink {
         self.departed.push((destination, bytes));
         whole
     }
+
+    fn is_stopped(&self, destination: u16) -> bool {
+        self.link.as_ref().is_some_and(|link| link.sender.is_stopped(HostId(destination)))
+    }
+
+    fn resumptions(&self) -> u64 {
+        self.link.as_ref().map_or(0, |link| link.sender.resumptions())
+    }
 }

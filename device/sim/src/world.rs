@@ -1,6 +1,7 @@
 //! The whole fabric: hosts with their cards, the switch between them, the ledger, and what has happened lately.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use hamlyn_fabric::{Geometry, HostId};
 use hamlyn_models::card::{Card, Progress};
@@ -61,7 +62,9 @@ impl World {
         let ports = scenario.packet_sizes.len() as u16;
         let geometry = Geometry { capacity, max_packet };
         let (paths, seed) = (scenario.paths, rng.next());
-        let options = Options { ports, geometry, paths, seed, ..Options::default() };
+        // Time is the seed's, not the switch's.
+        let stall_timeout = Duration::ZERO;
+        let options = Options { ports, geometry, paths, seed, stall_timeout, ..Options::default() };
         let switch = Switch::new(options).map_err(Violation::new)?;
         let mut hosts = Vec::new();
         for (id, packet_size) in scenario.packet_sizes.iter().enumerate() {

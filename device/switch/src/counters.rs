@@ -1,7 +1,7 @@
 //! What a person can read of a switch.
 //!
-//! Every packet that came in is accounted for: over all ports, once nothing waits in a ring or on a path,
-//! `packets_in == packets_out + dropped_absent + dropped_malformed`.
+//! Every packet that came in is accounted for: over all ports, once nothing lies on a path,
+//! `packets_in == packets_out + waiting + dropped_absent + dropped_malformed`.
 
 /// Counters of one port since the switch started, whichever cards have been attached to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,13 +18,21 @@ pub struct PortCounters {
     pub bytes_out: u64,
     /// Packets to this port that came later than one which their source had sent after them; none with one path.
     pub overtaken: u64,
-    /// Times that a packet from this port had to wait for room at its destination.
+    /// Packets from this port that had to wait in the switch for room at their destination.
     pub stalls: u64,
-    /// Packets from this port to a host that was not there, or that left while they were on a path to it.
+    /// Times that this port's card was asked to send no more to a host for a while, as much of its own waited for that.
+    pub stops: u64,
+    /// Times that this port had to wait as a whole: no more of its packets could be held.
+    pub blocked: u64,
+    /// Packets that wait in the switch now for room at this port.
+    pub waiting: u64,
+    /// Times that this port's card was detached because it took nothing while others waited for it.
+    pub stalled_out: u64,
+    /// Packets from this port to a host that was not there, or that left while they waited or were on a path to it.
     pub dropped_absent: u64,
     /// Packets from this port without a sound header.
     pub dropped_malformed: u64,
-    /// Packets from this port that had not been forwarded when its card left, for their destination had no room.
+    /// Packets from this port that had not been forwarded when its card left: no more could be held.
     /// They are not in `packets_in`.
     pub orphaned: u64,
     /// Packets to this port, of those in `packets_out`, that its card had not taken when it left.

@@ -1,59 +1,46 @@
 //! Routing and arbitration.
 //!
 //! **Arbitration.** Inputs with packets stand in one queue and are served in turn, one packet per visit, so the
-//! discipline is round-robin and an input with nothing to send costs nothing. An input whose packet finds its output
-//! full leaves that queue and joins the output's own; no other input waits for it. When the output has room again its
-//! queue is served in turn, so no input starves at a contended output either.
+//! discipline is round-robin and an input with nothing to send costs nothing. A packet whose output is full is [held][held],
+//! in a queue of its input and output alone, and the input goes on: nobody waits for a third party. When the output has room
+//! again its queues are served in turn, so no input starves at a contended output either.
+//!
+//! **Stops.** A card is told to send no more to a host for which much of its own waits; see the [bounds][held] for how much that can
+//! be. A card that does not mind waits at its own ring.
+//!
+//! **Stalls.** A host that takes nothing for a while although others wait for it is detached ([`Crossbar::look`]).
 //!
 //! **Paths.** With one path, a packet is copied from ring to ring and nothing overtakes anything. With several, it is
 //! copied onto one of the output's [paths](crate::paths), and from there into the ring. An output has no room when
 //! neither its paths nor its ring have.
 //!
 //! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
-//! card that dies. Each is counted.
+//! card that dies or waits for it. Each is counted.
 //!
 //! **Trust.** A card's ring may hold anything. The source host id is the input port's number, whatever the packet says;
 //! a ring that is corrupt costs its own port only.
+//!
+//! [held]: crate::held
 
 use std::collections::VecDeque;
 use std::mem;
+use std::time::Duration;
 
-use hamlyn_fabric::{Consumer, Geometry, Header, HostId, Producer, Record, RingError};
-use thiserror::Error;
+use hamlyn_fabric::stop::DESTINATIONS;
+use hamlyn_fabric::{Consumer, Geometry, Header, HostId, Producer, RingError};
 
 use crate::counters::{PortCounters, SwitchCounters};
+use crate::held::Bounds;
+use crate::output::{Output, Standing, Step, Taken};
 use crate::paths::{MAX_PATHS, Paths, TURNS};
+pub use crate::refusal::{Lost, Refusal};
 
-/// The most ports that a switch can have.
-pub const MAX_PORTS: u16 = 1024;
+use self::stalls::Patience;
 
-/// Why a card is not attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// Somebody else has the port.
-    #[error("port {0} is taken")]
-    Taken(HostId),
-    /// The switch has no such port.
-    #[error("port {host} is out of range (limit {limit})")]
-    OutOfRange {
-        /// The port wanted.
-        host: HostId,
-        /// The switch's number of ports.
-        limit: usize,
-    },
-    /// All ports are taken.
-    #[error("the switch is full (limit {0} ports)")]
-    Full(usize),
-    /// Its packets would not fit everybody's rings.
-    #[error("link has rings of {} bytes for packets of {} (must be {} and {})",
-        link.capacity, link.max_packet, switch.capacity, switch.max_packet)]
-    Geometry {
-        /// The link's sizes.
-        link: Geometry,
-        /// The switch's.
-        switch: Geometry,
-    },
-}
+/// The most ports that a switch can have. Each can be stopped.
+pub const MAX_PORTS: u16 = DESTINATIONS as u16;
+/// Packets that one output is given before it is another's turn.
+const SHARE: usize = 64;
 
 /// Where an input stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +51,8 @@ enum State {
     Empty,
     /// In the queue of those that may have packets.
     Ready,
-    /// In the queue of the output that its oldest packet wants.
-    Waiting,
+    /// No more of its packets can be held: until one of those has gone.
+    Blocked,
 }
 
 #[derive(Debug)]
@@ -74,62 +61,14 @@ struct Input {
     state: State,
 }
 
-#[derive(Debug)]
-struct Output {
-    ring: Producer,
-    /// None to choose from if there is but one.
-    paths: Option<Paths>,
-    /// Whether it is in the list of those with packets on their paths that may go.
-    loaded: bool,
-    /// Inputs whose oldest packet found no room here.
-    waiting: VecDeque<usize>,
-}
-
-impl Output {
-    fn has_packets(&self) -> bool {
-        self.paths.as_ref().is_some_and(|paths| !paths.is_empty())
-    }
-
-    /// Takes a packet in: onto a path, or else into the ring. False: there is no room.
-    fn accept(
-        &mut self,
-        header: Header,
-        record: &Record<'_>,
-        counters: &mut PortCounters,
-    ) -> Result<bool, RingError> {
-        if self.paths.as_ref().is_some_and(Paths::is_full) && !self.put_out(counters)? {
-            return Ok(false);
-        }
-        if let Some(paths) = &mut self.paths {
-            return Ok(paths.push(header, record));
-        }
-        if !self.ring.send(header, &[record.payload])? {
-            return Ok(false);
-        }
-        counters.packets_out += 1;
-        counters.bytes_out += record.payload.len() as u64;
-        Ok(true)
-    }
-
-    /// Moves a packet from a path into the ring. False: there is none, or no room.
-    fn put_out(&mut self, counters: &mut PortCounters) -> Result<bool, RingError> {
-        let Some(paths) = &mut self.paths else { return Ok(false) };
-        let Some(gone) = paths.send(&mut self.ring)? else { return Ok(false) };
-        counters.packets_out += 1;
-        counters.bytes_out += gone.length as u64;
-        counters.overtaken += u64::from(gone.overtaken);
-        Ok(true)
-    }
-}
-
 /// What came of an attempt to forward an input's oldest packet.
 enum Forwarded {
-    /// It is gone: forwarded, or dropped and counted.
+    /// It is gone: forwarded, held, or dropped and counted.
     Gone,
     /// There is none.
     Nothing,
-    /// This output has no room for it.
-    Full(usize),
+    /// Its output has no room for it, and no more of this input can be held.
+    Blocked,
     /// A ring is corrupt: this port must go.
     Broken(usize, RingError),
 }
@@ -146,11 +85,17 @@ pub struct Crossbar {
     inputs: Vec<Option<Input>>,
     outputs: Vec<Option<Output>>,
     counters: Vec<PortCounters>,
+    bounds: Bounds,
+    /// Bytes that are held of each source.
+    held: Vec<usize>,
+    /// Bytes that are held of all.
+    all_held: usize,
+    patience: Option<Patience>,
     ready: VecDeque<usize>,
     empty: Vec<usize>,
-    /// Outputs with packets on their paths that may go.
+    /// Outputs with packets that may go.
     loaded: VecDeque<usize>,
-    lost: Vec<(HostId, RingError)>,
+    lost: Vec<(HostId, Lost)>,
 }
 
 impl Crossbar {
@@ -164,6 +109,10 @@ impl Crossbar {
             inputs: (0..ports).map(|_| None).collect(),
             outputs: (0..ports).map(|_| None).collect(),
             counters: vec![PortCounters::default(); ports],
+            bounds: Bounds::of(geometry),
+            held: vec![0; ports],
+            all_held: 0,
+            patience: None,
             ready: VecDeque::new(),
             empty: Vec::new(),
             loaded: VecDeque::new(),
@@ -174,6 +123,11 @@ impl Crossbar {
     /// Gives each output so many paths, for packets to overtake each other on. The seed says which do.
     pub fn with_paths(self, paths: u16, seed: u64) -> Crossbar {
         Crossbar { paths: paths.clamp(1, MAX_PATHS), seed, ..self }
+    }
+
+    /// Detaches cards that take nothing for so long while others wait; 0: none.
+    pub fn with_stall_timeout(self, timeout: Duration) -> Crossbar {
+        Crossbar { patience: (!timeout.is_zero()).then(|| Patience::new(timeout)), ..self }
     }
 
     /// The sizes that every link must have.
@@ -212,23 +166,39 @@ impl Crossbar {
         let port = host.index();
         self.inputs[port] = Some(Input { ring: receiver, state: State::Ready });
         let paths = (self.paths > 1).then(|| Paths::new(self.paths, self.seed.wrapping_add(port as u64)));
-        self.outputs[port] = Some(Output { ring: sender, paths, loaded: false, waiting: VecDeque::new() });
+        self.outputs[port] = Some(Output::new(sender, paths));
+        self.stop_anew(port);
         self.counters[port].attached = true;
         self.ready.push_back(port);
         Ok(host)
     }
 
-    /// Detaches a port whose card is gone. What the card has sent still goes where there is room; what it has not taken
-    /// is counted; what waits for it will find nobody.
+    /// Stops a new card as far as its port's earlier one was: of that one's packets some still wait, and go first.
+    fn stop_anew(&mut self, port: usize) {
+        let Some(input) = &mut self.inputs[port] else { return };
+        if self.held[port] == 0 {
+            return;
+        }
+        for (host, output) in self.outputs.iter().enumerate() {
+            if output.as_ref().is_some_and(|output| output.held.bytes_from(port) > 0) {
+                input.ring.stop(HostId(host as u16));
+            }
+        }
+    }
+
+    /// Detaches a port whose card is gone. What the card has sent still goes, as far as it can be held; what it has not taken
+    /// is counted; what waits for it is dropped.
     pub fn detach(&mut self, host: HostId) {
         let port = host.index();
         let Some(mut output) = self.outputs.get_mut(port).and_then(Option::take) else { return };
-        for input in output.waiting.drain(..) {
-            self.make_ready(input);
-        }
         self.counters[port].undelivered += output.ring.unread().unwrap_or(0);
         for source in output.paths.iter().flat_map(Paths::sources) {
             self.counters[source.index()].dropped_absent += 1;
+        }
+        for (source, packets, bytes) in output.held.sources() {
+            self.counters[source].dropped_absent += packets;
+            self.release(source, bytes);
+            self.resume(source, port);
         }
         self.drain(port);
         self.inputs[port] = None;
@@ -237,9 +207,6 @@ impl Crossbar {
             queue.retain(|&other| other != port);
         }
         self.empty.retain(|&other| other != port);
-        for output in self.outputs.iter_mut().flatten() {
-            output.waiting.retain(|&other| other != port);
-        }
     }
 
     /// Forwards what a dead card has left behind, where there is room, and counts the rest. Its memory may be in other
@@ -248,11 +215,11 @@ impl Crossbar {
         let released = |inputs: &[Option<Input>]| inputs[port].as_ref().map(|input| input.ring.released());
         let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);
         while released(&self.inputs) < end {
-            match self.forward_one(port, false) {
+            match self.forward_one(port) {
                 Forwarded::Gone => {}
                 Forwarded::Nothing => return,
                 Forwarded::Broken(other, _) if other == port => return,
-                Forwarded::Full(_) | Forwarded::Broken(..) => {
+                Forwarded::Blocked | Forwarded::Broken(..) => {
                     let Some(input) = &mut self.inputs[port] else { return };
                     input.ring.consume();
                     self.counters[port].orphaned += 1;
@@ -261,7 +228,8 @@ impl Crossbar {
         }
     }
 
-    /// Moves packets, about `budget` at most, and returns how many it moved or dropped. A path counts as a move.
+    /// Moves packets, about `budget` at most, and returns how many it moved or dropped. A path counts as a move, and so does
+    /// what is held.
     pub fn forward(&mut self, budget: usize) -> usize {
         let mut moved = 0;
         while moved < budget && self.has_work() {
@@ -269,7 +237,8 @@ impl Crossbar {
                 let Some(port) = self.ready.pop_front() else { break };
                 moved += self.visit(port);
             }
-            while let Some(port) = self.loaded.pop_front() {
+            for _ in 0..self.loaded.len() {
+                let Some(port) = self.loaded.pop_front() else { break };
                 moved += self.put_out(port);
             }
         }
@@ -290,7 +259,7 @@ impl Crossbar {
         let (Some(input), Some(output)) = (input, output) else { return false };
         // A ring that is corrupt is found out when it is used.
         output.paths.is_none()
-            && output.waiting.is_empty()
+            && output.held.is_empty()
             && input.ring.is_empty().unwrap_or(false)
             && output.ring.is_drained().unwrap_or(false)
     }
@@ -327,32 +296,38 @@ impl Crossbar {
             match input.ring.sleep_for_records() {
                 Ok(true) => input.state = State::Asleep,
                 Ok(false) => self.make_ready(port),
-                Err(error) => self.lose(port, error),
+                Err(error) => self.lose(port, Lost::Corrupt(error)),
             }
         }
         !self.has_work() && self.lost.is_empty()
     }
 
-    /// A port's bell rang: it has sent packets, or has room again. Returns the packets that went.
-    pub fn wake(&mut self, host: HostId) -> usize {
+    /// A port's bell rang: it has sent packets, or has room again. There may be work now.
+    pub fn wake(&mut self, host: HostId) {
         let port = host.index();
         match self.inputs.get(port).and_then(Option::as_ref).map(|input| input.state) {
-            None => return 0,
+            None => return,
             Some(State::Asleep | State::Empty) => self.make_ready(port),
-            Some(State::Ready | State::Waiting) => {}
+            Some(State::Ready | State::Blocked) => {}
+        }
+        if let Some(output) = &mut self.outputs[port] {
+            output.asked = false;
         }
         self.list_loaded(port);
-        self.serve(port)
     }
 
-    /// The ports that were detached because their rings were corrupt, since the last call.
-    pub fn take_lost(&mut self) -> Vec<(HostId, RingError)> {
+    /// The ports that were detached because their rings were corrupt or their cards took nothing, since the last call.
+    pub fn take_lost(&mut self) -> Vec<(HostId, Lost)> {
         mem::take(&mut self.lost)
     }
 
     /// A copy of all counters.
     pub fn counters(&self) -> SwitchCounters {
-        SwitchCounters { ports: self.counters.clone() }
+        let mut ports = self.counters.clone();
+        for (port, output) in ports.iter_mut().zip(&self.outputs) {
+            port.waiting = output.as_ref().map_or(0, |output| output.held.packets());
+        }
+        SwitchCounters { ports }
     }
 
     fn make_ready(&mut self, port: usize) {
@@ -362,31 +337,61 @@ impl Crossbar {
         }
     }
 
+    /// Puts an output into the list of those with packets that may go, unless its bell will ring when they may.
     fn list_loaded(&mut self, port: usize) {
         let Some(output) = &mut self.outputs[port] else { return };
-        if !output.loaded && output.has_packets() {
-            output.loaded = true;
+        if output.standing == Standing::Quiet && !output.asked && output.has_packets() {
+            output.standing = Standing::Loaded;
             self.loaded.push_back(port);
         }
     }
 
-    /// Empties the paths of an output that has come out of the list of the loaded, and serves those who wait for it.
-    /// Returns the packets that went. If any is left, the output's bell will ring.
+    /// Puts the packets out of an output that has come out of the list of the loaded, as many as are its share. Returns the
+    /// packets that went. If any is left, it is in the list again, or its bell will ring.
     fn put_out(&mut self, port: usize) -> usize {
-        let mut moved = 0;
-        loop {
+        if let Some(output) = &mut self.outputs[port] {
+            output.standing = Standing::Quiet;
+        }
+        for moved in 0..SHARE {
             let Some(output) = &mut self.outputs[port] else { return moved };
-            output.loaded = false;
-            match output.put_out(&mut self.counters[port]) {
-                Ok(true) => moved += 1,
-                Ok(false) if !output.has_packets() => return moved + self.serve(port),
-                Ok(false) if self.ask_for_room(port) => return moved,
-                Ok(false) => {}
+            match output.step(&mut self.counters[port]) {
+                Ok(Step::Left) => {}
+                Ok(Step::Released(source, bytes)) => {
+                    if output.held.bytes_from(source) == 0 {
+                        self.resume(source, port);
+                    }
+                    self.release(source, bytes);
+                }
+                Ok(Step::Nothing) => return moved,
+                Ok(Step::NoRoom) => {
+                    if !self.ask_for_room(port) {
+                        self.list_loaded(port);
+                    }
+                    return moved;
+                }
                 Err(error) => {
-                    self.lose(port, error);
+                    self.lose(port, Lost::Corrupt(error));
                     return moved;
                 }
             }
+        }
+        self.list_loaded(port);
+        SHARE
+    }
+
+    /// So many bytes of a source are held no more.
+    fn release(&mut self, source: usize, bytes: usize) {
+        self.held[source] -= bytes;
+        self.all_held -= bytes;
+        if self.inputs[source].as_ref().is_some_and(|input| input.state == State::Blocked) {
+            self.make_ready(source);
+        }
+    }
+
+    /// A source's card may send to an output again, if it was told not to.
+    fn resume(&mut self, source: usize, output: usize) {
+        if let Some(input) = &mut self.inputs[source] {
+            input.ring.resume(HostId(output as u16));
         }
     }
 
@@ -394,7 +399,7 @@ impl Crossbar {
     fn visit(&mut self, port: usize) -> usize {
         let Some(input) = &mut self.inputs[port] else { return 0 };
         input.state = State::Empty;
-        match self.forward_one(port, false) {
+        match self.forward_one(port) {
             Forwarded::Gone => {
                 self.make_ready(port);
                 1
@@ -403,76 +408,45 @@ impl Crossbar {
                 self.empty.push(port);
                 0
             }
-            Forwarded::Full(output) => self.wait_for(port, output),
+            Forwarded::Blocked => {
+                self.counters[port].blocked += 1;
+                if let Some(input) = &mut self.inputs[port] {
+                    input.state = State::Blocked;
+                }
+                0
+            }
             Forwarded::Broken(other, error) => {
-                self.lose(other, error);
+                self.lose(other, Lost::Corrupt(error));
                 self.make_ready(port);
                 0
             }
         }
     }
 
-    /// Puts an input into the queue of an output that has no room. Returns the packets that went.
-    fn wait_for(&mut self, port: usize, output: usize) -> usize {
-        let (Some(input), Some(full)) = (&mut self.inputs[port], &mut self.outputs[output]) else { return 0 };
-        input.state = State::Waiting;
-        full.waiting.push_back(port);
-        self.counters[port].stalls += 1;
-        // If others wait, room has been asked for.
-        if full.waiting.len() == 1 { self.serve(output) } else { 0 }
-    }
-
-    /// Serves the inputs that wait for an output, in turn and once each, while it has room. Returns the packets that
-    /// went. If any still waits, the output's bell will ring.
-    fn serve(&mut self, output: usize) -> usize {
-        let mut moved = 0;
-        loop {
-            let waiting = self.outputs[output].as_ref().and_then(|output| output.waiting.front());
-            let Some(&port) = waiting else { return moved };
-            match self.forward_one(port, true) {
-                Forwarded::Full(full) if full == output => {
-                    if self.ask_for_room(output) {
-                        return moved;
-                    }
-                    continue;
-                }
-                Forwarded::Broken(other, error) => self.lose(other, error),
-                Forwarded::Gone => moved += 1,
-                // The card has changed a packet that it had sent already: look at it afresh.
-                Forwarded::Full(_) | Forwarded::Nothing => {}
-            }
-            self.leave_queue(port, output);
-        }
-    }
-
-    fn leave_queue(&mut self, port: usize, output: usize) {
-        if let Some(output) = &mut self.outputs[output] {
-            output.waiting.retain(|&other| other != port);
-        }
-        self.make_ready(port);
-    }
-
     /// Asks an output to ring when it has room. False: it has.
     fn ask_for_room(&mut self, port: usize) -> bool {
         let Some(output) = &mut self.outputs[port] else { return true };
         match output.ring.sleep_for_room() {
-            Ok(asleep) => asleep,
+            Ok(asleep) => {
+                output.asked = asleep;
+                asleep
+            }
             Err(error) => {
-                self.lose(port, error);
+                self.lose(port, Lost::Corrupt(error));
                 true
             }
         }
     }
 
-    /// Detaches a port whose ring is corrupt.
-    fn lose(&mut self, port: usize, error: RingError) {
+    /// Detaches a port for a reason.
+    fn lose(&mut self, port: usize, reason: Lost) {
         let host = HostId(port as u16);
         self.detach(host);
-        self.lost.push((host, error));
+        self.lost.push((host, reason));
     }
 
-    /// Forwards an input's oldest packet, unless others wait for the same output and it is not this one's turn.
-    fn forward_one(&mut self, port: usize, its_turn: bool) -> Forwarded {
+    /// Forwards an input's oldest packet, or holds it.
+    fn forward_one(&mut self, port: usize) -> Forwarded {
         let Some(input) = &mut self.inputs[port] else { return Forwarded::Nothing };
         let record = match input.ring.peek() {
             Err(error) => return Forwarded::Broken(port, error),
@@ -487,16 +461,22 @@ impl Crossbar {
                 let destination = header.destination.index();
                 match self.outputs.get_mut(destination).and_then(Option::as_mut) {
                     None => self.counters[port].dropped_absent += 1,
-                    Some(output) if !its_turn && !output.waiting.is_empty() => {
-                        return Forwarded::Full(destination);
-                    }
                     Some(output) => {
                         let header = Header { source: HostId(port as u16), ..header };
-                        match output.accept(header, &record, &mut self.counters[destination]) {
+                        let counters = &mut self.counters[destination];
+                        match output.take(header, record.payload, &self.bounds, self.held[port], counters) {
                             Err(error) => return Forwarded::Broken(destination, error),
-                            Ok(false) => return Forwarded::Full(destination),
-                            Ok(true) => receiver = Some(destination),
+                            Ok(Taken::Refused) => return Forwarded::Blocked,
+                            Ok(Taken::Accepted) => {}
+                            Ok(Taken::Held { bytes, stop }) => {
+                                self.held[port] += bytes;
+                                self.all_held += bytes;
+                                self.counters[port].stalls += 1;
+                                let stops = stop && input.ring.stop(header.destination);
+                                self.counters[port].stops += u64::from(stops);
+                            }
                         }
+                        receiver = Some(destination);
                     }
                 }
             }
@@ -510,6 +490,9 @@ impl Crossbar {
         Forwarded::Gone
     }
 }
+
+#[path = "stalls.rs"]
+mod stalls;
 
 #[cfg(test)]
 #[path = "crossbar_tests.rs"]

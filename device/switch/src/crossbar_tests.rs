@@ -1,5 +1,8 @@
 //! The crossbar alone, on links inside this process.
 
+#[path = "held_tests.rs"]
+mod held_tests;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,7 +67,8 @@ fn settle(crossbar: &mut Crossbar) -> usize {
 
 /// What a bell would say, for every port.
 fn wake_all(crossbar: &mut Crossbar, ports: u16) -> usize {
-    (0..ports).map(|port| crossbar.wake(HostId(port))).sum::<usize>() + settle(crossbar)
+    (0..ports).for_each(|port| crossbar.wake(HostId(port)));
+    settle(crossbar)
 }
 
 fn sums(crossbar: &Crossbar) -> PortCounters {
@@ -76,6 +80,10 @@ fn sums(crossbar: &Crossbar) -> PortCounters {
         bytes_out: sum.bytes_out + port.bytes_out,
         overtaken: sum.overtaken + port.overtaken,
         stalls: sum.stalls + port.stalls,
+        stops: sum.stops + port.stops,
+        blocked: sum.blocked + port.blocked,
+        waiting: sum.waiting + port.waiting,
+        stalled_out: sum.stalled_out + port.stalled_out,
         dropped_absent: sum.dropped_absent + port.dropped_absent,
         dropped_malformed: sum.dropped_malformed + port.dropped_malformed,
         orphaned: sum.orphaned + port.orphaned,
@@ -155,17 +163,19 @@ fn a_packet_without_a_sound_header_is_dropped_and_counted() {
 fn a_full_output_stops_its_senders_and_nobody_else() {
     for (paths, on_paths) in [(1, 0), (2, 8), (16, 64)] {
         let (mut crossbar, mut cards) = fabric_with_paths(3, paths, 5);
-        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, and 16 more wait at host 0.
+        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, the switch 32 for host 0, and 16 more wait there.
         let mut sent = 0;
         while send(&mut cards[0], 1, &[sent; 240])
             || wake_all(&mut crossbar, 3) > 0 && send(&mut cards[0], 1, &[sent; 240])
         {
             sent += 1;
         }
-        assert_eq!(sent, 32 + on_paths);
+        assert_eq!(sent, 64 + on_paths);
         wake_all(&mut crossbar, 3);
         assert_eq!(crossbar.counters().ports[1].packets_out, 16);
-        assert_eq!(crossbar.counters().ports[0].stalls, 1);
+        let port = crossbar.counters().ports[0];
+        assert_eq!((port.stalls, port.stops, port.blocked > 0), (32, 1, true));
+        assert_eq!(crossbar.counters().ports[1].waiting, 32);
         assert!(!send(&mut cards[0], 1, &[0; 240]), "back-pressure reaches the sender");
         // Host 2's way is free.
         assert!(send(&mut cards[2], 0, b"past"));
@@ -278,10 +288,10 @@ fn what_lies_on_the_paths_to_a_dead_card_is_dropped_and_counted() {
     let (mut crossbar, mut cards) = fabric_with_paths(3, 4, 0);
     while send(&mut cards[0], 1, &[0; 240]) || wake_all(&mut crossbar, 3) > 0 {}
     let before = crossbar.counters();
-    assert_eq!((before.ports[0].packets_in, before.ports[1].packets_out), (16 + 16, 16));
+    assert_eq!((before.ports[0].packets_in, before.ports[1].packets_out), (16 + 16 + 32, 16));
     crossbar.detach(HostId(1));
     let after = crossbar.counters();
-    assert_eq!((after.ports[0].dropped_absent, after.ports[1].undelivered), (16, 16));
+    assert_eq!((after.ports[0].dropped_absent, after.ports[1].undelivered), (16 + 32, 16));
     // The next card at that port gets nothing of it.
     let (_, mut heir) = attach(&mut crossbar, Some(HostId(1))).unwrap();
     while take(&mut cards[0]).is_some() {}

@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 
-use hamlyn_fabric::{Header, HostId, Producer, Record, RingError};
+use hamlyn_fabric::{Header, HostId, Producer, RingError};
+use vm_memory::VolatileSlice;
 
 /// The most paths that an output can have.
 pub const MAX_PATHS: u16 = 16;
@@ -68,15 +69,15 @@ impl Paths {
     }
 
     /// Copies a packet to the end of the least loaded path. False: all are full.
-    pub(crate) fn push(&mut self, header: Header, record: &Record<'_>) -> bool {
+    pub(crate) fn push(&mut self, header: Header, bytes: &VolatileSlice<'_>) -> bool {
         // Among equals the first wins: begin anywhere.
         let (from, count) = (self.chance.below(self.paths.len()), self.paths.len());
         let places = (0..count).map(|step| (from + step) % count);
         let free = places.filter(|&place| self.paths[place].len() < LENGTH);
         let load = |&place: &usize| self.paths[place].iter().map(Packet::bytes).sum::<usize>();
         let Some(place) = free.min_by_key(load) else { return false };
-        let mut payload = vec![0; record.payload.len()];
-        record.payload.copy_to(&mut payload[..]);
+        let mut payload = vec![0; bytes.len()];
+        bytes.copy_to(&mut payload[..]);
         self.paths[place].push_back(Packet { header, payload, number: self.came, overtaken: false });
         self.came += 1;
         true

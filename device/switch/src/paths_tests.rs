@@ -27,7 +27,7 @@ impl Fixture {
         let (card, switch) = &mut self.input;
         card.reserve(header, payload.len()).unwrap().unwrap().copy_from(payload);
         card.commit();
-        let pushed = self.paths.push(header, &switch.peek().unwrap().unwrap());
+        let pushed = self.paths.push(header, &switch.peek().unwrap().unwrap().payload);
         switch.consume();
         pushed
     }

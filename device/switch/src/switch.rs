@@ -44,6 +44,9 @@ pub struct Options {
     pub handshake_timeout: Duration,
     /// Who may attach, and whose the ports are.
     pub policy: Policy,
+    /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
+    /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed.
+    pub stall_timeout: Duration,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             seed: 0,
             handshake_timeout: Duration::from_secs(2),
             policy: Policy::default(),
+            stall_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -85,7 +89,8 @@ pub enum SwitchError {
 
 /// A crossbar with its listener, its clients and its ports' wires, on one descriptor.
 ///
-/// [`Switch::as_fd`] is readable when something is to be done: then call [`Switch::process`] until it returns 0, and
+/// [`Switch::as_fd`] is readable when something is to be done, or the time of [`Switch::next_look`] is over: then call
+/// [`Switch::process`] until it returns 0, and
 /// then [`Switch::sleep`] before waiting again.
 #[derive(Debug)]
 pub struct Switch {
@@ -93,6 +98,7 @@ pub struct Switch {
     crossbar: Crossbar,
     ports: Ports,
     owners: Owners,
+    started: Instant,
 }
 
 impl Switch {
@@ -106,9 +112,12 @@ impl Switch {
         }
         options.geometry.validate()?;
         Ok(Switch {
-            crossbar: Crossbar::new(options.ports, options.geometry).with_paths(options.paths, options.seed),
+            crossbar: Crossbar::new(options.ports, options.geometry)
+                .with_paths(options.paths, options.seed)
+                .with_stall_timeout(options.stall_timeout),
             ports: Ports::new(options.ports, options.handshake_timeout, &options.policy.users)?,
             owners: Owners::new(options.ports, options.policy.clone()),
+            started: Instant::now(),
             options,
         })
     }
@@ -171,9 +180,12 @@ impl Switch {
         if self.crossbar.poll() {
             done += self.crossbar.forward(BUDGET);
         }
-        for (host, error) in self.crossbar.take_lost() {
+        if self.crossbar.next_look().is_some() {
+            self.crossbar.look(self.started.elapsed());
+        }
+        for (host, reason) in self.crossbar.take_lost() {
             if let Some(unsaid) = DETACHED.turn() {
-                tracing::warn!("port {host} is detached: {error}{unsaid}");
+                tracing::warn!("port {host} is detached: {reason}{unsaid}");
             }
             self.clear(host);
         }
@@ -183,6 +195,11 @@ impl Switch {
     /// Asks to be woken. True: nothing needs doing until the descriptor is readable. False: there is work.
     pub fn sleep(&mut self) -> bool {
         self.crossbar.sleep()
+    }
+
+    /// How long [`Switch::process`] may be left out; `None`: for as long as the descriptor is not readable.
+    pub fn next_look(&self) -> Option<Duration> {
+        self.crossbar.next_look()
     }
 
     /// Serves until `stop` is readable.
@@ -213,7 +230,9 @@ impl Switch {
             }
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let mut fds = [stop, other, self.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            match poll(&mut fds, if waits { None } else { Some(&now) }) {
+            // Who waits for a card that takes nothing has a time limit, which no bell tells of.
+            let look = self.next_look().and_then(|look| Timespec::try_from(look).ok());
+            match poll(&mut fds, if waits { look.as_ref() } else { Some(&now) }) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(io::Error::from(error).into()),
             }
@@ -242,7 +261,7 @@ impl Switch {
             Event::Client(index) => self.greet(index)?,
             Event::Bell(host) => match self.ports.hear(host) {
                 Heard::Nothing => {}
-                Heard::Ring => drop(self.crossbar.wake(host)),
+                Heard::Ring => self.crossbar.wake(host),
                 Heard::End(reason) => {
                     if let Some(unsaid) = DETACHED.turn() {
                         tracing::info!("port {host} is detached: {reason}{unsaid}");

@@ -32,4 +32,11 @@ impl Link for Wire {
         self.bytes.resize(bytes.len(), 0);
         bytes.take_into(&mut self.bytes).is_some()
     }
+    fn is_stopped(&self, _destination: u16) -> bool {
+        false
+    }
+
+    fn resumptions(&self) -> u64 {
+        0
+    }
 }

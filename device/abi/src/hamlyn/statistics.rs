@@ -47,7 +47,7 @@ statistics! {
     InterruptsCoalesced = 8, "interrupts_coalesced";
     /// Doorbells rung (trapped stores).
     Doorbells = 9, "doorbells";
-    /// Times that a full link made a terminus wait.
+    /// Times that a full link, or a host that takes nothing, made a terminus or answers wait.
     LinkStalls = 10, "link_stalls";
     /// Packets discarded because the card was not enabled (section 2.8).
     Discarded = 11, "discarded";

@@ -168,6 +168,14 @@ impl ports::Link for Uplink {
             false
         })
     }
+
+    fn is_stopped(&self, destination: u16) -> bool {
+        self.link.as_ref().is_some_and(|link| link.sender.is_stopped(HostId(destination)))
+    }
+
+    fn resumptions(&self) -> u64 {
+        self.link.as_ref().map_or(0, |link| link.sender.resumptions())
+    }
 }
 
 /// The other cards of the process, as one of them sees them.
@@ -194,6 +202,14 @@ pub(super) struct Ways<'a> {
 impl ports::Link for Ways<'_> {
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         self.neighbours.hand_over(destination, packet) || self.uplink.send(destination, packet)
+    }
+
+    fn is_stopped(&self, destination: u16) -> bool {
+        self.uplink.is_stopped(destination)
+    }
+
+    fn resumptions(&self) -> u64 {
+        self.uplink.resumptions()
     }
 }
 

@@ -33,6 +33,10 @@ pub(super) struct SwitchArgs {
     /// How long to look for packets before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
+    /// How long a card may take nothing while others wait for it, in seconds, before it is detached; it may come again. 0: for
+    /// ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    stall_timeout: u64,
     #[command(flatten)]
     routing: RoutingArgs,
 }
@@ -48,7 +52,8 @@ pub struct RoutingArgs {
 
 pub(super) fn run(args: SwitchArgs) -> anyhow::Result<()> {
     let (ports, paths, spin) = (args.ports, args.routing.paths, Duration::from_micros(args.spin));
-    let options = Options { ports, paths, spin, ..Options::default() };
+    let stall_timeout = Duration::from_secs(args.stall_timeout);
+    let options = Options { ports, paths, spin, stall_timeout, ..Options::default() };
     let mut switch = Switch::bind(&args.socket, options)?;
     let stop = stop_on_signals()?;
     let name = args.socket.file_stem().unwrap_or_default().to_string_lossy();
@@ -73,7 +78,11 @@ fn of_port(port: &PortCounters) -> Value {
         "packets_out": port.packets_out,
         "bytes_out": port.bytes_out,
         "overtaken": port.overtaken,
+        "waiting": port.waiting,
         "stalls": port.stalls,
+        "stops": port.stops,
+        "blocked": port.blocked,
+        "stalled_out": port.stalled_out,
         "dropped_absent": port.dropped_absent,
         "dropped_malformed": port.dropped_malformed,
         "orphaned": port.orphaned,

@@ -117,17 +117,19 @@ impl Fabric {
         }
         for host in 0..self.stations.len() {
             // There may be room now where its ring was full.
-            busy |= self.crossbar.wake(HostId(host as u16)) > 0;
+            self.crossbar.wake(HostId(host as u16));
         }
         if self.crossbar.poll() && self.crossbar.forward(BUDGET) > 0 {
             self.stations.iter_mut().for_each(Station::rouse);
             busy = true;
         }
-        for (host, error) in self.crossbar.take_lost() {
-            tracing::error!("port {host} is lost: {error}");
+        for (host, reason) in self.crossbar.take_lost() {
+            tracing::error!("port {host} is lost: {reason}");
             if let Some(station) = self.stations.get_mut(host.index()) {
                 station.unlink();
             }
+            // Who was stopped for it goes on.
+            self.stations.iter_mut().for_each(Station::rouse);
         }
         if busy && !self.spin.is_zero() {
             self.busy = Instant::now();

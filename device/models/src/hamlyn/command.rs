@@ -114,6 +114,7 @@ impl HamlynCard {
         self.counters.add(Statistic::Abandoned, terminus.unfinished(ports.window).into());
         self.fetches.forget(index);
         self.awake.retain(|awake| *awake != index);
+        self.aside.forget(index);
         set_awake(ports.window, index, false);
         Ok(())
     }

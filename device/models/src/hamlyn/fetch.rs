@@ -5,6 +5,11 @@
 //! arrives, so it must have room for an answer to each: a terminus has one fetch-and-op under way at a time, so no
 //! host can ask for more answers at once than it has termini. And nobody waits for ever: what a card that died or
 //! discards does not answer is given up.
+//!
+//! Who asks cannot be trusted to take the answers, nor to have a right to ask: also a fetch-and-op that is refused is answered, for
+//! its asker waits. So each asker has a queue of its own, which holds so many answers; who asks for more is not answered. The
+//! queues have turns among themselves, and all of them together take turns with the termini. An asker that takes nothing is
+//! [set aside](super::aside), and costs nobody else anything.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -23,7 +28,7 @@ use crate::ports::{Link, Operation, Packet, Ports, VolatileSlice};
 /// How long a terminus waits for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers that a card owes a host at most: as many as a card may have termini.
-const OWED_TO_ONE: u32 = 1024;
+const OWED_TO_ONE: usize = 1024;
 
 /// A fetch-and-op of this host that is not answered yet.
 #[derive(Debug)]
@@ -35,9 +40,8 @@ struct Waiting {
 }
 
 /// An answer that is to be sent.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Answer {
-    destination: u16,
     ticket: u32,
     /// The word as it was; `None` if the fetch-and-op was refused.
     word: Option<u64>,
@@ -49,9 +53,10 @@ pub(super) struct Fetches {
     last_ticket: u32,
     /// In the order of their deadlines.
     waiting: VecDeque<Waiting>,
-    answers: VecDeque<Answer>,
-    /// How many of the answers go to each host.
-    owed: BTreeMap<u16, u32>,
+    /// What each host is owed; no queue is empty.
+    owed: BTreeMap<u16, VecDeque<Answer>>,
+    /// Hosts that are owed something and take it, in the order of their turns.
+    turns: VecDeque<u16>,
     /// Whether an answer was what the card sent last: answers and termini take turns.
     answered_last: bool,
 }
@@ -85,22 +90,38 @@ impl Fetches {
         self.waiting.front().map(|waiting| waiting.deadline)
     }
 
-    pub(super) fn has_answers(&self) -> bool {
-        !self.answers.is_empty()
+    /// Whether an answer may go.
+    pub(super) fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
     }
 
-    fn owe(&mut self, destination: u16, ticket: u32, word: Option<u64>) {
-        *self.owed.entry(destination).or_default() += 1;
-        self.answers.push_back(Answer { destination, ticket, word });
+    /// A host that is owed answers takes them again.
+    pub(super) fn have_turn(&mut self, host: u16) {
+        self.turns.push_back(host);
     }
 
+    /// Owes a host one more answer. `true`: it is the first.
+    fn owe(&mut self, host: u16, answer: Answer) -> bool {
+        let answers = self.owed.entry(host).or_default();
+        answers.push_back(answer);
+        answers.len() == 1
+    }
+
+    /// The host whose turn it is, and what it is owed.
+    fn due(&self) -> Option<(u16, Answer)> {
+        let host = *self.turns.front()?;
+        Some((host, *self.owed.get(&host)?.front()?))
+    }
+
+    /// The answer that was due is sent: it is another host's turn.
     fn paid(&mut self) {
-        let Some(answer) = self.answers.pop_front() else { return };
-        if let Some(owed) = self.owed.get_mut(&answer.destination) {
-            *owed -= 1;
-            if *owed == 0 {
-                self.owed.remove(&answer.destination);
-            }
+        let Some(host) = self.turns.pop_front() else { return };
+        let Some(answers) = self.owed.get_mut(&host) else { return };
+        answers.pop_front();
+        if answers.is_empty() {
+            self.owed.remove(&host);
+        } else {
+            self.have_turn(host);
         }
     }
 }
@@ -114,11 +135,13 @@ impl HamlynCard {
         packet: &Packet<'_>,
         header: PacketHeader,
     ) -> Result<(), Statistic> {
-        if self.fetches.owed.get(&packet.source).is_some_and(|owed| *owed >= OWED_TO_ONE) {
+        if self.fetches.owed.get(&packet.source).is_some_and(|owed| owed.len() >= OWED_TO_ONE) {
             return Err(Statistic::RefusedFetchOverrun);
         }
         let found = self.carry_out(ports, packet, &header);
-        self.fetches.owe(packet.source, header.delta, found.ok());
+        if self.fetches.owe(packet.source, Answer { ticket: header.delta, word: found.ok() }) {
+            self.fetches.have_turn(packet.source);
+        }
         found?;
         self.counters.add(Statistic::PacketsReceived, 1);
         self.counters.add(Statistic::Fetches, 1);
@@ -191,9 +214,22 @@ impl HamlynCard {
 
     /// The card looks at a terminus' work queue unasked from now on.
     pub(super) fn wake(&mut self, ports: &Ports<'_>, terminus: u32) {
-        if !self.awake.contains(&terminus) {
+        if !self.awake.contains(&terminus) && !self.aside.has_terminus(terminus) {
             set_awake(ports.window, terminus, true);
             self.awake.push_back(terminus);
+        }
+    }
+
+    /// The next answer to a host that takes some; the others' are set aside.
+    fn answer_that_may_go(&mut self, link: &dyn Link) -> Option<(u16, Answer)> {
+        loop {
+            let (host, answer) = self.fetches.due()?;
+            if !link.is_stopped(host) {
+                return Some((host, answer));
+            }
+            self.counters.add(Statistic::LinkStalls, 1);
+            self.fetches.turns.pop_front();
+            self.aside.put_answers(host);
         }
     }
 
@@ -201,7 +237,7 @@ impl HamlynCard {
     pub(super) fn send_answer(&mut self, link: &mut dyn Link) -> Option<Progress> {
         let due = !self.fetches.answered_last;
         self.fetches.answered_last = false;
-        let answer = self.fetches.answers.front().filter(|_| due)?;
+        let (host, answer) = self.answer_that_may_go(link).filter(|_| due)?;
         let mut header = PacketHeader {
             flags: PACKET_ANSWER,
             delta: answer.ticket,
@@ -211,7 +247,7 @@ impl HamlynCard {
         };
         let mut word = answer.word.unwrap_or_default();
         let packet = [VolatileSlice::from(header.as_mut_bytes()), VolatileSlice::from(word.as_mut_bytes())];
-        if !link.send(answer.destination, &packet) {
+        if !link.send(host, &packet) {
             self.counters.add(Statistic::LinkStalls, 1);
             return Some(Progress::LinkFull);
         }

@@ -7,11 +7,12 @@
 //! | 2.4 metadata area, 2.5 packet counting, Table 2 | `metadata` |
 //! | 2.6 notification, Table 3 | `notification` |
 //! | 2.7 special modes | `delivery`, `metadata` |
-//! | 2.8 dead hosts | `handshake`, `registers` |
+//! | 2.8 back-pressure, dead hosts | `aside`, `handshake`, `registers` |
 //! | 5.1 remote fetch-and-op | `fetch` |
 //! | 3.1 what only the operating system may do | `command`, `registers` |
 
 mod area;
+mod aside;
 mod command;
 mod delivery;
 mod fetch;
@@ -41,6 +42,7 @@ use hamlyn_abi::hamlyn::registers::{HAMLYN_REGISTERS_SIZE, HAMLYN_VECTOR_LINK};
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
 
+use self::aside::Aside;
 use self::fetch::Fetches;
 use self::handshake::Handshake;
 use self::notification::{Nqcb, QueueControl};
@@ -65,6 +67,8 @@ pub struct HamlynCard {
     queue_control: QueueControl,
     /// Termini at which the card looks unasked, in the order of their turns.
     awake: VecDeque<u32>,
+    /// Those of them that wait for a host which takes nothing.
+    aside: Aside,
     /// Off at power-on: arriving packets are discarded (section 2.8).
     enabled: bool,
     handshake: Handshake,
@@ -87,6 +91,7 @@ impl HamlynCard {
             queues: empty(options.queues),
             queue_control: QueueControl { base: u64::from(options.termini) * u64::from(HAMLYN_WINDOW_SIZE) },
             awake: VecDeque::new(),
+            aside: Aside::default(),
             enabled: false,
             handshake: Handshake::new(options.handshake_ms),
             fetches: Fetches::default(),
@@ -169,6 +174,7 @@ impl Card for HamlynCard {
     }
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        self.look_aside(link);
         self.send_answer(link).unwrap_or_else(|| self.take_turns(ports, link))
     }
 
@@ -191,6 +197,7 @@ impl Card for HamlynCard {
 
     fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>) {
         self.host = host;
+        self.end_stops();
         ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
     }
 

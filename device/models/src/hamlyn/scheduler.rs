@@ -35,6 +35,8 @@ impl HamlynCard {
                     self.awake.push_front(index);
                     return Progress::LinkFull;
                 }
+                // The others do not wait for that host.
+                Turn::Stopped(host) => self.aside.put_terminus(host, index),
                 Turn::Worked(bytes) => {
                     // A request that is refused costs something, too.
                     if terminus.share.spend(bytes.max(HEADER_BYTES), quantum) {
@@ -60,7 +62,8 @@ impl HamlynCard {
         Progress::Idle
     }
 
-    /// Tells the owners of awake termini to ring again, then looks once more.
+    /// Tells the owners of awake termini to ring again, then looks once more. Who is set aside need not ring: the card looks there
+    /// again by itself.
     pub(super) fn fall_asleep(&mut self, ports: &Ports<'_>) -> bool {
         for terminus in &self.awake {
             set_awake(ports.window, *terminus, false);
@@ -74,6 +77,6 @@ impl HamlynCard {
         for terminus in &self.awake {
             set_awake(ports.window, *terminus, true);
         }
-        self.awake.is_empty() && !self.fetches.has_answers()
+        self.awake.is_empty() && !self.fetches.has_turns()
     }
 }

@@ -57,6 +57,8 @@ pub(super) enum Turn {
     Worked(usize),
     /// The link has no room.
     LinkFull,
+    /// The switch wants nothing for this host.
+    Stopped(u16),
     /// There is nothing to send.
     Idle,
 }
@@ -137,6 +139,10 @@ impl Terminus {
     fn send_packet(&mut self, ports: &Ports<'_>, sending: &mut Sending<'_>) -> Turn {
         let Sending { link, counters, fetches, .. } = sending;
         let Some(message) = &mut self.sending else { return Turn::Idle };
+        if self.privilege == 0 && link.is_stopped(message.destination) {
+            counters.add(Statistic::LinkStalls, 1);
+            return Turn::Stopped(message.destination);
+        }
         let bytes = match message.send_packet(ports.dma, &self.buffers, *link) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => {

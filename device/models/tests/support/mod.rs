@@ -113,6 +113,10 @@ pub struct Wire {
     pub sent: Vec<(u16, Vec<u8>)>,
     /// How many packets it takes before it is full.
     pub room: Option<usize>,
+    /// Hosts for which it takes nothing now.
+    pub stopped: Vec<u16>,
+    /// How often the switch wanted packets to one of these again.
+    pub resumptions: u64,
 }
 
 impl Link for Wire {
@@ -125,6 +129,14 @@ impl Link for Wire {
         pieces.take_into(&mut bytes).unwrap();
         self.sent.push((destination, bytes));
         true
+    }
+
+    fn is_stopped(&self, destination: u16) -> bool {
+        self.stopped.contains(&destination)
+    }
+
+    fn resumptions(&self) -> u64 {
+        self.resumptions
     }
 }
 

@@ -1,0 +1,167 @@
+//! One output: the ring to a card, the paths that lead to it, and who waits for room.
+
+use hamlyn_fabric::{Header, Producer, RingError};
+use vm_memory::VolatileSlice;
+
+use crate::counters::PortCounters;
+use crate::held::{Bounds, Held, Packet};
+use crate::paths::Paths;
+
+/// Where an output stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has no packets that could go, or its bell will ring when there is room.
+    Quiet,
+    /// In the list of those with packets that may go.
+    Loaded,
+}
+
+/// What an output has taken when it was last looked at, and how often that was in a row.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    taken: u64,
+    looks: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) ring: Producer,
+    /// None to choose from if there is but one.
+    pub(crate) paths: Option<Paths>,
+    pub(crate) standing: Standing,
+    /// Whether the card was asked to ring when it has room, and has not rung since.
+    pub(crate) asked: bool,
+    /// Packets that found no room.
+    pub(crate) held: Held,
+    watch: Option<Watch>,
+}
+
+/// What came of a packet for an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is on its way.
+    Accepted,
+    /// It waits, and takes so many bytes of its source's bounds; `stop`: its source is to send no more.
+    Held { bytes: usize, stop: bool },
+    /// There is no room, and no more of this source may wait.
+    Refused,
+}
+
+/// What came of an attempt to move a packet on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// One went from a path into the ring.
+    Left,
+    /// One that was held went onto a path, or into the ring: of this source, and so many bytes of its bounds.
+    Released(usize, usize),
+    /// There is no room.
+    NoRoom,
+    /// There is none.
+    Nothing,
+}
+
+impl Output {
+    pub(crate) fn new(ring: Producer, paths: Option<Paths>) -> Output {
+        Output { ring, paths, standing: Standing::Quiet, asked: false, held: Held::default(), watch: None }
+    }
+
+    pub(crate) fn has_packets(&self) -> bool {
+        !self.held.is_empty() || self.paths.as_ref().is_some_and(|paths| !paths.is_empty())
+    }
+
+    /// Takes a packet in, or keeps it until there is room; `input` bytes of its source wait for all outputs together.
+    pub(crate) fn take(
+        &mut self,
+        header: Header,
+        payload: VolatileSlice<'_>,
+        bounds: &Bounds,
+        input: usize,
+        counters: &mut PortCounters,
+    ) -> Result<Taken, RingError> {
+        // Nobody overtakes those who wait.
+        if self.held.is_empty() && self.accept(header, &payload, counters)? {
+            return Ok(Taken::Accepted);
+        }
+        let source = header.source.index();
+        let pair = self.held.bytes_from(source);
+        if !bounds.admit(pair, input, payload.len()) {
+            return Ok(Taken::Refused);
+        }
+        if self.held.is_empty() {
+            // What was seen before, when nobody waited, says nothing.
+            self.watch = None;
+        }
+        let packet = Packet::copy(header, &payload);
+        let bytes = packet.bytes();
+        self.held.push(source, packet);
+        Ok(Taken::Held { bytes, stop: pair + bytes > bounds.mark })
+    }
+
+    /// Takes a packet in: onto a path, or else into the ring. False: there is no room.
+    fn accept(
+        &mut self,
+        header: Header,
+        payload: &VolatileSlice<'_>,
+        counters: &mut PortCounters,
+    ) -> Result<bool, RingError> {
+        if self.paths.as_ref().is_some_and(Paths::is_full) && self.leave(counters)? != Step::Left {
+            return Ok(false);
+        }
+        if let Some(paths) = &mut self.paths {
+            return Ok(paths.push(header, payload));
+        }
+        if !self.ring.send(header, &[*payload])? {
+            return Ok(false);
+        }
+        counters.packets_out += 1;
+        counters.bytes_out += payload.len() as u64;
+        Ok(true)
+    }
+
+    /// Moves one packet on: who waits goes onto a path as soon as one has a place, so that it meets others there.
+    pub(crate) fn step(&mut self, counters: &mut PortCounters) -> Result<Step, RingError> {
+        let onto_path = self.paths.as_ref().is_none_or(|paths| !paths.is_full());
+        if let Some(packet) = self.held.first().filter(|_| onto_path) {
+            let (source, bytes) = (packet.header.source.index(), packet.bytes());
+            let length = packet.payload.len();
+            let payload = VolatileSlice::from(&mut packet.payload[..]);
+            match &mut self.paths {
+                Some(paths) => drop(paths.push(packet.header, &payload)),
+                None if self.ring.send(packet.header, &[payload])? => {
+                    counters.packets_out += 1;
+                    counters.bytes_out += length as u64;
+                }
+                None => return Ok(Step::NoRoom),
+            }
+            self.held.pop();
+            return Ok(Step::Released(source, bytes));
+        }
+        self.leave(counters)
+    }
+
+    /// Moves a packet from a path into the ring.
+    fn leave(&mut self, counters: &mut PortCounters) -> Result<Step, RingError> {
+        let Some(paths) = self.paths.as_mut().filter(|paths| !paths.is_empty()) else {
+            return Ok(Step::Nothing);
+        };
+        let Some(gone) = paths.send(&mut self.ring)? else { return Ok(Step::NoRoom) };
+        counters.packets_out += 1;
+        counters.bytes_out += gone.length as u64;
+        counters.overtaken += u64::from(gone.overtaken);
+        Ok(Step::Left)
+    }
+
+    /// Looks whether the card takes anything while others wait. True: it has not for so many looks in a row.
+    pub(crate) fn is_stuck(&mut self, most: u32) -> Result<bool, RingError> {
+        if self.held.is_empty() {
+            return Ok(false);
+        }
+        let taken = self.ring.taken()?;
+        let looks = match self.watch {
+            Some(watch) if watch.taken == taken => watch.looks + 1,
+            _ => 0,
+        };
+        self.watch = Some(Watch { taken, looks });
+        Ok(looks >= most)
+    }
+}

@@ -1,0 +1,61 @@
+//! Cards that take nothing while others wait for them.
+
+use std::time::Duration;
+
+use super::Crossbar;
+use crate::refusal::Lost;
+
+/// Looks at an output in the time that it may take nothing: so that a switch that was itself stopped for a while, and looks
+/// once afterwards, does not blame the cards.
+const LOOKS: u32 = 8;
+
+/// How long a card may take nothing, and when it is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    timeout: Duration,
+    next: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(timeout: Duration) -> Patience {
+        Patience { timeout, next: Duration::ZERO }
+    }
+
+    /// Whether it is time to look.
+    fn is_due(&mut self, now: Duration) -> bool {
+        let due = now >= self.next;
+        if due {
+            self.next = now + self.timeout / LOOKS;
+        }
+        due
+    }
+}
+
+impl Crossbar {
+    /// When to [look](Crossbar::look) next, from now; `None`: nobody waits for a card.
+    pub fn next_look(&self) -> Option<Duration> {
+        let patience = self.patience.as_ref()?;
+        (self.all_held > 0).then(|| patience.timeout / LOOKS)
+    }
+
+    /// Looks, if it is time, whether the cards that others wait for take anything, and detaches those that have not for as long as
+    /// the stall timeout says. `now` is the time since some moment.
+    pub fn look(&mut self, now: Duration) {
+        let Some(patience) = &mut self.patience else { return };
+        if !patience.is_due(now) {
+            return;
+        }
+        let timeout = patience.timeout;
+        for port in 0..self.outputs.len() {
+            let Some(output) = &mut self.outputs[port] else { continue };
+            match output.is_stuck(LOOKS) {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.counters[port].stalled_out += 1;
+                    self.lose(port, Lost::Stalled(timeout));
+                }
+                Err(error) => self.lose(port, Lost::Corrupt(error)),
+            }
+        }
+    }
+}
