@@ -172,3 +172,25 @@ fn a_host_id_stays_its_last_users() {
     assert!(error.contains("host id 1 is kept for user 65534"), "{error}");
     Card::attach(&running, Some(0));
 }
+
+#[test]
+fn a_card_that_takes_nothing_holds_up_nobody_and_is_detached_in_the_end() {
+    let stall_timeout = Duration::from_secs(2);
+    let running = Running::start(Options { stall_timeout, ..kit::small() });
+    let [mut sender, stuck, mut third] = [0, 1, 2].map(|port| Card::attach(&running, Some(port)));
+    // Twice what its ring holds.
+    for number in 0..40 {
+        sender.send_when_room(stuck.host, &[number; 3000]);
+    }
+    for number in 0..100 {
+        sender.send_when_room(third.host, &[number; 100]);
+        assert_eq!(third.receive(), (sender.host, vec![number; 100]));
+    }
+    assert!(stuck.is_cut_off(PATIENCE));
+    // It may come again.
+    let mut again = Card::attach(&running, Some(1));
+    sender.send_when_room(again.host, b"again");
+    assert_eq!(again.receive(), (sender.host, b"again".to_vec()));
+    let counters = running.stop();
+    assert_eq!((counters.ports[1].stalled_out, counters.ports[0].blocked), (1, 0));
+}
