@@ -182,14 +182,18 @@ void hamlyn_card_fail(struct hamlyn_card *card)
 	hamlyn_card_stop(card);
 }
 
-/* Takes all files' objects from a stopped card; its lock is held. The files are of no more use. */
-void hamlyn_card_end_files(struct hamlyn_card *card)
+/*
+ * Takes all files' objects from a stopped card, to be released; its lock is held. The files are of
+ * no more use.
+ */
+void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
 	struct hamlyn_file *file;
 
 	list_for_each_entry(file, &card->files, on_card) {
 		file->dead = true;
-		hamlyn_file_end(file);
+		while (hamlyn_file_close_next(file, closed))
+			cond_resched();
 	}
 }
 
@@ -199,10 +203,13 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 
 	if (memchr_inv(argument->query.reserved, 0, sizeof(argument->query.reserved)))
 		return -EINVAL;
-	guard(mutex)(&card->lock);
-	if (!hamlyn_file_live(file) || !hamlyn_card_answers(card))
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	if (!hamlyn_card_answers(card))
 		return -ENODEV;
 	argument->query = card->limits;
+	argument->query.capabilities = HAMLYN_CAPABILITY_SHARES;
 	argument->query.host = reg(card, HAMLYN_REG_HOST_ID);
 	hamlyn_wellknown_query(card, &argument->query);
 	return 0;
@@ -217,9 +224,9 @@ int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argu
 	static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(statistics->values));
 	if (statistics->reserved)
 		return -EINVAL;
-	guard(mutex)(&card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	ret = hamlyn_command(card, HAMLYN_COMMAND_READ_STATISTICS, 0, NULL, 0);
 	if (ret)
 		return ret;

@@ -8,15 +8,14 @@
  */
 #include "connect.h"
 
-/* Connections and listeners of a card. */
-#define MAX_COUNT 16384
-
 static void connection_free(struct kref *users)
 {
 	struct hamlyn_connection *connection =
 		container_of(users, struct hamlyn_connection, users);
 
-	connection->card->wellknown->count--;
+	if (connection->counted)
+		hamlyn_share_give(connection->share, HAMLYN_CONNECTIONS);
+	hamlyn_share_put(connection->share);
 	kfree(connection);
 }
 
@@ -27,25 +26,43 @@ void hamlyn_connection_put(struct hamlyn_connection *connection)
 	kref_put(&connection->users, connection_free);
 }
 
-static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32 state, gfp_t gfp)
+/*
+ * One that has ended counts as its user's until nothing is to be said of it any more, as long as the
+ * peer can make that take; but not until its file is closed. The card's lock is held.
+ */
+void hamlyn_connection_settle(struct hamlyn_connection *connection)
+{
+	if (!connection->counted || connection->state != HAMLYN_CONNECTION_ENDED ||
+	    !list_empty(&connection->opening.on_peer) || !list_empty(&connection->closing.on_peer))
+		return;
+	connection->counted = false;
+	hamlyn_share_give(connection->share, HAMLYN_CONNECTIONS);
+}
+
+static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32 state,
+						   struct hamlyn_share *share, bool privileged,
+						   gfp_t gfp)
 {
 	struct hamlyn_wellknown *own = peer->own;
 	struct hamlyn_connection *connection;
 	int ret;
 
-	if (own->count >= MAX_COUNT)
-		return ERR_PTR(-ENOSPC);
+	ret = hamlyn_share_take(share, HAMLYN_CONNECTIONS, privileged);
+	if (ret)
+		return ERR_PTR(ret);
 	connection = kzalloc(sizeof(*connection), gfp);
-	if (!connection)
-		return ERR_PTR(-ENOMEM);
 	/* Numbers come back late, so that what is late is not taken for another's. */
-	ret = xa_alloc_cyclic(&own->connections, &connection->number, connection,
-			      XA_LIMIT(1, INT_MAX), &own->next_number, gfp);
+	ret = connection ? xa_alloc_cyclic(&own->connections, &connection->number, connection,
+					   XA_LIMIT(1, INT_MAX), &own->next_number, gfp) :
+			   -ENOMEM;
 	if (ret < 0) {
+		hamlyn_share_give(share, HAMLYN_CONNECTIONS);
 		kfree(connection);
 		return ERR_PTR(ret);
 	}
-	own->count++;
+	hamlyn_share_get(share);
+	connection->share = share;
+	connection->counted = true;
 	kref_init(&connection->users);
 	kref_get(&connection->users); /* The table's. */
 	connection->card = own->card;
@@ -55,6 +72,7 @@ static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32
 	connection->closing.connection = connection;
 	INIT_LIST_HEAD(&connection->on_listener);
 	INIT_LIST_HEAD(&connection->opening.on_peer);
+	INIT_LIST_HEAD(&connection->closing.on_peer);
 	init_waitqueue_head(&connection->wait);
 	hamlyn_peer_watch(peer);
 	list_add_tail(&connection->on_peer, &peer->connections);
@@ -81,6 +99,7 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 	xa_erase(&connection->card->wellknown->connections, connection->number);
 	list_del(&connection->on_peer);
 	wake_up_all(&connection->wait);
+	hamlyn_connection_settle(connection);
 	hamlyn_connection_put(connection);
 	/* Nobody has been told of it, and nobody need be. */
 	if (unclaimed)
@@ -103,9 +122,10 @@ static void send(struct hamlyn_connection *connection, struct hamlyn_message *me
 }
 
 /* Asks for a connection; the card's lock is held. */
-struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_card *card,
+struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_file *file,
 						    const struct hamlyn_connect *connect)
 {
+	struct hamlyn_card *card = file->card;
 	struct hamlyn_wellknown *own = card->wellknown;
 	struct hamlyn_connection *connection;
 	struct hamlyn_message *message;
@@ -118,7 +138,7 @@ struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_card *card,
 	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || card->host >= HAMLYN_WELL_KNOWN_SLOTS)
 		return ERR_PTR(-EHOSTUNREACH);
 	connection = connection_create(&own->peers[connect->host], HAMLYN_CONNECTION_CONNECTING,
-				       GFP_KERNEL_ACCOUNT);
+				       file->share, file->privileged, GFP_KERNEL_ACCOUNT);
 	if (IS_ERR(connection))
 		return connection;
 	message = &connection->opening;
@@ -233,7 +253,8 @@ static void requested(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, 
 		refuse(peer, wire->from, HAMLYN_END_BACKLOG);
 		return;
 	}
-	connection = connection_create(peer, HAMLYN_CONNECTION_REQUESTED, GFP_KERNEL);
+	connection = connection_create(peer, HAMLYN_CONNECTION_REQUESTED, listener->share,
+				       listener->privileged, GFP_KERNEL);
 	if (IS_ERR(connection)) {
 		refuse(peer, wire->from, HAMLYN_END_BACKLOG);
 		return;
@@ -318,14 +339,16 @@ void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wir
 int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen)
 {
 	struct hamlyn_wellknown *own = listener->card->wellknown;
+	int ret;
 
 	if (!own->open)
 		return -EOPNOTSUPP;
 	if (find_listener(own, listen->name, listen->name_length))
 		return -EADDRINUSE;
-	if (own->count >= MAX_COUNT)
-		return -ENOSPC;
-	own->count++;
+	ret = hamlyn_share_take(listener->share, HAMLYN_CONNECTIONS, listener->privileged);
+	if (ret)
+		return ret;
+	hamlyn_share_get(listener->share);
 	listener->backlog = listen->backlog;
 	listener->name_length = listen->name_length;
 	memcpy(listener->name, listen->name, listen->name_length);
@@ -350,7 +373,8 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 		hamlyn_connection_end(connection, HAMLYN_END_NO_NAME);
 	}
 	list_del(&listener->on_card);
-	listener->card->wellknown->count--;
+	hamlyn_share_give(listener->share, HAMLYN_CONNECTIONS);
+	hamlyn_share_put(listener->share);
 }
 
 /* This host cannot be relied upon any more: ends all connections. The card's lock is held. */

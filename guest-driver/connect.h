@@ -20,6 +20,8 @@
 #include "hamlyn.h"
 
 #define PLACES HAMLYN_WELL_KNOWN_PLACES
+/* Connections and listeners of a card. */
+#define HAMLYN_MAX_CONNECTIONS 16384
 
 struct hamlyn_connection;
 
@@ -100,14 +102,16 @@ struct hamlyn_wellknown {
 	struct hamlyn_peer peers[HAMLYN_WELL_KNOWN_SLOTS];
 
 	struct list_head listeners;
-	/* Connections that have not ended, by number, and how many there are of either kind. */
+	/* Connections that have not ended, by number. */
 	struct xarray connections;
 	u32 next_number;
-	unsigned int count;
 };
 
 struct hamlyn_listener {
 	struct hamlyn_card *card;
+	/* Whose it is, and whose the requests are that come to it. */
+	struct hamlyn_share *share;
+	bool privileged;
 	/* The card was reset since. */
 	bool dead;
 	struct list_head on_card;
@@ -124,6 +128,9 @@ struct hamlyn_connection {
 	/* Its file's or its listener's, the table's until it ends, each queued message's. */
 	struct kref users;
 	struct hamlyn_card *card;
+	/* Whose it is, and whether it counts as his: until it has ended, and that has been said. */
+	struct hamlyn_share *share;
+	bool counted;
 	struct hamlyn_peer *peer;
 	struct list_head on_peer;
 	/* Whose requests it is among. */
@@ -161,7 +168,7 @@ void hamlyn_peers_tick(struct work_struct *work);
 /* connect.c */
 void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 			       const u8 *data);
-struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_card *card,
+struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_file *file,
 						    const struct hamlyn_connect *connect);
 int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 			     const struct hamlyn_private *private);
@@ -169,6 +176,7 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 			    const struct hamlyn_private *private);
 void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason);
 void hamlyn_connection_put(struct hamlyn_connection *connection);
+void hamlyn_connection_settle(struct hamlyn_connection *connection);
 int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen);
 void hamlyn_listener_claimed(struct hamlyn_connection *connection);
 void hamlyn_listener_close(struct hamlyn_listener *listener);

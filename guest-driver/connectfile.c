@@ -75,7 +75,9 @@ static long query(struct hamlyn_connection *connection, struct hamlyn_connection
 {
 	if (memchr_inv(state, 0, sizeof(*state)))
 		return -EINVAL;
-	guard(mutex)(&connection->card->lock);
+	CLASS(hamlyn_turn, turn)(connection->card, connection->share);
+	if (turn.error)
+		return turn.error;
 	state->state = connection->state;
 	state->reason = connection->reason;
 	state->host = connection->peer->host;
@@ -89,7 +91,9 @@ static long end_or_answer(struct hamlyn_connection *connection, unsigned int cod
 {
 	if (private->reserved || !is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
 		return -EINVAL;
-	guard(mutex)(&connection->card->lock);
+	CLASS(hamlyn_turn, turn)(connection->card, connection->share);
+	if (turn.error)
+		return turn.error;
 	switch (code) {
 	case HAMLYN_IOC_ACCEPT:
 		return hamlyn_connection_answer(connection, HAMLYN_WIRE_ACCEPT, private);
@@ -134,6 +138,14 @@ static const struct file_operations connection_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
+static struct hamlyn_connection *request(struct hamlyn_file *file,
+					 const struct hamlyn_connect *connect)
+{
+	CLASS(hamlyn_entry, entry)(file);
+
+	return entry.error ? ERR_PTR(entry.error) : hamlyn_connection_request(file, connect);
+}
+
 int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
 	const struct hamlyn_connect *connect = &argument->connect;
@@ -145,13 +157,9 @@ int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
 	    !is_sound(connect->name, connect->name_length, 1, HAMLYN_MAX_NAME) ||
 	    !is_sound(connect->data, connect->private_length, 0, HAMLYN_MAX_PRIVATE))
 		return -EINVAL;
-	scoped_guard(mutex, &card->lock) {
-		if (!hamlyn_file_live(file))
-			return -ENODEV;
-		connection = hamlyn_connection_request(card, connect);
-		if (IS_ERR(connection))
-			return PTR_ERR(connection);
-	}
+	connection = request(file, connect);
+	if (IS_ERR(connection))
+		return PTR_ERR(connection);
 	made = make_file(card, "[hamlyn-connection]", &connection_fops, connection);
 	if (!IS_ERR(made))
 		return give(made);
@@ -168,7 +176,9 @@ static struct file *claim(struct hamlyn_listener *listener)
 	struct hamlyn_connection *connection;
 	struct file *made;
 
-	guard(mutex)(&card->lock);
+	CLASS(hamlyn_turn, turn)(card, listener->share);
+	if (turn.error)
+		return ERR_PTR(turn.error);
 	if (listener->dead)
 		return ERR_PTR(-ENODEV);
 	connection = list_first_entry_or_null(&listener->requests, struct hamlyn_connection,
@@ -241,6 +251,14 @@ static const struct file_operations listener_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
+static int open_listener(struct hamlyn_file *file, struct hamlyn_listener *listener,
+			 const struct hamlyn_listen *listen)
+{
+	CLASS(hamlyn_entry, entry)(file);
+
+	return entry.error ?: hamlyn_listener_open(listener, listen);
+}
+
 int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
 	const struct hamlyn_listen *listen = &argument->listen;
@@ -256,10 +274,11 @@ int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument)
 	if (!listener)
 		return -ENOMEM;
 	listener->card = file->card;
+	listener->share = file->share;
+	listener->privileged = file->privileged;
 	INIT_LIST_HEAD(&listener->requests);
 	init_waitqueue_head(&listener->wait);
-	scoped_guard(mutex, &file->card->lock)
-		ret = hamlyn_file_live(file) ? hamlyn_listener_open(listener, listen) : -ENODEV;
+	ret = open_listener(file, listener, listen);
 	if (ret) {
 		kfree(listener);
 		return ret;

@@ -15,10 +15,28 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 	init_waitqueue_head(&file->wait);
 }
 
+/* Makes the file one of its card's and its user's. */
+static int join(struct hamlyn_file *file)
+{
+	struct hamlyn_card *card = file->card;
+	int ret;
+
+	guard(mutex)(&card->lock);
+	if (!card->live)
+		return -ENODEV;
+	ret = hamlyn_share_join(file);
+	if (ret)
+		return ret;
+	get_device(&card->dev);
+	list_add(&file->on_card, &card->files);
+	return 0;
+}
+
 static int file_open(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_card *card = container_of(inode->i_cdev, struct hamlyn_card, cdev);
 	struct hamlyn_file *file;
+	int ret;
 
 	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 	if (!file)
@@ -31,33 +49,85 @@ static int file_open(struct inode *inode, struct file *filp)
 	hamlyn_file_init(file, card);
 	file->mapping = filp->f_mapping;
 
-	scoped_guard(mutex, &card->lock) {
-		if (card->live) {
-			get_device(&card->dev);
-			list_add(&file->on_card, &card->files);
-			filp->private_data = file;
-			return nonseekable_open(inode, filp);
-		}
+	ret = join(file);
+	if (!ret) {
+		filp->private_data = file;
+		return nonseekable_open(inode, filp);
 	}
 	__free_page(file->spent);
 	kfree(file);
-	return -ENODEV;
+	return ret;
 }
 
-/* Closes all that the file has, slots before the queues they name; the card's lock is held. */
-void hamlyn_file_end(struct hamlyn_file *file)
+void hamlyn_closed_init(struct hamlyn_closed *closed)
+{
+	INIT_LIST_HEAD(&closed->slots);
+	INIT_LIST_HEAD(&closed->termini);
+	INIT_LIST_HEAD(&closed->queues);
+}
+
+/*
+ * Closes one of the objects that the file has, slots before the queues they name; false if there is
+ * none. The card's lock is held.
+ */
+bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed)
+{
+	struct hamlyn_terminus *terminus;
+	struct hamlyn_queue *queue;
+	struct hamlyn_slot *slot;
+
+	lockdep_assert_held(&file->card->lock);
+	slot = list_first_entry_or_null(&file->slots, struct hamlyn_slot, on_file);
+	terminus = list_first_entry_or_null(&file->termini, struct hamlyn_terminus, on_file);
+	queue = list_first_entry_or_null(&file->queues, struct hamlyn_queue, on_file);
+	if (slot) {
+		hamlyn_slot_close(slot);
+		list_add(&slot->on_file, &closed->slots);
+	} else if (terminus) {
+		hamlyn_terminus_close(terminus);
+		list_add(&terminus->on_file, &closed->termini);
+	} else if (queue) {
+		hamlyn_queue_close(queue);
+		list_add(&queue->on_file, &closed->queues);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* Gives the memory of what was closed back, without the card's lock: it may take long. */
+void hamlyn_closed_release(struct hamlyn_closed *closed)
 {
 	struct hamlyn_terminus *terminus, *next_terminus;
 	struct hamlyn_queue *queue, *next_queue;
 	struct hamlyn_slot *slot, *next_slot;
 
-	lockdep_assert_held(&file->card->lock);
-	list_for_each_entry_safe(slot, next_slot, &file->slots, on_file)
-		hamlyn_slot_close(slot);
-	list_for_each_entry_safe(terminus, next_terminus, &file->termini, on_file)
-		hamlyn_terminus_close(terminus);
-	list_for_each_entry_safe(queue, next_queue, &file->queues, on_file)
-		hamlyn_queue_close(queue);
+	list_for_each_entry_safe(slot, next_slot, &closed->slots, on_file)
+		hamlyn_slot_release(slot);
+	list_for_each_entry_safe(terminus, next_terminus, &closed->termini, on_file)
+		hamlyn_terminus_release(terminus);
+	list_for_each_entry_safe(queue, next_queue, &closed->queues, on_file)
+		hamlyn_queue_release(queue);
+	hamlyn_closed_init(closed);
+	cond_resched();
+}
+
+/*
+ * Ends one object after the other, so that others come to the lock in between. A card that is reset
+ * meanwhile ends them, too: what is left is looked at anew each time.
+ */
+static void end(struct hamlyn_file *file)
+{
+	struct hamlyn_closed closed;
+	bool more;
+
+	hamlyn_closed_init(&closed);
+	do {
+		hamlyn_share_lock(file->card, file->share);
+		more = hamlyn_file_close_next(file, &closed);
+		hamlyn_share_unlock(file->card, file->share);
+		hamlyn_closed_release(&closed);
+	} while (more);
 }
 
 /* Nobody maps, polls or calls the file any more: they all hold it. */
@@ -66,9 +136,10 @@ static int file_release(struct inode *inode, struct file *filp)
 	struct hamlyn_file *file = filp->private_data;
 	struct hamlyn_card *card = file->card;
 
+	end(file);
 	scoped_guard(mutex, &card->lock) {
-		hamlyn_file_end(file);
 		list_del(&file->on_card);
+		hamlyn_share_put(file->share);
 	}
 	__free_page(file->spent);
 	kfree(file);
@@ -83,8 +154,8 @@ static __poll_t file_poll(struct file *filp, poll_table *table)
 	__poll_t events = 0;
 
 	poll_wait(filp, &file->wait, table);
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
 		return EPOLLERR | EPOLLHUP;
 	list_for_each_entry(queue, &file->queues, on_file)
 		events |= hamlyn_queue_poll(queue);
@@ -114,6 +185,7 @@ static const struct hamlyn_call {
 	{ HAMLYN_IOC_SELF_TEST, true, hamlyn_selftest },
 	{ HAMLYN_IOC_LISTEN, false, hamlyn_listen },
 	{ HAMLYN_IOC_CONNECT, false, hamlyn_connect },
+	{ HAMLYN_IOC_SHARE, true, hamlyn_share_answer },
 };
 
 static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)

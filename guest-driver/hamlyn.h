@@ -7,15 +7,21 @@
  * is touched and nothing is pinned with it held. Below it is one spinlock for each vector, which
  * interrupts take: it guards the list of the queues that are armed on the vector, and their words.
  *
+ * All connections of the host are watched with that mutex, so nobody may hold it for long: what
+ * depends on how much memory or how many objects somebody has is done without it, or one object at a
+ * time. And a user's threads come to it one at a time, through the gate of his share (share.c): who
+ * waits for it waits for as many as there are users.
+ *
  * Memory that the card may write goes back in two steps. First, with the lock held, the card
- * confirms that it has closed the object (or DMA as a whole has been stopped) and the memory is
- * unmapped; only then is it unpinned.
+ * confirms that it has closed the object (or DMA as a whole has been stopped); only then, and
+ * without the lock, is the memory unmapped and unpinned.
  */
 #ifndef _HAMLYN_H
 #define _HAMLYN_H
 
 #include <linux/cdev.h>
 #include <linux/cleanup.h>
+#include <linux/completion.h>
 #include <linux/device.h>
 #include <linux/dma-mapping.h>
 #include <linux/fs.h>
@@ -26,6 +32,7 @@
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/poll.h>
+#include <linux/refcount.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
@@ -57,6 +64,15 @@ struct hamlyn_vector {
 	struct list_head armed;
 };
 
+/* What a user may hold a part of. */
+enum hamlyn_kind {
+	HAMLYN_TERMINI = HAMLYN_SHARE_TERMINI,
+	HAMLYN_SLOTS = HAMLYN_SHARE_SLOTS,
+	HAMLYN_QUEUES = HAMLYN_SHARE_QUEUES,
+	HAMLYN_CONNECTIONS = HAMLYN_SHARE_CONNECTIONS,
+	HAMLYN_KINDS
+};
+
 struct hamlyn_card {
 	struct device dev;
 	struct cdev cdev;
@@ -83,6 +99,9 @@ struct hamlyn_card {
 	/* A vector arrived: for the self-test. */
 	wait_queue_head_t arrival;
 	struct delayed_work watch;
+	/* Mapped areas and pages, and one for the driver being bound; and that there are none. */
+	refcount_t mappings;
+	struct completion unmapped;
 
 	/* The handshake: its timer's period, 0 if the card has none, and how often it ran out. */
 	struct delayed_work beat;
@@ -102,6 +121,9 @@ struct hamlyn_card {
 	 */
 	u64 next_offset;
 	struct list_head files;
+	/* Users' shares, by user id, and what they hold together. */
+	struct xarray shares;
+	u32 held[HAMLYN_KINDS];
 	struct xarray termini;
 	struct xarray slots;
 	struct xarray queues;
@@ -109,9 +131,27 @@ struct hamlyn_card {
 	struct hamlyn_wellknown *wellknown;
 };
 
-/* An open file: a protection domain. The driver has one of its own, without a mapping. */
+/* What a user holds of a card, through however many files, and whoever has them. */
+struct hamlyn_share {
+	struct hamlyn_card *card;
+	kuid_t user;
+	/* Held by one call at a time; taken before the card's lock. */
+	struct mutex gate;
+	/* Guarded by the card's lock: files and connections that name it, and objects by kind. */
+	unsigned int users;
+	u32 held[HAMLYN_KINDS];
+};
+
+/*
+ * An open file: a protection domain. The driver has one of its own, without a mapping and without a
+ * share.
+ */
 struct hamlyn_file {
 	struct hamlyn_card *card;
+	/* Whose it is: of who opened it. */
+	struct hamlyn_share *share;
+	/* Shares do not bind who opened it. */
+	bool privileged;
 	struct list_head on_card;
 	/* The card was reset or removed since: what the file had is gone. */
 	bool dead;
@@ -127,7 +167,9 @@ struct hamlyn_file {
 
 /* A user's or the driver's own pages, and the lists by which the card finds them (hamlyn_area). */
 struct hamlyn_pages {
-	/* Whose RLIMIT_MEMLOCK they count against; none for the driver's own. */
+	/* Whose RLIMIT_MEMLOCK they count against; none for the driver's own, and for who has none. */
+	struct user_struct *user;
+	/* Whose VmPin they are part of; none for the driver's own. */
 	struct mm_struct *mm;
 	struct page **pages;
 	unsigned long count;
@@ -138,7 +180,8 @@ struct hamlyn_pages {
 	u64 length;
 	u32 first;
 
-	struct device *dev;
+	/* The card that can reach them. */
+	struct hamlyn_card *card;
 	__u64 **lists;
 	__u64 *directory;
 	dma_addr_t directory_dma;
@@ -156,8 +199,11 @@ struct hamlyn_terminus {
 	/* Its number may be another's as soon as this is false. */
 	bool open;
 	u64 offset;
+	/* Mappings of its window and doorbell. */
+	atomic_t views;
 	struct page *status;
 	dma_addr_t status_dma;
+	bool status_mapped;
 	struct hamlyn_pages *buffers[HAMLYN_SEND_BUFFERS];
 };
 
@@ -206,6 +252,14 @@ union hamlyn_argument {
 	struct hamlyn_self_test test;
 	struct hamlyn_listen listen;
 	struct hamlyn_connect connect;
+	struct hamlyn_share_query share;
+};
+
+/* What has been closed, to be released once the card's lock is not held any more. */
+struct hamlyn_closed {
+	struct list_head slots;
+	struct list_head termini;
+	struct list_head queues;
 };
 
 /* Offsets of mmap(2), from an object's own. */
@@ -223,7 +277,7 @@ void hamlyn_card_watch(struct work_struct *work);
 void hamlyn_card_report_link(struct hamlyn_card *card);
 void hamlyn_card_stop(struct hamlyn_card *card);
 void hamlyn_card_fail(struct hamlyn_card *card);
-void hamlyn_card_end_files(struct hamlyn_card *card);
+void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *closed);
 int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argument);
 
@@ -245,7 +299,9 @@ int hamlyn_interrupts_request(struct hamlyn_card *card);
 /* file.c */
 extern const struct file_operations hamlyn_fops;
 void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card);
-void hamlyn_file_end(struct hamlyn_file *file);
+void hamlyn_closed_init(struct hamlyn_closed *closed);
+bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
+void hamlyn_closed_release(struct hamlyn_closed *closed);
 
 /* Whether the file's objects are there; with the card's lock held. */
 static inline bool hamlyn_file_live(const struct hamlyn_file *file)
@@ -253,6 +309,32 @@ static inline bool hamlyn_file_live(const struct hamlyn_file *file)
 	lockdep_assert_held(&file->card->lock);
 	return file->card->live && !file->dead;
 }
+
+/* share.c */
+int hamlyn_share_join(struct hamlyn_file *file);
+void hamlyn_share_get(struct hamlyn_share *share);
+void hamlyn_share_put(struct hamlyn_share *share);
+int hamlyn_share_take(struct hamlyn_share *share, enum hamlyn_kind kind, bool privileged);
+void hamlyn_share_give(struct hamlyn_share *share, enum hamlyn_kind kind);
+int hamlyn_share_answer(struct hamlyn_file *file, union hamlyn_argument *argument);
+ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text);
+void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *share);
+void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *share);
+
+/* A user's turn at the card's lock, which is held unless there is an error; and a call on a file. */
+struct hamlyn_turn {
+	struct hamlyn_card *card;
+	struct hamlyn_share *share;
+	int error;
+};
+struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_share *share);
+struct hamlyn_turn hamlyn_enter(struct hamlyn_file *file);
+DEFINE_CLASS(hamlyn_turn, struct hamlyn_turn,
+	     if (!_T.error) hamlyn_share_unlock(_T.card, _T.share),
+	     hamlyn_wait_turn(card, share), struct hamlyn_card *card, struct hamlyn_share *share)
+DEFINE_CLASS(hamlyn_entry, struct hamlyn_turn,
+	     if (!_T.error) hamlyn_share_unlock(_T.card, _T.share),
+	     hamlyn_enter(file), struct hamlyn_file *file)
 
 /* mmap.c */
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma);
@@ -262,6 +344,7 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 int hamlyn_terminus_destroy(struct hamlyn_file *file, union hamlyn_argument *argument);
 void hamlyn_terminus_undo(struct hamlyn_file *file, union hamlyn_argument *argument);
 void hamlyn_terminus_close(struct hamlyn_terminus *terminus);
+void hamlyn_terminus_release(struct hamlyn_terminus *terminus);
 void hamlyn_terminus_put(struct hamlyn_terminus *terminus);
 int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *argument);
@@ -271,6 +354,7 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 int hamlyn_slot_destroy(struct hamlyn_file *file, union hamlyn_argument *argument);
 void hamlyn_slot_undo(struct hamlyn_file *file, union hamlyn_argument *argument);
 void hamlyn_slot_close(struct hamlyn_slot *slot);
+void hamlyn_slot_release(struct hamlyn_slot *slot);
 struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 					  struct hamlyn_queue *queue,
 					  const struct hamlyn_open_slot *like, u32 metadata);
@@ -284,6 +368,7 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument);
 __poll_t hamlyn_queue_poll(struct hamlyn_queue *queue);
 struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index);
 void hamlyn_queue_close(struct hamlyn_queue *queue);
+void hamlyn_queue_release(struct hamlyn_queue *queue);
 void hamlyn_queue_put(struct hamlyn_queue *queue);
 void hamlyn_queues_fired(struct hamlyn_vector *vector);
 bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
@@ -292,10 +377,14 @@ const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *q
 
 /* pages.c */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
-struct hamlyn_pages *hamlyn_pages_alloc(struct mm_struct *mm, u64 length);
-int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_direction direction,
+struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length);
+int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,
 		    dma_addr_t *dma);
-int hamlyn_pages_map(struct hamlyn_pages *pages, struct device *dev);
+void hamlyn_page_unmap(struct hamlyn_card *card, dma_addr_t dma,
+		       enum dma_data_direction direction);
+int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card);
+void hamlyn_mappings_init(struct hamlyn_card *card);
+void hamlyn_mappings_wait(struct hamlyn_card *card);
 void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area *area);
 void hamlyn_pages_unmap(struct hamlyn_pages *pages);
 void hamlyn_pages_free(struct hamlyn_pages *pages);
@@ -305,7 +394,7 @@ DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn
 int hamlyn_wellknown_init(struct hamlyn_card *card);
 void hamlyn_wellknown_free(struct hamlyn_card *card);
 void hamlyn_wellknown_start(struct hamlyn_card *card);
-void hamlyn_wellknown_stop(struct hamlyn_card *card);
+void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
 void hamlyn_wellknown_lapsed(struct hamlyn_card *card);
 u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
 void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);

@@ -19,8 +19,9 @@
  *
  * Errors all calls share: EFAULT (the structure cannot be read or written), EINVAL (a field that means nothing),
  * ENODEV (the card is gone or does not answer), ENOSPC (the card's table is full), ENOENT (not an object of
- * this file), ENOMEM (also: RLIMIT_MEMLOCK would be passed), EOPNOTSUPP (the memory cannot be shared with the
- * card: the machine would have to copy it).
+ * this file), ENOMEM (also: what the caller's user has pinned would pass the caller's RLIMIT_MEMLOCK), EOPNOTSUPP (the memory cannot be shared with the
+ * card: the machine would have to copy it), EDQUOT (the user who opened the file holds as much of the card as one
+ * user may: hamlyn_share_query).
  */
 
 /* Version of this contract: major in the upper half, minor in the lower. */
@@ -95,8 +96,26 @@
 /* On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. ENOTCONN: it has ended. */
 #define HAMLYN_IOC_CLOSE 0xc1084814
 
+/* How much of the card the user who opened the file holds, and may hold. Argument: hamlyn_share_query. */
+#define HAMLYN_IOC_SHARE 0xc0404815
+
 /* hamlyn_query.capabilities: listen and connect. */
 #define HAMLYN_CAPABILITY_CONNECTIONS 1ULL
+
+/* hamlyn_query.capabilities: shares of users. */
+#define HAMLYN_CAPABILITY_SHARES 2ULL
+
+/* Index into hamlyn_share_query: send termini. */
+#define HAMLYN_SHARE_TERMINI 0
+
+/* Index into hamlyn_share_query: slots. */
+#define HAMLYN_SHARE_SLOTS 1
+
+/* Index into hamlyn_share_query: notification queues. */
+#define HAMLYN_SHARE_QUEUES 2
+
+/* Index into hamlyn_share_query: connections that have not ended, and listeners. */
+#define HAMLYN_SHARE_CONNECTIONS 3
 
 /* The longest name of a listener, in bytes. */
 #define HAMLYN_MAX_NAME 64
@@ -348,6 +367,23 @@ struct hamlyn_connection_state {
 	__u64 reserved;
 	/* Out: what the peer passed last: with its request, its answer, or its close; zero behind it. */
 	__u8 data[256];
+};
+
+/* What the user who opened the file holds of the card, through all his files. */
+struct hamlyn_share_query {
+	/* Out: how many he holds, by HAMLYN_SHARE_*. */
+	__u32 held[4];
+	/*
+	 * Out: how many he may hold as things stand: a share of what the others leave. It falls while others take more, and
+	 * what he holds already stays his.
+	 */
+	__u32 limit[4];
+	/* Out: who opened the file: his user id, as the caller sees it. */
+	__u32 user;
+	/* Zero. */
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved1[3];
 };
 
 /* What is passed to the peer. */

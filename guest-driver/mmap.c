@@ -7,6 +7,12 @@
 #include "hamlyn.h"
 
 /*
+ * Mappings of one terminus' window and doorbell: they are taken away with the card's lock held, so
+ * there must not be any number of them. Each may be torn into as many pieces as it has pages.
+ */
+#define MAX_VIEWS 16
+
+/*
  * A mapping of a terminus that has been destroyed stays, and shows the file's spent page: the
  * window that it once showed may be another's. hamlyn_terminus_close() removes the pages after it
  * has marked the terminus.
@@ -18,27 +24,36 @@ static vm_fault_t terminus_fault(struct vm_fault *vmf)
 	struct hamlyn_file *file = vmf->vma->vm_file->private_data;
 	struct hamlyn_card *card = file->card;
 	resource_size_t address;
+	vm_fault_t ret;
 
-	guard(mutex)(&card->lock);
+	/* Who is killed goes instead of touching it again. */
+	if (mutex_lock_killable(&card->lock))
+		return VM_FAULT_NOPAGE;
 	if (!terminus->open)
 		address = page_to_phys(file->spent);
 	else if (offset < HAMLYN_WINDOW_SIZE)
 		address = card->windows + (u64)terminus->index * HAMLYN_WINDOW_SIZE + offset;
 	else
 		address = card->doorbells + (u64)terminus->index * HAMLYN_DOORBELL_SIZE;
-	return vmf_insert_pfn(vmf->vma, vmf->address, PHYS_PFN(address));
+	ret = vmf_insert_pfn(vmf->vma, vmf->address, PHYS_PFN(address));
+	mutex_unlock(&card->lock);
+	return ret;
 }
 
 static void terminus_vma_open(struct vm_area_struct *vma)
 {
 	struct hamlyn_terminus *terminus = vma->vm_private_data;
 
+	atomic_inc(&terminus->views);
 	kref_get(&terminus->users);
 }
 
 static void terminus_vma_close(struct vm_area_struct *vma)
 {
-	hamlyn_terminus_put(vma->vm_private_data);
+	struct hamlyn_terminus *terminus = vma->vm_private_data;
+
+	atomic_dec(&terminus->views);
+	hamlyn_terminus_put(terminus);
 }
 
 static const struct vm_operations_struct terminus_vm_ops = {
@@ -51,6 +66,10 @@ static int map_device(struct vm_area_struct *vma, struct hamlyn_terminus *termin
 {
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
+	if (atomic_inc_return(&terminus->views) > MAX_VIEWS) {
+		atomic_dec(&terminus->views);
+		return -EMFILE;
+	}
 	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 		     VM_MAYEXEC);
 	/*
@@ -135,9 +154,9 @@ int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)
 		return -EACCES;
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	list_for_each_entry(terminus, &file->termini, on_file)
 		if (offset - terminus->offset < HAMLYN_MAP_STRIDE)
 			return map_terminus(vma, terminus, offset - terminus->offset, size);

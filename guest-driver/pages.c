@@ -2,34 +2,88 @@
 /*
  * Memory for the card: pinning or allocating it, counting it against RLIMIT_MEMLOCK, and the page
  * lists by which the card finds it (struct hamlyn_area: a directory of lists of pages).
+ *
+ * All of it takes as long as the memory is large, so it is done without the card's lock; but for the
+ * driver's own, which is small.
  */
+#include <linux/cred.h>
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/user.h>
 
 #include "hamlyn.h"
 
 #define PER_LIST (HAMLYN_PAGE_SIZE / sizeof(__u64))
+/* Pages that are unpinned between two looks whether somebody else wants the processor. */
+#define BATCH 512
 
-static int account(struct mm_struct *mm, unsigned long count)
+/*
+ * Counts pages of the calling process, against its limit but for all processes of its user, as
+ * io_uring does: were each address space counted by itself, a process would fork to get the limit
+ * once more, and have the child pin what the parent's file then holds.
+ */
+static int charge(struct hamlyn_pages *pages)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-	s64 now = atomic64_add_return(count, &mm->pinned_vm);
+	struct user_struct *user = current_user();
+	long held;
 
-	if (now > 0 && (u64)now > limit && !capable(CAP_IPC_LOCK)) {
-		atomic64_sub(count, &mm->pinned_vm);
-		return -ENOMEM;
+	if (!capable(CAP_IPC_LOCK)) {
+		held = atomic_long_read(&user->locked_vm);
+		do {
+			if (held + pages->count > limit)
+				return -ENOMEM;
+		} while (!atomic_long_try_cmpxchg(&user->locked_vm, &held, held + pages->count));
+		pages->user = get_uid(user);
 	}
+	pages->mm = current->mm;
+	mmgrab(pages->mm);
+	atomic64_add(pages->count, &pages->mm->pinned_vm);
 	return 0;
+}
+
+static void uncharge(struct hamlyn_pages *pages)
+{
+	if (pages->user) {
+		atomic_long_sub(pages->count, &pages->user->locked_vm);
+		free_uid(pages->user);
+	}
+	if (pages->mm) {
+		atomic64_sub(pages->count, &pages->mm->pinned_vm);
+		mmdrop(pages->mm);
+	}
+}
+
+/* Gives the pages back: nobody else uses them any more. */
+void hamlyn_pages_free(struct hamlyn_pages *pages)
+{
+	unsigned long i, count;
+
+	if (!pages)
+		return;
+	hamlyn_pages_unmap(pages);
+	for (i = 0; i < pages->held; i += count) {
+		count = min(pages->held - i, BATCH);
+		if (pages->pinned)
+			unpin_user_pages_dirty_lock(pages->pages + i, count,
+						    pages->direction != DMA_TO_DEVICE);
+		else
+			release_pages(pages->pages + i, count);
+		cond_resched();
+	}
+	uncharge(pages);
+	kvfree(pages->pages);
+	kfree(pages);
 }
 
 /*
  * An empty set of pages, for @length bytes from byte @first of the first; counted already, unless
  * they are nobody's.
  */
-static struct hamlyn_pages *create(struct mm_struct *mm, u64 first, u64 length)
+static struct hamlyn_pages *create(bool charged, u64 first, u64 length)
 {
-	struct hamlyn_pages *pages;
+	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
 	int ret;
 
 	pages = kzalloc(sizeof(*pages), GFP_KERNEL_ACCOUNT);
@@ -38,40 +92,13 @@ static struct hamlyn_pages *create(struct mm_struct *mm, u64 first, u64 length)
 	pages->first = first;
 	pages->length = length;
 	pages->count = DIV_ROUND_UP(first + length, HAMLYN_PAGE_SIZE);
-	pages->pages = kvcalloc(pages->count, sizeof(*pages->pages), GFP_KERNEL_ACCOUNT);
-	ret = pages->pages ? 0 : -ENOMEM;
-	if (!ret && mm)
-		ret = account(mm, pages->count);
-	if (ret) {
-		kvfree(pages->pages);
-		kfree(pages);
+	ret = charged ? charge(pages) : 0;
+	if (ret)
 		return ERR_PTR(ret);
-	}
-	pages->mm = mm;
-	if (mm)
-		mmgrab(mm);
-	return pages;
-}
-
-/* Gives the pages back: nobody else uses them any more, and they have been unmapped. */
-void hamlyn_pages_free(struct hamlyn_pages *pages)
-{
-	unsigned long i;
-
-	if (!pages)
-		return;
-	if (pages->pinned)
-		unpin_user_pages_dirty_lock(pages->pages, pages->held,
-					    pages->direction != DMA_TO_DEVICE);
-	else
-		for (i = 0; i < pages->held; i++)
-			put_page(pages->pages[i]);
-	if (pages->mm) {
-		atomic64_sub(pages->count, &pages->mm->pinned_vm);
-		mmdrop(pages->mm);
-	}
-	kvfree(pages->pages);
-	kfree(pages);
+	pages->pages = kvcalloc(pages->count, sizeof(*pages->pages), GFP_KERNEL_ACCOUNT);
+	if (!pages->pages)
+		return ERR_PTR(-ENOMEM);
+	return_ptr(pages);
 }
 
 /* Pins memory of the calling process. Must not be called with the card's lock held. */
@@ -85,7 +112,7 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 		return ERR_PTR(-EINVAL);
 	if (check_add_overflow(address, length, &end) || end > ULONG_MAX)
 		return ERR_PTR(-EFAULT);
-	pages = create(current->mm, first, length);
+	pages = create(true, first, length);
 	if (IS_ERR(pages))
 		return_ptr(pages);
 	pages->pinned = true;
@@ -105,10 +132,10 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	return_ptr(pages);
 }
 
-/* Allocates zeroed memory of the driver's own, on somebody's account or nobody's. */
-struct hamlyn_pages *hamlyn_pages_alloc(struct mm_struct *mm, u64 length)
+/* Allocates zeroed memory of the driver's own, on the account of who calls for a file, or nobody's. */
+struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 {
-	struct hamlyn_pages *pages __free(hamlyn_pages) = create(mm, 0, length);
+	struct hamlyn_pages *pages __free(hamlyn_pages) = create(file->share, 0, length);
 
 	if (IS_ERR(pages))
 		return_ptr(pages);
@@ -122,10 +149,39 @@ struct hamlyn_pages *hamlyn_pages_alloc(struct mm_struct *mm, u64 length)
 }
 
 /*
+ * What is mapped without the card's lock may be so while the driver is being unbound; a device
+ * without a driver must have no mappings. So they are counted, and the driver stays until there are
+ * none.
+ */
+void hamlyn_mappings_init(struct hamlyn_card *card)
+{
+	refcount_set(&card->mappings, 1);
+	init_completion(&card->unmapped);
+}
+
+static int get_mapping(struct hamlyn_card *card)
+{
+	return refcount_inc_not_zero(&card->mappings) ? 0 : -ENODEV;
+}
+
+static void put_mapping(struct hamlyn_card *card)
+{
+	if (refcount_dec_and_test(&card->mappings))
+		complete(&card->unmapped);
+}
+
+/* From now on nothing can be mapped, and nothing is: the card is stopped for good. */
+void hamlyn_mappings_wait(struct hamlyn_card *card)
+{
+	put_mapping(card);
+	wait_for_completion(&card->unmapped);
+}
+
+/*
  * Lets the card reach a page. It must be coherent whichever way the data goes, because card and
  * process use it at the same time: a send buffer is filled after it has been mapped.
  */
-int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_direction direction,
+static int map_page(struct device *dev, struct page *page, enum dma_data_direction direction,
 		    dma_addr_t *dma)
 {
 	*dma = dma_map_page(dev, page, 0, HAMLYN_PAGE_SIZE, direction);
@@ -140,62 +196,82 @@ int hamlyn_page_map(struct device *dev, struct page *page, enum dma_data_directi
 	return 0;
 }
 
-static int map_pages(struct hamlyn_pages *pages)
+int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,
+		    dma_addr_t *dma)
 {
-	dma_addr_t dma;
-	unsigned long i;
-	int ret;
+	int ret = get_mapping(card);
 
-	for (i = 0; i < pages->count; i++) {
-		if (i % PER_LIST == 0) {
-			pages->lists[i / PER_LIST] = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-			if (!pages->lists[i / PER_LIST])
-				return -ENOMEM;
-		}
-		ret = hamlyn_page_map(pages->dev, pages->pages[i], pages->direction, &dma);
-		if (ret)
-			return ret;
-		pages->lists[i / PER_LIST][i % PER_LIST] = dma;
-		pages->mapped_pages++;
-	}
-	return 0;
-}
-
-static int map_lists(struct hamlyn_pages *pages)
-{
-	dma_addr_t dma;
-	unsigned long i;
-	int ret;
-
-	for (i = 0; i < DIV_ROUND_UP(pages->count, PER_LIST); i++) {
-		ret = hamlyn_page_map(pages->dev, virt_to_page(pages->lists[i]), DMA_TO_DEVICE,
-				      &dma);
-		if (ret)
-			return ret;
-		pages->directory[i] = dma;
-		pages->mapped_lists++;
-	}
-	ret = hamlyn_page_map(pages->dev, virt_to_page(pages->directory), DMA_TO_DEVICE,
-			      &pages->directory_dma);
 	if (ret)
 		return ret;
-	pages->mapped_directory = true;
+	ret = map_page(&card->pdev->dev, page, direction, dma);
+	if (ret)
+		put_mapping(card);
+	return ret;
+}
+
+void hamlyn_page_unmap(struct hamlyn_card *card, dma_addr_t dma, enum dma_data_direction direction)
+{
+	dma_unmap_page(&card->pdev->dev, dma, HAMLYN_PAGE_SIZE, direction);
+	put_mapping(card);
+}
+
+static int map_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
+{
+	unsigned long first = list * PER_LIST, i;
+	__u64 *entries = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	dma_addr_t dma;
+	int ret;
+
+	if (!entries)
+		return -ENOMEM;
+	pages->lists[list] = entries;
+	for (i = first; i < min(first + PER_LIST, pages->count); i++) {
+		ret = map_page(dev, pages->pages[i], pages->direction, &dma);
+		if (ret)
+			return ret;
+		entries[i - first] = dma;
+		pages->mapped_pages++;
+	}
+	ret = map_page(dev, virt_to_page(entries), DMA_TO_DEVICE, &dma);
+	if (ret)
+		return ret;
+	pages->directory[list] = dma;
+	pages->mapped_lists++;
 	return 0;
 }
 
-/* Lets the card reach the pages; the card's lock is held. */
-int hamlyn_pages_map(struct hamlyn_pages *pages, struct device *dev)
+static int map_lists(struct hamlyn_pages *pages, struct device *dev)
 {
-	int ret = -ENOMEM;
+	unsigned long list;
+	int ret;
 
-	pages->dev = dev;
+	for (list = 0; list < DIV_ROUND_UP(pages->count, PER_LIST); list++) {
+		ret = map_list(pages, dev, list);
+		if (ret)
+			return ret;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	ret = map_page(dev, virt_to_page(pages->directory), DMA_TO_DEVICE, &pages->directory_dma);
+	pages->mapped_directory = !ret;
+	return ret;
+}
+
+/* Lets the card reach the pages, once it is told of them. */
+int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
+{
+	int ret = get_mapping(card);
+
+	if (ret)
+		return ret;
+	pages->card = card;
+	ret = -ENOMEM;
 	pages->directory = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 	pages->lists = kcalloc(DIV_ROUND_UP(pages->count, PER_LIST), sizeof(*pages->lists),
 			       GFP_KERNEL_ACCOUNT);
 	if (pages->directory && pages->lists)
-		ret = map_pages(pages);
-	if (!ret)
-		ret = map_lists(pages);
+		ret = map_lists(pages, &card->pdev->dev);
 	if (ret)
 		hamlyn_pages_unmap(pages);
 	return ret;
@@ -211,25 +287,36 @@ void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area 
 	};
 }
 
+static void unmap_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
+{
+	unsigned long first = list * PER_LIST, i;
+
+	if (list < pages->mapped_lists)
+		dma_unmap_page(dev, pages->directory[list], HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
+	for (i = first; i < min(first + PER_LIST, pages->mapped_pages); i++)
+		dma_unmap_page(dev, pages->lists[list][i - first], HAMLYN_PAGE_SIZE,
+			       pages->direction);
+	free_page((unsigned long)pages->lists[list]);
+}
+
 /*
  * Takes from the card what it could reach: it has confirmed that it will not, or cannot do DMA at
- * all. The card's lock is held. Does nothing to pages that are not mapped.
+ * all. Does nothing to pages that are not mapped.
  */
 void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 {
-	unsigned long i;
+	struct device *dev;
+	unsigned long list;
 
-	if (!pages)
+	if (!pages->card)
 		return;
+	dev = &pages->card->pdev->dev;
 	if (pages->mapped_directory)
-		dma_unmap_page(pages->dev, pages->directory_dma, HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
-	for (i = 0; i < pages->mapped_lists; i++)
-		dma_unmap_page(pages->dev, pages->directory[i], HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
-	for (i = 0; i < pages->mapped_pages; i++)
-		dma_unmap_page(pages->dev, pages->lists[i / PER_LIST][i % PER_LIST],
-			       HAMLYN_PAGE_SIZE, pages->direction);
-	for (i = 0; pages->lists && i < DIV_ROUND_UP(pages->count, PER_LIST); i++)
-		free_page((unsigned long)pages->lists[i]);
+		dma_unmap_page(dev, pages->directory_dma, HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
+	for (list = 0; pages->lists && list < DIV_ROUND_UP(pages->count, PER_LIST); list++) {
+		unmap_list(pages, dev, list);
+		cond_resched();
+	}
 	free_page((unsigned long)pages->directory);
 	kfree(pages->lists);
 	pages->lists = NULL;
@@ -237,4 +324,6 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 	pages->mapped_pages = 0;
 	pages->mapped_lists = 0;
 	pages->mapped_directory = false;
+	put_mapping(pages->card);
+	pages->card = NULL;
 }

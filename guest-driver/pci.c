@@ -39,6 +39,7 @@ static void card_release(struct device *dev)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
+	xa_destroy(&card->shares);
 	xa_destroy(&card->termini);
 	xa_destroy(&card->slots);
 	xa_destroy(&card->queues);
@@ -75,6 +76,8 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev)
 	INIT_LIST_HEAD(&card->files);
 	init_waitqueue_head(&card->arrival);
 	INIT_DELAYED_WORK(&card->beat, hamlyn_handshake_beat);
+	hamlyn_mappings_init(card);
+	xa_init(&card->shares);
 	xa_init_flags(&card->termini, XA_FLAGS_ALLOC);
 	xa_init_flags(&card->slots, XA_FLAGS_ALLOC);
 	xa_init_flags(&card->queues, XA_FLAGS_ALLOC);
@@ -217,10 +220,15 @@ static int card_prepare(struct hamlyn_card *card)
 /* DMA is stopped first; then nothing can reach what the files give back. */
 static void card_quiesce(struct hamlyn_card *card)
 {
-	guard(mutex)(&card->lock);
-	hamlyn_card_stop(card);
-	hamlyn_wellknown_stop(card);
-	hamlyn_card_end_files(card);
+	struct hamlyn_closed closed;
+
+	hamlyn_closed_init(&closed);
+	scoped_guard(mutex, &card->lock) {
+		hamlyn_card_stop(card);
+		hamlyn_wellknown_stop(card, &closed);
+		hamlyn_card_end_files(card, &closed);
+	}
+	hamlyn_closed_release(&closed);
 }
 
 static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
@@ -259,6 +267,7 @@ static void hamlyn_remove(struct pci_dev *pdev)
 
 	cdev_device_del(&card->cdev, &card->dev);
 	card_quiesce(card);
+	hamlyn_mappings_wait(card);
 }
 
 static void hamlyn_shutdown(struct pci_dev *pdev)

@@ -90,10 +90,12 @@ static void drop_message(struct hamlyn_peer *peer, struct hamlyn_message *messag
 {
 	list_del_init(&message->on_peer);
 	peer->queued--;
-	if (message->connection)
-		hamlyn_connection_put(message->connection);
-	else
+	if (!message->connection) {
 		kfree(message);
+		return;
+	}
+	hamlyn_connection_settle(message->connection);
+	hamlyn_connection_put(message->connection);
 }
 
 /* Takes back a message that was never sent. False: it may have arrived, or is not on its way. */

@@ -47,6 +47,7 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 {
 	struct hamlyn_queue *queue __free(queue_put) = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
 	struct hamlyn_pages *pages;
+	int ret;
 
 	if (!queue)
 		return ERR_PTR(-ENOMEM);
@@ -55,11 +56,13 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 	queue->entries = entries;
 	init_waitqueue_head(&queue->wait);
 	INIT_LIST_HEAD(&queue->on_armed);
-	pages = hamlyn_pages_alloc(file->mapping ? current->mm : NULL,
-				   (u64)entries * HAMLYN_NOTIFICATION_SIZE);
+	pages = hamlyn_pages_alloc(file, (u64)entries * HAMLYN_NOTIFICATION_SIZE);
 	if (IS_ERR(pages))
 		return ERR_CAST(pages);
 	queue->pages = pages;
+	ret = hamlyn_pages_map(pages, file->card);
+	if (ret)
+		return ERR_PTR(ret);
 	return_ptr(queue);
 }
 
@@ -73,30 +76,33 @@ static struct hamlyn_vector *choose_vector(struct hamlyn_card *card)
 
 static int queue_open(struct hamlyn_queue *queue)
 {
-	struct hamlyn_card *card = queue->file->card;
 	struct hamlyn_open_queue body = { .entries = queue->entries };
+	struct hamlyn_file *file = queue->file;
+	struct hamlyn_card *card = file->card;
 	int ret;
 
+	ret = hamlyn_share_take(file->share, HAMLYN_QUEUES, file->privileged);
+	if (ret)
+		return ret;
 	ret = xa_alloc(&card->queues, &queue->index, queue, XA_LIMIT(0, card->limits.queues - 1),
-		       GFP_KERNEL);
-	if (ret)
-		return ret == -EBUSY ? -ENOSPC : ret;
-	ret = hamlyn_pages_map(queue->pages, &card->pdev->dev);
-	if (ret)
-		goto release_index;
+		       GFP_KERNEL_ACCOUNT);
+	if (ret) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto give_back;
+	}
 	hamlyn_pages_describe(queue->pages, &body.area);
 	queue->vector = choose_vector(card);
 	body.vector = queue->vector->number;
 	writel(HAMLYN_ARMED_NO, armed(queue));
 	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->index, &body, sizeof(body));
 	if (ret)
-		goto unmap;
+		goto release_index;
 	return 0;
 
-unmap:
-	hamlyn_pages_unmap(queue->pages);
 release_index:
 	xa_erase(&card->queues, queue->index);
+give_back:
+	hamlyn_share_give(file->share, HAMLYN_QUEUES);
 	return ret;
 }
 
@@ -113,9 +119,9 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	ret = queue_open(queue);
 	if (ret)
 		return ret;
@@ -133,37 +139,57 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 
 /*
  * Takes a queue from its file and the card; the card's lock is held. Those who wait for it learn
- * that it is gone.
+ * that it is gone. It still has its memory, and is to be released.
  */
 void hamlyn_queue_close(struct hamlyn_queue *queue)
 {
 	struct hamlyn_card *card = queue->file->card;
 
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_QUEUE, queue->index, NULL, 0);
-	hamlyn_pages_unmap(queue->pages);
 	scoped_guard(spinlock_irq, &queue->vector->lock) {
 		WRITE_ONCE(queue->open, false);
 		list_del_init(&queue->on_armed);
 	}
 	wake_up_all(&queue->wait);
 	xa_erase(&card->queues, queue->index);
+	hamlyn_share_give(queue->file->share, HAMLYN_QUEUES);
 	list_del(&queue->on_file);
+}
+
+/*
+ * Gives the memory of a closed queue back, without the card's lock. Waiters and mappings may hold it
+ * for longer, but not as memory that the card can reach.
+ */
+void hamlyn_queue_release(struct hamlyn_queue *queue)
+{
+	hamlyn_pages_unmap(queue->pages);
 	hamlyn_queue_put(queue);
+}
+
+/* Closes a file's queue, and answers it. */
+static struct hamlyn_queue *take(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_queue *queue;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return ERR_PTR(entry.error);
+	queue = hamlyn_queue_find(file, index);
+	if (!queue)
+		return ERR_PTR(-ENOENT);
+	if (queue->slots)
+		return ERR_PTR(-EBUSY);
+	hamlyn_queue_close(queue);
+	return queue;
 }
 
 static int destroy(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_queue *queue;
+	struct hamlyn_queue *queue = take(file, index);
 
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
-	queue = hamlyn_queue_find(file, index);
-	if (!queue)
-		return -ENOENT;
-	if (queue->slots)
-		return -EBUSY;
-	hamlyn_queue_close(queue);
+	if (IS_ERR(queue))
+		return PTR_ERR(queue);
+	hamlyn_queue_release(queue);
 	return 0;
 }
 
@@ -274,14 +300,12 @@ void hamlyn_queues_fired(struct hamlyn_vector *vector)
 	}
 }
 
-/* The queue and position that a caller means, held for it. */
+/* The queue and position that a caller means, held for it; the card's lock is held. */
 static struct hamlyn_queue *get(struct hamlyn_file *file, const struct hamlyn_queue_wait *wait)
 {
 	struct hamlyn_queue *queue;
 
 	lockdep_assert_held(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return ERR_PTR(-ENODEV);
 	queue = hamlyn_queue_find(file, wait->queue);
 	if (!queue)
 		return ERR_PTR(-ENOENT);
@@ -289,6 +313,14 @@ static struct hamlyn_queue *get(struct hamlyn_file *file, const struct hamlyn_qu
 		return ERR_PTR(-EINVAL);
 	kref_get(&queue->users);
 	return queue;
+}
+
+static struct hamlyn_queue *get_alone(struct hamlyn_file *file,
+				      const struct hamlyn_queue_wait *wait)
+{
+	CLASS(hamlyn_entry, entry)(file);
+
+	return entry.error ? ERR_PTR(entry.error) : get(file, wait);
 }
 
 /* Nothing will arrive any more. */
@@ -318,8 +350,7 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 
 	if (wait->reserved || wait->pass >= PASSES || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
 		return -EINVAL;
-	scoped_guard(mutex, &file->card->lock)
-		queue = get(file, wait);
+	queue = get_alone(file, wait);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 
@@ -331,9 +362,8 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 		return -ETIMEDOUT;
 	if (ret)
 		return -EINTR;
-	scoped_guard(mutex, &file->card->lock)
-		ret = hamlyn_file_live(file) ? -ENOENT : -ENODEV;
-	return ret;
+	CLASS(hamlyn_entry, entry)(file);
+	return entry.error ?: -ENOENT;
 }
 
 int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
@@ -343,7 +373,9 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
 
 	if (wait->reserved || wait->pass >= PASSES || wait->timeout_ns)
 		return -EINVAL;
-	guard(mutex)(&file->card->lock);
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	queue = get(file, wait);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);

@@ -59,45 +59,40 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
 	return_ptr(slot);
 }
 
+/* What has been mapped is unmapped when the slot is freed. */
 static int slot_map(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
-{
-	struct device *dev = &slot->file->card->pdev->dev;
-	int ret;
-
-	ret = hamlyn_pages_map(slot->area, dev);
-	if (ret)
-		return ret;
-	hamlyn_pages_describe(slot->area, &body->area);
-	if (slot->metadata) {
-		ret = hamlyn_pages_map(slot->metadata, dev);
-		if (ret) {
-			hamlyn_pages_unmap(slot->area);
-			return ret;
-		}
-		hamlyn_pages_describe(slot->metadata, &body->metadata);
-	}
-	return 0;
-}
-
-static void slot_unmap(struct hamlyn_slot *slot)
-{
-	hamlyn_pages_unmap(slot->area);
-	hamlyn_pages_unmap(slot->metadata);
-}
-
-static int slot_open(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 {
 	struct hamlyn_card *card = slot->file->card;
 	int ret;
 
-	ret = slot_map(slot, body);
+	ret = hamlyn_pages_map(slot->area, card);
+	if (ret)
+		return ret;
+	hamlyn_pages_describe(slot->area, &body->area);
+	if (!slot->metadata)
+		return 0;
+	ret = hamlyn_pages_map(slot->metadata, card);
+	if (ret)
+		return ret;
+	hamlyn_pages_describe(slot->metadata, &body->metadata);
+	return 0;
+}
+
+static int slot_open(struct hamlyn_slot *slot, const struct hamlyn_open_slot *body)
+{
+	struct hamlyn_file *file = slot->file;
+	struct hamlyn_card *card = file->card;
+	int ret;
+
+	ret = hamlyn_share_take(file->share, HAMLYN_SLOTS, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&card->slots, &slot->index, slot,
-		       XA_LIMIT(hamlyn_wellknown_slots(card), card->limits.slots - 1), GFP_KERNEL);
+		       XA_LIMIT(hamlyn_wellknown_slots(card), card->limits.slots - 1),
+		       GFP_KERNEL_ACCOUNT);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
-		goto unmap;
+		goto give_back;
 	}
 	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->index, body, sizeof(*body));
 	if (ret)
@@ -106,8 +101,8 @@ static int slot_open(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 
 release_index:
 	xa_erase(&card->slots, slot->index);
-unmap:
-	slot_unmap(slot);
+give_back:
+	hamlyn_share_give(file->share, HAMLYN_SLOTS);
 	return ret;
 }
 
@@ -132,10 +127,13 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 	slot = slot_pin(file, create);
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
+	ret = slot_map(slot, &body);
+	if (ret)
+		return ret;
 
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	if (create->queue != HAMLYN_NO_QUEUE) {
 		slot->queue = hamlyn_queue_find(file, create->queue);
 		if (!slot->queue)
@@ -168,7 +166,7 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 
 	if (!slot)
 		return ERR_PTR(-ENOMEM);
-	slot->area = hamlyn_pages_alloc(NULL, HAMLYN_PAGE_SIZE);
+	slot->area = hamlyn_pages_alloc(file, HAMLYN_PAGE_SIZE);
 	if (IS_ERR(slot->area)) {
 		ret = PTR_ERR(slot->area);
 		slot->area = NULL;
@@ -189,7 +187,6 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 	if (ret) {
 		if (xa_load(&card->slots, source) == slot)
 			xa_erase(&card->slots, source);
-		slot_unmap(slot);
 		return ERR_PTR(ret);
 	}
 	slot->queue = queue;
@@ -198,31 +195,50 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 	return_ptr(slot);
 }
 
-/* Takes a slot from its file and the card, and gives its memory back; the card's lock is held. */
+/*
+ * Takes a slot from its file and the card; the card's lock is held. It still has its memory, and is
+ * to be released.
+ */
 void hamlyn_slot_close(struct hamlyn_slot *slot)
 {
 	struct hamlyn_card *card = slot->file->card;
 
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->index, NULL, 0);
-	slot_unmap(slot);
 	xa_erase(&card->slots, slot->index);
+	hamlyn_share_give(slot->file->share, HAMLYN_SLOTS);
 	list_del(&slot->on_file);
 	if (slot->queue)
 		slot->queue->slots--;
+}
+
+/* Gives the memory of a closed slot back, without the card's lock. */
+void hamlyn_slot_release(struct hamlyn_slot *slot)
+{
 	slot_free(slot);
+}
+
+/* Closes a file's slot, and answers it. */
+static struct hamlyn_slot *take(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_slot *slot;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return ERR_PTR(entry.error);
+	slot = xa_load(&file->card->slots, index);
+	if (!slot || slot->file != file)
+		return ERR_PTR(-ENOENT);
+	hamlyn_slot_close(slot);
+	return slot;
 }
 
 static int destroy(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_slot *slot;
+	struct hamlyn_slot *slot = take(file, index);
 
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
-	slot = xa_load(&file->card->slots, index);
-	if (!slot || slot->file != file)
-		return -ENOENT;
-	hamlyn_slot_close(slot);
+	if (IS_ERR(slot))
+		return PTR_ERR(slot);
+	hamlyn_slot_release(slot);
 	return 0;
 }
 

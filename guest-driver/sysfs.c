@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /sys/class/hamlyn/hamlynN: host_id (-1 while the link is down) and link (1 while it is up).
+ * /sys/class/hamlyn/hamlynN: host_id (-1 while the link is down), link (1 while it is up) and
+ * holders (a line for each user who has the card open: how much of it he holds).
  */
 #include <linux/sysfs.h>
 
 #include "hamlyn.h"
 
+/* Anybody may read, in as many threads as he likes: one of them at a time wants a card's lock. */
+static DEFINE_MUTEX(readers);
+
 static ssize_t show(struct device *dev, u32 offset, char *text)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
+	guard(mutex)(&readers);
 	guard(mutex)(&card->lock);
 	if (!hamlyn_card_answers(card))
 		return -ENODEV;
@@ -28,9 +33,18 @@ static ssize_t link_show(struct device *dev, struct device_attribute *attribute,
 }
 static DEVICE_ATTR_RO(link);
 
+/* Who holds what. */
+static ssize_t holders_show(struct device *dev, struct device_attribute *attribute, char *text)
+{
+	guard(mutex)(&readers);
+	return hamlyn_share_list(container_of(dev, struct hamlyn_card, dev), text);
+}
+static DEVICE_ATTR_RO(holders);
+
 static struct attribute *attributes[] = {
 	&dev_attr_host_id.attr,
 	&dev_attr_link.attr,
+	&dev_attr_holders.attr,
 	NULL,
 };
 

@@ -14,10 +14,18 @@ static struct hamlyn_terminus *find(struct hamlyn_file *file, u32 index)
 	return terminus && terminus->file == file ? terminus : NULL;
 }
 
+static void unmap_status(struct hamlyn_terminus *terminus)
+{
+	if (terminus->status_mapped)
+		hamlyn_page_unmap(terminus->file->card, terminus->status_dma, DMA_BIDIRECTIONAL);
+	terminus->status_mapped = false;
+}
+
 static void terminus_free(struct kref *users)
 {
 	struct hamlyn_terminus *terminus = container_of(users, struct hamlyn_terminus, users);
 
+	unmap_status(terminus);
 	if (terminus->status)
 		put_page(terminus->status);
 	kfree(terminus);
@@ -27,7 +35,8 @@ void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 {
 	kref_put(&terminus->users, terminus_free);
 }
-DEFINE_FREE(terminus_put, struct hamlyn_terminus *, if (_T) hamlyn_terminus_put(_T))
+DEFINE_FREE(terminus_put, struct hamlyn_terminus *,
+	    if (!IS_ERR_OR_NULL(_T)) hamlyn_terminus_put(_T))
 
 /*
  * What the last owner left in the window is no business of the next, and the card's idea of the
@@ -47,37 +56,59 @@ static int zero_window(struct hamlyn_card *card, u32 index)
 
 static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 {
-	struct hamlyn_card *card = terminus->file->card;
+	struct hamlyn_file *file = terminus->file;
+	struct hamlyn_card *card = file->card;
 	struct hamlyn_open_terminus body = {
 		.weight = weight,
 		/* The driver's own has no mapping. */
-		.flags = terminus->file->mapping ? 0 : HAMLYN_TERMINUS_PRIVILEGED,
+		.flags = file->mapping ? 0 : HAMLYN_TERMINUS_PRIVILEGED,
+		.status = terminus->status_dma,
 	};
-	struct device *dev = &card->pdev->dev;
 	int ret;
 
+	ret = hamlyn_share_take(file->share, HAMLYN_TERMINI, file->privileged);
+	if (ret)
+		return ret;
 	ret = xa_alloc(&card->termini, &terminus->index, terminus,
-		       XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL);
-	if (ret)
-		return ret == -EBUSY ? -ENOSPC : ret;
-	ret = zero_window(card, terminus->index);
-	if (ret)
-		goto release_index;
-	ret = hamlyn_page_map(dev, terminus->status, DMA_BIDIRECTIONAL, &terminus->status_dma);
-	if (ret)
-		goto release_index;
-	body.status = terminus->status_dma;
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body,
+		       XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL_ACCOUNT);
+	if (ret) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto give_back;
+	}
+	ret = zero_window(card, terminus->index) ?:
+	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body,
 			     sizeof(body));
 	if (ret)
-		goto unmap;
+		goto release_index;
 	return 0;
 
-unmap:
-	dma_unmap_page(dev, terminus->status_dma, HAMLYN_PAGE_SIZE, DMA_BIDIRECTIONAL);
 release_index:
 	xa_erase(&card->termini, terminus->index);
+give_back:
+	hamlyn_share_give(file->share, HAMLYN_TERMINI);
 	return ret;
+}
+
+/* A terminus that the card does not know yet. */
+static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
+{
+	struct hamlyn_terminus *terminus __free(terminus_put) =
+		kzalloc(sizeof(*terminus), GFP_KERNEL_ACCOUNT);
+	int ret;
+
+	if (!terminus)
+		return ERR_PTR(-ENOMEM);
+	kref_init(&terminus->users);
+	terminus->file = file;
+	terminus->status = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!terminus->status)
+		return ERR_PTR(-ENOMEM);
+	ret = hamlyn_page_map(file->card, terminus->status, DMA_BIDIRECTIONAL,
+			      &terminus->status_dma);
+	if (ret)
+		return ERR_PTR(ret);
+	terminus->status_mapped = true;
+	return_ptr(terminus);
 }
 
 int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argument)
@@ -93,18 +124,13 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 	/* It is taken from other processes' termini. */
 	if (weight > 1 && !capable(CAP_SYS_NICE))
 		return -EPERM;
-	terminus = kzalloc(sizeof(*terminus), GFP_KERNEL_ACCOUNT);
-	if (!terminus)
-		return -ENOMEM;
-	kref_init(&terminus->users);
-	terminus->file = file;
-	terminus->status = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!terminus->status)
-		return -ENOMEM;
+	terminus = terminus_alloc(file);
+	if (IS_ERR(terminus))
+		return PTR_ERR(terminus);
 
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	ret = terminus_open(terminus, weight);
 	if (ret)
 		return ret;
@@ -121,40 +147,59 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 }
 
 /*
- * Takes a terminus from its file and the card; the card's lock is held. Mappings may hold it for
- * longer.
+ * Takes a terminus from its file and the card; the card's lock is held. It still has its memory, and
+ * is to be released.
  */
 void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
 {
 	struct hamlyn_file *file = terminus->file;
 	struct hamlyn_card *card = file->card;
-	unsigned int tag;
 
 	terminus->open = false;
 	if (file->mapping)
 		unmap_mapping_range(file->mapping, terminus->offset, HAMLYN_MAP_STATUS, 1);
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->index, NULL, 0);
-	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++) {
-		hamlyn_pages_unmap(terminus->buffers[tag]);
-		hamlyn_pages_free(terminus->buffers[tag]);
-	}
-	dma_unmap_page(&card->pdev->dev, terminus->status_dma, HAMLYN_PAGE_SIZE, DMA_BIDIRECTIONAL);
 	xa_erase(&card->termini, terminus->index);
+	hamlyn_share_give(file->share, HAMLYN_TERMINI);
 	list_del(&terminus->on_file);
+}
+
+/*
+ * Gives the memory of a closed terminus back, without the card's lock. Mappings may hold it for
+ * longer, with its status words.
+ */
+void hamlyn_terminus_release(struct hamlyn_terminus *terminus)
+{
+	unsigned int tag;
+
+	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++)
+		hamlyn_pages_free(terminus->buffers[tag]);
+	unmap_status(terminus);
 	hamlyn_terminus_put(terminus);
+}
+
+/* Closes a file's terminus, and answers it. */
+static struct hamlyn_terminus *take(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_terminus *terminus;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return ERR_PTR(entry.error);
+	terminus = find(file, index);
+	if (!terminus)
+		return ERR_PTR(-ENOENT);
+	hamlyn_terminus_close(terminus);
+	return terminus;
 }
 
 static int destroy(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_terminus *terminus;
+	struct hamlyn_terminus *terminus = take(file, index);
 
-	guard(mutex)(&file->card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
-	terminus = find(file, index);
-	if (!terminus)
-		return -ENOENT;
-	hamlyn_terminus_close(terminus);
+	if (IS_ERR(terminus))
+		return PTR_ERR(terminus);
+	hamlyn_terminus_release(terminus);
 	return 0;
 }
 
@@ -184,25 +229,23 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argu
 	pages = hamlyn_pages_pin(buffer->address, buffer->length, DMA_TO_DEVICE);
 	if (IS_ERR(pages))
 		return PTR_ERR(pages);
+	ret = hamlyn_pages_map(pages, card);
+	if (ret)
+		return ret;
 
-	guard(mutex)(&card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	terminus = find(file, buffer->terminus);
 	if (!terminus)
 		return -ENOENT;
 	if (terminus->buffers[buffer->tag])
 		return -EBUSY;
-	ret = hamlyn_pages_map(pages, &card->pdev->dev);
-	if (ret)
-		return ret;
 	hamlyn_pages_describe(pages, &body.area);
 	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->index, &body,
 			     sizeof(body));
-	if (ret) {
-		hamlyn_pages_unmap(pages);
+	if (ret)
 		return ret;
-	}
 	terminus->buffers[buffer->tag] = no_free_ptr(pages);
 	return 0;
 }
@@ -218,9 +261,9 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *ar
 	if (buffer->reserved || buffer->address || buffer->length ||
 	    buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
-	guard(mutex)(&card->lock);
-	if (!hamlyn_file_live(file))
-		return -ENODEV;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
 	terminus = find(file, buffer->terminus);
 	if (!terminus || !terminus->buffers[buffer->tag])
 		return -ENOENT;
@@ -228,6 +271,5 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *ar
 			     sizeof(body));
 	pages = terminus->buffers[buffer->tag];
 	terminus->buffers[buffer->tag] = NULL;
-	hamlyn_pages_unmap(pages);
 	return 0;
 }

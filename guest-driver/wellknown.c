@@ -242,24 +242,28 @@ static int open(struct hamlyn_wellknown *own)
 void hamlyn_wellknown_start(struct hamlyn_card *card)
 {
 	int ret = has_room(&card->limits) ? open(card->wellknown) : -ENOSPC;
+	struct hamlyn_closed closed;
 
 	if (!ret)
 		return;
 	dev_warn(&card->pdev->dev, "no connections: %s (%d)\n",
 		 ret == -ENOSPC ? "the card has no room for well-known slots" :
 				  "well-known slots cannot be opened", ret);
-	guard(mutex)(&card->lock);
-	hamlyn_wellknown_stop(card);
+	hamlyn_closed_init(&closed);
+	scoped_guard(mutex, &card->lock)
+		hamlyn_wellknown_stop(card, &closed);
+	hamlyn_closed_release(&closed);
 }
 
-/* Gives all back; the card's lock is held. */
-void hamlyn_wellknown_stop(struct hamlyn_card *card)
+/* Gives all back, some of it to be released; the card's lock is held. */
+void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
 	struct hamlyn_wellknown *own = card->wellknown;
 
 	hamlyn_connections_stop(card);
 	own->open = false;
-	hamlyn_file_end(&own->file);
+	while (hamlyn_file_close_next(&own->file, closed))
+		;
 	if (own->window)
 		iounmap(own->window);
 	if (own->doorbell)

@@ -58,6 +58,21 @@ pub enum Error {
         /// How many there are.
         limit: u32,
     },
+    /// The user who opened the card holds as much of it as one user may: the rest is left to others. Give something
+    /// back, or wait until others do.
+    #[error(
+        "user {user} holds {held} {object} of the card and may hold no more (limit {limit}): the rest is others'"
+    )]
+    Quota {
+        /// What.
+        object: &'static str,
+        /// Whose share it is.
+        user: u32,
+        /// How many of them he holds, through all his files.
+        held: u32,
+        /// How many he may hold as things stand.
+        limit: u32,
+    },
     /// It did not happen in time.
     #[error("no {what} within {after:?}")]
     TimedOut {

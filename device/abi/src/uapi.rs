@@ -7,8 +7,9 @@
 //!
 //! Errors all calls share: `EFAULT` (the structure cannot be read or written), `EINVAL` (a field that means nothing),
 //! `ENODEV` (the card is gone or does not answer), `ENOSPC` (the card's table is full), `ENOENT` (not an object of
-//! this file), `ENOMEM` (also: `RLIMIT_MEMLOCK` would be passed), `EOPNOTSUPP` (the memory cannot be shared with the
-//! card: the machine would have to copy it).
+//! this file), `ENOMEM` (also: what the caller's user has pinned would pass the caller's `RLIMIT_MEMLOCK`), `EOPNOTSUPP` (the memory cannot be shared with the
+//! card: the machine would have to copy it), `EDQUOT` (the user who opened the file holds as much of the card as one
+//! user may: [`HamlynShareQuery`]).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -60,8 +61,22 @@ pub const HAMLYN_IOC_REJECT: u32 = 0xc108_4813;
 /// On a connection: ends it gracefully (section 6.4). Argument: [`HamlynPrivate`]. `ENOTCONN`: it has ended.
 pub const HAMLYN_IOC_CLOSE: u32 = 0xc108_4814;
 
+/// How much of the card the user who opened the file holds, and may hold. Argument: [`HamlynShareQuery`].
+pub const HAMLYN_IOC_SHARE: u32 = 0xc040_4815;
+
 /// `HamlynQuery::capabilities`: listen and connect.
 pub const HAMLYN_CAPABILITY_CONNECTIONS: u64 = 1;
+/// `HamlynQuery::capabilities`: shares of users.
+pub const HAMLYN_CAPABILITY_SHARES: u64 = 2;
+
+/// Index into [`HamlynShareQuery`]: send termini.
+pub const HAMLYN_SHARE_TERMINI: u32 = 0;
+/// Index into [`HamlynShareQuery`]: slots.
+pub const HAMLYN_SHARE_SLOTS: u32 = 1;
+/// Index into [`HamlynShareQuery`]: notification queues.
+pub const HAMLYN_SHARE_QUEUES: u32 = 2;
+/// Index into [`HamlynShareQuery`]: connections that have not ended, and listeners.
+pub const HAMLYN_SHARE_CONNECTIONS: u32 = 3;
 
 /// The longest name of a listener, in bytes.
 pub const HAMLYN_MAX_NAME: u32 = 64;
@@ -321,6 +336,23 @@ pub struct HamlynConnectionState {
     pub data: [u8; 256],
 }
 
+/// What the user who opened the file holds of the card, through all his files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynShareQuery {
+    /// Out: how many he holds, by `HAMLYN_SHARE_*`.
+    pub held: [u32; 4],
+    /// Out: how many he may hold as things stand: a share of what the others leave. It falls while others take more, and
+    /// what he holds already stays his.
+    pub limit: [u32; 4],
+    /// Out: who opened the file: his user id, as the caller sees it.
+    pub user: u32,
+    /// Zero.
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved1: [u64; 3],
+}
+
 /// What is passed to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -366,6 +398,7 @@ mod tests {
             (HAMLYN_IOC_ACCEPT, size_of::<HamlynPrivate>()),
             (HAMLYN_IOC_REJECT, size_of::<HamlynPrivate>()),
             (HAMLYN_IOC_CLOSE, size_of::<HamlynPrivate>()),
+            (HAMLYN_IOC_SHARE, size_of::<HamlynShareQuery>()),
         ] {
             assert_eq!(code, iowr(code & 0xff, size), "ioctl {:#x}", code & 0xff);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hamlyn::{EndReason, Error, PeerLoss};
 use libc::{
-    EAGAIN, EBADMSG, EBUSY, ECONNREFUSED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, ENETDOWN,
+    EAGAIN, EBADMSG, EBUSY, ECONNREFUSED, ECONNRESET, EDQUOT, EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, ENETDOWN,
     ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPROTO, ERANGE, ETIMEDOUT,
 };
 
@@ -43,6 +43,7 @@ fn errno(error: &Error) -> c_int {
     match error {
         Error::OutOfRange { .. } | Error::PastEnd { .. } => ERANGE,
         Error::WouldBlock { .. } => EAGAIN,
+        Error::Quota { .. } => EDQUOT,
         Error::TimedOut { .. } => ETIMEDOUT,
         Error::Refused { .. } => EPERM,
         Error::Overrun { .. } => EOVERFLOW,

@@ -49,7 +49,7 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
     checks.done("query", device.query(&mut query))?;
     let sound = query.uapi_version == HAMLYN_UAPI_VERSION
         && query.reserved == [0; 10]
-        && query.capabilities == HAMLYN_CAPABILITY_CONNECTIONS;
+        && query.capabilities == HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_SHARES;
     checks.holds(
         "query's answer is sound",
         sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,
@@ -67,6 +67,7 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
     )?;
     statistics.reserved = 1;
     checks.refused("statistics, reserved", device.statistics(&mut statistics), Errno::INVAL)?;
+    share_calls(checks, device)?;
     let mut test = HamlynSelfTest { reserved: 1, ..Default::default() };
     checks.refused("self-test, reserved", device.self_test(&mut test), Errno::INVAL)?;
     if !rustix::process::geteuid().is_root() {
@@ -77,6 +78,22 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
         )?;
     }
     Ok(())
+}
+
+fn share_calls(checks: &mut Checks, device: &Device) -> Outcome {
+    let mut share = HamlynShareQuery::default();
+    checks.done("share", device.share(&mut share))?;
+    checks.holds("the share is of who opened it", share.user == rustix::process::getuid().as_raw())?;
+    checks.holds("a terminus, a slot and a queue are held", share.held == [1, 1, 1, 0])?;
+    checks.holds("more may be held", (0..4).all(|kind| share.limit[kind] > share.held[kind]))?;
+    let ways: [Spoil<HamlynShareQuery>; 5] = [
+        ("held", |share| share.held[3] = 1, Errno::INVAL),
+        ("limit", |share| share.limit[0] = 1, Errno::INVAL),
+        ("user", |share| share.user = 1, Errno::INVAL),
+        ("first reserved", |share| share.reserved0 = 1, Errno::INVAL),
+        ("last reserved", |share| share.reserved1[2] = 1, Errno::INVAL),
+    ];
+    spoilt(checks, "share", &HamlynShareQuery::default(), &ways, |share| device.share(share))
 }
 
 fn terminus_calls(checks: &mut Checks, device: &Device) -> Outcome {
@@ -138,6 +155,12 @@ fn mappings(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
             Errno::NXIO,
         )?;
     }
+    let many = (0..).map_while(|_| bench.device.map(window_offset, WINDOW, Read).ok());
+    let many: Vec<Mapping> = many.take(100).collect();
+    checks.holds("16 views of a terminus, and no more", many.len() == 14)?;
+    checks.refused("the 17th", bench.device.map(doorbell_offset, PAGE, Write), Errno::MFILE)?;
+    drop(many);
+    checks.done("one more when they are gone", bench.device.map(window_offset, WINDOW, Read))?;
     let mut window = vec![0; WINDOW];
     bench.terminus.window.read(0, &mut window);
     checks.holds(

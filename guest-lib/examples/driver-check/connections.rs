@@ -21,20 +21,20 @@ pub(crate) fn connections(checks: &mut Checks, device: &Device) -> Outcome {
     states(checks, device)
 }
 
-fn listen_to(name: &[u8]) -> HamlynListen {
+pub(crate) fn listen_to(name: &[u8]) -> HamlynListen {
     let mut listen =
         HamlynListen { name_length: name.len() as u32, backlog: 1, ..HamlynListen::new_zeroed() };
     listen.name[..name.len()].copy_from_slice(name);
     listen
 }
 
-fn connect_to(host: u32, name: &[u8]) -> HamlynConnect {
+pub(crate) fn connect_to(host: u32, name: &[u8]) -> HamlynConnect {
     let mut connect = HamlynConnect { host, name_length: name.len() as u32, ..HamlynConnect::new_zeroed() };
     connect.name[..name.len()].copy_from_slice(name);
     connect
 }
 
-fn host(device: &Device) -> io::Result<u32> {
+pub(crate) fn host(device: &Device) -> io::Result<u32> {
     let mut query = HamlynQuery::default();
     device.query(&mut query)?;
     Ok(query.host)
@@ -78,7 +78,7 @@ fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
 }
 
 /// Waits until a connection is in a state.
-fn until(connection: &ConnectionFile, wanted: u32) -> io::Result<HamlynConnectionState> {
+pub(crate) fn until(connection: &ConnectionFile, wanted: u32) -> io::Result<HamlynConnectionState> {
     let start = Instant::now();
     loop {
         let mut state = HamlynConnectionState::new_zeroed();

@@ -18,8 +18,11 @@ mod checks;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod crowd;
 mod fetch;
 mod hold;
+mod memlock;
+mod quotas;
 mod sleep;
 mod stress;
 mod tables;
@@ -47,6 +50,35 @@ enum What {
     Tables,
     /// Holds one of everything, waits for a line on standard input, and checks that all of it is gone
     Hold,
+    /// The limit on pinned memory, and ways around it
+    Memlock,
+    /// Pins memory through the open device that is its standard input: part of `memlock`
+    Pin {
+        /// How many pages
+        #[arg(long)]
+        pages: usize,
+    },
+    /// Takes all of the card that it gets, says how much that is, and waits for a line on standard input
+    Greedy,
+    /// Connections that have ended beside their user's share
+    Ended,
+    /// A file that another user gets passed (as root)
+    Passed,
+    /// Opens many slots over one memory, and waits to be killed
+    Hoard {
+        /// How many slots
+        #[arg(long)]
+        slots: u32,
+        /// How many pages each has
+        #[arg(long)]
+        pages: usize,
+    },
+    /// Makes calls until so many pages more have been unpinned: how many were carried out amid that
+    Beside {
+        /// How many pages
+        #[arg(long)]
+        pages: u64,
+    },
     /// Random calls from several threads
     Stress {
         /// For how long
@@ -65,6 +97,13 @@ fn main() -> ExitCode {
             What::Waiters => waiters::waiters(checks, &options.card)?,
             What::Tables => tables::tables(checks, &options.card)?,
             What::Hold => hold::hold(checks, &options.card)?,
+            What::Memlock => memlock::memlock(checks, &options.card)?,
+            What::Ended => quotas::ended(checks, &options.card)?,
+            What::Passed => quotas::passed(checks, &options.card)?,
+            What::Pin { pages } => return memlock::pin(pages),
+            What::Greedy => return quotas::greedy(&options.card),
+            What::Hoard { slots, pages } => return crowd::hoard(&options.card, slots, pages),
+            What::Beside { pages } => return crowd::beside(&options.card, pages),
             What::Stress { seconds } => return stress::stress(&options.card, Duration::from_secs(seconds)),
         }
         print(&json!({ "checks": checks.count, "failed": checks.failed }))?;

@@ -10,8 +10,10 @@ use hamlyn_abi::card::HAMLYN_MODEL_HAMLYN;
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
+    HAMLYN_SHARE_CONNECTIONS, HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI,
     HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait,
-    HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics, HamlynTerminusCreate,
+    HamlynSelfTest, HamlynSendBuffer, HamlynShareQuery, HamlynSlotCreate, HamlynStatistics,
+    HamlynTerminusCreate,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Device, Mapping};
@@ -52,6 +54,26 @@ impl DeviceAttachment {
     /// Names what failed, on this device.
     fn error(&self, action: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Error {
         Error::system(format!("{action} of {}", self.path.display()))
+    }
+
+    /// The same for what a user may have only so many of (`HAMLYN_SHARE_*`): he is told how many.
+    fn create_error(&self, action: impl std::fmt::Display, kind: u32) -> impl FnOnce(io::Error) -> Error {
+        move |error| match error.raw_os_error() {
+            Some(errno) if errno == Errno::DQUOT.raw_os_error() => self.quota(kind, error, &action),
+            _ => self.error(action)(error),
+        }
+    }
+
+    fn quota(&self, kind: u32, error: io::Error, action: &dyn std::fmt::Display) -> Error {
+        let mut share = HamlynShareQuery::default();
+        if self.device.share(&mut share).is_err() {
+            return self.error(action)(error);
+        }
+        let kind = kind as usize;
+        let object = ["termini", "slots", "notification queues", "connections and names"][kind];
+        // Somebody else may have let go of something meanwhile.
+        let (held, limit) = (share.held[kind], share.limit[kind].min(share.held[kind]));
+        Error::Quota { object, user: share.user, held, limit }
     }
 
     fn map(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {
@@ -96,7 +118,9 @@ impl Attachment for DeviceAttachment {
 
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
         let mut created = HamlynTerminusCreate { weight, ..HamlynTerminusCreate::default() };
-        self.device.terminus_create(&mut created).map_err(self.error("create a terminus"))?;
+        self.device
+            .terminus_create(&mut created)
+            .map_err(self.create_error("create a terminus", HAMLYN_SHARE_TERMINI))?;
         self.map_terminus(&created).inspect_err(|_| {
             let _ = self.destroy_terminus(created.terminus);
         })
@@ -120,7 +144,7 @@ impl Attachment for DeviceAttachment {
     fn create_queue(&self, entries: u32) -> Result<QueueParts> {
         let mut created = HamlynQueueCreate { entries, ..HamlynQueueCreate::default() };
         let action = format!("create a queue of {entries} entries");
-        self.device.queue_create(&mut created).map_err(self.error(action))?;
+        self.device.queue_create(&mut created).map_err(self.create_error(action, HAMLYN_SHARE_QUEUES))?;
         self.map_queue(&created).inspect_err(|_| {
             let _ = self.destroy_queue(created.queue);
         })
@@ -162,7 +186,7 @@ impl Attachment for DeviceAttachment {
         let action = format!("create a slot of {} bytes", slot.area_length);
         self.device
             .slot_create(slot, area.mapping(), metadata.map(|memory| &**memory.mapping()))
-            .map_err(self.error(action))
+            .map_err(self.create_error(action, HAMLYN_SHARE_SLOTS))
     }
 
     fn destroy_slot(&self, slot: u32) -> Result<()> {
@@ -184,15 +208,16 @@ impl Attachment for DeviceAttachment {
 
     fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
         let mut argument = connection::listen(name, backlog);
-        let file =
-            self.device.listen(&mut argument).map_err(self.error(format!("take the name {name:?}")))?;
-        Ok(Box::new(file))
+        let action = format!("take the name {name:?}");
+        let file = self.device.listen(&mut argument);
+        Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
     }
 
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         let mut argument = connection::connect(host, name, private);
         let action = format!("connect to {name:?} on host {host}");
-        Ok(Box::new(self.device.connect(&mut argument).map_err(self.error(action))?))
+        let file = self.device.connect(&mut argument);
+        Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
     }
 }
 

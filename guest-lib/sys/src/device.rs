@@ -27,6 +27,17 @@ impl Device {
         Ok(Self { file })
     }
 
+    /// A device that is open already: inherited, or passed by another process.
+    ///
+    /// # Errors
+    /// `EINVAL` for a file that is not one of the driver's; those of `fstat(2)` and of looking for it in `/sys`.
+    pub fn of_file(file: OwnedFd) -> io::Result<Self> {
+        let number = rustix::fs::fstat(&file)?.st_rdev;
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let class = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"))?;
+        if class.file_name() == Some("hamlyn".as_ref()) { Ok(Self { file }) } else { Err(invalid()) }
+    }
+
     /// Maps `length` bytes at one of the offsets that the driver gave out.
     ///
     /// # Errors
@@ -123,6 +134,8 @@ calls! {
     statistics(HamlynStatistics) = HAMLYN_IOC_STATISTICS;
     /// Runs the card's self-tests.
     self_test(HamlynSelfTest) = HAMLYN_IOC_SELF_TEST;
+    /// How much of the card its user holds, and may hold.
+    share(HamlynShareQuery) = HAMLYN_IOC_SHARE;
     /// Destroys a slot.
     slot_destroy(HamlynObject) = HAMLYN_IOC_SLOT_DESTROY;
 }

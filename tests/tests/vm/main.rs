@@ -20,6 +20,7 @@ mod middleware;
 mod neighbours;
 mod notifications;
 mod protocols;
+mod quotas;
 mod refusals;
 mod resets;
 mod tools;

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Shares: how much of a card one user may hold. The device is open to everyone, and what it has is
+ * scarce, so without them one process could keep all others from it.
+ *
+ * A user may hold @share percent of what the others leave, and at least one of each kind: by default
+ * as many as remain free. However many users take all they can, one more still gets something: two
+ * have a third each, and a third is left. A part is reserved for who is privileged (CAP_SYS_RESOURCE),
+ * so that the operator of a full card can still use it; shares do not bind him.
+ *
+ * What counts is who opened the file, not who calls: a file that was passed on, or inherited, is
+ * still the opener's.
+ */
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/moduleparam.h>
+#include <linux/sysfs.h>
+#include <linux/user_namespace.h>
+
+#include "connect.h"
+
+static unsigned int share = 50;
+module_param(share, uint, 0644);
+MODULE_PARM_DESC(share,
+		 "percent of what others leave of a card that one user may hold (1 to 100, 100: all)");
+
+static unsigned int reserve = 10;
+module_param(reserve, uint, 0644);
+MODULE_PARM_DESC(reserve, "percent of a card that is left to those with CAP_SYS_RESOURCE (0 to 90)");
+
+/* Fewer than this are too few to reserve one. */
+#define LEAST_RESERVED_OF 4
+
+/* What there is for processes. */
+static u32 total(const struct hamlyn_card *card, enum hamlyn_kind kind)
+{
+	struct hamlyn_query query = card->limits;
+
+	hamlyn_wellknown_query(card, &query);
+	switch (kind) {
+	case HAMLYN_TERMINI:
+		return query.termini;
+	case HAMLYN_SLOTS:
+		return query.slots;
+	case HAMLYN_QUEUES:
+		return query.queues;
+	default:
+		return HAMLYN_MAX_CONNECTIONS;
+	}
+}
+
+/* How many of a kind a user may hold as things stand; the card's lock is held. */
+static u32 limit(const struct hamlyn_share *of, enum hamlyn_kind kind, bool privileged)
+{
+	const struct hamlyn_card *card = of->card;
+	u32 all = total(card, kind), others = card->held[kind] - of->held[kind], kept;
+
+	if (!privileged) {
+		kept = (u64)all * min(READ_ONCE(reserve), 90U) / 100;
+		if (!kept && all >= LEAST_RESERVED_OF && READ_ONCE(reserve))
+			kept = 1;
+		all -= kept;
+	}
+	if (others >= all)
+		return 0;
+	all -= others;
+	if (privileged)
+		return all;
+	return max((u64)all * clamp(READ_ONCE(share), 1U, 100U) / 100, 1ULL);
+}
+
+/*
+ * Counts one more object. -EDQUOT: the user holds as many as he may, though the card may have more;
+ * the card's lock is held. The driver's own have no share, and are not counted.
+ */
+int hamlyn_share_take(struct hamlyn_share *of, enum hamlyn_kind kind, bool privileged)
+{
+	if (!of)
+		return 0;
+	lockdep_assert_held(&of->card->lock);
+	if (of->held[kind] >= limit(of, kind, privileged))
+		return of->card->held[kind] >= total(of->card, kind) ? -ENOSPC : -EDQUOT;
+	of->held[kind]++;
+	of->card->held[kind]++;
+	return 0;
+}
+
+void hamlyn_share_give(struct hamlyn_share *of, enum hamlyn_kind kind)
+{
+	if (!of)
+		return;
+	lockdep_assert_held(&of->card->lock);
+	of->held[kind]--;
+	of->card->held[kind]--;
+}
+
+void hamlyn_share_get(struct hamlyn_share *of)
+{
+	if (of)
+		of->users++;
+}
+
+/* The card's lock is held, and nobody who is about to let go of the gate has only this. */
+void hamlyn_share_put(struct hamlyn_share *of)
+{
+	if (!of || --of->users)
+		return;
+	xa_erase(&of->card->shares, __kuid_val(of->user));
+	kfree(of);
+}
+
+/* A file gets its user's share; the card's lock is held. */
+int hamlyn_share_join(struct hamlyn_file *file)
+{
+	struct hamlyn_card *card = file->card;
+	kuid_t user = current_uid();
+	struct hamlyn_share *of;
+	int ret;
+
+	lockdep_assert_held(&card->lock);
+	of = xa_load(&card->shares, __kuid_val(user));
+	if (!of) {
+		of = kzalloc(sizeof(*of), GFP_KERNEL_ACCOUNT);
+		if (!of)
+			return -ENOMEM;
+		of->card = card;
+		of->user = user;
+		mutex_init(&of->gate);
+		ret = xa_insert(&card->shares, __kuid_val(user), of, GFP_KERNEL_ACCOUNT);
+		if (ret) {
+			kfree(of);
+			return ret;
+		}
+	}
+	hamlyn_share_get(of);
+	file->share = of;
+	file->privileged = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
+	return 0;
+}
+
+int hamlyn_share_answer(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_share_query *query = &argument->share;
+	enum hamlyn_kind kind;
+
+	static_assert(HAMLYN_KINDS == ARRAY_SIZE(query->held));
+	if (memchr_inv(query, 0, sizeof(*query)))
+		return -EINVAL;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	query->user = from_kuid_munged(current_user_ns(), file->share->user);
+	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
+		query->held[kind] = file->share->held[kind];
+		query->limit[kind] = limit(file->share, kind, file->privileged);
+	}
+	return 0;
+}
+
+/* A line for each user who has the card open, as many as find room in a page of text. */
+ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text)
+{
+	struct hamlyn_share *of;
+	unsigned long user;
+	int length;
+
+	guard(mutex)(&card->lock);
+	length = sysfs_emit(text, "user termini slots queues connections\n");
+	xa_for_each(&card->shares, user, of)
+		length += sysfs_emit_at(text, length, "%lu %u %u %u %u\n", user,
+					of->held[HAMLYN_TERMINI], of->held[HAMLYN_SLOTS],
+					of->held[HAMLYN_QUEUES], of->held[HAMLYN_CONNECTIONS]);
+	return length;
+}
+
+/*
+ * The card's lock, for a user: his other threads wait at his gate, not before others' users. The
+ * driver itself has no share, and no gate.
+ */
+void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *of)
+{
+	if (of)
+		mutex_lock(&of->gate);
+	mutex_lock(&card->lock);
+}
+
+void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *of)
+{
+	mutex_unlock(&card->lock);
+	if (of)
+		mutex_unlock(&of->gate);
+}
+
+/* Who is killed while he waits need not wait. */
+struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_share *of)
+{
+	struct hamlyn_turn turn = { .card = card, .share = of, .error = -EINTR };
+
+	if (of && mutex_lock_killable(&of->gate))
+		return turn;
+	turn.error = mutex_lock_killable(&card->lock);
+	if (turn.error && of)
+		mutex_unlock(&of->gate);
+	return turn;
+}
+
+/* Who has lost what he had is told so. */
+struct hamlyn_turn hamlyn_enter(struct hamlyn_file *file)
+{
+	struct hamlyn_turn turn = hamlyn_wait_turn(file->card, file->share);
+
+	if (!turn.error && !hamlyn_file_live(file)) {
+		hamlyn_share_unlock(file->card, file->share);
+		turn.error = -ENODEV;
+	}
+	return turn;
+}

@@ -1,0 +1,169 @@
+//! What one user may have of a card, of pinned memory, and of the time of those who share the card.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::{Exit, Lab, Memory, Run};
+use serde_json::{Value, json};
+
+use crate::{eventually, lab, lab_of};
+
+const KINDS: [&str; 4] = ["termini", "slots", "queues", "connections"];
+
+/// Sets a parameter of the module.
+fn set(lab: &Lab, vm: usize, parameter: &str, value: u32) -> Result<()> {
+    let set = format!("echo {value} > /sys/module/hamlyn/parameters/{parameter}");
+    lab.vm(vm).run_as(0, ["sh", "-c", &set])?.finish_text()?;
+    Ok(())
+}
+
+/// A user's process that takes all that it gets, and what that is.
+struct Greedy {
+    run: Run,
+    got: Value,
+}
+
+impl Greedy {
+    fn of(lab: &Lab, user: u32) -> Result<Greedy> {
+        let mut run = lab.vm(0).run_as(user, ["driver-check", "greedy"])?;
+        let got = run.answer()?;
+        Ok(Greedy { run, got })
+    }
+
+    fn made(&self, kind: &str) -> Result<u64> {
+        self.got[kind]["made"].as_u64().with_context(|| format!("no {kind} in {}", self.got))
+    }
+
+    fn go(mut self) -> Result<()> {
+        self.run.kill(9)?;
+        ensure!(self.run.wait()? == Exit::Signal(9));
+        Ok(())
+    }
+}
+
+/// Runs checks to their end: all must pass.
+fn check(lab: &Lab, user: u32, what: &str) -> Result<()> {
+    let mut run = lab.vm(0).run_as(user, ["driver-check", what])?;
+    let mut failed = Vec::new();
+    let sum = loop {
+        let line = run.answer()?;
+        if line["passed"] == false {
+            failed.push(line);
+        } else if line["check"].is_null() {
+            break line;
+        }
+    };
+    ensure!(failed.is_empty(), "{failed:#?}");
+    ensure!(sum["checks"].as_u64() > Some(2), "{sum}");
+    run.finish()?;
+    Ok(())
+}
+
+/// The kernel has found nothing wrong.
+fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
+    let log = lab.vm(vm).run_as(0, ["dmesg"])?.finish_text()?;
+    let bad = ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "lockup", "Bad page", "is stopped"];
+    let bad: Vec<_> = log.iter().filter(|line| bad.iter().any(|word| line.contains(word))).collect();
+    ensure!(bad.is_empty(), "{bad:#?}");
+    Ok(())
+}
+
+#[test]
+fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> {
+    let lab = lab(1);
+    // Of the connections there are more than a process may have files.
+    set(&lab, 0, "share", 5)?;
+    let connections = Greedy::of(&lab, 1001)?;
+    ensure!(connections.got["connections"]["limit"] == "share", "{}", connections.got);
+    connections.go()?;
+    set(&lab, 0, "share", 50)?;
+
+    let whole = [63_u64, 3712 - 64, 255];
+    let first = Greedy::of(&lab, 1001)?;
+    let second = Greedy::of(&lab, 1002)?;
+    // Half of what is not reserved; half of what that leaves; and the operator gets all the rest.
+    for (kind, whole) in KINDS.into_iter().zip([whole[0], whole[1], whole[2]]) {
+        let free = whole - whole / 10;
+        let (first, second) = (first.made(kind)?, second.made(kind)?);
+        ensure!(first == free / 2, "{kind}: {first} of {free}");
+        ensure!(second == (free - first) / 2, "{kind}: {second} of {free}");
+    }
+    for greedy in [&first, &second] {
+        for kind in &KINDS[..3] {
+            ensure!(greedy.got[kind]["limit"] == "share", "{}", greedy.got);
+        }
+    }
+    let holders = lab.vm(0).read("/sys/class/hamlyn/hamlyn0/holders")?;
+    let line = format!("1001 {} {} {}", first.made("termini")?, first.made("slots")?, first.made("queues")?);
+    ensure!(holders.lines().any(|holder| holder.starts_with(&line)), "{line}: {holders}");
+
+    // And the operator of a card that is full can use it.
+    let root = Greedy::of(&lab, 0)?;
+    for (kind, whole) in KINDS.into_iter().zip(whole) {
+        let all = first.made(kind)? + second.made(kind)? + root.made(kind)?;
+        ensure!(all == whole && root.got[kind]["limit"] == "card", "{kind}: {all} of {whole}, {}", root.got);
+    }
+    // What is given back can be had again.
+    root.go()?;
+    first.go()?;
+    let third = Greedy::of(&lab, 1002)?;
+    ensure!(third.made("slots")? > 0, "{}", third.got);
+    third.go()?;
+    second.go()?;
+    eventually(
+        || Ok(lab.vm(0).read("/sys/class/hamlyn/hamlyn0/holders")?.lines().count() == 1),
+        "nobody holds anything",
+    )?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn ended_connections_and_passed_files_are_charged_to_whom_they_belong() -> Result<()> {
+    let lab = lab(1);
+    check(&lab, 0, "passed")?;
+    // Some 140 connections for a user.
+    set(&lab, 0, "share", 1)?;
+    check(&lab, 1001, "ended")?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn a_limit_on_pinned_memory_is_the_users_whatever_processes_he_makes() -> Result<()> {
+    let lab = lab(1);
+    check(&lab, 1001, "memlock")?;
+    check(&lab, 1002, "memlock")?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn who_exits_with_much_keeps_nobody_from_the_card() -> Result<()> {
+    const SLOTS: u64 = 1800;
+    const PAGES: u64 = 1024;
+    let lab = lab_of(Lab::builder().vms(2).memory(Memory::mib(512)).card_args(["--handshake", "6000"]));
+    for vm in 0..2 {
+        set(&lab, vm, "peer_timeout", 6000)?;
+    }
+    // A pair that has nothing to do with it.
+    let (mut server, mut client) = (lab.vm(1).run(["connections"])?, lab.vm(0).run(["connections"])?);
+    server.say("listen svc")?;
+    ensure!(server.answer()? == json!({ "listening": "svc" }));
+    client.say("connect 1 svc")?;
+    server.say("accept svc")?;
+    ensure!(server.answer()?["connection"] == 1 && client.answer()?["connection"] == 1);
+
+    let (slots, pages) = (SLOTS.to_string(), PAGES.to_string());
+    let mut hoard = lab.vm(0).run_as(0, ["driver-check", "hoard", "--slots", &slots, "--pages", &pages])?;
+    hoard.set_patience(std::time::Duration::from_secs(300));
+    ensure!(hoard.answer()?["slots"] == SLOTS);
+    let all = (SLOTS * PAGES).to_string();
+    let mut beside = lab.vm(0).run(["driver-check", "beside", "--pages", &all])?;
+    beside.set_patience(std::time::Duration::from_secs(300));
+    beside.answer()?;
+    hoard.kill(9)?;
+    hoard.wait()?;
+    let calls = beside.answer()?;
+    ensure!(calls["calls"].as_u64() > Some(0), "no call was carried out meanwhile: {calls}");
+    for run in [&mut server, &mut client] {
+        run.say("look 1")?;
+        ensure!(run.answer()? == Value::Null);
+    }
+    log_is_clean(&lab, 0)
+}
