@@ -12,6 +12,7 @@ use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_cli::lab::Lab;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use vfio_user::Client;
 
 const REGISTERS: u32 = 0;
@@ -35,8 +36,10 @@ impl Host {
     /// Lends the card the command page, and a page behind it.
     fn attach(path: &std::path::Path) -> Result<Self> {
         let mut client = Client::new(path).ok().context("no card")?;
-        let memory = File::from(rustix::fs::memfd_create("host", rustix::fs::MemfdFlags::CLOEXEC)?);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = File::from(memfd_create("host", flags)?);
         memory.set_len(8192)?;
+        fcntl_add_seals(&memory, SealFlags::SHRINK)?;
         client.dma_map(0, 0, 8192, memory.as_raw_fd()).ok().context("the memory is refused")?;
         write(&mut client, CONFIG, 4, 6)?;
         write(&mut client, REGISTERS, HAMLYN_REG_CONTROL.into(), HAMLYN_CONTROL_ENABLE)?;

@@ -1,6 +1,9 @@
 //! Memory that the guest maps: the pages of a BAR, shared by a sealed memfd.
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use crate::function::PAGE_SIZE;
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,6 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
+
+/// Fewer bytes are written rather than given back.
+const FEW: u64 = 32 * PAGE_SIZE;
 
 /// An access outside the window, or one that is not naturally aligned.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
@@ -111,13 +117,27 @@ impl SharedPages {
         Ok(())
     }
 
-    /// Set `length` bytes to `byte`.
-    pub fn fill(&self, offset: u64, length: u64, byte: u8) -> Result<(), BoundsError> {
-        let pattern = [byte; 4096];
-        self.start(offset, length)?;
-        for start in (0..length).step_by(pattern.len()) {
-            let count = pattern.len().min((length - start) as usize);
-            self.write_bytes(offset + start, &pattern[..count])?;
+    /// Make `length` bytes zero. Of many, the whole pages are given back to the system: that takes as long as there are pages that
+    /// were touched, and who touched them took longer.
+    pub fn clear(&self, offset: u64, length: u64) -> Result<(), BoundsError> {
+        let start = self.start(offset, length)? as u64;
+        let first = start.next_multiple_of(PAGE_SIZE);
+        let last = (start + length) / PAGE_SIZE * PAGE_SIZE;
+        let file = self.region.file_offset().filter(|_| last >= first + FEW);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if file.is_some_and(|file| fallocate(file.file(), flags, first, last - first).is_ok()) {
+            self.zero(offset, first - start)?;
+            let done = last - start;
+            return self.zero(offset + done, length - done);
+        }
+        self.zero(offset, length)
+    }
+
+    fn zero(&self, offset: u64, length: u64) -> Result<(), BoundsError> {
+        let zeroes = [0; 4096];
+        for start in (0..length).step_by(zeroes.len()) {
+            let count = zeroes.len().min((length - start) as usize);
+            self.write_bytes(offset + start, &zeroes[..count])?;
         }
         Ok(())
     }
@@ -165,13 +185,36 @@ mod tests {
     }
 
     #[test]
-    fn fill_stays_inside_its_range() {
-        let pages = SharedPages::new("test", 16384).unwrap();
-        pages.fill(1, 9000, 0xee).unwrap();
-        let mut bytes = [0; 9002];
-        pages.read_bytes(0, &mut bytes).unwrap();
-        assert_eq!((bytes[0], bytes[1], bytes[9000], bytes[9001]), (0, 0xee, 0xee, 0));
-        assert!(pages.fill(1, 16384, 0).is_err());
+    fn what_is_cleared_is_zero_and_nothing_else() {
+        let pages = SharedPages::new("test", 1 << 20).unwrap();
+        let all = vec![0xee; 1 << 20];
+        for (offset, length) in
+            [(1, 9000), (4096, 8192), (0, 1 << 20), (5000, 900_001), (70, 0), (3, 300_000)]
+        {
+            pages.write_bytes(0, &all).unwrap();
+            // A window begins somewhere in the file.
+            let window = pages.window(100, (1 << 20) - 100).unwrap();
+            let length = length.min(window.len() - offset);
+            window.clear(offset, length).unwrap();
+            let mut bytes = vec![0; 1 << 20];
+            pages.read_bytes(0, &mut bytes).unwrap();
+            let cleared = (100 + offset) as usize..(100 + offset + length) as usize;
+            assert!(bytes.iter().enumerate().all(|(at, byte)| (*byte == 0) == cleared.contains(&at)));
+        }
+        assert!(pages.clear(1, 1 << 20).is_err());
+    }
+
+    #[test]
+    fn clearing_many_pages_takes_those_that_were_touched() {
+        let pages = SharedPages::new("test", 64 << 20).unwrap();
+        let memory = || rustix::fs::fstat(pages.duplicate_fd().unwrap()).unwrap().st_blocks;
+        pages.clear(0, 64 << 20).unwrap();
+        assert_eq!(memory(), 0, "nothing was touched");
+        pages.write_bytes(1 << 20, &[1; 8192]).unwrap();
+        assert_ne!(memory(), 0);
+        pages.clear(0, 64 << 20).unwrap();
+        assert_eq!(memory(), 0);
+        assert_eq!(pages.load_u32(1 << 20, Ordering::Relaxed), Ok(0));
     }
 
     #[test]

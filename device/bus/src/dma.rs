@@ -5,7 +5,9 @@
 //! and every access ends before the next message is looked at, so no access can be under way then; whoever keeps
 //! state derived from guest memory across messages compares [`Dma::generation`].
 
-use crate::shared_file::SharedFile;
+use crate::memory::GuestMemory;
+use crate::shared_file::{Known, Opened, Part, Region};
+use hamlyn_door::Kept;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
@@ -19,12 +21,17 @@ use crate::shared_file::SharedFileError;
 /// Most maps at one time (`max_dma_maps`).
 pub const MAX_MAPS: usize = 65_535;
 
+/// Most mapped regions, which the maps share: a process has but 65,530, and a fabric's may have 64 cards.
+const MAX_REGIONS: usize = 512;
+
 /// Most files at one time, each of which costs a descriptor; a virtual machine has one or a few.
 const MAX_FILES: usize = 64;
 
 const PAGE: u64 = 4096;
 const READABLE: u32 = 1 << 0;
 const WRITABLE: u32 = 1 << 1;
+/// The file that comes with it is to be mapped, not read and written: which is what happens anyway.
+const BY_MAPPING: u32 = 1 << 2;
 
 /// Why an access to guest memory is refused. No byte was changed.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +113,12 @@ pub(crate) enum MapError {
     /// Too many different files.
     #[error("{MAX_FILES} files hold guest memory already (limit {MAX_FILES})")]
     TooManyFiles,
+    /// Too many parts of files, far from each other.
+    #[error("{MAX_REGIONS} regions of files are mapped already (limit {MAX_REGIONS})")]
+    TooManyRegions,
+    /// The file cannot be examined and mapped in time.
+    #[error("the file of a DMA map was not mapped in time")]
+    Slow,
     /// One file holds a map, or none.
     #[error("{0} file descriptors came with a map (limit 1)")]
     Descriptors(usize),
@@ -123,14 +136,31 @@ pub(crate) struct MapRequest {
     pub(crate) offset: u64,
 }
 
+/// A map that is being made. The client's porter opens it.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    fd: Kept<OwnedFd>,
+    part: Part,
+    known: Known,
+    peer: Peer,
+}
+
+impl Opening {
+    /// For the client's porter: this may take time.
+    pub(crate) fn open(self) -> Result<Opened, SharedFileError> {
+        Region::open(self.fd, self.part, &self.known, self.peer)
+    }
+}
+
 #[derive(Debug)]
 struct Map {
     address: u64,
     size: u64,
     flags: u32,
     /// None: memory without a file (a flash chip, a neighbour's BAR, RAM of a QEMU without a memory backend).
-    file: Option<Arc<SharedFile>>,
-    offset: u64,
+    region: Option<Arc<Region>>,
+    /// Where in the region it begins.
+    place: u64,
 }
 
 impl Map {
@@ -149,7 +179,7 @@ impl Map {
     fn slice(&self, address: u64, length: u64) -> Option<VolatileSlice<'_>> {
         let skipped = address - self.address;
         let length = length.min(self.size - skipped);
-        self.file.as_ref()?.slice(self.offset + skipped, length)
+        self.region.as_ref()?.slice(self.place + skipped, length)
     }
 }
 
@@ -158,8 +188,10 @@ impl Map {
 pub struct Dma {
     /// In the order of their addresses, disjoint.
     maps: Vec<Map>,
-    /// Files with at least one map, each mapped once and whole.
-    files: Vec<Weak<SharedFile>>,
+    /// Regions with at least one map.
+    regions: Vec<Weak<Region>>,
+    /// What may be mapped.
+    memory: GuestMemory,
     /// The map of the last access: the next one is usually in it.
     recent: Cell<usize>,
     generation: u64,
@@ -345,57 +377,80 @@ impl Dma {
         Ok(())
     }
 
-    /// Add guest memory. Without a file it is only recorded: accesses to it are refused with a reason.
-    pub(crate) fn map(
+    /// Check a map that is to be added. Without a file it is only recorded, here and now: accesses to it are refused with a reason.
+    /// Else it has to be opened and then [finished](Dma::finish), and nothing else may be asked of this in between.
+    pub(crate) fn prepare(
         &mut self,
         request: MapRequest,
-        fds: Vec<OwnedFd>,
-        peer: &Peer,
-    ) -> Result<(), MapError> {
+        mut fds: Vec<Kept<OwnedFd>>,
+        peer: Peer,
+    ) -> Result<Option<Opening>, MapError> {
+        self.place(request)?;
+        let MapRequest { flags, size, offset, .. } = request;
+        if fds.len() > 1 {
+            return Err(MapError::Descriptors(fds.len()));
+        }
+        let (Some(fd), false) = (fds.pop(), self.memory == GuestMemory::Unused) else {
+            return self.insert(request, None).map(|()| None);
+        };
+        let part = Part { offset, size, writable: flags & WRITABLE != 0 };
+        let known = Known { regions: self.known(), memory: self.memory };
+        Ok(Some(Opening { fd, part, known, peer }))
+    }
+
+    /// Add a map that was opened. The result is what a person should know of it.
+    pub(crate) fn finish(
+        &mut self,
+        request: MapRequest,
+        opened: Result<Opened, SharedFileError>,
+    ) -> Result<Option<&'static str>, MapError> {
+        let Opened { region, remark } = opened?;
+        let known = self.known();
+        if !known.iter().any(|other| Arc::ptr_eq(other, &region)) {
+            let mut files: Vec<_> = known.iter().map(|region| Arc::as_ptr(&region.file)).collect();
+            files.sort_unstable();
+            files.dedup();
+            if files.len() >= MAX_FILES && !files.contains(&Arc::as_ptr(&region.file)) {
+                return Err(MapError::TooManyFiles);
+            }
+            if known.len() >= MAX_REGIONS {
+                return Err(MapError::TooManyRegions);
+            }
+            self.regions.push(Arc::downgrade(&region));
+        }
+        self.insert(request, Some(region))?;
+        Ok(remark)
+    }
+
+    fn known(&mut self) -> Vec<Arc<Region>> {
+        self.regions.retain(|region| region.strong_count() > 0);
+        self.regions.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Where in the table a map goes.
+    fn place(&self, request: MapRequest) -> Result<usize, MapError> {
         let MapRequest { flags, address, size, offset } = request;
-        if flags & !(READABLE | WRITABLE) != 0 {
+        if flags & !(READABLE | WRITABLE | BY_MAPPING) != 0 {
             return Err(MapError::Flags(flags));
         }
         let whole_pages = size > 0 && [address, size, offset].iter().all(|value| value % PAGE == 0);
         let last = size.checked_sub(1).and_then(|rest| address.checked_add(rest));
-        let (true, Some(last), Some(end)) = (whole_pages, last, offset.checked_add(size)) else {
+        let (true, Some(last), Some(_)) = (whole_pages, last, offset.checked_add(size)) else {
             return Err(MapError::Range { address, size, offset });
         };
         let index = self.maps.partition_point(|map| map.last() < address);
         if self.maps.get(index).is_some_and(|map| map.address <= last) {
             return Err(MapError::Overlap { address, size });
         }
-        if self.maps.len() >= MAX_MAPS {
-            return Err(MapError::TooMany);
-        }
-        if fds.len() > 1 {
-            return Err(MapError::Descriptors(fds.len()));
-        }
-        let file =
-            fds.into_iter().next().map(|fd| self.open(fd, end, flags & WRITABLE != 0, peer)).transpose()?;
-        self.maps.insert(index, Map { address, size, flags, file, offset });
-        Ok(())
+        if self.maps.len() >= MAX_MAPS { Err(MapError::TooMany) } else { Ok(index) }
     }
 
-    /// The file behind `fd`, which must reach to `end`: the mapping that is there already, or a new one.
-    fn open(
-        &mut self,
-        fd: OwnedFd,
-        end: u64,
-        writable: bool,
-        peer: &Peer,
-    ) -> Result<Arc<SharedFile>, MapError> {
-        self.files.retain(|file| file.strong_count() > 0);
-        let known: Vec<_> = self.files.iter().filter_map(Weak::upgrade).collect();
-        let file = SharedFile::open(fd, end, writable, &known, peer)?;
-        if known.iter().any(|other| Arc::ptr_eq(other, &file)) {
-            return Ok(file);
-        }
-        if known.len() >= MAX_FILES {
-            return Err(MapError::TooManyFiles);
-        }
-        self.files.push(Arc::downgrade(&file));
-        Ok(file)
+    fn insert(&mut self, request: MapRequest, region: Option<Arc<Region>>) -> Result<(), MapError> {
+        let index = self.place(request)?;
+        let MapRequest { flags, address, size, offset } = request;
+        let place = region.as_ref().map_or(0, |region| region.place(offset));
+        self.maps.insert(index, Map { address, size, flags, region, place });
+        Ok(())
     }
 
     /// Take guest memory away: every map inside the range, of which there may be none. A map that lies across the
@@ -412,6 +467,7 @@ impl Dma {
             return Err(MapError::Partial { address, size, map_address, map_size });
         }
         self.maps.drain(first..end);
+        // The regions are unmapped by who keeps them.
         self.generation += 1;
         Ok(())
     }
@@ -419,7 +475,12 @@ impl Dma {
     /// Take all guest memory away.
     pub(crate) fn unmap_all(&mut self) {
         self.maps.clear();
+        // The regions are unmapped by who keeps them.
         self.generation += 1;
+    }
+
+    pub(crate) fn set_memory(&mut self, memory: GuestMemory) {
+        self.memory = memory;
     }
 
     /// Bus mastering was switched by the guest.
@@ -437,7 +498,7 @@ impl Map {
         if self.flags & flag == 0 {
             return Err(reason);
         }
-        if self.file.is_none() { Err(DmaErrorReason::NoSharedFile) } else { Ok(()) }
+        if self.region.is_none() { Err(DmaErrorReason::NoSharedFile) } else { Ok(()) }
     }
 }
 

@@ -1,12 +1,14 @@
 //! MSI-X interrupts: eventfds that the client handed over, signalled by the card.
 //!
+//! The client can fill an eventfd and make it a blocking one at any time, so its porter writes to it ([`Line`]).
+//!
 //! There is no INTx and no MSI: QEMU switches all mapped BARs off while INTx is asserted. A vector that cannot be
 //! delivered (masked, without an eventfd, bus mastering off) stays pending and is delivered when that ends, as the
 //! pending bits of MSI-X have it.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use hamlyn_door::{Kept, Line};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, readlink};
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use thiserror::Error;
@@ -68,16 +70,16 @@ pub(crate) enum SetIrqsError {
         /// Interrupts.
         count: u32,
     },
-    /// Something else than an eventfd: writing to it could block.
+    /// Something else than an eventfd: who knows what a write to it does.
     #[error("descriptor {0} of the message is not an eventfd")]
     NotEventfd(usize),
 }
 
 #[derive(Debug, Default)]
 struct Vector {
-    trigger: Option<OwnedFd>,
-    on_mask: Option<OwnedFd>,
-    on_unmask: Option<OwnedFd>,
+    trigger: Option<Line>,
+    on_mask: Option<Line>,
+    on_unmask: Option<Line>,
     masked: bool,
     pending: Cell<bool>,
 }
@@ -96,7 +98,7 @@ enum Change {
     /// To those whose boolean is true.
     Act(Vec<bool>),
     /// Hand over one eventfd each, or (none) take them back.
-    Assign(Vec<Option<OwnedFd>>),
+    Assign(Vec<Option<Line>>),
 }
 
 impl Interrupts {
@@ -129,7 +131,7 @@ impl Interrupts {
             return;
         }
         if let Some(eventfd) = &vector.trigger {
-            signal(eventfd);
+            eventfd.signal();
             vector.pending.set(false);
             self.delivered.set(self.delivered.get() + 1);
         }
@@ -177,7 +179,7 @@ impl Interrupts {
         flags: u32,
         (start, count): (u32, u32),
         data: &[u8],
-        fds: Vec<OwnedFd>,
+        fds: Vec<Kept<OwnedFd>>,
     ) -> Result<(), SetIrqsError> {
         let limit = match index {
             MSIX_TYPE => self.count(),
@@ -222,20 +224,20 @@ impl Interrupts {
         let vector = &mut self.vectors[at];
         match action {
             // The client tests its own eventfd: no business of masks and bus mastering.
-            ACTION_TRIGGER => vector.trigger.iter().for_each(signal),
+            ACTION_TRIGGER => vector.trigger.iter().for_each(Line::signal),
             ACTION_MASK => {
                 vector.masked = true;
-                vector.on_mask.iter().for_each(signal);
+                vector.on_mask.iter().for_each(Line::signal);
             }
             _ => {
                 vector.masked = false;
-                vector.on_unmask.iter().for_each(signal);
+                vector.on_unmask.iter().for_each(Line::signal);
                 self.deliver(&self.vectors[at]);
             }
         }
     }
 
-    fn assign(&mut self, at: usize, action: u32, eventfd: Option<OwnedFd>) {
+    fn assign(&mut self, at: usize, action: u32, eventfd: Option<Line>) {
         let vector = &mut self.vectors[at];
         match action {
             ACTION_TRIGGER => vector.trigger = eventfd,
@@ -247,7 +249,7 @@ impl Interrupts {
 }
 
 impl Change {
-    fn decode(flags: u32, count: u32, data: &[u8], fds: Vec<OwnedFd>) -> Result<Change, SetIrqsError> {
+    fn decode(flags: u32, count: u32, data: &[u8], fds: Vec<Kept<OwnedFd>>) -> Result<Change, SetIrqsError> {
         if flags & !(DATA_NONE | DATA_BOOL | DATA_EVENTFD | ACTION_MASK | ACTION_UNMASK | ACTION_TRIGGER) != 0
         {
             return Err(SetIrqsError::Flags(flags));
@@ -264,7 +266,7 @@ impl Change {
                 for (at, fd) in fds.iter().enumerate() {
                     prepare(fd).map_err(|_| SetIrqsError::NotEventfd(at))?;
                 }
-                Ok(Change::Assign(fds.into_iter().map(Some).collect()))
+                Ok(Change::Assign(fds.into_iter().map(|fd| Some(fd.line())).collect()))
             }
             _ => Err(SetIrqsError::Eventfds { got: fds.len(), count }),
         }
@@ -277,21 +279,14 @@ fn one_of(flags: u32, bits: [u32; 3]) -> Result<u32, SetIrqsError> {
     if bits.contains(&set) { Ok(set) } else { Err(SetIrqsError::Flags(flags)) }
 }
 
-/// Make sure that it is an eventfd, and that a write to it can never block: a client could fill it up.
+/// Makes sure that it is an eventfd, without a word to any filesystem: the link of a descriptor is made of what the kernel has at
+/// hand. Then that a write to one that is full does not block; the client can change that again, but has to mean it.
 fn prepare(fd: &OwnedFd) -> Result<(), Errno> {
     let target = readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
     if !target.to_bytes().starts_with(b"anon_inode:[eventfd") {
         return Err(Errno::INVAL);
     }
     fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)
-}
-
-fn signal(eventfd: &OwnedFd) {
-    // An eventfd that is full is readable already: the client is being told. It can also make it a blocking one again.
-    let mut room = [PollFd::new(eventfd, PollFlags::OUT)];
-    if poll(&mut room, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
-        let _ = write(eventfd, &1_u64.to_ne_bytes());
-    }
 }
 
 #[cfg(test)]

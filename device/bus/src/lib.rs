@@ -7,15 +7,16 @@
 //! | file | holds |
 //! |---|---|
 //! | `function` | what a card tells the bus, and the calls the bus makes |
-//! | `server`, `session`, `late` | one client, its messages, reads answered later |
+//! | `server`, `gate`, `session`, `budget`, `late` | who comes in, one client, its messages, their time, reads answered later |
 //! | `codec`, `socket` | messages and bytes; bytes and the stream |
 //! | `endpoint`, `config_space` | regions of the function, its configuration space |
-//! | `bar`, `dma`, `shared_file`, `irq` | mapped pages, guest memory, interrupts |
+//! | `bar`, `dma`, `memory`, `shared_file`, `irq` | mapped pages, guest memory, interrupts |
 //!
 //! One server serves one function; a card with several functions has several servers in one event loop. A function
 //! none of whose BARs has mapped areas gets its writes posted by QEMU, which is ten times quicker than a round trip.
 
 mod bar;
+mod budget;
 mod bus;
 pub mod codec;
 mod config_space;
@@ -23,8 +24,10 @@ mod counters;
 mod dma;
 mod endpoint;
 mod function;
+mod gate;
 mod irq;
 mod late;
+mod memory;
 mod server;
 mod session;
 mod shared_file;
@@ -41,5 +44,6 @@ pub use function::{
 pub use hamlyn_door::ListenError;
 pub use irq::{Interrupts, VectorError};
 pub use late::LateReadError;
+pub use memory::GuestMemory;
 pub use server::{Server, ServerError, Waiter};
 pub use vm_memory::VolatileSlice;

@@ -1,14 +1,17 @@
 //! The vfio-user server of one PCI function: one socket, one client at a time, one descriptor to wait on.
 
+use crate::budget::Budget;
 use crate::bus::Bus;
 use crate::counters::Counters;
 use crate::endpoint::Endpoint;
 use crate::function::{Description, DescriptionError, Function, ReadToken};
+use crate::gate::{Gate, OpenError, hang_up};
 use crate::late::LateReadError;
-use crate::session::Session;
+use crate::memory::GuestMemory;
+use crate::session::{Session, Step, Turn};
 use crate::socket::Received;
-use hamlyn_door::{Kind, ListenError, Listener};
-use rustix::event::epoll;
+use hamlyn_door::{HireError, ListenError};
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -16,9 +19,10 @@ use rustix::time::{
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// Messages handled in one call of [`Server::process`], so that a busy client keeps nobody from his turn.
 const MESSAGES_PER_TURN: usize = 64;
@@ -33,12 +37,16 @@ const TURNS_OF_THE_CLIENT: u32 = 16;
 /// because a reply after that ruins QEMU's stream for good.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Clients that may wait to be accepted.
-const BACKLOG: i32 = 8;
+/// How long a client may take to agree on a version: the next one waits for its place. QEMU takes no time.
+const VERSION_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A message that is too large is thrown away, unless it has more bytes than this: then the client goes.
+const MOST_DRAINED: u32 = 4 << 20;
 
 const CLIENT: u64 = 0;
 const TIMER: u64 = 1;
 const LISTENER: u64 = 2;
+const BELL: u64 = 3;
 
 /// Why a server cannot begin or go on.
 #[derive(Debug, Error)]
@@ -49,6 +57,9 @@ pub enum ServerError {
     /// No socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// No thread.
+    #[error(transparent)]
+    Porter(#[from] HireError),
     /// No memory for mapped BARs.
     #[error("memory for the mapped BARs cannot be had: {0}")]
     Memory(#[source] std::io::Error),
@@ -62,30 +73,44 @@ pub enum ServerError {
     },
 }
 
+impl From<OpenError> for ServerError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Listen(error) => error.into(),
+            OpenError::Hire(error) => error.into(),
+        }
+    }
+}
+
 fn system(action: &'static str) -> impl Fn(Errno) -> ServerError {
     move |source| ServerError::System { action, source }
 }
 
 /// A vfio-user server for one PCI function.
 ///
-/// It has no thread and never blocks. Its owner waits until the server's descriptor ([`AsFd`]) is readable, level
+/// It never blocks: what can block is done by a thread that each client has, its porter. Its owner waits until the server's descriptor ([`AsFd`]) is readable, level
 /// triggered, and then calls [`Server::process`]; the descriptor stays the same as long as the server lives, whatever
 /// clients come and go. Dropping the server closes the client's connection and removes the socket.
 #[derive(Debug)]
 pub struct Server {
     epoll: OwnedFd,
     timer: OwnedFd,
-    listener: Listener,
+    gate: Gate,
     session: Option<Session>,
     endpoint: Endpoint,
     next_token: u64,
     /// Turns of the client alone.
     turns: u32,
     read_deadline: Duration,
-    /// What the client's socket is watched for.
-    watched: epoll::EventFlags,
+    version_deadline: Duration,
+    /// What the client's socket is watched for; not at all while its porter is at work.
+    watched: Option<epoll::EventFlags>,
     /// When the timer is set to go off.
     alarm: Option<Instant>,
+    /// Says that there is something to do that no socket tells of. Porters ring it, too.
+    bell: Arc<OwnedFd>,
+    /// The bell was rung by the server itself.
+    rang: bool,
 }
 
 impl Server {
@@ -93,86 +118,130 @@ impl Server {
     pub fn bind(path: &Path, description: Description) -> Result<Server, ServerError> {
         description.validate()?;
         let endpoint = Endpoint::new(description).map_err(ServerError::Memory)?;
-        let listener = Listener::bind(path, Kind::Stream, BACKLOG)?;
+        let gate = Gate::open(path)?;
         let watch = system("cannot wait for clients");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(&watch)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK);
         let timer = timer.map_err(&watch)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(&watch)?;
         let data = epoll::EventData::new_u64;
-        epoll::add(&epoll, &listener, data(LISTENER), epoll::EventFlags::IN).map_err(&watch)?;
+        epoll::add(&epoll, &gate, data(LISTENER), epoll::EventFlags::IN).map_err(&watch)?;
         epoll::add(&epoll, &timer, data(TIMER), epoll::EventFlags::IN).map_err(&watch)?;
+        epoll::add(&epoll, &bell, data(BELL), epoll::EventFlags::IN).map_err(&watch)?;
         Ok(Server {
             epoll,
             timer,
-            listener,
+            gate,
             session: None,
             endpoint,
             next_token: 0,
             turns: 0,
             read_deadline: READ_DEADLINE,
-            watched: epoll::EventFlags::IN,
+            version_deadline: VERSION_DEADLINE,
+            watched: None,
             alarm: None,
+            bell: Arc::new(bell),
+            rang: false,
         })
     }
 
-    /// Handle what is there, without waiting for more: messages of the client, its leaving, the next client, reads
-    /// whose deadline has passed. The result is the number of messages handled; 0 means that no message was there.
+    /// Handle what is there, without waiting for more, for a bounded time: messages of the client, its leaving, the next
+    /// client, reads whose deadline has passed. The result is the number of messages handled; 0 means that no message was there.
     pub fn process(&mut self, function: &mut dyn Function) -> Result<usize, ServerError> {
+        if self.rang || self.session.as_ref().is_some_and(Session::is_busy) {
+            self.silence();
+        }
         // The client first, and unasked: nearly always it is a message that there is something to do for. And one that
         // has left makes room for the one that waits.
         let handled = self.serve(function);
-        self.turns = if handled == 0 { 0 } else { (self.turns + 1) % TURNS_OF_THE_CLIENT };
+        self.turns = if handled == 0 && !self.rang { 0 } else { (self.turns + 1) % TURNS_OF_THE_CLIENT };
         if self.turns == 0 {
-            self.look_at_the_rest()?;
+            self.look_at_the_rest(function)?;
         }
         self.update_interest()?;
         Ok(handled)
     }
 
-    /// Clients that come, and reads whose deadline has passed.
-    fn look_at_the_rest(&mut self) -> Result<(), ServerError> {
-        let mut events = [const { MaybeUninit::uninit() }; 3];
+    /// Clients that come, and whose time has passed.
+    fn look_at_the_rest(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
+        let mut events = [const { MaybeUninit::uninit() }; 4];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let ready = match epoll::wait(&self.epoll, &mut events, Some(&now)) {
             Err(Errno::INTR) => return Ok(()),
             result => result.map_err(system("cannot wait for messages"))?.0,
         };
         let ready = |source: u64| ready.iter().any(|event| event.data.u64() == source);
-        let (timer, listener) = (ready(TIMER), ready(LISTENER));
+        let (timer, listener, bell) = (ready(TIMER), ready(LISTENER), ready(BELL));
         if timer {
-            self.expire_late_reads();
+            self.expire(function)?;
         }
         if listener {
-            self.accept()?;
+            self.accept(function)?;
+        }
+        if bell && !self.rang && !self.session.as_ref().is_some_and(Session::is_busy) {
+            // A porter's, of a client that is gone or was told that it takes too long.
+            self.silence();
         }
         Ok(())
     }
 
-    /// Handle the client's messages, as long as it reads its replies.
+    /// Handle the client's messages, as long as it reads its replies and there is time.
     fn serve(&mut self, function: &mut dyn Function) -> usize {
         let mut handled = 0;
-        for turn in 0.. {
+        let mut budget = Budget::default();
+        for steps in 0_usize.. {
             let Some(session) = &mut self.session else { break };
-            // The descriptor does not tell of what was read ahead: no turn ends before that is handled.
-            if turn >= MESSAGES_PER_TURN && !session.connection.has_read_ahead() {
+            if !session.connection.flush() {
                 break;
             }
-            if !session.connection.flush() {
+            let (endpoint, read_deadline) = (&mut self.endpoint, self.read_deadline);
+            let (bell, log) = (&self.bell, &self.gate.log);
+            let mut turn = Turn { endpoint, function, read_deadline, budget: &mut budget, bell, log };
+            if session.is_busy() {
+                match session.go_on(&mut turn) {
+                    Step::Done => {
+                        handled += 1;
+                        continue;
+                    }
+                    Step::Waits => break,
+                    Step::Spent => {
+                        self.ring();
+                        break;
+                    }
+                }
+            }
+            if session.connection.porter().is_full() {
+                self.disconnect(function, "what it hands over cannot be closed in time");
+                break;
+            }
+            let dry = session.connection.is_dry();
+            if steps >= MESSAGES_PER_TURN || steps > 0 && !dry && turn.budget.is_spent() {
+                // The descriptor does not tell of what was read ahead.
+                if session.connection.has_read_ahead() {
+                    self.ring();
+                }
                 break;
             }
             match session.connection.receive() {
                 Received::Message(message) => {
                     let token = ReadToken(self.next_token);
                     self.next_token += 1;
-                    session.handle(message, &mut self.endpoint, function, token, self.read_deadline);
+                    session.handle(message, &mut turn, token);
+                    handled += usize::from(!session.is_busy());
+                }
+                Received::Oversized(header) => {
+                    session.refuse_oversized(header, &mut turn);
                     handled += 1;
+                    if header.size > MOST_DRAINED {
+                        self.disconnect(function, "its message has too many bytes to be thrown away");
+                    }
                 }
                 Received::Drained => {}
                 Received::Nothing => break,
                 Received::Closed => self.disconnect(function, "it left"),
                 Received::OutOfStep(header) => {
                     self.endpoint.counters.refused += 1;
-                    warn!("a message of {} bytes is shorter than its own header", header.size);
+                    debug!("a message of {} bytes is shorter than its own header", header.size);
                     self.disconnect(function, "its stream is out of step");
                 }
             }
@@ -180,42 +249,91 @@ impl Server {
         handled
     }
 
+    fn ring(&mut self) {
+        self.rang = true;
+        // Cannot fail: nobody else has it, and who may be rung wakes up.
+        let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
+    }
+
+    fn silence(&mut self) {
+        self.rang = false;
+        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+    }
+
     fn disconnect(&mut self, function: &mut dyn Function, reason: &str) {
-        info!("client of {} is gone: {reason}", self.path().display());
-        self.session = None;
+        let Some(session) = self.session.take() else { return };
+        if let Some(unsaid) = self.gate.log.turn() {
+            info!("client of {} is gone: {reason}{unsaid}", self.path().display());
+        }
+        if self.watched.take().is_some() {
+            // Its porter closes the socket when it comes to it: what happens there until then is of no interest.
+            let _ = epoll::delete(&self.epoll, &session.connection);
+        }
         self.endpoint.disconnect(function);
     }
 
-    fn accept(&mut self) -> Result<(), ServerError> {
+    fn accept(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
         for _ in 0..CLIENTS_PER_TURN {
-            let client = self.listener.accept().map_err(system("cannot accept a client"))?;
-            let Some(client) = client else { break };
+            // What a client that has left still wants done comes first, so the next one waits; nobody wants an answer.
+            match &self.session {
+                Some(session) if session.has_left() && session.waits() => {
+                    self.disconnect(function, "it left")
+                }
+                Some(session) if session.has_left() => break,
+                _ => {}
+            }
+            let Some(client) = self.gate.accept(self.session.is_none()) else { break };
             if self.session.is_some() {
                 self.endpoint.counters.clients_refused += 1;
-                warn!("a second client of {} is turned away", self.path().display());
+                if let Some(unsaid) = self.gate.log.turn() {
+                    warn!("a second client of {} is turned away{unsaid}", self.path().display());
+                }
+                hang_up(&client);
                 continue;
             }
-            info!("client of {} has come", self.path().display());
+            if let Some(unsaid) = self.gate.log.turn() {
+                info!("client of {} has come{unsaid}", self.path().display());
+            }
             self.endpoint.counters.clients += 1;
-            let data = epoll::EventData::new_u64(CLIENT);
-            self.watched = epoll::EventFlags::IN;
-            epoll::add(&self.epoll, &client, data, self.watched)
-                .map_err(system("cannot wait for a client"))?;
-            self.session = Some(Session::new(client));
+            self.session = Some(Session::new(client, self.version_deadline));
+        }
+        if self.gate.rests_until.is_some() {
+            self.watch_listener(epoll::EventFlags::empty())?;
         }
         Ok(())
     }
 
-    fn expire_late_reads(&mut self) {
+    fn watch_listener(&self, wanted: epoll::EventFlags) -> Result<(), ServerError> {
+        let data = epoll::EventData::new_u64(LISTENER);
+        epoll::modify(&self.epoll, &self.gate, data, wanted).map_err(system("cannot wait for clients"))
+    }
+
+    /// What was to be done by now.
+    fn expire(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
+        let now = Instant::now();
+        self.expire_late_reads(now);
+        if self.session.as_ref().is_some_and(|session| session.is_overdue(now)) {
+            self.disconnect(function, "it has not agreed on a version in time");
+        }
+        if self.gate.rests_until.is_some_and(|until| until <= now) {
+            self.gate.rests_until = None;
+            self.watch_listener(epoll::EventFlags::IN)?;
+        }
+        Ok(())
+    }
+
+    fn expire_late_reads(&mut self, now: Instant) {
         let Some(session) = &mut self.session else { return };
-        let replies = session.late.expire(Instant::now());
+        let replies = session.late.expire(now);
         if !replies.is_empty() {
             self.endpoint.counters.expired_reads += replies.len() as u64;
             let deadline = self.read_deadline;
-            warn!(
-                "{} reads were not answered by the card in {deadline:?}: answered with ones",
-                replies.len()
-            );
+            if let Some(unsaid) = self.gate.log.turn() {
+                let count = replies.len();
+                warn!(
+                    "{count} reads were not answered by the card in {deadline:?}: answered with ones{unsaid}"
+                );
+            }
         }
         for reply in replies {
             session.connection.send(reply, None);
@@ -225,16 +343,25 @@ impl Server {
     /// Watch for what can happen next: room for what is unsent, or else messages; the next deadline.
     fn update_interest(&mut self) -> Result<(), ServerError> {
         if let Some(session) = &self.session {
-            let unsent = session.connection.has_unsent();
-            let wanted = if unsent { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+            let wanted = match (session.connection.has_unsent(), session.waits()) {
+                (true, _) => Some(epoll::EventFlags::OUT),
+                (false, true) => None,
+                (false, false) => Some(epoll::EventFlags::IN),
+            };
             if wanted != self.watched {
                 let data = epoll::EventData::new_u64(CLIENT);
-                let result = epoll::modify(&self.epoll, &session.connection, data, wanted);
+                let client = &session.connection;
+                let result = match (self.watched, wanted) {
+                    (None, Some(wanted)) => epoll::add(&self.epoll, client, data, wanted),
+                    (Some(_), Some(wanted)) => epoll::modify(&self.epoll, client, data, wanted),
+                    (_, None) => epoll::delete(&self.epoll, client),
+                };
                 result.map_err(system("cannot wait for a client"))?;
                 self.watched = wanted;
             }
         }
-        let alarm = self.session.as_ref().and_then(|session| session.late.next_due());
+        let alarm = self.session.as_ref().and_then(Session::alarm);
+        let alarm = [alarm, self.gate.rests_until].into_iter().flatten().min();
         if alarm != self.alarm {
             set_timer(&self.timer, alarm).map_err(system("cannot set a deadline"))?;
             self.alarm = alarm;
@@ -262,6 +389,21 @@ impl Server {
         self.read_deadline = deadline;
     }
 
+    /// How long a client may take to agree on a version; 5 s if not set.
+    pub fn set_version_deadline(&mut self, deadline: Duration) {
+        self.version_deadline = deadline;
+    }
+
+    /// Which memory clients may lend; sealed memory if not set. Holds for maps that come.
+    pub fn set_guest_memory(&mut self, memory: GuestMemory) {
+        self.endpoint.bus.dma.set_memory(memory);
+    }
+
+    /// Whether all that clients handed over has been dealt with, and all interrupts signalled: for tests, which wait for it.
+    pub fn is_idle(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.connection.porter().is_idle())
+    }
+
     /// The services of the function, between messages.
     pub fn bus(&self) -> &Bus {
         &self.endpoint.bus
@@ -279,7 +421,7 @@ impl Server {
 
     /// Where it listens.
     pub fn path(&self) -> &Path {
-        self.listener.path()
+        self.gate.listener.path()
     }
 }
 

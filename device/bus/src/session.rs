@@ -1,21 +1,27 @@
 //! One client: what it may ask, and what it is answered.
 
+use crate::budget::Budget;
 use crate::codec::{
     Capabilities, CapabilitiesError, CodecError, DeviceInfo, DmaMap, DmaUnmap, Header, IrqSet, MAX_FDS,
     MAX_MESSAGE_SIZE, MessageFlags, RegionAccess, RegionInfo, RegionIoFds, Reply, Request, VersionNumbers,
-    error_reply,
+    WriteOne, error_reply,
 };
-use crate::dma::{MAX_MAPS, MapError, MapRequest, Peer};
+use crate::dma::{MAX_MAPS, MapError, MapRequest, Opening, Peer};
 use crate::endpoint::{AccessError, Endpoint, REGION_COUNT};
 use crate::function::{Answer, Function, ReadToken, ResetCause};
+use crate::gate::hang_up;
 use crate::irq::{IRQ_TYPES, SetIrqsError};
 use crate::late::{LateReads, all_ones};
+use crate::shared_file::{Opened, SharedFileError};
 use crate::socket::{Connection, Message};
+use hamlyn_door::{Kept, Limited, credentials};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{debug, warn};
 
@@ -26,6 +32,11 @@ const MINOR: u16 = 1;
 const DEVICE_RESET: u32 = 1 << 0;
 const DEVICE_PCI: u32 = 1 << 1;
 const UNMAP_ALL: u32 = 1 << 1;
+
+/// How long a client's porter may take to map a file: a filesystem that does not answer is no memory.
+const MAP_DEADLINE: Duration = Duration::from_secs(5);
+/// Writes of a list between two looks at the clock.
+const WRITES_UNWATCHED: usize = 4;
 
 /// Why a message is refused.
 #[derive(Debug, Error)]
@@ -66,7 +77,12 @@ impl Refusal {
             Refusal::Handover(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Refusal::Codec(error) => error.errno(),
             Refusal::Map(MapError::Overlap { .. }) => Errno::EXIST,
-            Refusal::Map(MapError::TooMany | MapError::TooManyFiles) => Errno::NOSPC,
+            Refusal::Map(MapError::TooMany | MapError::TooManyFiles | MapError::TooManyRegions) => {
+                Errno::NOSPC
+            }
+            Refusal::Map(MapError::File(SharedFileError::TooMuch { .. })) => Errno::NOSPC,
+            Refusal::Map(MapError::Slow) => Errno::TIMEDOUT,
+            Refusal::Map(MapError::File(SharedFileError::Map(_))) => Errno::NOMEM,
             _ => Errno::INVAL,
         }
     }
@@ -79,6 +95,39 @@ enum Outcome {
     WithFd(Reply, OwnedFd),
     /// The card answers this read later.
     Later(RegionAccess, ReadToken),
+    /// There is more to do.
+    Work(Work),
+}
+
+/// What is left to do of a message, and nothing else of this client is done before.
+#[derive(Debug)]
+enum Work {
+    /// Writes, of so many.
+    Writes(std::vec::IntoIter<WriteOne>, u64),
+    /// A map that the client's porter opens.
+    Map { request: MapRequest, opened: Receiver<Result<Opened, SharedFileError>>, due: Instant },
+}
+
+/// How far a session got with its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It is done.
+    Done,
+    /// It goes on when the bell has rung.
+    Waits,
+    /// It goes on in the next turn: others have waited long enough.
+    Spent,
+}
+
+/// What a session is handed when its turn comes.
+pub(crate) struct Turn<'a> {
+    pub(crate) endpoint: &'a mut Endpoint,
+    pub(crate) function: &'a mut dyn Function,
+    pub(crate) read_deadline: Duration,
+    pub(crate) budget: &'a mut Budget,
+    /// Rung by the client's porter.
+    pub(crate) bell: &'a Arc<OwnedFd>,
+    pub(crate) log: &'a Limited,
 }
 
 /// A client and what it has agreed on.
@@ -86,57 +135,163 @@ enum Outcome {
 pub(crate) struct Session {
     pub(crate) connection: Connection,
     pub(crate) late: LateReads,
-    negotiated: bool,
+    /// By when it must have agreed on the version; none once it has.
+    version_due: Option<Instant>,
     peer: Peer,
+    work: Option<(Header, Work)>,
     /// A refused map is in the log: firmware maps and unmaps all memory many times, once is enough.
     map_refusal_reported: bool,
+    /// What a person should know of its memory is in the log.
+    remarked: bool,
 }
 
 impl Session {
-    pub(crate) fn new(client: OwnedFd) -> Self {
-        let process = socket_peercred(&client).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+    pub(crate) fn new(client: Kept<OwnedFd>, patience: Duration) -> Self {
+        let process = credentials(&client).ok().map(|peer| peer.process);
         Session {
             connection: Connection::new(client),
             late: LateReads::default(),
-            negotiated: false,
+            version_due: Some(Instant::now() + patience),
             peer: Peer::new(process),
+            work: None,
             map_refusal_reported: false,
+            remarked: false,
         }
     }
 
-    /// Do what a message asks, and answer it.
-    pub(crate) fn handle(
-        &mut self,
-        message: Message,
-        endpoint: &mut Endpoint,
-        function: &mut dyn Function,
-        token: ReadToken,
-        deadline: Duration,
-    ) {
+    /// Is there work left of the last message?
+    pub(crate) fn is_busy(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// Does it wait for its porter?
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.work, Some((_, Work::Map { .. })))
+    }
+
+    /// Has it kept everybody waiting for its first word?
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.version_due.is_some_and(|due| due <= now)
+    }
+
+    /// Has its client hung up? There may be messages of it to read.
+    pub(crate) fn has_left(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.connection, PollFlags::RDHUP)], Some(&now)) == Ok(1)
+    }
+
+    /// When something has to be looked at unasked.
+    pub(crate) fn alarm(&self) -> Option<Instant> {
+        let work = match self.work {
+            Some((_, Work::Map { due, .. })) => Some(due),
+            _ => None,
+        };
+        [self.late.next_due(), self.version_due, work].into_iter().flatten().min()
+    }
+
+    /// Do what a message asks, and answer it; or begin to, if it [is busy](Session::is_busy) then.
+    pub(crate) fn handle(&mut self, message: Message, turn: &mut Turn<'_>, token: ReadToken) {
         let header = message.header;
         if !header.is_command() {
             // No command of ours is under way, so nothing can be answered.
-            endpoint.counters.refused += 1;
+            turn.endpoint.counters.refused += 1;
             debug!("a reply that nobody waits for (command {}) is ignored", header.command);
             return;
         }
-        endpoint.counters.count(header.command);
-        let (bytes, fd) = match self.dispatch(message, endpoint, function, token) {
+        turn.endpoint.counters.count(header.command);
+        let result = self.dispatch(message, turn, token);
+        self.settle(header, result, turn);
+    }
+
+    /// Answer a message that is too large to be read.
+    pub(crate) fn refuse_oversized(&mut self, header: Header, turn: &mut Turn<'_>) {
+        self.settle(header, Err(Refusal::Oversized(header.size)), turn);
+    }
+
+    /// Go on with what is left of the last message.
+    pub(crate) fn go_on(&mut self, turn: &mut Turn<'_>) -> Step {
+        let Some((header, work)) = self.work.take() else { return Step::Done };
+        let (step, result) = match work {
+            Work::Writes(writes, count) => self.go_on_writing(writes, count, turn),
+            Work::Map { request, opened, due } => self.go_on_mapping(request, opened, due, turn),
+        };
+        self.settle(header, result, turn);
+        step
+    }
+
+    fn go_on_writing(
+        &mut self,
+        mut writes: std::vec::IntoIter<WriteOne>,
+        count: u64,
+        turn: &mut Turn<'_>,
+    ) -> (Step, Result<Outcome, Refusal>) {
+        if writes.len() > WRITES_UNWATCHED {
+            turn.budget.begin();
+        }
+        loop {
+            for write in writes.by_ref().take(WRITES_UNWATCHED) {
+                let data = &write.data[..write.access.count as usize];
+                if let Err(error) = self.write(&write.access, data, turn) {
+                    return (Step::Done, Err(error.into()));
+                }
+            }
+            if writes.len() == 0 {
+                return (Step::Done, Ok(Outcome::Reply(Reply::RegionWriteMulti(count))));
+            }
+            if turn.budget.is_spent() {
+                return (Step::Spent, Ok(Outcome::Work(Work::Writes(writes, count))));
+            }
+        }
+    }
+
+    fn go_on_mapping(
+        &mut self,
+        request: MapRequest,
+        opened: Receiver<Result<Opened, SharedFileError>>,
+        due: Instant,
+        turn: &mut Turn<'_>,
+    ) -> (Step, Result<Outcome, Refusal>) {
+        let result = match opened.try_recv() {
+            Ok(result) => turn.endpoint.bus.dma.finish(request, result),
+            Err(TryRecvError::Empty) if Instant::now() < due => {
+                return (Step::Waits, Ok(Outcome::Work(Work::Map { request, opened, due })));
+            }
+            Err(_) => Err(MapError::Slow),
+        };
+        let result = result.map(|remark| {
+            if let Some(remark) = remark.filter(|_| !std::mem::replace(&mut self.remarked, true)) {
+                if let Some(unsaid) = turn.log.turn() {
+                    warn!("{remark}{unsaid}");
+                }
+            }
+            turn.function.memory_changed(&turn.endpoint.bus);
+            Outcome::Reply(Reply::Done)
+        });
+        (Step::Done, result.map_err(Refusal::from))
+    }
+
+    /// Answer a message, or keep what is left to do of it.
+    fn settle(&mut self, header: Header, result: Result<Outcome, Refusal>, turn: &mut Turn<'_>) {
+        let (bytes, fd) = match result {
             Ok(Outcome::Reply(reply)) => (reply.encode(&header), None),
             Ok(Outcome::WithFd(reply, fd)) => (reply.encode(&header), Some(fd)),
+            Ok(Outcome::Work(work)) => {
+                self.work = Some((header, work));
+                return;
+            }
             Ok(Outcome::Later(access, _)) if self.late.is_full() => {
-                endpoint.counters.expired_reads += 1;
+                turn.endpoint.counters.expired_reads += 1;
                 (all_ones(&header, access), None)
             }
             Ok(Outcome::Later(access, token)) => {
                 if !header.flags().contains(MessageFlags::NO_REPLY) {
-                    self.late.add(token, header, access, deadline);
+                    self.late.add(token, header, access, turn.read_deadline);
                 }
                 return;
             }
             Err(refusal) => {
-                endpoint.counters.refused += 1;
-                self.report(&header, &refusal);
+                turn.endpoint.counters.refused += 1;
+                self.report(&header, &refusal, turn.log);
                 (error_reply(&header, refusal.errno()), None)
             }
         };
@@ -148,49 +303,42 @@ impl Session {
     fn dispatch(
         &mut self,
         message: Message,
-        endpoint: &mut Endpoint,
-        function: &mut dyn Function,
+        turn: &mut Turn<'_>,
         token: ReadToken,
     ) -> Result<Outcome, Refusal> {
-        if message.oversized {
-            return Err(Refusal::Oversized(message.header.size));
-        }
         if message.too_many_fds {
             return Err(Refusal::TooManyFds);
         }
-        // Descriptors that a command has no use for are closed with the message.
+        // Descriptors that a command has no use for go with the message.
         let fds = message.fds;
         let request = Request::decode(message.header.command, &message.body)?;
         if let Request::Version(numbers, data) = request {
             return self.negotiate(numbers, data);
         }
-        if !self.negotiated {
+        if self.version_due.is_some() {
             return Err(Refusal::BeforeVersion);
         }
         let reply = match request {
             Request::Version(..) => return Err(Refusal::SecondVersion),
-            Request::DmaMap(map) => self.map(&map, fds, endpoint, function)?,
-            Request::DmaUnmap(unmap) => self.unmap(unmap, endpoint, function)?,
+            Request::DmaMap(map) => return self.map(&map, fds, turn),
+            Request::DmaUnmap(unmap) => unmap_memory(unmap, turn)?,
             Request::DeviceGetInfo(_) => device_info(),
-            Request::DeviceGetRegionInfo(info) => return region_info(&info, endpoint),
+            Request::DeviceGetRegionInfo(info) => return region_info(&info, turn.endpoint),
             Request::DeviceGetRegionIoFds(fds) => region_io_fds(&fds)?,
-            Request::DeviceGetIrqInfo(info) => Reply::IrqInfo(endpoint.irq_info(info.index)?),
-            Request::DeviceSetIrqs(set, data) => set_irqs(&set, data, fds, endpoint)?,
-            Request::RegionRead(access) => return read(access, token, endpoint, function),
+            Request::DeviceGetIrqInfo(info) => Reply::IrqInfo(turn.endpoint.irq_info(info.index)?),
+            Request::DeviceSetIrqs(set, data) => set_irqs(&set, data, fds, turn.endpoint)?,
+            Request::RegionRead(access) => return read(access, token, turn),
             Request::RegionWrite(access, data) => {
-                self.write(&access, data, endpoint, function)?;
+                self.write(&access, data, turn)?;
                 Reply::RegionWrite(access)
             }
             Request::RegionWriteMulti(writes) => {
-                for write in &writes {
-                    let data = &write.data[..write.access.count as usize];
-                    self.write(&write.access, data, endpoint, function)?;
-                }
-                Reply::RegionWriteMulti(writes.len() as u64)
+                let count = writes.len() as u64;
+                return Ok(Outcome::Work(Work::Writes(writes.into_iter(), count)));
             }
             Request::DeviceReset => {
                 self.give_up_late_reads();
-                endpoint.reset(function, ResetCause::DeviceReset);
+                turn.endpoint.reset(turn.function, ResetCause::DeviceReset);
                 Reply::Done
             }
         };
@@ -198,7 +346,7 @@ impl Session {
     }
 
     fn negotiate(&mut self, proposed: VersionNumbers, data: &[u8]) -> Result<Outcome, Refusal> {
-        if self.negotiated {
+        if self.version_due.is_none() {
             return Err(Refusal::SecondVersion);
         }
         if proposed.major != MAJOR {
@@ -206,47 +354,41 @@ impl Session {
         }
         let capabilities = Capabilities::decode(data)?;
         debug!("client: version {}.{}, {capabilities:?}", proposed.major, proposed.minor);
-        self.negotiated = true;
+        self.version_due = None;
         let numbers = VersionNumbers { major: MAJOR, minor: proposed.minor.min(MINOR) };
         Ok(Outcome::Reply(Reply::Version(numbers, capabilities.answer(MAX_MAPS).encode())))
     }
 
+    /// The porter opens what has a file: the client has chosen it.
     fn map(
         &mut self,
         map: &DmaMap,
-        fds: Vec<OwnedFd>,
-        endpoint: &mut Endpoint,
-        function: &mut dyn Function,
-    ) -> Result<Reply, Refusal> {
+        fds: Vec<Kept<OwnedFd>>,
+        turn: &mut Turn<'_>,
+    ) -> Result<Outcome, Refusal> {
         let DmaMap { flags, address, size, offset, .. } = *map;
-        endpoint.bus.dma.map(MapRequest { flags, address, size, offset }, fds, &self.peer)?;
-        function.memory_changed(&endpoint.bus);
-        Ok(Reply::Done)
+        let request = MapRequest { flags, address, size, offset };
+        let Some(opening) = turn.endpoint.bus.dma.prepare(request, fds, self.peer)? else {
+            turn.function.memory_changed(&turn.endpoint.bus);
+            return Ok(Outcome::Reply(Reply::Done));
+        };
+        let opened = self.open(opening, turn.bell);
+        Ok(Outcome::Work(Work::Map { request, opened, due: Instant::now() + MAP_DEADLINE }))
     }
 
-    fn unmap(
-        &mut self,
-        unmap: DmaUnmap,
-        endpoint: &mut Endpoint,
-        function: &mut dyn Function,
-    ) -> Result<Reply, Refusal> {
-        match unmap.flags {
-            0 => endpoint.bus.dma.unmap(unmap.address, unmap.size)?,
-            UNMAP_ALL => endpoint.bus.dma.unmap_all(),
-            flags => return Err(Refusal::UnmapFlags(flags)),
-        }
-        function.memory_changed(&endpoint.bus);
-        Ok(Reply::DmaUnmap(unmap))
+    fn open(&self, opening: Opening, bell: &Arc<OwnedFd>) -> Receiver<Result<Opened, SharedFileError>> {
+        let (tell, told) = sync_channel(1);
+        let bell = Arc::clone(bell);
+        self.connection.porter().run(move || {
+            // Nobody waits for it if the client has gone.
+            let _ = tell.send(opening.open());
+            let _ = rustix::io::write(&*bell, &1_u64.to_ne_bytes());
+        });
+        told
     }
 
-    fn write(
-        &mut self,
-        access: &RegionAccess,
-        data: &[u8],
-        endpoint: &mut Endpoint,
-        function: &mut dyn Function,
-    ) -> Result<(), AccessError> {
-        if endpoint.write(function, access, data)? {
+    fn write(&mut self, access: &RegionAccess, data: &[u8], turn: &mut Turn<'_>) -> Result<(), AccessError> {
+        if turn.endpoint.write(turn.function, access, data)? {
             self.give_up_late_reads();
         }
         Ok(())
@@ -254,16 +396,15 @@ impl Session {
 
     /// A refused message can be a guest's doing, who could flood the log; a refused map or version is what the person
     /// has set up.
-    fn report(&mut self, header: &Header, refusal: &Refusal) {
+    fn report(&mut self, header: &Header, refusal: &Refusal, log: &Limited) {
         let for_a_person = match refusal {
             Refusal::Map(_) => !std::mem::replace(&mut self.map_refusal_reported, true),
             Refusal::Major(_) => true,
             _ => false,
         };
-        if for_a_person {
-            warn!("message refused (command {}): {refusal}", header.command);
-        } else {
-            debug!("message refused (command {}): {refusal}", header.command);
+        match for_a_person.then(|| log.turn()).flatten() {
+            Some(unsaid) => warn!("message refused (command {}): {refusal}{unsaid}", header.command),
+            None => debug!("message refused (command {}): {refusal}", header.command),
         }
     }
 
@@ -273,6 +414,24 @@ impl Session {
             self.connection.send(reply, None);
         }
     }
+}
+
+impl Drop for Session {
+    /// The client hears of it at once, however long its porter takes.
+    fn drop(&mut self) {
+        hang_up(&self.connection);
+        self.connection.porter().dismiss();
+    }
+}
+
+fn unmap_memory(unmap: DmaUnmap, turn: &mut Turn<'_>) -> Result<Reply, Refusal> {
+    match unmap.flags {
+        0 => turn.endpoint.bus.dma.unmap(unmap.address, unmap.size)?,
+        UNMAP_ALL => turn.endpoint.bus.dma.unmap_all(),
+        flags => return Err(Refusal::UnmapFlags(flags)),
+    }
+    turn.function.memory_changed(&turn.endpoint.bus);
+    Ok(Reply::DmaUnmap(unmap))
 }
 
 fn device_info() -> Reply {
@@ -305,19 +464,19 @@ fn region_io_fds(fds: &RegionIoFds) -> Result<Reply, Refusal> {
     Ok(Reply::RegionIoFds(RegionIoFds { argsz: size_of::<RegionIoFds>() as u32, flags: 0, index, count: 0 }))
 }
 
-fn set_irqs(set: &IrqSet, data: &[u8], fds: Vec<OwnedFd>, endpoint: &mut Endpoint) -> Result<Reply, Refusal> {
+fn set_irqs(
+    set: &IrqSet,
+    data: &[u8],
+    fds: Vec<Kept<OwnedFd>>,
+    endpoint: &mut Endpoint,
+) -> Result<Reply, Refusal> {
     endpoint.bus.interrupts.set(set.index, set.flags, (set.start, set.count), data, fds)?;
     Ok(Reply::Done)
 }
 
-fn read(
-    access: RegionAccess,
-    token: ReadToken,
-    endpoint: &mut Endpoint,
-    function: &mut dyn Function,
-) -> Result<Outcome, Refusal> {
+fn read(access: RegionAccess, token: ReadToken, turn: &mut Turn<'_>) -> Result<Outcome, Refusal> {
     let mut data = vec![0; access.count as usize];
-    match endpoint.read(function, &access, token, &mut data)? {
+    match turn.endpoint.read(turn.function, &access, token, &mut data)? {
         Answer::Now => Ok(Outcome::Reply(Reply::RegionRead(access, data))),
         Answer::Later => Ok(Outcome::Later(access, token)),
     }

@@ -6,6 +6,7 @@
 //! whole.
 
 use crate::codec::{HEADER_SIZE, Header, MAX_FDS, MAX_MESSAGE_SIZE};
+use hamlyn_door::{Kept, Porter};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -21,16 +22,17 @@ use zerocopy::FromBytes;
 /// Bytes that are read at once where a message begins: a doorbell has 36.
 const AHEAD: usize = 256;
 
+/// The most descriptors that the kernel passes at once. All are taken, so that none is closed by the kernel, here and now.
+const MOST_PASSED: usize = 253;
+
 /// A message as it came, its body not yet understood.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) header: Header,
     pub(crate) body: Vec<u8>,
-    pub(crate) fds: Vec<OwnedFd>,
-    /// More file descriptors came than a message may carry; the kernel closed the rest.
+    pub(crate) fds: Vec<Kept<OwnedFd>>,
+    /// More file descriptors came than a message may carry.
     pub(crate) too_many_fds: bool,
-    /// The body was larger than any message may be, and has been thrown away unread.
-    pub(crate) oversized: bool,
 }
 
 /// What one call of [`Connection::receive`] brought.
@@ -38,6 +40,8 @@ pub(crate) struct Message {
 pub(crate) enum Received {
     /// A whole message.
     Message(Message),
+    /// The header of a message that is larger than any may be. Its body will be thrown away unread.
+    Oversized(Header),
     /// A part of an oversized message was thrown away; there may be more to read at once.
     Drained,
     /// Nothing more for now.
@@ -58,7 +62,7 @@ struct Outgoing {
 /// A client's stream with its half-read and half-written messages.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: OwnedFd,
+    stream: Kept<OwnedFd>,
     /// What has been read, and where in it is what no message has had yet.
     ahead: [u8; AHEAD],
     ahead_rest: Range<usize>,
@@ -71,14 +75,14 @@ pub(crate) struct Connection {
     /// Bytes of an oversized body that are still to be thrown away.
     to_drain: u64,
     oversized: bool,
-    fds: Vec<OwnedFd>,
+    fds: Vec<Kept<OwnedFd>>,
     too_many_fds: bool,
     outgoing: VecDeque<Outgoing>,
 }
 
 impl Connection {
     /// `stream` is a connected, non-blocking UNIX stream socket.
-    pub(crate) fn new(stream: OwnedFd) -> Self {
+    pub(crate) fn new(stream: Kept<OwnedFd>) -> Self {
         Connection {
             stream,
             ahead: [0; AHEAD],
@@ -101,6 +105,16 @@ impl Connection {
         !self.ahead_rest.is_empty()
     }
 
+    /// Whether it is known, without asking the system, that there is nothing to read.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.dry && self.ahead_rest.is_empty() && self.header_read == 0
+    }
+
+    /// Who keeps what the client hands over.
+    pub(crate) fn porter(&self) -> &Porter {
+        self.stream.porter()
+    }
+
     /// Read on until a message is whole or nothing is left to read.
     pub(crate) fn receive(&mut self) -> Received {
         loop {
@@ -108,6 +122,9 @@ impl Connection {
                 self.read_header()
             } else if self.to_drain > 0 {
                 self.drain()
+            } else if std::mem::take(&mut self.oversized) {
+                drop(self.take_message());
+                None
             } else if self.body_read < self.body.len() {
                 self.read_body()
             } else {
@@ -142,7 +159,7 @@ impl Connection {
                 self.to_drain = if self.oversized { body as u64 } else { 0 };
                 self.body = if self.oversized { Vec::new() } else { vec![0; body] };
                 self.body_read = 0;
-                None
+                self.oversized.then_some(Received::Oversized(header))
             }
         }
     }
@@ -166,7 +183,7 @@ impl Connection {
             Ok(count) => self.to_drain -= count as u64,
             Err(received) => return Some(received),
         }
-        if self.to_drain > 0 { Some(Received::Drained) } else { None }
+        Some(Received::Drained)
     }
 
     /// Read at least one byte of what messages begin with.
@@ -197,7 +214,7 @@ impl Connection {
 
     /// Read at least one byte from the stream, and keep the file descriptors that come with it.
     fn read_stream(&mut self, buffer: &mut [u8]) -> Result<usize, Received> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let message = loop {
@@ -210,7 +227,7 @@ impl Connection {
         };
         for item in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = item {
-                self.fds.extend(fds);
+                self.fds.extend(fds.map(|fd| self.stream.porter().keep(fd)));
             }
         }
         self.too_many_fds |= message.flags.contains(ReturnFlags::CTRUNC) || self.fds.len() > MAX_FDS;
@@ -230,7 +247,7 @@ impl Connection {
         } else {
             (Vec::new(), false)
         };
-        Message { header, body, fds, too_many_fds, oversized: std::mem::take(&mut self.oversized) }
+        Message { header, body, fds, too_many_fds }
     }
 
     fn parsed_header(&self) -> Header {
@@ -299,6 +316,7 @@ impl AsFd for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hamlyn_door::Porters;
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::io::{FdFlags, fcntl_getfd};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -306,7 +324,8 @@ mod tests {
     fn pair() -> (Connection, OwnedFd) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();
-        (Connection::new(ours), theirs)
+        let porter = Porters::new(1).hire().unwrap();
+        (Connection::new(porter.keep(ours)), theirs)
     }
 
     fn message(size: u32) -> Vec<u8> {

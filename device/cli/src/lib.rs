@@ -11,7 +11,5 @@ pub mod card;
 pub mod commands;
 pub mod fabric;
 pub mod lab;
-mod limits;
 pub mod rundir;
 pub mod stat;
-mod users;

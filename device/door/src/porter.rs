@@ -17,8 +17,8 @@ use std::thread::{self, Thread};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 use thiserror::Error;
 
-/// Things that may wait for a porter: some of them are descriptors, of which a process has but so many.
-const MOST_THINGS: usize = 512;
+/// Tasks that may wait for a porter: some of them hold descriptors, of which a process has but so many.
+const MOST_TASKS: usize = 512;
 
 /// Why there is no porter.
 #[derive(Debug, Error)]
@@ -95,21 +95,21 @@ impl Porter {
         Kept { thing: Some(thing), porter: self.clone() }
     }
 
-    /// A way to signal an eventfd of the peer. The caller has made sure that it is one.
-    pub fn line(&self, eventfd: OwnedFd) -> Line {
-        Line(self.keep(Arc::new(Eventfd { fd: eventfd, owed: AtomicBool::new(false) })))
+    /// Does something that can block. Does not wait for it.
+    pub fn run(&self, task: impl FnOnce() + Send + 'static) {
+        self.take(Box::new(task));
     }
 
     /// Closes descriptors. Does not wait.
     pub fn close(&self, fds: Vec<OwnedFd>) {
         if !fds.is_empty() {
-            self.take(Box::new(fds));
+            self.run(move || drop(fds));
         }
     }
 
     /// Whether more waits than may: the peer makes closing slow, and has to be ended.
     pub fn is_full(&self) -> bool {
-        self.0.shared.waiting.load(Ordering::Relaxed) > MOST_THINGS
+        self.0.shared.waiting.load(Ordering::Relaxed) > MOST_TASKS
     }
 
     /// The peer has been ended: nothing is signalled any more.
@@ -119,19 +119,19 @@ impl Porter {
             state.dismissed = true;
             std::mem::take(&mut state.owed)
         };
-        owed.into_iter().for_each(|eventfd| self.take(Box::new(eventfd)));
+        owed.into_iter().for_each(|eventfd| self.run(move || drop(eventfd)));
         self.0.shared.free();
     }
 
     /// Whether it has nothing to do. For tests: what was given to it before has been done then.
     pub fn is_idle(&self) -> bool {
         let state = self.0.shared.lock();
-        !state.at_work && state.owed.is_empty() && state.things.is_empty()
+        !state.at_work && state.owed.is_empty() && state.tasks.is_empty()
     }
 
-    fn take(&self, thing: Box<dyn Send>) {
+    fn take(&self, task: Box<dyn FnOnce() + Send>) {
         self.0.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        self.0.shared.lock().things.push_back(thing);
+        self.0.shared.lock().tasks.push_back(task);
         self.0.thread.unpark();
     }
 }
@@ -160,6 +160,13 @@ impl<T: Send + 'static> Kept<T> {
     /// The porter that keeps it.
     pub fn porter(&self) -> &Porter {
         &self.porter
+    }
+}
+
+impl Kept<OwnedFd> {
+    /// A way to signal it, which the caller has made sure is an eventfd.
+    pub fn line(self) -> Line {
+        Line(self.map(|fd| Arc::new(Eventfd { fd, owed: AtomicBool::new(false) })))
     }
 }
 
@@ -194,7 +201,7 @@ impl<T: fmt::Debug + Send + 'static> fmt::Debug for Kept<T> {
 impl<T: Send + 'static> Drop for Kept<T> {
     fn drop(&mut self) {
         if let Some(thing) = self.thing.take() {
-            self.porter.take(Box::new(thing));
+            self.porter.run(move || drop(thing));
         }
     }
 }
@@ -230,7 +237,7 @@ impl Line {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Things that have not been dropped yet.
+    /// Tasks that have not been done yet.
     waiting: AtomicUsize,
 }
 
@@ -238,7 +245,7 @@ struct Shared {
 struct State {
     /// Each is here at most once.
     owed: VecDeque<Arc<Eventfd>>,
-    things: VecDeque<Box<dyn Send>>,
+    tasks: VecDeque<Box<dyn FnOnce() + Send>>,
     /// What is being signalled.
     signalled: Option<Arc<Eventfd>>,
     at_work: bool,
@@ -250,14 +257,14 @@ struct State {
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (owed, things) = (self.owed.len(), self.things.len());
-        f.debug_struct("State").field("owed", &owed).field("things", &things).finish_non_exhaustive()
+        let (owed, tasks) = (self.owed.len(), self.tasks.len());
+        f.debug_struct("State").field("owed", &owed).field("tasks", &tasks).finish_non_exhaustive()
     }
 }
 
 enum Task {
     Signal(Arc<Eventfd>),
-    Drop(Box<dyn Send>),
+    Do(Box<dyn FnOnce() + Send>),
     Wait,
     End,
 }
@@ -272,8 +279,8 @@ impl Shared {
         loop {
             match self.next() {
                 Task::Signal(eventfd) => self.signal(&eventfd),
-                Task::Drop(thing) => {
-                    drop(thing);
+                Task::Do(task) => {
+                    task();
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
                 }
                 Task::Wait => thread::park(),
@@ -290,8 +297,8 @@ impl Shared {
             state.signalled = Some(Arc::clone(&eventfd));
             return Task::Signal(eventfd);
         }
-        if let Some(thing) = state.things.pop_front() {
-            return Task::Drop(thing);
+        if let Some(task) = state.tasks.pop_front() {
+            return Task::Do(task);
         }
         state.at_work = false;
         if state.over { Task::End } else { Task::Wait }

@@ -1,33 +1,43 @@
 use super::*;
+use hamlyn_door::{Porter, Porters};
 use proptest::prelude::*;
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use vm_memory::VolatileSlice;
 
 const READ_WRITE: u32 = READABLE | WRITABLE;
 
 fn memfd(pages: u64) -> OwnedFd {
-    let fd = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+    let fd = memfd_create("guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&fd, pages * PAGE).unwrap();
+    fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
     fd
 }
 
 struct Guest {
     dma: Dma,
     memory: OwnedFd,
-    peer: Peer,
+    porter: Porter,
 }
 
 impl Guest {
     fn new() -> Self {
         let mut dma = Dma::default();
         dma.set_bus_master(true);
-        Guest { dma, memory: memfd(64), peer: Peer::new(None) }
+        Guest { dma, memory: memfd(64), porter: Porters::new(1).hire().unwrap() }
+    }
+
+    fn lend(&mut self, request: MapRequest, fds: Vec<OwnedFd>) -> Result<(), MapError> {
+        let fds = fds.into_iter().map(|fd| self.porter.keep(fd)).collect();
+        match self.dma.prepare(request, fds, Peer::new(None))? {
+            Some(opening) => self.dma.finish(request, opening.open()).map(drop),
+            None => Ok(()),
+        }
     }
 
     fn map(&mut self, flags: u32, page: u64, pages: u64, file_page: u64) -> Result<(), MapError> {
         let request =
             MapRequest { flags, address: page * PAGE, size: pages * PAGE, offset: file_page * PAGE };
-        self.dma.map(request, vec![self.memory.try_clone().unwrap()], &self.peer)
+        self.lend(request, vec![self.memory.try_clone().unwrap()])
     }
 }
 
@@ -94,7 +104,7 @@ fn every_refusal_has_its_reason() {
     let mut guest = Guest::new();
     guest.map(WRITABLE, 0, 1, 0).unwrap();
     let no_file = MapRequest { flags: READ_WRITE, address: PAGE, size: PAGE, offset: 0 };
-    guest.dma.map(no_file, vec![], &guest.peer).unwrap();
+    guest.lend(no_file, vec![]).unwrap();
     assert_eq!(reason(guest.dma.read_u32(0)), DmaErrorReason::NotReadable);
     let refused = guest.dma.read_u32(PAGE).unwrap_err();
     assert_eq!(
@@ -113,7 +123,7 @@ fn maps_must_be_whole_pages_inside_their_file() {
     let bad = [(1, PAGE, 0), (0, PAGE + 1, 0), (0, PAGE, 1), (0, 0, 0), (PAGE.wrapping_neg(), 2 * PAGE, 0)];
     for (address, size, offset) in bad {
         let request = MapRequest { flags: READ_WRITE, address, size, offset };
-        let refused = guest.dma.map(request, vec![memfd(4)], &guest.peer);
+        let refused = guest.lend(request, vec![memfd(4)]);
         assert!(matches!(refused, Err(MapError::Range { .. })), "{request:?}");
     }
     assert!(matches!(guest.map(READ_WRITE, 0, 2, 63), Err(MapError::File(_))));
@@ -121,10 +131,10 @@ fn maps_must_be_whole_pages_inside_their_file() {
         guest.map(READ_WRITE, 0, 1, u64::MAX / PAGE),
         Err(MapError::Range { .. } | MapError::File(_))
     ));
-    assert!(matches!(guest.map(4, 0, 1, 0), Err(MapError::Flags(4))));
+    assert!(matches!(guest.map(8, 0, 1, 0), Err(MapError::Flags(8))));
     let request = MapRequest { flags: READ_WRITE, address: 0, size: PAGE, offset: 0 };
     let two = vec![memfd(1), memfd(1)];
-    assert!(matches!(guest.dma.map(request, two, &guest.peer), Err(MapError::Descriptors(2))));
+    assert!(matches!(guest.lend(request, two), Err(MapError::Descriptors(2))));
     assert_eq!(guest.dma.map_count(), 0);
     // The last page of the address space is a page like any other.
     guest.map(READ_WRITE, u64::MAX / PAGE, 1, 0).unwrap();
@@ -137,13 +147,54 @@ fn files_are_counted() {
     let mut guest = Guest::new();
     let mut map = |page: u64| {
         let request = MapRequest { flags: READ_WRITE, address: page * PAGE, size: PAGE, offset: 0 };
-        guest.dma.map(request, vec![memfd(1)], &guest.peer)
+        guest.lend(request, vec![memfd(1)])
     };
     (0..MAX_FILES as u64).for_each(|page| map(page).unwrap());
     assert!(matches!(map(100), Err(MapError::TooManyFiles)));
     guest.dma.unmap(0, PAGE).unwrap();
     let request = MapRequest { flags: READ_WRITE, address: 0, size: PAGE, offset: 0 };
-    guest.dma.map(request, vec![memfd(1)], &guest.peer).unwrap();
+    guest.lend(request, vec![memfd(1)]).unwrap();
+}
+
+#[test]
+fn bytes_are_counted_once() {
+    let mut guest = Guest::new();
+    guest.dma.set_memory(GuestMemory::Sealed { limit: 70 * PAGE });
+    guest.map(READ_WRITE, 0, 5, 0).unwrap();
+    guest.map(READ_WRITE, 10, 64, 0).unwrap();
+    let other = |guest: &mut Guest, size| {
+        let request = MapRequest { flags: READ_WRITE, address: 1 << 40, size, offset: 0 };
+        guest.lend(request, vec![memfd(64)])
+    };
+    let refused = other(&mut guest, 7 * PAGE);
+    assert!(matches!(refused, Err(MapError::File(SharedFileError::TooMuch { .. }))), "{refused:?}");
+    guest.dma.unmap(0, 5 * PAGE).unwrap();
+    assert!(other(&mut guest, 7 * PAGE).is_err());
+    guest.dma.unmap_all();
+    other(&mut guest, 7 * PAGE).unwrap();
+}
+
+#[test]
+fn regions_are_counted_and_maps_share_them() {
+    let mut guest = Guest::new();
+    let gib = 1_u64 << 30;
+    guest.memory = memfd(gib);
+    let mut lend = |page: u64, offset| {
+        let request = MapRequest { flags: READ_WRITE, address: page * PAGE, size: PAGE, offset };
+        let memory = guest.memory.try_clone().unwrap();
+        guest.lend(request, vec![memory])
+    };
+    (0..1000).for_each(|page| lend(page, page * PAGE).unwrap());
+    (1..MAX_REGIONS as u64).for_each(|at| lend(1000 + at, at * gib).unwrap());
+    assert!(matches!(lend(3000, 600 * gib), Err(MapError::TooManyRegions)));
+}
+
+#[test]
+fn a_function_that_needs_no_memory_maps_none() {
+    let mut guest = Guest::new();
+    guest.dma.set_memory(GuestMemory::Unused);
+    guest.map(READ_WRITE, 0, 64, 0).unwrap();
+    assert_eq!(reason(guest.dma.read_u32(0)), DmaErrorReason::NoSharedFile);
 }
 
 #[test]

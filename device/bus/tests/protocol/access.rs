@@ -161,3 +161,60 @@ fn malformed_write_lists_are_refused_whole() {
     assert_eq!(harness.take_events(), []);
     assert_eq!(harness.call(WRITE_MULTI, &u64s(&[0])).ok(), u64s(&[0]));
 }
+
+/// A list of writes that takes more time than a turn has.
+fn slow_writes(count: u64) -> Vec<u8> {
+    let one = |at: u64| write_one(REGISTERS, SLOW, &at.to_le_bytes());
+    [u64s(&[count]), (0..count).flat_map(one).collect()].concat()
+}
+
+#[test]
+fn a_list_of_writes_gives_way_and_is_done_in_order() {
+    let mut harness = Harness::ready();
+    harness.send(WRITE_MULTI, 0, &slow_writes(200), &[]);
+    // What comes behind it waits for it.
+    harness.send(REGION_WRITE, 0, &[access(REGISTERS, 8, 8), vec![9; 8]].concat(), &[]);
+    let mut turns = 0;
+    while harness.is_readable() {
+        let before = harness.function.events.len();
+        harness.server.process(&mut harness.function).unwrap();
+        let done = harness.function.events.len() - before;
+        assert!(done < 50, "{done} writes in one turn");
+        turns += 1;
+    }
+    assert!(turns > 4, "{turns} turns");
+    let mut wanted: Vec<_> =
+        (0..200_u64).map(|at| Event::Write(0, SLOW, at.to_le_bytes().to_vec())).collect();
+    wanted.push(Event::Write(0, 8, vec![9; 8]));
+    assert_eq!(harness.take_events(), wanted);
+    assert_eq!(harness.client.receive().unwrap().ok(), u64s(&[200]));
+    assert_eq!(harness.client.receive().unwrap().ok(), access(REGISTERS, 8, 8));
+    assert!(harness.client.receive().is_none());
+}
+
+#[test]
+fn many_messages_give_way_too() {
+    let mut harness = Harness::ready();
+    let write = [access(REGISTERS, SLOW, 8), vec![7; 8]].concat();
+    // Larger than what is read ahead, and as small as can be.
+    for _ in 0..60 {
+        harness.send(REGION_WRITE, NO_REPLY, &write, &[]);
+    }
+    for _ in 0..60 {
+        harness.send(DEVICE_RESET, NO_REPLY, &[], &[]);
+    }
+    harness.server.process(&mut harness.function).unwrap();
+    assert!(harness.function.events.len() < 30, "{} in one turn", harness.function.events.len());
+    harness.pump();
+    assert_eq!(harness.take_events().len(), 120);
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_of_a_list_is_gone() {
+    let mut harness = Harness::ready();
+    harness.send(WRITE_MULTI, 0, &slow_writes(200), &[]);
+    harness.server.process(&mut harness.function).unwrap();
+    harness.reconnect();
+    harness.negotiate();
+    assert_eq!(harness.server.counters().clients, 2);
+}

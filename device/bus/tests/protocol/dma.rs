@@ -1,7 +1,8 @@
 //! `DMA_MAP` and `DMA_UNMAP`: guest memory given to the device and taken away.
 
 use crate::harness::*;
-use hamlyn_bus::DmaErrorReason;
+use hamlyn_bus::{DmaErrorReason, GuestMemory};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::pipe::pipe;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -155,21 +156,95 @@ fn wrong_unmaps_are_refused_and_take_nothing() {
     harness.call(DMA_UNMAP, &dma_unmap(0, 0, 4 * PAGE)).ok();
 }
 
-#[test]
-fn the_file_is_let_go_with_its_last_map() {
-    let (mut harness, memory) = with_memory(2);
-    let mapped_here = || {
-        let inode = rustix::fs::fstat(&memory).unwrap().st_ino.to_string();
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        maps.lines().filter(|line| line.split_ascii_whitespace().nth(4) == Some(&inode)).count()
+/// Bytes of a file that are mapped here.
+fn mapped_here(file: &OwnedFd) -> u64 {
+    let inode = rustix::fs::fstat(file).unwrap().st_ino.to_string();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let of_file = maps.lines().filter(|line| line.split_ascii_whitespace().nth(4) == Some(&inode));
+    let bytes = |line: &str| {
+        let (first, rest) = line.split_once('-').unwrap();
+        let end = rest.split_once(' ').unwrap().0;
+        u64::from_str_radix(end, 16).unwrap() - u64::from_str_radix(first, 16).unwrap()
     };
+    of_file.map(bytes).sum()
+}
+
+#[test]
+fn what_is_asked_for_is_mapped_and_let_go_with_its_last_map() {
+    let (mut harness, memory) = with_memory(1 << 33);
+    let gib = 1 << 30;
     harness.map(READ_WRITE, 0, 0, PAGE, &[memory.as_fd()]).ok();
-    harness.map(READ_WRITE, PAGE, PAGE, PAGE, &[memory.as_fd()]).ok();
-    assert_eq!(mapped_here(), 1, "one mapping for both");
-    harness.call(DMA_UNMAP, &dma_unmap(0, 0, PAGE)).ok();
-    assert_eq!(mapped_here(), 1);
-    harness.call(DMA_UNMAP, &dma_unmap(0, PAGE, PAGE)).ok();
-    assert_eq!(mapped_here(), 0);
+    harness.map(READ_WRITE, PAGE, 4 * PAGE, PAGE, &[memory.as_fd()]).ok();
+    assert_eq!(mapped_here(&memory), gib, "with what is around it");
+    harness.map(READ_WRITE, 1 << 44, PAGE, PAGE, &[memory.as_fd()]).ok();
+    assert_eq!(mapped_here(&memory), 2 * gib);
+    rustix::io::pwrite(&memory, &41_u32.to_le_bytes(), 1 << 44).unwrap();
+    harness.write(REGISTERS, INCREMENT, &PAGE.to_le_bytes()).ok();
+    assert_eq!(word_in_file(&memory, 1 << 44), 42);
+    harness.call(DMA_UNMAP, &dma_unmap(0, 0, 2 * PAGE)).ok();
+    assert_eq!(mapped_here(&memory), gib);
+    harness.call(DMA_UNMAP, &dma_unmap(0, 4 * PAGE, PAGE)).ok();
+    assert_eq!(mapped_here(&memory), 0);
+}
+
+#[test]
+fn sparse_files_take_no_more_address_space_than_a_card_may() {
+    let mut harness = Harness::ready();
+    let tib = 1_u64 << 40;
+    harness.server.set_guest_memory(GuestMemory::Sealed { limit: 2 * tib });
+    let files: Vec<_> = (0..23).map(|_| memfd(6 * tib)).collect();
+    let refused = |harness: &mut Harness, at: u64, size| {
+        let reply = harness.map(READ_WRITE, 0, at * 6 * tib, size, &[files[at as usize].as_fd()]);
+        reply.error
+    };
+    assert_eq!(refused(&mut harness, 0, 6 * tib), ENOSPC);
+    for at in 1..3 {
+        assert_eq!(refused(&mut harness, at, tib), 0);
+    }
+    for at in 3..23 {
+        assert_eq!(refused(&mut harness, at, tib), ENOSPC);
+    }
+    assert_eq!(files.iter().map(mapped_here).sum::<u64>(), 2 * tib);
+}
+
+#[test]
+fn memory_that_can_be_taken_away_is_refused() {
+    let (mut harness, _) = with_memory(1);
+    let unsealed = memfd_create("guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&unsealed, PAGE).unwrap();
+    assert_eq!(harness.map(READ_WRITE, 0, 0, PAGE, &[unsealed.as_fd()]).errno(), EINVAL);
+    // Who serves one machine alone may take it.
+    harness.server.set_guest_memory(GuestMemory::Trusted { limit: PAGE });
+    harness.map(READ_WRITE, 0, 0, PAGE, &[unsealed.as_fd()]).ok();
+    harness.write(REGISTERS, INCREMENT, &[0; 8]).ok();
+    assert_eq!(word_in_file(&unsealed, 0), 1);
+}
+
+#[test]
+fn a_map_may_say_that_it_is_one() {
+    let (mut harness, memory) = with_memory(1);
+    harness.map(READ_WRITE | 4, 0, 0, PAGE, &[memory.as_fd()]).ok();
+    harness.write(REGISTERS, INCREMENT, &[0; 8]).ok();
+    assert_eq!(word_in_file(&memory, 0), 1);
+    // The file's contents read and written by system calls: another way, which is not gone here.
+    assert_eq!(harness.map(READ_WRITE | 8, 0, PAGE, PAGE, &[memory.as_fd()]).errno(), EINVAL);
+}
+
+#[test]
+fn messages_behind_a_map_wait_for_it() {
+    let (mut harness, memory) = with_memory(1);
+    let map = message(1, DMA_MAP, 48, 0, &dma_map(READ_WRITE, 0, 0, PAGE));
+    let body = [access(REGISTERS, INCREMENT, 8), vec![0; 8]].concat();
+    let increment = message(2, REGION_WRITE, 40, 0, &body);
+    for round in 1..100 {
+        harness.client.send_raw(&map, &[memory.as_fd()]);
+        harness.client.send_raw(&increment, &[]);
+        harness.pump();
+        assert_eq!((1..3).map(|_| harness.client.receive().unwrap().id).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(word_in_file(&memory, 0), round);
+        harness.call(DMA_UNMAP, &dma_unmap(0, 0, PAGE)).ok();
+    }
+    assert_eq!(harness.function.errors, [""; 0]);
 }
 
 #[test]

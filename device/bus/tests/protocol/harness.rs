@@ -7,7 +7,7 @@ use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, Server, Widths,
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -16,6 +16,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const VERSION: u16 = 1;
@@ -35,6 +36,7 @@ pub(crate) const NO_REPLY: u32 = 0x10;
 pub(crate) const REPLY: u32 = 1;
 pub(crate) const ERROR: u32 = 0x20;
 
+pub(crate) const ENOSPC: u32 = libc::ENOSPC as u32;
 pub(crate) const EEXIST: u32 = libc::EEXIST as u32;
 pub(crate) const EINVAL: u32 = libc::EINVAL as u32;
 pub(crate) const E2BIG: u32 = libc::E2BIG as u32;
@@ -57,6 +59,8 @@ pub(crate) const VECTORS: u16 = 4;
 pub(crate) const LATE: u64 = 0x8000;
 /// A write interrupts with the vector written.
 pub(crate) const RING: u64 = 0x4000;
+/// A write takes a while: many of them take more than a turn has.
+pub(crate) const SLOW: u64 = 0x4010;
 /// A write adds one to the u32 at the guest address written (8 bytes).
 pub(crate) const INCREMENT: u64 = 0x4008;
 
@@ -101,6 +105,10 @@ impl Function for Scratch {
                 .read_u32(value)
                 .and_then(|number| bus.dma.write_u32(value, number + 1))
                 .map_err(|error| error.to_string()),
+            SLOW => {
+                std::thread::sleep(Duration::from_millis(1));
+                Ok(())
+            }
             _ => Ok(()),
         };
         self.errors.extend(result.err());
@@ -287,8 +295,16 @@ impl Harness {
         self.call(VERSION, &version(0, 0, b"{\"capabilities\":{\"max_msg_fds\":16}}\0")).ok();
     }
 
-    /// Let the server do all that is there to be done.
+    /// Let the server do all that is there to be done, and its client's porter, too.
     pub(crate) fn pump(&mut self) {
+        eventually(|| {
+            self.turns();
+            self.server.is_idle() && !self.is_readable()
+        });
+    }
+
+    /// Let the server do all that is there to be done.
+    pub(crate) fn turns(&mut self) {
         while self.is_readable() {
             self.server.process(&mut self.function).unwrap();
         }
@@ -362,6 +378,16 @@ impl Harness {
     }
 }
 
+/// Waits for something that takes no time, on a machine that may have none.
+#[track_caller]
+pub(crate) fn eventually(mut comes: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !comes() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 pub(crate) fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&now)).unwrap() > 0
@@ -407,8 +433,9 @@ pub(crate) fn dma_unmap(flags: u32, address: u64, size: u64) -> Vec<u8> {
 }
 
 pub(crate) fn memfd(size: u64) -> OwnedFd {
-    let fd = memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+    let fd = memfd_create("guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&fd, size).unwrap();
+    fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
     fd
 }
 

@@ -88,3 +88,31 @@ fn each_client_agrees_anew() {
     harness.negotiate();
     harness.call(GET_INFO, &u32s(&[16, 0, 0, 0])).ok();
 }
+
+#[test]
+fn who_does_not_agree_on_one_makes_room() {
+    let mut harness = Harness::ready();
+    harness.server.set_version_deadline(std::time::Duration::ZERO);
+    harness.client = Client::connect(&harness.server);
+    // Neither silence nor talk about something else is an agreement.
+    harness.client.send_raw(&message(1, GET_INFO, 32, 0, &u32s(&[16, 0, 0, 0]))[..20], &[]);
+    eventually(|| {
+        harness.turns();
+        harness.client.is_closed()
+    });
+    assert!(!harness.server.has_client());
+    harness.server.set_version_deadline(std::time::Duration::from_secs(60));
+    harness.reconnect();
+    harness.negotiate();
+}
+
+#[test]
+fn who_has_agreed_on_one_may_be_silent() {
+    let mut harness = Harness::silent();
+    harness.server.set_version_deadline(std::time::Duration::from_millis(50));
+    harness.reconnect();
+    harness.negotiate();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    harness.pump();
+    harness.call(GET_INFO, &u32s(&[16, 0, 0, 0])).ok();
+}

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
+use hamlyn_bus::GuestMemory;
 use hamlyn_models::hamlyn::HamlynOptions;
 use hamlyn_switch::crossbar::MAX_PORTS;
 
 use crate::rundir::{card_path, socket_path};
-use crate::users;
 
 /// The cards of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,6 +55,9 @@ pub struct CardOptions {
     /// milliseconds: 100 to 600000, or 0 for ever
     #[arg(long, value_name = "MS", default_value_t = HamlynOptions::default().handshake_ms)]
     pub handshake: u32,
+    /// The most guest memory that the card maps, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = GuestMemory::DEFAULT_LIMIT)]
+    pub guest_memory: u64,
 }
 
 impl CardOptions {
@@ -80,10 +83,6 @@ pub struct CardArgs {
     /// Where the switch listens
     #[arg(long, value_name = "PATH", value_parser = socket_path)]
     pub switch: PathBuf,
-    /// A user whose switch the card trusts with its packets, by name or number; may be given more than once [default: the
-    /// card's own user and root]
-    #[arg(long, value_name = "USER", value_parser = users::parse)]
-    pub switch_user: Vec<u32>,
     /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
     #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]
     pub host: Option<u16>,
@@ -96,14 +95,6 @@ pub struct CardArgs {
 }
 
 impl CardArgs {
-    /// Whose switch it may be.
-    pub(super) fn trusted(&self) -> Vec<u32> {
-        match self.switch_user.is_empty() {
-            true => vec![rustix::process::geteuid().as_raw(), 0],
-            false => self.switch_user.clone(),
-        }
-    }
-
     pub(super) fn spin(&self) -> Duration {
         Duration::from_micros(self.spin)
     }

@@ -94,7 +94,7 @@ impl Window for Pages {
     }
 
     fn clear(&self, offset: u64, length: u64) {
-        inside(self.0.fill(offset, length, 0));
+        inside(self.0.clear(offset, length));
     }
 }
 

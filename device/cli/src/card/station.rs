@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
-use hamlyn_bus::{Server, ServerError, Waiter};
+use hamlyn_bus::{GuestMemory, Server, ServerError, Waiter};
 use hamlyn_models::card::{BarKind, Card, Progress};
 use hamlyn_models::hamlyn::HamlynCard;
 use hamlyn_models::ports::Packet;
@@ -58,17 +58,24 @@ pub(crate) enum Turn {
 
 impl Station {
     /// A card that waits for its machine at `socket`, and for the machine's doorbells beside it.
-    pub(crate) fn start(options: &CardOptions, socket: &Path, uplink: Uplink) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        options: &CardOptions,
+        socket: &Path,
+        memory: GuestMemory,
+        uplink: Uplink,
+    ) -> anyhow::Result<Self> {
         let card: Box<dyn Card + Send> = match options.model {
             Model::Hamlyn => Box::new(HamlynCard::new(options.hamlyn())?),
         };
         let bars = card.identity().bars;
         let window = bars.iter().find(|bar| matches!(bar.kind, BarKind::Window { .. }));
-        let server = Server::bind(socket, description(card.as_ref()))?;
+        let mut server = Server::bind(socket, description(card.as_ref()))?;
+        server.set_guest_memory(memory);
         let doorbells = match card.identity().doorbells {
             Some(doorbells) => {
                 let description = doorbell_description(card.as_ref(), doorbells);
-                let server = Server::bind(&doorbell_path(socket), description)?;
+                let mut server = Server::bind(&doorbell_path(socket), description)?;
+                server.set_guest_memory(GuestMemory::Unused);
                 Some(DoorbellServer { server, bar: doorbells.bar.into() })
             }
             None => None,

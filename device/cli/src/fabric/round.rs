@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::{Geometry, HostId, Link};
 use hamlyn_models::hamlyn::HamlynCard;
 use hamlyn_models::ports::{Packet, Pieces, VolatileSlice};
@@ -47,7 +48,9 @@ impl Fabric {
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
             let largest = HamlynCard::largest_packet(args.options.packet_size);
             let uplink = Uplink::within(card, host, largest)?;
-            let mut station = Station::start(&args.options, socket, uplink)?;
+            // Who takes away what it lent ends the process, and with it the cards of others.
+            let memory = GuestMemory::Sealed { limit: args.options.guest_memory };
+            let mut station = Station::start(&args.options, socket, memory, uplink)?;
             station.link_changed();
             stations.push(station);
             names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());

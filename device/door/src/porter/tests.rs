@@ -105,11 +105,11 @@ fn a_socket_that_lingers_holds_up_its_own_porter_alone() {
     let porter = porters.hire().unwrap();
     let (stuck, other) = lingering();
     porter.close(vec![stuck]);
-    eventually(|| porter.0.shared.lock().things.is_empty());
+    eventually(|| porter.0.shared.lock().tasks.is_empty());
     assert!(!porter.is_idle());
     let next = porters.hire().unwrap();
     let (ours, line) = event();
-    let line = next.line(line);
+    let line = next.keep(line).line();
     line.signal();
     assert_eq!(heard(&ours), 1);
     assert!(!porter.is_idle(), "the close has not waited");
@@ -122,7 +122,7 @@ fn who_makes_closing_slow_is_told_of() {
     let porter = porter();
     let (thing, go) = slow();
     drop(porter.keep(thing));
-    for _ in 0..MOST_THINGS {
+    for _ in 0..MOST_TASKS {
         assert!(!porter.is_full());
         drop(porter.keep(()));
     }
@@ -152,12 +152,12 @@ fn porters_end_when_they_are_done_and_are_bounded() {
 fn signals_of_a_line_are_gathered_and_none_is_lost() {
     let porter = porter();
     let (ours, line) = event();
-    let line = porter.line(line);
+    let line = porter.keep(line).line();
     line.signal();
     assert_eq!(heard(&ours), 1);
     let (thing, go) = slow();
     drop(porter.keep(thing));
-    eventually(|| porter.0.shared.lock().things.is_empty());
+    eventually(|| porter.0.shared.lock().tasks.is_empty());
     (0..3).for_each(|_| line.signal());
     go.send(()).unwrap();
     assert_eq!(heard(&ours), 1);
@@ -176,7 +176,7 @@ fn a_full_eventfd_holds_up_neither_its_owner_nor_the_porter_that_is_dismissed() 
     let mut porters = Porters::new(1);
     let porter = porters.hire().unwrap();
     let (ours, line) = event();
-    let line = porter.line(line);
+    let line = porter.keep(line).line();
     ioctl_fionbio(&ours, false).unwrap();
     write(&ours, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     (0..100).for_each(|_| line.signal());
@@ -192,7 +192,7 @@ fn a_porter_that_was_filled_up_again_ends_when_its_peer_does() {
     let mut porters = Porters::new(1);
     let porter = porters.hire().unwrap();
     let (ours, line) = event();
-    let line = porter.line(line);
+    let line = porter.keep(line).line();
     ioctl_fionbio(&ours, false).unwrap();
     write(&ours, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     line.signal();

@@ -14,6 +14,7 @@ use super::HamlynCard;
 use super::area::{Area, BadArea};
 use super::notification::Nqcb;
 use super::slot::{Mode, Slot};
+use super::table::Table;
 use super::terminus::{Terminus, set_awake};
 use crate::ports::{Dma, DmaFault, Ports, VolatileSlice, read_value, write_value};
 
@@ -94,7 +95,7 @@ impl HamlynCard {
 
     fn open_terminus(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let body: HamlynOpenTerminus = self.body(ports)?;
-        let place = vacant(&mut self.termini, index)?;
+        vacant(&self.termini, index)?;
         if body.flags & !HAMLYN_TERMINUS_PRIVILEGED != 0 {
             return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, HAMLYN_TERMINUS_PRIVILEGED));
         }
@@ -105,7 +106,7 @@ impl HamlynCard {
             return Err(refused(HAMLYN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
         }
         let terminus = Terminus::open(ports.window, ports.dma, index, &body)?;
-        *place = Some(terminus);
+        self.termini.open(index, terminus);
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl HamlynCard {
 
     fn open_queue(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let body: HamlynOpenQueue = self.body(ports)?;
-        let place = vacant(&mut self.queues, index)?;
+        vacant(&self.queues, index)?;
         if !(HAMLYN_QUEUE_MIN_ENTRIES..=HAMLYN_QUEUE_MAX_ENTRIES).contains(&body.entries) {
             return Err(refused(HAMLYN_STATUS_BAD_LENGTH, body.entries, HAMLYN_QUEUE_MAX_ENTRIES));
         }
@@ -156,13 +157,13 @@ impl HamlynCard {
             return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.vector, self.options.vectors - 1));
         }
         let area = table(&body.area, body.entries, HAMLYN_NOTIFICATION_SIZE)?;
-        *place = Some(Nqcb::new(area, body.entries, body.vector));
+        self.queues.open(index, Nqcb::new(area, body.entries, body.vector));
         ports.window.store(self.queue_control.armed(index), HAMLYN_ARMED_NO);
         Ok(())
     }
 
     fn close_queue(&mut self, index: u32) -> Result<(), Refused> {
-        let users = self.slots.iter().flatten().filter(|slot| slot.queue == Some(index)).count();
+        let users = self.slots.all_open().filter(|slot| slot.queue == Some(index)).count();
         if users != 0 {
             return Err(refused(HAMLYN_STATUS_IN_USE, users as u64, 0_u32));
         }
@@ -171,7 +172,7 @@ impl HamlynCard {
 
     fn open_slot(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let body: HamlynOpenSlot = self.body(ports)?;
-        vacant(&mut self.slots, index)?;
+        vacant(&self.slots, index)?;
         let mode = Mode::from_abi(body.mode).ok_or(refused(
             HAMLYN_STATUS_BAD_VALUE,
             body.mode,
@@ -190,7 +191,7 @@ impl HamlynCard {
             0 => None,
             entries => Some((table(&body.metadata, entries, HAMLYN_METADATA_SIZE)?, entries)),
         };
-        self.slots[index as usize] = Some(Slot {
+        let slot = Slot {
             area: Area::check(&body.area)?,
             metadata,
             metadata_pointer: body.metadata_pointer,
@@ -201,7 +202,8 @@ impl HamlynCard {
             interrupt: body.flags & HAMLYN_SLOT_INTERRUPT != 0,
             fetch: body.flags & HAMLYN_SLOT_FETCH != 0,
             privileged,
-        });
+        };
+        self.slots.open(index, slot);
         Ok(())
     }
 
@@ -261,13 +263,17 @@ fn open<T>(table: &mut [Option<T>], index: u32) -> Result<&mut T, Refused> {
     entry(table, index)?.as_mut().ok_or(refused(HAMLYN_STATUS_NOT_OPEN, index, size))
 }
 
-fn vacant<T>(table: &mut [Option<T>], index: u32) -> Result<&mut Option<T>, Refused> {
+fn vacant<T>(table: &Table<T>, index: u32) -> Result<(), Refused> {
     let size = table.len() as u64;
-    let place = entry(table, index)?;
-    if place.is_some() { Err(refused(HAMLYN_STATUS_IN_USE, index, size)) } else { Ok(place) }
+    match table.get(index as usize) {
+        None => Err(refused(HAMLYN_STATUS_BAD_INDEX, index, size)),
+        Some(Some(_)) => Err(refused(HAMLYN_STATUS_IN_USE, index, size)),
+        Some(None) => Ok(()),
+    }
 }
 
-fn vacate<T>(table: &mut [Option<T>], index: u32) -> Result<T, Refused> {
+fn vacate<T>(table: &mut Table<T>, index: u32) -> Result<T, Refused> {
     let size = table.len() as u64;
-    entry(table, index)?.take().ok_or(refused(HAMLYN_STATUS_NOT_OPEN, index, size))
+    entry(table, index)?;
+    table.close(index).ok_or(refused(HAMLYN_STATUS_NOT_OPEN, index, size))
 }

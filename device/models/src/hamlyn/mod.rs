@@ -29,6 +29,7 @@ mod segment;
 mod share;
 mod slot;
 mod statistics;
+mod table;
 mod terminus;
 
 use std::collections::VecDeque;
@@ -49,6 +50,7 @@ use self::notification::{Nqcb, QueueControl};
 pub use self::options::{HamlynOptions, OptionsError};
 use self::slot::Slot;
 use self::statistics::Counters;
+use self::table::Table;
 use self::terminus::Terminus;
 use crate::card::{Bar, BarKind, Card, Doorbells, Identity, Progress};
 use crate::ports::{Link, Packet, Ports};
@@ -61,9 +63,9 @@ const DOORBELLS: u8 = 4;
 #[derive(Debug)]
 pub struct HamlynCard {
     options: HamlynOptions,
-    termini: Vec<Option<Terminus>>,
-    slots: Vec<Option<Slot>>,
-    queues: Vec<Option<Nqcb>>,
+    termini: Table<Terminus>,
+    slots: Table<Slot>,
+    queues: Table<Nqcb>,
     queue_control: QueueControl,
     /// Termini at which the card looks unasked, in the order of their turns.
     awake: VecDeque<u32>,
@@ -80,15 +82,28 @@ pub struct HamlynCard {
     counters: Counters,
 }
 
+/// What a card has in its SRAM.
+struct Tables {
+    termini: Table<Terminus>,
+    slots: Table<Slot>,
+    queues: Table<Nqcb>,
+}
+
 impl HamlynCard {
     /// A card at power-on.
     pub fn new(options: HamlynOptions) -> Result<Self, OptionsError> {
-        let slots = options.slots()?;
-        Ok(Self {
+        let slots = Table::new(options.slots()?);
+        let (termini, queues) = (Table::new(options.termini), Table::new(options.queues));
+        Ok(Self::with_tables(options, Tables { termini, slots, queues }))
+    }
+
+    /// The same, with tables in which nothing is open.
+    fn with_tables(options: HamlynOptions, tables: Tables) -> Self {
+        Self {
             options,
-            termini: empty(options.termini),
-            slots: empty(slots),
-            queues: empty(options.queues),
+            termini: tables.termini,
+            slots: tables.slots,
+            queues: tables.queues,
             queue_control: QueueControl { base: u64::from(options.termini) * u64::from(HAMLYN_WINDOW_SIZE) },
             awake: VecDeque::new(),
             aside: Aside::default(),
@@ -100,7 +115,7 @@ impl HamlynCard {
             command_page: 0,
             command_status: 0,
             counters: Counters::default(),
-        })
+        }
     }
 
     /// The largest packet that the card sends and takes, in bytes, without the fabric's header.
@@ -113,10 +128,6 @@ impl HamlynCard {
         let areas = self.options.queues.div_ceil(512);
         self.queue_control.base + u64::from(areas) * u64::from(HAMLYN_QUEUE_CONTROL_SIZE)
     }
-}
-
-fn empty<T>(size: u32) -> Vec<Option<T>> {
-    std::iter::repeat_with(|| None).take(size as usize).collect()
 }
 
 impl Card for HamlynCard {
@@ -202,11 +213,16 @@ impl Card for HamlynCard {
     }
 
     fn reset(&mut self, ports: &Ports<'_>) {
-        let host = self.host;
-        // The options were checked when the card was made.
-        if let Ok(fresh) = Self::new(self.options) {
-            *self = Self { host, ..fresh };
-        }
+        self.termini.close_all();
+        self.slots.close_all();
+        self.queues.close_all();
+        // What a guest opened it can close in so many commands: a reset takes no longer than that took.
+        let tables = Tables {
+            termini: std::mem::replace(&mut self.termini, Table::new(0)),
+            slots: std::mem::replace(&mut self.slots, Table::new(0)),
+            queues: std::mem::replace(&mut self.queues, Table::new(0)),
+        };
+        *self = Self { host: self.host, ..Self::with_tables(self.options, tables) };
         ports.window.clear(0, self.window_bytes());
     }
 

@@ -1,0 +1,232 @@
+//! A client that makes what it handed over block whoever touches it. Here that is its porter: the thread that serves others is this
+//! test's own, and a test that hangs has failed.
+
+use crate::harness::*;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{ReadWriteFlags, ioctl_fionbio, preadv2, write};
+use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
+use std::io::{IoSliceMut, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+const EVENTFD: u32 = 4;
+const TRIGGER: u32 = 32;
+const MSIX: u32 = 2;
+
+/// As long as the kernel takes to give up: longer than any of these tests may.
+const LINGER: Duration = Duration::from_secs(600);
+
+/// Ends the process if a test hangs: its thread is the one that is blocked.
+struct Watchdog(Arc<AtomicBool>);
+
+impl Watchdog {
+    fn new() -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let seen = done.clone();
+        spawn(move || {
+            let begun = Instant::now();
+            while !seen.load(Ordering::SeqCst) {
+                if begun.elapsed() > Duration::from_secs(60) {
+                    eprintln!("the thread that serves others hangs");
+                    std::process::abort();
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Watchdog(done)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A connection whose close waits for data that nobody takes; and its other end, whose close ends that.
+fn lingering() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (other, _) = listener.accept().unwrap();
+    set_socket_send_buffer_size(&stream, 1 << 16).unwrap();
+    set_socket_linger(&stream, Some(LINGER)).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    while stream.write(&[0; 1 << 16]).is_ok() {}
+    stream.set_nonblocking(false).unwrap();
+    (stream.into(), other)
+}
+
+/// Messages, and the next client, are served while something is slow to be closed.
+fn goes_on(harness: &mut Harness, other: TcpStream) {
+    harness.turns();
+    let mut next = Client::connect(&harness.server);
+    std::mem::swap(&mut harness.client, &mut next);
+    // The one before leaves, and nothing of its is closed yet.
+    drop(next);
+    eventually(|| {
+        harness.turns();
+        harness.server.counters().clients > 1 && harness.server.has_client()
+    });
+    harness.negotiate();
+    harness.call(GET_INFO, &u32s(&[16, 0, 0, 0])).ok();
+    drop(other);
+}
+
+#[test]
+fn a_descriptor_with_a_message_can_be_slow_to_close() {
+    let _watchdog = Watchdog::new();
+    for command in [GET_INFO, DMA_MAP, SET_IRQS, 99] {
+        let mut harness = Harness::ready();
+        let (stuck, other) = lingering();
+        harness.send(command, 0, &u32s(&[16, 0, 0, 0]), &[stuck.as_fd()]);
+        drop(stuck);
+        goes_on(&mut harness, other);
+    }
+}
+
+#[test]
+fn more_descriptors_than_a_message_may_have_can_be_slow_to_close() {
+    let _watchdog = Watchdog::new();
+    let mut harness = Harness::ready();
+    let (stuck, other) = lingering();
+    let plain = event();
+    let fds: Vec<_> = (0..39).map(|_| plain.as_fd()).chain([stuck.as_fd()]).collect();
+    harness.send(GET_INFO, 0, &u32s(&[16, 0, 0, 0]), &fds);
+    drop(fds);
+    drop(stuck);
+    goes_on(&mut harness, other);
+}
+
+#[test]
+fn descriptors_that_were_never_read_can_be_slow_to_close() {
+    let _watchdog = Watchdog::new();
+    let mut harness = Harness::ready();
+    let (stuck, other) = lingering();
+    // Behind what ends the connection.
+    harness.client.send_raw(&message(1, GET_INFO, 3, 0, &[]), &[]);
+    harness.client.send_raw(&[0], &[stuck.as_fd()]);
+    drop(stuck);
+    goes_on(&mut harness, other);
+}
+
+#[test]
+fn a_client_that_is_turned_away_can_be_slow_to_close() {
+    let _watchdog = Watchdog::new();
+    let mut harness = Harness::ready();
+    let (stuck, other) = lingering();
+    let second = Client::connect(&harness.server);
+    second.send_raw(&[0], &[stuck.as_fd()]);
+    drop(stuck);
+    harness.turns();
+    assert_eq!(harness.server.counters().clients_refused, 1);
+    goes_on(&mut harness, other);
+}
+
+#[test]
+fn who_hands_over_too_much_that_is_slow_to_close_is_ended() {
+    let _watchdog = Watchdog::new();
+    let mut harness = Harness::ready();
+    let (stuck, other) = lingering();
+    let plain = event();
+    harness.send(99, NO_REPLY, &[], &[stuck.as_fd()]);
+    drop(stuck);
+    for round in 0.. {
+        assert!(round < 1000, "{} descriptors are kept", round * 16);
+        if harness.client.is_closed() {
+            break;
+        }
+        harness.send(99, NO_REPLY, &[], &[plain.as_fd(); 16]);
+        harness.turns();
+    }
+    assert!(!harness.server.has_client());
+    goes_on(&mut harness, other);
+}
+
+/// What the attackers on an eventfd and their victim know of each other.
+#[derive(Default)]
+struct Fight {
+    rounds: AtomicU64,
+    /// Interrupts.
+    progress: AtomicU64,
+    end: AtomicBool,
+}
+
+fn drain(eventfd: &OwnedFd) {
+    let mut count = [0; 8];
+    let _ = preadv2(eventfd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
+}
+
+/// Leaves room for a few signals in an eventfd that is a blocking one then.
+fn leave_room(eventfd: &OwnedFd, few: u64) {
+    ioctl_fionbio(eventfd, true).unwrap();
+    drain(eventfd);
+    let _ = write(eventfd, &(u64::MAX - 1 - few).to_ne_bytes());
+    ioctl_fionbio(eventfd, false).unwrap();
+}
+
+/// Leaves room again and again, until the victim makes no progress any more.
+fn leaves_room(eventfd: OwnedFd, fight: Arc<Fight>) -> JoinHandle<()> {
+    spawn(move || {
+        while !fight.end.load(Ordering::SeqCst) {
+            leave_room(&eventfd, 8);
+            fight.rounds.fetch_add(1, Ordering::SeqCst);
+            let (before, begun) = (fight.progress.load(Ordering::SeqCst), Instant::now());
+            while fight.progress.load(Ordering::SeqCst) < before + 100 && !fight.end.load(Ordering::SeqCst) {
+                if begun.elapsed() > Duration::from_secs(10) {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        }
+    })
+}
+
+/// Takes the room.
+fn takes_room(eventfd: OwnedFd, fight: Arc<Fight>) -> JoinHandle<()> {
+    spawn(move || {
+        while !fight.end.load(Ordering::SeqCst) {
+            let _ = write(&eventfd, &1_u64.to_ne_bytes());
+        }
+    })
+}
+
+#[test]
+fn an_eventfd_that_is_filled_and_drained_while_it_is_used_blocks_nobody() {
+    let _watchdog = Watchdog::new();
+    let mut harness = Harness::ready();
+    harness.enable_bus_master();
+    let (eventfd, quiet) = (eventfd(0, EventfdFlags::CLOEXEC).unwrap(), event());
+    let fds = [eventfd.as_fd(), quiet.as_fd()];
+    harness.call_with_fds(SET_IRQS, &u32s(&[20, EVENTFD | TRIGGER, MSIX, 0, 2]), &fds).ok();
+    let fight = Arc::new(Fight::default());
+    let drainer = leaves_room(eventfd.try_clone().unwrap(), fight.clone());
+    let filler = takes_room(eventfd.try_clone().unwrap(), fight.clone());
+    // In many of these rounds there is no room any more, though there was when somebody looked.
+    while fight.rounds.load(Ordering::SeqCst) < 300 {
+        harness.server.bus().interrupts.interrupt(0).unwrap();
+        fight.progress.fetch_add(1, Ordering::SeqCst);
+    }
+    fight.end.store(true, Ordering::SeqCst);
+    drainer.join().unwrap();
+    while !filler.is_finished() {
+        drain(&eventfd);
+    }
+    leave_room(&eventfd, 0);
+    harness.server.bus().interrupts.interrupt(0).unwrap();
+    // The client goes, with its eventfd full; the next one is served, and has its interrupts.
+    harness.client = Client::connect(&harness.server);
+    eventually(|| {
+        harness.turns();
+        harness.server.counters().clients > 1 && harness.server.has_client()
+    });
+    harness.negotiate();
+    harness.enable_bus_master();
+    harness.call_with_fds(SET_IRQS, &u32s(&[20, EVENTFD | TRIGGER, MSIX, 0, 1]), &[quiet.as_fd()]).ok();
+    harness.server.bus().interrupts.interrupt(0).unwrap();
+    harness.pump();
+    assert_eq!(signals(&quiet), 1);
+}
