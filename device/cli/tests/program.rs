@@ -279,3 +279,36 @@ fn a_keeper_removes_a_labs_directory_and_no_other() {
     assert!(!keep(&other).wait().unwrap().success());
     assert!(other.exists());
 }
+
+#[test]
+fn the_simulation_says_the_same_however_many_seeds_run_at_a_time() {
+    let run = run_directory();
+    let of = |jobs| hamlyn(run.path(), &["sim", "--seeds", "60", "--from", "3", "--jobs", jobs]);
+    let (alone, together) = (of("1"), of("7"));
+    assert!(alone.status.success() && together.status.success(), "{}", stderr(&together));
+    assert!(stdout(&alone).starts_with("seeds 60, steps "), "{}", stdout(&alone));
+    assert_eq!(stdout(&alone), stdout(&together));
+}
+
+#[test]
+fn a_simulation_that_is_stopped_says_how_far_it_was() {
+    let run = run_directory();
+    let seeds = ["sim", "--seeds", "1000000000", "--from", "10", "--jobs", "2"];
+    let child =
+        command(run.path()).args(seeds).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let interrupt = 1 << (Signal::INT.as_raw() - 1);
+    eventually("the program catches Ctrl-C", || {
+        let text = fs::read_to_string(&status).unwrap();
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & interrupt != 0
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let (said, complained) = (stdout(&output), stderr(&output));
+    let seeds: u64 = said.strip_prefix("seeds ").unwrap().split_once(',').unwrap().0.parse().unwrap();
+    let rest = format!("stopped before seed {}; the rest: hamlyn sim --from {0} --seeds ", 10 + seeds);
+    assert!(said.contains(&rest), "{said}");
+    assert!(complained.contains(&format!("stopped after {seeds} of 1000000000 seeds")), "{complained}");
+}
