@@ -11,5 +11,7 @@ pub mod card;
 pub mod commands;
 pub mod fabric;
 pub mod lab;
+mod limits;
 pub mod rundir;
 pub mod stat;
+mod users;

@@ -312,3 +312,24 @@ fn a_simulation_that_is_stopped_says_how_far_it_was() {
     assert!(said.contains(&rest), "{said}");
     assert!(complained.contains(&format!("stopped after {seeds} of 1000000000 seeds")), "{complained}");
 }
+
+#[test]
+fn a_core_dump_of_a_process_that_serves_others_holds_no_shared_memory() {
+    let run = run_directory();
+    let socket = run.path().join("s.sock");
+    let mut switch = Command::new(env!("CARGO_BIN_EXE_hamlyn"))
+        .args(["switch", "--socket", socket.to_str().unwrap()])
+        .env("HAMLYN_RUN", run.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // It listens once it has set this.
+    while !socket.exists() {
+        assert!(switch.try_wait().unwrap().is_none(), "the switch has ended");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let filter = fs::read_to_string(format!("/proc/{}/coredump_filter", switch.id())).unwrap();
+    switch.kill().unwrap();
+    switch.wait().unwrap();
+    assert_eq!(filter.trim(), "00000031");
+}

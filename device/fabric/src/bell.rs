@@ -20,6 +20,8 @@ use rustix::net::{
 
 use crate::meter::Meter;
 
+/// Why a bell ends whose other side has ended in good order, or died.
+pub const GONE: &str = "it is gone";
 /// What is said to wake the other side.
 const RING: &[u8] = b"!";
 
@@ -109,7 +111,7 @@ impl Bell {
         match look(&self.socket, &mut bytes) {
             Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
             Ok((_, true)) => return Heard::End("it passed descriptors, which nobody asked for"),
-            Ok((0, _)) | Err(_) => return Heard::End("it is gone"),
+            Ok((0, _)) | Err(_) => return Heard::End(GONE),
             Ok((length, _)) if length != RING.len() => return Heard::End("it spoke out of turn"),
             Ok(_) => {}
         }
@@ -117,7 +119,7 @@ impl Bell {
         match self.watched(|| recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT)) {
             Ok(_) => Heard::Ring,
             Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
-            Err(_) => Heard::End("it is gone"),
+            Err(_) => Heard::End(GONE),
         }
     }
 

@@ -21,6 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hamlyn_door::credentials;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -79,6 +80,16 @@ pub enum ConnectError {
         /// What the system says.
         source: io::Error,
     },
+    /// Whoever listens there is somebody else's: it would see and write all packets.
+    #[error("the switch at {} belongs to user {user} (trusted: {trusted:?}; see --switch-user)", path.display())]
+    Stranger {
+        /// The switch's socket.
+        path: PathBuf,
+        /// Whose process listens there.
+        user: u32,
+        /// Whose may.
+        trusted: Vec<u32>,
+    },
     /// The switch does not want us.
     #[error("the switch at {} refused: {reason}", path.display())]
     Refused {
@@ -106,15 +117,38 @@ pub struct Attached {
     pub link: Link,
 }
 
-/// Attaches to the switch that listens at `path`, at the port `wanted` or at any. Blocks, `timeout` at most for each
-/// step.
+/// Attaches to the switch of this process's user, or of root, that listens at `path`, at the port `wanted` or at any. Blocks,
+/// `timeout` at most for each step.
 pub fn connect(path: &Path, wanted: Option<HostId>, timeout: Duration) -> Result<Attached, ConnectError> {
+    connect_to(path, &[rustix::process::geteuid().as_raw(), 0], wanted, timeout)
+}
+
+/// The same to a switch of one of the users `trusted`.
+pub fn connect_to(
+    path: &Path,
+    trusted: &[u32],
+    wanted: Option<HostId>,
+    timeout: Duration,
+) -> Result<Attached, ConnectError> {
     let failed = |source: io::Error| ConnectError::Socket { path: path.to_owned(), source };
     let socket = open_socket(path, timeout).map_err(|error| failed(error.into()))?;
+    let user = credentials(&socket).map_err(|error| failed(error.into()))?.user;
+    if !trusted.contains(&user) {
+        return Err(ConnectError::Stranger { path: path.to_owned(), user, trusted: trusted.to_vec() });
+    }
     let hello =
         Hello { magic: MAGIC, version: VERSION.into(), host: wanted.map_or(ANY_HOST, |host| host.0).into() };
-    retry(|| send(&socket, hello.as_bytes(), SendFlags::NOSIGNAL)).map_err(failed)?;
-    let (bytes, descriptors) = receive(&socket).map_err(failed)?;
+    match retry(|| send(&socket, hello.as_bytes(), SendFlags::NOSIGNAL)) {
+        // It has hung up, but said why before.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other.map(drop).map_err(failed)?,
+    }
+    let (bytes, descriptors) = match receive(&socket) {
+        // It has hung up without reading what we said. What it said is there.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(&socket),
+        other => other,
+    }
+    .map_err(failed)?;
     let (answer, reason) = Answer::read_from_prefix(&bytes)
         .ok()
         .filter(|(answer, _)| answer.magic == MAGIC)

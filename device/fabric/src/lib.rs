@@ -30,7 +30,7 @@ pub mod ring;
 pub mod stop;
 
 pub use bell::{Bell, Heard};
-pub use handshake::{Attached, ConnectError, connect};
+pub use handshake::{Attached, ConnectError, connect, connect_to};
 pub use header::{Header, HeaderError, HostId, Protocol};
 pub use link::Link;
 pub use ring::{Consumer, Geometry, Producer, Record, RingError};

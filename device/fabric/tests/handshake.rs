@@ -5,8 +5,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use hamlyn_door::{Kind, Listener};
 use hamlyn_fabric::handshake::{self, accept, read_request, refuse};
-use hamlyn_fabric::{Attached, ConnectError, Geometry, Header, HostId, Protocol, connect};
+use hamlyn_fabric::{Attached, ConnectError, Geometry, Header, HostId, Protocol, connect, connect_to};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -96,6 +97,21 @@ fn a_refusal_is_told_with_its_reason() {
 }
 
 #[test]
+fn a_refusal_is_told_also_by_a_switch_that_does_not_listen() {
+    // It may hang up before the request is there, or behind it.
+    for waits in [false, true] {
+        let error = with_switch(PATIENCE, |socket| {
+            if waits {
+                recv(&socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
+            }
+            refuse(socket.as_fd(), "go away");
+        })
+        .unwrap_err();
+        assert!(matches!(&error, ConnectError::Refused { reason, .. } if reason == "go away"), "{error}");
+    }
+}
+
+#[test]
 fn a_switch_that_says_nothing_is_not_waited_for() {
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let error = with_switch(Duration::from_millis(50), move |socket| {
@@ -113,6 +129,44 @@ fn a_switch_that_says_nothing_is_not_waited_for() {
 fn a_switch_that_is_not_there_is_an_error() {
     let error = connect("/nonexistent/switch".as_ref(), None, PATIENCE).unwrap_err();
     assert!(error.to_string().starts_with("cannot reach the switch at /nonexistent/switch: "), "{error}");
+}
+
+#[test]
+fn a_switch_of_a_user_that_is_not_trusted_hears_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("switch");
+    let listener = Listener::bind(&path, Kind::Messages, 1).unwrap();
+    let own = rustix::process::geteuid().as_raw();
+    let error = connect_to(&path, &[own + 1], None, PATIENCE).unwrap_err();
+    assert!(matches!(error, ConnectError::Stranger { user, .. } if user == own), "{error}");
+    assert!(error.to_string().contains(&format!("belongs to user {own} (trusted: [{}]", own + 1)), "{error}");
+    let client = listener.accept().unwrap().unwrap();
+    assert_eq!(recv(&client, &mut [0u8; 8][..], RecvFlags::empty()), Ok((0, 0)));
+}
+
+#[test]
+fn memory_of_huge_pages_and_what_is_no_memory_is_refused() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(LINK_BYTES).unwrap();
+    let huge = memfd_create("huge", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB);
+    let huge = huge.inspect(|huge| {
+        ftruncate(huge, 2 << 20).unwrap();
+        fcntl_add_seals(huge, SealFlags::SHRINK).unwrap();
+    });
+    let (pipe, _writer) = rustix::pipe::pipe().unwrap();
+    let cases =
+        [(Ok(file.into()), "can shrink|not a memfd"), (Ok(pipe), "not a memfd"), (huge, "huge pages")];
+    for (memory, reasons) in cases {
+        // A kernel without huge pages gives none.
+        let Ok(memory) = memory else { continue };
+        let error = with_switch(PATIENCE, move |socket| {
+            wait_for_request(&socket);
+            send_with(&socket, &answer(2, 4096, 1000), &[memory.as_fd()]);
+        })
+        .unwrap_err()
+        .to_string();
+        assert!(reasons.split('|').any(|reason| error.contains(reason)), "{error}");
+    }
 }
 
 #[test]

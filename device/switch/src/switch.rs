@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hamlyn_door::{Limited, ListenError};
+use hamlyn_fabric::bell::GONE;
 use hamlyn_fabric::handshake::{self, RequestError};
 use hamlyn_fabric::ring::GeometryError;
 use hamlyn_fabric::{Geometry, Heard, HostId, Link};
@@ -25,6 +26,7 @@ const BUDGET: usize = 256;
 
 static ATTACHED: Limited = Limited::new();
 static DETACHED: Limited = Limited::new();
+static CUT_OFF: Limited = Limited::new();
 static REFUSED: Limited = Limited::new();
 
 /// How a switch is to be.
@@ -184,7 +186,7 @@ impl Switch {
             self.crossbar.look(self.started.elapsed());
         }
         for (host, reason) in self.crossbar.take_lost() {
-            if let Some(unsaid) = DETACHED.turn() {
+            if let Some(unsaid) = CUT_OFF.turn() {
                 tracing::warn!("port {host} is detached: {reason}{unsaid}");
             }
             self.clear(host);
@@ -263,7 +265,9 @@ impl Switch {
                 Heard::Nothing => {}
                 Heard::Ring => self.crossbar.wake(host),
                 Heard::End(reason) => {
-                    if let Some(unsaid) = DETACHED.turn() {
+                    // Many that come and go do not hide one that does harm.
+                    let lines = if reason == GONE { &DETACHED } else { &CUT_OFF };
+                    if let Some(unsaid) = lines.turn() {
                         tracing::info!("port {host} is detached: {reason}{unsaid}");
                     }
                     self.remove_port(host);

@@ -9,6 +9,7 @@ use hamlyn_models::hamlyn::HamlynOptions;
 use hamlyn_switch::crossbar::MAX_PORTS;
 
 use crate::rundir::{card_path, socket_path};
+use crate::users;
 
 /// The cards of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,6 +84,10 @@ pub struct CardArgs {
     /// Where the switch listens
     #[arg(long, value_name = "PATH", value_parser = socket_path)]
     pub switch: PathBuf,
+    /// A user whose switch the card trusts with its packets, by name or number; may be given more than once [default: the
+    /// card's own user and root]
+    #[arg(long, value_name = "USER", value_parser = users::parse)]
+    pub switch_user: Vec<u32>,
     /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
     #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]
     pub host: Option<u16>,
@@ -95,6 +100,14 @@ pub struct CardArgs {
 }
 
 impl CardArgs {
+    /// Whose switch it may be.
+    pub(super) fn trusted(&self) -> Vec<u32> {
+        match self.switch_user.is_empty() {
+            true => vec![rustix::process::geteuid().as_raw(), 0],
+            false => self.switch_user.clone(),
+        }
+    }
+
     pub(super) fn spin(&self) -> Duration {
         Duration::from_micros(self.spin)
     }

@@ -24,6 +24,7 @@ use super::signals::stop_on_signals;
 use super::station::{Socket, Station, Turn};
 use super::uplink::{Alone, RETRY, Uplink};
 use super::wait::sooner;
+use crate::limits;
 use crate::stat::StatServer;
 
 const SERVER: u32 = 0;
@@ -34,6 +35,7 @@ const DOORBELLS: u32 = 4;
 
 /// Runs the card until a signal ends it.
 pub fn run(args: CardArgs) -> anyhow::Result<()> {
+    limits::keep_guests_out_of_core_dumps();
     let (process, host) = CardProcess::start(&args)?;
     tracing::info!(
         "card on {}, host {host} of the switch at {}",
@@ -89,7 +91,7 @@ struct CardProcess {
 impl CardProcess {
     fn start(args: &CardArgs) -> anyhow::Result<(Self, u16)> {
         let largest = HamlynCard::largest_packet(args.options.packet_size);
-        let uplink = Uplink::new(args.switch.clone(), args.host, largest);
+        let uplink = Uplink::new(args.switch.clone(), args.trusted(), args.host, largest);
         let memory = GuestMemory::Trusted { limit: args.options.guest_memory };
         let mut station = Station::start(&args.options, &args.socket, memory, uplink)?;
         let host = station.function.uplink.connect()?.0;

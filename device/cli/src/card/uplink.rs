@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, Record, connect};
+use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, Record, connect_to};
 use hamlyn_models::ports::{self, VolatileSlice};
 
 /// What the card's packets are to the fabric.
@@ -20,6 +20,8 @@ const IMPATIENCE: Duration = Duration::from_millis(100);
 pub(crate) struct Uplink {
     /// Where the switch listens; none if it is in this process.
     switch: Option<PathBuf>,
+    /// Whose switch it may be.
+    trusted: Vec<u32>,
     /// The largest packet that the card sends.
     largest: usize,
     /// The host id that it asks for: what a person chose, then what it had.
@@ -32,16 +34,23 @@ pub(crate) struct Uplink {
 }
 
 impl Uplink {
-    pub(super) fn new(switch: PathBuf, wanted: Option<u16>, largest: usize) -> Self {
+    pub(super) fn new(switch: PathBuf, trusted: Vec<u32>, wanted: Option<u16>, largest: usize) -> Self {
         let (wanted, next_attempt) = (wanted.map(HostId), Instant::now());
-        Self { switch: Some(switch), largest, wanted, link: None, lost: false, next_attempt }
+        Self { switch: Some(switch), trusted, largest, wanted, link: None, lost: false, next_attempt }
     }
 
     /// A link to a switch in the same process.
     pub(crate) fn within(link: Link, host: HostId, largest: usize) -> anyhow::Result<Self> {
         let next_attempt = Instant::now();
-        let uplink =
-            Self { switch: None, largest, wanted: Some(host), link: Some(link), lost: false, next_attempt };
+        let uplink = Self {
+            switch: None,
+            trusted: Vec::new(),
+            largest,
+            wanted: Some(host),
+            link: Some(link),
+            lost: false,
+            next_attempt,
+        };
         uplink.check(uplink.link.as_ref())?;
         Ok(uplink)
     }
@@ -74,7 +83,7 @@ impl Uplink {
 
     fn ask(&mut self, timeout: Duration) -> anyhow::Result<HostId> {
         let switch = self.switch.as_ref().context("the switch in this process has let go of the link")?;
-        let attached = connect(switch, self.wanted, timeout)
+        let attached = connect_to(switch, &self.trusted, self.wanted, timeout)
             .with_context(|| format!("cannot link to the switch at {}", switch.display()))?;
         self.check(Some(&attached.link))?;
         self.wanted = Some(attached.host);
@@ -220,7 +229,7 @@ mod tests {
     use super::*;
 
     fn unlinked() -> Uplink {
-        Uplink::new("/nonexistent/switch.sock".into(), Some(3), 4096)
+        Uplink::new("/nonexistent/switch.sock".into(), vec![0], Some(3), 4096)
     }
 
     #[test]

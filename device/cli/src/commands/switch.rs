@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use hamlyn_switch::paths::MAX_PATHS;
-use hamlyn_switch::{Options, PortCounters, Switch, SwitchCounters};
+use hamlyn_switch::{Options, Policy, PortCounters, Switch, SwitchCounters};
 use serde_json::{Map, Value, json};
 
 use crate::card::stop_on_signals;
-use crate::rundir;
 use crate::stat::StatServer;
+use crate::{limits, rundir, users};
 
 /// Run a switch, which links cards
 ///
@@ -37,8 +37,28 @@ pub(super) struct SwitchArgs {
     /// ever
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stall_timeout: u64,
+    /// A user who may attach cards, besides the switch's own and root, by name or number; may be given more than once
+    #[arg(long, value_name = "USER", value_parser = users::parse)]
+    allow_user: Vec<u32>,
+    /// How many ports each user may have, those included that are kept for it [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    user_ports: Option<u16>,
+    /// How long a host id is kept for its user when the card has left, in seconds [default: as long as the switch runs]
+    ///
+    /// No other user gets it meanwhile: others trust a host by its id.
+    #[arg(long, value_name = "SECONDS")]
+    keep_ids: Option<u64>,
     #[command(flatten)]
     routing: RoutingArgs,
+}
+
+impl SwitchArgs {
+    fn policy(&self) -> Policy {
+        let mut policy = Policy { keep: self.keep_ids.map(Duration::from_secs), ..Policy::default() };
+        policy.users.extend(&self.allow_user);
+        policy.ports_for_each = self.user_ports.unwrap_or(policy.ports_for_each);
+        policy
+    }
 }
 
 /// How packets find their way.
@@ -51,9 +71,11 @@ pub struct RoutingArgs {
 }
 
 pub(super) fn run(args: SwitchArgs) -> anyhow::Result<()> {
+    limits::keep_guests_out_of_core_dumps();
+    limits::allow_many_descriptors();
     let (ports, paths, spin) = (args.ports, args.routing.paths, Duration::from_micros(args.spin));
     let stall_timeout = Duration::from_secs(args.stall_timeout);
-    let options = Options { ports, paths, spin, stall_timeout, ..Options::default() };
+    let options = Options { ports, paths, spin, stall_timeout, policy: args.policy(), ..Options::default() };
     let mut switch = Switch::bind(&args.socket, options)?;
     let stop = stop_on_signals()?;
     let name = args.socket.file_stem().unwrap_or_default().to_string_lossy();

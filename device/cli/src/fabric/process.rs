@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::args::FabricArgs;
 use super::ears::{self, Shared};
 use super::round::Fabric;
 use crate::card::{Socket, Station, stop_on_signals};
+use crate::limits;
 use crate::stat::StatServer;
 
 const STAT: u32 = 0;
@@ -27,11 +27,8 @@ const STATION: u32 = 4;
 
 /// Runs cards and switch until a signal ends them.
 pub fn run(args: FabricArgs) -> anyhow::Result<()> {
-    // A card has some 17 descriptors: the usual limit of 1,024 is not enough for 64 of them.
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::warn!("cannot have more descriptors than there are: {error}");
-    }
+    limits::keep_guests_out_of_core_dumps();
+    limits::allow_many_descriptors();
     let fabric = Fabric::start(&args)?;
     tracing::info!("{} cards in one process, on {}", args.sockets.len(), fabric.names.join(", "));
     let sockets = if args.cores.is_empty() { sockets(&fabric) } else { Vec::new() };

@@ -1,24 +1,42 @@
 //! The side of the process that counts.
 
-use std::fs;
-use std::io::{ErrorKind, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process;
 
 use anyhow::Context;
+use hamlyn_door::{Kind, Limited, Listener, Porter, Porters};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Report, socket};
 use crate::rundir;
 
+/// Readers that may wait.
+const READERS: i32 = 64;
+/// Readers that are answered before the process does something else.
+const ANSWERED: usize = 8;
+/// How long nobody is answered when the system has no descriptor.
+const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+static DEAF: Limited = Limited::new();
+
 /// A process's stat socket. It never blocks: watch its descriptor for input, then call [`StatServer::answer`].
 #[derive(Debug)]
 pub struct StatServer {
-    listener: UnixListener,
-    path: PathBuf,
+    /// Has the listener, and the end of a pause.
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    listener: Listener,
+    /// Closes readers: what they have sent closes with them.
+    porter: Porter,
     kind: String,
     name: String,
 }
@@ -31,36 +49,59 @@ impl StatServer {
 
     /// The same in another directory.
     pub fn bind_in(dir: &Path, kind: &str, name: &str) -> anyhow::Result<StatServer> {
-        let path = socket(dir, kind, process::id());
         // Only an earlier process with our id can have left one here.
-        let _ = fs::remove_file(&path);
-        let listener =
-            UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
-        listener.set_nonblocking(true).context("cannot make the stat socket non-blocking")?;
-        Ok(StatServer { listener, path, kind: kind.into(), name: name.into() })
+        let listener = Listener::bind(&socket(dir, kind, process::id()), Kind::Stream, READERS)?;
+        let porter = Porters::new(1).hire()?;
+        let watch = || {
+            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            epoll::add(&epoll, &timer, epoll::EventData::new_u64(0), EventFlags::IN)?;
+            epoll::add(&epoll, &listener, epoll::EventData::new_u64(0), EventFlags::IN)?;
+            Ok::<_, rustix::io::Errno>((epoll, timer))
+        };
+        let (epoll, timer) = watch().context("cannot watch the stat socket")?;
+        Ok(StatServer { epoll, timer, listener, porter, kind: kind.into(), name: name.into() })
     }
 
-    /// Answers everyone who waits. `counters` is called only if somebody does.
+    /// Answers those who wait. `counters` is called only if somebody does.
     ///
     /// A reader that goes away or does not read its answer is no concern of the process that counts.
     pub fn answer<C: Serialize>(&self, mut counters: impl FnMut() -> C) {
-        loop {
+        if rustix::io::read(&self.timer, &mut [0u8; 8][..]).is_ok() {
+            self.listen(EventFlags::IN, Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
+        for _ in 0..ANSWERED {
             match self.listener.accept() {
-                Ok((reader, _)) => self.tell(reader, &counters()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => return tracing::warn!("cannot answer on {}: {error}", self.path.display()),
+                Ok(Some(reader)) => self.tell(reader.into(), &counters()),
+                Ok(None) => return,
+                Err(error) => {
+                    if let Some(unsaid) = DEAF.turn() {
+                        let path = self.listener.path().display();
+                        tracing::warn!("cannot answer on {path} for a second: {error}{unsaid}");
+                    }
+                    return self.listen(EventFlags::empty(), PAUSE);
+                }
             }
         }
     }
 
-    fn tell(&self, mut reader: UnixStream, counters: &impl Serialize) {
+    /// Looks for readers or not, and again after a time.
+    fn listen(&self, flags: EventFlags, after: Timespec) {
+        let timer = Itimerspec { it_value: after, it_interval: Timespec { tv_sec: 0, tv_nsec: 0 } };
+        // Neither can fail: both are there.
+        let _ = epoll::modify(&self.epoll, &self.listener, epoll::EventData::new_u64(0), flags);
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer);
+    }
+
+    fn tell(&self, reader: UnixStream, counters: &impl Serialize) {
+        let mut reader = self.porter.keep(reader);
         let counters = serde_json::to_value(counters).unwrap_or(Value::Null);
         let report =
             Report { kind: self.kind.clone(), name: self.name.clone(), pid: process::id(), counters };
         let Ok(mut text) = serde_json::to_vec(&report) else { return };
         text.push(b'\n');
-        if let Err(error) = reader.set_nonblocking(true).and_then(|()| reader.write_all(&text)) {
+        if let Err(error) = reader.write_all(&text) {
             tracing::debug!("a reader of the counters went away: {error}");
         }
     }
@@ -68,18 +109,12 @@ impl StatServer {
 
 impl AsFd for StatServer {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+        self.epoll.as_fd()
     }
 }
 
 impl AsRawFd for StatServer {
     fn as_raw_fd(&self) -> RawFd {
-        self.listener.as_raw_fd()
-    }
-}
-
-impl Drop for StatServer {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        self.epoll.as_raw_fd()
     }
 }
