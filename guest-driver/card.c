@@ -8,6 +8,8 @@
 #define MINOR_OF(version) ((version) & 0xffff)
 /* How often a card is asked whether it is still there. */
 #define WATCH_INTERVAL (5 * HZ)
+/* How often a link that changes while it is looked at is looked at again at once. */
+#define LINK_TRIES 3
 /* More of anything than this is a card gone wrong. */
 #define MAX_OBJECTS (1U << 24)
 
@@ -95,26 +97,38 @@ void hamlyn_card_watch(struct work_struct *work)
 		queue_delayed_work(system_freezable_wq, &card->watch, WATCH_INTERVAL);
 }
 
-/* Tells of the link if it is not as last told; the card's lock is held. */
+/*
+ * Tells of the link if it has changed since that was last told; the card's lock is held. What was up
+ * then has been down since, also if it is up now: what was on its way is lost.
+ */
 void hamlyn_card_report_link(struct hamlyn_card *card)
 {
-	bool link;
-	u32 host;
+	unsigned int tries = LINK_TRIES;
+	u32 changes, link, host;
+	bool lost, was_up;
 
 	if (!card->live)
 		return;
-	link = reg(card, HAMLYN_REG_LINK) == 1;
-	host = reg(card, HAMLYN_REG_HOST_ID);
-	/* It may have gone and come between two looks, and between two reads. */
-	if (link == card->link && (!link || host == card->host))
+	/* Of one moment, if the card lets us: it interrupts for each change that comes later. */
+	do {
+		changes = reg(card, HAMLYN_REG_LINK_CHANGES);
+		link = reg(card, HAMLYN_REG_LINK);
+		host = reg(card, HAMLYN_REG_HOST_ID);
+	} while (changes != reg(card, HAMLYN_REG_LINK_CHANGES) && --tries);
+	if (changes == card->link_changes)
 		return;
-	card->link = link;
-	if (link) {
+	/* One that was down and has come up once has lost nothing; anything else may have. */
+	lost = card->link || link != 1 || changes != card->link_changes + 1;
+	was_up = card->link;
+	card->link_changes = changes;
+	card->link = link == 1;
+	if (was_up)
+		dev_info(&card->dev, "link %s down\n", card->link ? "was" : "is");
+	if (lost)
+		hamlyn_connections_lost(card, HAMLYN_END_LINK_LOST);
+	if (card->link) {
 		card->host = host;
 		dev_info(&card->dev, "link is up, host %u\n", card->host);
-	} else {
-		dev_info(&card->dev, "link is down\n");
-		hamlyn_connections_lost(card, HAMLYN_END_LINK_LOST);
 	}
 }
 

@@ -112,8 +112,9 @@ struct hamlyn_card {
 	struct mutex lock;
 	/* The card is there and answers, and may do DMA. Written with the lock held. */
 	bool live;
-	/* The link is up, as last reported, and the host id then. */
+	/* The link is up, as last reported, how often it had changed, and the host id then. */
 	bool link;
+	u32 link_changes;
 	u32 host;
 	/*
 	 * Where the next object's mappings start. Never used twice on the card: the files of a

@@ -36,7 +36,7 @@
 #define HAMLYN_MODEL_HAMLYN 1
 
 /* Value of HAMLYN_REG_ABI_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
-#define HAMLYN_ABI_VERSION 0x00020001
+#define HAMLYN_ABI_VERSION 0x00020002
 
 /* RO. HAMLYN_MAGIC. */
 #define HAMLYN_REG_MAGIC 0x000
@@ -61,6 +61,12 @@
 
 /* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */
 #define HAMLYN_REG_INTERRUPT_TEST 0x018
+
+/*
+ * RO. How often the link has changed since power-on, modulo 2^32: by one when it comes up, goes down, or is another. A reset of
+ * the card leaves it as it is. So who looks seldom learns that a link which is up has been down since.
+ */
+#define HAMLYN_REG_LINK_CHANGES 0x01c
 
 /* No host: the link is down. */
 #define HAMLYN_NO_HOST 0xffffffff

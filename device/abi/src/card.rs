@@ -17,7 +17,7 @@ pub const HAMLYN_MAGIC: u32 = 0x4e4c_4d48;
 /// Value of [`HAMLYN_REG_MODEL`] for the Hamlyn card.
 pub const HAMLYN_MODEL_HAMLYN: u32 = 1;
 /// Value of [`HAMLYN_REG_ABI_VERSION`]: major in the upper half (incompatible changes), minor in the lower (additions).
-pub const HAMLYN_ABI_VERSION: u32 = 0x0002_0001;
+pub const HAMLYN_ABI_VERSION: u32 = 0x0002_0002;
 
 /// RO. [`HAMLYN_MAGIC`].
 pub const HAMLYN_REG_MAGIC: u32 = 0x000;
@@ -34,6 +34,9 @@ pub const HAMLYN_REG_LINK: u32 = 0x010;
 pub const HAMLYN_REG_SCRATCH: u32 = 0x014;
 /// WO. Self-test of interrupts: raises the MSI-X vector whose number is written.
 pub const HAMLYN_REG_INTERRUPT_TEST: u32 = 0x018;
+/// RO. How often the link has changed since power-on, modulo 2^32: by one when it comes up, goes down, or is another. A reset of
+/// the card leaves it as it is. So who looks seldom learns that a link which is up has been down since.
+pub const HAMLYN_REG_LINK_CHANGES: u32 = 0x01c;
 
 /// No host: the link is down.
 pub const HAMLYN_NO_HOST: u32 = 0xffff_ffff;

@@ -2,6 +2,7 @@
 
 mod support;
 
+use hamlyn_abi::card::HAMLYN_REG_LINK_CHANGES;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_INTERRUPT, HamlynRequest};
@@ -173,4 +174,21 @@ fn reset_goes_back_to_power_on() {
     two.carry();
     assert_eq!(two.receiver.counter(Statistic::Discarded), 1);
     assert!(two.receiver.card.counters().iter().all(|(name, value)| *value == 0 || *name == "discarded"));
+}
+
+#[test]
+fn the_card_counts_how_often_its_link_has_changed() {
+    let mut host = host();
+    let changes = |host: &mut Host| host.read_register(HAMLYN_REG_LINK_CHANGES, 4);
+    let set = |host: &mut Host, id| host.with_card(|card, ports, _| card.link_changed(ports, id));
+    assert_eq!(changes(&mut host), 1, "it has come up");
+    set(&mut host, None);
+    set(&mut host, None);
+    assert_eq!(changes(&mut host), 2, "what is down cannot go down");
+    set(&mut host, Some(3));
+    assert_eq!(changes(&mut host), 3);
+    set(&mut host, Some(3));
+    assert_eq!(changes(&mut host), 4, "it was up and is up, so it is another");
+    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
+    assert_eq!(changes(&mut host), 4, "a reset does not hide a change");
 }

@@ -64,6 +64,9 @@ pub(crate) struct Connections {
     listened: BTreeMap<(usize, String), (u64, Option<u64>)>,
     /// Ends that sides were told of, by reason.
     pub(crate) ends: [u64; EndReason::ALL.len()],
+    /// Sides whose host has lost its link since they were established, and that are to be told when it looks: host, process,
+    /// number.
+    pub(crate) severed: Vec<(usize, u64, usize)>,
     /// When nothing hindered anybody any more.
     pub(crate) healed: Option<u64>,
 }

@@ -7,6 +7,7 @@ use hamlyn::{Error, Request, Seed};
 
 use crate::connections::{ASKER, BACKLOG, LISTENER, Record, Side};
 use crate::correspondent::{Asking, Open, Receiving, Sending};
+use crate::process::Process;
 use crate::streams::Stream;
 use crate::violation::{Violation, ensure};
 use crate::world::World;
@@ -294,6 +295,32 @@ impl World {
             program.open.push(Open { record: number, side: ASKER, connection });
         }
         Ok(true)
+    }
+
+    /// A host's link is gone: whatever its programs have established is over.
+    pub(crate) fn sever(&mut self, host: usize) {
+        for process in &self.hosts[host].processes {
+            let Some(program) = process.correspondent() else { continue };
+            let open = program.open.iter().map(|open| (host, process.pid, open.record));
+            self.connections.severed.extend(open);
+        }
+    }
+
+    /// The operating system of a host has looked at its card: it knows of every change of the link, and has told who is
+    /// concerned, also if the link is as it was.
+    pub(crate) fn check_severed(&mut self, host: usize) -> Result<(), Violation> {
+        let severed = std::mem::take(&mut self.connections.severed);
+        let (here, elsewhere): (Vec<_>, Vec<_>) = severed.into_iter().partition(|(on, ..)| *on == host);
+        self.connections.severed = elsewhere;
+        for (_, pid, record) in here {
+            let process = self.hosts[host].processes.iter().find(|process| process.pid == pid);
+            let Some(program) = process.and_then(Process::correspondent) else { continue };
+            let mut open = program.open.iter().filter(|open| open.record == record);
+            ensure(open.all(|open| !matches!(open.connection.end(), Ok(None))), || {
+                format!("host {host} has lost its link, and nobody has told connection {record}")
+            })?;
+        }
+        Ok(())
     }
 
     /// Looks whether connections have ended; what is told must be so, and told again the same.

@@ -74,10 +74,10 @@ impl World {
             }
             Verdict::Fetched(fetched) => {
                 self.note(|| format!("host {host} carries out a fetch-and-op of {source}: {fetched:?}"));
-                fetched.check(&at, &writes)?;
+                let fate = fetched.check(&at, &writes)?;
                 let header = PacketHeader::read(&bytes);
                 let honest = header.and_then(|header| at.slot(header.slot)).is_some_and(|slot| !slot.prey);
-                self.fetches.arrived(host, source.into(), &bytes, Ok(fetched.found), honest)
+                self.fetches.arrived(host, source.into(), &bytes, fate, honest)
             }
             Verdict::Answered(answered) => {
                 self.note(|| format!("host {host} takes an answer of {source}"));

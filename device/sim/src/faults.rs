@@ -30,6 +30,8 @@ impl World {
         let alive = one.is_some_and(Process::is_alive);
         let hostile = alive && one.is_some_and(|process| process.kind == Kind::Hostile);
         match self.rng.below(21) {
+            // Without a decision of its own, so that seeds that are known stay what they are.
+            0 if end % 3 == 0 => self.port_flickers(host, end)?,
             0 => self.port_down(host, end)?,
             1 | 2 => self.process_dies(host, process, end)?,
             3 => self.host_stops(host, end, false),
@@ -58,10 +60,22 @@ impl World {
         self.fetches.excuse(|other| other == host);
         self.excuse_streams(host);
         self.hosts[host].was_unplugged = true;
+        self.sever(host);
         self.switch.remove_port(HostId(host as u16));
         self.hosts[host].uplink.set_link(None);
         self.hosts[host].machine.set_link_state(false)?;
         self.healings.push((end, Healing::Port(host)));
+        Ok(())
+    }
+
+    /// The port goes, and is there again before anybody looks.
+    fn port_flickers(&mut self, host: usize, end: u64) -> Result<(), Violation> {
+        let healings = self.healings.len();
+        self.port_down(host, end)?;
+        if self.healings.len() > healings {
+            self.healings.pop();
+            self.plug_in(host)?;
+        }
         Ok(())
     }
 

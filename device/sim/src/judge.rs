@@ -272,12 +272,14 @@ impl Fetched {
         Ok(Self { found, word: Write { address, bytes: word.to_le_bytes().to_vec() }, loose })
     }
 
-    /// The card changed the word in one piece, and nothing else.
-    pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
+    /// The card changed the word in one piece, and nothing else; what it found. It may have refused if somebody changed the
+    /// metadata entry meanwhile.
+    pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<Result<u64, ()>, Violation> {
         let refused = self.loose && writes.is_empty();
         ensure(refused || writes == [self.word.clone()], || {
             format!("host {}: a fetch-and-op wrote {writes:?} (must be {:?})", machine.id, self.word)
-        })
+        })?;
+        Ok(if refused { Err(()) } else { Ok(self.found) })
     }
 }
 

@@ -128,7 +128,7 @@ impl Machine {
         self.tables().running = true;
         self.is_enabled_now();
         self.start_system()?;
-        self.report_link(false);
+        self.report_link();
         Ok(())
     }
 
@@ -275,7 +275,7 @@ impl Machine {
     pub(crate) fn handle_interrupts(&self) -> Option<Vec<u32>> {
         let vectors = self.vectors.take();
         if vectors.iter().any(|vector| u32::from(*vector) == HAMLYN_VECTOR_LINK) {
-            self.report_link(true);
+            self.report_link();
         }
         let mut fired = Vec::new();
         for vector in vectors.iter().map(|vector| u32::from(*vector)).filter(|v| *v != HAMLYN_VECTOR_LINK) {

@@ -112,7 +112,7 @@ impl World {
                 busy |= self.switch_step()?;
                 continue;
             }
-            busy |= self.hosts[who].handle_interrupts()?;
+            busy |= self.interrupts(who)?;
             for process in 0..self.hosts[who].processes.len() {
                 busy |= self.everything_of(who, process)?;
             }
@@ -200,20 +200,27 @@ impl World {
         Ok(!asleep && at.uplink.is_up())
     }
 
+    /// A host's driver handles its card's interrupts. Returns whether there was anything for it.
+    fn interrupts(&mut self, host: usize) -> Result<bool, Violation> {
+        let handled = self.hosts[host].handle_interrupts()?;
+        self.check_severed(host)?;
+        Ok(handled)
+    }
+
     /// A process of a host does something, or its driver handles an interrupt.
     fn process_step(&mut self, host: usize) -> Result<bool, Violation> {
         if self.hosts[host].stopped || self.hosts[host].processes.is_empty() {
             return Ok(false);
         }
         let process = self.rng.index(self.hosts[host].processes.len());
-        if self.scenario.connections && self.rng.percent(30) && self.hosts[host].handle_interrupts()? {
+        if self.scenario.connections && self.rng.percent(30) && self.interrupts(host)? {
             return Ok(true);
         }
         if self.correspond(host, process)? {
             return Ok(true);
         }
         match self.rng.below(9) {
-            0 => self.hosts[host].handle_interrupts(),
+            0 => self.interrupts(host),
             1 => self.sleep(host, process),
             2 | 3 => self.collect(host, process),
             4..=6 => {

@@ -223,6 +223,12 @@ fn a_fabric_full_of_misfortunes_holds() {
     }
 }
 
+/// The judge took a fetch-and-op for carried out that the card had refused, as a metadata entry changed meanwhile.
+#[test]
+fn a_fetch_and_op_that_may_be_refused_is_answered_so() {
+    sound(&run(3692, None));
+}
+
 /// A listener was handed a request again: the host that asked had not heard that it was taken, and put it to the other's next
 /// incarnation.
 #[test]

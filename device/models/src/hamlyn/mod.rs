@@ -76,6 +76,8 @@ pub struct HamlynCard {
     handshake: Handshake,
     fetches: Fetches,
     host: Option<u16>,
+    /// How often the link has changed.
+    link_changes: u32,
     scratch: u32,
     command_page: u64,
     command_status: u32,
@@ -111,6 +113,7 @@ impl HamlynCard {
             handshake: Handshake::new(options.handshake_ms),
             fetches: Fetches::default(),
             host: None,
+            link_changes: 0,
             scratch: 0,
             command_page: 0,
             command_status: 0,
@@ -207,6 +210,10 @@ impl Card for HamlynCard {
     }
 
     fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>) {
+        // One that was up and is up is another: what was on its way on the first is lost.
+        if host.is_some() || self.host.is_some() {
+            self.link_changes = self.link_changes.wrapping_add(1);
+        }
         self.host = host;
         self.end_stops();
         ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
@@ -222,7 +229,8 @@ impl Card for HamlynCard {
             slots: std::mem::replace(&mut self.slots, Table::new(0)),
             queues: std::mem::replace(&mut self.queues, Table::new(0)),
         };
-        *self = Self { host: self.host, ..Self::with_tables(self.options, tables) };
+        let (host, link_changes) = (self.host, self.link_changes);
+        *self = Self { host, link_changes, ..Self::with_tables(self.options, tables) };
         ports.window.clear(0, self.window_bytes());
     }
 

@@ -21,6 +21,7 @@ impl HamlynCard {
             HAMLYN_REG_ABI_VERSION => HAMLYN_ABI_VERSION.into(),
             HAMLYN_REG_HOST_ID => self.host.map_or(HAMLYN_NO_HOST, u32::from).into(),
             HAMLYN_REG_LINK => self.host.is_some().into(),
+            HAMLYN_REG_LINK_CHANGES => self.link_changes.into(),
             HAMLYN_REG_SCRATCH => u64::from(!self.scratch),
             HAMLYN_REG_CONTROL if self.enabled => HAMLYN_CONTROL_ENABLE.into(),
             HAMLYN_REG_PACKET_SIZE => options.packet_size.into(),

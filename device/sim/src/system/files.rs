@@ -85,7 +85,7 @@ impl Drop for ListenerHandle {
 
 impl ConnectionHandle {
     pub(crate) fn ask(machine: &Arc<Machine>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
-        machine.report_link(false);
+        machine.report_link();
         let number = machine.system_call(|system| system.request(host, name.as_bytes(), private));
         Ok(Self { machine: machine.clone(), number: number.map_err(system("connect"))? })
     }

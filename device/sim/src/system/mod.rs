@@ -83,6 +83,8 @@ pub(crate) struct System {
     open: bool,
     /// Its card has a link.
     link: bool,
+    /// How often that had changed when it was last looked at.
+    link_changes: u32,
     /// Milliseconds without a sign of life after which a host is given up.
     timeout: u64,
     /// The time, in milliseconds.
@@ -109,6 +111,7 @@ impl System {
         Self {
             open: false,
             link: false,
+            link_changes: 0,
             timeout,
             now: 0,
             // Never 0: that is unknown.
@@ -137,11 +140,12 @@ impl System {
         (0..HAMLYN_WELL_KNOWN_SLOTS).for_each(|host| self.peer_open(host));
     }
 
-    /// How the card's link is now; `changed`: the card says itself that it is not as it was, so that one which is up, and was
-    /// up, has been down.
-    pub(crate) fn link_is(&mut self, up: bool, changed: bool) {
-        let lost = self.link && (changed || !up);
-        self.link = up;
+    /// How the card's link is now, and how often it has changed: one that is up, and was up, may have been down.
+    pub(crate) fn link_is(&mut self, up: bool, changes: u32) {
+        // One that was down and has come up once has lost nothing; anything else may have.
+        let came = up && !self.link && changes == self.link_changes.wrapping_add(1);
+        let lost = changes != self.link_changes && !came;
+        (self.link, self.link_changes) = (up, changes);
         if lost {
             self.connections_lost(hamlyn_abi::uapi::HAMLYN_END_LINK_LOST);
         }

@@ -21,7 +21,7 @@ impl Two {
         let systems = [1, 3].map(|seed| {
             let mut system = System::new(seed, TIMEOUT);
             system.start();
-            system.link_is(true, false);
+            system.link_is(true, 1);
             system
         });
         Self { systems, flying: Vec::new(), now: 0 }
@@ -210,12 +210,30 @@ fn a_host_that_has_started_anew_is_told_from_what_it_was() {
 fn a_link_that_went_and_came_between_two_looks_has_been_down() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
-    two.systems[0].link_is(true, false);
+    two.systems[0].link_is(true, 1);
     assert_eq!(two.reason(0, asked), 0);
-    two.systems[0].link_is(true, true);
+    two.systems[0].link_is(true, 3);
     assert_eq!(two.reason(0, asked), HAMLYN_END_LINK_LOST);
     two.pass(TIMEOUT / 4, true);
     assert_eq!(two.reason(1, taken), HAMLYN_END_HOST_RESET);
+}
+
+#[test]
+fn a_link_that_came_and_went_unseen_was_there_for_what_it_brought() {
+    let mut two = Two::new();
+    two.systems[1].link_is(false, 2);
+    // It has come up, and nobody has looked: what it brings is taken all the same.
+    let [asked, taken] = two.connect();
+    // It went and came once more before anybody looks.
+    two.systems[1].link_is(true, 5);
+    assert_eq!(two.reason(1, taken), HAMLYN_END_LINK_LOST);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    // One that has only come up has lost nothing.
+    two.systems[1].link_is(false, 6);
+    let [_, taken] = two.connect();
+    two.systems[1].link_is(true, 7);
+    assert_eq!(two.reason(1, taken), 0);
 }
 
 #[test]
@@ -299,7 +317,7 @@ fn a_late_word_of_a_system_that_was_started_again_is_told_to_both() {
     two.flying.clear();
     two.systems[0] = System::new(7, TIMEOUT);
     two.systems[0].start();
-    two.systems[0].link_is(true, false);
+    two.systems[0].link_is(true, 1);
     let [asked, taken] = two.connect();
     two.deliver(late);
     two.carry();
@@ -371,6 +389,6 @@ fn a_system_that_was_started_again_counts_its_requests_anew() {
         two.systems[0] = System::new(origin, TIMEOUT);
         two.systems[0].time_is(two.now);
         two.systems[0].start();
-        two.systems[0].link_is(true, false);
+        two.systems[0].link_is(true, 1);
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use hamlyn::attach::QueueWait;
-use hamlyn_abi::card::HAMLYN_REG_LINK;
+use hamlyn_abi::card::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_TERMINUS_PRIVILEGED};
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN};
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
@@ -283,11 +283,12 @@ impl Machine {
         self.well_known().as_ref().and_then(|own| own.system.due())
     }
 
-    /// Looks whether the card has a link; `changed`: the card has interrupted for it.
-    pub(crate) fn report_link(&self, changed: bool) {
+    /// Looks whether the card has a link, and whether it has had it all the time.
+    pub(crate) fn report_link(&self) {
+        let changes = self.load(HAMLYN_REG_LINK_CHANGES).unwrap_or_default();
         let up = self.load(HAMLYN_REG_LINK).is_ok_and(|link| link == 1);
         let _ = self.system_call(|system| {
-            system.link_is(up, changed);
+            system.link_is(up, changes);
             Ok(())
         });
     }
