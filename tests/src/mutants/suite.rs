@@ -126,6 +126,10 @@ impl<'a> Suites<'a> {
     fn program(&self, message: &Value) -> Option<Program> {
         let path = |value: &Value| value.as_str().map(PathBuf::from);
         let main = path(&message["target"]["src_path"])?;
+        // Cargo builds a package's examples, too, which are no tests.
+        if message["profile"]["test"] != true {
+            return None;
+        }
         Some(Program {
             name: main.strip_prefix(&self.tree.root).ok()?.display().to_string(),
             executable: path(&message["executable"])?,
