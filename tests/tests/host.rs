@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use hamlyn::{Card, FetchOp, Message};
+use hamlyn::{Arrival, Card, FetchOp, Message, NotificationQueue, Slot, Terminus, Ticket};
 use hamlyn_cli::lab::Lab;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -158,15 +158,12 @@ fn what_waits_behind_a_fetch_that_nobody_answers_is_sent_in_the_end() -> Result<
         // Without the handshake's beats nothing else wakes the card.
         let lab = Lab::builder().vms(0).spare_cards(2).one_process(one_process);
         let lab = lab.card_args(["--handshake", "0"]).start()?;
-        let open = |card| -> Result<Card> {
-            Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
-        };
         let gone = {
-            let other = open(1)?;
+            let other = open(&lab, 1)?;
             let area = other.create_area(4096)?;
             other.slot(&area).allow_fetch().create()?.fast_ticket()?
         };
-        let card = open(0)?;
+        let card = open(&lab, 0)?;
         let area = card.create_area(4096)?;
         let slot = card.slot(&area).metadata_entries(1).create()?;
         let terminus = card.create_terminus()?;
@@ -181,6 +178,67 @@ fn what_waits_behind_a_fetch_that_nobody_answers_is_sent_in_the_end() -> Result<
         }
     }
     Ok(())
+}
+
+/// A card that this test uses itself.
+fn open(lab: &Lab, card: usize) -> Result<Card> {
+    Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
+}
+
+/// Messages that nobody who takes them can be without: enough to fill every ring on their way.
+const MANY: u32 = 4096;
+
+/// Where messages by number arrive, all in one place.
+fn place_for_many(card: &Card, size: usize) -> Result<(Slot, NotificationQueue)> {
+    let area = card.create_area(size)?;
+    let queue = card.create_queue(MANY)?;
+    let slot = card.slot(&area).queue(&queue).interrupt(true).create()?;
+    Ok((slot, queue))
+}
+
+/// Sends until the work queue is full because the switch cannot get rid of what is in it. Returns how many it took.
+fn fill(lab: &Lab, terminus: &Terminus, to: &Ticket, size: usize) -> Result<u32> {
+    let buffer = terminus.create_send_buffer(size)?;
+    for number in 0..MANY {
+        while let Err(error) = terminus.try_send(&Message::to(to).word(number), buffer.piece(0, size)?) {
+            ensure!(error.is_would_block(), "{error}");
+            if lab.switch_counters()?["ports"]["0"]["stalls"].as_u64() > Some(0) {
+                return Ok(number);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    anyhow::bail!("{MANY} messages did not fill the way to a card that takes none")
+}
+
+/// Numbers from 0 on arrive, in their order.
+fn all_arrive(queue: &NotificationQueue, count: u32) -> Result<()> {
+    for number in 0..count {
+        let arrival = queue.recv_block(Some(Duration::from_secs(60)))?.arrival;
+        ensure!(matches!(arrival, Arrival::Fast(word) if word == number), "{arrival:?} for {number}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
+    // It is not to be detached, however slow this is.
+    let lab = Lab::builder().vms(0).spare_cards(3).switch_args(["--stall-timeout", "0"]);
+    let lab = lab.card_args(["--handshake", "0"]).start()?;
+    let [a, b, c] = [open(&lab, 0)?, open(&lab, 1)?, open(&lab, 2)?];
+    let (size, long) = (4000, Some(Duration::from_secs(60)));
+    let ((slot_b, queue_b), (slot_c, queue_c)) = (place_for_many(&b, size)?, place_for_many(&c, size)?);
+    let (to_b, to_c) = (a.create_terminus()?, a.create_terminus()?);
+    let (ticket_b, ticket_c) = (slot_b.fast_ticket()?, slot_c.fast_ticket()?);
+    let held = lab.hold_card(1)?;
+    let taken = fill(&lab, &to_b, &ticket_b, size)?;
+    for number in 0..300 {
+        to_c.send(&Message::to(&ticket_c).word(number), b"past it")?.wait(long)?;
+    }
+    all_arrive(&queue_c, 300)?;
+    ensure!(queue_b.recv()?.is_none(), "the card stands still, and yet takes messages");
+    drop(held);
+    all_arrive(&queue_b, taken)
 }
 
 /// The number in an answer's field.
