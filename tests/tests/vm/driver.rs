@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{eventually, lab};
 
 /// Runs checks to their end: all must pass, and there must be as many as to mean something.
-fn check(mut run: Run, least: u64) -> Result<()> {
+pub(crate) fn check(mut run: Run, least: u64) -> Result<()> {
     let mut failed = Vec::new();
     let sum = loop {
         let line = run.answer()?;
