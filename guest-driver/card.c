@@ -3,6 +3,7 @@
  * The card as a whole: who it is, how it is started and stopped, what it counts.
  */
 #include "hamlyn.h"
+#include "hamlyn_trace.h"
 
 #define MAJOR_OF(version) ((version) >> 16)
 #define MINOR_OF(version) ((version) & 0xffff)
@@ -13,12 +14,13 @@
 /* More of anything than this is a card gone wrong. */
 #define MAX_OBJECTS (1U << 24)
 
-static u32 reg(struct hamlyn_card *card, u32 offset)
+static u32 card_register(struct hamlyn_card *card, u32 offset)
 {
 	return readl(card->registers + offset);
 }
 
-static int check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least, u32 most)
+static int card_check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least,
+			    u32 most)
 {
 	if (value >= least && value <= most)
 		return 0;
@@ -27,12 +29,22 @@ static int check_limit(struct hamlyn_card *card, const char *what, u32 value, u3
 	return -ENODEV;
 }
 
-/* Reads the identity registers, and refuses a card that this driver does not know. */
-int hamlyn_card_identify(struct hamlyn_card *card)
+/* A period that cannot be kept would be a card that is discarding most of the time. */
+static int card_check_handshake(struct hamlyn_card *card)
 {
-	struct hamlyn_query *limits = &card->limits;
+	u32 period = card_register(card, HAMLYN_REG_HANDSHAKE_TIMEOUT);
+
+	if (!period)
+		return 0;
+	return card_check_limit(card, "ms between handshakes", period, hamlyn_handshake_least(),
+				U32_MAX);
+}
+
+/* Reads the identity registers, and refuses a card that this driver does not know. */
+static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *limits)
+{
 	struct device *dev = &card->pdev->dev;
-	u32 magic = reg(card, HAMLYN_REG_MAGIC);
+	u32 magic = card_register(card, HAMLYN_REG_MAGIC);
 
 	if (magic != HAMLYN_MAGIC) {
 		dev_err(dev, "the card's magic number is %#x, not %#x%s\n", magic, HAMLYN_MAGIC,
@@ -40,13 +52,13 @@ int hamlyn_card_identify(struct hamlyn_card *card)
 		return -ENODEV;
 	}
 	limits->uapi_version = HAMLYN_UAPI_VERSION;
-	limits->model = reg(card, HAMLYN_REG_MODEL);
+	limits->model = card_register(card, HAMLYN_REG_MODEL);
 	if (limits->model != HAMLYN_MODEL_HAMLYN) {
 		dev_err(dev, "the card is of model %u, not %u\n", limits->model,
 			HAMLYN_MODEL_HAMLYN);
 		return -ENODEV;
 	}
-	limits->abi_version = reg(card, HAMLYN_REG_ABI_VERSION);
+	limits->abi_version = card_register(card, HAMLYN_REG_ABI_VERSION);
 	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(HAMLYN_ABI_VERSION) ||
 	    MINOR_OF(limits->abi_version) < MINOR_OF(HAMLYN_ABI_VERSION)) {
 		dev_err(dev,
@@ -56,16 +68,37 @@ int hamlyn_card_identify(struct hamlyn_card *card)
 			MAJOR_OF(HAMLYN_ABI_VERSION));
 		return -ENODEV;
 	}
-	limits->packet_size = reg(card, HAMLYN_REG_PACKET_SIZE);
-	limits->sram_size = reg(card, HAMLYN_REG_SRAM_SIZE);
-	limits->termini = reg(card, HAMLYN_REG_TERMINI);
-	limits->slots = reg(card, HAMLYN_REG_SLOTS);
-	limits->queues = reg(card, HAMLYN_REG_QUEUES);
-	limits->vectors = reg(card, HAMLYN_REG_VECTORS);
-	return check_limit(card, "termini", limits->termini, 1, MAX_OBJECTS) ?:
-	       check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
-	       check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS) ?:
-	       check_limit(card, "interrupt vectors", limits->vectors, 2, HAMLYN_MAX_VECTORS);
+	limits->packet_size = card_register(card, HAMLYN_REG_PACKET_SIZE);
+	limits->sram_size = card_register(card, HAMLYN_REG_SRAM_SIZE);
+	limits->termini = card_register(card, HAMLYN_REG_TERMINI);
+	limits->slots = card_register(card, HAMLYN_REG_SLOTS);
+	limits->queues = card_register(card, HAMLYN_REG_QUEUES);
+	limits->vectors = card_register(card, HAMLYN_REG_VECTORS);
+	return card_check_limit(card, "termini", limits->termini, 1, MAX_OBJECTS) ?:
+	       card_check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
+	       card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS) ?:
+	       card_check_limit(card, "interrupt vectors", limits->vectors, 2, HAMLYN_MAX_VECTORS) ?:
+	       card_check_handshake(card);
+}
+
+int hamlyn_card_identify(struct hamlyn_card *card)
+{
+	return card_read_identity(card, &card->limits);
+}
+
+/*
+ * Whether it is another card than the one that was probed, or has other limits: what has been made
+ * of those, tables and mappings, would not fit. Its lock is held.
+ */
+bool hamlyn_card_changed(struct hamlyn_card *card)
+{
+	struct hamlyn_query now = {};
+
+	lockdep_assert_held(&card->lock);
+	if (!card_read_identity(card, &now) && !memcmp(&now, &card->limits, sizeof(now)))
+		return false;
+	dev_err(&card->dev, "this is not the card that was here before its reset: bind it anew\n");
+	return true;
 }
 
 /*
@@ -111,10 +144,10 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 		return;
 	/* Of one moment, if the card lets us: it interrupts for each change that comes later. */
 	do {
-		changes = reg(card, HAMLYN_REG_LINK_CHANGES);
-		link = reg(card, HAMLYN_REG_LINK);
-		host = reg(card, HAMLYN_REG_HOST_ID);
-	} while (changes != reg(card, HAMLYN_REG_LINK_CHANGES) && --tries);
+		changes = card_register(card, HAMLYN_REG_LINK_CHANGES);
+		link = card_register(card, HAMLYN_REG_LINK);
+		host = card_register(card, HAMLYN_REG_HOST_ID);
+	} while (changes != card_register(card, HAMLYN_REG_LINK_CHANGES) && --tries);
 	if (changes == card->link_changes)
 		return;
 	/* One that was down and has come up once has lost nothing; anything else may have. */
@@ -130,6 +163,8 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 		card->host = host;
 		dev_info(&card->dev, "link is up, host %u\n", card->host);
 	}
+	trace_hamlyn_link(card->minor, link, host);
+	hamlyn_sysfs_link(card);
 }
 
 /*
@@ -141,6 +176,8 @@ int hamlyn_card_start(struct hamlyn_card *card)
 	lockdep_assert_held(&card->lock);
 	/* Reset before it may do DMA: an earlier kernel may have left something open. */
 	writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
+	if (hamlyn_card_changed(card))
+		return -ENODEV;
 	pci_set_master(card->pdev);
 	writeq(card->page_dma, card->registers + HAMLYN_REG_COMMAND_PAGE);
 	memset_io(card->control, 0, card->control_size);
@@ -179,7 +216,9 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	if (card->live)
 		writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
 	pci_clear_master(card->pdev);
-	pci_wait_for_pending_transaction(card->pdev);
+	/* What it has asked for comes too late to be deposited, but may still be read. */
+	if (!pci_channel_offline(card->pdev) && !pci_wait_for_pending_transaction(card->pdev))
+		dev_err(&card->dev, "the card still waits for memory, and may read what is given back\n");
 	WRITE_ONCE(card->live, false);
 	hamlyn_connections_stop(card);
 	xa_for_each(&card->queues, index, queue)
@@ -215,7 +254,7 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
 	struct hamlyn_card *card = file->card;
 
-	if (memchr_inv(argument->query.reserved, 0, sizeof(argument->query.reserved)))
+	if (memchr_inv(&argument->query, 0, sizeof(argument->query)))
 		return -EINVAL;
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
@@ -224,7 +263,8 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 		return -ENODEV;
 	argument->query = card->limits;
 	argument->query.capabilities = HAMLYN_CAPABILITY_SHARES;
-	argument->query.host = reg(card, HAMLYN_REG_HOST_ID);
+	argument->query.vectors = card->vectors;
+	argument->query.host = card_register(card, HAMLYN_REG_HOST_ID);
 	hamlyn_wellknown_query(card, &argument->query);
 	return 0;
 }
@@ -236,7 +276,7 @@ int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argu
 	int ret;
 
 	static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(statistics->values));
-	if (statistics->reserved)
+	if (memchr_inv(statistics, 0, sizeof(*statistics)))
 		return -EINVAL;
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)

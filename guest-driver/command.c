@@ -4,6 +4,7 @@
  * not at all.
  */
 #include "hamlyn.h"
+#include "hamlyn_trace.h"
 
 /* In the page until the card has answered; no status has this value. */
 #define NO_ANSWER 0xffffffff
@@ -22,7 +23,7 @@ static const char * const status_names[] = {
 };
 
 /* Runs what is in the page; returns a status, or NO_ANSWER from a card that is dead. */
-static u32 run(struct hamlyn_card *card)
+static u32 command_run(struct hamlyn_card *card)
 {
 	struct hamlyn_command *head = card->page;
 	u32 status;
@@ -44,7 +45,7 @@ static u32 run(struct hamlyn_card *card)
 	return status;
 }
 
-static int refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 status)
+static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 status)
 {
 	const struct hamlyn_command *head = card->page;
 	const char *name =
@@ -81,7 +82,8 @@ int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *
 	head->status = NO_ANSWER;
 	memcpy(card->page + HAMLYN_COMMAND_BODY, body, size);
 
-	status = run(card);
+	status = command_run(card);
+	trace_hamlyn_command(card->minor, opcode, index, status);
 	switch (status) {
 	case HAMLYN_STATUS_OK:
 		return 0;
@@ -92,7 +94,7 @@ int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *
 		hamlyn_card_fail(card);
 		return -ENODEV;
 	default:
-		return refused(card, opcode, index, status);
+		return command_refused(card, opcode, index, status);
 	}
 }
 

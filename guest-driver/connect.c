@@ -6,7 +6,10 @@
  * perhaps, and tells each of the other's end. It is live until it has ended for either side; then
  * nothing that comes for it means anything any more.
  */
+#include <linux/nospec.h>
+
 #include "connect.h"
+#include "hamlyn_trace.h"
 
 static void connection_free(struct kref *users)
 {
@@ -37,6 +40,12 @@ void hamlyn_connection_settle(struct hamlyn_connection *connection)
 		return;
 	connection->counted = false;
 	hamlyn_share_give(connection->share, HAMLYN_CONNECTIONS);
+}
+
+static void trace_state(const struct hamlyn_connection *connection)
+{
+	trace_hamlyn_connection(connection->card->minor, connection->number, connection->peer->host,
+				connection->state, connection->reason);
 }
 
 static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32 state,
@@ -76,6 +85,7 @@ static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32
 	init_waitqueue_head(&connection->wait);
 	hamlyn_peer_watch(peer);
 	list_add_tail(&connection->on_peer, &peer->connections);
+	trace_state(connection);
 	return connection;
 }
 
@@ -95,6 +105,7 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 
 	connection->reason = reason;
 	WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ENDED);
+	trace_state(connection);
 	leave_listener(connection);
 	xa_erase(&connection->card->wellknown->connections, connection->number);
 	list_del(&connection->on_peer);
@@ -129,6 +140,7 @@ struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_file *file,
 	struct hamlyn_wellknown *own = card->wellknown;
 	struct hamlyn_connection *connection;
 	struct hamlyn_message *message;
+	u32 host;
 
 	if (!own->open)
 		return ERR_PTR(-EOPNOTSUPP);
@@ -137,7 +149,8 @@ struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_file *file,
 		return ERR_PTR(-ENETDOWN);
 	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || card->host >= HAMLYN_WELL_KNOWN_SLOTS)
 		return ERR_PTR(-EHOSTUNREACH);
-	connection = connection_create(&own->peers[connect->host], HAMLYN_CONNECTION_CONNECTING,
+	host = array_index_nospec(connect->host, HAMLYN_WELL_KNOWN_SLOTS);
+	connection = connection_create(&own->peers[host], HAMLYN_CONNECTION_CONNECTING,
 				       file->share, file->privileged, GFP_KERNEL_ACCOUNT);
 	if (IS_ERR(connection))
 		return connection;
@@ -164,6 +177,7 @@ int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 	send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED, private);
 	if (accepted) {
 		connection->state = HAMLYN_CONNECTION_ESTABLISHED;
+		trace_state(connection);
 		wake_up_all(&connection->wait);
 	} else {
 		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);
@@ -288,6 +302,7 @@ static void answered(struct hamlyn_connection *connection, const struct hamlyn_w
 	if (wire->kind == HAMLYN_WIRE_ACCEPT) {
 		connection->remote = wire->from;
 		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
+		trace_state(connection);
 		wake_up_all(&connection->wait);
 	} else if (wire->reason == HAMLYN_END_NO_NAME || wire->reason == HAMLYN_END_BACKLOG ||
 		   wire->reason == HAMLYN_END_HOST_RESET) {

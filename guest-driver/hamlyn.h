@@ -83,14 +83,19 @@ struct hamlyn_card {
 	void __iomem *registers;
 	void __iomem *control;
 	u32 control_size;
-	/* Where the termini's windows (BAR 2) and doorbells (the second function's BAR 0, else BAR 4) lie. */
+	/* Where the termini's windows (BAR 2) lie, and the first function's doorbells (BAR 4). */
 	resource_size_t windows;
+	resource_size_t trapped_doorbells;
+	/* Where doorbells are rung: there, or at the second function. Guarded by lock. */
 	resource_size_t doorbells;
 	bool posted;
+	/* Guarded by doorbell.c's own lock. */
+	struct list_head on_cards;
+	struct pci_saved_state *state;
 	/* The command page. */
 	void *page;
 	dma_addr_t page_dma;
-	/* What QUERY answers, but for the host id. */
+	/* What the card says of itself, and QUERY of it. */
 	struct hamlyn_query limits;
 
 	unsigned int vectors;
@@ -112,6 +117,8 @@ struct hamlyn_card {
 	struct mutex lock;
 	/* The card is there and answers, and may do DMA. Written with the lock held. */
 	bool live;
+	/* It is in sysfs. */
+	bool shown;
 	/* The link is up, as last reported, how often it had changed, and the host id then. */
 	bool link;
 	u32 link_changes;
@@ -144,8 +151,8 @@ struct hamlyn_share {
 };
 
 /*
- * An open file: a protection domain. The driver has one of its own, without a mapping and without a
- * share.
+ * An open file: a protection domain. The driver has one of its own, which is no file: without a
+ * mapping and without a share.
  */
 struct hamlyn_file {
 	struct hamlyn_card *card;
@@ -156,6 +163,12 @@ struct hamlyn_file {
 	struct list_head on_card;
 	/* The card was reset or removed since: what the file had is gone. */
 	bool dead;
+	/*
+	 * The driver's own: what it sends, it sends as the operating system. Nothing that is opened is,
+	 * whoever opens it.
+	 */
+	bool drivers_own;
+	/* Where its objects are mapped. */
 	struct address_space *mapping;
 	/* What the windows of destroyed termini show. */
 	struct page *spent;
@@ -272,6 +285,7 @@ struct hamlyn_closed {
 
 /* card.c */
 int hamlyn_card_identify(struct hamlyn_card *card);
+bool hamlyn_card_changed(struct hamlyn_card *card);
 int hamlyn_card_start(struct hamlyn_card *card);
 bool hamlyn_card_answers(struct hamlyn_card *card);
 void hamlyn_card_watch(struct work_struct *work);
@@ -282,9 +296,19 @@ void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *close
 int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argument);
 
+/* pci.c */
+int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state);
+void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state);
+
+/* doorbell.c */
+int hamlyn_bells_init(void);
+void hamlyn_bells_exit(void);
+int hamlyn_bells_join(struct hamlyn_card *card);
+
 /* handshake.c */
 int hamlyn_handshake_init(void);
 void hamlyn_handshake_exit(void);
+u32 hamlyn_handshake_least(void);
 void hamlyn_handshake_beat(struct work_struct *work);
 void hamlyn_handshake_start(struct hamlyn_card *card);
 void hamlyn_handshake_stop(struct hamlyn_card *card);
@@ -396,6 +420,7 @@ int hamlyn_wellknown_init(struct hamlyn_card *card);
 void hamlyn_wellknown_free(struct hamlyn_card *card);
 void hamlyn_wellknown_start(struct hamlyn_card *card);
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
+void hamlyn_wellknown_doorbell(struct hamlyn_card *card);
 void hamlyn_wellknown_lapsed(struct hamlyn_card *card);
 u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
 void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
@@ -416,5 +441,6 @@ int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument);
 
 /* sysfs.c */
 extern const struct attribute_group *hamlyn_groups[];
+void hamlyn_sysfs_link(struct hamlyn_card *card);
 
 #endif /* _HAMLYN_H */

@@ -13,18 +13,18 @@
 /* Stores in a period: some may be late. */
 #define BEATS 4
 
-static struct workqueue_struct *beats;
+static struct workqueue_struct *handshake_beats;
 
 int hamlyn_handshake_init(void)
 {
-	beats = alloc_workqueue(HAMLYN_NAME "-handshake",
+	handshake_beats = alloc_workqueue(HAMLYN_NAME "-handshake",
 				WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0);
-	return beats ? 0 : -ENOMEM;
+	return handshake_beats ? 0 : -ENOMEM;
 }
 
 void hamlyn_handshake_exit(void)
 {
-	destroy_workqueue(beats);
+	destroy_workqueue(handshake_beats);
 }
 
 /*
@@ -32,7 +32,7 @@ void hamlyn_handshake_exit(void)
  * open, unless it was reset meanwhile: then it is not to take part, and hamlyn_card_answers() will
  * tell.
  */
-static void lapsed(struct hamlyn_card *card)
+static void handshake_lapsed(struct hamlyn_card *card)
 {
 	if (readq(card->registers + HAMLYN_REG_COMMAND_PAGE) != card->page_dma)
 		return;
@@ -44,9 +44,15 @@ static void lapsed(struct hamlyn_card *card)
 	hamlyn_wellknown_lapsed(card);
 }
 
-static void queue_beat(struct hamlyn_card *card)
+/* The shortest period that can be kept, in ms: a thread comes no sooner than the next tick. */
+u32 hamlyn_handshake_least(void)
 {
-	queue_delayed_work(beats, &card->beat, msecs_to_jiffies(card->handshake_ms / BEATS));
+	return BEATS * jiffies_to_msecs(1);
+}
+
+static void handshake_queue(struct hamlyn_card *card)
+{
+	queue_delayed_work(handshake_beats, &card->beat, msecs_to_jiffies(card->handshake_ms / BEATS));
 }
 
 /* Restarts the timer, and then looks whether that was in time. */
@@ -57,8 +63,8 @@ void hamlyn_handshake_beat(struct work_struct *work)
 	writel(1, card->registers + HAMLYN_REG_HANDSHAKE);
 	/* A card that is gone reads as ones, and so as enabled: hamlyn_card_watch() will find out. */
 	if (!(readl(card->registers + HAMLYN_REG_CONTROL) & HAMLYN_CONTROL_ENABLE))
-		lapsed(card);
-	queue_beat(card);
+		handshake_lapsed(card);
+	handshake_queue(card);
 }
 
 /* The card has been enabled, and its timer has started. */
@@ -66,7 +72,7 @@ void hamlyn_handshake_start(struct hamlyn_card *card)
 {
 	card->handshake_ms = readl(card->registers + HAMLYN_REG_HANDSHAKE_TIMEOUT);
 	if (card->handshake_ms)
-		queue_beat(card);
+		handshake_queue(card);
 }
 
 /* When it returns the card is not touched, and not enabled, from here any more. */

@@ -6,15 +6,17 @@
 #include <linux/interrupt.h>
 
 #include "hamlyn.h"
+#include "hamlyn_trace.h"
 
 /* Lets the card raise the vector again, before what it raised it for is looked at. */
-static void acknowledge(struct hamlyn_vector *vector)
+static void interrupt_acknowledge(struct hamlyn_vector *vector)
 {
 	struct hamlyn_card *card = vector->card;
 
 	writel(0, card->control + HAMLYN_QUEUE_CONTROL_PENDING +
 			  vector->number * HAMLYN_PENDING_STRIDE);
 	mb(); /* Either the card sees the word cleared, or we see what it has written. */
+	trace_hamlyn_interrupt(card->minor, vector->number);
 	atomic_inc(&vector->arrived);
 	wake_up_all(&card->arrival);
 }
@@ -23,14 +25,14 @@ static irqreturn_t queue_interrupt(int irq, void *data)
 {
 	struct hamlyn_vector *vector = data;
 
-	acknowledge(vector);
+	interrupt_acknowledge(vector);
 	hamlyn_queues_fired(vector);
 	return IRQ_HANDLED;
 }
 
 static irqreturn_t link_interrupt(int irq, void *data)
 {
-	acknowledge(data);
+	interrupt_acknowledge(data);
 	return IRQ_WAKE_THREAD;
 }
 
@@ -70,7 +72,6 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n",
 				     wanted);
 	card->vectors = ret;
-	card->limits.vectors = ret;
 	ret = devm_add_action_or_reset(&pdev->dev, free_vectors, pdev);
 	if (ret)
 		return ret;

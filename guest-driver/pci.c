@@ -14,8 +14,6 @@
 #define MAX_CARDS 256
 
 enum { BAR_REGISTERS = 0, BAR_WINDOWS = 2, BAR_DOORBELLS = 4 };
-/* Of the card's second function. */
-enum { BAR_POSTED_DOORBELLS = 0 };
 
 static dev_t first_number;
 static DEFINE_IDA(minors);
@@ -134,64 +132,49 @@ static int map_control(struct hamlyn_card *card)
 	if (ret)
 		return ret;
 	card->windows = pci_resource_start(pdev, BAR_WINDOWS);
-	card->doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
+	card->trapped_doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
+	card->doorbells = card->trapped_doorbells;
 	card->control = devm_ioremap(&pdev->dev, card->windows + windows, card->control_size);
 	return card->control ? 0 : -ENOMEM;
 }
 
-static void put_function(void *data)
+/* Not at address 0: a card that has been reset says that its command page is there. */
+static int allocate_command_page(struct hamlyn_card *card)
 {
-	struct pci_dev *function = data;
+	unsigned int tries;
 
-	pci_disable_device(function);
-	pci_dev_put(function);
-}
-
-/* The card's second function, for as long as the first is bound; NULL if it has none. */
-static struct pci_dev *enable_second_function(struct pci_dev *pdev)
-{
-	unsigned int devfn = PCI_DEVFN(PCI_SLOT(pdev->devfn), PCI_FUNC(pdev->devfn) + 1);
-	struct pci_dev *function = pci_get_slot(pdev->bus, devfn);
-	int ret;
-
-	if (!function)
-		return NULL;
-	if (function->vendor != HAMLYN_PCI_VENDOR || function->device != HAMLYN_PCI_DOORBELL ||
-	    pci_enable_device_mem(function)) {
-		pci_dev_put(function);
-		return NULL;
+	/* What lies at address 0 is given back with the device, so the second page lies elsewhere. */
+	for (tries = 0; tries < 2 && !card->page_dma; tries++) {
+		card->page = dmam_alloc_coherent(&card->pdev->dev, HAMLYN_COMMAND_PAGE_SIZE,
+						 &card->page_dma, GFP_KERNEL);
+		if (!card->page)
+			return -ENOMEM;
 	}
-	ret = devm_add_action_or_reset(&pdev->dev, put_function, function);
-	return ret ? ERR_PTR(ret) : function;
-}
-
-/*
- * Doorbells are better rung at the card's second function: what is stored there is posted. It has
- * no driver of its own, since it is of use to this one alone. A machine may not have it.
- */
-static int find_posted_doorbells(struct hamlyn_card *card)
-{
-	u64 size = (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE;
-	struct pci_dev *function = enable_second_function(card->pdev);
-	struct device *dev = &card->pdev->dev;
-	resource_size_t start;
-
-	if (IS_ERR_OR_NULL(function))
-		return PTR_ERR_OR_ZERO(function);
-	start = pci_resource_start(function, BAR_POSTED_DOORBELLS);
-	if (pci_resource_len(function, BAR_POSTED_DOORBELLS) < size ||
-	    !devm_request_mem_region(dev, start, size, HAMLYN_NAME)) {
-		dev_warn(dev, "%s: its doorbells cannot be used\n", pci_name(function));
-		return 0;
-	}
-	if (hamlyn_selftest_doorbell(card, start)) {
-		devm_release_mem_region(dev, start, size);
-		dev_warn(dev, "%s: its doorbells are another card's\n", pci_name(function));
-		return 0;
-	}
-	card->doorbells = start;
-	card->posted = true;
 	return 0;
+}
+
+static void free_state(void *state)
+{
+	kfree(state);
+}
+
+/* Keeps a function's configuration, for when the bus has lost it; freed with the device. */
+int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state)
+{
+	int ret = pci_save_state(pdev);
+
+	if (ret)
+		return ret;
+	*state = pci_store_saved_state(pdev);
+	if (!*state)
+		return -ENOMEM;
+	return devm_add_action_or_reset(&pdev->dev, free_state, *state);
+}
+
+void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state)
+{
+	pci_load_saved_state(pdev, state);
+	pci_restore_state(pdev);
 }
 
 static int card_prepare(struct hamlyn_card *card)
@@ -206,14 +189,11 @@ static int card_prepare(struct hamlyn_card *card)
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "no 64-bit DMA\n");
 	ret = map_registers(card) ?: hamlyn_card_identify(card) ?: map_control(card) ?:
-	      find_posted_doorbells(card);
+	      hamlyn_bells_join(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
-	card->page = dmam_alloc_coherent(&pdev->dev, HAMLYN_COMMAND_PAGE_SIZE, &card->page_dma,
-					 GFP_KERNEL);
-	if (!card->page)
-		return -ENOMEM;
-	return hamlyn_wellknown_init(card) ?: hamlyn_interrupts_request(card) ?:
+	return allocate_command_page(card) ?: hamlyn_wellknown_init(card) ?:
+	       hamlyn_interrupts_request(card) ?: hamlyn_state_keep(pdev, &card->state) ?:
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
 }
 
@@ -255,6 +235,8 @@ static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		card_quiesce(card);
 		return dev_err_probe(&pdev->dev, ret, "no character device\n");
 	}
+	scoped_guard(mutex, &card->lock)
+		card->shown = true;
 	dev_info(&pdev->dev, "%s: %u termini, %u slots, %u queues, %u vectors, doorbells are %s\n",
 		 dev_name(&card->dev), card->limits.termini, card->limits.slots,
 		 card->limits.queues, card->vectors, card->posted ? "posted" : "trapped");
@@ -265,6 +247,8 @@ static void hamlyn_remove(struct pci_dev *pdev)
 {
 	struct hamlyn_card *card = pci_get_drvdata(pdev);
 
+	scoped_guard(mutex, &card->lock)
+		card->shown = false;
 	cdev_device_del(&card->cdev, &card->dev);
 	card_quiesce(card);
 	hamlyn_mappings_wait(card);
@@ -275,6 +259,20 @@ static void hamlyn_shutdown(struct pci_dev *pdev)
 	card_quiesce(pci_get_drvdata(pdev));
 }
 
+/* The card can be used again after what files had is lost, which they are told (ENODEV). */
+static int card_restart(struct hamlyn_card *card, const char *why)
+{
+	int ret;
+
+	scoped_guard(mutex, &card->lock)
+		ret = hamlyn_card_start(card);
+	if (ret)
+		return ret;
+	hamlyn_wellknown_start(card);
+	dev_info(&card->pdev->dev, "%s; files that were open have lost what they had\n", why);
+	return 0;
+}
+
 static void hamlyn_reset_prepare(struct pci_dev *pdev)
 {
 	card_quiesce(pci_get_drvdata(pdev));
@@ -282,19 +280,53 @@ static void hamlyn_reset_prepare(struct pci_dev *pdev)
 
 static void hamlyn_reset_done(struct pci_dev *pdev)
 {
+	card_restart(pci_get_drvdata(pdev), "reset");
+}
+
+/* The card loses its state with its power, and what it could reach is given back before that. */
+static int hamlyn_suspend(struct device *dev)
+{
+	card_quiesce(dev_get_drvdata(dev));
+	return 0;
+}
+
+static int hamlyn_resume(struct device *dev)
+{
+	return card_restart(dev_get_drvdata(dev), "resumed");
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(hamlyn_pm, hamlyn_suspend, hamlyn_resume);
+
+/*
+ * The bus has had an error. Whatever its kind, a store or a deposit may be missing, so nothing goes
+ * on as if it had not been.
+ */
+static pci_ers_result_t hamlyn_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	dev_err(&pdev->dev, "an error of the bus: the card is stopped\n");
+	card_quiesce(pci_get_drvdata(pdev));
+	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT :
+						      PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t hamlyn_slot_reset(struct pci_dev *pdev)
+{
 	struct hamlyn_card *card = pci_get_drvdata(pdev);
 
-	int ret;
+	hamlyn_state_restore(pdev, card->state);
+	guard(mutex)(&card->lock);
+	return hamlyn_card_changed(card) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
+}
 
-	scoped_guard(mutex, &card->lock)
-		ret = hamlyn_card_start(card);
-	if (ret)
-		return;
-	hamlyn_wellknown_start(card);
-	dev_info(&pdev->dev, "reset; files that were open have lost what they had\n");
+static void hamlyn_error_resume(struct pci_dev *pdev)
+{
+	card_restart(pci_get_drvdata(pdev), "reset after an error of the bus");
 }
 
 static const struct pci_error_handlers hamlyn_errors = {
+	.error_detected = hamlyn_error_detected,
+	.slot_reset = hamlyn_slot_reset,
+	.resume = hamlyn_error_resume,
 	.reset_prepare = hamlyn_reset_prepare,
 	.reset_done = hamlyn_reset_done,
 };
@@ -312,6 +344,7 @@ static struct pci_driver hamlyn_driver = {
 	.remove = hamlyn_remove,
 	.shutdown = hamlyn_shutdown,
 	.err_handler = &hamlyn_errors,
+	.driver.pm = pm_sleep_ptr(&hamlyn_pm),
 };
 
 static int __init hamlyn_init(void)
@@ -327,11 +360,17 @@ static int __init hamlyn_init(void)
 	ret = class_register(&hamlyn_class);
 	if (ret)
 		goto unregister_numbers;
-	ret = pci_register_driver(&hamlyn_driver);
+	/* First of all: cards then find their doorbells when they are probed. */
+	ret = hamlyn_bells_init();
 	if (ret)
 		goto unregister_class;
+	ret = pci_register_driver(&hamlyn_driver);
+	if (ret)
+		goto exit_bells;
 	return 0;
 
+exit_bells:
+	hamlyn_bells_exit();
 unregister_class:
 	class_unregister(&hamlyn_class);
 unregister_numbers:
@@ -345,6 +384,7 @@ module_init(hamlyn_init);
 static void __exit hamlyn_exit(void)
 {
 	pci_unregister_driver(&hamlyn_driver);
+	hamlyn_bells_exit();
 	class_unregister(&hamlyn_class);
 	unregister_chrdev_region(first_number, MAX_CARDS);
 	hamlyn_handshake_exit();

@@ -11,12 +11,14 @@
  * FIRED is there before the interrupt, and does in its place what it is to do: were the word made
  * YES and no more, those whom the card wanted to wake would sleep on.
  */
+#include <linux/nospec.h>
+
 #include "hamlyn.h"
 
 /* Passes over a queue are counted modulo this. */
 #define PASSES (1u << (32 - HAMLYN_NOTIFICATION_PASS_SHIFT))
 
-static void __iomem *armed(const struct hamlyn_queue *queue)
+static void __iomem *queue_armed(const struct hamlyn_queue *queue)
 {
 	return queue->file->card->control + HAMLYN_QUEUE_CONTROL_ARMED +
 	       queue->index * HAMLYN_ARMED_STRIDE;
@@ -67,7 +69,7 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 }
 
 /* Vectors serve the queues in turn. */
-static struct hamlyn_vector *choose_vector(struct hamlyn_card *card)
+static struct hamlyn_vector *queue_vector(struct hamlyn_card *card)
 {
 	unsigned int turn = card->next_vector++ % (card->vectors - HAMLYN_VECTOR_QUEUE);
 
@@ -91,9 +93,9 @@ static int queue_open(struct hamlyn_queue *queue)
 		goto give_back;
 	}
 	hamlyn_pages_describe(queue->pages, &body.area);
-	queue->vector = choose_vector(card);
+	queue->vector = queue_vector(card);
 	body.vector = queue->vector->number;
-	writel(HAMLYN_ARMED_NO, armed(queue));
+	writel(HAMLYN_ARMED_NO, queue_armed(queue));
 	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->index, &body, sizeof(body));
 	if (ret)
 		goto release_index;
@@ -112,7 +114,8 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 	int ret;
 
-	if (create->reserved || create->entries < HAMLYN_QUEUE_MIN_ENTRIES ||
+	if (create->queue || create->offset || create->size || create->reserved ||
+	    create->entries < HAMLYN_QUEUE_MIN_ENTRIES ||
 	    create->entries > HAMLYN_QUEUE_MAX_ENTRIES)
 		return -EINVAL;
 	queue = queue_alloc(file, create->entries);
@@ -167,7 +170,7 @@ void hamlyn_queue_release(struct hamlyn_queue *queue)
 }
 
 /* Closes a file's queue, and answers it. */
-static struct hamlyn_queue *take(struct hamlyn_file *file, u32 index)
+static struct hamlyn_queue *queue_take(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_queue *queue;
 
@@ -183,9 +186,9 @@ static struct hamlyn_queue *take(struct hamlyn_file *file, u32 index)
 	return queue;
 }
 
-static int destroy(struct hamlyn_file *file, u32 index)
+static int queue_destroy(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_queue *queue = take(file, index);
+	struct hamlyn_queue *queue = queue_take(file, index);
 
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
@@ -197,20 +200,22 @@ int hamlyn_queue_destroy(struct hamlyn_file *file, union hamlyn_argument *argume
 {
 	if (argument->object.reserved0 || argument->object.reserved1)
 		return -EINVAL;
-	return destroy(file, argument->object.index);
+	return queue_destroy(file, argument->object.index);
 }
 
 void hamlyn_queue_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
-	destroy(file, argument->queue.queue);
+	queue_destroy(file, argument->queue.queue);
 }
 
-static const struct hamlyn_notification *entry(const struct hamlyn_queue *queue, u32 cursor)
+static const struct hamlyn_notification *queue_entry(const struct hamlyn_queue *queue, u32 cursor)
 {
 	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
-	const struct hamlyn_notification *entries =
-		page_address(queue->pages->pages[cursor / per_page]);
+	const struct hamlyn_notification *entries;
 
+	/* It is a user's, and has been checked; not even a guess may go beyond. */
+	cursor = array_index_nospec(cursor, queue->entries);
+	entries = page_address(queue->pages->pages[cursor / per_page]);
 	return &entries[cursor % per_page];
 }
 
@@ -218,9 +223,9 @@ static const struct hamlyn_notification *entry(const struct hamlyn_queue *queue,
  * Whether the entry of a pass is there, or was overwritten by a later pass': its word says in which
  * pass it was written, and the flag that it was written whole.
  */
-static bool arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
+static bool queue_arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
-	u32 word = READ_ONCE(entry(queue, cursor)->wrap);
+	u32 word = READ_ONCE(queue_entry(queue, cursor)->wrap);
 	u32 written = word >> HAMLYN_NOTIFICATION_PASS_SHIFT;
 	u32 ahead = (written - pass) % PASSES;
 
@@ -240,12 +245,12 @@ static void queue_wake(struct hamlyn_queue *queue)
 /* Has the card interrupt when it writes the next entry; the vector's lock is held. */
 static void queue_rearm(struct hamlyn_queue *queue)
 {
-	u32 word = readl(armed(queue));
+	u32 word = readl(queue_armed(queue));
 
 	/* The card alone changes YES, and nothing else: no news of it is overwritten here. */
 	if (word == HAMLYN_ARMED_YES)
 		return;
-	writel(HAMLYN_ARMED_YES, armed(queue));
+	writel(HAMLYN_ARMED_YES, queue_armed(queue));
 	if (list_empty(&queue->on_armed))
 		list_add_tail(&queue->on_armed, &queue->vector->armed);
 	if (word != HAMLYN_ARMED_NO)
@@ -255,7 +260,7 @@ static void queue_rearm(struct hamlyn_queue *queue)
 /* Whether the entry is there; if not, the queue has been armed, and its wait queues get woken. */
 bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
-	if (arrived(queue, cursor, pass))
+	if (queue_arrived(queue, cursor, pass))
 		return true;
 	scoped_guard(spinlock_irqsave, &queue->vector->lock) {
 		if (!queue->open)
@@ -263,7 +268,7 @@ bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 		queue_rearm(queue);
 	}
 	mb(); /* Either the card sees the armed word, or we see its entry. */
-	return arrived(queue, cursor, pass);
+	return queue_arrived(queue, cursor, pass);
 }
 
 /*
@@ -273,9 +278,9 @@ bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
 						    u32 *pass)
 {
-	const struct hamlyn_notification *notification = entry(queue, *cursor);
+	const struct hamlyn_notification *notification = queue_entry(queue, *cursor);
 
-	if (!arrived(queue, *cursor, *pass))
+	if (!queue_arrived(queue, *cursor, *pass))
 		return NULL;
 	dma_rmb(); /* What it tells of is read after its word. */
 	if (++*cursor == queue->entries) {
@@ -292,16 +297,17 @@ void hamlyn_queues_fired(struct hamlyn_vector *vector)
 
 	guard(spinlock_irqsave)(&vector->lock);
 	list_for_each_entry_safe(queue, next, &vector->armed, on_armed) {
-		if (readl(armed(queue)) == HAMLYN_ARMED_YES)
+		if (readl(queue_armed(queue)) == HAMLYN_ARMED_YES)
 			continue;
-		writel(HAMLYN_ARMED_NO, armed(queue));
+		writel(HAMLYN_ARMED_NO, queue_armed(queue));
 		list_del_init(&queue->on_armed);
 		queue_wake(queue);
 	}
 }
 
 /* The queue and position that a caller means, held for it; the card's lock is held. */
-static struct hamlyn_queue *get(struct hamlyn_file *file, const struct hamlyn_queue_wait *wait)
+static struct hamlyn_queue *queue_get(struct hamlyn_file *file,
+				      const struct hamlyn_queue_wait *wait)
 {
 	struct hamlyn_queue *queue;
 
@@ -315,30 +321,30 @@ static struct hamlyn_queue *get(struct hamlyn_file *file, const struct hamlyn_qu
 	return queue;
 }
 
-static struct hamlyn_queue *get_alone(struct hamlyn_file *file,
-				      const struct hamlyn_queue_wait *wait)
+static struct hamlyn_queue *queue_get_alone(struct hamlyn_file *file,
+					    const struct hamlyn_queue_wait *wait)
 {
 	CLASS(hamlyn_entry, entry)(file);
 
-	return entry.error ? ERR_PTR(entry.error) : get(file, wait);
+	return entry.error ? ERR_PTR(entry.error) : queue_get(file, wait);
 }
 
 /* Nothing will arrive any more. */
-static bool hopeless(const struct hamlyn_queue *queue)
+static bool queue_hopeless(const struct hamlyn_queue *queue)
 {
 	return !READ_ONCE(queue->open) || !READ_ONCE(queue->file->card->live);
 }
 
-static long sleep_on(struct hamlyn_queue *queue, const struct hamlyn_queue_wait *wait)
+static long queue_sleep(struct hamlyn_queue *queue, const struct hamlyn_queue_wait *wait)
 {
 	if (wait->timeout_ns == 0)
 		return -ETIME;
 	if (wait->timeout_ns == HAMLYN_WAIT_FOREVER)
 		return wait_event_interruptible(
 			queue->wait,
-			hopeless(queue) || hamlyn_queue_ready(queue, wait->cursor, wait->pass));
+			queue_hopeless(queue) || hamlyn_queue_ready(queue, wait->cursor, wait->pass));
 	return wait_event_interruptible_hrtimeout(
-		queue->wait, hopeless(queue) || hamlyn_queue_ready(queue, wait->cursor, wait->pass),
+		queue->wait, queue_hopeless(queue) || hamlyn_queue_ready(queue, wait->cursor, wait->pass),
 		ns_to_ktime(wait->timeout_ns));
 }
 
@@ -348,15 +354,16 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 	long ret;
 
-	if (wait->reserved || wait->pass >= PASSES || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->ready || wait->reserved || wait->pass >= PASSES ||
+	    wait->timeout_ns < HAMLYN_WAIT_FOREVER)
 		return -EINVAL;
-	queue = get_alone(file, wait);
+	queue = queue_get_alone(file, wait);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 
-	ret = sleep_on(queue, wait);
+	ret = queue_sleep(queue, wait);
 	/* First of all: it may have come together with the time-out or the signal. */
-	if (arrived(queue, wait->cursor, wait->pass))
+	if (queue_arrived(queue, wait->cursor, wait->pass))
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
@@ -371,12 +378,12 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
 	struct hamlyn_queue_wait *wait = &argument->wait;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 
-	if (wait->reserved || wait->pass >= PASSES || wait->timeout_ns)
+	if (wait->ready || wait->reserved || wait->pass >= PASSES || wait->timeout_ns)
 		return -EINVAL;
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	queue = get(file, wait);
+	queue = queue_get(file, wait);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 	queue->polled = true;

@@ -64,7 +64,7 @@ u32 hamlyn_selftest_dma(struct hamlyn_card *card)
 }
 
 /* Raises a vector and waits for it; without the card's lock, which the link's interrupt wants. */
-static int raise(struct hamlyn_file *file, struct hamlyn_vector *vector)
+static int selftest_raise(struct hamlyn_file *file, struct hamlyn_vector *vector)
 {
 	struct hamlyn_card *card = file->card;
 	int before;
@@ -86,7 +86,7 @@ int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument)
 	unsigned int i;
 	int ret;
 
-	if (test->reserved)
+	if (memchr_inv(test, 0, sizeof(*test)))
 		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
@@ -98,7 +98,7 @@ int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument)
 		test->dma = hamlyn_selftest_dma(card);
 	}
 	for (i = 0; i < card->vectors && !test->interrupt; i++) {
-		ret = raise(file, &card->vector[i]);
+		ret = selftest_raise(file, &card->vector[i]);
 		if (ret < 0)
 			return ret == -ERESTARTSYS ? -EINTR : ret;
 		if (!ret)

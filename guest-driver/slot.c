@@ -8,7 +8,8 @@
 
 static int check(const struct hamlyn_slot_create *create)
 {
-	if (memchr_inv(create->reserved, 0, sizeof(create->reserved)))
+	if (create->slot || create->key ||
+	    memchr_inv(create->reserved, 0, sizeof(create->reserved)))
 		return -EINVAL;
 	if (create->mode > HAMLYN_MODE_PARANOID_ONE_SHOT || create->flags & ~HAMLYN_SLOT_FLAGS)
 		return -EINVAL;

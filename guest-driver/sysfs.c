@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /sys/class/hamlyn/hamlynN: host_id (-1 while the link is down), link (1 while it is up) and
- * holders (a line for each user who has the card open: how much of it he holds).
+ * holders (a line for each user who has the card open: how much of it he holds). The first two can
+ * be polled (POLLPRI) for changes.
  */
 #include <linux/sysfs.h>
 
@@ -10,7 +11,7 @@
 /* Anybody may read, in as many threads as he likes: one of them at a time wants a card's lock. */
 static DEFINE_MUTEX(readers);
 
-static ssize_t show(struct device *dev, u32 offset, char *text)
+static ssize_t show_register(struct device *dev, u32 offset, char *text)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
@@ -23,13 +24,13 @@ static ssize_t show(struct device *dev, u32 offset, char *text)
 
 static ssize_t host_id_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
-	return show(dev, HAMLYN_REG_HOST_ID, text);
+	return show_register(dev, HAMLYN_REG_HOST_ID, text);
 }
 static DEVICE_ATTR_RO(host_id);
 
 static ssize_t link_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
-	return show(dev, HAMLYN_REG_LINK, text);
+	return show_register(dev, HAMLYN_REG_LINK, text);
 }
 static DEVICE_ATTR_RO(link);
 
@@ -41,18 +42,28 @@ static ssize_t holders_show(struct device *dev, struct device_attribute *attribu
 }
 static DEVICE_ATTR_RO(holders);
 
-static struct attribute *attributes[] = {
+/* The link has changed; the card's lock is held. */
+void hamlyn_sysfs_link(struct hamlyn_card *card)
+{
+	lockdep_assert_held(&card->lock);
+	if (!card->shown)
+		return;
+	sysfs_notify(&card->dev.kobj, NULL, "host_id");
+	sysfs_notify(&card->dev.kobj, NULL, "link");
+}
+
+static struct attribute *hamlyn_attributes[] = {
 	&dev_attr_host_id.attr,
 	&dev_attr_link.attr,
 	&dev_attr_holders.attr,
 	NULL,
 };
 
-static const struct attribute_group group = {
-	.attrs = attributes,
+static const struct attribute_group hamlyn_group = {
+	.attrs = hamlyn_attributes,
 };
 
 const struct attribute_group *hamlyn_groups[] = {
-	&group,
+	&hamlyn_group,
 	NULL,
 };

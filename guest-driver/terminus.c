@@ -4,6 +4,7 @@
  * gather from.
  */
 #include <linux/capability.h>
+#include <linux/nospec.h>
 
 #include "hamlyn.h"
 
@@ -60,8 +61,7 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 	struct hamlyn_card *card = file->card;
 	struct hamlyn_open_terminus body = {
 		.weight = weight,
-		/* The driver's own has no mapping. */
-		.flags = file->mapping ? 0 : HAMLYN_TERMINUS_PRIVILEGED,
+		.flags = file->drivers_own ? HAMLYN_TERMINUS_PRIVILEGED : 0,
 		.status = terminus->status_dma,
 	};
 	int ret;
@@ -119,7 +119,9 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 	int ret;
 
 	static_assert(sizeof(struct hamlyn_terminus_status) <= HAMLYN_PAGE_SIZE);
-	if (memchr_inv(create->reserved, 0, sizeof(create->reserved)) || weight > HAMLYN_MAX_WEIGHT)
+	if (create->terminus || create->window_offset || create->doorbell_offset ||
+	    create->status_offset || memchr_inv(create->reserved, 0, sizeof(create->reserved)) ||
+	    weight > HAMLYN_MAX_WEIGHT)
 		return -EINVAL;
 	/* It is taken from other processes' termini. */
 	if (weight > 1 && !capable(CAP_SYS_NICE))
@@ -222,10 +224,12 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argu
 	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
 	struct hamlyn_card *card = file->card;
 	struct hamlyn_terminus *terminus;
+	u32 tag;
 	int ret;
 
 	if (buffer->reserved || buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
+	tag = array_index_nospec(buffer->tag, HAMLYN_SEND_BUFFERS);
 	pages = hamlyn_pages_pin(buffer->address, buffer->length, DMA_TO_DEVICE);
 	if (IS_ERR(pages))
 		return PTR_ERR(pages);
@@ -239,14 +243,14 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argu
 	terminus = find(file, buffer->terminus);
 	if (!terminus)
 		return -ENOENT;
-	if (terminus->buffers[buffer->tag])
+	if (terminus->buffers[tag])
 		return -EBUSY;
 	hamlyn_pages_describe(pages, &body.area);
 	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->index, &body,
 			     sizeof(body));
 	if (ret)
 		return ret;
-	terminus->buffers[buffer->tag] = no_free_ptr(pages);
+	terminus->buffers[tag] = no_free_ptr(pages);
 	return 0;
 }
 
@@ -257,19 +261,21 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *ar
 	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
 	struct hamlyn_card *card = file->card;
 	struct hamlyn_terminus *terminus;
+	u32 tag;
 
 	if (buffer->reserved || buffer->address || buffer->length ||
 	    buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
+	tag = array_index_nospec(buffer->tag, HAMLYN_SEND_BUFFERS);
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	terminus = find(file, buffer->terminus);
-	if (!terminus || !terminus->buffers[buffer->tag])
+	if (!terminus || !terminus->buffers[tag])
 		return -ENOENT;
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->index, &body,
 			     sizeof(body));
-	pages = terminus->buffers[buffer->tag];
-	terminus->buffers[buffer->tag] = NULL;
+	pages = terminus->buffers[tag];
+	terminus->buffers[tag] = NULL;
 	return 0;
 }

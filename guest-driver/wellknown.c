@@ -162,6 +162,7 @@ int hamlyn_wellknown_init(struct hamlyn_card *card)
 	own->card = card;
 	own->origin = get_random_u32() | 1; /* Never 0: that is unknown. */
 	hamlyn_file_init(&own->file, card);
+	own->file.drivers_own = true;
 	init_waitqueue_func_entry(&own->woken, wake);
 	add_wait_queue(&own->file.wait, &own->woken);
 	INIT_WORK(&own->look, look);
@@ -178,6 +179,29 @@ void hamlyn_wellknown_free(struct hamlyn_card *card)
 	if (card->wellknown)
 		xa_destroy(&card->wellknown->connections);
 	kfree(card->wellknown);
+}
+
+static void __iomem *map_doorbell(struct hamlyn_card *card, u32 terminus)
+{
+	return ioremap(card->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
+		       HAMLYN_DOORBELL_SIZE);
+}
+
+/* Doorbells have changed places; the card's lock is held. */
+void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
+{
+	struct hamlyn_wellknown *own = card->wellknown;
+	void __iomem *doorbell;
+
+	if (!own || !own->doorbell)
+		return;
+	doorbell = map_doorbell(card, own->terminus->index);
+	if (!doorbell) {
+		hamlyn_card_fail(card);
+		return;
+	}
+	iounmap(own->doorbell);
+	own->doorbell = doorbell;
 }
 
 static int open_slots(struct hamlyn_wellknown *own)
@@ -215,16 +239,15 @@ static int open(struct hamlyn_wellknown *own)
 	ret = hamlyn_queue_create(&own->file, &argument);
 	if (ret)
 		return ret;
-	own->window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
-	own->doorbell = ioremap(card->doorbells + (u64)index * HAMLYN_DOORBELL_SIZE,
-				HAMLYN_DOORBELL_SIZE);
-	if (!own->window || !own->doorbell)
-		return -ENOMEM;
 
 	guard(mutex)(&card->lock);
 	if (!card->live)
 		return -ENODEV;
 	own->terminus = xa_load(&card->termini, index);
+	own->window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
+	own->doorbell = map_doorbell(card, index);
+	if (!own->window || !own->doorbell)
+		return -ENOMEM;
 	own->queue = xa_load(&card->queues, argument.queue.queue);
 	own->lapsed = false;
 	own->tail = 0;

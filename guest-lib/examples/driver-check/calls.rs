@@ -54,7 +54,9 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
         "query's answer is sound",
         sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,
     )?;
-    let ways: [Spoil<HamlynQuery>; 2] = [
+    let ways: [Spoil<HamlynQuery>; 4] = [
+        ("something in the answer's place", |query| query.model = 1, Errno::INVAL),
+        ("capabilities", |query| query.capabilities = 1, Errno::INVAL),
         ("first reserved", |query| query.reserved[0] = 1, Errno::INVAL),
         ("last reserved", |query| query.reserved[9] = 1, Errno::INVAL),
     ];
@@ -65,11 +67,15 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
         "the rest of the statistics is zero",
         statistics.values[statistics.count as usize..].iter().all(|v| *v == 0),
     )?;
-    statistics.reserved = 1;
+    checks.refused("statistics over the last answer", device.statistics(&mut statistics), Errno::INVAL)?;
+    let mut statistics = HamlynStatistics { reserved: 1, ..HamlynStatistics::new_zeroed() };
     checks.refused("statistics, reserved", device.statistics(&mut statistics), Errno::INVAL)?;
     share_calls(checks, device)?;
-    let mut test = HamlynSelfTest { reserved: 1, ..Default::default() };
-    checks.refused("self-test, reserved", device.self_test(&mut test), Errno::INVAL)?;
+    let ways: [Spoil<HamlynSelfTest>; 2] = [
+        ("reserved", |test| test.reserved = 1, Errno::INVAL),
+        ("a result", |test| test.dma = 1, Errno::INVAL),
+    ];
+    spoilt(checks, "self-test", &HamlynSelfTest::default(), &ways, |test| device.self_test(test))?;
     if !rustix::process::geteuid().is_root() {
         checks.refused(
             "self-test of a user",
@@ -97,7 +103,9 @@ fn share_calls(checks: &mut Checks, device: &Device) -> Outcome {
 }
 
 fn terminus_calls(checks: &mut Checks, device: &Device) -> Outcome {
-    let ways: [Spoil<HamlynTerminusCreate>; 4] = [
+    let ways: [Spoil<HamlynTerminusCreate>; 6] = [
+        ("a number", |create| create.terminus = 1, Errno::INVAL),
+        ("an offset", |create| create.status_offset = 1, Errno::INVAL),
         ("first reserved", |create| create.reserved[0] = 1, Errno::INVAL),
         ("last reserved", |create| create.reserved[3] = 1, Errno::INVAL),
         ("too large a weight", |create| create.weight = HAMLYN_MAX_WEIGHT + 1, Errno::INVAL),
@@ -172,7 +180,9 @@ fn mappings(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
 fn queue_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
     let device = &bench.device;
     let good = HamlynQueueCreate { entries: ENTRIES, ..Default::default() };
-    let ways: [Spoil<HamlynQueueCreate>; 4] = [
+    let ways: [Spoil<HamlynQueueCreate>; 6] = [
+        ("a number", |create| create.queue = 1, Errno::INVAL),
+        ("a size", |create| create.size = 1, Errno::INVAL),
         ("no entries", |create| create.entries = 0, Errno::INVAL),
         ("one entry", |create| create.entries = 1, Errno::INVAL),
         ("65,537 entries", |create| create.entries = 65_537, Errno::INVAL),
@@ -190,7 +200,8 @@ fn queue_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
     drop(mapping);
     checks.holds("and no more when it is unmapped", pinned()? == before - (2 << 20))?;
 
-    let ways: [Spoil<HamlynQueueWait>; 5] = [
+    let ways: [Spoil<HamlynQueueWait>; 6] = [
+        ("ready", |wait| wait.ready = 1, Errno::INVAL),
         ("reserved", |wait| wait.reserved = 1, Errno::INVAL),
         ("pass 2^30", |wait| wait.pass = 1 << 30, Errno::INVAL),
         ("cursor behind the end", |wait| wait.cursor = ENTRIES, Errno::INVAL),
@@ -246,7 +257,9 @@ fn slot_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
         flags: HAMLYN_SLOT_FLAGS,
         ..Default::default()
     };
-    let ways: [Spoil<HamlynSlotCreate>; 9] = [
+    let ways: [Spoil<HamlynSlotCreate>; 11] = [
+        ("a number", |slot| slot.slot = 1, Errno::INVAL),
+        ("a key", |slot| slot.key = 1, Errno::INVAL),
         ("mode 3", |slot| slot.mode = 3, Errno::INVAL),
         ("unknown flag", |slot| slot.flags = HAMLYN_SLOT_FLAGS + 1, Errno::INVAL),
         ("first reserved", |slot| slot.reserved[0] = 1, Errno::INVAL),

@@ -95,7 +95,7 @@ fn handshake(checks: &mut Checks, bench: &mut Bench) -> Outcome {
 
 /// Arms for entry `cursor`, sends a message, and polls.
 fn poll_wakes(checks: &mut Checks, bench: &mut Bench, cursor: u32) -> Outcome {
-    let mut wait = HamlynQueueWait { ready: 5, ..bench.wait(cursor, 0) };
+    let mut wait = bench.wait(cursor, 0);
     checks.done("arm", bench.device.queue_arm(&mut wait))?;
     let asleep = wait.ready == 0 && poll_for(&bench.device, Duration::from_millis(1))?.is_empty();
     checks.holds("armed, and nothing is there", asleep)?;

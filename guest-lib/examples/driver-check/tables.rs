@@ -13,10 +13,10 @@ use crate::checks::Checks;
 use crate::common::Outcome;
 
 pub(crate) fn tables(checks: &mut Checks, path: &Path) -> Outcome {
-    let mut query = HamlynQuery::default();
     let area = Mapping::anonymous(PAGE)?;
     for round in ["first", "second"] {
         let device = Device::open(path)?;
+        let mut query = HamlynQuery::default();
         device.query(&mut query)?;
         let mut fill = |what: &str, limit: u32, create: &dyn Fn() -> io::Result<()>| {
             let made = (0..limit).map_while(|_| create().ok()).count();

@@ -124,6 +124,15 @@ fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
         client.expect("forge 1", &json!({ "forged": 1 }))?;
         eventually(|| Ok(refusals()? == forged), "it is refused and counted")?;
     }
+    // Nor can a process of root's, which the driver does not bind by shares.
+    let mut root = Desk(lab.vm(0).run_as(0, ["connections"])?);
+    root.begin("connect 1 svc question")?;
+    server.expect("accept svc answer", &json!({ "connection": 2, "host": 0, "private": "question" }))?;
+    ensure!(root.answer()? == json!({ "connection": 1, "private": "answer" }));
+    root.expect("forge 1", &json!({ "forged": 1 }))?;
+    eventually(|| Ok(refusals()? == 4), "root's is refused and counted, too")?;
+    root.expect("close 1", &json!({ "closed": "1" }))?;
+    server.expect("end 2", &end("closed", ""))?;
     // The operating systems have not noticed.
     client.expect("close 1", &json!({ "closed": "1" }))?;
     server.expect("end 1", &end("closed", ""))

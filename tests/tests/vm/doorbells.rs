@@ -3,8 +3,9 @@
 use anyhow::Result;
 use hamlyn_cli::lab::{Builder, Lab};
 
+use crate::driver::complaints;
 use crate::messages::{ping_pong, transfer};
-use crate::{lab_of, text};
+use crate::{eventually, lab_of, text};
 
 /// What the driver has said of its doorbells, one word for each card.
 fn doorbells(lab: &Lab, vm: usize) -> Result<Vec<String>> {
@@ -60,9 +61,51 @@ fn the_second_function_is_found_again_by_a_new_driver_and_after_resets() -> Resu
         lab.vm(0).run_as(0, ["self-test"])?.finish()?;
         ping_pong(&lab, 0, 1, 100)?;
     }
-    assert_eq!(doorbells(&lab, 0)?, ["posted"; 4]);
+    let [posted, trapped] = ["posted", "trapped"];
+    let reset_of_the_other = [trapped, posted];
+    let both_away_and_found = [trapped, trapped, posted];
+    let expected = [&[posted, posted][..], &reset_of_the_other, &[posted], &both_away_and_found].concat();
+    assert_eq!(doorbells(&lab, 0)?, expected);
     lab.vm(0).reboot()?;
     assert_eq!(doorbells(&lab, 0)?, ["posted"]);
+    ping_pong(&lab, 0, 1, 100)
+}
+
+#[test]
+fn the_second_function_may_go_and_come_while_its_doorbells_are_rung() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2));
+    let shell = |script: &str| lab.vm(0).run_as(0, ["sh", "-c", script])?.finish_text();
+    let address = shell("cd /sys/bus/pci/drivers/hamlyn && ls -d 0000:*")?.pop().expect("a card");
+    let other = address.replace(".0", ".1");
+    let mut echo = lab.vm(1).run(["ping-pong", "serve"])?;
+    let ticket = text(&echo.answer()?, "ticket");
+    // More than can have passed before the last of what follows.
+    let mut ping = lab.vm(0).run(["ping-pong", "run", "--ticket", &ticket, "--count", "100000000"])?;
+    echo.say(&text(&ping.answer()?, "ticket"))?;
+    let driver = "/sys/bus/pci/drivers/hamlyn-doorbell";
+    let ways = [
+        (format!("echo 1 > /sys/bus/pci/devices/{other}/remove"), "trapped"),
+        ("echo 1 > /sys/bus/pci/rescan".to_owned(), "posted"),
+        (format!("echo {other} > {driver}/unbind"), "trapped"),
+        (format!("echo {other} > {driver}/bind"), "posted"),
+    ];
+    for (way, expected) in ways {
+        shell(&way)?;
+        assert_eq!(doorbells(&lab, 0)?.last().map(String::as_str), Some(expected), "{way}");
+        let sent = || anyhow::Ok(lab.card_counters(0)?["card"]["messages_sent"].as_u64().unwrap_or(0));
+        let before = sent()?;
+        eventually(|| Ok(sent()? > before + 100), "messages pass")?;
+    }
+    ping.kill(9)?;
+    ping.wait()?;
+    echo.kill(9)?;
+    echo.wait()?;
+    // Gone for good, and so is the driver: nothing of it is held that is not there.
+    shell(&format!(
+        "set -e; echo 1 > /sys/bus/pci/devices/{other}/remove; rmmod hamlyn; insmod /lib/hamlyn.ko"
+    ))?;
+    assert_eq!(doorbells(&lab, 0)?.last().map(String::as_str), Some("trapped"));
+    complaints(&lab)?;
     ping_pong(&lab, 0, 1, 100)
 }
 

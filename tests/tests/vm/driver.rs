@@ -53,10 +53,19 @@ fn nothing_is_left(lab: &Lab) -> Result<()> {
 }
 
 /// The kernel has found nothing wrong with the driver.
-fn complaints(lab: &Lab) -> Result<()> {
+pub(crate) fn complaints(lab: &Lab) -> Result<()> {
     let log = lab.vm(0).run_as(0, ["dmesg"])?.finish_text()?;
-    let bad =
-        ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "lockup", "Bad page", "the card is stopped"];
+    let bad = [
+        "BUG",
+        "WARNING",
+        "Oops",
+        "Call Trace",
+        "hung_task",
+        "lockup",
+        "Bad page",
+        "nonexistent resource",
+        "the card is stopped",
+    ];
     let bad: Vec<_> = log.iter().filter(|line| bad.iter().any(|word| line.contains(word))).collect();
     assert!(bad.is_empty(), "{bad:#?}");
     Ok(())

@@ -19,6 +19,7 @@ mod messages;
 mod middleware;
 mod neighbours;
 mod notifications;
+mod power;
 mod protocols;
 mod quotas;
 mod refusals;

@@ -26,6 +26,17 @@ pub(super) fn pause(socket: &Path, paused: bool) -> anyhow::Result<()> {
     execute(socket, &[(if paused { "stop" } else { "cont" }, json!({}))])
 }
 
+/// Wakes a machine that has suspended itself to memory, as its power button would; an error if it is not suspended.
+pub(super) fn wake_up(socket: &Path) -> anyhow::Result<()> {
+    execute(socket, &[("system_wakeup", json!({}))])
+}
+
+/// Reports an error of a PCI Express port, by its name and QEMU's names of errors.
+pub(super) fn report_error(socket: &Path, port: &str, error: &str) -> anyhow::Result<()> {
+    let command = json!({ "command-line": format!("pcie_aer_inject_error {port} {error}") });
+    execute(socket, &[("human-monitor-command", command)])
+}
+
 fn execute(socket: &Path, commands: &[(&str, Value)]) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(socket).context("cannot connect to QEMU's monitor")?;
     stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;

@@ -118,6 +118,13 @@ impl Vm {
         self.evidence.with(text)
     }
 
+    /// All that its serial console has shown: for what is said while the agent cannot.
+    pub fn console(&self) -> anyhow::Result<String> {
+        let log = &self.machine.console_log;
+        let text = std::fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// Fails unless the guest's kernel has loaded this module.
     pub fn require_module(&self, module: &str) -> anyhow::Result<()> {
         let modules = self.read("/proc/modules")?;
@@ -155,6 +162,16 @@ impl Vm {
     /// Ends [`Vm::pause`].
     pub fn resume(&self) -> anyhow::Result<()> {
         monitor::pause(&self.machine.monitor, false).with_context(|| self.name().to_owned())
+    }
+
+    /// Wakes it when it has suspended itself to memory; an error while it has not.
+    pub fn wake_up(&self) -> anyhow::Result<()> {
+        monitor::wake_up(&self.machine.monitor).with_context(|| self.name().to_owned())
+    }
+
+    /// Has a port of its PCI Express bus report an error: `port` is its id on QEMU's command line, `error` QEMU's name.
+    pub fn report_bus_error(&self, port: &str, error: &str) -> anyhow::Result<()> {
+        monitor::report_error(&self.machine.monitor, port, error).with_context(|| self.name().to_owned())
     }
 
     /// Kills it as a power cut would. [`Vm::start`] boots it again, with the same card process.

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The card's second function: doorbells where a store is posted. The first function has them, too,
+ * but there each is a round trip.
+ *
+ * The second function may come after the first and go before it, so it has a driver of its own: it
+ * cannot go, nor be another's, unnoticed. When it comes or goes the doorbells change places: those
+ * that are mapped are taken away, and fault in again at the other place.
+ */
+#include "hamlyn.h"
+
+enum { BAR_POSTED_DOORBELLS = 0 };
+
+/* A second function. */
+struct hamlyn_bell {
+	struct pci_dev *pdev;
+	struct list_head on_bells;
+	/* The card that has its doorbells there. */
+	struct hamlyn_card *card;
+	struct pci_saved_state *state;
+};
+
+/* Guards both lists and what they hold to each other. Each card's lock is below it. */
+static DEFINE_MUTEX(bells_lock);
+static LIST_HEAD(bells);
+static LIST_HEAD(cards);
+
+/* Doorbells are rung there from now on; the card's lock is held. */
+static void bell_move(struct hamlyn_card *card, resource_size_t start, bool posted)
+{
+	struct hamlyn_terminus *terminus;
+	unsigned long index;
+
+	lockdep_assert_held(&card->lock);
+	card->doorbells = start;
+	card->posted = posted;
+	xa_for_each(&card->termini, index, terminus)
+		if (terminus->file->mapping)
+			unmap_mapping_range(terminus->file->mapping,
+					    terminus->offset + HAMLYN_MAP_DOORBELL,
+					    HAMLYN_DOORBELL_SIZE, 1);
+	hamlyn_wellknown_doorbell(card);
+}
+
+/* Whether two functions are neighbours: those of one card. */
+static bool bell_belongs(const struct hamlyn_bell *bell, const struct hamlyn_card *card)
+{
+	return bell->pdev->bus == card->pdev->bus && bell->pdev->devfn == card->pdev->devfn + 1 &&
+	       PCI_SLOT(bell->pdev->devfn) == PCI_SLOT(card->pdev->devfn);
+}
+
+static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
+{
+	resource_size_t start = pci_resource_start(bell->pdev, BAR_POSTED_DOORBELLS);
+	u64 size = (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE;
+
+	lockdep_assert_held(&bells_lock);
+	guard(mutex)(&card->lock);
+	if (pci_resource_len(bell->pdev, BAR_POSTED_DOORBELLS) < size) {
+		dev_warn(&bell->pdev->dev, "its doorbells cannot be used\n");
+		return;
+	}
+	if (hamlyn_selftest_doorbell(card, start)) {
+		dev_warn(&bell->pdev->dev, "its doorbells are another card's\n");
+		return;
+	}
+	bell->card = card;
+	bell_move(card, start, true);
+}
+
+/* A second function can be used: its card may be there. */
+static void bell_offer(struct hamlyn_bell *bell)
+{
+	struct hamlyn_card *card;
+
+	guard(mutex)(&bells_lock);
+	list_for_each_entry(card, &cards, on_cards)
+		if (bell_belongs(bell, card) && !bell->card) {
+			bell_attach(bell, card);
+			if (bell->card)
+				dev_info(&card->dev, "from now on doorbells are posted\n");
+		}
+}
+
+/* It cannot be used any more: when this returns nobody can reach it. */
+static void bell_withdraw(struct hamlyn_bell *bell)
+{
+	struct hamlyn_card *card;
+
+	guard(mutex)(&bells_lock);
+	card = bell->card;
+	if (!card)
+		return;
+	bell->card = NULL;
+	scoped_guard(mutex, &card->lock)
+		bell_move(card, card->trapped_doorbells, false);
+	dev_info(&card->dev, "from now on doorbells are trapped\n");
+}
+
+static void bells_leave(void *data)
+{
+	struct hamlyn_card *card = data;
+	struct hamlyn_bell *bell;
+
+	guard(mutex)(&bells_lock);
+	list_del(&card->on_cards);
+	list_for_each_entry(bell, &bells, on_bells)
+		if (bell->card == card)
+			bell->card = NULL;
+}
+
+/* A card that has been identified: its second function may be there, or come later, or never. */
+int hamlyn_bells_join(struct hamlyn_card *card)
+{
+	struct hamlyn_bell *bell;
+
+	scoped_guard(mutex, &bells_lock) {
+		list_add(&card->on_cards, &cards);
+		list_for_each_entry(bell, &bells, on_bells)
+			if (bell_belongs(bell, card))
+				bell_attach(bell, card);
+	}
+	return devm_add_action_or_reset(&card->pdev->dev, bells_leave, card);
+}
+
+static int bell_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct hamlyn_bell *bell;
+	int ret;
+
+	bell = devm_kzalloc(&pdev->dev, sizeof(*bell), GFP_KERNEL);
+	if (!bell)
+		return -ENOMEM;
+	ret = pcim_enable_device(pdev) ?:
+	      pcim_request_region(pdev, BAR_POSTED_DOORBELLS, HAMLYN_NAME) ?:
+	      hamlyn_state_keep(pdev, &bell->state);
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "its doorbells cannot be had\n");
+	bell->pdev = pdev;
+	pci_set_drvdata(pdev, bell);
+	scoped_guard(mutex, &bells_lock)
+		list_add(&bell->on_bells, &bells);
+	bell_offer(bell);
+	return 0;
+}
+
+static void bell_remove(struct pci_dev *pdev)
+{
+	struct hamlyn_bell *bell = pci_get_drvdata(pdev);
+
+	bell_withdraw(bell);
+	guard(mutex)(&bells_lock);
+	list_del(&bell->on_bells);
+}
+
+/* What is rung while the function is reset would be lost. */
+static void bell_reset_prepare(struct pci_dev *pdev)
+{
+	bell_withdraw(pci_get_drvdata(pdev));
+}
+
+static void bell_reset_done(struct pci_dev *pdev)
+{
+	bell_offer(pci_get_drvdata(pdev));
+}
+
+static pci_ers_result_t bell_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	bell_withdraw(pci_get_drvdata(pdev));
+	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT :
+						      PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t bell_slot_reset(struct pci_dev *pdev)
+{
+	struct hamlyn_bell *bell = pci_get_drvdata(pdev);
+
+	hamlyn_state_restore(pdev, bell->state);
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static const struct pci_error_handlers bell_errors = {
+	.error_detected = bell_error_detected,
+	.slot_reset = bell_slot_reset,
+	.resume = bell_reset_done,
+	.reset_prepare = bell_reset_prepare,
+	.reset_done = bell_reset_done,
+};
+
+static const struct pci_device_id bell_ids[] = {
+	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, HAMLYN_PCI_DOORBELL) },
+	{},
+};
+MODULE_DEVICE_TABLE(pci, bell_ids);
+
+static struct pci_driver bell_driver = {
+	.name = HAMLYN_NAME "-doorbell",
+	.id_table = bell_ids,
+	.probe = bell_probe,
+	.remove = bell_remove,
+	.err_handler = &bell_errors,
+};
+
+int hamlyn_bells_init(void)
+{
+	return pci_register_driver(&bell_driver);
+}
+
+void hamlyn_bells_exit(void)
+{
+	pci_unregister_driver(&bell_driver);
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where the tracepoints of hamlyn_trace.h live.
+ */
+#include "hamlyn.h"
+
+#define CREATE_TRACE_POINTS
+#include "hamlyn_trace.h"
