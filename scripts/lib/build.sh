@@ -55,6 +55,12 @@ build_programs() {
     ln -sf "../$TARGET/release/hamlyn" target/release/hamlyn
 }
 
+# build_installed: what scripts/install installs, as build_programs builds it.
+build_installed() {
+    CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-tools --bins
+}
+
 # The names that the guest's tools are started by; they are one program, hamlyn-tools.
 # shellcheck disable=SC2034 # for scripts/install and images/build
 TOOLS=(hamlyn-info hamlyn-ping hamlyn-perf)
@@ -65,15 +71,19 @@ build_c_examples() {
     local source
     for source in guest-lib/c/examples/*.c; do
         source=${source#guest-lib/c/examples/}
-        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples "$BINARIES/libhamlyn_c.a"; then continue; fi
+        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples guest-lib/c/hamlyn.pc "$BINARIES/libhamlyn_c.a"; then continue; fi
         step "${source%.c}" "build ${source%.c}, in C" make_c_example "${source%.c}"
     done
 }
 
+# With the libraries that pkg-config would name, so that what guest-lib/c/hamlyn.pc says of static programs is tried each time.
 make_c_example() {
+    local libraries
+    libraries=$(sed -n "s/^Libs.private: //p" guest-lib/c/hamlyn.pc)
     mkdir -p "$C_EXAMPLES"
+    # shellcheck disable=SC2086 # several words
     in_root gcc -std=c11 -O2 -Wall -Wextra -Werror -static -Wl,--gc-sections -I "$REPO/guest-lib/c/include" \
-        "$REPO/guest-lib/c/examples/$1.c" "$BINARIES/libhamlyn_c.a" -o "$C_EXAMPLES/$1"
+        "$REPO/guest-lib/c/examples/$1.c" "$BINARIES/libhamlyn_c.a" $libraries -o "$C_EXAMPLES/$1"
 }
 
 MODULE=$GUEST/hamlyn.ko

@@ -5,6 +5,7 @@
 //! * [`lab`]: a switch, cards and virtual machines that come up together and leave nothing behind
 //! * [`stat`]: counters of running cards and switches
 //! * [`rundir`]: where running processes keep their sockets
+//! * [`plain`]: what guests say, made fit to be shown
 //! * [`commands`]: the program's commands, one file each
 
 pub mod card;
@@ -12,6 +13,7 @@ pub mod commands;
 pub mod fabric;
 pub mod lab;
 mod limits;
+pub mod plain;
 pub mod rundir;
 pub mod stat;
 mod users;

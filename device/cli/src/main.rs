@@ -5,19 +5,22 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hamlyn_cli::commands::Cli;
+use hamlyn_cli::plain::plain;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let filter = EnvFilter::try_from_env("HAMLYN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    // Nobody waits for a log that is full: see lab/log.rs.
+    let log = log.log_internal_errors(false);
     log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).init();
     match cli.run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", story(&error));
+            eprintln!("error: {}", plain(&story(&error)));
             ExitCode::FAILURE
         }
     }

@@ -24,7 +24,7 @@ struct Session {
 }
 
 impl Session {
-    fn start() -> Session {
+    fn start(more: &[&str]) -> Session {
         let run = tempfile::tempdir().unwrap();
         fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700)).unwrap();
         fs::create_dir(run.path().join("lab-x")).unwrap();
@@ -41,6 +41,7 @@ impl Session {
 
         let console = Command::new(env!("CARGO_BIN_EXE_hamlyn"))
             .args(["console", "vm0"])
+            .args(more)
             .env("HAMLYN_RUN", run.path())
             .stdin(inner.try_clone().unwrap())
             .stdout(inner.try_clone().unwrap())
@@ -73,7 +74,7 @@ impl Session {
 
 #[test]
 fn keys_go_to_the_machine_as_they_are_and_the_leaving_key_ends_it() {
-    let mut session = Session::start();
+    let mut session = Session::start(&[]);
     let mut keys = [0; 3];
     // Ctrl-C is for the machine.
     session.terminal.write_all(b"l\x03\r").unwrap();
@@ -92,15 +93,28 @@ fn keys_go_to_the_machine_as_they_are_and_the_leaving_key_ends_it() {
 
 #[test]
 fn the_end_of_the_machine_ends_it() {
-    let session = Session::start();
+    let session = Session::start(&[]);
     session.machine.shutdown(std::net::Shutdown::Both).unwrap();
     session.expect_the_end();
 }
 
 #[test]
 fn a_signal_restores_the_terminal() {
-    let session = Session::start();
+    let session = Session::start(&[]);
     let pid = rustix::process::Pid::from_child(&session.console);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     session.expect_the_end();
+}
+
+#[test]
+fn a_machine_draws_on_the_terminal_unless_that_is_not_wanted() {
+    for (more, due) in [(&[][..], "\x1b[2J\r\n"), (&["--plain"][..], "\\x1b[2J\r\n")] {
+        let mut session = Session::start(more);
+        session.machine.write_all(b"\x1b[2J\r\n").unwrap();
+        let mut shown = vec![0; due.len()];
+        session.terminal.read_exact(&mut shown).unwrap();
+        assert_eq!(String::from_utf8(shown).unwrap(), due);
+        session.terminal.write_all(b"\x1d").unwrap();
+        session.expect_the_end();
+    }
 }

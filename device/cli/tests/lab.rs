@@ -46,6 +46,25 @@ fn machines_run_programs_reboot_and_end() -> anyhow::Result<()> {
 }
 
 #[test]
+fn a_guest_that_floods_its_console_fills_no_disk_and_writes_to_no_terminal() -> anyhow::Result<()> {
+    let lab = Lab::builder().vms(1).start()?;
+    let log = lab.directory().join("vm0.log");
+    // 3 MB with the escapes that clear a screen.
+    let flood = "yes \"$(printf '\\033[2J\\033]0;owned\\007')xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" | head -c 3000000 >/dev/console";
+    let mut flood = lab.vm(0).run_as(0, ["sh", "-c", flood])?;
+    flood.set_patience(Duration::from_secs(300));
+    flood.finish_text()?;
+    let kept = fs::read(&log)?;
+    assert!((100_000..=1 << 20).contains(&kept.len()), "{} bytes", kept.len());
+    assert!(kept.iter().all(|byte| *byte == b'\n' || *byte == b'\t' || (32..127).contains(byte)));
+    assert!(String::from_utf8(kept)?.contains(r"\x1b]0;owned\x07"), "but it says what was there");
+    let error = lab.vm(0).run(["false"])?.finish().unwrap_err().to_string();
+    assert!(error.contains("owned") && !error.contains('\x1b') && error.len() < 100_000, "{error}");
+    assert_eq!(lab.vm(0).run(["echo", "well"])?.line()?, "well");
+    Ok(())
+}
+
+#[test]
 fn nothing_is_left_of_a_lab_whose_owner_is_killed() {
     let run = run_directory();
     let mut up = hamlyn(run.path(), &["up", "-n", "1"]).stdout(Stdio::null()).spawn().unwrap();
@@ -118,4 +137,54 @@ fn wait_until(what: &str, happened: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "{what} has not come");
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn other_commands_run_programs_and_copy_files() -> anyhow::Result<()> {
+    let run = run_directory();
+    let mut up = hamlyn(run.path(), &["up", "-n", "1"]).stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("hamlyn exec vm0")));
+    let done = |arguments: &[&str]| hamlyn(run.path(), arguments).output().unwrap();
+    let said = done(&["exec", "vm0", "--", "sh", "-c", r"printf '\033\377'; echo oh >&2; pwd; exit 3"]);
+    assert_eq!((said.status.code(), said.stdout.as_slice()), (Some(3), &b"\x1b\xff/root\n"[..]));
+    assert_eq!(said.stderr, b"oh\n");
+    assert_eq!(done(&["exec", "--uid", "1001", "vm0", "--", "whoami"]).stdout, b"user1\n");
+    assert_eq!(done(&["exec", "vm0", "--", "sh", "-c", "kill -9 $$"]).status.code(), Some(137));
+    let none = done(&["exec", "vm0", "--", "no-such-program"]);
+    assert_eq!(none.status.code(), Some(255));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no-such-program"), "{none:?}");
+
+    // A file of a few windows goes there and comes back.
+    let here = run_directory();
+    let (there, back) = (here.path().join("data"), here.path().join("back"));
+    let bytes: Vec<u8> = (0..5_000_000u32).map(|number| (number % 253) as u8).collect();
+    fs::write(&there, &bytes)?;
+    fs::set_permissions(&there, fs::Permissions::from_mode(0o755))?;
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    for (from, to) in [(path(&there), "vm0:".to_owned()), ("vm0:data".to_owned(), path(&back))] {
+        let copied = done(&["cp", &from, &to]);
+        assert!(copied.status.success(), "{copied:?}");
+    }
+    assert!(fs::read(&back)? == bytes);
+    assert_eq!(fs::metadata(&back)?.permissions().mode() & 0o100, 0o100);
+    let nowhere = done(&["cp", &path(&there), "vm0:/no/such/folder/data"]);
+    assert!(!nowhere.status.success());
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("/no/such/folder"), "{nowhere:?}");
+    assert!(!done(&["cp", "vm0:/no/such/file", &path(&back)]).status.success());
+    assert!(fs::read(&back)? == bytes, "a copy that fails changes nothing");
+
+    // Ctrl-C reaches the program, which may answer it.
+    let script = "trap 'echo caught; exit 5' INT; echo ready; while true; do sleep 0.1; done";
+    let mut running = hamlyn(run.path(), &["exec", "vm0", "--", "sh", "-c", script]);
+    let mut running = running.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut said = BufReader::new(running.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().as_deref(), Some("ready"));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::INT)?;
+    assert_eq!(said.next().as_deref(), Some("caught"));
+    assert_eq!(running.wait()?.code(), Some(5));
+    // What is left of the others ends with the lab.
+    rustix::process::kill_process(rustix::process::Pid::from_child(&up), rustix::process::Signal::TERM)?;
+    assert!(up.wait()?.success());
+    Ok(())
 }

@@ -10,11 +10,16 @@
 //! {"id":9,"kill":9}                                      {"id":9,"refused":"run 9 is not running"}
 //! ```
 //!
+//! A program may be run `raw`: what it says then comes as bytes, `outbytes` and `errbytes`, in base64 and not cut at lines. It
+//! may have a `window`: it is made to wait once so much of what it said has not been taken by the host (`more`).
+//!
 //! The host chooses the ids. An id names one run until its `exit` or `error` event, which is its last; a `refused`
 //! request leaves the run as it is.
 
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 /// The longest line that the agent reads, in bytes without the line feed.
@@ -22,6 +27,15 @@ pub const MAX_REQUEST: usize = 64 << 10;
 
 /// The longest piece of a program's output in one event, in bytes: longer lines arrive as several events.
 pub const MAX_OUTPUT: usize = 64 << 10;
+
+/// The longest piece of input in one request, in bytes: in base64 it fits [`MAX_REQUEST`].
+pub const MAX_INPUT: usize = 32 << 10;
+
+/// How much input may be on its way to a program, in pieces: more than that is refused.
+pub const INPUT_QUEUE: usize = 64;
+
+/// What an event counts for in a window, beside the bytes that it carries: what it costs to keep it.
+pub const EVENT_COST: usize = 64;
 
 /// The longest file that the agent returns, in bytes.
 pub const MAX_FILE: usize = 256 << 10;
@@ -50,6 +64,10 @@ pub enum Verb {
     Run(Program),
     /// Write this text, as it is, to the program's standard input.
     Stdin(String),
+    /// Write these bytes to the program's standard input.
+    Bytes(Bytes),
+    /// So much of what the program said has been taken: it may say as much again.
+    More(usize),
     /// Close the program's standard input.
     Eof {},
     /// Send this signal to the program and all it started.
@@ -69,9 +87,37 @@ pub struct Program {
     /// The user and group to run as; the agent's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// Whether it starts in the home of its user, with `HOME` and `USER` accordingly; otherwise where the agent is.
+    #[serde(default)]
+    pub home: bool,
     /// Whether a pipe is kept for [`Verb::Stdin`]; otherwise standard input is empty.
     #[serde(default)]
     pub stdin: bool,
+    /// Whether its output is told as bytes; otherwise as lines of text.
+    #[serde(default)]
+    pub raw: bool,
+    /// How much it may say before [`Verb::More`]; any amount if absent. See [`What::cost`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
+}
+
+/// Bytes, in JSON as base64.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Bytes(pub Vec<u8>);
+
+impl TryFrom<String> for Bytes {
+    type Error = base64::DecodeError;
+
+    fn try_from(text: String) -> Result<Bytes, base64::DecodeError> {
+        STANDARD.decode(text).map(Bytes)
+    }
+}
+
+impl From<Bytes> for String {
+    fn from(bytes: Bytes) -> String {
+        STANDARD.encode(bytes.0)
+    }
 }
 
 /// One line from the agent.
@@ -100,6 +146,12 @@ pub enum What {
     Stdout(String),
     /// A line of a program's standard error, without its line feed.
     Stderr(String),
+    /// A piece of a raw program's standard output.
+    OutBytes(Bytes),
+    /// A piece of a raw program's standard error.
+    ErrBytes(Bytes),
+    /// The program was handed so many bytes of its input, one piece: there is room for another.
+    Took(usize),
     /// The program has ended and all its output has been told.
     Exit(Exit),
     /// The contents of a file.
@@ -108,6 +160,19 @@ pub enum What {
     Error(String),
     /// A request that concerns a run was not obeyed; the run, if there is one, goes on.
     Refused(String),
+}
+
+impl What {
+    /// What this counts for in a program's window.
+    pub fn cost(&self) -> usize {
+        EVENT_COST
+            + match self {
+                What::Stdout(text) | What::Stderr(text) | What::Data(text) => text.len(),
+                What::OutBytes(bytes) | What::ErrBytes(bytes) => bytes.0.len(),
+                What::Error(text) | What::Refused(text) => text.len(),
+                What::Ready { .. } | What::Took(_) | What::Exit(_) => 0,
+            }
+    }
 }
 
 /// How a program ended.
@@ -147,11 +212,20 @@ mod tests {
         assert_eq!(request(r#"{"id":1,"eof":{}}"#).verb, Verb::Eof {});
         assert_eq!(request(r#"{"id":1,"kill":9}"#).verb, Verb::Kill(9));
         assert_eq!(request(r#"{"id":1,"stdin":"x\n"}"#).verb, Verb::Stdin("x\n".into()));
+        assert_eq!(request(r#"{"id":1,"bytes":"AP8="}"#).verb, Verb::Bytes(Bytes(vec![0, 255])));
+        assert_eq!(request(r#"{"id":1,"more":4096}"#).verb, Verb::More(4096));
     }
 
     #[test]
     fn a_request_needs_an_id_and_one_verb() {
-        for line in ["{}", r#"{"id":1}"#, r#"{"kill":9}"#, r#"{"id":-1,"kill":9}"#, r#"{"id":1,"dance":2}"#] {
+        for line in [
+            r#"{"id":1,"bytes":"?"}"#,
+            "{}",
+            r#"{"id":1}"#,
+            r#"{"kill":9}"#,
+            r#"{"id":-1,"kill":9}"#,
+            r#"{"id":1,"dance":2}"#,
+        ] {
             assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");
         }
     }
@@ -163,6 +237,8 @@ mod tests {
         assert_eq!(text(None, ready), r#"{"ready":{"version":"1","name":"vm0"}}"#);
         assert_eq!(text(Some(1), What::Exit(Exit::Code(0))), r#"{"id":1,"exit":{"code":0}}"#);
         assert_eq!(text(Some(1), What::Exit(Exit::Signal(9))), r#"{"id":1,"exit":{"signal":9}}"#);
+        assert_eq!(text(Some(1), What::OutBytes(Bytes(vec![0, 255]))), r#"{"id":1,"outbytes":"AP8="}"#);
+        assert_eq!(text(Some(1), What::Took(7)), r#"{"id":1,"took":7}"#);
         assert_eq!(text(Some(1), What::Stdout("a".into())), r#"{"id":1,"stdout":"a"}"#);
     }
 }

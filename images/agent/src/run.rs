@@ -1,33 +1,42 @@
 //! One running program: its process group, its input, and the threads that tell of its output and its end.
 
+use std::fs;
 use std::io::{self, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getuid, kill_process_group, waitid};
 
 use crate::lines::next_piece;
-use crate::protocol::{Exit, MAX_OUTPUT, Program, What};
+use crate::protocol::{Bytes, Exit, INPUT_QUEUE, MAX_OUTPUT, Program, What};
 
-/// Pieces of input that wait for a program which does not read: then the host hears of it.
-const INPUT_QUEUE: usize = 64;
+/// Who has which home.
+const USERS: &str = "/etc/passwd";
+
+/// A piece of raw output, in bytes.
+const PIECE: usize = 32 << 10;
 
 /// Receives what happens to a program, from several threads.
 pub trait Tell: Clone + Send + 'static {
     /// Something happened.
     fn tell(&self, what: What);
-    /// The program is dead but not yet reaped, so its process id is still its own: forget it.
+    /// The program is dead but not yet reaped, so its process id is still its own: forget that.
+    fn dead(&self);
+    /// All that the program said has been told: forget it.
     fn forget(&self);
 }
 
-/// A program that has been started and not yet reaped.
+/// A program that has been started, until its end has been told.
 #[derive(Debug)]
 pub struct Run {
-    group: Pid,
-    input: Option<SyncSender<String>>,
+    /// None once it is dead: then the number may be another's.
+    group: Option<Pid>,
+    input: Option<SyncSender<Vec<u8>>>,
+    window: Arc<Window>,
 }
 
 impl Run {
@@ -38,33 +47,38 @@ impl Run {
         let group = Pid::from_child(&child);
         let input = child.stdin.take().map(|stdin| {
             let (sender, receiver) = sync_channel(INPUT_QUEUE);
-            thread::spawn(move || feed(stdin, receiver));
+            let (teller, raw) = (teller.clone(), program.raw);
+            thread::spawn(move || feed(stdin, receiver, raw.then_some(teller)));
             sender
         });
+        let window = Arc::new(Window::new(program.window));
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let readers = [
-            thread::spawn({
-                let teller = teller.clone();
-                move || copy_lines(out, |line| teller.tell(What::Stdout(line)))
-            }),
-            thread::spawn({
-                let teller = teller.clone();
-                move || copy_lines(err, |line| teller.tell(What::Stderr(line)))
-            }),
-        ];
+        let say = || {
+            let (teller, window) = (teller.clone(), window.clone());
+            move |what: What| {
+                window.wait_for(what.cost());
+                teller.tell(what);
+            }
+        };
+        let readers = if program.raw {
+            [copy_bytes(out, What::OutBytes, say()), copy_bytes(err, What::ErrBytes, say())]
+        } else {
+            [copy_lines(out, What::Stdout, say()), copy_lines(err, What::Stderr, say())]
+        };
         thread::spawn(move || {
             let status = wait(&mut child, &teller);
             for reader in readers {
                 // A reader that panicked has already told its story on the console.
                 let _ = reader.join();
             }
+            teller.forget();
             teller.tell(ended(status));
         });
-        Ok(Run { group, input })
+        Ok(Run { group: Some(group), input, window })
     }
 
     /// Queues `text` for the program's standard input.
-    pub fn write(&self, text: String) -> anyhow::Result<()> {
+    pub fn write(&self, text: Vec<u8>) -> anyhow::Result<()> {
         let Some(input) = &self.input else { bail!("standard input is closed") };
         match input.try_send(text) {
             Ok(()) => Ok(()),
@@ -80,11 +94,32 @@ impl Run {
         self.input = None;
     }
 
+    /// The program is dead: its last words are still to be told.
+    pub fn dead(&mut self) {
+        self.group = None;
+        self.input = None;
+    }
+
+    /// The host has taken so much of what the program said.
+    pub fn widen(&self, cost: usize) {
+        self.window.widen(cost);
+    }
+
     /// Sends signal number `signal` to the program and all it started.
     pub fn kill(&self, signal: i32) -> anyhow::Result<()> {
         let Some(signal) = Signal::from_named_raw(signal) else { bail!("signal {signal} does not exist") };
-        kill_process_group(self.group, signal).context("cannot send the signal")
+        let Some(group) = self.group else { bail!("the program is dead") };
+        kill_process_group(group, signal).context("cannot send the signal")
     }
+}
+
+/// The name and the home of a user.
+fn user(users: &str, uid: u32) -> Option<(&str, &str)> {
+    let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    fields.find_map(|fields| match fields[..] {
+        [name, _, number, _, _, home, ..] if number.parse() == Ok(uid) => Some((name, home)),
+        _ => None,
+    })
 }
 
 fn command(program: &Program) -> anyhow::Result<Command> {
@@ -96,24 +131,85 @@ fn command(program: &Program) -> anyhow::Result<Command> {
     if let Some(uid) = program.uid {
         command.uid(uid).gid(uid);
     }
+    if program.home {
+        let users = fs::read_to_string(USERS).with_context(|| format!("cannot read {USERS}"))?;
+        let uid = program.uid.unwrap_or_else(|| getuid().as_raw());
+        let Some((name, home)) = user(&users, uid) else { bail!("no user of {USERS} has number {uid}") };
+        command.env("USER", name).env("HOME", home).current_dir(home);
+    }
     Ok(command)
 }
 
-fn feed(mut stdin: ChildStdin, input: Receiver<String>) {
-    for text in input {
+/// What a program may still say.
+#[derive(Debug)]
+struct Window {
+    left: Mutex<Option<usize>>,
+    wider: Condvar,
+}
+
+impl Window {
+    fn new(left: Option<usize>) -> Window {
+        Window { left: Mutex::new(left), wider: Condvar::new() }
+    }
+
+    /// Waits until this much may be said, and takes it. Meanwhile the program waits with its pipe full.
+    fn wait_for(&self, cost: usize) {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let narrow = |left: &mut Option<usize>| left.is_some_and(|left| left < cost);
+        let mut left = self.wider.wait_while(left, narrow).unwrap_or_else(PoisonError::into_inner);
+        *left = left.map(|left| left.saturating_sub(cost));
+    }
+
+    fn widen(&self, cost: usize) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = left.map(|left| left.saturating_add(cost));
+        self.wider.notify_all();
+    }
+}
+
+/// Hands a program its input; `teller` hears of each piece that it was handed.
+fn feed(mut stdin: ChildStdin, input: Receiver<Vec<u8>>, teller: Option<impl Tell>) {
+    for piece in input {
         // The program no longer reads: dropping the receiver tells the next writer.
-        if stdin.write_all(text.as_bytes()).is_err() {
+        if stdin.write_all(&piece).is_err() {
             return;
+        }
+        if let Some(teller) = &teller {
+            teller.tell(What::Took(piece.len()));
         }
     }
 }
 
-fn copy_lines(output: Option<impl Read>, mut tell: impl FnMut(String)) {
-    let Some(output) = output else { return };
-    let mut output = BufReader::new(output);
-    while let Ok(Some(line)) = next_piece(&mut output, MAX_OUTPUT) {
-        tell(String::from_utf8_lossy(&line.bytes).into_owned());
-    }
+fn copy_lines(
+    output: Option<impl Read + Send + 'static>,
+    what: fn(String) -> What,
+    tell: impl Fn(What) + Send + 'static,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let Some(output) = output else { return };
+        let mut output = BufReader::new(output);
+        while let Ok(Some(line)) = next_piece(&mut output, MAX_OUTPUT) {
+            tell(what(String::from_utf8_lossy(&line.bytes).into_owned()));
+        }
+    })
+}
+
+fn copy_bytes(
+    output: Option<impl Read + Send + 'static>,
+    what: fn(Bytes) -> What,
+    tell: impl Fn(What) + Send + 'static,
+) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let Some(mut output) = output else { return };
+        let mut bytes = vec![0; PIECE];
+        loop {
+            match output.read(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => return,
+                Ok(count) => tell(what(Bytes(bytes[..count].to_vec()))),
+            }
+        }
+    })
 }
 
 /// Waits for the end in two steps, so that no signal can ever go to a reused process id.
@@ -121,7 +217,7 @@ fn wait(child: &mut Child, teller: &impl Tell) -> io::Result<ExitStatus> {
     while let Err(rustix::io::Errno::INTR) =
         waitid(WaitId::Pid(Pid::from_child(child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
     {}
-    teller.forget();
+    teller.dead();
     child.wait()
 }
 
@@ -133,5 +229,17 @@ fn ended(status: io::Result<ExitStatus>) -> What {
             (None, None) => What::Error(format!("the program ended in an unknown way: {status}")),
         },
         Err(error) => What::Error(format!("cannot wait for the program: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_a_home() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken:x\nuser1:x:1001:1001:user1:/home/user1:/bin/sh\n";
+        assert_eq!(user(users, 1001), Some(("user1", "/home/user1")));
+        assert_eq!(user(users, 7), None);
     }
 }

@@ -43,12 +43,21 @@ impl Agent {
         let id = request.id;
         let failed: fn(String) -> What = match request.verb {
             Verb::Run(_) | Verb::Read(_) => What::Error,
-            Verb::Stdin(_) | Verb::Eof {} | Verb::Kill(_) => What::Refused,
+            Verb::Stdin(_) | Verb::Bytes(_) | Verb::More(_) | Verb::Eof {} | Verb::Kill(_) => What::Refused,
         };
         let result = match request.verb {
             Verb::Run(program) => self.run(id, &program),
             Verb::Read(path) => read(&path).map(|text| self.emit(Some(id), What::Data(text))),
-            Verb::Stdin(text) => self.with_run(id, |run| run.write(text)),
+            Verb::Stdin(text) => self.with_run(id, |run| run.write(text.into_bytes())),
+            Verb::Bytes(bytes) => self.with_run(id, |run| run.write(bytes.0)),
+            // What a run said last may be taken after its end.
+            Verb::More(cost) => {
+                let _ = self.with_run(id, |run| {
+                    run.widen(cost);
+                    Ok(())
+                });
+                Ok(())
+            }
             Verb::Eof {} => self.with_run(id, |run| {
                 run.close_input();
                 Ok(())
@@ -96,6 +105,12 @@ struct Teller {
 impl Tell for Teller {
     fn tell(&self, what: What) {
         self.agent.emit(Some(self.id), what);
+    }
+
+    fn dead(&self) {
+        if let Some(run) = lock(&self.agent.runs).get_mut(&self.id) {
+            run.dead();
+        }
     }
 
     fn forget(&self) {

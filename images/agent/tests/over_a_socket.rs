@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 
-use hamlyn_agent::protocol::{Event, Exit, MAX_OUTPUT, MAX_REQUEST, What};
+use hamlyn_agent::protocol::{Bytes, Event, Exit, MAX_OUTPUT, MAX_REQUEST, What};
 
 struct Host {
     input: BufReader<UnixStream>,
@@ -78,6 +79,41 @@ fn two_programs_run_at_once_and_read_their_own_input() {
     assert_eq!(host.hear(), event(2, What::Exit(Exit::Code(0))));
     host.say(r#"{"id":1,"kill":9}"#);
     assert_eq!(host.hear(), event(1, What::Exit(Exit::Signal(9))));
+}
+
+#[test]
+fn a_program_says_no_more_than_its_window_has_room_for() {
+    let mut host = Host::new();
+    // Each line counts for 65.
+    host.say(r#"{"id":1,"run":{"argv":["sh","-c","echo a; echo b; echo c"],"window":130}}"#);
+    assert_eq!(host.hear(), event(1, What::Stdout("a".into())));
+    assert_eq!(host.hear(), event(1, What::Stdout("b".into())));
+    // Others are not held up, and the program's death does not lose its words.
+    host.say(r#"{"id":2,"run":{"argv":["sh","-c","sleep 0.2; echo d"]}}"#);
+    assert_eq!(host.hear(), event(2, What::Stdout("d".into())));
+    assert_eq!(host.hear(), event(2, What::Exit(Exit::Code(0))));
+    host.say(r#"{"id":1,"more":65}"#);
+    assert_eq!(host.hear(), event(1, What::Stdout("c".into())));
+    assert_eq!(host.hear(), event(1, What::Exit(Exit::Code(0))));
+}
+
+#[test]
+fn a_raw_program_has_bytes_and_a_user_its_home() {
+    let mut host = Host::new();
+    host.say(
+        r#"{"id":1,"run":{"argv":["sh","-c","head -c 3; printf '\\377' >&2"],"stdin":true,"raw":true}}"#,
+    );
+    host.say(r#"{"id":1,"bytes":"AP/+"}"#);
+    let mut heard = [host.hear(), host.hear()];
+    heard.sort_by_key(|event| matches!(event.what, What::Took(_)));
+    assert_eq!(heard, [event(1, What::OutBytes(Bytes(vec![0, 255, 254]))), event(1, What::Took(3))]);
+    assert_eq!(host.hear(), event(1, What::ErrBytes(Bytes(vec![255]))));
+    assert_eq!(host.hear(), event(1, What::Exit(Exit::Code(0))));
+    host.say(r#"{"id":2,"run":{"argv":["sh","-c","cd; pwd; echo $USER"],"uid":0,"home":true}}"#);
+    if Path::new("/root").is_dir() && rustix::process::getuid().is_root() {
+        assert_eq!(host.hear(), event(2, What::Stdout("/root".into())));
+        assert_eq!(host.hear(), event(2, What::Stdout("root".into())));
+    }
 }
 
 #[test]

@@ -20,10 +20,10 @@ pub enum Model {
 
 const EXAMPLES: &str = "\
 Examples:
-  hamlyn switch --socket /tmp/s.sock &
-  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock
-  hamlyn card --socket /tmp/c1.sock --switch /tmp/s.sock --packet-size 1024
-  hamlyn qemu-args --socket /tmp/c0.sock         what QEMU needs to load the first one
+  hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock &
+  hamlyn card --socket $XDG_RUNTIME_DIR/c0.sock --switch $XDG_RUNTIME_DIR/s.sock
+  hamlyn card --socket $XDG_RUNTIME_DIR/c1.sock --switch $XDG_RUNTIME_DIR/s.sock --packet-size 1024
+  hamlyn qemu-args --socket $XDG_RUNTIME_DIR/c0.sock         what QEMU needs to load the first one
 
 A small packet blocks the link for others for a short time, a large one costs less for each byte.
 The paper's authors recommend 1 KiB for their prototype (section 4.3), where a 4 KiB packet took

@@ -3,16 +3,16 @@
 use std::io::{IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::rundir;
+use super::machines::find;
+use crate::plain::Filter;
 
 /// Ctrl-], as in telnet.
 const LEAVE: u8 = 0x1d;
@@ -23,14 +23,20 @@ const LOOK_UP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Attach this terminal to the console of a machine that hamlyn up started
 ///
 /// Ctrl-] leaves the console; the machine goes on. One terminal at a time can be attached to a machine.
+///
+/// What the machine sends reaches the terminal as it is, as with ssh or virsh console: its programs draw on the screen with it.
+/// So can a machine that you do not trust; --plain shows what is not printable as \x1b, as logs and messages do.
 #[derive(Debug, Args)]
 pub(super) struct ConsoleArgs {
     /// The machine: vm0, or with several hamlyn up at once DIRECTORY/vm0
     name: String,
+    /// Show what is not printable, and do not send it to the terminal
+    #[arg(long)]
+    plain: bool,
 }
 
 pub(super) fn run(args: ConsoleArgs) -> anyhow::Result<()> {
-    let socket = find(&args.name)?;
+    let socket = find(&args.name)?.console;
     let mut console =
         UnixStream::connect(&socket).with_context(|| format!("cannot connect to {}", socket.display()))?;
     if stdin().is_terminal() {
@@ -41,35 +47,12 @@ pub(super) fn run(args: ConsoleArgs) -> anyhow::Result<()> {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
     }
     let _restored_at_the_end = RawTerminal::enter()?;
-    converse(&mut console, &stop)
-}
-
-fn find(name: &str) -> anyhow::Result<PathBuf> {
-    let mut all = Vec::new();
-    for dir in rundir::all()? {
-        let lab = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for path in std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.extension().is_some_and(|ending| ending == "console") {
-                let vm = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                all.push((vm, lab.clone(), path));
-            }
-        }
-    }
-    all.sort();
-    let mut found = all.iter().filter(|(vm, lab, _)| name == vm || name == format!("{lab}/{vm}"));
-    match (found.next(), found.next()) {
-        (Some((_, _, path)), None) => Ok(path.clone()),
-        (None, _) if all.is_empty() => bail!("no machine is running: start some with hamlyn up"),
-        (first, _) => {
-            let names: Vec<String> = all.iter().map(|(vm, lab, _)| format!("{lab}/{vm}")).collect();
-            let why = if first.is_some() { "several machines have the name" } else { "there is no machine" };
-            bail!("{why} {name:?}; running are: {}", names.join(", "))
-        }
-    }
+    let filter = args.plain.then(Filter::default);
+    converse(&mut console, filter, &stop)
 }
 
 /// Copies both ways until the machine or the person ends it.
-fn converse(console: &mut UnixStream, stop: &AtomicBool) -> anyhow::Result<()> {
+fn converse(console: &mut UnixStream, mut filter: Option<Filter>, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut buffer = [0; 4096];
     while !stop.load(Ordering::Relaxed) {
         let input = stdin();
@@ -86,7 +69,15 @@ fn converse(console: &mut UnixStream, stop: &AtomicBool) -> anyhow::Result<()> {
                 return Ok(());
             }
             let mut out = stdout().lock();
-            out.write_all(&buffer[..count])?;
+            match &mut filter {
+                None => out.write_all(&buffer[..count])?,
+                Some(filter) => {
+                    let mut shown = String::new();
+                    filter.write(&buffer[..count], &mut shown);
+                    // The terminal is raw: it does not return by itself.
+                    out.write_all(shown.replace('\n', "\r\n").as_bytes())?;
+                }
+            }
             out.flush()?;
         }
         if typed {

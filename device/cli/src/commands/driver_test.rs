@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::MachineArgs;
 use crate::lab::{Lab, MODULE};
+use crate::plain::plain;
 
 /// Load the kernel module in a fresh machine and test it there
 #[derive(Debug, Args)]
@@ -16,7 +17,8 @@ pub(super) struct DriverTestArgs {
 }
 
 pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
-    let lab = args.machine.lab().vms(1).start()?;
+    let layout = args.machine.layout.choose(1);
+    let lab = args.machine.lab(1, &layout).start()?;
     test(&lab).map_err(|error| anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()))
 }
 
@@ -24,7 +26,7 @@ fn test(lab: &Lab) -> anyhow::Result<()> {
     let vm = lab.vm(0);
     vm.require_module(MODULE)?;
     for line in vm.run_as(0, ["self-test"])?.finish_text()? {
-        writeln!(stdout(), "{line}")?;
+        writeln!(stdout(), "{}", plain(&line))?;
     }
     lab.check().context("after the self-test")?;
     writeln!(stdout(), "the module is loaded and works")?;

@@ -1,8 +1,12 @@
 //! The program's commands, one file each.
 
 mod console;
+mod cp;
 mod demo;
 mod driver_test;
+mod exec;
+mod layout;
+mod machines;
 mod qemu_args;
 mod sim;
 mod stat;
@@ -12,24 +16,28 @@ mod up;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::card::{self, CardArgs};
-use crate::fabric::{self, FabricArgs, MOST_CORES};
+use crate::fabric::{self, FabricArgs};
 use crate::lab::{self, Accel, Memory};
+use layout::Layout;
 
 const EXAMPLES: &str = "\
 Examples:
   hamlyn demo                    two machines exchange messages; ends with a table
   hamlyn up -n 3                 three machines to play with, until Ctrl-C
+  hamlyn exec vm0 -- hamlyn-info runs a program there; hamlyn cp FILE vm0: brings it
   hamlyn console vm0             a shell in the first of them (in another terminal)
   hamlyn stat --watch            what cards and switch are doing
 
   # by hand, with your own machine:
-  hamlyn switch --socket /tmp/s.sock &
-  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock &
-  hamlyn qemu-args --socket /tmp/c0.sock --memory 1G     add these to your QEMU's arguments
+  dir=$(mktemp -d)               of yours alone: who reaches the sockets reaches the machines' memory
+  hamlyn switch --socket $dir/s.sock &
+  hamlyn card --socket $dir/c0.sock --switch $dir/s.sock &
+  hamlyn qemu-args --socket $dir/c0.sock --memory 1G     add these to your QEMU's arguments
 
 HAMLYN_LOG sets how much is logged: error, warn, info, debug, trace.";
 
@@ -49,6 +57,8 @@ enum Command {
     Demo(demo::DemoArgs),
     Up(up::UpArgs),
     Console(console::ConsoleArgs),
+    Exec(exec::ExecArgs),
+    Cp(cp::CpArgs),
     Stat(stat::StatArgs),
     QemuArgs(qemu_args::QemuArgs),
     /// Run a card: QEMU loads it, the switch links it with others
@@ -83,8 +93,14 @@ enum Command {
 
 impl Cli {
     /// Does what the command line says.
-    pub fn run(self) -> anyhow::Result<()> {
-        match self.command {
+    ///
+    /// # Errors
+    /// What could not be done, and why.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let done = match self.command {
+            // Its exit status is that of the program in the machine.
+            Command::Exec(args) => return Ok(exec::run(args)),
+            Command::Cp(args) => cp::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Up(args) => up::run(args),
             Command::Console(args) => console::run(args),
@@ -101,7 +117,8 @@ impl Cli {
             }
             Command::Tether { parent, core, program } => lab::tether(parent, core, &program),
             Command::Keeper { directory } => lab::keep(&directory),
-        }
+        };
+        done.map(|()| ExitCode::SUCCESS)
     }
 }
 
@@ -123,25 +140,16 @@ struct MachineArgs {
     memory: Memory,
     #[command(flatten)]
     routing: switch::RoutingArgs,
-    /// Run the cards and the switch as one process: see hamlyn fabric --help
-    #[arg(long)]
-    one_process: bool,
-    /// The same, and each machine pinned to a core of this list, with the thread that hears it; again from the first for more
-    /// machines
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u16).range(..MOST_CORES))]
-    cores: Vec<u16>,
+    #[command(flatten)]
+    layout: layout::LayoutArgs,
 }
 
 impl MachineArgs {
-    fn lab(&self) -> lab::Builder {
+    /// A lab of so many machines, laid out in this way.
+    fn lab(&self, machines: usize, layout: &Layout) -> lab::Builder {
         let paths = self.routing.paths.to_string();
-        lab::Lab::builder()
-            .accel(self.accel)
-            .memory(self.memory)
-            .switch_args(["--paths", &paths])
-            .one_process(self.one_process || !self.cores.is_empty())
-            .cores(self.cores.iter().copied())
+        let lab = lab::Lab::builder().vms(machines).accel(self.accel).memory(self.memory);
+        layout.apply(lab.switch_args(["--paths", &paths]))
     }
 }
 
@@ -161,6 +169,8 @@ mod tests {
         assert!(error("hamlyn up -n 0").contains("0 is not in 1..=64"));
         assert!(error("hamlyn up --accel fast").contains("possible values: auto, tcg, kvm"));
         assert!(error("hamlyn switch --socket s --ports 0").contains("0 is not in"));
+        assert!(error("hamlyn up --isolate --cores 0").contains("cannot be used with"));
+        assert!(error("hamlyn up --add :x").contains("is not FILE or FILE:NAME"));
         for command in ["switch --socket s", "up", "demo"] {
             assert!(error(&format!("hamlyn {command} --paths 17")).contains("17 is not in 1..=16"));
         }

@@ -18,9 +18,11 @@ use crate::rundir;
 /// the guest a tenth there; without it all works, too.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  hamlyn card --socket /tmp/c0.sock --switch /tmp/s.sock &
-  eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket /tmp/c0.sock --memory 2G)\" disk.qcow2")]
+Examples:
+  dir=$(mktemp -d)               of yours alone
+  hamlyn switch --socket $dir/s.sock &
+  hamlyn card --socket $dir/c0.sock --switch $dir/s.sock &
+  eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket $dir/c0.sock --memory 2G)\" disk.qcow2")]
 pub(super) struct QemuArgs {
     /// The card's socket
     #[arg(long, value_name = "PATH", value_parser = rundir::card_path)]

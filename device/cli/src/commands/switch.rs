@@ -20,8 +20,8 @@ use crate::{limits, rundir, users};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  hamlyn switch --socket /tmp/s.sock
-  hamlyn switch --socket /tmp/s.sock --paths 4   packets overtake each other: hamlyn stat counts them")]
+  hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock
+  hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock --paths 4   packets overtake each other: hamlyn stat counts them")]
 pub(super) struct SwitchArgs {
     /// Where cards connect
     #[arg(long, value_name = "PATH", value_parser = rundir::socket_path)]

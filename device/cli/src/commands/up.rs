@@ -13,7 +13,9 @@ use clap::Args;
 
 use super::MachineArgs;
 use super::demo::stage::Stage;
-use crate::lab::{Kit, Lab, Vm};
+use super::layout::Layout;
+use crate::lab::{Added, Kit, Lab, Vm};
+use crate::plain::plain;
 
 /// Start virtual machines with cards, to use by hand, until Ctrl-C or until all have powered off
 #[derive(Debug, Args)]
@@ -21,9 +23,11 @@ use crate::lab::{Kit, Lab, Vm};
 Examples:
   hamlyn up                      two machines; then, in other terminals: hamlyn console vm0
   hamlyn up -n 4 --memory 512M
-  hamlyn up --cores 0,1                   the shortest way: two machines on a core each, their cards in one process
+  hamlyn up --isolate                     a process for each card, to be limited or killed by itself
+  hamlyn up --add target/x86_64-unknown-linux-musl/release/hello    a program of yours: hamlyn exec vm0 -- hello
+  hamlyn up --net                         two machines that can also speak TCP, to compare
   hamlyn up --paths 4                     packets of a message overtake each other in the switch
-  hamlyn up -- --packet-size 1024         what follows -- goes to every `hamlyn card`
+  hamlyn up -- --packet-size 1024         what follows -- is for the cards: see hamlyn card --help
   hamlyn up --kernel ./bzImage --append 'loglevel=7'")]
 pub(super) struct UpArgs {
     /// How many machines
@@ -32,6 +36,15 @@ pub(super) struct UpArgs {
     count: u16,
     #[command(flatten)]
     machine: MachineArgs,
+    /// Put a program into the machines, as /bin/NAME; it must be linked statically (docs/your-program.md). May be repeated
+    #[arg(long, value_name = "FILE[:NAME]")]
+    add: Vec<Added>,
+    /// Give two machines also a network of their own, by virtio-net: vm0 is 192.0.2.1 there, vm1 192.0.2.2
+    #[arg(long)]
+    net: bool,
+    /// A word more for each machine's QEMU. May be repeated: --qemu-arg=-device --qemu-arg=virtio-rng-pci
+    #[arg(long = "qemu-arg", value_name = "WORD", allow_hyphen_values = true)]
+    qemu_args: Vec<String>,
     /// Another kernel than the prepared one
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
@@ -50,8 +63,11 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
     let (count, accelerator) = (args.count, args.machine.accel.decide()?);
     let s = if count == 1 { "" } else { "s" };
+    let layout = args.machine.layout.choose(count.into());
     let title = format!("start a switch, {count} card{s} and {count} machine{s} ({accelerator})");
-    let lab = stage.step(&title, |tell| start(&args, tell))?;
+    let mut lab = stage.step(&title, |tell| start(&args, &layout, tell))?;
+    stage.note(&layout.to_string());
+    lab.open_door()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
@@ -66,7 +82,7 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
             match &goes_on {
                 Ok(true) => {}
                 Ok(false) => eprintln!("{} is off", vm.name()),
-                Err(error) => eprintln!("{error:#}"),
+                Err(error) => eprintln!("{}", plain(&format!("{error:#}"))),
             }
             failed += u16::from(goes_on.is_err());
             goes_on.unwrap_or(false)
@@ -78,7 +94,7 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start(args: &UpArgs, tell: impl Fn(&str) + 'static) -> anyhow::Result<Lab> {
+fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyhow::Result<Lab> {
     let mut kit = Kit::find()?;
     for (part, other) in [(&mut kit.kernel, &args.kernel), (&mut kit.initrd, &args.initrd)] {
         if let Some(other) = other {
@@ -86,7 +102,9 @@ fn start(args: &UpArgs, tell: impl Fn(&str) + 'static) -> anyhow::Result<Lab> {
             part.clone_from(other);
         }
     }
-    let lab = args.machine.lab().vms(args.count.into()).reboots(true).kit(kit).kernel_args(&args.append);
+    let lab = args.machine.lab(args.count.into(), layout).reboots(true).kit(kit).kernel_args(&args.append);
+    let words = args.qemu_args.clone();
+    let lab = lab.programs(args.add.iter().cloned()).network(args.net).qemu_args(move |_, _| words.clone());
     lab.card_args(&args.card).wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
 
@@ -96,11 +114,12 @@ fn explain(lab: &Lab) -> anyhow::Result<()> {
     for vm in lab.vms() {
         writeln!(out, "  hamlyn console {:6}  a shell in {} (Ctrl-] leaves it)", vm.name(), vm.name())?;
     }
+    writeln!(out, "  hamlyn exec vm0 -- COMMAND  runs a program there; hamlyn cp FILE vm0: brings it")?;
     writeln!(out, "  hamlyn stat --watch    what cards and switch are doing")?;
     writeln!(out, "\nTo see messages pass, in the machines:")?;
     writeln!(out, "  vm0:~# ping-pong serve             prints a ticket, then waits for the other's")?;
     writeln!(out, "  vm1:~# ping-pong run --ticket ...  prints its own: paste it into vm0")?;
-    writeln!(out, "More there: info, transfer, intrude, each with --help; self-test as root;")?;
+    writeln!(out, "More there: hamlyn-info, transfer, intrude, each with --help; self-test as root;")?;
     writeln!(out, "su - user1 for an ordinary user; reboot; poweroff.")?;
     writeln!(out, "\nSockets and logs: {}", lab.directory().display())?;
     writeln!(out, "Ctrl-C here ends everything; so does poweroff in every machine.")?;

@@ -12,9 +12,9 @@ use crate::rundir::card_path;
 
 const EXAMPLES: &str = "\
 Examples:
-  hamlyn fabric --socket /tmp/c0.sock --socket /tmp/c1.sock &
-  hamlyn qemu-args --socket /tmp/c0.sock         what QEMU needs to load the first card
-  hamlyn fabric --socket /tmp/c0.sock --socket /tmp/c1.sock --cores 0,1 &
+  hamlyn fabric --socket $XDG_RUNTIME_DIR/c0.sock --socket $XDG_RUNTIME_DIR/c1.sock &
+  hamlyn qemu-args --socket $XDG_RUNTIME_DIR/c0.sock         what QEMU needs to load the first card
+  hamlyn fabric --socket $XDG_RUNTIME_DIR/c0.sock --socket $XDG_RUNTIME_DIR/c1.sock --cores 0,1 &
   taskset -c 0 nice -n 10 qemu-system-x86_64 ...    the first card's machine, on the core of its thread
 
 The first socket's card has host id 0, the next 1, and so on.";

@@ -1,20 +1,39 @@
-//! The host's end of the agent's protocol.
+//! The host's end of the agent's protocol. The guest is not believed: whatever it says, and however much, takes a bounded
+//! part of this process's memory, and soon no more of its time than the guest's own.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use hamlyn_agent::lines::next_line;
-use hamlyn_agent::protocol::{Event, MAX_EVENT, MAX_REQUEST, Request, Verb, What};
+use hamlyn_agent::lines::next_piece;
+use hamlyn_agent::protocol::{Event, MAX_EVENT, MAX_REQUEST, Program, Request, Verb, What};
+
+use crate::plain::plain;
 
 /// A guest that has not read what it was told by then never will.
 const STUCK: Duration = Duration::from_secs(30);
+
+/// What a program may say before the host has taken it: see [`What::cost`].
+const WINDOW: usize = 1 << 20;
+
+/// What is kept for one who does not look: its window, and as much again of answers that no window holds back.
+const UNREAD: usize = 2 * WINDOW;
+
+/// After so much that nobody asked for, in bytes, the listener naps: a guest that floods it waits for its own sake.
+const UNWANTED: usize = 256 << 10;
+const NAP: Duration = Duration::from_millis(20);
+
+/// So often may a guest boot before that counts as unwanted.
+const BOOTS: u64 = 100;
+
+/// The longest part of a guest's own words in a log line.
+const QUOTED: usize = 200;
 
 /// A conversation with one guest's agent.
 #[derive(Debug)]
@@ -22,6 +41,52 @@ pub(super) struct Agent {
     stream: Mutex<UnixStream>,
     heard: Arc<Heard>,
     next_id: AtomicU64,
+}
+
+/// What answers a question: it ends with a last word, or without one if the guest reboots or its machine is gone.
+#[derive(Debug)]
+pub(super) struct Answers {
+    words: Receiver<What>,
+    unread: Arc<AtomicUsize>,
+}
+
+impl Answers {
+    /// The next word.
+    pub(super) fn recv_timeout(&self, patience: Duration) -> Result<What, RecvTimeoutError> {
+        let what = self.words.recv_timeout(patience)?;
+        self.unread.fetch_sub(what.cost(), Ordering::Relaxed);
+        Ok(what)
+    }
+}
+
+/// The other end of answers.
+#[derive(Debug)]
+struct Waiting {
+    words: Sender<What>,
+    unread: Arc<AtomicUsize>,
+}
+
+impl Waiting {
+    fn new() -> (Waiting, Answers) {
+        let (sender, words) = channel();
+        let unread = Arc::<AtomicUsize>::default();
+        (Waiting { words: sender, unread: unread.clone() }, Answers { words, unread })
+    }
+
+    /// Passes a word on; whether more may follow. One who does not look is not told more than has room.
+    fn pass(&self, what: What) -> bool {
+        let last = matches!(what, What::Exit(_) | What::Error(_) | What::Data(_));
+        let what = if self.unread.load(Ordering::Relaxed) > UNREAD {
+            What::Error(format!("the guest said more than {UNREAD} bytes that nobody has read"))
+        } else {
+            what
+        };
+        let flooded = !last && matches!(what, What::Error(_));
+        self.unread.fetch_add(what.cost(), Ordering::Relaxed);
+        // Whoever no longer listens need not hear.
+        let _ = self.words.send(what);
+        !last && !flooded
+    }
 }
 
 /// What the listening thread leaves for the others.
@@ -35,21 +100,25 @@ struct Heard {
 struct State {
     /// How often the guest has said that it is ready.
     boots: u64,
+    /// How many lines nobody had asked for, or could make sense of.
+    nonsense: u64,
+    /// The last id that something was asked under.
+    asked: u64,
     /// The stream has ended: QEMU is gone.
     over: bool,
     /// Who waits for which id's events.
-    waiting: HashMap<u64, Sender<What>>,
+    waiting: HashMap<u64, Waiting>,
 }
 
 impl Agent {
-    /// Speaks with the agent over `stream`.
-    pub(super) fn new(stream: UnixStream) -> anyhow::Result<Agent> {
+    /// Speaks with the agent of the guest `name` over `stream`.
+    pub(super) fn new(name: &str, stream: UnixStream) -> anyhow::Result<Agent> {
         stream.set_write_timeout(Some(STUCK)).context("cannot set a time-out")?;
         let heard = Arc::new(Heard::default());
         let input = BufReader::new(stream.try_clone().context("cannot share the agent's stream")?);
         thread::spawn({
-            let heard = heard.clone();
-            move || heard.listen(input)
+            let (heard, name) = (heard.clone(), name.to_owned());
+            move || heard.listen(&name, input)
         });
         let agent = Agent { stream: Mutex::new(stream), heard, next_id: AtomicU64::new(1) };
         // Ends what a host before us left half said.
@@ -73,22 +142,35 @@ impl Agent {
         if state.over {
             bail!("the machine ended before its agent was ready");
         }
-        bail!("the agent is not ready after {patience:?}")
+        match state.nonsense {
+            0 => bail!("the agent is not ready after {patience:?}"),
+            lines => bail!(
+                "the agent is not ready after {patience:?}, but has said {lines} lines that make no sense"
+            ),
+        }
     }
 
-    /// Asks something; returns the question's id and what answers it. The answers end without a last word if the guest
-    /// reboots or its machine is gone.
-    pub(super) fn ask(&self, verb: Verb) -> anyhow::Result<(u64, Receiver<What>)> {
+    /// Starts a program. It is granted a window, to be widened by [`Agent::taken`].
+    pub(super) fn start(&self, program: Program) -> anyhow::Result<(u64, Answers)> {
+        self.ask(Verb::Run(Program { window: Some(WINDOW), ..program }))
+    }
+
+    /// Asks something; returns the question's id and what answers it.
+    pub(super) fn ask(&self, verb: Verb) -> anyhow::Result<(u64, Answers)> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (sender, answers) = channel();
+        let (waiting, answers) = Waiting::new();
         {
             let mut state = self.heard.lock();
             if state.over {
                 bail!("the machine is gone");
             }
-            state.waiting.insert(id, sender);
+            state.asked = state.asked.max(id);
+            state.waiting.insert(id, waiting);
         }
-        self.tell(id, verb)?;
+        if let Err(error) = self.tell(id, verb) {
+            self.heard.lock().waiting.remove(&id);
+            return Err(error);
+        }
         Ok((id, answers))
     }
 
@@ -102,9 +184,24 @@ impl Agent {
         self.write(&line)
     }
 
-    /// Stops waiting for answers to `id`.
-    pub(super) fn forget(&self, id: u64) {
-        self.heard.lock().waiting.remove(&id);
+    /// Counts what has been taken of a program's words, and tells the agent now and then.
+    pub(super) fn taken(&self, id: u64, what: &What, taken: &mut usize) -> anyhow::Result<()> {
+        *taken += what.cost();
+        if *taken < WINDOW / 4 {
+            return Ok(());
+        }
+        self.tell(id, Verb::More(std::mem::take(taken)))
+    }
+
+    /// Ends a program that nobody listens to any more.
+    pub(super) fn abandon(&self, id: u64) {
+        if self.heard.lock().waiting.remove(&id).is_none() {
+            // It has ended.
+            return;
+        }
+        // A machine that is gone needs no killing. What the program has said already must not wait for a window.
+        let _ = self.tell(id, Verb::More(usize::MAX));
+        let _ = self.tell(id, Verb::Kill(9));
     }
 
     fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
@@ -121,17 +218,36 @@ impl Drop for Agent {
     }
 }
 
+/// What to make of a guest's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    /// Somebody waits for them.
+    Wanted,
+    /// Nobody waits any more: the last words of a program that was abandoned.
+    Late,
+    /// Nobody ever did.
+    None,
+}
+
 impl Heard {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listen(&self, mut input: BufReader<UnixStream>) {
-        while let Ok(Some(line)) = next_line(&mut input, MAX_EVENT) {
-            let event = line.ok().and_then(|line| serde_json::from_slice::<Event>(&line).ok());
-            match event {
-                Some(event) => self.hear(event),
-                None => tracing::warn!("the agent said something that is not an event"),
+    fn listen(&self, name: &str, mut input: BufReader<UnixStream>) {
+        let (mut unwanted, mut goes_on) = (0, false);
+        while let Ok(Some(line)) = next_piece(&mut input, MAX_EVENT) {
+            let begins = !std::mem::replace(&mut goes_on, !line.whole);
+            let event = (begins && line.whole).then(|| serde_json::from_slice::<Event>(&line.bytes).ok());
+            match event.flatten().map_or(Sense::None, |event| self.hear(name, event)) {
+                Sense::Wanted => continue,
+                Sense::Late => {}
+                Sense::None => self.complain(name, &line.bytes),
+            }
+            unwanted += line.bytes.len() + 1;
+            if unwanted >= UNWANTED {
+                unwanted = 0;
+                thread::sleep(NAP);
             }
         }
         let mut state = self.lock();
@@ -140,27 +256,41 @@ impl Heard {
         self.changed.notify_all();
     }
 
-    fn hear(&self, event: Event) {
+    /// Says that a guest talks nonsense: the first time, the second, the fourth, and so on.
+    fn complain(&self, name: &str, line: &[u8]) {
+        let count = {
+            let mut state = self.lock();
+            state.nonsense += 1;
+            state.nonsense
+        };
+        if count.is_power_of_two() {
+            let text = plain(&String::from_utf8_lossy(&line[..line.len().min(QUOTED)]));
+            tracing::warn!("{name}: what nobody asked for, {count} times now, of late: {text}");
+        }
+    }
+
+    fn hear(&self, name: &str, event: Event) -> Sense {
         let mut state = self.lock();
         match (event.id, event.what) {
-            (_, What::Ready { name, version }) => {
-                tracing::debug!("{name}: agent {version} is ready");
+            (_, What::Ready { .. }) => {
+                tracing::debug!("{name}: the agent is ready");
                 state.boots += 1;
                 // What ran before the reboot runs no more.
                 state.waiting.clear();
                 self.changed.notify_all();
+                // More often than a machine can boot it is a flood like any other.
+                if state.boots <= BOOTS { Sense::Wanted } else { Sense::None }
             }
             (Some(id), what) => {
-                let last = matches!(what, What::Exit(_) | What::Error(_) | What::Data(_));
-                if let Some(waiting) = state.waiting.get(&id) {
-                    // Whoever no longer listens need not hear.
-                    let _ = waiting.send(what);
-                }
-                if last {
+                let Some(waiting) = state.waiting.get(&id) else {
+                    return if id <= state.asked { Sense::Late } else { Sense::None };
+                };
+                if !waiting.pass(what) {
                     state.waiting.remove(&id);
                 }
+                Sense::Wanted
             }
-            (None, what) => tracing::warn!("the agent said: {what:?}"),
+            (None, _) => Sense::None,
         }
     }
 }
@@ -178,7 +308,7 @@ mod tests {
         let (host, guest) = UnixStream::pair().unwrap();
         let input = BufReader::new(guest.try_clone().unwrap());
         thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
-        Agent::new(host).unwrap()
+        Agent::new("vm0", host).unwrap()
     }
 
     #[test]
@@ -186,7 +316,7 @@ mod tests {
         let agent = agent();
         agent.wait_for_boot(0, PATIENCE).unwrap();
         let program = Program { argv: vec!["cat".into()], stdin: true, ..Program::default() };
-        let (id, answers) = agent.ask(Verb::Run(program)).unwrap();
+        let (id, answers) = agent.start(program).unwrap();
         agent.tell(id, Verb::Stdin("hello\n".into())).unwrap();
         assert_eq!(answers.recv_timeout(PATIENCE).unwrap(), What::Stdout("hello".into()));
         agent.tell(id, Verb::Eof {}).unwrap();
@@ -197,7 +327,7 @@ mod tests {
     #[test]
     fn a_machine_that_ends_disappoints_all_who_wait() {
         let (host, guest) = UnixStream::pair().unwrap();
-        let agent = Agent::new(host).unwrap();
+        let agent = Agent::new("vm0", host).unwrap();
         let (_, answers) = agent.ask(Verb::Read("/proc/version".into())).unwrap();
         drop(guest);
         assert!(answers.recv_timeout(PATIENCE).is_err());
@@ -209,12 +339,57 @@ mod tests {
     #[test]
     fn a_reboot_ends_what_ran_before() {
         let (host, mut guest) = UnixStream::pair().unwrap();
-        let agent = Agent::new(host).unwrap();
+        let agent = Agent::new("vm0", host).unwrap();
         let (_, answers) = agent.ask(Verb::Read("/proc/version".into())).unwrap();
         writeln!(guest, r#"{{"ready":{{"version":"1","name":"vm0"}}}}"#).unwrap();
         agent.wait_for_boot(0, PATIENCE).unwrap();
         assert!(answers.recv_timeout(PATIENCE).is_err());
         assert_eq!(agent.boots(), 1);
+    }
+
+    #[test]
+    fn nonsense_is_counted_and_what_makes_sense_is_heard_behind_it() {
+        let (host, mut guest) = UnixStream::pair().unwrap();
+        let agent = Agent::new("vm0", host).unwrap();
+        for _ in 0..1000 {
+            writeln!(guest, "\x1b[2J what? {{").unwrap();
+            writeln!(guest, r#"{{"id":77,"stdout":"for nobody"}}"#).unwrap();
+        }
+        // A line that is longer than any event, in pieces.
+        for _ in 0..300 {
+            guest.write_all(&[b'x'; 10_000]).unwrap();
+        }
+        writeln!(guest).unwrap();
+        let (id, answers) = agent.start(Program::default()).unwrap();
+        writeln!(guest, r#"{{"id":{id},"exit":{{"code":0}}}}"#).unwrap();
+        assert_eq!(answers.recv_timeout(PATIENCE).unwrap(), What::Exit(Exit::Code(0)));
+        let error = agent.wait_for_boot(0, Duration::from_millis(1)).unwrap_err().to_string();
+        assert!(error.contains("has said 2002 lines that make no sense"), "{error}");
+    }
+
+    /// What a guest may make the host keep for one run: twice what it was granted.
+    #[test]
+    fn a_guest_that_floods_a_run_is_cut_off_with_a_reason() {
+        let (host, mut guest) = UnixStream::pair().unwrap();
+        let agent = Agent::new("vm0", host).unwrap();
+        let (id, answers) = agent.start(Program::default()).unwrap();
+        let line = format!(r#"{{"id":{id},"stdout":"{}"}}"#, "x".repeat(60_000));
+        // 30 MB that nobody reads.
+        for _ in 0..500 {
+            writeln!(guest, "{line}").unwrap();
+        }
+        writeln!(guest, r#"{{"ready":{{"version":"1","name":"vm0"}}}}"#).unwrap();
+        agent.wait_for_boot(0, PATIENCE).unwrap();
+        let mut kept = 0;
+        let last = loop {
+            match answers.recv_timeout(PATIENCE) {
+                Ok(What::Stdout(line)) => kept += line.len(),
+                Ok(other) => break format!("{other:?}"),
+                Err(_) => break "no last word".to_owned(),
+            }
+        };
+        assert!(kept <= 4 << 20, "{kept} bytes were kept");
+        assert!(last.contains("bytes that nobody has read"), "{last}");
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
-use super::processes::{Directory, Process, hamlyn};
+use super::network;
+use super::processes::{Directory, Process, Words, hamlyn};
 use super::qemu::{CARD_SLOT, Machine};
-use super::{Accel, Accelerator, Card, Kit, Lab, Memory, Service, Vm, evidence};
+use super::{Accel, Accelerator, Added, Card, Kit, Lab, Memory, Service, Vm, evidence, image};
 use crate::stat;
 
 /// More arguments for a machine's QEMU, from its index and the lab's directory.
@@ -23,6 +24,7 @@ pub struct Builder {
     reboots: bool,
     memory: Memory,
     kit: Option<Kit>,
+    added: Vec<Added>,
     append: String,
     one_process: bool,
     doorbell_function: bool,
@@ -30,6 +32,7 @@ pub struct Builder {
     card_args: Vec<String>,
     switch_args: Vec<String>,
     qemu_args: Box<QemuArgs>,
+    network: bool,
     patience: Duration,
     wait_for_guests: bool,
     progress: Box<dyn Fn(&str)>,
@@ -44,6 +47,7 @@ impl Default for Builder {
             reboots: false,
             memory: Memory::mib(256),
             kit: None,
+            added: Vec::new(),
             append: String::new(),
             one_process: false,
             doorbell_function: true,
@@ -51,6 +55,7 @@ impl Default for Builder {
             card_args: Vec::new(),
             switch_args: Vec::new(),
             qemu_args: Box::new(|_, _| Vec::new()),
+            network: false,
             patience: Duration::from_secs(120),
             wait_for_guests: true,
             progress: Box::new(|_| {}),
@@ -92,6 +97,12 @@ impl Builder {
     /// Another emulator, kernel or image than the prepared ones.
     pub fn kit(mut self, kit: Kit) -> Builder {
         self.kit = Some(kit);
+        self
+    }
+
+    /// Programs that are put into the image.
+    pub fn programs(mut self, programs: impl IntoIterator<Item = Added>) -> Builder {
+        self.added.extend(programs);
         self
     }
 
@@ -138,6 +149,12 @@ impl Builder {
         self
     }
 
+    /// Whether the machines, of which there are two, also have a virtio-net device each, linked with each other.
+    pub fn network(mut self, has: bool) -> Builder {
+        self.network = has;
+        self
+    }
+
     /// How long to wait for a guest to become ready, and for each word of a program in it.
     pub fn patience(mut self, patience: Duration) -> Builder {
         self.patience = patience;
@@ -158,13 +175,19 @@ impl Builder {
 
     /// Starts everything and waits until it is ready.
     pub fn start(self) -> anyhow::Result<Lab> {
-        let kit = match &self.kit {
+        let mut kit = match &self.kit {
             Some(kit) => kit.clone(),
             None => Kit::find()?,
         };
         let accelerator = self.accel.decide()?;
+        ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
         let directory = Directory::make()?;
         let run = directory.path();
+        if !self.added.is_empty() {
+            let extended = run.join("image");
+            image::extend(&kit.initrd, &self.added, &extended)?;
+            kit.initrd = extended;
+        }
         let sockets: Vec<PathBuf> =
             (0..self.vms + self.spare_cards).map(|index| run.join(format!("card{index}.sock"))).collect();
         let services =
@@ -191,7 +214,7 @@ impl Builder {
             (self.progress)(&format!("{} boots", vm.name()));
             vm.wait_until_ready()?;
         }
-        Ok(Lab { vms, cards, services, directory })
+        Ok(Lab { door: None, vms, cards, services, directory })
     }
 
     /// A switch process and a process for each card.
@@ -228,7 +251,7 @@ impl Builder {
         let log = run.join(format!("{name}.log"));
         let arguments = [kind].into_iter().chain(fixed.iter().copied());
         let arguments = arguments.chain(more.iter().map(String::as_str));
-        let mut process = Process::start(name, &hamlyn()?, arguments, &log, run, None)?;
+        let mut process = Process::start(name, &hamlyn()?, arguments, Words::One(&log), run, None)?;
         let stat = stat::socket(run, kind, process.pid());
         let deadline = Instant::now() + self.patience;
         // A process offers its counters once all else is in place.
@@ -242,6 +265,21 @@ impl Builder {
             sleep(Duration::from_millis(5));
         }
         Ok(Service { process: Mutex::new(process), stat, log })
+    }
+
+    /// The words for a machine's kernel.
+    fn words(&self, index: usize) -> String {
+        match self.network {
+            true => format!("hamlyn.net={} {}", network::address(index), self.append),
+            false => self.append.clone(),
+        }
+    }
+
+    /// The arguments for a machine's other devices.
+    fn devices(&self, index: usize, run: &Path) -> Vec<String> {
+        let mut arguments = if self.network { network::device(index, run) } else { Vec::new() };
+        arguments.extend((self.qemu_args)(index, run));
+        arguments
     }
 
     fn vm(
@@ -262,14 +300,14 @@ impl Builder {
             core: self.cores.get(index % self.cores.len().max(1)).copied(),
             kernel: kit.kernel.clone(),
             initrd: kit.initrd.clone(),
-            append: self.append.clone(),
+            append: self.words(index),
             card: card.socket.clone(),
             slot: self.doorbell_function.then_some(CARD_SLOT),
             console: file("console"),
             console_log: file("log"),
             agent: file("agent"),
             monitor: file("monitor"),
-            more: (self.qemu_args)(index, run),
+            more: self.devices(index, run),
             name,
         };
         Vm::new(machine, &kit.qemu, run, &service.log, self.patience)

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
+use crate::plain::{Filter, plain};
+
 /// How much of a log's end is shown, in lines.
 pub(super) const LINES: usize = 25;
 /// The same in bytes.
@@ -25,7 +27,7 @@ impl Evidence {
     /// Adds the logs' ends to an error.
     pub(super) fn with<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         result.map_err(|error| {
-            let mut text = format!("{error:#}");
+            let mut text = plain(&format!("{error:#}"));
             for (title, log) in &self.0 {
                 let tail = tail(log);
                 if !tail.is_empty() {
@@ -38,7 +40,7 @@ impl Evidence {
     }
 }
 
-/// The last lines of a file; empty if it cannot be read.
+/// The last lines of a file, fit to be shown; empty if it cannot be read.
 pub(super) fn tail(file: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(file)?;
@@ -48,7 +50,10 @@ pub(super) fn tail(file: &Path) -> String {
         file.take(BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let text = String::from_utf8_lossy(&read().unwrap_or_default()).replace('\r', "");
+    let mut text = String::new();
+    let mut filter = Filter::default();
+    filter.write(&read().unwrap_or_default(), &mut text);
+    filter.finish(&mut text);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
@@ -68,5 +73,15 @@ mod tests {
         let error = evidence.with::<()>(Err(anyhow!("it broke"))).unwrap_err().to_string();
         assert!(error.starts_with("it broke\n--- the end of the console ---\nline 75\n"), "{error}");
         assert!(error.ends_with("line 99"), "{error}");
+    }
+
+    #[test]
+    fn what_a_guest_printed_cannot_move_the_operators_cursor() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("vm0.log");
+        std::fs::write(&log, b"a \x1b]0;title\x07 b\xff\xc2\x9b2J\r\nall is \xc3\xbc\tok\n").unwrap();
+        assert_eq!(tail(&log), "a \\x1b]0;title\\x07 b\\xff\\xc2\\x9b2J\nall is \u{fc}\tok");
+        let said = Evidence::default().with::<()>(Err(anyhow!("said \x1b[2J"))).unwrap_err().to_string();
+        assert_eq!(said, "said \\x1b[2J");
     }
 }

@@ -17,20 +17,27 @@
 mod accel;
 mod agent;
 mod builder;
+mod door;
 mod evidence;
+mod image;
 mod kit;
+mod log;
 mod monitor;
+mod network;
 mod processes;
 mod qemu;
+mod remote;
 mod run;
 mod vm;
 
 pub use accel::{Accel, Accelerator};
 pub use builder::Builder;
-pub use hamlyn_agent::protocol::Exit;
+pub use hamlyn_agent::protocol::{Exit, Program, What};
+pub use image::Added;
 pub use kit::Kit;
 pub use processes::{Held, cores, hamlyn, keep, tether};
 pub use qemu::{CARD_SLOT, Memory, card_arguments};
+pub use remote::{Input, Remote};
 pub use run::Run;
 pub use vm::{MODULE, Vm};
 
@@ -41,6 +48,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use crate::stat;
+use door::Door;
 use processes::{Directory, Process};
 
 /// The service that is the switch, or has it.
@@ -50,6 +58,7 @@ const SWITCH: usize = 0;
 #[derive(Debug)]
 pub struct Lab {
     // Dropped in this order: the machines before their cards, the directory last.
+    door: Option<Door>,
     vms: Vec<Vm>,
     cards: Vec<Card>,
     services: Vec<Service>,
@@ -137,6 +146,13 @@ impl Lab {
     /// Kills the switch: the links of all cards go down.
     pub fn kill_switch(&self) {
         self.services[SWITCH].process.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    }
+
+    /// Lets other processes of this user run programs in the machines: see [`Remote`].
+    pub fn open_door(&mut self) -> anyhow::Result<()> {
+        let machines = self.vms.iter().map(|vm| (vm.name().to_owned(), vm.speaks())).collect();
+        self.door = Some(Door::open(self.directory.path(), machines)?);
+        Ok(())
     }
 
     /// Fails if the switch or a card has ended, with the reason.

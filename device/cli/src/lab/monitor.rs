@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use hamlyn_agent::lines::next_line;
 use serde_json::{Value, json};
 
 /// QEMU answers at once, unless an access to a card holds it up.
@@ -37,6 +38,9 @@ pub(super) fn report_error(socket: &Path, port: &str, error: &str) -> anyhow::Re
     execute(socket, &[("human-monitor-command", command)])
 }
 
+/// The longest answer or event, in bytes.
+const LONGEST: usize = 1 << 20;
+
 fn execute(socket: &Path, commands: &[(&str, Value)]) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(socket).context("cannot connect to QEMU's monitor")?;
     stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;
@@ -53,11 +57,9 @@ fn execute(socket: &Path, commands: &[(&str, Value)]) -> anyhow::Result<()> {
 /// Reads up to the next reply, past the greeting and events.
 fn reply(replies: &mut impl BufRead) -> anyhow::Result<()> {
     loop {
-        let mut line = String::new();
-        if replies.read_line(&mut line).context("no answer")? == 0 {
-            bail!("QEMU is gone");
-        }
-        let reply: Value = serde_json::from_str(&line).context("the answer is not JSON")?;
+        let Some(line) = next_line(replies, LONGEST).context("no answer")? else { bail!("QEMU is gone") };
+        let Ok(line) = line else { bail!("the answer is too long (limit {LONGEST} bytes)") };
+        let reply: Value = serde_json::from_slice(&line).context("the answer is not JSON")?;
         if let Some(error) = reply.get("error") {
             bail!("{error}");
         }

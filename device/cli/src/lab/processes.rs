@@ -1,8 +1,9 @@
 //! Child processes that never outlive their parent.
 
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process, nice, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::log::{Haste, Log};
 use crate::rundir;
 
 /// A running child. Dropping it kills and reaps it.
@@ -23,10 +25,40 @@ use crate::rundir;
 pub(super) struct Process {
     name: String,
     child: Child,
+    logs: Vec<Log>,
+}
+
+/// Where a child's words go.
+pub(super) enum Words<'a> {
+    /// All to one log. The child serves others, and does not wait for it.
+    One(&'a Path),
+    /// Its standard output and its standard error each to a log of its own, for which it waits.
+    Two(&'a Path, &'a Path),
+}
+
+impl Words<'_> {
+    /// The logs, and what the child writes to.
+    fn logs(&self) -> anyhow::Result<(Vec<Log>, OwnedFd, OwnedFd)> {
+        let make = |path: &Path, haste| {
+            Log::make(path, haste).with_context(|| format!("cannot make the log {}", path.display()))
+        };
+        match self {
+            Words::One(path) => {
+                let (log, output) = make(path, Haste::Loses)?;
+                let errors = output.try_clone().context("cannot share the log")?;
+                Ok((vec![log], output, errors))
+            }
+            Words::Two(path, other) => {
+                let (log, output) = make(path, Haste::Waits)?;
+                let (other, errors) = make(other, Haste::Waits)?;
+                Ok((vec![log, other], output, errors))
+            }
+        }
+    }
 }
 
 impl Process {
-    /// Starts `program`, which dies with this process; its output goes to the file `log`, and its run directory is `run`. With a
+    /// Starts `program`, which dies with this process; its output goes to `words`, and its run directory is `run`. With a
     /// `core` it is pinned to that, and gives way there to others.
     ///
     /// It gets a process group of its own, so that Ctrl-C reaches only the parent, who ends all in good order.
@@ -34,12 +66,11 @@ impl Process {
         name: &str,
         program: &Path,
         arguments: impl IntoIterator<Item = impl Into<OsString>>,
-        log: &Path,
+        words: Words<'_>,
         run: &Path,
         core: Option<u16>,
     ) -> anyhow::Result<Process> {
-        let output = File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
-        let errors = output.try_clone().context("cannot share the log")?;
+        let (logs, output, errors) = words.logs()?;
         let mut command = Command::new(hamlyn()?);
         command.arg("tether").arg(std::process::id().to_string());
         command.args(core.map(|core| format!("--core={core}"))).arg("--").arg(program);
@@ -47,7 +78,7 @@ impl Process {
         command.env(rundir::VARIABLE, run).process_group(0);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = spawn(command).with_context(|| format!("cannot start {name}"))?;
-        Ok(Process { name: name.to_owned(), child })
+        Ok(Process { name: name.to_owned(), child, logs })
     }
 
     /// Its name for people.
@@ -60,9 +91,11 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// How it ended, if it has: then its last words are in its logs.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let status = self.child.try_wait().ok().flatten()?;
+        self.logs.iter().for_each(Log::finish);
+        Some(status)
     }
 
     /// Kills and reaps it.

@@ -13,6 +13,10 @@ use crate::rundir::doorbell_path;
 /// load. In milliseconds.
 const MESSAGE_TIMEOUT: u32 = 20_000;
 
+/// Where QEMU writes what the console shows: its own standard output, which it has no other use for. The lab keeps the end
+/// of that; a file of QEMU's would grow without end.
+const CONSOLE_LOG: &str = "/proc/self/fd/1";
+
 /// A guest's memory, in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory(u32);
@@ -107,7 +111,7 @@ pub(super) struct Machine {
     pub slot: Option<u8>,
     /// The serial console's socket, where QEMU listens.
     pub console: PathBuf,
-    /// Where all that the console shows is kept too.
+    /// Where the end of what the console shows is kept.
     pub console_log: PathBuf,
     /// The agent's socket, where QEMU listens.
     pub agent: PathBuf,
@@ -137,7 +141,7 @@ impl Machine {
             ("-kernel", self.kernel.to_string_lossy().into_owned()),
             ("-initrd", self.initrd.to_string_lossy().into_owned()),
             ("-append", command_line.trim_end().to_owned()),
-            ("-chardev", format!("{},logfile={}", listen("console", &self.console), path(&self.console_log))),
+            ("-chardev", format!("{},logfile={CONSOLE_LOG}", listen("console", &self.console))),
             ("-serial", "chardev:console".to_owned()),
             ("-device", "virtio-serial-pci".to_owned()),
             ("-chardev", listen("agent", &self.agent)),
@@ -154,7 +158,7 @@ impl Machine {
 }
 
 /// In QEMU's option lists a comma in a value is written twice.
-fn escape(value: &str) -> String {
+pub(super) fn escape(value: &str) -> String {
     value.replace(',', ",,")
 }
 

@@ -1,15 +1,22 @@
 //! A program that runs in a guest.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use hamlyn_agent::protocol::{Exit, Program, Verb, What};
 use serde_json::Value;
 
-use super::agent::Agent;
+use super::agent::{Agent, Answers};
 use super::evidence::Evidence;
+use crate::plain::plain;
+
+/// The most of a program's standard error that is kept, in bytes: the end of it.
+const STDERR: usize = 64 << 10;
+
+/// The most that a program may say to one who waits for its end, in bytes.
+const ALL: usize = 16 << 20;
 
 /// A program in a guest: its input, its output line by line, its end. Dropping it kills the program.
 #[derive(Debug)]
@@ -17,7 +24,9 @@ pub struct Run {
     title: String,
     id: u64,
     agent: Arc<Agent>,
-    answers: Receiver<What>,
+    answers: Answers,
+    /// What was taken of its words and the agent has not been told of.
+    taken: usize,
     patience: Duration,
     evidence: Evidence,
     stderr: String,
@@ -33,8 +42,8 @@ impl Run {
         evidence: Evidence,
     ) -> anyhow::Result<Run> {
         let title = format!("{guest}: {}", program.argv.join(" "));
-        let (id, answers) = agent.ask(Verb::Run(program)).with_context(|| title.clone())?;
-        Ok(Run { title, id, agent, answers, patience, evidence, stderr: String::new(), exit: None })
+        let (id, answers) = agent.start(program).with_context(|| title.clone())?;
+        Ok(Run { title, id, agent, answers, taken: 0, patience, evidence, stderr: String::new(), exit: None })
     }
 
     /// Waits this long for every next word from now on.
@@ -56,7 +65,7 @@ impl Run {
         let line = self.line()?;
         match serde_json::from_str(&line) {
             Ok(value) => Ok(value),
-            Err(_) => self.fail(anyhow!("said {line:?}, which is not JSON")),
+            Err(_) => self.fail(anyhow!("said what is not JSON: {}", start_of(&line))),
         }
     }
 
@@ -97,10 +106,14 @@ impl Run {
 
     /// Waits for its end, which must be a success, and returns what was left of its output.
     pub fn finish_text(&mut self) -> anyhow::Result<Vec<String>> {
-        let mut lines = Vec::new();
+        let (mut lines, mut said) = (Vec::new(), 0);
         loop {
             match self.next_line() {
-                Ok(Some(line)) => lines.push(line),
+                Ok(Some(_)) if said > ALL => return self.fail(anyhow!("has said more than {ALL} bytes")),
+                Ok(Some(line)) => {
+                    said += line.len() + size_of::<String>();
+                    lines.push(line);
+                }
                 Ok(None) if self.how_it_ended() == Exit::Code(0) => return Ok(lines),
                 Ok(None) => return self.fail(anyhow!("ended with {}", self.how_it_ended())),
                 Err(error) => return self.fail(error),
@@ -114,11 +127,11 @@ impl Run {
         let values: Result<_, _> = lines.iter().map(|line| serde_json::from_str(line)).collect();
         match values {
             Ok(values) => Ok(values),
-            Err(_) => self.fail(anyhow!("said what is not JSON: {lines:?}")),
+            Err(_) => self.fail(anyhow!("said what is not JSON: {}", start_of(&lines.join("\n")))),
         }
     }
 
-    /// Its standard error so far.
+    /// The end of its standard error so far, as it is.
     pub fn stderr(&self) -> &str {
         &self.stderr
     }
@@ -129,19 +142,37 @@ impl Run {
             return Ok(None);
         }
         loop {
-            match self.answers.recv_timeout(self.patience) {
+            let word = self.answers.recv_timeout(self.patience);
+            if let Ok(what @ (What::Stdout(_) | What::Stderr(_))) = &word {
+                // A machine that is gone says so itself, in a moment.
+                let _ = self.agent.taken(self.id, what, &mut self.taken);
+            }
+            match word {
                 Ok(What::Stdout(line)) => return Ok(Some(line)),
-                Ok(What::Stderr(line)) => self.stderr.extend([line.as_str(), "\n"]),
+                Ok(What::Stderr(line)) => self.complain(&[&line, "\n"]),
                 Ok(What::Exit(exit)) => {
                     self.exit = Some(exit);
                     return Ok(None);
                 }
-                Ok(What::Refused(reason)) => self.stderr.extend(["(agent: ", reason.as_str(), ")\n"]),
+                Ok(What::Refused(reason)) => self.complain(&["(agent: ", &reason, ")\n"]),
                 Ok(What::Error(reason)) => bail!("{reason}"),
-                Ok(What::Ready { .. } | What::Data(_)) => {}
+                Ok(What::Ready { .. } | What::Data(_) | What::Took(_)) => {}
+                Ok(What::OutBytes(_) | What::ErrBytes(_)) => bail!("said bytes where lines were asked for"),
                 Err(RecvTimeoutError::Timeout) => bail!("no word for {:?}", self.patience),
                 Err(RecvTimeoutError::Disconnected) => bail!("its machine ended or rebooted"),
             }
+        }
+    }
+
+    /// Keeps the end of what it says on its standard error.
+    fn complain(&mut self, parts: &[&str]) {
+        self.stderr.extend(parts.iter().copied());
+        if self.stderr.len() > 2 * STDERR {
+            let mut start = self.stderr.len() - STDERR;
+            while !self.stderr.is_char_boundary(start) {
+                start += 1;
+            }
+            self.stderr.replace_range(..start, "[the beginning is left out] ");
         }
     }
 
@@ -153,18 +184,26 @@ impl Run {
     fn fail<T>(&self, error: anyhow::Error) -> anyhow::Result<T> {
         let mut error = error.context(self.title.clone());
         if !self.stderr.is_empty() {
-            error = anyhow!("{error:#}\n--- its standard error ---\n{}", self.stderr.trim_end());
+            error = anyhow!("{error:#}\n--- its standard error ---\n{}", plain(self.stderr.trim_end()));
         }
         self.evidence.with(Err(error))
     }
 }
 
+/// As much of a program's words as an error can carry.
+fn start_of(text: &str) -> String {
+    const QUOTED: usize = 1000;
+    let mut start: String = text.chars().take(QUOTED).collect();
+    if start.len() < text.len() {
+        start.push_str("...");
+    }
+    format!("{start:?}")
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
         if self.exit.is_none() {
-            // A machine that is gone needs no killing.
-            let _ = self.agent.tell(self.id, Verb::Kill(9));
-            self.agent.forget(self.id);
+            self.agent.abandon(self.id);
         }
     }
 }
@@ -183,7 +222,7 @@ mod tests {
         thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
         let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
         let program = Program { argv, stdin: true, ..Program::default() };
-        let agent = Arc::new(Agent::new(host).unwrap());
+        let agent = Arc::new(Agent::new("vm0", host).unwrap());
         // The words of a run before "ready" would be taken for those of an earlier boot.
         agent.wait_for_boot(0, Duration::from_secs(20)).unwrap();
         Run::start("vm0", agent, program, Duration::from_secs(20), Evidence::default()).unwrap()
@@ -216,5 +255,17 @@ mod tests {
         silent.set_patience(Duration::from_secs(20));
         silent.kill(9).unwrap();
         assert_eq!(silent.wait().unwrap(), Exit::Signal(9));
+    }
+
+    #[test]
+    fn what_a_program_said_is_shown_plainly_and_not_endlessly() {
+        let escape = run(r"printf '\033[2Jred\n' >&2; exit 1").finish().unwrap_err().to_string();
+        assert!(escape.ends_with("\n\\x1b[2Jred"), "{escape}");
+        let mut chatter =
+            run("head -c 3000000 /dev/zero | tr '\\0' x | fold -w 70 >&2; echo >&2; echo end >&2; exit 1");
+        let error = chatter.finish().unwrap_err().to_string();
+        assert!(error.len() < 300_000 && error.ends_with("\nend"), "{} bytes", error.len());
+        let endless = run("yes").finish_text().unwrap_err().to_string();
+        assert!(endless.contains("has said more than"), "{endless}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,10 @@ use anyhow::{Context, anyhow, bail};
 use hamlyn_agent::protocol::{Program, Verb, What};
 
 use super::agent::Agent;
+use super::door::Speaks;
 use super::evidence::{self, Evidence};
 use super::monitor;
-use super::processes::Process;
+use super::processes::{Process, Words};
 use super::qemu::Machine;
 use super::run::Run;
 
@@ -31,6 +32,7 @@ pub struct Vm {
     patience: Duration,
     evidence: Evidence,
     running: Mutex<Option<Running>>,
+    speaks: Speaks,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,15 @@ impl Vm {
             (format!("{}'s QEMU's output", machine.name), run.join(format!("{}.qemu.log", machine.name))),
             (format!("{}'s card's log", machine.name), card_log.to_owned()),
         ]);
-        Vm { machine, qemu: qemu.into(), run: run.into(), patience, evidence, running: Mutex::new(None) }
+        Vm {
+            machine,
+            qemu: qemu.into(),
+            run: run.into(),
+            patience,
+            evidence,
+            running: Mutex::new(None),
+            speaks: Arc::new(Mutex::new(Weak::new())),
+        }
     }
 
     /// Its name: `vm0`.
@@ -80,11 +90,12 @@ impl Vm {
             self.name(),
             &self.qemu,
             self.machine.arguments(),
-            &log,
+            Words::Two(&self.machine.console_log, &log),
             &self.run,
             self.machine.core,
         )?;
         let agent = Arc::new(self.evidence.with(connect(&mut qemu, &self.machine.agent, self.patience))?);
+        *self.speaks.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&agent);
         *self.lock() = Some(Running { qemu, agent });
         Ok(())
     }
@@ -113,7 +124,7 @@ impl Vm {
         let text = match answers.recv_timeout(self.patience) {
             Ok(What::Data(text)) => Ok(text),
             Ok(What::Error(reason)) => Err(anyhow!("{}: {reason}", self.name())),
-            other => Err(anyhow!("{}: no answer about {path}: {other:?}", self.name())),
+            _ => Err(anyhow!("{}: no answer about {path}", self.name())),
         };
         self.evidence.with(text)
     }
@@ -217,6 +228,11 @@ impl Vm {
         }
     }
 
+    /// Where others find its agent.
+    pub(super) fn speaks(&self) -> Speaks {
+        self.speaks.clone()
+    }
+
     fn agent(&self) -> anyhow::Result<Arc<Agent>> {
         match self.lock().as_mut().map(|running| (running.goes_on(), &running.agent)) {
             Some((true, agent)) => Ok(agent.clone()),
@@ -237,7 +253,7 @@ fn connect(qemu: &mut Process, socket: &Path, patience: Duration) -> anyhow::Res
             bail!("{}: QEMU ended at once ({status})", qemu.name());
         }
         match UnixStream::connect(socket) {
-            Ok(stream) => return Agent::new(stream),
+            Ok(stream) => return Agent::new(qemu.name(), stream),
             Err(error) if Instant::now() > deadline => {
                 return Err(error).with_context(|| format!("cannot connect to {}", socket.display()));
             }

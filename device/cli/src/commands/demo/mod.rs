@@ -10,18 +10,21 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::MachineArgs;
-use scenes::{Intrusion, Transfer};
+use super::layout::Layout;
+use crate::lab::Lab;
+use scenes::{Intrusion, RoundTrips, Transfer};
 use stage::Stage;
 use table::Table;
 
 /// Show two machines that exchange messages: round trips, transfers, and intruders that are refused
 ///
-/// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends with a table. The
-/// exit status is 0 only if every byte arrived and every intruder was refused.
+/// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends with a table. Unless
+/// --isolate is given, the round trips are made once more with a process for each card, to compare. The exit status is 0 only if every byte arrived and every intruder was refused.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   hamlyn demo
+  hamlyn demo --isolate                          a process for each card, and no other layout
   hamlyn demo --count 1000000 --accel tcg        more round trips, and emulation even where KVM works
   hamlyn demo --paths 4                          the same while packets overtake each other in the switch")]
 pub(super) struct DemoArgs {
@@ -42,11 +45,10 @@ const PAYLOAD: u64 = 16;
 
 pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let title = format!("start a switch, 2 cards and 2 machines ({})", args.machine.accel.decide()?);
-    let lab = stage.step(&title, |tell| args.machine.lab().vms(2).progress(tell).start())?;
+    let layout = args.machine.layout.choose(2);
+    let lab = start(&stage, &args, &layout)?;
     stage.step("find the card's driver in both machines", |_| scenes::find_drivers(&lab))?;
-    let title = format!("{} round trips of {PAYLOAD} bytes", args.count);
-    let round_trips = stage.step(&title, |_| scenes::round_trips(&lab, args.count, PAYLOAD))?;
+    let mut round_trips = vec![(layout.clone(), round_trips_of(&stage, &lab, args.count)?)];
     let mut transfers = Vec::new();
     for (from, to) in [(0, 1), (1, 0)] {
         let transfer = Transfer { from, to, bytes: TRANSFER_BYTES, buffers: SEND_BUFFERS };
@@ -59,10 +61,30 @@ pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
         refusals.push((intrusion, refused));
     }
     lab.check().context("after the last message")?;
+    drop(lab);
+    if layout != Layout::Isolated {
+        let lab = start(&stage, &args, &Layout::Isolated)?;
+        round_trips.push((Layout::Isolated, round_trips_of(&stage, &lab, args.count)?));
+        lab.check().context("after the last round trip")?;
+    }
     let table = Table { payload: PAYLOAD, round_trips, transfers, refusals };
     write!(stdout(), "\n{table}")?;
-    if table.round_trips.count != args.count {
-        bail!("{} round trips of {} were made", table.round_trips.count, args.count);
+    for (layout, trips) in &table.round_trips {
+        if trips.count != args.count {
+            bail!("{} round trips of {} were made ({layout})", trips.count, args.count);
+        }
     }
     Ok(())
+}
+
+fn start(stage: &Stage, args: &DemoArgs, layout: &Layout) -> anyhow::Result<Lab> {
+    let title = format!("start a switch, 2 cards and 2 machines ({})", args.machine.accel.decide()?);
+    let lab = stage.step(&title, |tell| args.machine.lab(2, layout).progress(tell).start())?;
+    stage.note(&layout.to_string());
+    Ok(lab)
+}
+
+fn round_trips_of(stage: &Stage, lab: &Lab, count: u64) -> anyhow::Result<RoundTrips> {
+    let title = format!("{count} round trips of {PAYLOAD} bytes");
+    stage.step(&title, |_| scenes::round_trips(lab, count, PAYLOAD))
 }

@@ -16,6 +16,11 @@ impl Stage {
         Stage { on_terminal: stderr().is_terminal() }
     }
 
+    /// Says something about the last step.
+    pub(in crate::commands) fn note(&self, text: &str) {
+        eprintln!("    {text}");
+    }
+
     /// Takes a step, which may tell what it is waiting for.
     pub(in crate::commands) fn step<T>(
         &self,

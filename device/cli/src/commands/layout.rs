@@ -1,0 +1,100 @@
+//! How cards, switch and machines are spread over processes and cores.
+
+use std::fmt::{self, Display, Formatter};
+
+use clap::Args;
+
+use crate::fabric::MOST_CORES;
+use crate::lab::{Builder, cores};
+
+/// What a person says of the layout.
+#[derive(Debug, Clone, Args)]
+pub(super) struct LayoutArgs {
+    /// Run each card, and the switch, as a process of its own: they can fail, be limited and be killed one by one, and a
+    /// message wakes three of them on its way. Otherwise they are one process, and with a core for each machine pinned to these
+    #[arg(long, conflicts_with = "cores")]
+    isolate: bool,
+    /// Pin each machine to a core of this list, with the thread that hears it; again from the first for more machines
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u16).range(..MOST_CORES))]
+    cores: Vec<u16>,
+}
+
+/// A layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// A process for each card and one for the switch.
+    Isolated,
+    /// One process.
+    One,
+    /// One process, and each machine on one of these cores with the thread that hears it.
+    Pinned(Vec<u16>),
+}
+
+impl LayoutArgs {
+    /// The fastest that fits this host, unless the person says otherwise.
+    pub(super) fn choose(&self, machines: usize) -> Layout {
+        if self.isolate {
+            Layout::Isolated
+        } else if !self.cores.is_empty() {
+            Layout::Pinned(self.cores.clone())
+        } else {
+            fastest(machines, cores(machines))
+        }
+    }
+}
+
+/// One process; pinned, if each of several machines can have a core. One alone talks with nobody, and may be anywhere.
+fn fastest(machines: usize, cores: Vec<u16>) -> Layout {
+    if machines > 1 && cores.len() == machines { Layout::Pinned(cores) } else { Layout::One }
+}
+
+impl Layout {
+    /// A lab's, so laid out.
+    pub(super) fn apply(&self, lab: Builder) -> Builder {
+        match self {
+            Layout::Isolated => lab.one_process(false).cores([]),
+            Layout::One => lab.one_process(true).cores([]),
+            Layout::Pinned(cores) => lab.one_process(true).cores(cores.iter().copied()),
+        }
+    }
+
+    /// For a table.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Layout::Isolated => "isolated",
+            Layout::One => "one process",
+            Layout::Pinned(_) => "one process, pinned",
+        }
+    }
+}
+
+impl Display for Layout {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Layout::Isolated => f.write_str("a process for each card"),
+            Layout::One => f.write_str("one process for all cards"),
+            Layout::Pinned(cores) => {
+                let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
+                write!(f, "one process for all cards, cores {}", cores.join(","))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_that_fits_is_taken() {
+        assert_eq!(fastest(2, vec![0, 3]), Layout::Pinned(vec![0, 3]));
+        assert_eq!(fastest(3, vec![0, 3]), Layout::One, "too few cores");
+        assert_eq!(fastest(1, vec![0]), Layout::One);
+        let args = LayoutArgs { isolate: true, cores: Vec::new() };
+        assert_eq!(args.choose(2), Layout::Isolated);
+        let args = LayoutArgs { isolate: false, cores: vec![5] };
+        assert_eq!(args.choose(2), Layout::Pinned(vec![5]));
+        assert_eq!(args.choose(2).to_string(), "one process for all cards, cores 5");
+    }
+}

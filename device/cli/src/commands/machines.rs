@@ -1,0 +1,49 @@
+//! The machines that `hamlyn up` started, by name.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+
+use crate::rundir;
+
+/// A machine of another process.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Found {
+    /// Its name in its lab.
+    pub(super) name: String,
+    /// Its lab's directory.
+    pub(super) lab: PathBuf,
+    /// Its console's socket.
+    pub(super) console: PathBuf,
+}
+
+impl Found {
+    /// With its lab, which tells it from others of its name.
+    fn whole_name(&self) -> String {
+        format!("{}/{}", self.lab.file_name().unwrap_or_default().to_string_lossy(), self.name)
+    }
+}
+
+/// The machine of this name: `vm0`, or with several labs at once `DIRECTORY/vm0`.
+pub(super) fn find(name: &str) -> anyhow::Result<Found> {
+    let mut all = Vec::new();
+    for lab in rundir::all()? {
+        for console in std::fs::read_dir(&lab).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if console.extension().is_some_and(|ending| ending == "console") {
+                let name = console.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                all.push(Found { name, lab: lab.clone(), console });
+            }
+        }
+    }
+    all.sort();
+    let mut found = all.iter().filter(|machine| name == machine.name || name == machine.whole_name());
+    match (found.next(), found.next()) {
+        (Some(machine), None) => Ok(machine.clone()),
+        (None, _) if all.is_empty() => bail!("no machine is running: start some with hamlyn up"),
+        (first, _) => {
+            let names: Vec<String> = all.iter().map(Found::whole_name).collect();
+            let why = if first.is_some() { "several machines have the name" } else { "there is no machine" };
+            bail!("{why} {name:?}; running are: {}", names.join(", "))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A guest image with more files: a second archive behind the first, which the kernel unpacks over it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+
+/// A file of this machine that becomes a program of a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added {
+    /// Where it is here.
+    file: PathBuf,
+    /// What it is called there, in `/bin`.
+    name: String,
+}
+
+impl FromStr for Added {
+    type Err = String;
+
+    /// `FILE` or `FILE:NAME`.
+    fn from_str(text: &str) -> Result<Added, String> {
+        let (file, name) = match text.rsplit_once(':') {
+            Some((file, name)) if !name.contains('/') => (Path::new(file), Some(name)),
+            _ => (Path::new(text), None),
+        };
+        let name = name.or_else(|| file.file_name().and_then(|name| name.to_str())).unwrap_or_default();
+        if file.as_os_str().is_empty() || matches!(name, "" | "." | "..") {
+            return Err(format!("{text:?} is not FILE or FILE:NAME"));
+        }
+        Ok(Added { file: file.into(), name: name.to_owned() })
+    }
+}
+
+/// The longest file that an archive can hold, in bytes: its size has 8 hexadecimal digits.
+const LONGEST: u64 = u32::MAX as u64;
+
+/// The mode of a program, and of the folder that it is in.
+const PROGRAM: u32 = 0o100_755;
+const FOLDER: u32 = 0o040_755;
+
+/// Writes the image `base` with these programs to the new file `image`.
+pub(super) fn extend(base: &Path, added: &[Added], image: &Path) -> anyhow::Result<()> {
+    fs::copy(base, image)
+        .with_context(|| format!("cannot copy {} to {}", base.display(), image.display()))?;
+    let file = File::options().append(true).open(image);
+    let mut file = file.with_context(|| format!("cannot write to {}", image.display()))?;
+    let padding = file.metadata()?.len().next_multiple_of(4) - file.metadata()?.len();
+    file.write_all(&[0; 3][..padding as usize])?;
+    entry(&mut file, "bin", FOLDER, &[])?;
+    for Added { file: from, name } in added {
+        let found = fs::metadata(from).with_context(|| format!("cannot add {}", from.display()))?;
+        if !found.is_file() || found.len() > LONGEST {
+            bail!("cannot add {}: it is no file of at most {LONGEST} bytes", from.display());
+        }
+        let bytes = fs::read(from).with_context(|| format!("cannot add {}", from.display()))?;
+        entry(&mut file, &format!("bin/{name}"), PROGRAM, &bytes)
+            .with_context(|| format!("cannot write to {}", image.display()))?;
+    }
+    entry(&mut file, "TRAILER!!!", 0, &[]).with_context(|| format!("cannot write to {}", image.display()))
+}
+
+/// One entry of a cpio archive, of the kind that the kernel calls newc: header, name and contents, each filled up to 4 bytes.
+fn entry(out: &mut impl Write, name: &str, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    let (links, size, name_size) = (1, bytes.len() as u32, name.len() as u32 + 1);
+    // In this order: inode, mode, user, group, links, time, size, device (4), length of the name, sum.
+    let fields = [0, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_size, 0];
+    let mut header = String::from("070701");
+    header.extend(fields.iter().map(|field| format!("{field:08x}")));
+    header.push_str(name);
+    header.push('\0');
+    for part in [header.as_bytes(), bytes] {
+        out.write_all(part)?;
+        out.write_all(&[0; 3][..part.len().next_multiple_of(4) - part.len()])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_the_name_of_its_file_or_another() {
+        let added = |text: &str| text.parse::<Added>().map(|added| (added.file, added.name));
+        assert_eq!(added("a/hello"), Ok(("a/hello".into(), "hello".into())));
+        assert_eq!(added("a/hello:hi"), Ok(("a/hello".into(), "hi".into())));
+        assert_eq!(added("a:b/hello"), Ok(("a:b/hello".into(), "hello".into())));
+        for wrong in ["", ":x", "a:", "a:..", "/"] {
+            assert!(added(wrong).unwrap_err().contains("is not FILE or FILE:NAME"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_archive_is_as_cpio_makes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("base"), "12345").unwrap();
+        fs::write(path("hello"), "hello").unwrap();
+        let added = [format!("{}:hi", path("hello").display()).parse().unwrap()];
+        extend(&path("base"), &added, &path("image")).unwrap();
+        let image = fs::read_to_string(path("image")).unwrap();
+        let head = |mode: &str, size: u32, name_size: u32| {
+            format!(
+                "07070100000000{mode}0000000000000000000000010000000000000{size:03x}{0}{name_size:08x}00000000",
+                "0".repeat(32)
+            )
+        };
+        let due = [
+            "12345\0\0\0".to_owned(),
+            head("000041ed", 0, 4) + "bin\0\0\0",
+            head("000081ed", 5, 7) + "bin/hi\0\0\0\0hello\0\0\0",
+            head("00000000", 0, 11) + "TRAILER!!!\0\0\0\0",
+        ];
+        assert_eq!(image.replace('\0', "."), due.concat().replace('\0', "."));
+        let missing = ["nothing".parse().unwrap()];
+        let error = format!("{:#}", extend(&path("base"), &missing, &path("image")).unwrap_err());
+        assert!(error.starts_with("cannot add nothing: "), "{error}");
+    }
+}
