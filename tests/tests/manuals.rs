@@ -37,3 +37,25 @@ fn every_option_of_a_tool_is_in_its_page() {
         }
     }
 }
+
+/// Whoever reaches a card's socket is its machine, so no example may put one where anyone can make files.
+#[test]
+fn no_example_puts_a_socket_where_others_can_get_at_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let documents = fs::read_dir(root.join("docs")).unwrap().map(|file| file.unwrap().path());
+    let documents = documents.filter(|file| file.is_file()).chain([root.join("README.md")]);
+    let mut texts: Vec<(String, String)> =
+        documents.map(|file| (file.display().to_string(), fs::read_to_string(file).unwrap())).collect();
+    for (mut command, name) in commands().map(|command| (command.clone(), command.get_name().to_owned())) {
+        command.build();
+        for one in std::iter::once(&command).chain(command.get_subcommands()) {
+            let text = one.clone().render_long_help().to_string();
+            texts.push((format!("{name} {} --help", one.get_name()), text));
+        }
+    }
+    for (place, text) in texts {
+        for line in text.lines().filter(|line| line.contains("/tmp/")) {
+            assert!(!line.contains(".sock") && !line.contains("vfio-user:"), "{place}: {line}");
+        }
+    }
+}

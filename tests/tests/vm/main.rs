@@ -19,6 +19,7 @@ mod messages;
 mod middleware;
 mod neighbours;
 mod notifications;
+mod own_program;
 mod power;
 mod protocols;
 mod quotas;
@@ -53,8 +54,13 @@ pub(crate) fn lab(vms: usize) -> Turn {
     lab_of(Lab::builder().vms(vms))
 }
 
+/// The right to have machines, until this is dropped.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 pub(crate) fn lab_of(builder: Builder) -> Turn {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = turn();
     let lab = builder.start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
     Turn { lab, _turn: turn }
 }

@@ -1,0 +1,175 @@
+//! docs/your-program.md does what it says: programs built as it shows run in machines that `hamlyn up` started.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::MutexGuard;
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::hamlyn;
+use rustix::process::{Pid, Signal, kill_process};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+fn page() -> String {
+    fs::read_to_string(repository().join("docs/your-program.md")).unwrap()
+}
+
+/// The page's block that begins with this, behind the fence.
+fn block(page: &str, language: &str, start: &str) -> String {
+    let fence = format!("```{language}\n{start}");
+    let at = page.find(&fence).unwrap_or_else(|| panic!("the page has no block {fence:?}"));
+    let block = &page[at + language.len() + 4..];
+    block[..block.find("```").unwrap()].to_owned()
+}
+
+/// Runs a block of shell commands in a folder.
+fn shell(folder: &Path, commands: &str, variables: &[(&str, &str)]) -> Result<()> {
+    let mut command = Command::new("sh");
+    command.arg("-ec").arg(commands).current_dir(folder).envs(variables.iter().copied());
+    let output = command.env_remove("CARGO_TARGET_DIR").output()?;
+    ensure!(output.status.success(), "{commands}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// The page's first program, in Rust.
+fn build_rust(folder: &Path) -> Result<PathBuf> {
+    let manifest = block(&page(), "toml", "[package]");
+    let manifest = manifest.replace("/path/to/this/repository", repository().to_str().context("no text")?);
+    // As a person's folder has none around it.
+    fs::write(folder.join("Cargo.toml"), manifest + "\n[workspace]\n")?;
+    // The versions that are here already.
+    fs::copy(repository().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    fs::create_dir(folder.join("src"))?;
+    fs::copy(repository().join("guest-lib/examples/hello.rs"), folder.join("src/main.rs"))?;
+    shell(folder, &block(&page(), "sh", "RUSTFLAGS="), &[("CARGO_NET_OFFLINE", "true")])?;
+    Ok(folder.join("target/x86_64-unknown-linux-gnu/release/hello"))
+}
+
+/// The same in C, with the words that `pkg-config --static --cflags --libs hamlyn` prints.
+fn build_c(folder: &Path) -> Result<PathBuf> {
+    let library = repository().join("guest-lib/c");
+    fs::copy(library.join("examples/c-hello.c"), folder.join("c-hello.c"))?;
+    // What scripts/install calls it.
+    let archive = std::env::current_exe()?.with_file_name("libhamlyn_c.a");
+    fs::copy(archive, folder.join("libhamlyn.a"))?;
+    let description = fs::read_to_string(library.join("hamlyn.pc"))?;
+    let field = |name: &str| {
+        let line = description.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default()
+            .replace("${includedir}", library.join("include").to_str().unwrap_or_default())
+            .replace("${libdir}", ".")
+    };
+    let words = [field("Cflags:"), field("Libs:"), field("Libs.private:")].concat();
+    let command = block(&page(), "sh", "cc ");
+    let asked = "$(pkg-config --static --cflags --libs hamlyn)";
+    ensure!(command.contains(asked), "{command}");
+    shell(folder, &command.replace(asked, &words), &[])?;
+    Ok(folder.join("c-hello"))
+}
+
+/// `hamlyn up`, and what is run beside it.
+struct Up {
+    run: tempfile::TempDir,
+    up: Child,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Up {
+    fn start(arguments: &[&str]) -> Result<Up> {
+        let turn = crate::turn();
+        let run = tempfile::tempdir()?;
+        fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700))?;
+        let mut command = Command::new(hamlyn()?);
+        command.arg("up").args(arguments).env("HAMLYN_RUN", run.path());
+        let mut up = command.stdout(Stdio::piped()).spawn()?;
+        let output = up.stdout.take().context("no output")?;
+        let up = Up { run, up, _turn: turn };
+        let mut lines = BufReader::new(output).lines();
+        ensure!(lines.any(|line| line.is_ok_and(|line| line.contains("Ctrl-C here ends"))), "no machines");
+        Ok(up)
+    }
+
+    fn command(&self, words: &[&str]) -> Result<Command> {
+        let mut command = Command::new(hamlyn()?);
+        command.args(words).env("HAMLYN_RUN", self.run.path()).stdin(Stdio::null());
+        Ok(command)
+    }
+
+    fn output(&self, words: &[&str]) -> Result<Output> {
+        let output = self.command(words)?.output()?;
+        ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(output)
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.up), Signal::TERM);
+        let _ = self.up.wait();
+    }
+}
+
+#[test]
+fn programs_of_ones_own_are_built_brought_and_run() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (rust, c) = (build_rust(folder.path())?, build_c(folder.path())?);
+    let up = Up::start(&["--add", rust.to_str().context("no text")?])?;
+    up.output(&["cp", c.to_str().context("no text")?, "vm1:"])?;
+    let mut receiving = up.command(&["exec", "vm0", "--", "hello"])?.stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(receiving.stdout.take().context("no output")?).lines();
+    let seed = lines.next().context("no seed")??;
+    up.output(&["exec", "vm1", "--", "./c-hello", &seed])?;
+    assert_eq!(lines.next().context("no greeting")??, "hello over there");
+    assert!(receiving.wait()?.success());
+    // An ordinary user needs nothing more.
+    let mut receiving =
+        up.command(&["exec", "--uid", "1001", "vm0", "--", "hello"])?.stdout(Stdio::piped()).spawn()?;
+    let mut lines = BufReader::new(receiving.stdout.take().context("no output")?).lines();
+    assert!(lines.next().context("no seed")??.starts_with("hamlynseed1:"));
+    kill_process(Pid::from_child(&receiving), Signal::INT)?;
+    assert_eq!(receiving.wait()?.code(), Some(130), "Ctrl-C ends it");
+    Ok(())
+}
+
+#[test]
+fn two_machines_also_speak_tcp_and_have_what_else_qemu_is_told() -> Result<()> {
+    let up = Up::start(&["--net", "--isolate", "--qemu-arg=-device", "--qemu-arg=virtio-rng-pci"])?;
+    up.output(&["exec", "vm1", "--", "ping", "-c", "1", "-W", "60", "vm0"])?;
+    let mut server = up.command(&["exec", "vm0", "--", "nc", "-l", "-p", "7000"])?;
+    let mut server = server.stdout(Stdio::piped()).spawn()?;
+    let send = "for try in $(seq 100); do echo well | nc vm0 7000 && exit; sleep 0.2; done; exit 1";
+    up.output(&["exec", "vm1", "--", "sh", "-c", send])?;
+    let said = BufReader::new(server.stdout.take().context("no output")?).lines().next();
+    assert_eq!(said.context("nothing came")??, "well");
+    server.wait()?;
+    let devices = up.output(&["exec", "vm0", "--", "sh", "-c", "cat /sys/bus/virtio/devices/*/device"])?;
+    // An entropy device is number 4, a network device 1.
+    let devices = String::from_utf8(devices.stdout)?;
+    for number in ["0x0001", "0x0004"] {
+        assert!(devices.lines().any(|line| line == number), "{devices}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_page_names_flags_that_exist() -> Result<()> {
+    for command in ["up", "exec", "cp"] {
+        let help = Command::new(hamlyn()?).args([command, "--help"]).output()?;
+        let help = String::from_utf8(help.stdout)?;
+        let page = page();
+        let name = format!("hamlyn {command} --");
+        let uses = page.match_indices(&name).map(|(at, _)| &page[at..]);
+        for flag in uses.flat_map(|line| line.lines().next().unwrap_or_default().split([' ', '`', '='])) {
+            let flag = flag.trim_end_matches([',', '.', ':']);
+            if flag.starts_with("--") && flag.len() > 2 {
+                assert!(help.contains(flag), "hamlyn {command} has no {flag}");
+            }
+        }
+    }
+    Ok(())
+}
