@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hamlyn_cli::lab::{Exit, Lab};
+use hamlyn_cli::lab::{Exit, Lab, cores};
 use tempfile::TempDir;
 
 #[test]
@@ -110,6 +110,33 @@ fn a_machine_reboots_and_one_that_powers_off_ends_it_all() {
     assert!(up.wait().unwrap().success());
     assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0);
     assert!(processes_that_mention(run.path()).is_empty());
+}
+
+/// How nice each thread of a lab's first machine is.
+fn niceness(lab: &Lab) -> Vec<i32> {
+    let socket = lab.directory().join("vm0.agent").to_string_lossy().into_owned();
+    let is_machine = |process: &fs::DirEntry| {
+        fs::read_to_string(process.path().join("cmdline")).is_ok_and(|words| words.contains(&socket))
+    };
+    let machine = fs::read_dir("/proc").unwrap().flatten().find(is_machine).expect("no machine runs");
+    let stat = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("stat")).unwrap();
+    let threads = fs::read_dir(machine.path().join("task")).unwrap();
+    // Field 19; the second, a name in parentheses, may be anything.
+    let nice = |stat: String| stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap();
+    threads.map(|thread| nice(stat(thread.unwrap()))).collect()
+}
+
+/// A machine that gave way while it boots would hardly get anywhere on a busy host.
+#[test]
+fn a_machine_on_its_cards_core_gives_way_to_it_once_it_is_ready() -> anyhow::Result<()> {
+    let own = rustix::process::getpriority_process(None)?;
+    let pinned = || Lab::builder().vms(1).one_process(true).cores(cores(1));
+    let lab = pinned().wait_for_guests(false).start()?;
+    assert!(niceness(&lab).iter().all(|nice| *nice == own), "{:?}", niceness(&lab));
+    drop(lab);
+    let lab = pinned().start()?;
+    assert!(niceness(&lab).iter().all(|nice| *nice == (own + 10).min(19)), "{:?}", niceness(&lab));
+    Ok(())
 }
 
 fn run_directory() -> TempDir {

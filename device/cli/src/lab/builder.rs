@@ -125,7 +125,7 @@ impl Builder {
     }
 
     /// The host's cores that the machines are pinned to, again from the first for more machines; those of one process with
-    /// their cards (`hamlyn fabric --cores`), to which they give way. Without any they are anywhere.
+    /// their cards (`hamlyn fabric --cores`), to which they give way once they are ready. Without any they are anywhere.
     pub fn cores(mut self, cores: impl IntoIterator<Item = u16>) -> Builder {
         self.cores = cores.into_iter().collect();
         self

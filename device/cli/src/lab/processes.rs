@@ -14,7 +14,10 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, getppid, kill_process, nice, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, getppid, getpriority_process, kill_process, set_parent_process_death_signal,
+    setpriority_process,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::log::{Haste, Log};
@@ -59,7 +62,7 @@ impl Words<'_> {
 
 impl Process {
     /// Starts `program`, which dies with this process; its output goes to `words`, and its run directory is `run`. With a
-    /// `core` it is pinned to that, and gives way there to others.
+    /// `core` it is pinned to that.
     ///
     /// It gets a process group of its own, so that Ctrl-C reaches only the parent, who ends all in good order.
     pub(super) fn start(
@@ -89,6 +92,18 @@ impl Process {
     /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Lets it, and what it starts from now on, give way to others.
+    pub(super) fn give_way(&self) -> io::Result<()> {
+        let nice = getpriority_process(None)? + NICE;
+        // A thread's alone: each has its own.
+        for thread in fs::read_dir(format!("/proc/{}/task", self.pid()))? {
+            let thread = thread?.file_name().to_str().and_then(|id| id.parse().ok()).and_then(Pid::from_raw);
+            // An error says that the thread has ended meanwhile.
+            let _ = setpriority_process(thread, nice);
+        }
+        Ok(())
     }
 
     /// How it ended, if it has: then its last words are in its logs.
@@ -156,12 +171,12 @@ fn spawn(command: Command) -> io::Result<Child> {
     child.recv().map_err(|_| gone())?
 }
 
-/// How much a pinned process gives way: so much that a card's thread beside it, which works for half of the time, never has
+/// How much a process gives way: so much that a card's thread beside it, which works for half of the time, never has
 /// to wait for its share of the core.
 const NICE: i32 = 10;
 
 /// `hamlyn tether PARENT -- PROGRAM...`: becomes `program`, to be killed as soon as `parent` is gone. With a `core` it is
-/// pinned to that, and gives way there to others.
+/// pinned to that.
 pub fn tether(parent: u32, core: Option<u16>, program: &[OsString]) -> anyhow::Result<()> {
     let Some((name, arguments)) = program.split_first() else { bail!("there is no program to start") };
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask for the death signal")?;
@@ -172,7 +187,6 @@ pub fn tether(parent: u32, core: Option<u16>, program: &[OsString]) -> anyhow::R
         let mut cores = CpuSet::new();
         cores.set(core.into());
         sched_setaffinity(None, &cores).with_context(|| format!("cannot be on core {core}"))?;
-        nice(NICE).context("cannot be nice")?;
     }
     let error = Command::new(name).args(arguments).exec();
     Err(error).with_context(|| format!("cannot start {}", name.to_string_lossy()))

@@ -100,10 +100,15 @@ impl Vm {
         Ok(())
     }
 
-    /// Waits until the agent has spoken for the first time.
+    /// Waits until the agent has spoken for the first time. From then on a machine that shares its core with its card gives
+    /// way to that: not before, or on a busy host it would hardly boot, and it could not go to another core.
     pub(super) fn wait_until_ready(&self) -> anyhow::Result<()> {
         let ready = self.agent()?.wait_for_boot(0, self.patience).with_context(|| self.name().to_owned());
-        self.evidence.with(ready)
+        self.evidence.with(ready)?;
+        if let (Some(_), Some(running)) = (self.machine.core, &*self.lock()) {
+            running.qemu.give_way().with_context(|| format!("{} cannot give way", self.name()))?;
+        }
+        Ok(())
     }
 
     /// Runs a program as an ordinary user. The first word is the program, looked up in the guest's `PATH`.
