@@ -7,6 +7,7 @@
 #ifndef _HAMLYN_UAPI_H
 #define _HAMLYN_UAPI_H
 
+#include <linux/ioctl.h>
 #include <linux/types.h>
 
 /*
@@ -19,85 +20,88 @@
  *
  * Errors all calls share: EFAULT (the structure cannot be read or written), EINVAL (a field that means nothing),
  * ENODEV (the card is gone or does not answer), ENOSPC (the card's table is full), ENOENT (not an object of
- * this file), ENOMEM (also: what the caller's user has pinned would pass the caller's RLIMIT_MEMLOCK), EOPNOTSUPP (the memory cannot be shared with the
- * card: the machine would have to copy it), EDQUOT (the user who opened the file holds as much of the card as one
- * user may: hamlyn_share_query).
+ * this file), ENOMEM (also: what the caller's user has pinned would pass the caller's RLIMIT_MEMLOCK),
+ * EOPNOTSUPP (the memory cannot be shared with the card: the machine would have to copy it), EDQUOT (the user who
+ * opened the file holds as much of the card as one user may: hamlyn_share_query).
  */
 
 /* Version of this contract: major in the upper half, minor in the lower. */
 #define HAMLYN_UAPI_VERSION 0x00020000
 
 /* Describes the card. Argument: hamlyn_query. */
-#define HAMLYN_IOC_QUERY 0xc0804801
+#define HAMLYN_IOC_QUERY _IOWR('H', 1, struct hamlyn_query)
 
 /* Creates a send terminus. Argument: hamlyn_terminus_create. */
-#define HAMLYN_IOC_TERMINUS_CREATE 0xc0404802
+#define HAMLYN_IOC_TERMINUS_CREATE _IOWR('H', 2, struct hamlyn_terminus_create)
 
 /* Destroys a send terminus. Argument: hamlyn_object. Its mappings stay, and read and write nothing that matters. */
-#define HAMLYN_IOC_TERMINUS_DESTROY 0xc0104803
+#define HAMLYN_IOC_TERMINUS_DESTROY _IOWR('H', 3, struct hamlyn_object)
 
 /* Names a piece of the caller's memory as a send buffer. Argument: hamlyn_send_buffer. */
-#define HAMLYN_IOC_SEND_BUFFER_SET 0xc0204804
+#define HAMLYN_IOC_SEND_BUFFER_SET _IOWR('H', 4, struct hamlyn_send_buffer)
 
 /* Takes a send buffer back. Argument: hamlyn_send_buffer (terminus and tag are read, the rest is zero). */
-#define HAMLYN_IOC_SEND_BUFFER_CLEAR 0xc0204805
+#define HAMLYN_IOC_SEND_BUFFER_CLEAR _IOWR('H', 5, struct hamlyn_send_buffer)
 
 /* Creates a notification queue. Argument: hamlyn_queue_create. */
-#define HAMLYN_IOC_QUEUE_CREATE 0xc0204806
+#define HAMLYN_IOC_QUEUE_CREATE _IOWR('H', 6, struct hamlyn_queue_create)
 
 /* Destroys a notification queue (EBUSY while a slot names it). Argument: hamlyn_object. */
-#define HAMLYN_IOC_QUEUE_DESTROY 0xc0104807
+#define HAMLYN_IOC_QUEUE_DESTROY _IOWR('H', 7, struct hamlyn_object)
 
 /* Sleeps until a notification is there. Argument: hamlyn_queue_wait. ETIMEDOUT, EINTR. */
-#define HAMLYN_IOC_QUEUE_WAIT 0xc0204808
+#define HAMLYN_IOC_QUEUE_WAIT _IOWR('H', 8, struct hamlyn_queue_wait)
 
-/* Makes poll(2) of the file report readable once a notification is there. Argument: hamlyn_queue_wait. */
-#define HAMLYN_IOC_QUEUE_ARM 0xc0204809
+/*
+ * Makes poll(2) of the file report readable once a notification is there, at one position of each queue: whoever arms
+ * it again, from any thread or process that shares the file, moves it. Argument: hamlyn_queue_wait.
+ */
+#define HAMLYN_IOC_QUEUE_ARM _IOWR('H', 9, struct hamlyn_queue_wait)
 
 /* Creates a slot over pieces of the caller's memory. Argument: hamlyn_slot_create. */
-#define HAMLYN_IOC_SLOT_CREATE 0xc060480a
+#define HAMLYN_IOC_SLOT_CREATE _IOWR('H', 10, struct hamlyn_slot_create)
 
 /* Destroys a slot. When the call returns nothing more is deposited in its memory. Argument: hamlyn_object. */
-#define HAMLYN_IOC_SLOT_DESTROY 0xc010480b
+#define HAMLYN_IOC_SLOT_DESTROY _IOWR('H', 11, struct hamlyn_object)
 
 /* Reads the card's counters. Argument: hamlyn_statistics. */
-#define HAMLYN_IOC_STATISTICS 0xc208480c
+#define HAMLYN_IOC_STATISTICS _IOWR('H', 12, struct hamlyn_statistics)
 
 /* Runs the card's self-tests (EPERM without CAP_SYS_ADMIN). Argument: hamlyn_self_test. */
-#define HAMLYN_IOC_SELF_TEST 0xc010480d
+#define HAMLYN_IOC_SELF_TEST _IOWR('H', 13, struct hamlyn_self_test)
 
 /*
  * Takes a name, under which processes of any host may connect: answers a listener, a file of its own. Argument:
  * hamlyn_listen. EADDRINUSE; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
  */
-#define HAMLYN_IOC_LISTEN 0xc058480e
+#define HAMLYN_IOC_LISTEN _IOWR('H', 14, struct hamlyn_listen)
 
 /*
  * Asks for a connection: answers it, a file of its own, at once. Argument: hamlyn_connect. EHOSTUNREACH for a host
  * id that cannot be reached; EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
  */
-#define HAMLYN_IOC_CONNECT 0xc158480f
+#define HAMLYN_IOC_CONNECT _IOWR('H', 15, struct hamlyn_connect)
 
 /*
  * On a listener: answers the next connection that is asked for, a file of its own. Argument: hamlyn_object, zero.
  * EAGAIN if there is none.
  */
-#define HAMLYN_IOC_NEXT_REQUEST 0xc0104810
+#define HAMLYN_IOC_NEXT_REQUEST _IOWR('H', 16, struct hamlyn_object)
 
 /* On a connection: how it stands. Argument: hamlyn_connection_state. */
-#define HAMLYN_IOC_CONNECTION_QUERY 0xc1184811
+#define HAMLYN_IOC_CONNECTION_QUERY _IOWR('H', 17, struct hamlyn_connection_state)
 
 /* On a connection that was asked for: accepts it. Argument: hamlyn_private. ENOTCONN: it has ended. */
-#define HAMLYN_IOC_ACCEPT 0xc1084812
+#define HAMLYN_IOC_ACCEPT _IOWR('H', 18, struct hamlyn_private)
 
 /* On a connection that was asked for: rejects it. Argument: hamlyn_private. ENOTCONN: it has ended. */
-#define HAMLYN_IOC_REJECT 0xc1084813
+#define HAMLYN_IOC_REJECT _IOWR('H', 19, struct hamlyn_private)
 
 /* On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. ENOTCONN: it has ended. */
-#define HAMLYN_IOC_CLOSE 0xc1084814
+#define HAMLYN_IOC_CLOSE _IOWR('H', 20, struct hamlyn_private)
 
 /* How much of the card the user who opened the file holds, and may hold. Argument: hamlyn_share_query. */
-#define HAMLYN_IOC_SHARE 0xc0404815
+#define HAMLYN_IOC_SHARE _IOWR('H', 21, struct hamlyn_share_query)
 
 /* hamlyn_query.capabilities: listen and connect. */
 #define HAMLYN_CAPABILITY_CONNECTIONS 1ULL

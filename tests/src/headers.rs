@@ -2,13 +2,13 @@
 //!
 //! The contract's files are read with `syn` and written down item by item, in their order and with their comments and
 //! the spelling of their numbers. Whatever could not be carried over is an error, never left out in silence: a
-//! constant that is not a literal, a structure that is not `repr(C)`, a field type that C has no name for.
+//! constant that is neither literal nor request code, a structure that is not `repr(C)`, a field type that C has no name for.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use syn::{Attribute, Expr, Fields, Item, Lit, Meta, Type};
+use syn::{Attribute, Expr, Fields, GenericArgument, Item, Lit, Meta, PathArguments, Type};
 
 /// A header: its file's name, its title, and the parts that it is made of.
 pub struct Header {
@@ -16,6 +16,8 @@ pub struct Header {
     pub name: &'static str,
     /// First line of the header's comment.
     title: &'static str,
+    /// What it includes.
+    includes: &'static [&'static str],
     /// The files of the contract, in order.
     pub parts: Vec<Part>,
 }
@@ -71,10 +73,16 @@ pub fn read(source: &Path) -> Result<[Header; 2], String> {
         card.push(read_part(source, &["hamlyn", &module])?);
     }
     Ok([
-        Header { name: "hamlyn_card.h", title: "What a guest and a Hamlyn card agree on.", parts: card },
+        Header {
+            name: "hamlyn_card.h",
+            title: "What a guest and a Hamlyn card agree on.",
+            includes: &["linux/types.h"],
+            parts: card,
+        },
         Header {
             name: "hamlyn_uapi.h",
             title: "What the Hamlyn driver and its users agree on.",
+            includes: &["linux/ioctl.h", "linux/types.h"],
             parts: vec![read_part(source, &["uapi"])?],
         },
     ])
@@ -115,9 +123,11 @@ fn read_item(item: &Item) -> Result<Option<Entry>, String> {
     match item {
         Item::Const(constant) => {
             let name = constant.ident.to_string();
-            let value = literal(&constant.expr).ok_or_else(|| format!("constant {name} is not a literal"))?;
             let suffix = if is_type(&constant.ty, "u64") { "ULL" } else { "" };
-            Ok(Some(Entry::Constant { value: value + suffix, docs: docs(&constant.attrs), name }))
+            let value = literal(&constant.expr).map(|value| value + suffix);
+            let value = value.or_else(|| request_code(&constant.expr));
+            let value = value.ok_or_else(|| format!("constant {name} is neither literal nor iowr"))?;
+            Ok(Some(Entry::Constant { value, docs: docs(&constant.attrs), name }))
         }
         Item::Struct(structure) => {
             let rust_name = structure.ident.to_string();
@@ -136,6 +146,7 @@ fn read_item(item: &Item) -> Result<Option<Entry>, String> {
             }))
         }
         Item::Impl(_) | Item::Use(_) | Item::Mod(_) | Item::Macro(_) => Ok(None),
+        Item::Fn(function) if function.sig.ident == "iowr" => Ok(None),
         _ => Err("an item that is neither constant nor structure".into()),
     }
 }
@@ -186,6 +197,19 @@ fn literal(expression: &Expr) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// `iowr::<T>(number)` is C's `_IOWR('H', number, struct t)`.
+fn request_code(expression: &Expr) -> Option<String> {
+    let Expr::Call(call) = expression else { return None };
+    let Expr::Path(function) = &*call.func else { return None };
+    let segment = function.path.segments.last().filter(|segment| segment.ident == "iowr")?;
+    let PathArguments::AngleBracketed(types) = &segment.arguments else { return None };
+    let (Some(GenericArgument::Type(argument)), Some(number)) = (types.args.first(), call.args.first())
+    else {
+        return None;
+    };
+    Some(format!("_IOWR('H', {}, {})", literal(number)?, c_type(argument)?))
 }
 
 fn docs(attributes: &[Attribute]) -> Vec<String> {
@@ -241,7 +265,10 @@ impl Header {
             String::from("/* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */\n");
         let made = "Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.";
         text.push_str(&comment("", &[format!(" {}", self.title), String::new(), format!(" {made}")]));
-        let _ = writeln!(text, "#ifndef {guard}\n#define {guard}\n\n#include <linux/types.h>");
+        let _ = writeln!(text, "#ifndef {guard}\n#define {guard}\n");
+        for include in self.includes {
+            let _ = writeln!(text, "#include <{include}>");
+        }
         for part in &self.parts {
             let _ = write!(text, "\n{}", comment("", &part.docs));
             for item in &part.items {
