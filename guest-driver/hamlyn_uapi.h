@@ -49,7 +49,10 @@
 /* Destroys a notification queue (EBUSY while a slot names it). Argument: hamlyn_object. */
 #define HAMLYN_IOC_QUEUE_DESTROY _IOWR('H', 7, struct hamlyn_object)
 
-/* Sleeps until a notification is there. Argument: hamlyn_queue_wait. ETIMEDOUT, EINTR. */
+/*
+ * Sleeps until a notification is there. Argument: hamlyn_queue_wait. ETIMEDOUT; EINTR if a signal's handler has
+ * run, and of a wait with a time-out also if the process was stopped or the machine suspended.
+ */
 #define HAMLYN_IOC_QUEUE_WAIT _IOWR('H', 8, struct hamlyn_queue_wait)
 
 /*

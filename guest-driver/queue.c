@@ -367,8 +367,9 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
+	/* Stopped or suspended: nobody need know, unless what is left of a time-out must be reckoned. */
 	if (ret)
-		return -EINTR;
+		return wait->timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
 	CLASS(hamlyn_entry, entry)(file);
 	return entry.error ?: -ENOENT;
 }

@@ -35,7 +35,8 @@ pub const HAMLYN_IOC_SEND_BUFFER_CLEAR: u32 = iowr::<HamlynSendBuffer>(5);
 pub const HAMLYN_IOC_QUEUE_CREATE: u32 = iowr::<HamlynQueueCreate>(6);
 /// Destroys a notification queue (`EBUSY` while a slot names it). Argument: [`HamlynObject`].
 pub const HAMLYN_IOC_QUEUE_DESTROY: u32 = iowr::<HamlynObject>(7);
-/// Sleeps until a notification is there. Argument: [`HamlynQueueWait`]. `ETIMEDOUT`, `EINTR`.
+/// Sleeps until a notification is there. Argument: [`HamlynQueueWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has
+/// run, and of a wait with a time-out also if the process was stopped or the machine suspended.
 pub const HAMLYN_IOC_QUEUE_WAIT: u32 = iowr::<HamlynQueueWait>(8);
 /// Makes `poll(2)` of the file report readable once a notification is there, at one position of each queue: whoever arms
 /// it again, from any thread or process that shares the file, moves it. Argument: [`HamlynQueueWait`].

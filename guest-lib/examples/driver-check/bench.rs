@@ -153,7 +153,16 @@ pub(crate) fn wait_while(
     cursor: u32,
     meanwhile: impl FnOnce(&mut Bench, &dyn Fn() -> bool) -> Outcome,
 ) -> Outcome<io::Result<()>> {
-    let (device, mut wait) = (bench.device.clone(), bench.wait(cursor, HAMLYN_WAIT_FOREVER));
+    wait_as(bench, bench.wait(cursor, HAMLYN_WAIT_FOREVER), meanwhile)
+}
+
+/// [`wait_while`] with a time-out.
+pub(crate) fn wait_as(
+    bench: &mut Bench,
+    mut wait: HamlynQueueWait,
+    meanwhile: impl FnOnce(&mut Bench, &dyn Fn() -> bool) -> Outcome,
+) -> Outcome<io::Result<()>> {
+    let device = bench.device.clone();
     let waiter = thread::spawn(move || device.queue_wait(&mut wait));
     thread::sleep(A_MOMENT);
     meanwhile(bench, &|| waiter.is_finished())?;

@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use zerocopy::FromZeros;
 
-use crate::bench::{Bench, ENTRIES, PATIENCE, object, poll_for, wait_while};
+use crate::bench::{Bench, ENTRIES, PATIENCE, object, poll_for, wait_as, wait_while};
 use crate::checks::Checks;
 use crate::common::Outcome;
 
@@ -47,20 +47,36 @@ pub(crate) fn sleep(checks: &mut Checks, path: &Path) -> Outcome {
     second_pass(checks, &mut Bench::create(path)?)?;
     handshake(checks, bench)?;
 
-    let stopped = wait_while(bench, 41, |_, over| {
-        while !over() {
-            let stop_me = "kill -STOP $PPID; sleep 1; kill -CONT $PPID";
-            Command::new("sh").args(["-c", stop_me]).status()?;
-        }
-        Ok(())
-    })?;
-    checks.refused("wait, and be stopped", stopped, Errno::INTR)?;
-    let destroyed = wait_while(bench, 41, |bench, _| {
+    stopped(checks, bench)?;
+    let destroyed = wait_while(bench, 42, |bench, _| {
         bench.device.slot_destroy(&mut object(bench.slot.slot))?;
         Ok(bench.device.queue_destroy(&mut object(bench.queue.queue))?)
     })?;
     checks.refused("wait while the queue is destroyed", destroyed, Errno::NOENT)?;
     checks.holds("poll without a queue", poll_for(&device, Duration::ZERO)?.is_empty())
+}
+
+/// Who waits for as long as it takes goes on waiting when it was stopped; who has a time-out is told, to reckon the rest.
+fn stopped(checks: &mut Checks, bench: &mut Bench) -> Outcome {
+    let stop_me =
+        || Command::new("sh").args(["-c", "kill -STOP $PPID; sleep 1; kill -CONT $PPID"]).status().map(drop);
+    let timed = bench.wait(41, PATIENCE.as_nanos() as i64);
+    let told = wait_as(bench, timed, |_, over| {
+        while !over() {
+            stop_me()?;
+        }
+        Ok(())
+    })?;
+    checks.refused("wait with a time-out, and be stopped", told, Errno::INTR)?;
+    let mut went_on = false;
+    let woken = wait_while(bench, 41, |bench, over| {
+        stop_me()?;
+        went_on = !over();
+        bench.send(41);
+        Ok(())
+    })?;
+    checks.holds("wait, and be stopped: it goes on", went_on)?;
+    checks.done("a message wakes it then", woken)
 }
 
 /// In the second pass the flag is another; who still waits for the first is not left to wait for ever.

@@ -91,7 +91,7 @@ fn every_call_does_what_it_says_and_refuses_the_rest() -> Result<()> {
 #[test]
 fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
     let lab = lab(1);
-    check(lab.vm(0).run(["driver-check", "sleep"])?, 80)?;
+    check(lab.vm(0).run(["driver-check", "sleep"])?, 82)?;
     nothing_is_left(&lab)
 }
 
