@@ -275,6 +275,17 @@ impl Ledger {
         self.deliveries.iter().enumerate().find(|(_, delivery)| !delivery.excused && !Self::is_done(delivery))
     }
 
+    /// The first of those that is sent, and has all its ends at such hosts.
+    pub(crate) fn owed_between(&self, is_such: impl Fn(usize) -> bool) -> Option<usize> {
+        let on_its_way = |part: &usize| self.parts[*part].sent && is_such(self.parts[*part].host);
+        self.deliveries.iter().position(|delivery| {
+            !delivery.excused
+                && !Self::is_done(delivery)
+                && is_such(self.places[delivery.place].host)
+                && delivery.parts.iter().all(on_its_way)
+        })
+    }
+
     /// Messages whose delivery is done.
     pub(crate) fn delivered(&self) -> u64 {
         let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));

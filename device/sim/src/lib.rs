@@ -11,7 +11,7 @@
 //! | `process`, `program`, `traffic`, `sending`, `receiving`, `fetching` | honest programs and their messages, by the library |
 //! | `system` | the operating systems, as far as they set connections up and watch over them |
 //! | `correspondent`, `streams`, `conversing` | programs of the library's upper layer, their streams and their connections |
-//! | `intruder`, `blunders`, `forgery`, `faults` | hostile programs, wrong requests, misfortunes |
+//! | `intruder`, `blunders`, `forgery`, `faults`, `standstill` | hostile programs, wrong requests, misfortunes |
 //! | `delivery` | a packet reaches its card |
 //! | `judge` | what a card must do with one packet, worked out a second time |
 //! | `ledger`, `fetches`, `connections` | what each honest message, fetch-and-op and connection should do, and has done |
@@ -23,7 +23,8 @@
 //! it has the bytes that come next, and does not change while it is held. At every
 //! request for a connection, answer and end: it is of that connection, and so. At every
 //! notification: its message is whole and was not notified before. At every fetch-and-op: it was asked, the word changes
-//! once, and the answer is true. At every call of the library: what it says is so. At rest: nothing accepted is lost
+//! once, and the answer is true. At every call of the library: what it says is so. While a card takes nothing: what is not for it
+//! arrives. At rest: nothing accepted is lost
 //! while its ends live, every queue is empty, counters balance; every side of a connection knows that it is over, and
 //! no operating system remembers any. When all processes have ended: nothing is open, and no page is lost.
 
@@ -54,6 +55,7 @@ mod rng;
 mod scenario;
 mod schedule;
 mod sending;
+mod standstill;
 mod streams;
 mod system;
 mod traffic;
@@ -88,6 +90,8 @@ pub struct Outcome {
     pub delivered: u64,
     /// Times that a message found its sender's work queue full.
     pub blocked: u64,
+    /// Messages that were delivered while a card stood still, and others waited for it.
+    pub bystanders: u64,
     /// Notifications that were overwritten unread, and whose reader was told.
     pub overwritten: u64,
     /// Pairs of hosts, sender and receiver, between which a message was delivered.
@@ -139,6 +143,7 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
     outcome.messages = world.ledger.parts.len() as u64;
     outcome.delivered = world.ledger.delivered();
     outcome.blocked = world.blocked;
+    outcome.bystanders = world.bystanders;
     outcome.overwritten = world.ledger.overwritten;
     outcome.pairs = world.ledger.pairs();
     (outcome.streamed, outcome.streams, outcome.broken_streams) = world.stream_totals();

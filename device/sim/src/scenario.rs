@@ -35,6 +35,8 @@ pub struct Scenario {
     pub reorder: bool,
     /// Paths through the switch to each host, on which packets overtake each other.
     pub paths: u16,
+    /// Whether a card takes nothing for a while in the end, and the others must not mind.
+    pub stands_still: bool,
     /// Milliseconds that pass in a step.
     pub step_ms: u64,
     /// The period of the cards' handshake timers, in steps; 0: they have none.
@@ -53,7 +55,7 @@ impl Scenario {
         // Operating systems count in quarters of a second, in which a slow machine should come to something.
         let step_ms = rng.pick(if connections { &[2, 10] } else { &[10, 50] }).unwrap_or(10);
         let handshake_ms = if rng.percent(70) { rng.range(10, 60) * 10 } else { 0 };
-        Self {
+        let mut scenario = Self {
             packet_sizes: (0..cards).map(|_| rng.pick(&sizes).unwrap_or(1024)).collect(),
             processes: rng.range(1, 2),
             streams: rng.percent(40),
@@ -69,9 +71,13 @@ impl Scenario {
             by_hand: rng.pick(&[0, 50, 100]).unwrap_or(0),
             reorder: rng.percent(60),
             paths: rng.pick(&[1, 1, 2, 5]).unwrap_or(1),
+            stands_still: false,
             step_ms,
             handshake_steps: handshake_ms / step_ms.min(10) as u32,
-        }
+        };
+        // Who forges does not mind stops, and nor do operating systems.
+        scenario.stands_still = !scenario.forgers && !scenario.connections && !scenario.streams;
+        scenario
     }
 
     /// Every host sends to every host as fast as it can, and nothing goes wrong.
@@ -92,6 +98,7 @@ impl Scenario {
             by_hand: 0,
             reorder: false,
             paths: 1,
+            stands_still: false,
             step_ms: 10,
             handshake_steps: 50,
         }

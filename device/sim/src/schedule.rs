@@ -27,6 +27,9 @@ impl World {
         while !self.healings.is_empty() {
             self.heal(true)?;
         }
+        if self.scenario.stands_still {
+            self.stand_still()?;
+        }
         self.connections.healed = Some(self.now());
         let mut idle = 0;
         for round in 0.. {
@@ -98,7 +101,7 @@ impl World {
     }
 
     /// Everybody once. `false`: nobody had anything to do.
-    fn round(&mut self) -> Result<bool, Violation> {
+    pub(crate) fn round(&mut self) -> Result<bool, Violation> {
         let switch = self.hosts.len();
         let mut order: Vec<usize> = (0..=switch).collect();
         for last in (1..order.len()).rev() {

@@ -28,6 +28,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.messages += outcome.messages;
         all.delivered += outcome.delivered;
         all.blocked += outcome.blocked;
+        all.bystanders += outcome.bystanders;
         all.overwritten += outcome.overwritten;
         all.streamed += outcome.streamed;
         all.streams += outcome.streams;
@@ -41,8 +42,8 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     let ends: Vec<_> = EndReason::ALL.iter().zip(&all.connection_ends).collect();
     println!("connections {}, refused {}, ends {ends:?}", all.connections, all.refused_connections);
     println!(
-        "steps {}, faults {}, messages {}, delivered {}, blocked {}, overwritten {}",
-        all.steps, all.faults, all.messages, all.delivered, all.blocked, all.overwritten
+        "steps {}, faults {}, messages {}, delivered {}, blocked {}, bystanders {}, overwritten {}",
+        all.steps, all.faults, all.messages, all.delivered, all.blocked, all.bystanders, all.overwritten
     );
     all
 }
@@ -50,7 +51,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
 /// A simulation in which nothing happens would hold, too: so each kind of thing must have happened.
 fn eventful(all: &Outcome) {
     assert!(all.faults > 50_000 && all.delivered > 100_000, "{all:?}");
-    assert!(all.blocked > 100 && all.overwritten > 100, "{all:?}");
+    assert!(all.blocked > 100 && all.overwritten > 100 && all.bystanders > 5000, "{all:?}");
     assert!(all.streamed > 1_000_000 && all.streams > 1000 && all.broken_streams > 1000, "{all:?}");
     assert!(all.connections > 1000 && all.refused_connections > 1000, "{all:?}");
     for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
@@ -99,6 +100,21 @@ fn eight_cards_that_all_send_to_all_come_to_rest_with_nothing_lost() {
         assert_eq!(outcome.delivered, outcome.messages);
         assert_eq!(outcome.pairs, 64, "each to each, and to itself");
         assert!(outcome.blocked > 0 && outcome.counters[Statistic::LinkStalls as usize] > 50, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_card_that_stands_still_holds_up_none_but_those_who_send_to_it() {
+    for paths in [1, 4] {
+        let mut bystanders = 0;
+        for seed in 0..20 {
+            let scenario = Scenario { stands_still: true, steps: 1000, paths, ..Scenario::saturation(4) };
+            let outcome = run_as(seed, scenario);
+            sound(&outcome);
+            assert_eq!(outcome.delivered, outcome.messages);
+            bystanders += outcome.bystanders;
+        }
+        assert!(bystanders > 100, "{bystanders}");
     }
 }
 
