@@ -162,10 +162,11 @@ impl Ledger {
             Violation::new(format!("host {host} accepted {what} from host {source}: {header:?}"))
         };
         let part = self
-            .part_of(host, source, &header)
+            .part_of(host, source, packet, &header)
             .ok_or_else(|| wrong("a packet that nobody sent, or that has arrived before,"))?;
         let part = &mut self.parts[part];
-        part.take(&header, packet).map_err(wrong)?;
+        part.fits(&header, packet).map_err(wrong)?;
+        part.cross_off(&header);
         let number = part.delivery;
         let delivery = &mut self.deliveries[number];
         delivery.missing -= 1;
@@ -174,18 +175,19 @@ impl Ledger {
 
     /// A packet was discarded: if it is an honest message's, that is excused.
     pub(crate) fn discarded(&mut self, host: usize, source: u16, packet: &[u8]) {
-        let part = PacketHeader::read(packet).and_then(|header| self.part_of(host, source, &header));
+        let part = PacketHeader::read(packet).and_then(|header| self.part_of(host, source, packet, &header));
         if let Some(part) = part {
             let delivery = self.parts[part].delivery;
             self.deliveries[delivery].excused = true;
         }
     }
 
-    /// The message that a packet can be of.
-    fn part_of(&self, host: usize, source: u16, header: &PacketHeader) -> Option<usize> {
+    /// The message that a packet is of; of none, one that it could be of if its length and bytes were others. Several that
+    /// are empty may lie in one place: what tells them apart is their metadata.
+    fn part_of(&self, host: usize, source: u16, packet: &[u8], header: &PacketHeader) -> Option<usize> {
         let fast = header.metadata_index == HAMLYN_FAST_MODE;
         let entry = (!fast).then_some(header.metadata_index);
-        let mut parts = self
+        let parts = self
             .places
             .iter()
             .filter(|place| place.host == host && !place.gone)
@@ -193,10 +195,13 @@ impl Ledger {
             .filter_map(|place| place.busy)
             .flat_map(|delivery| &self.deliveries[delivery].parts)
             .copied();
-        parts.find(|part| {
+        let mut parts = parts.filter(|part| {
             let part = &self.parts[*part];
             part.host == usize::from(source) && (!fast || part.y == header.delta) && part.takes(header)
-        })
+        });
+        let first = parts.next()?;
+        let fits = |part: &usize| self.parts[*part].fits(header, packet).is_ok();
+        if fits(&first) { Some(first) } else { parts.find(fits).or(Some(first)) }
     }
 
     /// A notification was read: which delivery it is for. It must be whole, and not notified before.
@@ -340,8 +345,8 @@ impl Part {
             && (at + header.length) as usize <= self.data.len()
     }
 
-    /// Checks a packet's length and bytes, and crosses it off.
-    fn take(&mut self, header: &PacketHeader, packet: &[u8]) -> Result<(), &'static str> {
+    /// Checks the length and bytes of a packet that it takes.
+    fn fits(&self, header: &PacketHeader, packet: &[u8]) -> Result<(), &'static str> {
         let at = (header.offset - self.offset) as usize;
         let length = (self.data.len() - at).min(self.packet_size as usize);
         if header.length as usize != length {
@@ -355,7 +360,10 @@ impl Part {
         if *data != self.data[at..at + length] {
             return Err("the wrong data");
         }
-        self.arrived[at / self.packet_size as usize] = true;
         Ok(())
+    }
+
+    fn cross_off(&mut self, header: &PacketHeader) {
+        self.arrived[((header.offset - self.offset) / self.packet_size) as usize] = true;
     }
 }

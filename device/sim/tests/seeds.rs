@@ -251,3 +251,9 @@ fn a_fetch_and_op_that_may_be_refused_is_answered_so() {
 fn no_request_is_taken_by_two_incarnations() {
     [7_013_866, 7_064_660, 7_081_583].into_iter().for_each(|seed| sound(&run(seed, None)));
 }
+
+/// The ledger took a packet for another one of the same sender's that was empty, too, and was to lie in the same place.
+#[test]
+fn empty_messages_in_one_place_are_told_apart_by_their_metadata() {
+    sound(&run(3_141_623_859, None));
+}

@@ -1,17 +1,15 @@
 //! How a lab is described and brought up.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 
 use super::network;
-use super::processes::{Directory, Process, Words, hamlyn};
+use super::processes::Directory;
 use super::qemu::{CARD_SLOT, Machine};
-use super::{Accel, Accelerator, Added, Card, Kit, Lab, Memory, Service, Vm, evidence, image};
-use crate::stat;
+use super::service::{Recipe, Service};
+use super::{Accel, Accelerator, Added, Card, Kit, Lab, Memory, Vm, image};
 
 /// More arguments for a machine's QEMU, from its index and the lab's directory.
 type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
@@ -242,29 +240,20 @@ impl Builder {
     fn service(
         &self,
         run: &Path,
-        kind: &str,
+        kind: &'static str,
         name: &str,
         fixed: &[&str],
         more: &[String],
     ) -> anyhow::Result<Service> {
         (self.progress)(name);
-        let log = run.join(format!("{name}.log"));
-        let arguments = [kind].into_iter().chain(fixed.iter().copied());
-        let arguments = arguments.chain(more.iter().map(String::as_str));
-        let mut process = Process::start(name, &hamlyn()?, arguments, Words::One(&log), run, None)?;
-        let stat = stat::socket(run, kind, process.pid());
-        let deadline = Instant::now() + self.patience;
-        // A process offers its counters once all else is in place.
-        while stat::read(&stat).is_err() {
-            if let Some(status) = process.ended() {
-                bail!("{name} ended at once ({status})\n{}", evidence::tail(&log));
-            }
-            if Instant::now() > deadline {
-                bail!("{name} is not ready after {:?}\n{}", self.patience, evidence::tail(&log));
-            }
-            sleep(Duration::from_millis(5));
-        }
-        Ok(Service { process: Mutex::new(process), stat, log })
+        let fixed = fixed.iter().map(Into::into);
+        Service::start(Recipe {
+            kind,
+            name: name.to_owned(),
+            arguments: fixed.chain(more.iter().map(Into::into)).collect(),
+            run: run.to_owned(),
+            patience: self.patience,
+        })
     }
 
     /// The words for a machine's kernel.
@@ -310,6 +299,6 @@ impl Builder {
             more: self.devices(index, run),
             name,
         };
-        Vm::new(machine, &kit.qemu, run, &service.log, self.patience)
+        Vm::new(machine, &kit.qemu, run, service.log(), self.patience)
     }
 }

@@ -28,6 +28,7 @@ mod processes;
 mod qemu;
 mod remote;
 mod run;
+mod service;
 mod vm;
 
 pub use accel::{Accel, Accelerator};
@@ -42,14 +43,14 @@ pub use run::Run;
 pub use vm::{MODULE, Vm};
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
 use crate::stat;
 use door::Door;
-use processes::{Directory, Process};
+use processes::Directory;
+use service::Service;
 
 /// The service that is the switch, or has it.
 const SWITCH: usize = 0;
@@ -63,14 +64,6 @@ pub struct Lab {
     cards: Vec<Card>,
     services: Vec<Service>,
     directory: Directory,
-}
-
-/// A process with counters: a switch, a card, or a fabric of both.
-#[derive(Debug)]
-struct Service {
-    process: Mutex<Process>,
-    stat: PathBuf,
-    log: PathBuf,
 }
 
 /// Where a card is.
@@ -138,14 +131,17 @@ impl Lab {
 
     /// Stops the process of card `index`, which then neither takes nor sends, until what this returns is dropped.
     pub fn hold_card(&self, index: usize) -> anyhow::Result<Held> {
-        let service = &self.services[self.card(index)?.service];
-        let process = service.process.lock().unwrap_or_else(PoisonError::into_inner);
-        Held::stop(&process)
+        self.services[self.card(index)?.service].hold()
     }
 
     /// Kills the switch: the links of all cards go down.
     pub fn kill_switch(&self) {
-        self.services[SWITCH].process.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        self.services[SWITCH].kill();
+    }
+
+    /// Kills the switch and starts another, to which the cards find by themselves.
+    pub fn restart_switch(&self) -> anyhow::Result<()> {
+        self.services[SWITCH].restart()
     }
 
     /// Lets other processes of this user run programs in the machines: see [`Remote`].
@@ -163,20 +159,5 @@ impl Lab {
     fn card(&self, index: usize) -> anyhow::Result<&Card> {
         let count = self.cards.len();
         self.cards.get(index).with_context(|| format!("there is no card {index} (limit {count})"))
-    }
-}
-
-impl Service {
-    fn counters(&self) -> anyhow::Result<Value> {
-        self.check()?;
-        Ok(stat::read(&self.stat)?.counters)
-    }
-
-    fn check(&self) -> anyhow::Result<()> {
-        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(status) = process.ended() {
-            bail!("{} ended ({status})\n{}", process.name(), evidence::tail(&self.log));
-        }
-        Ok(())
     }
 }

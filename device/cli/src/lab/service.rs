@@ -1,0 +1,109 @@
+//! The processes of a lab that have counters: a switch, cards, or a fabric of both.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use serde_json::Value;
+
+use super::evidence;
+use super::processes::{Held, Process, Words, hamlyn};
+use crate::stat;
+
+/// What a service is started with.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    /// Its command: what `hamlyn stat` knows it by.
+    pub(super) kind: &'static str,
+    pub(super) name: String,
+    /// What follows the command.
+    pub(super) arguments: Vec<OsString>,
+    /// The lab's directory.
+    pub(super) run: PathBuf,
+    /// How long it may take until it is ready.
+    pub(super) patience: Duration,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Service {
+    recipe: Recipe,
+    log: PathBuf,
+    running: Mutex<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    stat: PathBuf,
+}
+
+impl Service {
+    pub(super) fn start(recipe: Recipe) -> anyhow::Result<Service> {
+        let log = recipe.run.join(format!("{}.log", recipe.name));
+        let running = Mutex::new(recipe.start(&log)?);
+        Ok(Service { recipe, log, running })
+    }
+
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    pub(super) fn counters(&self) -> anyhow::Result<Value> {
+        self.check()?;
+        Ok(stat::read(&self.lock().stat)?.counters)
+    }
+
+    /// Fails if it has ended, with the reason.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let process = &mut self.lock().process;
+        if let Some(status) = process.ended() {
+            bail!("{} ended ({status})\n{}", process.name(), evidence::tail(&self.log));
+        }
+        Ok(())
+    }
+
+    pub(super) fn hold(&self) -> anyhow::Result<Held> {
+        Held::stop(&self.lock().process)
+    }
+
+    pub(super) fn kill(&self) {
+        self.lock().process.kill();
+    }
+
+    /// Kills it if it runs, and starts it anew.
+    pub(super) fn restart(&self) -> anyhow::Result<()> {
+        let mut running = self.lock();
+        running.process.kill();
+        *running = self.recipe.start(&self.log)?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recipe {
+    fn start(&self, log: &Path) -> anyhow::Result<Running> {
+        let Recipe { kind, name, run, .. } = self;
+        let arguments = [OsString::from(kind)].into_iter().chain(self.arguments.iter().cloned());
+        let mut process = Process::start(name, &hamlyn()?, arguments, Words::One(log), run, None)?;
+        let stat = stat::socket(run, kind, process.pid());
+        let deadline = Instant::now() + self.patience;
+        // A process offers its counters once all else is in place.
+        while stat::read(&stat).is_err() {
+            if let Some(status) = process.ended() {
+                bail!("{name} ended at once ({status})\n{}", evidence::tail(log));
+            }
+            if Instant::now() > deadline {
+                bail!("{name} is not ready after {:?}\n{}", self.patience, evidence::tail(log));
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Ok(Running { process, stat })
+    }
+}
