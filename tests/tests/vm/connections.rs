@@ -232,6 +232,25 @@ fn a_card_that_is_reset_and_a_machine_that_restarts_lose_their_connections() -> 
     log_is_clean(&lab, 1)
 }
 
+#[test]
+fn a_link_that_went_and_came_while_nobody_looked_ends_connections() -> Result<()> {
+    let lab = lab(2);
+    let (mut server, mut client) = connected(&lab, 1, 0)?;
+    lab.vm(0).pause()?;
+    lab.restart_switch()?;
+    let linked = || {
+        let ports = &lab.switch_counters()?["ports"];
+        Ok(["0", "1"].iter().all(|port| ports[port]["attached"] == true))
+    };
+    eventually(linked, "the cards have their links again")?;
+    lab.vm(0).resume()?;
+    client.expect("end 1", &end("link_lost", ""))?;
+    server.expect("end 1", &end("link_lost", ""))?;
+    let log = lab.vm(0).run_as(0, ["dmesg"])?.finish_text()?;
+    ensure!(log.iter().any(|line| line.contains("link was down")), "{log:#?}");
+    connected(&lab, 0, 1).map(drop)
+}
+
 /// How many pages of programs are pinned: less than none for a moment, as the kernel counts either by itself.
 fn pinned(lab: &Lab, vm: usize) -> Result<i64> {
     let text = lab.vm(vm).read("/proc/vmstat")?;

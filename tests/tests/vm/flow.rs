@@ -4,7 +4,8 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_cli::lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{lab, text};
+use crate::messages::{ping_pong, transfer};
+use crate::{lab, lab_of, text};
 
 const COUNT: &str = "5000";
 
@@ -68,6 +69,22 @@ fn a_slow_receiver_holds_its_sender_up_and_loses_nothing() -> Result<()> {
     let lab = lab(2);
     held_up(&lab, 0, 1)?;
     backlog(&lab, 1, 1)
+}
+
+#[test]
+fn a_card_that_takes_nothing_stops_nobody_elses_messages() -> Result<()> {
+    // It is not to be detached, however slow this machine is.
+    let lab = lab_of(Lab::builder().vms(3).switch_args(["--stall-timeout", "0"]));
+    let (receiver, ticket) = receive(&lab, 1)?;
+    let held = lab.hold_card(1)?;
+    let mut sender = send(&lab, 0, &ticket)?;
+    ensure!(sender.answer()?["held_up"].is_u64(), "it was not held up");
+    // From the very card whose messages to the other wait, and to it.
+    ping_pong(&lab, 0, 2, 200)?;
+    transfer(&lab, 0, 2, 1 << 20)?;
+    ping_pong(&lab, 2, 0, 200)?;
+    drop(held);
+    finish(receiver, sender).map(drop)
 }
 
 #[test]
