@@ -148,7 +148,9 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 		link = card_register(card, HAMLYN_REG_LINK);
 		host = card_register(card, HAMLYN_REG_HOST_ID);
 	} while (changes != card_register(card, HAMLYN_REG_LINK_CHANGES) && --tries);
-	if (changes == card->link_changes)
+	/* A card that was made anew while we were away may have come to the same count. */
+	if (changes == card->link_changes && (link == 1) == card->link &&
+	    (!card->link || host == card->host))
 		return;
 	/* One that was down and has come up once has lost nothing; anything else may have. */
 	lost = card->link || link != 1 || changes != card->link_changes + 1;
@@ -156,14 +158,14 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	card->link_changes = changes;
 	card->link = link == 1;
 	if (was_up)
-		dev_info(&card->dev, "link %s down\n", card->link ? "was" : "is");
+		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
 	if (lost)
 		hamlyn_connections_lost(card, HAMLYN_END_LINK_LOST);
 	if (card->link) {
 		card->host = host;
-		dev_info(&card->dev, "link is up, host %u\n", card->host);
+		dev_info_ratelimited(&card->dev, "link is up, host %u\n", card->host);
 	}
-	trace_hamlyn_link(card->minor, link, host);
+	trace_hamlyn_link(card->minor, card->link, host);
 	hamlyn_sysfs_link(card);
 }
 
@@ -220,6 +222,7 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	if (!pci_channel_offline(card->pdev) && !pci_wait_for_pending_transaction(card->pdev))
 		dev_err(&card->dev, "the card still waits for memory, and may read what is given back\n");
 	WRITE_ONCE(card->live, false);
+	card->ready = false;
 	hamlyn_connections_stop(card);
 	xa_for_each(&card->queues, index, queue)
 		wake_up_all(&queue->wait);

@@ -6,6 +6,7 @@
  * perhaps, and tells each of the other's end. It is live until it has ended for either side; then
  * nothing that comes for it means anything any more.
  */
+#include <linux/jhash.h>
 #include <linux/nospec.h>
 
 #include "connect.h"
@@ -42,32 +43,28 @@ void hamlyn_connection_settle(struct hamlyn_connection *connection)
 	hamlyn_share_give(connection->share, HAMLYN_CONNECTIONS);
 }
 
-static void trace_state(const struct hamlyn_connection *connection)
+static void connection_trace(const struct hamlyn_connection *connection)
 {
 	trace_hamlyn_connection(connection->card->minor, connection->number, connection->peer->host,
 				connection->state, connection->reason);
 }
 
-static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32 state,
-						   struct hamlyn_share *share, bool privileged,
-						   gfp_t gfp)
+/* Makes a connection of memory that is all zero. */
+static int connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer, u32 state,
+			   struct hamlyn_share *share, bool privileged)
 {
 	struct hamlyn_wellknown *own = peer->own;
-	struct hamlyn_connection *connection;
 	int ret;
 
 	ret = hamlyn_share_take(share, HAMLYN_CONNECTIONS, privileged);
 	if (ret)
-		return ERR_PTR(ret);
-	connection = kzalloc(sizeof(*connection), gfp);
+		return ret;
 	/* Numbers come back late, so that what is late is not taken for another's. */
-	ret = connection ? xa_alloc_cyclic(&own->connections, &connection->number, connection,
-					   XA_LIMIT(1, INT_MAX), &own->next_number, gfp) :
-			   -ENOMEM;
+	ret = xa_alloc_cyclic(&own->connections, &connection->number, connection,
+			      XA_LIMIT(1, INT_MAX), &own->next_number, GFP_KERNEL);
 	if (ret < 0) {
 		hamlyn_share_give(share, HAMLYN_CONNECTIONS);
-		kfree(connection);
-		return ERR_PTR(ret);
+		return ret;
 	}
 	hamlyn_share_get(share);
 	connection->share = share;
@@ -80,16 +77,17 @@ static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32
 	connection->opening.connection = connection;
 	connection->closing.connection = connection;
 	INIT_LIST_HEAD(&connection->on_listener);
+	INIT_HLIST_NODE(&connection->by_remote);
 	INIT_LIST_HEAD(&connection->opening.on_peer);
 	INIT_LIST_HEAD(&connection->closing.on_peer);
 	init_waitqueue_head(&connection->wait);
 	hamlyn_peer_watch(peer);
 	list_add_tail(&connection->on_peer, &peer->connections);
-	trace_state(connection);
-	return connection;
+	connection_trace(connection);
+	return 0;
 }
 
-static void leave_listener(struct hamlyn_connection *connection)
+static void connection_leave(struct hamlyn_connection *connection)
 {
 	if (!connection->listener)
 		return;
@@ -105,10 +103,11 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 
 	connection->reason = reason;
 	WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ENDED);
-	trace_state(connection);
-	leave_listener(connection);
+	connection_trace(connection);
+	connection_leave(connection);
 	xa_erase(&connection->card->wellknown->connections, connection->number);
 	list_del(&connection->on_peer);
+	hash_del(&connection->by_remote);
 	wake_up_all(&connection->wait);
 	hamlyn_connection_settle(connection);
 	hamlyn_connection_put(connection);
@@ -117,7 +116,7 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 		hamlyn_connection_put(connection);
 }
 
-static void send(struct hamlyn_connection *connection, struct hamlyn_message *message, u32 kind,
+static void connection_send(struct hamlyn_connection *connection, struct hamlyn_message *message, u32 kind,
 		 u32 reason, const struct hamlyn_private *private)
 {
 	u32 length = private ? private->length : 0;
@@ -132,28 +131,28 @@ static void send(struct hamlyn_connection *connection, struct hamlyn_message *me
 	hamlyn_peer_send(connection->peer, message);
 }
 
-/* Asks for a connection; the card's lock is held. */
-struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_file *file,
-						    const struct hamlyn_connect *connect)
+/* Asks for a connection, made of memory that is all zero; the card's lock is held. */
+int hamlyn_connection_request(struct hamlyn_file *file, const struct hamlyn_connect *connect,
+			      struct hamlyn_connection *connection)
 {
 	struct hamlyn_card *card = file->card;
 	struct hamlyn_wellknown *own = card->wellknown;
-	struct hamlyn_connection *connection;
 	struct hamlyn_message *message;
 	u32 host;
+	int ret;
 
 	if (!own->open)
-		return ERR_PTR(-EOPNOTSUPP);
+		return -EOPNOTSUPP;
 	hamlyn_card_report_link(card);
 	if (!card->link)
-		return ERR_PTR(-ENETDOWN);
+		return -ENETDOWN;
 	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || card->host >= HAMLYN_WELL_KNOWN_SLOTS)
-		return ERR_PTR(-EHOSTUNREACH);
+		return -EHOSTUNREACH;
 	host = array_index_nospec(connect->host, HAMLYN_WELL_KNOWN_SLOTS);
-	connection = connection_create(&own->peers[host], HAMLYN_CONNECTION_CONNECTING,
-				       file->share, file->privileged, GFP_KERNEL_ACCOUNT);
-	if (IS_ERR(connection))
-		return connection;
+	ret = connection_init(connection, &own->peers[host], HAMLYN_CONNECTION_CONNECTING,
+			      file->share, file->privileged);
+	if (ret)
+		return ret;
 	message = &connection->opening;
 	message->wire.kind = HAMLYN_WIRE_REQUEST;
 	message->wire.from = connection->number;
@@ -163,7 +162,7 @@ struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_file *file,
 	memcpy(message->data, connect->name, connect->name_length);
 	memcpy(message->data + connect->name_length, connect->data, connect->private_length);
 	hamlyn_peer_send(connection->peer, message);
-	return connection;
+	return 0;
 }
 
 /* Accepts or rejects what was asked for; the card's lock is held. */
@@ -174,10 +173,10 @@ int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 
 	if (connection->state != HAMLYN_CONNECTION_REQUESTED)
 		return -ENOTCONN;
-	send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED, private);
+	connection_send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED, private);
 	if (accepted) {
-		connection->state = HAMLYN_CONNECTION_ESTABLISHED;
-		trace_state(connection);
+		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
+		connection_trace(connection);
 		wake_up_all(&connection->wait);
 	} else {
 		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);
@@ -195,13 +194,13 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 		return hamlyn_connection_answer(connection, HAMLYN_WIRE_REJECT, private);
 	if (connection->state != HAMLYN_CONNECTION_CONNECTING ||
 	    !hamlyn_peer_withdraw(connection->peer, &connection->opening))
-		send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
+		connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
 	hamlyn_connection_end(connection, reason);
 	return 0;
 }
 
 /* A message says that there is no connection with number @to. */
-static void refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
+static void connection_refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 {
 	struct hamlyn_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
 
@@ -214,18 +213,23 @@ static void refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 	hamlyn_peer_send(peer, message);
 }
 
-static struct hamlyn_listener *find_listener(struct hamlyn_wellknown *own, const u8 *name,
+static u32 listener_hash(const struct hamlyn_wellknown *own, const u8 *name, u32 length)
+{
+	return jhash(name, length, own->hash_seed);
+}
+
+static struct hamlyn_listener *listener_find(struct hamlyn_wellknown *own, const u8 *name,
 					     u32 length)
 {
 	struct hamlyn_listener *listener;
 
-	list_for_each_entry(listener, &own->listeners, on_card)
+	hash_for_each_possible(own->listeners, listener, by_name, listener_hash(own, name, length))
 		if (listener->name_length == length && !memcmp(listener->name, name, length))
 			return listener;
 	return NULL;
 }
 
-static void keep_private(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+static void connection_keep(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
 			 const u8 *data)
 {
 	connection->length = wire->private_length;
@@ -237,7 +241,7 @@ static void keep_private(struct hamlyn_connection *connection, const struct haml
  * Whether a request has not been taken before, by an earlier incarnation of ours; from now on it
  * has. They come in turn.
  */
-static bool is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+static bool request_is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
 	u32 origin = upper_32_bits(wire->incarnation);
 
@@ -248,61 +252,73 @@ static bool is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 	return true;
 }
 
-static void requested(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+static u32 connection_hash(const struct hamlyn_peer *peer, u32 remote)
 {
-	struct hamlyn_connection *connection;
-	struct hamlyn_listener *listener;
+	return jhash_2words(peer->host, remote, peer->own->hash_seed);
+}
 
-	if (!is_new(peer, wire)) {
-		/* What became of it is forgotten, but a listener may have had it. */
-		refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
-		return;
-	}
-	listener = find_listener(peer->own, data, wire->name_length);
-	if (!listener) {
-		refuse(peer, wire->from, HAMLYN_END_NO_NAME);
-		return;
-	}
-	if (listener->waiting >= listener->backlog) {
-		refuse(peer, wire->from, HAMLYN_END_BACKLOG);
-		return;
-	}
-	connection = connection_create(peer, HAMLYN_CONNECTION_REQUESTED, listener->share,
-				       listener->privileged, GFP_KERNEL);
-	if (IS_ERR(connection)) {
-		refuse(peer, wire->from, HAMLYN_END_BACKLOG);
-		return;
+/* A connection that was asked for is one of the listener's; false: there cannot be one more. */
+static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *listener,
+			  const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct hamlyn_connection *connection = kzalloc(sizeof(*connection), GFP_KERNEL);
+
+	if (!connection)
+		return false;
+	if (connection_init(connection, peer, HAMLYN_CONNECTION_REQUESTED, listener->share,
+			    listener->privileged)) {
+		kfree(connection);
+		return false;
 	}
 	connection->remote = wire->from;
-	keep_private(connection, wire, data);
+	hash_add(peer->own->remotes, &connection->by_remote, connection_hash(peer, wire->from));
+	connection_keep(connection, wire, data);
 	connection->listener = listener;
 	list_add_tail(&connection->on_listener, &listener->requests);
 	listener->waiting++;
 	wake_up_all(&listener->wait);
+	return true;
+}
+
+static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct hamlyn_listener *listener;
+
+	if (!request_is_new(peer, wire)) {
+		/* What became of it is forgotten, but a listener may have had it. */
+		connection_refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
+		return;
+	}
+	listener = listener_find(peer->own, data, wire->name_length);
+	if (!listener) {
+		connection_refuse(peer, wire->from, HAMLYN_END_NO_NAME);
+		return;
+	}
+	if (listener->waiting >= listener->backlog || !request_take(peer, listener, wire, data))
+		connection_refuse(peer, wire->from, HAMLYN_END_BACKLOG);
 }
 
 /* Who asked has gone before it knew our number. */
-static struct hamlyn_connection *find_remote(struct hamlyn_peer *peer, u32 remote)
+static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer, u32 remote)
 {
 	struct hamlyn_connection *connection;
 
-	list_for_each_entry(connection, &peer->connections, on_peer)
-		if (connection->remote == remote &&
-		    connection->opening.wire.kind != HAMLYN_WIRE_REQUEST)
+	hash_for_each_possible(peer->own->remotes, connection, by_remote, connection_hash(peer, remote))
+		if (connection->peer == peer && connection->remote == remote)
 			return connection;
 	return NULL;
 }
 
-static void answered(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+static void connection_answered(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
 		     const u8 *data)
 {
 	if (connection->state != HAMLYN_CONNECTION_CONNECTING)
 		return;
-	keep_private(connection, wire, data);
+	connection_keep(connection, wire, data);
 	if (wire->kind == HAMLYN_WIRE_ACCEPT) {
 		connection->remote = wire->from;
 		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
-		trace_state(connection);
+		connection_trace(connection);
 		wake_up_all(&connection->wait);
 	} else if (wire->reason == HAMLYN_END_NO_NAME || wire->reason == HAMLYN_END_BACKLOG ||
 		   wire->reason == HAMLYN_END_HOST_RESET) {
@@ -312,12 +328,12 @@ static void answered(struct hamlyn_connection *connection, const struct hamlyn_w
 	}
 }
 
-static void closed(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+static void connection_closed(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
 		   const u8 *data)
 {
 	if (connection->remote != wire->from)
 		return;
-	keep_private(connection, wire, data);
+	connection_keep(connection, wire, data);
 	hamlyn_connection_end(connection, wire->reason == HAMLYN_END_CLOSED ? HAMLYN_END_CLOSED :
 									     HAMLYN_END_DIED);
 }
@@ -330,22 +346,22 @@ void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wir
 
 	if (wire->kind == HAMLYN_WIRE_REQUEST) {
 		if (wire->from)
-			requested(peer, wire, data);
+			request_arrived(peer, wire, data);
 		return;
 	}
 	if (wire->to)
 		connection = xa_load(&peer->own->connections, wire->to);
 	else if (wire->kind == HAMLYN_WIRE_CLOSE && wire->from)
-		connection = find_remote(peer, wire->from);
+		connection = connection_find_remote(peer, wire->from);
 	if (!connection || connection->peer != peer)
 		return;
 	switch (wire->kind) {
 	case HAMLYN_WIRE_ACCEPT:
 	case HAMLYN_WIRE_REJECT:
-		answered(connection, wire, data);
+		connection_answered(connection, wire, data);
 		break;
 	case HAMLYN_WIRE_CLOSE:
-		closed(connection, wire, data);
+		connection_closed(connection, wire, data);
 		break;
 	}
 }
@@ -358,7 +374,7 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 
 	if (!own->open)
 		return -EOPNOTSUPP;
-	if (find_listener(own, listen->name, listen->name_length))
+	if (listener_find(own, listen->name, listen->name_length))
 		return -EADDRINUSE;
 	ret = hamlyn_share_take(listener->share, HAMLYN_CONNECTIONS, listener->privileged);
 	if (ret)
@@ -367,14 +383,15 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 	listener->backlog = listen->backlog;
 	listener->name_length = listen->name_length;
 	memcpy(listener->name, listen->name, listen->name_length);
-	list_add_tail(&listener->on_card, &own->listeners);
+	hash_add(own->listeners, &listener->by_name,
+		 listener_hash(own, listener->name, listener->name_length));
 	return 0;
 }
 
 /* A request has got a file, which holds it from now on; the card's lock is held. */
 void hamlyn_listener_claimed(struct hamlyn_connection *connection)
 {
-	leave_listener(connection);
+	connection_leave(connection);
 }
 
 /* Gives the name back, and refuses who asked for it; the card's lock is held. */
@@ -383,11 +400,11 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 	struct hamlyn_connection *connection, *following;
 
 	list_for_each_entry_safe(connection, following, &listener->requests, on_listener) {
-		send(connection, &connection->opening, HAMLYN_WIRE_REJECT, HAMLYN_END_NO_NAME,
+		connection_send(connection, &connection->opening, HAMLYN_WIRE_REJECT, HAMLYN_END_NO_NAME,
 		     NULL);
 		hamlyn_connection_end(connection, HAMLYN_END_NO_NAME);
 	}
-	list_del(&listener->on_card);
+	hash_del(&listener->by_name);
 	hamlyn_share_give(listener->share, HAMLYN_CONNECTIONS);
 	hamlyn_share_put(listener->share);
 }
@@ -405,12 +422,14 @@ void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason)
 /* The card has stopped: so have connections and listeners. The card's lock is held. */
 void hamlyn_connections_stop(struct hamlyn_card *card)
 {
-	struct hamlyn_listener *listener, *following;
+	struct hamlyn_listener *listener;
+	struct hlist_node *following;
+	unsigned int bucket;
 
 	hamlyn_connections_lost(card, HAMLYN_END_CARD_RESET);
-	list_for_each_entry_safe(listener, following, &card->wellknown->listeners, on_card) {
+	hash_for_each_safe(card->wellknown->listeners, bucket, following, listener, by_name) {
 		WRITE_ONCE(listener->dead, true);
-		list_del_init(&listener->on_card);
+		hash_del(&listener->by_name);
 		wake_up_all(&listener->wait);
 	}
 }

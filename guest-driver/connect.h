@@ -17,6 +17,8 @@
 #ifndef _HAMLYN_CONNECT_H
 #define _HAMLYN_CONNECT_H
 
+#include <linux/hashtable.h>
+
 #include "hamlyn.h"
 
 #define PLACES HAMLYN_WELL_KNOWN_PLACES
@@ -73,6 +75,9 @@ struct hamlyn_peer {
 	struct list_head connections;
 };
 
+/* Buckets for names, and for peers' numbers, as powers of two. */
+#define HAMLYN_HASH_BITS 10
+
 struct hamlyn_wellknown {
 	struct hamlyn_card *card;
 	/* The owner of what is opened. */
@@ -101,7 +106,10 @@ struct hamlyn_wellknown {
 	u32 incarnations;
 	struct hamlyn_peer peers[HAMLYN_WELL_KNOWN_SLOTS];
 
-	struct list_head listeners;
+	/* Listeners by name, and connections that were asked for by their number there. */
+	DECLARE_HASHTABLE(listeners, HAMLYN_HASH_BITS);
+	DECLARE_HASHTABLE(remotes, HAMLYN_HASH_BITS);
+	u32 hash_seed;
 	/* Connections that have not ended, by number. */
 	struct xarray connections;
 	u32 next_number;
@@ -114,7 +122,7 @@ struct hamlyn_listener {
 	bool privileged;
 	/* The card was reset since. */
 	bool dead;
-	struct list_head on_card;
+	struct hlist_node by_name;
 	u32 name_length;
 	u8 name[HAMLYN_MAX_NAME];
 	/* Connections that were asked for and not taken yet. */
@@ -141,6 +149,7 @@ struct hamlyn_connection {
 	/* Its numbers here and there. */
 	u32 number;
 	u32 remote;
+	struct hlist_node by_remote;
 	/* What the peer passed last. */
 	u32 length;
 	u8 data[HAMLYN_MAX_PRIVATE];
@@ -168,8 +177,8 @@ void hamlyn_peers_tick(struct work_struct *work);
 /* connect.c */
 void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 			       const u8 *data);
-struct hamlyn_connection *hamlyn_connection_request(struct hamlyn_file *file,
-						    const struct hamlyn_connect *connect);
+int hamlyn_connection_request(struct hamlyn_file *file, const struct hamlyn_connect *connect,
+			      struct hamlyn_connection *connection);
 int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 			     const struct hamlyn_private *private);
 int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,

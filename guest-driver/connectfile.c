@@ -15,23 +15,23 @@ union argument {
 	struct hamlyn_private private;
 };
 
-static bool is_sound(const u8 *bytes, u32 length, u32 least, u32 limit)
+static bool private_is_sound(const u8 *bytes, u32 length, u32 least, u32 limit)
 {
 	return length >= least && length <= limit && !memchr_inv(bytes + length, 0, limit - length);
 }
 
-/* A file that holds the card's structure, to be given to the caller or put. */
-static struct file *make_file(struct hamlyn_card *card, const char *name,
-			      const struct file_operations *fops, void *data)
+/*
+ * Files are made before the card's lock is taken, and before there is what they are of: when that is
+ * there it has its file. From then on the file holds the card's structure.
+ */
+static void file_adopt(struct file *file, struct hamlyn_card *card, void *data)
 {
-	struct file *file = anon_inode_getfile(name, fops, data, O_RDWR);
-
-	if (!IS_ERR(file))
-		get_device(&card->dev);
-	return file;
+	get_device(&card->dev);
+	file->private_data = data;
 }
 
-static int give(struct file *file)
+/* The caller's from now on. */
+static int file_give(struct file *file)
 {
 	int fd = get_unused_fd_flags(O_CLOEXEC);
 
@@ -45,8 +45,12 @@ static int give(struct file *file)
 static int connection_release(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_connection *connection = filp->private_data;
-	struct hamlyn_card *card = connection->card;
+	struct hamlyn_card *card;
 
+	/* It has never been one's. */
+	if (!connection)
+		return 0;
+	card = connection->card;
 	scoped_guard(mutex, &card->lock) {
 		hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL);
 		hamlyn_connection_put(connection);
@@ -71,7 +75,7 @@ static __poll_t connection_poll(struct file *filp, poll_table *table)
 	}
 }
 
-static long query(struct hamlyn_connection *connection, struct hamlyn_connection_state *state)
+static long connection_query(struct hamlyn_connection *connection, struct hamlyn_connection_state *state)
 {
 	if (memchr_inv(state, 0, sizeof(*state)))
 		return -EINVAL;
@@ -86,10 +90,10 @@ static long query(struct hamlyn_connection *connection, struct hamlyn_connection
 	return 0;
 }
 
-static long end_or_answer(struct hamlyn_connection *connection, unsigned int code,
+static long connection_end_or_answer(struct hamlyn_connection *connection, unsigned int code,
 			  const struct hamlyn_private *private)
 {
-	if (private->reserved || !is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
+	if (private->reserved || !private_is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
 		return -EINVAL;
 	CLASS(hamlyn_turn, turn)(connection->card, connection->share);
 	if (turn.error)
@@ -123,8 +127,8 @@ static long connection_ioctl(struct file *filp, unsigned int code, unsigned long
 	if (copy_from_user(&argument, user, _IOC_SIZE(code)))
 		return -EFAULT;
 	if (code != HAMLYN_IOC_CONNECTION_QUERY)
-		return end_or_answer(connection, code, &argument.private);
-	ret = query(connection, &argument.state);
+		return connection_end_or_answer(connection, code, &argument.private);
+	ret = connection_query(connection, &argument.state);
 	if (!ret && copy_to_user(user, &argument, _IOC_SIZE(code)))
 		ret = -EFAULT;
 	return ret;
@@ -138,80 +142,93 @@ static const struct file_operations connection_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
-static struct hamlyn_connection *request(struct hamlyn_file *file,
-					 const struct hamlyn_connect *connect)
+static struct file *connection_file(void)
+{
+	return anon_inode_getfile("[hamlyn-connection]", &connection_fops, NULL, O_RDWR);
+}
+
+static int connection_request(struct hamlyn_file *file, const struct hamlyn_connect *connect,
+			      struct hamlyn_connection *connection)
 {
 	CLASS(hamlyn_entry, entry)(file);
 
-	return entry.error ? ERR_PTR(entry.error) : hamlyn_connection_request(file, connect);
+	return entry.error ?: hamlyn_connection_request(file, connect, connection);
 }
 
 int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
 	const struct hamlyn_connect *connect = &argument->connect;
-	struct hamlyn_card *card = file->card;
 	struct hamlyn_connection *connection;
 	struct file *made;
+	int ret;
 
 	if (connect->reserved0 || connect->reserved1 ||
-	    !is_sound(connect->name, connect->name_length, 1, HAMLYN_MAX_NAME) ||
-	    !is_sound(connect->data, connect->private_length, 0, HAMLYN_MAX_PRIVATE))
+	    !private_is_sound(connect->name, connect->name_length, 1, HAMLYN_MAX_NAME) ||
+	    !private_is_sound(connect->data, connect->private_length, 0, HAMLYN_MAX_PRIVATE))
 		return -EINVAL;
-	connection = request(file, connect);
-	if (IS_ERR(connection))
-		return PTR_ERR(connection);
-	made = make_file(card, "[hamlyn-connection]", &connection_fops, connection);
-	if (!IS_ERR(made))
-		return give(made);
-	guard(mutex)(&card->lock);
-	hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL);
-	hamlyn_connection_put(connection);
-	return PTR_ERR(made);
+	made = connection_file();
+	if (IS_ERR(made))
+		return PTR_ERR(made);
+	connection = kzalloc(sizeof(*connection), GFP_KERNEL_ACCOUNT);
+	ret = connection ? connection_request(file, connect, connection) : -ENOMEM;
+	if (ret) {
+		kfree(connection);
+		fput(made);
+		return ret;
+	}
+	file_adopt(made, file->card, connection);
+	return file_give(made);
 }
 
-/* The file comes first: a request that was taken must have one. */
-static struct file *claim(struct hamlyn_listener *listener)
+/* The file has the first of those that wait. */
+static int listener_claim(struct hamlyn_listener *listener, struct file *made)
 {
 	struct hamlyn_card *card = listener->card;
 	struct hamlyn_connection *connection;
-	struct file *made;
 
 	CLASS(hamlyn_turn, turn)(card, listener->share);
 	if (turn.error)
-		return ERR_PTR(turn.error);
+		return turn.error;
 	if (listener->dead)
-		return ERR_PTR(-ENODEV);
+		return -ENODEV;
 	connection = list_first_entry_or_null(&listener->requests, struct hamlyn_connection,
 					      on_listener);
 	if (!connection)
-		return ERR_PTR(-EAGAIN);
-	made = make_file(card, "[hamlyn-connection]", &connection_fops, connection);
-	if (!IS_ERR(made))
-		hamlyn_listener_claimed(connection);
-	return made;
+		return -EAGAIN;
+	file_adopt(made, card, connection);
+	hamlyn_listener_claimed(connection);
+	return 0;
 }
 
-static long next_request(struct hamlyn_listener *listener)
+/* A request that is taken has a file and a number: those come first. */
+static long listener_next(struct hamlyn_listener *listener)
 {
 	int fd = get_unused_fd_flags(O_CLOEXEC);
 	struct file *made;
+	int ret;
 
 	if (fd < 0)
 		return fd;
-	made = claim(listener);
-	if (IS_ERR(made)) {
-		put_unused_fd(fd);
-		return PTR_ERR(made);
+	made = connection_file();
+	ret = IS_ERR(made) ? PTR_ERR(made) : listener_claim(listener, made);
+	if (!ret) {
+		fd_install(fd, made);
+		return fd;
 	}
-	fd_install(fd, made);
-	return fd;
+	if (!IS_ERR(made))
+		fput(made);
+	put_unused_fd(fd);
+	return ret;
 }
 
 static int listener_release(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_listener *listener = filp->private_data;
-	struct hamlyn_card *card = listener->card;
+	struct hamlyn_card *card;
 
+	if (!listener)
+		return 0;
+	card = listener->card;
 	scoped_guard(mutex, &card->lock)
 		hamlyn_listener_close(listener);
 	kfree(listener);
@@ -240,7 +257,7 @@ static long listener_ioctl(struct file *filp, unsigned int code, unsigned long a
 		return -EFAULT;
 	if (memchr_inv(&object, 0, sizeof(object)))
 		return -EINVAL;
-	return next_request(filp->private_data);
+	return listener_next(filp->private_data);
 }
 
 static const struct file_operations listener_fops = {
@@ -251,12 +268,26 @@ static const struct file_operations listener_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
-static int open_listener(struct hamlyn_file *file, struct hamlyn_listener *listener,
+static int listener_open(struct hamlyn_file *file, struct hamlyn_listener *listener,
 			 const struct hamlyn_listen *listen)
 {
 	CLASS(hamlyn_entry, entry)(file);
 
 	return entry.error ?: hamlyn_listener_open(listener, listen);
+}
+
+static struct hamlyn_listener *listener_alloc(struct hamlyn_file *file)
+{
+	struct hamlyn_listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
+
+	if (!listener)
+		return NULL;
+	listener->card = file->card;
+	listener->share = file->share;
+	listener->privileged = file->privileged;
+	INIT_LIST_HEAD(&listener->requests);
+	init_waitqueue_head(&listener->wait);
+	return listener;
 }
 
 int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument)
@@ -267,27 +298,19 @@ int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument)
 	int ret;
 
 	if (memchr_inv(listen->reserved, 0, sizeof(listen->reserved)) ||
-	    !is_sound(listen->name, listen->name_length, 1, HAMLYN_MAX_NAME) || !listen->backlog ||
-	    listen->backlog > HAMLYN_MAX_BACKLOG)
+	    !private_is_sound(listen->name, listen->name_length, 1, HAMLYN_MAX_NAME) ||
+	    !listen->backlog || listen->backlog > HAMLYN_MAX_BACKLOG)
 		return -EINVAL;
-	listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
-	if (!listener)
-		return -ENOMEM;
-	listener->card = file->card;
-	listener->share = file->share;
-	listener->privileged = file->privileged;
-	INIT_LIST_HEAD(&listener->requests);
-	init_waitqueue_head(&listener->wait);
-	ret = open_listener(file, listener, listen);
+	made = anon_inode_getfile("[hamlyn-listener]", &listener_fops, NULL, O_RDWR);
+	if (IS_ERR(made))
+		return PTR_ERR(made);
+	listener = listener_alloc(file);
+	ret = listener ? listener_open(file, listener, listen) : -ENOMEM;
 	if (ret) {
 		kfree(listener);
+		fput(made);
 		return ret;
 	}
-	made = make_file(file->card, "[hamlyn-listener]", &listener_fops, listener);
-	if (!IS_ERR(made))
-		return give(made);
-	scoped_guard(mutex, &file->card->lock)
-		hamlyn_listener_close(listener);
-	kfree(listener);
-	return PTR_ERR(made);
+	file_adopt(made, file->card, listener);
+	return file_give(made);
 }

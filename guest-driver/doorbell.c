@@ -11,7 +11,7 @@
 
 enum { BAR_POSTED_DOORBELLS = 0 };
 
-/* A second function. */
+/* A second function; on the list of bells while it can be used. */
 struct hamlyn_bell {
 	struct pci_dev *pdev;
 	struct list_head on_bells;
@@ -56,7 +56,7 @@ static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
 
 	lockdep_assert_held(&bells_lock);
 	guard(mutex)(&card->lock);
-	if (pci_resource_len(bell->pdev, BAR_POSTED_DOORBELLS) < size) {
+	if (!hamlyn_bar_holds(bell->pdev, BAR_POSTED_DOORBELLS, size)) {
 		dev_warn(&bell->pdev->dev, "its doorbells cannot be used\n");
 		return;
 	}
@@ -74,6 +74,8 @@ static void bell_offer(struct hamlyn_bell *bell)
 	struct hamlyn_card *card;
 
 	guard(mutex)(&bells_lock);
+	if (list_empty(&bell->on_bells))
+		list_add(&bell->on_bells, &bells);
 	list_for_each_entry(card, &cards, on_cards)
 		if (bell_belongs(bell, card) && !bell->card) {
 			bell_attach(bell, card);
@@ -88,6 +90,8 @@ static void bell_withdraw(struct hamlyn_bell *bell)
 	struct hamlyn_card *card;
 
 	guard(mutex)(&bells_lock);
+	/* Nor does a card that comes meanwhile find it. */
+	list_del_init(&bell->on_bells);
 	card = bell->card;
 	if (!card)
 		return;
@@ -137,20 +141,15 @@ static int bell_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "its doorbells cannot be had\n");
 	bell->pdev = pdev;
+	INIT_LIST_HEAD(&bell->on_bells);
 	pci_set_drvdata(pdev, bell);
-	scoped_guard(mutex, &bells_lock)
-		list_add(&bell->on_bells, &bells);
 	bell_offer(bell);
 	return 0;
 }
 
 static void bell_remove(struct pci_dev *pdev)
 {
-	struct hamlyn_bell *bell = pci_get_drvdata(pdev);
-
-	bell_withdraw(bell);
-	guard(mutex)(&bells_lock);
-	list_del(&bell->on_bells);
+	bell_withdraw(pci_get_drvdata(pdev));
 }
 
 /* What is rung while the function is reset would be lost. */
@@ -163,6 +162,21 @@ static void bell_reset_done(struct pci_dev *pdev)
 {
 	bell_offer(pci_get_drvdata(pdev));
 }
+
+/* After it, it may be another, or none: it is tested again. */
+static int bell_suspend(struct device *dev)
+{
+	bell_withdraw(dev_get_drvdata(dev));
+	return 0;
+}
+
+static int bell_resume(struct device *dev)
+{
+	bell_offer(dev_get_drvdata(dev));
+	return 0;
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(bell_pm, bell_suspend, bell_resume);
 
 static pci_ers_result_t bell_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
@@ -199,6 +213,7 @@ static struct pci_driver bell_driver = {
 	.probe = bell_probe,
 	.remove = bell_remove,
 	.err_handler = &bell_errors,
+	.driver.pm = pm_sleep_ptr(&bell_pm),
 };
 
 int hamlyn_bells_init(void)

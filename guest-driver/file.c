@@ -16,15 +16,18 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 }
 
 /* Makes the file one of its card's and its user's. */
-static int join(struct hamlyn_file *file)
+static int file_join(struct hamlyn_file *file)
 {
+	struct hamlyn_share *spare __free(kfree) = hamlyn_share_alloc();
 	struct hamlyn_card *card = file->card;
 	int ret;
 
+	if (!spare)
+		return -ENOMEM;
 	guard(mutex)(&card->lock);
-	if (!card->live)
+	if (!card->ready)
 		return -ENODEV;
-	ret = hamlyn_share_join(file);
+	ret = hamlyn_share_join(file, &spare);
 	if (ret)
 		return ret;
 	get_device(&card->dev);
@@ -49,7 +52,7 @@ static int file_open(struct inode *inode, struct file *filp)
 	hamlyn_file_init(file, card);
 	file->mapping = filp->f_mapping;
 
-	ret = join(file);
+	ret = file_join(file);
 	if (!ret) {
 		filp->private_data = file;
 		return nonseekable_open(inode, filp);
@@ -116,7 +119,7 @@ void hamlyn_closed_release(struct hamlyn_closed *closed)
  * Ends one object after the other, so that others come to the lock in between. A card that is reset
  * meanwhile ends them, too: what is left is looked at anew each time.
  */
-static void end(struct hamlyn_file *file)
+static void file_end(struct hamlyn_file *file)
 {
 	struct hamlyn_closed closed;
 	bool more;
@@ -136,7 +139,7 @@ static int file_release(struct inode *inode, struct file *filp)
 	struct hamlyn_file *file = filp->private_data;
 	struct hamlyn_card *card = file->card;
 
-	end(file);
+	file_end(file);
 	scoped_guard(mutex, &card->lock) {
 		list_del(&file->on_card);
 		hamlyn_share_put(file->share);

@@ -4,8 +4,11 @@
  *
  * A card has files, a file has slots, termini and queues. One mutex for each card,
  * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
- * is touched and nothing is pinned with it held. Below it is one spinlock for each vector, which
- * interrupts take: it guards the list of the queues that are armed on the vector, and their words.
+ * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's, as
+ * a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its user's
+ * share, and doorbell.c's lock of all second functions. Below it is one spinlock for each vector,
+ * which interrupts take: it guards the list of the queues that are armed on the vector, and their
+ * words.
  *
  * All connections of the host are watched with that mutex, so nobody may hold it for long: what
  * depends on how much memory or how many objects somebody has is done without it, or one object at a
@@ -50,6 +53,11 @@
 /* Page of the card's area descriptions; the kernel's own must be the same. */
 #define HAMLYN_PAGE_SIZE 4096
 static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
+
+/* Linux 6.12 has it from 6.12.78 on. */
+#ifndef retain_and_null_ptr
+#define retain_and_null_ptr(p) ((void)__get_and_null(p, NULL))
+#endif
 
 struct hamlyn_card;
 struct hamlyn_wellknown;
@@ -117,6 +125,8 @@ struct hamlyn_card {
 	struct mutex lock;
 	/* The card is there and answers, and may do DMA. Written with the lock held. */
 	bool live;
+	/* And has been started as a whole, so that files may be opened. */
+	bool ready;
 	/* It is in sysfs. */
 	bool shown;
 	/* The link is up, as last reported, how often it had changed, and the host id then. */
@@ -297,6 +307,7 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argument);
 
 /* pci.c */
+bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least);
 int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state);
 void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state);
 
@@ -336,7 +347,8 @@ static inline bool hamlyn_file_live(const struct hamlyn_file *file)
 }
 
 /* share.c */
-int hamlyn_share_join(struct hamlyn_file *file);
+struct hamlyn_share *hamlyn_share_alloc(void);
+int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare);
 void hamlyn_share_get(struct hamlyn_share *share);
 void hamlyn_share_put(struct hamlyn_share *share);
 int hamlyn_share_take(struct hamlyn_share *share, enum hamlyn_kind kind, bool privileged);
@@ -371,6 +383,8 @@ void hamlyn_terminus_undo(struct hamlyn_file *file, union hamlyn_argument *argum
 void hamlyn_terminus_close(struct hamlyn_terminus *terminus);
 void hamlyn_terminus_release(struct hamlyn_terminus *terminus);
 void hamlyn_terminus_put(struct hamlyn_terminus *terminus);
+DEFINE_FREE(terminus_put, struct hamlyn_terminus *,
+	    if (!IS_ERR_OR_NULL(_T)) hamlyn_terminus_put(_T))
 int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *argument);
 
@@ -395,6 +409,7 @@ struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index);
 void hamlyn_queue_close(struct hamlyn_queue *queue);
 void hamlyn_queue_release(struct hamlyn_queue *queue);
 void hamlyn_queue_put(struct hamlyn_queue *queue);
+DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) hamlyn_queue_put(_T))
 void hamlyn_queues_fired(struct hamlyn_vector *vector);
 bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
 const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
@@ -417,6 +432,7 @@ DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn
 
 /* wellknown.c */
 int hamlyn_wellknown_init(struct hamlyn_card *card);
+void hamlyn_wellknown_reborn(struct hamlyn_card *card);
 void hamlyn_wellknown_free(struct hamlyn_card *card);
 void hamlyn_wellknown_start(struct hamlyn_card *card);
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);

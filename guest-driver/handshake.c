@@ -5,8 +5,8 @@
  *
  * The store is made by a thread, not in a timer's interrupt: a kernel that has panicked may still
  * take interrupts, but schedules nothing any more. The thread goes before ordinary ones, needs no
- * memory and takes no lock, so that neither load nor a long call looks like death. It is frozen
- * while the machine is suspended.
+ * memory and takes no lock, so that neither load nor a long call looks like death; nor is it frozen
+ * with processes, before the card is suspended and after it is resumed.
  */
 #include "hamlyn.h"
 
@@ -18,7 +18,7 @@ static struct workqueue_struct *handshake_beats;
 int hamlyn_handshake_init(void)
 {
 	handshake_beats = alloc_workqueue(HAMLYN_NAME "-handshake",
-				WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM | WQ_FREEZABLE, 0);
+				WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
 	return handshake_beats ? 0 : -ENOMEM;
 }
 
@@ -52,7 +52,10 @@ u32 hamlyn_handshake_least(void)
 
 static void handshake_queue(struct hamlyn_card *card)
 {
-	queue_delayed_work(handshake_beats, &card->beat, msecs_to_jiffies(card->handshake_ms / BEATS));
+	unsigned long delay = msecs_to_jiffies(card->handshake_ms / BEATS);
+
+	/* The card has been asked twice for its period, and may have said something else. */
+	queue_delayed_work(handshake_beats, &card->beat, max(delay, 1UL));
 }
 
 /* Restarts the timer, and then looks whether that was in time. */

@@ -21,7 +21,7 @@ static void interrupt_acknowledge(struct hamlyn_vector *vector)
 	wake_up_all(&card->arrival);
 }
 
-static irqreturn_t queue_interrupt(int irq, void *data)
+static irqreturn_t interrupt_queue(int irq, void *data)
 {
 	struct hamlyn_vector *vector = data;
 
@@ -30,13 +30,13 @@ static irqreturn_t queue_interrupt(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static irqreturn_t link_interrupt(int irq, void *data)
+static irqreturn_t interrupt_link(int irq, void *data)
 {
 	interrupt_acknowledge(data);
 	return IRQ_WAKE_THREAD;
 }
 
-static irqreturn_t link_changed(int irq, void *data)
+static irqreturn_t interrupt_link_changed(int irq, void *data)
 {
 	struct hamlyn_vector *vector = data;
 
@@ -45,12 +45,12 @@ static irqreturn_t link_changed(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static void free_vectors(void *pdev)
+static void interrupt_free_vectors(void *pdev)
 {
 	pci_free_irq_vectors(pdev);
 }
 
-static void free_interrupt(void *data)
+static void interrupt_free(void *data)
 {
 	struct hamlyn_vector *vector = data;
 
@@ -72,7 +72,7 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n",
 				     wanted);
 	card->vectors = ret;
-	ret = devm_add_action_or_reset(&pdev->dev, free_vectors, pdev);
+	ret = devm_add_action_or_reset(&pdev->dev, interrupt_free_vectors, pdev);
 	if (ret)
 		return ret;
 
@@ -80,12 +80,12 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 		struct hamlyn_vector *vector = &card->vector[i];
 		bool link = i == HAMLYN_VECTOR_LINK;
 
-		ret = pci_request_irq(pdev, i, link ? link_interrupt : queue_interrupt,
-				      link ? link_changed : NULL, vector, HAMLYN_NAME "%d-%d",
+		ret = pci_request_irq(pdev, i, link ? interrupt_link : interrupt_queue,
+				      link ? interrupt_link_changed : NULL, vector, HAMLYN_NAME "%d-%d",
 				      card->minor, i);
 		if (ret)
 			return dev_err_probe(&pdev->dev, ret, "vector %d cannot be had\n", i);
-		ret = devm_add_action_or_reset(&pdev->dev, free_interrupt, vector);
+		ret = devm_add_action_or_reset(&pdev->dev, interrupt_free, vector);
 		if (ret)
 			return ret;
 	}

@@ -62,7 +62,7 @@ static const struct vm_operations_struct terminus_vm_ops = {
 	.fault = terminus_fault,
 };
 
-static int map_device(struct vm_area_struct *vma, struct hamlyn_terminus *terminus)
+static int mmap_device(struct vm_area_struct *vma, struct hamlyn_terminus *terminus)
 {
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
@@ -86,7 +86,7 @@ static int map_device(struct vm_area_struct *vma, struct hamlyn_terminus *termin
 }
 
 /* The mapping holds each page for itself: they may outlive what they belong to. */
-static int map_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
+static int mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
 {
 	if (vma->vm_flags & VM_WRITE)
 		return -EACCES;
@@ -95,16 +95,16 @@ static int map_memory(struct vm_area_struct *vma, struct page **pages, unsigned 
 	return vm_map_pages_zero(vma, pages, count);
 }
 
-static int map_terminus(struct vm_area_struct *vma, struct hamlyn_terminus *terminus, u64 offset,
+static int mmap_terminus(struct vm_area_struct *vma, struct hamlyn_terminus *terminus, u64 offset,
 			u64 size)
 {
 	switch (offset) {
 	case HAMLYN_MAP_WINDOW:
-		return size == HAMLYN_WINDOW_SIZE ? map_device(vma, terminus) : -EINVAL;
+		return size == HAMLYN_WINDOW_SIZE ? mmap_device(vma, terminus) : -EINVAL;
 	case HAMLYN_MAP_DOORBELL:
-		return size == HAMLYN_DOORBELL_SIZE ? map_device(vma, terminus) : -EINVAL;
+		return size == HAMLYN_DOORBELL_SIZE ? mmap_device(vma, terminus) : -EINVAL;
 	case HAMLYN_MAP_STATUS:
-		return size == HAMLYN_PAGE_SIZE ? map_memory(vma, &terminus->status, 1) : -EINVAL;
+		return size == HAMLYN_PAGE_SIZE ? mmap_memory(vma, &terminus->status, 1) : -EINVAL;
 	default:
 		return -EINVAL;
 	}
@@ -128,13 +128,13 @@ static const struct vm_operations_struct queue_vm_ops = {
 	.close = queue_vma_close,
 };
 
-static int map_queue(struct vm_area_struct *vma, struct hamlyn_queue *queue, u64 offset, u64 size)
+static int mmap_queue(struct vm_area_struct *vma, struct hamlyn_queue *queue, u64 offset, u64 size)
 {
 	int ret;
 
 	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
 		return -EINVAL;
-	ret = map_memory(vma, queue->pages->pages, queue->pages->count);
+	ret = mmap_memory(vma, queue->pages->pages, queue->pages->count);
 	if (ret)
 		return ret;
 	vma->vm_ops = &queue_vm_ops;
@@ -143,25 +143,46 @@ static int map_queue(struct vm_area_struct *vma, struct hamlyn_queue *queue, u64
 	return 0;
 }
 
+/* Finds what a file has at an offset, one of both, and holds it. */
+static int mmap_find(struct hamlyn_file *file, u64 offset, struct hamlyn_terminus **its_terminus,
+		     struct hamlyn_queue **its_queue)
+{
+	struct hamlyn_terminus *terminus;
+	struct hamlyn_queue *queue;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	list_for_each_entry(terminus, &file->termini, on_file)
+		if (offset - terminus->offset < HAMLYN_MAP_STRIDE) {
+			kref_get(&terminus->users);
+			*its_terminus = terminus;
+			return 0;
+		}
+	list_for_each_entry(queue, &file->queues, on_file)
+		if (offset - queue->offset < HAMLYN_MAP_STRIDE) {
+			kref_get(&queue->users);
+			*its_queue = queue;
+			return 0;
+		}
+	return -ENXIO;
+}
+
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, size = vma->vm_end - vma->vm_start;
-	struct hamlyn_file *file = filp->private_data;
-	struct hamlyn_terminus *terminus;
-	struct hamlyn_queue *queue;
+	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
+	struct hamlyn_queue *queue __free(queue_put) = NULL;
+	int ret;
 
 	if (vma->vm_flags & VM_EXEC)
 		return -EACCES;
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
-	CLASS(hamlyn_entry, entry)(file);
-	if (entry.error)
-		return entry.error;
-	list_for_each_entry(terminus, &file->termini, on_file)
-		if (offset - terminus->offset < HAMLYN_MAP_STRIDE)
-			return map_terminus(vma, terminus, offset - terminus->offset, size);
-	list_for_each_entry(queue, &file->queues, on_file)
-		if (offset - queue->offset < HAMLYN_MAP_STRIDE)
-			return map_queue(vma, queue, offset - queue->offset, size);
-	return -ENXIO;
+	ret = mmap_find(filp->private_data, offset, &terminus, &queue);
+	if (ret)
+		return ret;
+	if (terminus)
+		return mmap_terminus(vma, terminus, offset - terminus->offset, size);
+	return mmap_queue(vma, queue, offset - queue->offset, size);
 }

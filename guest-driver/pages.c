@@ -23,7 +23,7 @@
  * io_uring does: were each address space counted by itself, a process would fork to get the limit
  * once more, and have the child pin what the parent's file then holds.
  */
-static int charge(struct hamlyn_pages *pages)
+static int pages_charge(struct hamlyn_pages *pages)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	struct user_struct *user = current_user();
@@ -43,7 +43,7 @@ static int charge(struct hamlyn_pages *pages)
 	return 0;
 }
 
-static void uncharge(struct hamlyn_pages *pages)
+static void pages_uncharge(struct hamlyn_pages *pages)
 {
 	if (pages->user) {
 		atomic_long_sub(pages->count, &pages->user->locked_vm);
@@ -72,7 +72,7 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 			release_pages(pages->pages + i, count);
 		cond_resched();
 	}
-	uncharge(pages);
+	pages_uncharge(pages);
 	kvfree(pages->pages);
 	kfree(pages);
 }
@@ -81,7 +81,7 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
  * An empty set of pages, for @length bytes from byte @first of the first; counted already, unless
  * they are nobody's.
  */
-static struct hamlyn_pages *create(bool charged, u64 first, u64 length)
+static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 {
 	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
 	int ret;
@@ -92,7 +92,7 @@ static struct hamlyn_pages *create(bool charged, u64 first, u64 length)
 	pages->first = first;
 	pages->length = length;
 	pages->count = DIV_ROUND_UP(first + length, HAMLYN_PAGE_SIZE);
-	ret = charged ? charge(pages) : 0;
+	ret = charged ? pages_charge(pages) : 0;
 	if (ret)
 		return ERR_PTR(ret);
 	pages->pages = kvcalloc(pages->count, sizeof(*pages->pages), GFP_KERNEL_ACCOUNT);
@@ -112,7 +112,7 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 		return ERR_PTR(-EINVAL);
 	if (check_add_overflow(address, length, &end) || end > ULONG_MAX)
 		return ERR_PTR(-EFAULT);
-	pages = create(true, first, length);
+	pages = pages_create(true, first, length);
 	if (IS_ERR(pages))
 		return_ptr(pages);
 	pages->pinned = true;
@@ -135,7 +135,7 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 /* Allocates zeroed memory of the driver's own, on the account of who calls for a file, or nobody's. */
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 {
-	struct hamlyn_pages *pages __free(hamlyn_pages) = create(file->share, 0, length);
+	struct hamlyn_pages *pages __free(hamlyn_pages) = pages_create(file->share, 0, length);
 
 	if (IS_ERR(pages))
 		return_ptr(pages);
@@ -159,12 +159,12 @@ void hamlyn_mappings_init(struct hamlyn_card *card)
 	init_completion(&card->unmapped);
 }
 
-static int get_mapping(struct hamlyn_card *card)
+static int pages_get_mapping(struct hamlyn_card *card)
 {
 	return refcount_inc_not_zero(&card->mappings) ? 0 : -ENODEV;
 }
 
-static void put_mapping(struct hamlyn_card *card)
+static void pages_put_mapping(struct hamlyn_card *card)
 {
 	if (refcount_dec_and_test(&card->mappings))
 		complete(&card->unmapped);
@@ -173,7 +173,7 @@ static void put_mapping(struct hamlyn_card *card)
 /* From now on nothing can be mapped, and nothing is: the card is stopped for good. */
 void hamlyn_mappings_wait(struct hamlyn_card *card)
 {
-	put_mapping(card);
+	pages_put_mapping(card);
 	wait_for_completion(&card->unmapped);
 }
 
@@ -181,7 +181,7 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
  * Lets the card reach a page. It must be coherent whichever way the data goes, because card and
  * process use it at the same time: a send buffer is filled after it has been mapped.
  */
-static int map_page(struct device *dev, struct page *page, enum dma_data_direction direction,
+static int pages_map_one(struct device *dev, struct page *page, enum dma_data_direction direction,
 		    dma_addr_t *dma)
 {
 	*dma = dma_map_page(dev, page, 0, HAMLYN_PAGE_SIZE, direction);
@@ -199,23 +199,23 @@ static int map_page(struct device *dev, struct page *page, enum dma_data_directi
 int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,
 		    dma_addr_t *dma)
 {
-	int ret = get_mapping(card);
+	int ret = pages_get_mapping(card);
 
 	if (ret)
 		return ret;
-	ret = map_page(&card->pdev->dev, page, direction, dma);
+	ret = pages_map_one(&card->pdev->dev, page, direction, dma);
 	if (ret)
-		put_mapping(card);
+		pages_put_mapping(card);
 	return ret;
 }
 
 void hamlyn_page_unmap(struct hamlyn_card *card, dma_addr_t dma, enum dma_data_direction direction)
 {
 	dma_unmap_page(&card->pdev->dev, dma, HAMLYN_PAGE_SIZE, direction);
-	put_mapping(card);
+	pages_put_mapping(card);
 }
 
-static int map_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
+static int pages_map_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
 {
 	unsigned long first = list * PER_LIST, i;
 	__u64 *entries = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
@@ -226,13 +226,13 @@ static int map_list(struct hamlyn_pages *pages, struct device *dev, unsigned lon
 		return -ENOMEM;
 	pages->lists[list] = entries;
 	for (i = first; i < min(first + PER_LIST, pages->count); i++) {
-		ret = map_page(dev, pages->pages[i], pages->direction, &dma);
+		ret = pages_map_one(dev, pages->pages[i], pages->direction, &dma);
 		if (ret)
 			return ret;
 		entries[i - first] = dma;
 		pages->mapped_pages++;
 	}
-	ret = map_page(dev, virt_to_page(entries), DMA_TO_DEVICE, &dma);
+	ret = pages_map_one(dev, virt_to_page(entries), DMA_TO_DEVICE, &dma);
 	if (ret)
 		return ret;
 	pages->directory[list] = dma;
@@ -240,20 +240,20 @@ static int map_list(struct hamlyn_pages *pages, struct device *dev, unsigned lon
 	return 0;
 }
 
-static int map_lists(struct hamlyn_pages *pages, struct device *dev)
+static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
 {
 	unsigned long list;
 	int ret;
 
 	for (list = 0; list < DIV_ROUND_UP(pages->count, PER_LIST); list++) {
-		ret = map_list(pages, dev, list);
+		ret = pages_map_list(pages, dev, list);
 		if (ret)
 			return ret;
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
-	ret = map_page(dev, virt_to_page(pages->directory), DMA_TO_DEVICE, &pages->directory_dma);
+	ret = pages_map_one(dev, virt_to_page(pages->directory), DMA_TO_DEVICE, &pages->directory_dma);
 	pages->mapped_directory = !ret;
 	return ret;
 }
@@ -261,7 +261,7 @@ static int map_lists(struct hamlyn_pages *pages, struct device *dev)
 /* Lets the card reach the pages, once it is told of them. */
 int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
 {
-	int ret = get_mapping(card);
+	int ret = pages_get_mapping(card);
 
 	if (ret)
 		return ret;
@@ -271,7 +271,7 @@ int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
 	pages->lists = kcalloc(DIV_ROUND_UP(pages->count, PER_LIST), sizeof(*pages->lists),
 			       GFP_KERNEL_ACCOUNT);
 	if (pages->directory && pages->lists)
-		ret = map_lists(pages, &card->pdev->dev);
+		ret = pages_map_lists(pages, &card->pdev->dev);
 	if (ret)
 		hamlyn_pages_unmap(pages);
 	return ret;
@@ -287,7 +287,7 @@ void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area 
 	};
 }
 
-static void unmap_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
+static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
 {
 	unsigned long first = list * PER_LIST, i;
 
@@ -314,7 +314,7 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 	if (pages->mapped_directory)
 		dma_unmap_page(dev, pages->directory_dma, HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
 	for (list = 0; pages->lists && list < DIV_ROUND_UP(pages->count, PER_LIST); list++) {
-		unmap_list(pages, dev, list);
+		pages_unmap_list(pages, dev, list);
 		cond_resched();
 	}
 	free_page((unsigned long)pages->directory);
@@ -324,6 +324,6 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 	pages->mapped_pages = 0;
 	pages->mapped_lists = 0;
 	pages->mapped_directory = false;
-	put_mapping(pages->card);
+	pages_put_mapping(pages->card);
 	pages->card = NULL;
 }

@@ -47,7 +47,7 @@ static void card_release(struct device *dev)
 }
 
 /* The number may be the next card's, though open files hold the structure. */
-static void put_card(void *data)
+static void card_put(void *data)
 {
 	struct hamlyn_card *card = data;
 
@@ -90,27 +90,34 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev)
 	card->dev.parent = &pdev->dev;
 	card->dev.devt = MKDEV(MAJOR(first_number), MINOR(first_number) + card->minor);
 	card->dev.release = card_release;
-	ret = devm_add_action_or_reset(&pdev->dev, put_card, card);
+	ret = devm_add_action_or_reset(&pdev->dev, card_put, card);
 	if (!ret)
 		ret = dev_set_name(&card->dev, HAMLYN_NAME "%d", card->minor);
 	return ret ? ERR_PTR(ret) : card;
 }
 
-static int check_size(struct pci_dev *pdev, int bar, u64 least)
+/* Whether a BAR is of memory, and of so much: what it has is mapped, for processes, too. */
+bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least)
 {
-	if (pci_resource_len(pdev, bar) >= least)
+	return (pci_resource_flags(pdev, bar) & IORESOURCE_MEM) &&
+	       pci_resource_len(pdev, bar) >= least;
+}
+
+static int card_check_bar(struct pci_dev *pdev, int bar, u64 least)
+{
+	if (hamlyn_bar_holds(pdev, bar, least))
 		return 0;
-	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu wanted\n", bar,
+	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu of memory wanted\n", bar,
 		(u64)pci_resource_len(pdev, bar), least);
 	return -ENODEV;
 }
 
-static int map_registers(struct hamlyn_card *card)
+static int card_map_registers(struct hamlyn_card *card)
 {
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
-	ret = check_size(pdev, BAR_REGISTERS, HAMLYN_REGISTERS_SIZE);
+	ret = card_check_bar(pdev, BAR_REGISTERS, HAMLYN_REGISTERS_SIZE);
 	if (ret)
 		return ret;
 	card->registers = pcim_iomap_region(pdev, BAR_REGISTERS, HAMLYN_NAME);
@@ -118,15 +125,15 @@ static int map_registers(struct hamlyn_card *card)
 }
 
 /* Windows and doorbells are for processes; of BAR 2 the driver maps only the queue control area. */
-static int map_control(struct hamlyn_card *card)
+static int card_map_control(struct hamlyn_card *card)
 {
 	u64 windows = (u64)card->limits.termini * HAMLYN_WINDOW_SIZE;
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
 	card->control_size = DIV_ROUND_UP(card->limits.queues, 512) * HAMLYN_QUEUE_CONTROL_SIZE;
-	ret = check_size(pdev, BAR_WINDOWS, windows + card->control_size) ?:
-	      check_size(pdev, BAR_DOORBELLS, (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
+	ret = card_check_bar(pdev, BAR_WINDOWS, windows + card->control_size) ?:
+	      card_check_bar(pdev, BAR_DOORBELLS, (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
 	      pcim_request_region(pdev, BAR_WINDOWS, HAMLYN_NAME) ?:
 	      pcim_request_region(pdev, BAR_DOORBELLS, HAMLYN_NAME);
 	if (ret)
@@ -139,7 +146,7 @@ static int map_control(struct hamlyn_card *card)
 }
 
 /* Not at address 0: a card that has been reset says that its command page is there. */
-static int allocate_command_page(struct hamlyn_card *card)
+static int card_allocate_page(struct hamlyn_card *card)
 {
 	unsigned int tries;
 
@@ -153,7 +160,7 @@ static int allocate_command_page(struct hamlyn_card *card)
 	return 0;
 }
 
-static void free_state(void *state)
+static void state_free(void *state)
 {
 	kfree(state);
 }
@@ -168,7 +175,7 @@ int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state)
 	*state = pci_store_saved_state(pdev);
 	if (!*state)
 		return -ENOMEM;
-	return devm_add_action_or_reset(&pdev->dev, free_state, *state);
+	return devm_add_action_or_reset(&pdev->dev, state_free, *state);
 }
 
 void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state)
@@ -188,11 +195,11 @@ static int card_prepare(struct hamlyn_card *card)
 	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "no 64-bit DMA\n");
-	ret = map_registers(card) ?: hamlyn_card_identify(card) ?: map_control(card) ?:
+	ret = card_map_registers(card) ?: hamlyn_card_identify(card) ?: card_map_control(card) ?:
 	      hamlyn_bells_join(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
-	return allocate_command_page(card) ?: hamlyn_wellknown_init(card) ?:
+	return card_allocate_page(card) ?: hamlyn_wellknown_init(card) ?:
 	       hamlyn_interrupts_request(card) ?: hamlyn_state_keep(pdev, &card->state) ?:
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
 }
@@ -211,6 +218,13 @@ static void card_quiesce(struct hamlyn_card *card)
 	hamlyn_closed_release(&closed);
 }
 
+/* It has been started, connections and all; unless it has failed meanwhile. */
+static void card_open_doors(struct hamlyn_card *card)
+{
+	guard(mutex)(&card->lock);
+	card->ready = card->live;
+}
+
 static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct hamlyn_card *card = card_create(pdev);
@@ -227,6 +241,7 @@ static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (ret)
 		return ret;
 	hamlyn_wellknown_start(card);
+	card_open_doors(card);
 
 	cdev_init(&card->cdev, &hamlyn_fops);
 	card->cdev.owner = THIS_MODULE;
@@ -259,16 +274,21 @@ static void hamlyn_shutdown(struct pci_dev *pdev)
 	card_quiesce(pci_get_drvdata(pdev));
 }
 
-/* The card can be used again after what files had is lost, which they are told (ENODEV). */
+/*
+ * The card can be used again after what files had is lost, which they are told (ENODEV). It may have
+ * been started since it was stopped, by somebody who reset it in between.
+ */
 static int card_restart(struct hamlyn_card *card, const char *why)
 {
 	int ret;
 
+	card_quiesce(card);
 	scoped_guard(mutex, &card->lock)
 		ret = hamlyn_card_start(card);
 	if (ret)
 		return ret;
 	hamlyn_wellknown_start(card);
+	card_open_doors(card);
 	dev_info(&card->pdev->dev, "%s; files that were open have lost what they had\n", why);
 	return 0;
 }
@@ -295,7 +315,26 @@ static int hamlyn_resume(struct device *dev)
 	return card_restart(dev_get_drvdata(dev), "resumed");
 }
 
-static DEFINE_SIMPLE_DEV_PM_OPS(hamlyn_pm, hamlyn_suspend, hamlyn_resume);
+/*
+ * From an image of the machine's memory: what this host has said since that was taken is forgotten,
+ * so it must not be taken for the same.
+ */
+static int hamlyn_restore(struct device *dev)
+{
+	struct hamlyn_card *card = dev_get_drvdata(dev);
+
+	hamlyn_wellknown_reborn(card);
+	return card_restart(card, "restored");
+}
+
+static const struct dev_pm_ops hamlyn_pm = {
+	.suspend = pm_sleep_ptr(hamlyn_suspend),
+	.resume = pm_sleep_ptr(hamlyn_resume),
+	.freeze = pm_sleep_ptr(hamlyn_suspend),
+	.thaw = pm_sleep_ptr(hamlyn_resume),
+	.poweroff = pm_sleep_ptr(hamlyn_suspend),
+	.restore = pm_sleep_ptr(hamlyn_restore),
+};
 
 /*
  * The bus has had an error. Whatever its kind, a store or a deposit may be missing, so nothing goes
@@ -313,6 +352,7 @@ static pci_ers_result_t hamlyn_slot_reset(struct pci_dev *pdev)
 {
 	struct hamlyn_card *card = pci_get_drvdata(pdev);
 
+	card_quiesce(card);
 	hamlyn_state_restore(pdev, card->state);
 	guard(mutex)(&card->lock);
 	return hamlyn_card_changed(card) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;

@@ -24,13 +24,13 @@ module_param(peer_timeout, uint, 0644);
 MODULE_PARM_DESC(peer_timeout,
 		 "ms without a sign of life after which a host's connections end (1000 to 600000)");
 
-static unsigned long timeout(void)
+static unsigned long peer_patience(void)
 {
 	return msecs_to_jiffies(clamp(READ_ONCE(peer_timeout), 1000U, 600000U));
 }
 
 /* One after the other, so that a later one is told from an earlier; never 0. */
-static u64 make_incarnation(struct hamlyn_wellknown *own)
+static u64 peer_make_incarnation(struct hamlyn_wellknown *own)
 {
 	return (u64)own->origin << 32 | ++own->incarnations;
 }
@@ -46,19 +46,19 @@ void hamlyn_peer_init(struct hamlyn_wellknown *own, u32 host)
 }
 
 /* Lets the card put a message into an entry, and its place, again. */
-static void reopen(struct hamlyn_peer *peer, u32 entry)
+static void peer_reopen(struct hamlyn_peer *peer, u32 entry)
 {
 	WRITE_ONCE(peer->entries[entry].accumulator, 0);
 	dma_mb(); /* Whoever finds it open finds it empty, and read. */
 	WRITE_ONCE(peer->entries[entry].one_shot, HAMLYN_ONE_SHOT_OPEN);
 }
 
-static void restart(struct hamlyn_peer *peer)
+static void peer_restart(struct hamlyn_peer *peer)
 {
 	unsigned int place;
 
 	for_each_set_bit(place, &peer->arrived, PLACES)
-		reopen(peer, place);
+		peer_reopen(peer, place);
 	peer->arrived = 0;
 	peer->first = 0;
 	peer->flying = 0;
@@ -81,12 +81,12 @@ void hamlyn_peer_open(struct hamlyn_peer *peer, void *page)
 		entry->high = i < PLACES ? entry->low + HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
 	}
 	peer->arrived = 0;
-	restart(peer);
+	peer_restart(peer);
 	peer->theirs = 0;
-	peer->mine = make_incarnation(peer->own);
+	peer->mine = peer_make_incarnation(peer->own);
 }
 
-static void drop_message(struct hamlyn_peer *peer, struct hamlyn_message *message)
+static void peer_drop(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
 	list_del_init(&message->on_peer);
 	peer->queued--;
@@ -103,7 +103,7 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
 {
 	if (list_empty(&message->on_peer) || message->flown)
 		return false;
-	drop_message(peer, message);
+	peer_drop(peer, message);
 	return true;
 }
 
@@ -111,7 +111,7 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
  * Ends what there was with a peer, and what is still to be said to it; but for requests, if they may
  * be put to another incarnation of it, of which it has not acknowledged having heard.
  */
-static void forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
+static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 {
 	struct hamlyn_connection *connection, *next_connection;
 	struct hamlyn_message *message, *next_message;
@@ -123,19 +123,19 @@ static void forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 	list_for_each_entry_safe(message, next_message, &peer->queue, on_peer)
 		if (!message->connection ||
 		    message->connection->state != HAMLYN_CONNECTION_CONNECTING)
-			drop_message(peer, message);
-	restart(peer);
+			peer_drop(peer, message);
+	peer_restart(peer);
 }
 
 /* We do not know any more what the peer has been told: this is a new incarnation. */
 void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason)
 {
-	forget(peer, reason, false);
+	peer_forget(peer, reason, false);
 	peer->theirs = 0;
-	peer->mine = make_incarnation(peer->own);
+	peer->mine = peer_make_incarnation(peer->own);
 }
 
-static bool post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire, const void *data)
+static bool peer_post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire, const void *data)
 {
 	wire->incarnation = peer->mine;
 	wire->to_incarnation = peer->theirs;
@@ -144,15 +144,15 @@ static bool post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire, 
 				     wire->name_length + wire->private_length);
 }
 
-static void post_ack(struct hamlyn_peer *peer, u32 kind)
+static void peer_post_ack(struct hamlyn_peer *peer, u32 kind)
 {
 	struct hamlyn_wire wire = { .kind = kind };
 
-	post(peer, PLACES + peer->turn++ % PLACES, &wire, NULL);
+	peer_post(peer, PLACES + peer->turn++ % PLACES, &wire, NULL);
 }
 
 /* Sends messages from the one at a position in the queue on, as far as there are places for them. */
-static void fly(struct hamlyn_peer *peer, u32 from)
+static void peer_fly(struct hamlyn_peer *peer, u32 from)
 {
 	struct hamlyn_message *message;
 	u32 position = 0;
@@ -165,13 +165,13 @@ static void fly(struct hamlyn_peer *peer, u32 from)
 		message->wire.sequence = peer->first + position - 1;
 		message->flown = true;
 		/* One that finds no room will be sent again. */
-		post(peer, message->wire.sequence % PLACES, &message->wire, message->data);
+		peer_post(peer, message->wire.sequence % PLACES, &message->wire, message->data);
 		peer->sent = jiffies;
 		peer->flying = max(peer->flying, position);
 	}
 }
 
-static bool is_watched(const struct hamlyn_peer *peer)
+static bool peer_is_watched(const struct hamlyn_peer *peer)
 {
 	return !list_empty(&peer->connections) || !list_empty(&peer->queue);
 }
@@ -179,7 +179,7 @@ static bool is_watched(const struct hamlyn_peer *peer)
 /* There is about to be something that depends on the peer. */
 void hamlyn_peer_watch(struct hamlyn_peer *peer)
 {
-	if (is_watched(peer))
+	if (peer_is_watched(peer))
 		return;
 	peer->heard = jiffies;
 	peer->probed = jiffies;
@@ -202,11 +202,11 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 	list_add_tail(&message->on_peer, &peer->queue);
 	peer->queued++;
 	if (peer->flying < PLACES)
-		fly(peer, peer->flying);
+		peer_fly(peer, peer->flying);
 }
 
 /* Messages before @expected have arrived there. */
-static void acknowledged(struct hamlyn_peer *peer, u32 expected)
+static void peer_acknowledged(struct hamlyn_peer *peer, u32 expected)
 {
 	u32 count = expected - peer->first;
 
@@ -216,12 +216,12 @@ static void acknowledged(struct hamlyn_peer *peer, u32 expected)
 	peer->moved = jiffies;
 	peer->flying -= count;
 	while (count--)
-		drop_message(peer, list_first_entry(&peer->queue, struct hamlyn_message, on_peer));
-	fly(peer, peer->flying);
+		peer_drop(peer, list_first_entry(&peer->queue, struct hamlyn_message, on_peer));
+	peer_fly(peer, peer->flying);
 }
 
 /* It is earlier than the one that is known, and was overtaken on its way. */
-static bool is_stale(const struct hamlyn_peer *peer, u64 incarnation)
+static bool peer_is_stale(const struct hamlyn_peer *peer, u64 incarnation)
 {
 	return upper_32_bits(incarnation) == upper_32_bits(peer->theirs) &&
 	       (s32)(lower_32_bits(incarnation) - lower_32_bits(peer->theirs)) < 0;
@@ -233,39 +233,39 @@ static bool is_stale(const struct hamlyn_peer *peer, u64 incarnation)
  * between two incarnations, and what was meant for whoever is there may have been for an earlier
  * one.
  */
-static bool is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
-	if (!wire->incarnation || is_stale(peer, wire->incarnation))
+	if (!wire->incarnation || peer_is_stale(peer, wire->incarnation))
 		return false;
 	peer->heard = jiffies;
 	if (peer->theirs != wire->incarnation) {
 		if (peer->theirs) {
-			forget(peer, HAMLYN_END_HOST_RESET, true);
+			peer_forget(peer, HAMLYN_END_HOST_RESET, true);
 			/*
 			 * Which of two origins is the later nobody can tell: if this one is not, then the
 			 * other must know that its numbers are forgotten, too.
 			 */
 			if (upper_32_bits(peer->theirs) != upper_32_bits(wire->incarnation))
-				peer->mine = make_incarnation(peer->own);
+				peer->mine = peer_make_incarnation(peer->own);
 		}
 		peer->theirs = wire->incarnation;
-		fly(peer, 0);
+		peer_fly(peer, 0);
 	}
 	if (wire->to_incarnation == peer->mine) {
-		acknowledged(peer, wire->expected);
+		peer_acknowledged(peer, wire->expected);
 		return true;
 	}
 	peer->answer = true;
 	return false;
 }
 
-static bool is_sound(const struct hamlyn_wire *wire)
+static bool wire_is_sound(const struct hamlyn_wire *wire)
 {
 	return wire->name_length <= HAMLYN_MAX_NAME && wire->private_length <= HAMLYN_MAX_PRIVATE;
 }
 
 /* Takes the messages that are next, as far as they are there. */
-static void take(struct hamlyn_peer *peer)
+static void peer_take(struct hamlyn_peer *peer)
 {
 	u32 place = peer->expected % PLACES;
 	struct hamlyn_wire wire;
@@ -273,10 +273,10 @@ static void take(struct hamlyn_peer *peer)
 	while (__test_and_clear_bit(place, &peer->arrived)) {
 		memcpy(&wire, peer->entries[place].user, sizeof(wire));
 		peer->expected++;
-		if (is_sound(&wire))
+		if (wire_is_sound(&wire))
 			hamlyn_connection_message(
 				peer, &wire, peer->places + place * HAMLYN_WELL_KNOWN_PLACE_SIZE);
-		reopen(peer, place);
+		peer_reopen(peer, place);
 		place = peer->expected % PLACES;
 	}
 }
@@ -288,21 +288,21 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 
 	memcpy(&wire, peer->entries[entry].user, sizeof(wire));
 	if (entry >= PLACES) {
-		if (is_current(peer, &wire) && wire.kind == HAMLYN_WIRE_PROBE)
+		if (peer_is_current(peer, &wire) && wire.kind == HAMLYN_WIRE_PROBE)
 			peer->answer = true;
-		reopen(peer, entry);
+		peer_reopen(peer, entry);
 		return;
 	}
 	/* It may make us forget what was before it, but not itself. */
-	if (is_current(peer, &wire)) {
+	if (peer_is_current(peer, &wire)) {
 		peer->answer = true;
 		if (wire.sequence - peer->expected < PLACES && wire.sequence % PLACES == entry) {
 			__set_bit(entry, &peer->arrived);
-			take(peer);
+			peer_take(peer);
 			return;
 		}
 	}
-	reopen(peer, entry);
+	peer_reopen(peer, entry);
 }
 
 /* Tells a peer what has arrived from it, if it is to be told. */
@@ -311,28 +311,28 @@ void hamlyn_peer_answer(struct hamlyn_peer *peer)
 	if (!peer->answer)
 		return;
 	peer->answer = false;
-	post_ack(peer, HAMLYN_WIRE_ACK);
+	peer_post_ack(peer, HAMLYN_WIRE_ACK);
 }
 
 /* One that is heard but acknowledges nothing is as good as lost: else it would keep what waits for it. */
-static bool is_lost(const struct hamlyn_peer *peer)
+static bool peer_is_lost(const struct hamlyn_peer *peer)
 {
-	return time_after(jiffies, peer->heard + timeout()) ||
-	       (peer->flying && time_after(jiffies, peer->moved + timeout()));
+	return time_after(jiffies, peer->heard + peer_patience()) ||
+	       (peer->flying && time_after(jiffies, peer->moved + peer_patience()));
 }
 
-static void tick(struct hamlyn_peer *peer)
+static void peer_tick(struct hamlyn_peer *peer)
 {
-	if (is_lost(peer)) {
+	if (peer_is_lost(peer)) {
 		hamlyn_peer_lost(peer, HAMLYN_END_HOST_LOST);
 		return;
 	}
 	if (peer->flying && time_after_eq(jiffies, peer->sent + TICK))
-		fly(peer, 0);
+		peer_fly(peer, 0);
 	/* In any case: a place may still hold what an earlier incarnation of ours sent. */
-	if (time_after_eq(jiffies, peer->probed + timeout() / PROBES)) {
+	if (time_after_eq(jiffies, peer->probed + peer_patience() / PROBES)) {
 		peer->probed = jiffies;
-		post_ack(peer, HAMLYN_WIRE_PROBE);
+		peer_post_ack(peer, HAMLYN_WIRE_PROBE);
 	}
 }
 
@@ -349,20 +349,20 @@ void hamlyn_peers_tick(struct work_struct *work)
 	if (!own->open || !own->card->live)
 		return;
 	/* This host stood still itself, which says nothing of others. */
-	late = time_after(jiffies, own->ticked + timeout() / 2);
+	late = time_after(jiffies, own->ticked + peer_patience() / 2);
 	own->ticked = jiffies;
 	/* Each is the first in turn, as there may not be room for all. */
 	own->turn++;
 	for (i = 0; i < ARRAY_SIZE(own->peers); i++) {
 		peer = &own->peers[(own->turn + i) % ARRAY_SIZE(own->peers)];
-		if (!is_watched(peer))
+		if (!peer_is_watched(peer))
 			continue;
 		if (late) {
 			peer->heard = jiffies;
 			peer->moved = jiffies;
 		}
-		tick(peer);
-		again = again || is_watched(peer);
+		peer_tick(peer);
+		again = again || peer_is_watched(peer);
 	}
 	if (again)
 		queue_delayed_work(system_highpri_wq, &own->tick, TICK);

@@ -43,7 +43,6 @@ void hamlyn_queue_put(struct hamlyn_queue *queue)
 {
 	kref_put(&queue->users, queue_free);
 }
-DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) hamlyn_queue_put(_T))
 
 static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 {
@@ -87,7 +86,7 @@ static int queue_open(struct hamlyn_queue *queue)
 	if (ret)
 		return ret;
 	ret = xa_alloc(&card->queues, &queue->index, queue, XA_LIMIT(0, card->limits.queues - 1),
-		       GFP_KERNEL_ACCOUNT);
+		       GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;

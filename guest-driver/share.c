@@ -32,7 +32,7 @@ MODULE_PARM_DESC(reserve, "percent of a card that is left to those with CAP_SYS_
 #define LEAST_RESERVED_OF 4
 
 /* What there is for processes. */
-static u32 total(const struct hamlyn_card *card, enum hamlyn_kind kind)
+static u32 share_total(const struct hamlyn_card *card, enum hamlyn_kind kind)
 {
 	struct hamlyn_query query = card->limits;
 
@@ -50,10 +50,10 @@ static u32 total(const struct hamlyn_card *card, enum hamlyn_kind kind)
 }
 
 /* How many of a kind a user may hold as things stand; the card's lock is held. */
-static u32 limit(const struct hamlyn_share *of, enum hamlyn_kind kind, bool privileged)
+static u32 share_limit(const struct hamlyn_share *of, enum hamlyn_kind kind, bool privileged)
 {
 	const struct hamlyn_card *card = of->card;
-	u32 all = total(card, kind), others = card->held[kind] - of->held[kind], kept;
+	u32 all = share_total(card, kind), others = card->held[kind] - of->held[kind], kept;
 
 	if (!privileged) {
 		kept = (u64)all * min(READ_ONCE(reserve), 90U) / 100;
@@ -78,8 +78,8 @@ int hamlyn_share_take(struct hamlyn_share *of, enum hamlyn_kind kind, bool privi
 	if (!of)
 		return 0;
 	lockdep_assert_held(&of->card->lock);
-	if (of->held[kind] >= limit(of, kind, privileged))
-		return of->card->held[kind] >= total(of->card, kind) ? -ENOSPC : -EDQUOT;
+	if (of->held[kind] >= share_limit(of, kind, privileged))
+		return of->card->held[kind] >= share_total(of->card, kind) ? -ENOSPC : -EDQUOT;
 	of->held[kind]++;
 	of->card->held[kind]++;
 	return 0;
@@ -109,28 +109,44 @@ void hamlyn_share_put(struct hamlyn_share *of)
 	kfree(of);
 }
 
-/* A file gets its user's share; the card's lock is held. */
-int hamlyn_share_join(struct hamlyn_file *file)
+/*
+ * Who opens a file. The ids that a user may give himself in namespaces of his own making are his,
+ * however many they are.
+ */
+static kuid_t share_user(void)
+{
+	struct user_namespace *ns;
+	kuid_t user = current_uid();
+
+	for (ns = current_user_ns(); ns != &init_user_ns; ns = ns->parent)
+		user = ns->owner;
+	return user;
+}
+
+struct hamlyn_share *hamlyn_share_alloc(void)
+{
+	return kzalloc(sizeof(struct hamlyn_share), GFP_KERNEL_ACCOUNT);
+}
+
+/* A file gets its user's share, and that is @spare if he has none yet; the card's lock is held. */
+int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare)
 {
 	struct hamlyn_card *card = file->card;
-	kuid_t user = current_uid();
+	kuid_t user = share_user();
 	struct hamlyn_share *of;
 	int ret;
 
 	lockdep_assert_held(&card->lock);
 	of = xa_load(&card->shares, __kuid_val(user));
 	if (!of) {
-		of = kzalloc(sizeof(*of), GFP_KERNEL_ACCOUNT);
-		if (!of)
-			return -ENOMEM;
+		of = *spare;
 		of->card = card;
 		of->user = user;
 		mutex_init(&of->gate);
-		ret = xa_insert(&card->shares, __kuid_val(user), of, GFP_KERNEL_ACCOUNT);
-		if (ret) {
-			kfree(of);
+		ret = xa_insert(&card->shares, __kuid_val(user), of, GFP_KERNEL);
+		if (ret)
 			return ret;
-		}
+		*spare = NULL;
 	}
 	hamlyn_share_get(of);
 	file->share = of;
@@ -152,7 +168,7 @@ int hamlyn_share_answer(struct hamlyn_file *file, union hamlyn_argument *argumen
 	query->user = from_kuid_munged(current_user_ns(), file->share->user);
 	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
 		query->held[kind] = file->share->held[kind];
-		query->limit[kind] = limit(file->share, kind, file->privileged);
+		query->limit[kind] = share_limit(file->share, kind, file->privileged);
 	}
 	return 0;
 }
@@ -166,10 +182,13 @@ ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text)
 
 	guard(mutex)(&card->lock);
 	length = sysfs_emit(text, "user termini slots queues connections\n");
-	xa_for_each(&card->shares, user, of)
+	xa_for_each(&card->shares, user, of) {
+		if (length >= PAGE_SIZE - 1)
+			break;
 		length += sysfs_emit_at(text, length, "%lu %u %u %u %u\n", user,
 					of->held[HAMLYN_TERMINI], of->held[HAMLYN_SLOTS],
 					of->held[HAMLYN_QUEUES], of->held[HAMLYN_CONNECTIONS]);
+	}
 	return length;
 }
 

@@ -6,7 +6,7 @@
 
 #include "hamlyn.h"
 
-static int check(const struct hamlyn_slot_create *create)
+static int slot_check(const struct hamlyn_slot_create *create)
 {
 	if (create->slot || create->key ||
 	    memchr_inv(create->reserved, 0, sizeof(create->reserved)))
@@ -18,7 +18,7 @@ static int check(const struct hamlyn_slot_create *create)
 	return !create->metadata_entries && create->metadata_address ? -EINVAL : 0;
 }
 
-static u64 make_key(void)
+static u64 slot_make_key(void)
 {
 	u64 key;
 
@@ -90,7 +90,7 @@ static int slot_open(struct hamlyn_slot *slot, const struct hamlyn_open_slot *bo
 		return ret;
 	ret = xa_alloc(&card->slots, &slot->index, slot,
 		       XA_LIMIT(hamlyn_wellknown_slots(card), card->limits.slots - 1),
-		       GFP_KERNEL_ACCOUNT);
+		       GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
@@ -112,7 +112,7 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 	struct hamlyn_slot_create *create = &argument->slot;
 	struct hamlyn_slot *slot __free(slot_free) = NULL;
 	struct hamlyn_open_slot body = {
-		.key = make_key(),
+		.key = slot_make_key(),
 		.metadata_pointer = create->metadata_address,
 		.metadata_entries = create->metadata_entries,
 		.mode = create->mode,
@@ -122,7 +122,7 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 	};
 	int ret;
 
-	ret = check(create);
+	ret = slot_check(create);
 	if (ret)
 		return ret;
 	slot = slot_pin(file, create);
@@ -219,7 +219,7 @@ void hamlyn_slot_release(struct hamlyn_slot *slot)
 }
 
 /* Closes a file's slot, and answers it. */
-static struct hamlyn_slot *take(struct hamlyn_file *file, u32 index)
+static struct hamlyn_slot *slot_take(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_slot *slot;
 
@@ -233,9 +233,9 @@ static struct hamlyn_slot *take(struct hamlyn_file *file, u32 index)
 	return slot;
 }
 
-static int destroy(struct hamlyn_file *file, u32 index)
+static int slot_destroy(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_slot *slot = take(file, index);
+	struct hamlyn_slot *slot = slot_take(file, index);
 
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
@@ -247,10 +247,10 @@ int hamlyn_slot_destroy(struct hamlyn_file *file, union hamlyn_argument *argumen
 {
 	if (argument->object.reserved0 || argument->object.reserved1)
 		return -EINVAL;
-	return destroy(file, argument->object.index);
+	return slot_destroy(file, argument->object.index);
 }
 
 void hamlyn_slot_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
-	destroy(file, argument->slot.slot);
+	slot_destroy(file, argument->slot.slot);
 }

@@ -11,7 +11,7 @@
 /* Anybody may read, in as many threads as he likes: one of them at a time wants a card's lock. */
 static DEFINE_MUTEX(readers);
 
-static ssize_t show_register(struct device *dev, u32 offset, char *text)
+static ssize_t sysfs_show_register(struct device *dev, u32 offset, char *text)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
@@ -24,13 +24,13 @@ static ssize_t show_register(struct device *dev, u32 offset, char *text)
 
 static ssize_t host_id_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
-	return show_register(dev, HAMLYN_REG_HOST_ID, text);
+	return sysfs_show_register(dev, HAMLYN_REG_HOST_ID, text);
 }
 static DEVICE_ATTR_RO(host_id);
 
 static ssize_t link_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
-	return show_register(dev, HAMLYN_REG_LINK, text);
+	return sysfs_show_register(dev, HAMLYN_REG_LINK, text);
 }
 static DEVICE_ATTR_RO(link);
 

@@ -8,14 +8,14 @@
 
 #include "hamlyn.h"
 
-static struct hamlyn_terminus *find(struct hamlyn_file *file, u32 index)
+static struct hamlyn_terminus *terminus_find(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus = xa_load(&file->card->termini, index);
 
 	return terminus && terminus->file == file ? terminus : NULL;
 }
 
-static void unmap_status(struct hamlyn_terminus *terminus)
+static void terminus_unmap_status(struct hamlyn_terminus *terminus)
 {
 	if (terminus->status_mapped)
 		hamlyn_page_unmap(terminus->file->card, terminus->status_dma, DMA_BIDIRECTIONAL);
@@ -26,7 +26,7 @@ static void terminus_free(struct kref *users)
 {
 	struct hamlyn_terminus *terminus = container_of(users, struct hamlyn_terminus, users);
 
-	unmap_status(terminus);
+	terminus_unmap_status(terminus);
 	if (terminus->status)
 		put_page(terminus->status);
 	kfree(terminus);
@@ -36,14 +36,12 @@ void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 {
 	kref_put(&terminus->users, terminus_free);
 }
-DEFINE_FREE(terminus_put, struct hamlyn_terminus *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_terminus_put(_T))
 
 /*
  * What the last owner left in the window is no business of the next, and the card's idea of the
  * queue starts at 0.
  */
-static int zero_window(struct hamlyn_card *card, u32 index)
+static int terminus_zero_window(struct hamlyn_card *card, u32 index)
 {
 	void __iomem *window;
 
@@ -70,12 +68,12 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 	if (ret)
 		return ret;
 	ret = xa_alloc(&card->termini, &terminus->index, terminus,
-		       XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL_ACCOUNT);
+		       XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	ret = zero_window(card, terminus->index) ?:
+	ret = terminus_zero_window(card, terminus->index) ?:
 	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body,
 			     sizeof(body));
 	if (ret)
@@ -176,28 +174,28 @@ void hamlyn_terminus_release(struct hamlyn_terminus *terminus)
 
 	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++)
 		hamlyn_pages_free(terminus->buffers[tag]);
-	unmap_status(terminus);
+	terminus_unmap_status(terminus);
 	hamlyn_terminus_put(terminus);
 }
 
 /* Closes a file's terminus, and answers it. */
-static struct hamlyn_terminus *take(struct hamlyn_file *file, u32 index)
+static struct hamlyn_terminus *terminus_take(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus;
 
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
-	terminus = find(file, index);
+	terminus = terminus_find(file, index);
 	if (!terminus)
 		return ERR_PTR(-ENOENT);
 	hamlyn_terminus_close(terminus);
 	return terminus;
 }
 
-static int destroy(struct hamlyn_file *file, u32 index)
+static int terminus_destroy(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_terminus *terminus = take(file, index);
+	struct hamlyn_terminus *terminus = terminus_take(file, index);
 
 	if (IS_ERR(terminus))
 		return PTR_ERR(terminus);
@@ -209,12 +207,12 @@ int hamlyn_terminus_destroy(struct hamlyn_file *file, union hamlyn_argument *arg
 {
 	if (argument->object.reserved0 || argument->object.reserved1)
 		return -EINVAL;
-	return destroy(file, argument->object.index);
+	return terminus_destroy(file, argument->object.index);
 }
 
 void hamlyn_terminus_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
-	destroy(file, argument->terminus.terminus);
+	terminus_destroy(file, argument->terminus.terminus);
 }
 
 int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument)
@@ -240,7 +238,7 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argu
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	terminus = find(file, buffer->terminus);
+	terminus = terminus_find(file, buffer->terminus);
 	if (!terminus)
 		return -ENOENT;
 	if (terminus->buffers[tag])
@@ -270,7 +268,7 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *ar
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	terminus = find(file, buffer->terminus);
+	terminus = terminus_find(file, buffer->terminus);
 	if (!terminus || !terminus->buffers[tag])
 		return -ENOENT;
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->index, &body,

@@ -29,7 +29,7 @@ static_assert(sizeof(struct hamlyn_wire) + HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE 
  * Whether the card has room for the driver's own besides at least one of each for processes; and a
  * message fits into one packet, so that no part of one can be lost.
  */
-static bool has_room(const struct hamlyn_query *limits)
+static bool wellknown_has_room(const struct hamlyn_query *limits)
 {
 	return limits->termini > 1 && limits->queues > 1 &&
 	       limits->slots > HAMLYN_WELL_KNOWN_SLOTS &&
@@ -38,13 +38,13 @@ static bool has_room(const struct hamlyn_query *limits)
 
 u32 hamlyn_wellknown_slots(const struct hamlyn_card *card)
 {
-	return has_room(&card->limits) ? HAMLYN_WELL_KNOWN_SLOTS : 0;
+	return wellknown_has_room(&card->limits) ? HAMLYN_WELL_KNOWN_SLOTS : 0;
 }
 
 /* What processes are told of the card: what the driver has is not theirs. */
 void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query)
 {
-	if (!has_room(&card->limits))
+	if (!wellknown_has_room(&card->limits))
 		return;
 	query->termini--;
 	query->queues--;
@@ -86,7 +86,7 @@ bool hamlyn_wellknown_post(struct hamlyn_wellknown *own, u32 host, u32 entry,
 }
 
 /* The next notification's peer and entry; false if there is none. */
-static bool next(struct hamlyn_wellknown *own, struct hamlyn_peer **peer, u32 *entry)
+static bool wellknown_next(struct hamlyn_wellknown *own, struct hamlyn_peer **peer, u32 *entry)
 {
 	const struct hamlyn_notification *notification;
 	u64 pointer;
@@ -102,7 +102,7 @@ static bool next(struct hamlyn_wellknown *own, struct hamlyn_peer **peer, u32 *e
 }
 
 /* Takes what has arrived, and tells those who sent it. */
-static void look(struct work_struct *work)
+static void wellknown_look(struct work_struct *work)
 {
 	struct hamlyn_wellknown *own = container_of(work, struct hamlyn_wellknown, look);
 	unsigned int left = BATCH, i;
@@ -115,7 +115,7 @@ static void look(struct work_struct *work)
 	if (xchg(&own->lapsed, false))
 		hamlyn_connections_lost(own->card, HAMLYN_END_LAPSED);
 	do {
-		while (left && next(own, &peer, &entry)) {
+		while (left && wellknown_next(own, &peer, &entry)) {
 			hamlyn_peer_arrived(peer, entry);
 			left--;
 		}
@@ -127,7 +127,7 @@ static void look(struct work_struct *work)
 		queue_work(system_highpri_wq, &own->look);
 }
 
-static int wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+static int wellknown_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
 	struct hamlyn_wellknown *own = container_of(entry, struct hamlyn_wellknown, woken);
 
@@ -142,12 +142,25 @@ void hamlyn_wellknown_lapsed(struct hamlyn_card *card)
 	queue_work(system_highpri_wq, &card->wellknown->look);
 }
 
-static void cancel(void *data)
+static void wellknown_cancel(void *data)
 {
 	struct hamlyn_wellknown *own = data;
 
 	cancel_work_sync(&own->look);
 	cancel_delayed_work_sync(&own->tick);
+}
+
+/* Never 0: that is unknown. */
+static u32 wellknown_make_origin(void)
+{
+	return get_random_u32() | 1;
+}
+
+/* What other hosts were told is not remembered. */
+void hamlyn_wellknown_reborn(struct hamlyn_card *card)
+{
+	guard(mutex)(&card->lock);
+	card->wellknown->origin = wellknown_make_origin();
 }
 
 /* Once for a card, before it is started; freed with the card's structure. */
@@ -160,18 +173,20 @@ int hamlyn_wellknown_init(struct hamlyn_card *card)
 		return -ENOMEM;
 	card->wellknown = own;
 	own->card = card;
-	own->origin = get_random_u32() | 1; /* Never 0: that is unknown. */
+	own->origin = wellknown_make_origin();
 	hamlyn_file_init(&own->file, card);
 	own->file.drivers_own = true;
-	init_waitqueue_func_entry(&own->woken, wake);
+	init_waitqueue_func_entry(&own->woken, wellknown_wake);
 	add_wait_queue(&own->file.wait, &own->woken);
-	INIT_WORK(&own->look, look);
+	INIT_WORK(&own->look, wellknown_look);
 	INIT_DELAYED_WORK(&own->tick, hamlyn_peers_tick);
-	INIT_LIST_HEAD(&own->listeners);
+	hash_init(own->listeners);
+	hash_init(own->remotes);
+	own->hash_seed = get_random_u32();
 	xa_init_flags(&own->connections, XA_FLAGS_ALLOC1);
 	for (i = 0; i < ARRAY_SIZE(own->peers); i++)
 		hamlyn_peer_init(own, i);
-	return devm_add_action_or_reset(&card->pdev->dev, cancel, own);
+	return devm_add_action_or_reset(&card->pdev->dev, wellknown_cancel, own);
 }
 
 void hamlyn_wellknown_free(struct hamlyn_card *card)
@@ -181,7 +196,7 @@ void hamlyn_wellknown_free(struct hamlyn_card *card)
 	kfree(card->wellknown);
 }
 
-static void __iomem *map_doorbell(struct hamlyn_card *card, u32 terminus)
+static void __iomem *wellknown_map_doorbell(struct hamlyn_card *card, u32 terminus)
 {
 	return ioremap(card->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
 		       HAMLYN_DOORBELL_SIZE);
@@ -195,7 +210,7 @@ void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
 
 	if (!own || !own->doorbell)
 		return;
-	doorbell = map_doorbell(card, own->terminus->index);
+	doorbell = wellknown_map_doorbell(card, own->terminus->index);
 	if (!doorbell) {
 		hamlyn_card_fail(card);
 		return;
@@ -204,7 +219,7 @@ void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
 	own->doorbell = doorbell;
 }
 
-static int open_slots(struct hamlyn_wellknown *own)
+static int wellknown_open_slots(struct hamlyn_wellknown *own)
 {
 	struct hamlyn_open_slot body = {
 		.metadata_entries = ENTRIES,
@@ -224,7 +239,7 @@ static int open_slots(struct hamlyn_wellknown *own)
 	return 0;
 }
 
-static int open(struct hamlyn_wellknown *own)
+static int wellknown_open(struct hamlyn_wellknown *own)
 {
 	struct hamlyn_card *card = own->card;
 	union hamlyn_argument argument = {};
@@ -245,7 +260,7 @@ static int open(struct hamlyn_wellknown *own)
 		return -ENODEV;
 	own->terminus = xa_load(&card->termini, index);
 	own->window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
-	own->doorbell = map_doorbell(card, index);
+	own->doorbell = wellknown_map_doorbell(card, index);
 	if (!own->window || !own->doorbell)
 		return -ENOMEM;
 	own->queue = xa_load(&card->queues, argument.queue.queue);
@@ -253,7 +268,7 @@ static int open(struct hamlyn_wellknown *own)
 	own->tail = 0;
 	own->cursor = 0;
 	own->pass = 0;
-	ret = open_slots(own);
+	ret = wellknown_open_slots(own);
 	if (ret)
 		return ret;
 	own->open = true;
@@ -264,7 +279,7 @@ static int open(struct hamlyn_wellknown *own)
 /* The card has been started. It works without connections, too. */
 void hamlyn_wellknown_start(struct hamlyn_card *card)
 {
-	int ret = has_room(&card->limits) ? open(card->wellknown) : -ENOSPC;
+	int ret = wellknown_has_room(&card->limits) ? wellknown_open(card->wellknown) : -ENOSPC;
 	struct hamlyn_closed closed;
 
 	if (!ret)

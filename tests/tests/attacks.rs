@@ -1,0 +1,111 @@
+//! Whoever can reach the switch's socket attacks running programs; those with nothing to do with him go on.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hamlyn::{Card, Message, NotificationQueue, Ticket};
+use hamlyn_cli::lab::Lab;
+use hamlyn_fabric::{Attached, Header, HostId, Protocol, connect};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A fetch-and-op as a packet: sixteen bytes behind its header.
+const FETCH_BYTES: usize = 40 + 16;
+
+/// A card that follows no rules.
+struct Attacker(Attached);
+
+impl Attacker {
+    fn attach(lab: &Lab) -> Result<Attacker> {
+        let switch = lab.directory().join("switch.sock");
+        Ok(Attacker(connect(&switch, None, PATIENCE).context("the attacker cannot attach")?))
+    }
+
+    /// Asks a host to add to a word of a slot that there may be, with a key that is made up. Never takes an answer.
+    fn fetch(&mut self, victim: u16, number: u32) -> Result<bool> {
+        let Attached { host, link } = &mut self.0;
+        let header = Header { destination: HostId(victim), source: *host, protocol: Protocol::Hamlyn };
+        let Some(room) = link.reserve(header, FETCH_BYTES)? else { return Ok(false) };
+        let (slot, entry, key, length, fetch, add) = (0, u32::MAX, [number, 0x5eed], 16, 4, 1);
+        let words = [slot, entry, key[0], key[1], 0, length, number, 0, fetch, add, 1, 0, 0, 0];
+        let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        room.copy_from(&bytes);
+        link.commit();
+        Ok(true)
+    }
+
+    /// As many as are taken, up to `most`.
+    fn flood(&mut self, victim: u16, most: u32) -> Result<u32> {
+        for number in 0..most {
+            let asked = Instant::now();
+            while !self.fetch(victim, number)? {
+                // Whoever lets him send no more does so for good reasons.
+                if asked.elapsed() > Duration::from_secs(1) {
+                    return Ok(number);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(most)
+    }
+}
+
+fn open(lab: &Lab, card: usize) -> Result<Card> {
+    Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
+}
+
+/// Where a card takes short messages.
+fn place(card: &Card) -> Result<(hamlyn::Slot, NotificationQueue, Ticket)> {
+    let (area, queue) = (card.create_area(4096)?, card.create_queue(512)?);
+    let slot = card.slot(&area).queue(&queue).interrupt(true).create()?;
+    let ticket = slot.fast_ticket()?;
+    Ok((slot, queue, ticket))
+}
+
+fn messages_pass(from: &Card, to: &Ticket, queue: &NotificationQueue) -> Result<()> {
+    let terminus = from.create_terminus()?;
+    for number in 0..300 {
+        terminus.send(&Message::to(to).word(number), b"past it")?.wait(Some(PATIENCE))?;
+        queue.recv_block(Some(PATIENCE))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn answers_that_an_attacker_does_not_take_hold_up_nobody() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).switch_args(["--stall-timeout", "0"]);
+    let lab = lab.card_args(["--handshake", "0"]).start()?;
+    let (victim, other) = (open(&lab, 0)?, open(&lab, 1)?);
+    let ((_at_victim, victims, to_victim), (_at_other, others, to_other)) = (place(&victim)?, place(&other)?);
+    let mut attacker = Attacker::attach(&lab)?;
+    let asked = attacker.flood(0, 200_000)?;
+    ensure!(asked > 20_000, "the attacker was held up after {asked}");
+    messages_pass(&victim, &to_other, &others)?;
+    messages_pass(&other, &to_victim, &victims)?;
+    let refused = lab.card_counters(0)?["refused"].to_string();
+    ensure!(lab.refused(0)? >= u64::from(asked) / 2, "{asked} asked, {refused}");
+    Ok(())
+}
+
+/// The switch's socket is there for others' cards: what they say that is no packet ends their own links.
+#[test]
+fn a_switch_that_is_talked_nonsense_to_serves_the_others() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).card_args(["--handshake", "0"]).start()?;
+    let (one, other) = (open(&lab, 0)?, open(&lab, 1)?);
+    let (_slot, queue, ticket) = place(&other)?;
+    let switch = lab.directory().join("switch.sock");
+    for _ in 0..200 {
+        shout(&switch)?;
+    }
+    messages_pass(&one, &ticket, &queue)?;
+    lab.check()
+}
+
+fn shout(switch: &Path) -> Result<()> {
+    use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
+    let nonsense = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+    connect(&nonsense, &SocketAddrUnix::new(switch)?)?;
+    // It may have been refused before it has spoken.
+    let _ = send(&nonsense, b"let me in", SendFlags::NOSIGNAL);
+    Ok(())
+}
