@@ -119,14 +119,14 @@ impl SimAttachment {
     fn area(&self, address: u64, length: u64) -> Result<Area> {
         let (pages, first) = self.space.pages(address, length)?;
         let mut tables = self.machine.tables();
-        have_lists(tables.frames.left())?;
+        have_lists(tables.frames.left(), 1)?;
         Ok(Area::over(&self.machine.memory, &mut tables.frames, pages, first, length))
     }
 }
 
-/// Refuses if there are no pages for an area's lists.
-fn have_lists(left: usize) -> Result<()> {
-    if left < 2 { Err(Error::WouldBlock { object: "pages", limit: 0 }) } else { Ok(()) }
+/// Refuses if there are no pages for the lists of so many areas.
+fn have_lists(left: usize, areas: usize) -> Result<()> {
+    if left < 2 * areas { Err(Error::WouldBlock { object: "pages", limit: 0 }) } else { Ok(()) }
 }
 
 fn map(length: u64) -> Result<Arc<Mapping>> {
@@ -218,9 +218,12 @@ impl Attachment for SimAttachment {
     fn create_queue(&self, entries: u32) -> Result<QueueParts> {
         let length = entries * HAMLYN_NOTIFICATION_SIZE;
         let mapping = map(length.into())?;
+        if !self.machine.tables().have_queue() {
+            return Err(full("queues"));
+        }
         let area = {
             let frames = &mut self.machine.tables().frames;
-            have_lists(frames.left().saturating_sub(1))?;
+            have_lists(frames.left().saturating_sub(1), 1)?;
             let page = frames.take_as_it_is();
             self.machine.memory.map(page, &mapping, 0);
             Area::over(&self.machine.memory, frames, vec![page], 0, length.into())
@@ -267,6 +270,9 @@ impl Attachment for SimAttachment {
         if self.machine.tables().free_slots() == 0 {
             return Err(full("slots"));
         }
+        // All that it takes is there, or nothing is taken.
+        let areas = 1 + usize::from(metadata.is_some());
+        have_lists(self.machine.tables().frames.left(), areas)?;
         let opened = OpenSlot {
             pid: self.pid,
             area: self.area(slot.area_address, slot.area_length)?,

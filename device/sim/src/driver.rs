@@ -126,9 +126,11 @@ impl Tables {
 
     /// Whether a process that takes so many pages can start.
     pub(crate) fn have_room(&self, pages: usize) -> bool {
-        self.termini.iter().any(Option::is_none)
-            && self.queues.iter().any(Option::is_none)
-            && self.frames.left() >= pages
+        self.termini.iter().any(Option::is_none) && self.have_queue() && self.frames.left() >= pages
+    }
+
+    pub(crate) fn have_queue(&self) -> bool {
+        self.queues.iter().any(Option::is_none)
     }
 
     pub(crate) fn free_slots(&self) -> usize {

@@ -257,3 +257,9 @@ fn no_request_is_taken_by_two_incarnations() {
 fn empty_messages_in_one_place_are_told_apart_by_their_metadata() {
     sound(&run(3_141_623_859, None));
 }
+
+/// There were pages for the lists of a slot's message area, but not for those of its metadata: the first were lost.
+#[test]
+fn a_slot_that_cannot_be_had_takes_no_pages() {
+    sound(&run(2_718_393_656, None));
+}

@@ -23,7 +23,16 @@ struct Greedy {
 
 impl Greedy {
     fn of(lab: &Lab, user: u32) -> Result<Greedy> {
-        let mut run = lab.vm(0).run_as(user, ["driver-check", "greedy"])?;
+        Greedy::start(lab, user, &["driver-check", "greedy"])
+    }
+
+    /// As another user of a namespace that this user makes for himself.
+    fn disguised(lab: &Lab, user: u32) -> Result<Greedy> {
+        Greedy::start(lab, user, &["unshare", "-U", "driver-check", "greedy"])
+    }
+
+    fn start(lab: &Lab, user: u32, program: &[&str]) -> Result<Greedy> {
+        let mut run = lab.vm(0).run_as(user, program.iter().copied())?;
         let got = run.answer()?;
         Ok(Greedy { run, got })
     }
@@ -99,6 +108,20 @@ fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> 
         || Ok(lab.vm(0).read("/sys/class/hamlyn/hamlyn0/holders")?.lines().count() == 1),
         "nobody holds anything",
     )?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn the_ids_that_a_user_gives_himself_are_no_other_users() -> Result<()> {
+    let lab = lab(1);
+    let first = Greedy::of(&lab, 1001)?;
+    let again = Greedy::disguised(&lab, 1001)?;
+    // Of the connections there are more than a process may have files.
+    for kind in &KINDS[..3] {
+        ensure!(first.made(kind)? > 0 && again.made(kind)? == 0, "{kind}: {} and {}", first.got, again.got);
+    }
+    let second = Greedy::disguised(&lab, 1002)?;
+    ensure!(second.made("termini")? > 0, "{}", second.got);
     log_is_clean(&lab, 0)
 }
 
