@@ -22,7 +22,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-sys", &["hamlyn-abi"]),
     ("hamlyn", &["hamlyn-abi", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),
-    ("hamlyn-tools", &["hamlyn"]),
+    ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
     ("hamlyn-bench-guest", &["hamlyn", "hamlyn-sys"]),
 ];
 

@@ -39,7 +39,7 @@ pub fn print(
     Ok(())
 }
 
-/// The leaves of nested objects and arrays, named by their path: `refused.key`, `ports.0.packets`.
+/// The leaves of nested objects and arrays, named by their path: `card.refused_key`, `ports.0.packets`.
 pub fn flatten(value: &Value) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     walk("", value, &mut leaves);
@@ -74,14 +74,15 @@ mod tests {
     use super::*;
 
     fn report(packets: u64) -> Report {
-        let counters = json!({ "packets": packets, "refused": { "key": 1 }, "ports": [{ "dropped": 0 }] });
+        let counters =
+            json!({ "packets": packets, "card": { "refused_key": 1 }, "ports": [{ "dropped": 0 }] });
         Report { kind: "card".into(), name: "card0".into(), pid: 7, counters }
     }
 
     #[test]
     fn nested_counters_are_named_by_their_path() {
         let names: Vec<String> = flatten(&report(5).counters).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["packets", "ports.0.dropped", "refused.key"]);
+        assert_eq!(names, ["card.refused_key", "packets", "ports.0.dropped"]);
     }
 
     #[test]
@@ -101,6 +102,6 @@ mod tests {
         let mut out = Vec::new();
         print(&mut out, &[report(30)], false, &[], 1.0).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(out.contains("refused.key") && !out.contains("ports.0.dropped"), "{out}");
+        assert!(out.contains("card.refused_key") && !out.contains("ports.0.dropped"), "{out}");
     }
 }
