@@ -2,9 +2,9 @@
 /*
  * Connections, and the names that are listened to (sections 6.3 and 6.4 of the paper).
  *
- * A connection carries no data. It lets each side pass the other something private, tickets
- * perhaps, and tells each of the other's end. It is live until it has ended for either side; then
- * nothing that comes for it means anything any more.
+ * A connection carries no data. When it begins and ends each side can pass the other some private
+ * bytes, a ticket perhaps, and each is told when the other is gone. It is live until it has ended
+ * for either side. Messages that come for it later are ignored.
  */
 #include <linux/nospec.h>
 
@@ -30,8 +30,9 @@ void hamlyn_connection_put(struct hamlyn_connection *connection)
 }
 
 /*
- * One that has ended counts as its user's until nothing is to be said of it any more, as long as the
- * peer can make that take; but not until its file is closed. The card's lock is held.
+ * A connection that has ended still counts for its user while we have something to tell the peer
+ * about it, however long the peer makes that take. That its file is open does not count. The card's
+ * lock is held.
  */
 void hamlyn_connection_settle(struct hamlyn_connection *connection)
 {
@@ -60,7 +61,10 @@ static struct hamlyn_connection *connection_create(struct hamlyn_peer *peer, u32
 	if (ret)
 		return ERR_PTR(ret);
 	connection = kzalloc(sizeof(*connection), gfp);
-	/* Numbers come back late, so that what is late is not taken for another's. */
+	/*
+	 * A number is used again late, so that a late message is not taken for another
+	 * connection's.
+	 */
 	ret = connection ? xa_alloc_cyclic(&own->connections, &connection->number, connection,
 					   XA_LIMIT(1, INT_MAX), &own->next_number, gfp) :
 			   -ENOMEM;
@@ -98,7 +102,7 @@ static void leave_listener(struct hamlyn_connection *connection)
 	connection->listener = NULL;
 }
 
-/* It is over, for this reason; those who wait learn it. */
+/* Ends the connection for this reason, and wakes those who wait. */
 void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 {
 	bool unclaimed = connection->listener;
@@ -112,7 +116,7 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 	wake_up_all(&connection->wait);
 	hamlyn_connection_settle(connection);
 	hamlyn_connection_put(connection);
-	/* Nobody has been told of it, and nobody need be. */
+	/* No peer knows of it yet, so no peer need be told. */
 	if (unclaimed)
 		hamlyn_connection_put(connection);
 }
@@ -205,7 +209,7 @@ static void refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 {
 	struct hamlyn_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
 
-	/* Without it, who asked gives up later. */
+	/* If this cannot be sent, the asker gives up later. */
 	if (!message)
 		return;
 	message->wire.kind = HAMLYN_WIRE_REJECT;
@@ -234,8 +238,8 @@ static void keep_private(struct hamlyn_connection *connection, const struct haml
 }
 
 /*
- * Whether a request has not been taken before, by an earlier incarnation of ours; from now on it
- * has. They come in turn.
+ * Whether a request is new, and not one that an earlier incarnation of ours took already. Marks it
+ * as taken. Requests come in order.
  */
 static bool is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
@@ -254,7 +258,7 @@ static void requested(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, 
 	struct hamlyn_listener *listener;
 
 	if (!is_new(peer, wire)) {
-		/* What became of it is forgotten, but a listener may have had it. */
+		/* A listener may have had it, but we have forgotten what came of it. */
 		refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
 		return;
 	}
@@ -281,7 +285,7 @@ static void requested(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, 
 	wake_up_all(&listener->wait);
 }
 
-/* Who asked has gone before it knew our number. */
+/* The asker has gone before it learned our number. */
 static struct hamlyn_connection *find_remote(struct hamlyn_peer *peer, u32 remote)
 {
 	struct hamlyn_connection *connection;
@@ -322,7 +326,9 @@ static void closed(struct hamlyn_connection *connection, const struct hamlyn_wir
 									     HAMLYN_END_DIED);
 }
 
-/* A message from a peer, of sound lengths; what makes no sense is not heeded. */
+/*
+ * Handles a message from a peer. Its lengths have been checked; one that makes no sense is ignored.
+ */
 void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 			       const u8 *data)
 {
@@ -371,13 +377,13 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 	return 0;
 }
 
-/* A request has got a file, which holds it from now on; the card's lock is held. */
+/* A request has been given a file, which owns it from now on; the card's lock is held. */
 void hamlyn_listener_claimed(struct hamlyn_connection *connection)
 {
 	leave_listener(connection);
 }
 
-/* Gives the name back, and refuses who asked for it; the card's lock is held. */
+/* Frees the name, and refuses those who wait under it; the card's lock is held. */
 void hamlyn_listener_close(struct hamlyn_listener *listener)
 {
 	struct hamlyn_connection *connection, *following;
@@ -392,7 +398,7 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 	hamlyn_share_put(listener->share);
 }
 
-/* This host cannot be relied upon any more: ends all connections. The card's lock is held. */
+/* This host may have missed messages: ends all connections. The card's lock is held. */
 void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason)
 {
 	struct hamlyn_wellknown *own = card->wellknown;
