@@ -187,7 +187,7 @@ struct hamlyn_pages {
 	struct user_struct *user;
 	/* Whose VmPin they are part of; none for the driver's own. */
 	struct mm_struct *mm;
-	struct page **pages;
+	struct page **page;
 	unsigned long count;
 	/* How many of them are pinned or allocated. */
 	unsigned long held;

@@ -137,7 +137,7 @@ static int map_queue(struct vm_area_struct *vma, struct hamlyn_queue *queue, u64
 
 	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
 		return -EINVAL;
-	ret = map_memory(vma, queue->pages->pages, queue->pages->count);
+	ret = map_memory(vma, queue->pages->page, queue->pages->count);
 	if (ret)
 		return ret;
 	vma->vm_ops = &queue_vm_ops;

@@ -66,14 +66,14 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 	for (i = 0; i < pages->held; i += count) {
 		count = min(pages->held - i, BATCH);
 		if (pages->pinned)
-			unpin_user_pages_dirty_lock(pages->pages + i, count,
+			unpin_user_pages_dirty_lock(pages->page + i, count,
 						    pages->direction != DMA_TO_DEVICE);
 		else
-			release_pages(pages->pages + i, count);
+			release_pages(pages->page + i, count);
 		cond_resched();
 	}
 	uncharge(pages);
-	kvfree(pages->pages);
+	kvfree(pages->page);
 	kfree(pages);
 }
 
@@ -95,8 +95,8 @@ static struct hamlyn_pages *create(bool charged, u64 first, u64 length)
 	ret = charged ? charge(pages) : 0;
 	if (ret)
 		return ERR_PTR(ret);
-	pages->pages = kvcalloc(pages->count, sizeof(*pages->pages), GFP_KERNEL_ACCOUNT);
-	if (!pages->pages)
+	pages->page = kvcalloc(pages->count, sizeof(*pages->page), GFP_KERNEL_ACCOUNT);
+	if (!pages->page)
 		return ERR_PTR(-ENOMEM);
 	return_ptr(pages);
 }
@@ -124,7 +124,7 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 		 */
 		ret = pin_user_pages_fast((address - first) + pages->held * PAGE_SIZE,
 					  pages->count - pages->held, FOLL_WRITE | FOLL_LONGTERM,
-					  pages->pages + pages->held);
+					  pages->page + pages->held);
 		if (ret <= 0)
 			return ERR_PTR(ret ?: -EFAULT);
 		pages->held += ret;
@@ -141,8 +141,8 @@ struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 		return_ptr(pages);
 	pages->direction = DMA_BIDIRECTIONAL;
 	for (; pages->held < pages->count; pages->held++) {
-		pages->pages[pages->held] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-		if (!pages->pages[pages->held])
+		pages->page[pages->held] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+		if (!pages->page[pages->held])
 			return ERR_PTR(-ENOMEM);
 	}
 	return_ptr(pages);
@@ -226,7 +226,7 @@ static int map_list(struct hamlyn_pages *pages, struct device *dev, unsigned lon
 		return -ENOMEM;
 	pages->lists[list] = entries;
 	for (i = first; i < min(first + PER_LIST, pages->count); i++) {
-		ret = map_page(dev, pages->pages[i], pages->direction, &dma);
+		ret = map_page(dev, pages->page[i], pages->direction, &dma);
 		if (ret)
 			return ret;
 		entries[i - first] = dma;

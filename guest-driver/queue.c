@@ -215,7 +215,7 @@ static const struct hamlyn_notification *queue_entry(const struct hamlyn_queue *
 
 	/* It is a user's, and has been checked; not even a guess may go beyond. */
 	cursor = array_index_nospec(cursor, queue->entries);
-	entries = page_address(queue->pages->pages[cursor / per_page]);
+	entries = page_address(queue->pages->page[cursor / per_page]);
 	return &entries[cursor % per_page];
 }
 

@@ -219,7 +219,7 @@ static int open_slots(struct hamlyn_wellknown *own)
 		slot = hamlyn_slot_open_page(&own->file, host, own->queue, &body, METADATA_OFFSET);
 		if (IS_ERR(slot))
 			return PTR_ERR(slot);
-		hamlyn_peer_open(&own->peers[host], page_address(slot->area->pages[0]));
+		hamlyn_peer_open(&own->peers[host], page_address(slot->area->page[0]));
 	}
 	return 0;
 }
