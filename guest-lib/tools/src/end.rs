@@ -11,8 +11,8 @@ use crate::word;
 
 /// Messages under way at once, none of which the receiver has confirmed. Each has a metadata entry of its own, so that
 /// their packets may overtake each other.
-pub(crate) const WINDOW: u64 = 64;
-/// Entries of the notification queue: the window, and words of control.
+pub(crate) const DEPTH: u64 = 64;
+/// Entries of the notification queue: the depth, and words of control.
 const NOTIFICATIONS: u32 = 256;
 /// Bytes before the data, for what is said before and after.
 const CONTROL: usize = 64;
@@ -36,7 +36,7 @@ pub(crate) enum Wait {
 pub(crate) struct Hello {
     pub(crate) wish: Wish,
     pub(crate) wait: Wait,
-    /// Messages that the server may have under way, at most [`WINDOW`].
+    /// Messages that the server may have under way, at most [`DEPTH`].
     pub(crate) depth: u8,
     /// Bytes of each message.
     pub(crate) size: usize,
@@ -91,7 +91,7 @@ impl Hello {
         let size = u32::from_le_bytes(bytes[4..8].try_into().ok()?) as usize;
         let messages = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
         let ticket = Ticket::from_bytes(&bytes[16..]).ok()?;
-        let fits = size <= max_size.min(room(&ticket)) && (1..=WINDOW).contains(&depth.into());
+        let fits = size <= max_size.min(room(&ticket)) && (1..=DEPTH).contains(&depth.into());
         fits.then_some(Self { wish, wait, depth, size, messages, ticket })
     }
 
@@ -118,7 +118,7 @@ impl End {
     pub(crate) fn create(card: &Card, size: usize) -> Outcome<Self> {
         let area = card.create_area(CONTROL + size)?;
         let queue = card.create_queue(NOTIFICATIONS)?;
-        let slot = card.slot(&area).metadata_entries(WINDOW as u32).queue(&queue).create()?;
+        let slot = card.slot(&area).metadata_entries(DEPTH as u32).queue(&queue).create()?;
         let terminus = card.create_terminus()?;
         let buffer = terminus.create_send_buffer(size.max(1))?;
         Ok(Self { terminus, slot, queue, buffer })
@@ -147,7 +147,7 @@ impl End {
         if size <= self.terminus.packet_size() as usize {
             return self.terminus.send(&Message::to(peer).offset(CONTROL as u32).word(word), piece);
         }
-        let entry = Ticket { metadata_index: word % WINDOW as u32, ..*peer };
+        let entry = Ticket { metadata_index: word % DEPTH as u32, ..*peer };
         let metadata = word.to_le_bytes();
         self.terminus.send(&Message::to(&entry).offset(CONTROL as u32).metadata(&metadata), piece)
     }
@@ -206,7 +206,7 @@ mod tests {
             length: 1064,
             flags: TicketFlags::default(),
         };
-        Hello { wish: Wish::Both, wait: Wait::Sleep, depth: WINDOW as u8, size, messages: 1 << 40, ticket }
+        Hello { wish: Wish::Both, wait: Wait::Sleep, depth: DEPTH as u8, size, messages: 1 << 40, ticket }
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
             let mut bytes = hello(1000).to_bytes();
             bytes[at] = byte;
             if let Some(read) = Hello::from_bytes(&bytes, limit) {
-                prop_assert!(read.size <= limit && (1..=WINDOW).contains(&read.depth.into()));
+                prop_assert!(read.size <= limit && (1..=DEPTH).contains(&read.depth.into()));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hamlyn::{Card, Connection, Handle, Ticket};
 
 use crate::Outcome;
-use crate::end::{self, End, Hello, WINDOW, Wait, Wish};
+use crate::end::{self, DEPTH, End, Hello, Wait, Wish};
 use crate::word;
 
 /// How a tool's user names a server.
@@ -81,7 +81,7 @@ impl Session {
                 (Ticket::from_bytes(connection.private())?, Some(connection))
             }
         };
-        Ok(Self { end, ticket, connection, timeout, wait, size, depth: WINDOW as u8 })
+        Ok(Self { end, ticket, connection, timeout, wait, size, depth: DEPTH as u8 })
     }
 
     /// The same with another depth.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::card::CardOption;
-use crate::end::{MAX_SIZE, WINDOW, Wait};
+use crate::end::{DEPTH, MAX_SIZE, Wait};
 use crate::flow::CHUNK;
 use crate::peer::{Meeting, Session};
 use crate::ping::seconds;
@@ -54,8 +54,8 @@ pub(crate) struct Options {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PAIRS)))]
     qps: u16,
     /// Messages of each pair that may be under way, from 16 to 64
-    #[arg(short, long, value_name = "N", requires = "bandwidth", default_value_t = WINDOW as u8)]
-    #[arg(value_parser = clap::value_parser!(u8).range(CHUNK as i64..=WINDOW as i64))]
+    #[arg(short, long, value_name = "N", requires = "bandwidth", default_value_t = DEPTH as u8)]
+    #[arg(value_parser = clap::value_parser!(u8).range(CHUNK as i64..=DEPTH as i64))]
     tx_depth: u8,
     /// Do not look for the peak, which takes time of its own: it is shown as 0
     #[arg(short = 'N', long = "noPeak", requires = "bandwidth")]
