@@ -88,7 +88,9 @@ fn calls(page: &mut Roff, tests: &Path) -> io::Result<()> {
     for entry in uapi.parts.iter().flat_map(|part| &part.items) {
         let Entry::Constant { name, docs, .. } = entry else { continue };
         if name.starts_with("HAMLYN_IOC_") {
-            page.control("TP", []).text([bold(name)]).text([roman(docs.join(" ").split_whitespace().collect::<Vec<_>>().join(" "))]);
+            page.control("TP", [])
+                .text([bold(name)])
+                .text([roman(docs.join(" ").split_whitespace().collect::<Vec<_>>().join(" "))]);
         }
     }
     page.control("PP", []).text([roman(

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::Report;
+use crate::table;
 
 /// Prints one table for each process; with the reports of `ago` seconds before, also the change per second.
 ///
@@ -23,16 +24,14 @@ pub fn print(
         // Not the host id: 0 is one.
         let is_host = |name: &str| name.rsplit('.').next() == Some("host");
         lines.retain(|(name, value)| zeros || is_host(name) || value.as_u64() != Some(0));
-        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, value) in &lines {
-            write!(out, "  {name:width$}  {:>16}", text(value))?;
+        let rows = lines.iter().map(|(name, value)| {
             let old = earlier.iter().flatten().find(|(old, _)| old == name).map(|(_, value)| value);
-            if let (Some(new), Some(old)) = (value.as_f64(), old.and_then(Value::as_f64)) {
-                if new > old {
-                    write!(out, "  {:>14.1}/s", (new - old) / ago)?;
-                }
-            }
-            writeln!(out)?;
+            let grown = value.as_f64().zip(old.and_then(Value::as_f64)).map(|(new, old)| new - old);
+            let change = grown.filter(|grown| *grown > 0.0).map(|grown| format!("{:.1}/s", grown / ago));
+            [name.clone(), text(value), change.unwrap_or_default()]
+        });
+        for line in table::lines(rows) {
+            writeln!(out, "{line}")?;
         }
         writeln!(out)?;
     }
