@@ -9,9 +9,9 @@
 #define MINOR_OF(version) ((version) & 0xffff)
 /* How often a card is asked whether it is still there. */
 #define WATCH_INTERVAL (5 * HZ)
-/* How often a link that changes while it is looked at is looked at again at once. */
+/* The link may change while it is read. Then it is read again at once, at most so many times. */
 #define LINK_TRIES 3
-/* More of anything than this is a card gone wrong. */
+/* A card that claims to have more of anything than this is broken. */
 #define MAX_OBJECTS (1U << 24)
 
 static u32 card_register(struct hamlyn_card *card, u32 offset)
@@ -29,7 +29,7 @@ static int card_check_limit(struct hamlyn_card *card, const char *what, u32 valu
 	return -ENODEV;
 }
 
-/* A period that cannot be kept would be a card that is discarding most of the time. */
+/* With a period too short for us to keep, the card would discard packets most of the time. */
 static int card_check_handshake(struct hamlyn_card *card)
 {
 	u32 period = card_register(card, HAMLYN_REG_HANDSHAKE_TIMEOUT);
@@ -87,8 +87,8 @@ int hamlyn_card_identify(struct hamlyn_card *card)
 }
 
 /*
- * Whether it is another card than the one that was probed, or has other limits: what has been made
- * of those, tables and mappings, would not fit. Its lock is held.
+ * Whether this is another card than the one that was probed, or the same with other limits. Our
+ * tables and mappings would not fit it. Its lock is held.
  */
 bool hamlyn_card_changed(struct hamlyn_card *card)
 {
@@ -120,7 +120,9 @@ bool hamlyn_card_answers(struct hamlyn_card *card)
 	return false;
 }
 
-/* Finds out that a card has died while its users sleep or look at memory that nobody will write. */
+/*
+ * Finds a card that has died. Its users may sleep, or look at memory that nobody will ever write.
+ */
 void hamlyn_card_watch(struct work_struct *work)
 {
 	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, watch);
@@ -131,8 +133,9 @@ void hamlyn_card_watch(struct work_struct *work)
 }
 
 /*
- * Tells of the link if it has changed since that was last told; the card's lock is held. What was up
- * then has been down since, also if it is up now: what was on its way is lost.
+ * Reports the link if it has changed since the last report; the card's lock is held. A link that
+ * was up at the last report has been down since, even if it is up now: messages on their way are
+ * lost.
  */
 void hamlyn_card_report_link(struct hamlyn_card *card)
 {
@@ -142,7 +145,7 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 
 	if (!card->live)
 		return;
-	/* Of one moment, if the card lets us: it interrupts for each change that comes later. */
+	/* Both values of one moment, if we can get them. Later changes raise an interrupt each. */
 	do {
 		changes = card_register(card, HAMLYN_REG_LINK_CHANGES);
 		link = card_register(card, HAMLYN_REG_LINK);
@@ -152,7 +155,7 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	if (changes == card->link_changes && (link == 1) == card->link &&
 	    (!card->link || host == card->host))
 		return;
-	/* One that was down and has come up once has lost nothing; anything else may have. */
+	/* A link that was down and came up once has lost nothing. Any other change may have. */
 	lost = card->link || link != 1 || changes != card->link_changes + 1;
 	was_up = card->link;
 	card->link_changes = changes;
@@ -230,7 +233,7 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 		wake_up_all(&file->wait);
 }
 
-/* The card does not do as it is told. It stays stopped until it is reset or bound anew. */
+/* The card does not obey. It stays stopped until it is reset or bound anew. */
 void hamlyn_card_fail(struct hamlyn_card *card)
 {
 	if (card->live)
@@ -239,8 +242,8 @@ void hamlyn_card_fail(struct hamlyn_card *card)
 }
 
 /*
- * Takes all files' objects from a stopped card, to be released; its lock is held. The files are of
- * no more use.
+ * Takes the objects of all files from a stopped card, to be released; its lock is held. The files
+ * cannot be used any more.
  */
 void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {

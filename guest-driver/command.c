@@ -99,8 +99,8 @@ int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *
 }
 
 /*
- * Closes an object. When it returns no deposit or gather that the object allowed is under way: the
- * card has said so, or can do no DMA any more.
+ * Closes an object. When this returns, no deposit and no gather that the object allowed is under
+ * way: the card has confirmed it, or its DMA has been switched off.
  */
 void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body,
 			  size_t size)

@@ -2,9 +2,9 @@
 /*
  * Connections, and the names that are listened to (sections 6.3 and 6.4 of the paper).
  *
- * A connection carries no data. It lets each side pass the other something private, tickets
- * perhaps, and tells each of the other's end. It is live until it has ended for either side; then
- * nothing that comes for it means anything any more.
+ * A connection carries no data. When it begins and ends each side can pass the other some private
+ * bytes, a ticket perhaps, and each is told when the other is gone. It is live until it has ended
+ * for either side. Messages that come for it later are ignored.
  */
 #include <linux/jhash.h>
 #include <linux/nospec.h>
@@ -31,8 +31,9 @@ void hamlyn_connection_put(struct hamlyn_connection *connection)
 }
 
 /*
- * One that has ended counts as its user's until nothing is to be said of it any more, as long as the
- * peer can make that take; but not until its file is closed. The card's lock is held.
+ * A connection that has ended still counts for its user while we have something to tell the peer
+ * about it, however long the peer makes that take. That its file is open does not count. The card's
+ * lock is held.
  */
 void hamlyn_connection_settle(struct hamlyn_connection *connection)
 {
@@ -59,7 +60,10 @@ static int connection_init(struct hamlyn_connection *connection, struct hamlyn_p
 	ret = hamlyn_share_take(share, HAMLYN_CONNECTIONS, privileged);
 	if (ret)
 		return ret;
-	/* Numbers come back late, so that what is late is not taken for another's. */
+	/*
+	 * A number is used again late, so that a late message is not taken for another
+	 * connection's.
+	 */
 	ret = xa_alloc_cyclic(&own->connections, &connection->number, connection,
 			      XA_LIMIT(1, INT_MAX), &own->next_number, GFP_KERNEL);
 	if (ret < 0) {
@@ -96,7 +100,7 @@ static void connection_leave(struct hamlyn_connection *connection)
 	connection->listener = NULL;
 }
 
-/* It is over, for this reason; those who wait learn it. */
+/* Ends the connection for this reason, and wakes those who wait. */
 void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 {
 	bool unclaimed = connection->listener;
@@ -111,7 +115,7 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 	wake_up_all(&connection->wait);
 	hamlyn_connection_settle(connection);
 	hamlyn_connection_put(connection);
-	/* Nobody has been told of it, and nobody need be. */
+	/* No peer knows of it yet, so no peer need be told. */
 	if (unclaimed)
 		hamlyn_connection_put(connection);
 }
@@ -204,7 +208,7 @@ static void connection_refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 {
 	struct hamlyn_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
 
-	/* Without it, who asked gives up later. */
+	/* If this cannot be sent, the asker gives up later. */
 	if (!message)
 		return;
 	message->wire.kind = HAMLYN_WIRE_REJECT;
@@ -238,8 +242,8 @@ static void connection_keep(struct hamlyn_connection *connection, const struct h
 }
 
 /*
- * Whether a request has not been taken before, by an earlier incarnation of ours; from now on it
- * has. They come in turn.
+ * Whether a request is new, and not one that an earlier incarnation of ours took already. Marks it
+ * as taken. Requests come in order.
  */
 static bool request_is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
@@ -285,7 +289,7 @@ static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *
 	struct hamlyn_listener *listener;
 
 	if (!request_is_new(peer, wire)) {
-		/* What became of it is forgotten, but a listener may have had it. */
+		/* A listener may have had it, but we have forgotten what came of it. */
 		connection_refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
 		return;
 	}
@@ -298,7 +302,7 @@ static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *
 		connection_refuse(peer, wire->from, HAMLYN_END_BACKLOG);
 }
 
-/* Who asked has gone before it knew our number. */
+/* The asker has gone before it learned our number. */
 static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer, u32 remote)
 {
 	struct hamlyn_connection *connection;
@@ -338,7 +342,9 @@ static void connection_closed(struct hamlyn_connection *connection, const struct
 									     HAMLYN_END_DIED);
 }
 
-/* A message from a peer, of sound lengths; what makes no sense is not heeded. */
+/*
+ * Handles a message from a peer. Its lengths have been checked; one that makes no sense is ignored.
+ */
 void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 			       const u8 *data)
 {
@@ -388,13 +394,13 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 	return 0;
 }
 
-/* A request has got a file, which holds it from now on; the card's lock is held. */
+/* A request has been given a file, which owns it from now on; the card's lock is held. */
 void hamlyn_listener_claimed(struct hamlyn_connection *connection)
 {
 	connection_leave(connection);
 }
 
-/* Gives the name back, and refuses who asked for it; the card's lock is held. */
+/* Frees the name, and refuses those who wait under it; the card's lock is held. */
 void hamlyn_listener_close(struct hamlyn_listener *listener)
 {
 	struct hamlyn_connection *connection, *following;
@@ -409,7 +415,7 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 	hamlyn_share_put(listener->share);
 }
 
-/* This host cannot be relied upon any more: ends all connections. The card's lock is held. */
+/* This host may have missed messages: ends all connections. The card's lock is held. */
 void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason)
 {
 	struct hamlyn_wellknown *own = card->wellknown;

@@ -70,8 +70,8 @@ void hamlyn_closed_init(struct hamlyn_closed *closed)
 }
 
 /*
- * Closes one of the objects that the file has, slots before the queues they name; false if there is
- * none. The card's lock is held.
+ * Closes one of the file's objects, slots before the queues that they name; false if none is left.
+ * The card's lock is held.
  */
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed)
 {
@@ -116,8 +116,8 @@ void hamlyn_closed_release(struct hamlyn_closed *closed)
 }
 
 /*
- * Ends one object after the other, so that others come to the lock in between. A card that is reset
- * meanwhile ends them, too: what is left is looked at anew each time.
+ * Ends one object after the other, so that others can take the lock in between. A reset of the card
+ * meanwhile ends objects too, so what is left is looked up anew each time.
  */
 static void file_end(struct hamlyn_file *file)
 {

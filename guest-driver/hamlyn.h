@@ -10,10 +10,10 @@
  * which interrupts take: it guards the list of the queues that are armed on the vector, and their
  * words.
  *
- * All connections of the host are watched with that mutex, so nobody may hold it for long: what
- * depends on how much memory or how many objects somebody has is done without it, or one object at a
- * time. And a user's threads come to it one at a time, through the gate of his share (share.c): who
- * waits for it waits for as many as there are users.
+ * The watch over all connections of the host needs that mutex, so nobody may hold it for long. Work
+ * that grows with somebody's memory or objects is done without it, or one object at a time. And a
+ * user's threads come to it one at a time, through the gate of the user's share (share.c): a thread
+ * waits for at most as many others as there are users.
  *
  * Memory that the card may write goes back in two steps. First, with the lock held, the card
  * confirms that it has closed the object (or DMA as a whole has been stopped); only then, and
@@ -161,21 +161,21 @@ struct hamlyn_share {
 };
 
 /*
- * An open file: a protection domain. The driver has one of its own, which is no file: without a
- * mapping and without a share.
+ * An open file: a protection domain. The driver has one structure for itself, with no file behind
+ * it; that one has no mapping and no share.
  */
 struct hamlyn_file {
 	struct hamlyn_card *card;
-	/* Whose it is: of who opened it. */
+	/* The share of the user who opened it. */
 	struct hamlyn_share *share;
-	/* Shares do not bind who opened it. */
+	/* Whether the user who opened it may have more than a share. */
 	bool privileged;
 	struct list_head on_card;
-	/* The card was reset or removed since: what the file had is gone. */
+	/* The card was reset or removed since it was opened: what it had is gone. */
 	bool dead;
 	/*
-	 * The driver's own: what it sends, it sends as the operating system. Nothing that is opened is,
-	 * whoever opens it.
+	 * Whether it is the driver's own, which sends as the operating system. No file that is
+	 * opened is that, not even root's.
 	 */
 	bool drivers_own;
 	/* Where its objects are mapped. */
@@ -191,11 +191,13 @@ struct hamlyn_file {
 
 /* A user's or the driver's own pages, and the lists by which the card finds them (hamlyn_area). */
 struct hamlyn_pages {
-	/* Whose RLIMIT_MEMLOCK they count against; none for the driver's own, and for who has none. */
+	/*
+	 * Whose RLIMIT_MEMLOCK they count against; none for the driver's own, and for who has none.
+	 */
 	struct user_struct *user;
 	/* Whose VmPin they are part of; none for the driver's own. */
 	struct mm_struct *mm;
-	struct page **pages;
+	struct page **page;
 	unsigned long count;
 	/* How many of them are pinned or allocated. */
 	unsigned long held;
@@ -358,7 +360,9 @@ ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text);
 void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *share);
 void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *share);
 
-/* A user's turn at the card's lock, which is held unless there is an error; and a call on a file. */
+/*
+ * A user's turn at the card's lock, which is held unless there is an error; and a call on a file.
+ */
 struct hamlyn_turn {
 	struct hamlyn_card *card;
 	struct hamlyn_share *share;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The handshake timer (section 2.8 of the paper): a card whose host has not stored to HANDSHAKE for
- * a whole period takes it for dead, and discards what arrives, so that the fabric stays live.
+ * The handshake timer (section 2.8 of the paper). If the host does not store to HANDSHAKE for a
+ * whole period, the card takes the host for dead and discards what arrives, so that the fabric
+ * stays live.
  *
  * The store is made by a thread, not in a timer's interrupt: a kernel that has panicked may still
  * take interrupts, but schedules nothing any more. The thread goes before ordinary ones, needs no
@@ -28,9 +29,9 @@ void hamlyn_handshake_exit(void)
 }
 
 /*
- * The machine stood still, a paused guest perhaps, and now goes on. The card has kept what was
- * open, unless it was reset meanwhile: then it is not to take part, and hamlyn_card_answers() will
- * tell.
+ * The machine stood still, as a paused guest does, and now goes on. The card has kept what was
+ * open, unless it was reset meanwhile. Then it must not take part, and hamlyn_card_answers() finds
+ * that out.
  */
 static void handshake_lapsed(struct hamlyn_card *card)
 {
@@ -64,7 +65,9 @@ void hamlyn_handshake_beat(struct work_struct *work)
 	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, beat);
 
 	writel(1, card->registers + HAMLYN_REG_HANDSHAKE);
-	/* A card that is gone reads as ones, and so as enabled: hamlyn_card_watch() will find out. */
+	/*
+	 * A card that is gone reads as ones, and so as enabled: hamlyn_card_watch() will find out.
+	 */
 	if (!(readl(card->registers + HAMLYN_REG_CONTROL) & HAMLYN_CONTROL_ENABLE))
 		handshake_lapsed(card);
 	handshake_queue(card);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts: vector 0 tells that the link has changed, the others that a sleeping queue has got a
- * notification.
+ * Interrupts: vector 0 says that the link has changed; the others, that a queue whose owner sleeps
+ * has got a notification.
  */
 #include <linux/interrupt.h>
 

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings: a terminus' window and doorbell, page by page as they are touched, so that they can be
- * taken away; its status words and queues' entries, which are ordinary memory, at once and
- * read-only.
+ * Mappings. A terminus' window and doorbell are mapped page by page, as they are touched, so that
+ * they can be taken away again. Its status words and the entries of queues are ordinary memory:
+ * they are mapped whole, and read-only.
  */
 #include "hamlyn.h"
 
 /*
- * Mappings of one terminus' window and doorbell: they are taken away with the card's lock held, so
- * there must not be any number of them. Each may be torn into as many pieces as it has pages.
+ * How often one terminus' window and doorbell may be mapped. They are taken away with the card's
+ * lock held, so there must be a limit. munmap() can split each mapping into as many as it has
+ * pages.
  */
 #define MAX_VIEWS 16
 
 /*
- * A mapping of a terminus that has been destroyed stays, and shows the file's spent page: the
- * window that it once showed may be another's. hamlyn_terminus_close() removes the pages after it
- * has marked the terminus.
+ * A mapping stays when its terminus is destroyed. It then shows a spare page of the file (spent),
+ * because the window may belong to somebody else by now. hamlyn_terminus_close() marks the terminus
+ * first and removes the pages then.
  */
 static vm_fault_t terminus_fault(struct vm_fault *vmf)
 {
@@ -26,7 +27,7 @@ static vm_fault_t terminus_fault(struct vm_fault *vmf)
 	resource_size_t address;
 	vm_fault_t ret;
 
-	/* Who is killed goes instead of touching it again. */
+	/* A process that is being killed does not come back to touch it again. */
 	if (mutex_lock_killable(&card->lock))
 		return VM_FAULT_NOPAGE;
 	if (!terminus->open)
@@ -85,7 +86,7 @@ static int mmap_device(struct vm_area_struct *vma, struct hamlyn_terminus *termi
 	return 0;
 }
 
-/* The mapping holds each page for itself: they may outlive what they belong to. */
+/* The mapping has a reference to each page: the pages may outlive their object. */
 static int mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
 {
 	if (vma->vm_flags & VM_WRITE)
@@ -122,7 +123,9 @@ static void queue_vma_close(struct vm_area_struct *vma)
 	hamlyn_queue_put(vma->vm_private_data);
 }
 
-/* Holds the queue, so that its memory counts against RLIMIT_MEMLOCK for as long as it is in use. */
+/*
+ * A mapping keeps the queue, so that the memory counts against RLIMIT_MEMLOCK while it is in use.
+ */
 static const struct vm_operations_struct queue_vm_ops = {
 	.open = queue_vma_open,
 	.close = queue_vma_close,
@@ -134,7 +137,7 @@ static int mmap_queue(struct vm_area_struct *vma, struct hamlyn_queue *queue, u6
 
 	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
 		return -EINVAL;
-	ret = mmap_memory(vma, queue->pages->pages, queue->pages->count);
+	ret = mmap_memory(vma, queue->pages->page, queue->pages->count);
 	if (ret)
 		return ret;
 	vma->vm_ops = &queue_vm_ops;

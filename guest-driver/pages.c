@@ -3,8 +3,8 @@
  * Memory for the card: pinning or allocating it, counting it against RLIMIT_MEMLOCK, and the page
  * lists by which the card finds it (struct hamlyn_area: a directory of lists of pages).
  *
- * All of it takes as long as the memory is large, so it is done without the card's lock; but for the
- * driver's own, which is small.
+ * The time that this takes grows with the memory, so it is done without the card's lock. Only the
+ * driver's own memory, which is small, is handled with the lock held.
  */
 #include <linux/cred.h>
 #include <linux/overflow.h>
@@ -15,13 +15,13 @@
 #include "hamlyn.h"
 
 #define PER_LIST (HAMLYN_PAGE_SIZE / sizeof(__u64))
-/* Pages that are unpinned between two looks whether somebody else wants the processor. */
+/* After unpinning so many pages the processor is offered to others. */
 #define BATCH 512
 
 /*
- * Counts pages of the calling process, against its limit but for all processes of its user, as
- * io_uring does: were each address space counted by itself, a process would fork to get the limit
- * once more, and have the child pin what the parent's file then holds.
+ * Charges pages to the user of the calling process, and compares all that the user has with the
+ * process' own limit, as io_uring does. If each address space were counted by itself, a process
+ * could fork, have the child pin memory through the parent's file, and so get the limit once more.
  */
 static int pages_charge(struct hamlyn_pages *pages)
 {
@@ -66,20 +66,20 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 	for (i = 0; i < pages->held; i += count) {
 		count = min(pages->held - i, BATCH);
 		if (pages->pinned)
-			unpin_user_pages_dirty_lock(pages->pages + i, count,
+			unpin_user_pages_dirty_lock(pages->page + i, count,
 						    pages->direction != DMA_TO_DEVICE);
 		else
-			release_pages(pages->pages + i, count);
+			release_pages(pages->page + i, count);
 		cond_resched();
 	}
 	pages_uncharge(pages);
-	kvfree(pages->pages);
+	kvfree(pages->page);
 	kfree(pages);
 }
 
 /*
- * An empty set of pages, for @length bytes from byte @first of the first; counted already, unless
- * they are nobody's.
+ * Makes a set with no pages in it yet, for @length bytes from byte @first of the first page. If
+ * @charged, they are charged at once; the driver's own are charged to nobody.
  */
 static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 {
@@ -95,8 +95,8 @@ static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 	ret = charged ? pages_charge(pages) : 0;
 	if (ret)
 		return ERR_PTR(ret);
-	pages->pages = kvcalloc(pages->count, sizeof(*pages->pages), GFP_KERNEL_ACCOUNT);
-	if (!pages->pages)
+	pages->page = kvcalloc(pages->count, sizeof(*pages->page), GFP_KERNEL_ACCOUNT);
+	if (!pages->page)
 		return ERR_PTR(-ENOMEM);
 	return_ptr(pages);
 }
@@ -124,7 +124,7 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 		 */
 		ret = pin_user_pages_fast((address - first) + pages->held * PAGE_SIZE,
 					  pages->count - pages->held, FOLL_WRITE | FOLL_LONGTERM,
-					  pages->pages + pages->held);
+					  pages->page + pages->held);
 		if (ret <= 0)
 			return ERR_PTR(ret ?: -EFAULT);
 		pages->held += ret;
@@ -132,7 +132,7 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	return_ptr(pages);
 }
 
-/* Allocates zeroed memory of the driver's own, on the account of who calls for a file, or nobody's. */
+/* Allocates zeroed memory; for a process' file it is charged to the caller, else to nobody. */
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 {
 	struct hamlyn_pages *pages __free(hamlyn_pages) = pages_create(file->share, 0, length);
@@ -141,17 +141,17 @@ struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 		return_ptr(pages);
 	pages->direction = DMA_BIDIRECTIONAL;
 	for (; pages->held < pages->count; pages->held++) {
-		pages->pages[pages->held] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-		if (!pages->pages[pages->held])
+		pages->page[pages->held] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+		if (!pages->page[pages->held])
 			return ERR_PTR(-ENOMEM);
 	}
 	return_ptr(pages);
 }
 
 /*
- * What is mapped without the card's lock may be so while the driver is being unbound; a device
- * without a driver must have no mappings. So they are counted, and the driver stays until there are
- * none.
+ * Pages are mapped for the device without the card's lock, so perhaps while the driver is being
+ * unbound. But a device without a driver must have no DMA mappings. So they are counted, and the
+ * driver stays until there are none.
  */
 void hamlyn_mappings_init(struct hamlyn_card *card)
 {
@@ -226,7 +226,7 @@ static int pages_map_list(struct hamlyn_pages *pages, struct device *dev, unsign
 		return -ENOMEM;
 	pages->lists[list] = entries;
 	for (i = first; i < min(first + PER_LIST, pages->count); i++) {
-		ret = pages_map_one(dev, pages->pages[i], pages->direction, &dma);
+		ret = pages_map_one(dev, pages->page[i], pages->direction, &dma);
 		if (ret)
 			return ret;
 		entries[i - first] = dma;

@@ -2,8 +2,8 @@
 /*
  * The card on its bus: found, given a character device, reset, removed.
  *
- * What probe takes is managed by the device and goes back in the reverse order, the card's
- * structure last of all.
+ * All that probe takes is managed by the device (devm), and is given back in the reverse order. The
+ * card's structure goes last.
  */
 #include <linux/devm-helpers.h>
 #include <linux/idr.h>
@@ -32,7 +32,7 @@ static const struct class hamlyn_class = {
 	.dev_groups = hamlyn_groups,
 };
 
-/* The last of those who held the structure, an open file perhaps, is gone. */
+/* The last reference to the structure is gone; an open file may have had it. */
 static void card_release(struct device *dev)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
@@ -46,7 +46,7 @@ static void card_release(struct device *dev)
 	kfree(card);
 }
 
-/* The number may be the next card's, though open files hold the structure. */
+/* Frees the number for the next card, though open files may still have the structure. */
 static void card_put(void *data)
 {
 	struct hamlyn_card *card = data;
@@ -150,7 +150,9 @@ static int card_allocate_page(struct hamlyn_card *card)
 {
 	unsigned int tries;
 
-	/* What lies at address 0 is given back with the device, so the second page lies elsewhere. */
+	/*
+	 * What lies at address 0 is given back with the device, so the second page lies elsewhere.
+	 */
 	for (tries = 0; tries < 2 && !card->page_dma; tries++) {
 		card->page = dmam_alloc_coherent(&card->pdev->dev, HAMLYN_COMMAND_PAGE_SIZE,
 						 &card->page_dma, GFP_KERNEL);
@@ -337,8 +339,8 @@ static const struct dev_pm_ops hamlyn_pm = {
 };
 
 /*
- * The bus has had an error. Whatever its kind, a store or a deposit may be missing, so nothing goes
- * on as if it had not been.
+ * The bus has had an error. Whatever its kind, a store or a deposit may be missing, so all open
+ * files lose what they had.
  */
 static pci_ers_result_t hamlyn_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
@@ -435,3 +437,4 @@ module_exit(hamlyn_exit);
 MODULE_DESCRIPTION("Hamlyn user-level network card");
 MODULE_AUTHOR("The Hamlyn project");
 MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");

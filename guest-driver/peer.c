@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A remote operating system: messages to it and from it, each once and in order, whether it lives,
- * and whether it is still the same.
+ * A remote operating system: messages to it and from it, each once and in order; whether it is
+ * alive; whether it has started anew.
  *
  * The fabric loses nothing, but cards discard while their host is not there. So a message is kept
  * and sent again until it has been acknowledged. Each side has an incarnation, a number that
- * changes whenever it forgets; who sees that the other's has changed ends what connections it
- * had with it.
+ * changes whenever that side loses its memory. When one side sees the other's number change, it
+ * ends all connections between them.
  */
 #include <linux/moduleparam.h>
 
@@ -108,8 +108,8 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
 }
 
 /*
- * Ends what there was with a peer, and what is still to be said to it; but for requests, if they may
- * be put to another incarnation of it, of which it has not acknowledged having heard.
+ * Ends all connections with a peer, and drops the messages that still wait to be sent to it.
+ * Requests that it has not acknowledged are kept if they may be put to its next incarnation.
  */
 static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 {
@@ -151,7 +151,9 @@ static void peer_post_ack(struct hamlyn_peer *peer, u32 kind)
 	peer_post(peer, PLACES + peer->turn++ % PLACES, &wire, NULL);
 }
 
-/* Sends messages from the one at a position in the queue on, as far as there are places for them. */
+/*
+ * Sends messages from the one at a position in the queue on, as far as there are places for them.
+ */
 static void peer_fly(struct hamlyn_peer *peer, u32 from)
 {
 	struct hamlyn_message *message;
@@ -228,10 +230,10 @@ static bool peer_is_stale(const struct hamlyn_peer *peer, u64 incarnation)
 }
 
 /*
- * Whether a message is from the other's present incarnation to our present one; it also tells what
- * the other knows of us. Any other is answered, so that it learns, and not taken: numbers count
- * between two incarnations, and what was meant for whoever is there may have been for an earlier
- * one.
+ * Whether a message goes from the peer's present incarnation to our present one. It also tells what
+ * the peer knows of us. Any other message is answered, so that the peer learns the numbers, but not
+ * taken: sequence numbers count between two incarnations, and the message may have been meant for
+ * an earlier one.
  */
 static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
@@ -242,8 +244,8 @@ static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *
 		if (peer->theirs) {
 			peer_forget(peer, HAMLYN_END_HOST_RESET, true);
 			/*
-			 * Which of two origins is the later nobody can tell: if this one is not, then the
-			 * other must know that its numbers are forgotten, too.
+			 * Which of two origins is the later nobody can tell: if this one is not,
+			 * then the other must know that its numbers are forgotten, too.
 			 */
 			if (upper_32_bits(peer->theirs) != upper_32_bits(wire->incarnation))
 				peer->mine = peer_make_incarnation(peer->own);
@@ -314,7 +316,10 @@ void hamlyn_peer_answer(struct hamlyn_peer *peer)
 	peer_post_ack(peer, HAMLYN_WIRE_ACK);
 }
 
-/* One that is heard but acknowledges nothing is as good as lost: else it would keep what waits for it. */
+/*
+ * One that is heard but acknowledges nothing is as good as lost: else it would keep what waits for
+ * it.
+ */
 static bool peer_is_lost(const struct hamlyn_peer *peer)
 {
 	return time_after(jiffies, peer->heard + peer_patience()) ||

@@ -2,14 +2,14 @@
 /*
  * Notification queues, and how their owners sleep on them.
  *
- * Sleeper and card must not miss each other. The sleeper has the queue's armed word at YES, issues a
- * full barrier, and looks at the queue once more before it sleeps; the card writes its entry, issues
- * a full barrier, and looks at the armed word. It answers YES with FIRED and an interrupt, which
- * answers FIRED with NO and wakes everybody. Whoever still has to wait arms again.
+ * Sleeper and card must not miss each other. The sleeper has the queue's armed word at YES, issues
+ * a full barrier, and looks at the queue once more before it sleeps; the card writes its entry,
+ * issues a full barrier, and looks at the armed word. It answers YES with FIRED and an interrupt,
+ * which answers FIRED with NO and wakes everybody. Whoever still has to wait arms again.
  *
- * A queue may have several sleepers, each at a cursor of its own, and one word. Who arms and finds
- * FIRED is there before the interrupt, and does in its place what it is to do: were the word made
- * YES and no more, those whom the card wanted to wake would sleep on.
+ * A queue has one armed word but may have several sleepers, each at a cursor of its own. A sleeper
+ * that wants to arm and finds FIRED has come before the interrupt, and does the interrupt's work
+ * itself. If it only set the word back to YES, those whom the card wanted to wake would sleep on.
  */
 #include <linux/nospec.h>
 
@@ -141,7 +141,7 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 
 /*
  * Takes a queue from its file and the card; the card's lock is held. Those who wait for it learn
- * that it is gone. It still has its memory, and is to be released.
+ * that it is gone. The caller has to release it, with its memory.
  */
 void hamlyn_queue_close(struct hamlyn_queue *queue)
 {
@@ -159,8 +159,8 @@ void hamlyn_queue_close(struct hamlyn_queue *queue)
 }
 
 /*
- * Gives the memory of a closed queue back, without the card's lock. Waiters and mappings may hold it
- * for longer, but not as memory that the card can reach.
+ * Releases a closed queue, without the card's lock. The card can no longer reach its memory;
+ * waiters and mappings may keep that for longer.
  */
 void hamlyn_queue_release(struct hamlyn_queue *queue)
 {
@@ -214,13 +214,13 @@ static const struct hamlyn_notification *queue_entry(const struct hamlyn_queue *
 
 	/* It is a user's, and has been checked; not even a guess may go beyond. */
 	cursor = array_index_nospec(cursor, queue->entries);
-	entries = page_address(queue->pages->pages[cursor / per_page]);
+	entries = page_address(queue->pages->page[cursor / per_page]);
 	return &entries[cursor % per_page];
 }
 
 /*
- * Whether the entry of a pass is there, or was overwritten by a later pass': its word says in which
- * pass it was written, and the flag that it was written whole.
+ * Whether the entry that a pass wrote is there, or one of a later pass that has overwritten it. The
+ * entry's word says in which pass it was written, and the flag in it that it is whole.
  */
 static bool queue_arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
@@ -271,8 +271,8 @@ bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 }
 
 /*
- * The notification at a cursor, which moves on; NULL if it is not there. For a queue that cannot be
- * overrun.
+ * Takes the notification at a cursor and advances the cursor; NULL if none is there yet. Only for a
+ * queue that cannot be overrun.
  */
 const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
 						    u32 *pass)
@@ -366,7 +366,10 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
-	/* Stopped or suspended: nobody need know, unless what is left of a time-out must be reckoned. */
+	/*
+	 * Stopped or suspended: nobody need know, unless what is left of a time-out must be
+	 * reckoned.
+	 */
 	if (ret)
 		return wait->timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
 	CLASS(hamlyn_entry, entry)(file);

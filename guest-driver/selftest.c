@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Self-tests: register access, DMA, interrupts. The first two also run whenever a card is started;
- * whose the posted doorbells are is tested when it is found.
+ * Self-tests: register access, DMA, interrupts. The first two also run whenever a card is started.
+ * When a second function with doorbells is found, its register tells which card it belongs to.
  */
 #include <linux/capability.h>
 #include <linux/jiffies.h>

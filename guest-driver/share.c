@@ -3,10 +3,10 @@
  * Shares: how much of a card one user may hold. The device is open to everyone, and what it has is
  * scarce, so without them one process could keep all others from it.
  *
- * A user may hold @share percent of what the others leave, and at least one of each kind: by default
- * as many as remain free. However many users take all they can, one more still gets something: two
- * have a third each, and a third is left. A part is reserved for who is privileged (CAP_SYS_RESOURCE),
- * so that the operator of a full card can still use it; shares do not bind him.
+ * A user may hold @share percent of what the others leave, and at least one of each kind: by
+ * default as many as remain free. However many users take all they can, one more still gets
+ * something: two have a third each, and a third is left. A part is reserved for who is privileged
+ * (CAP_SYS_RESOURCE), so that the operator of a full card can still use it; shares do not bind him.
  *
  * What counts is who opened the file, not who calls: a file that was passed on, or inherited, is
  * still the opener's.

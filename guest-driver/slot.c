@@ -153,8 +153,9 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 }
 
 /*
- * Opens slot @source, which takes messages of the operating system of that host, over a page of the
- * driver's own whose part from @metadata on is the metadata area; the card's lock is held.
+ * Opens slot @source, which takes messages from the operating system of host @source alone. Its
+ * memory is a page of the driver's own; the metadata area begins @metadata bytes into it. The
+ * card's lock is held.
  */
 struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 					  struct hamlyn_queue *queue,
@@ -197,8 +198,8 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 }
 
 /*
- * Takes a slot from its file and the card; the card's lock is held. It still has its memory, and is
- * to be released.
+ * Takes a slot from its file and the card; the card's lock is held. The caller has to release it,
+ * with its memory.
  */
 void hamlyn_slot_close(struct hamlyn_slot *slot)
 {

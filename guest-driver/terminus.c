@@ -38,8 +38,8 @@ void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 }
 
 /*
- * What the last owner left in the window is no business of the next, and the card's idea of the
- * queue starts at 0.
+ * Clears the window, so that the next owner does not see what the last one left there, and because
+ * the card counts the queue from 0.
  */
 static int terminus_zero_window(struct hamlyn_card *card, u32 index)
 {
@@ -147,8 +147,8 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 }
 
 /*
- * Takes a terminus from its file and the card; the card's lock is held. It still has its memory, and
- * is to be released.
+ * Takes a terminus from its file and the card; the card's lock is held. The caller has to release
+ * it, with its memory.
  */
 void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
 {
@@ -165,8 +165,8 @@ void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
 }
 
 /*
- * Gives the memory of a closed terminus back, without the card's lock. Mappings may hold it for
- * longer, with its status words.
+ * Releases a closed terminus, without the card's lock. Mappings may keep it, and its status words,
+ * for longer.
  */
 void hamlyn_terminus_release(struct hamlyn_terminus *terminus)
 {

@@ -3,9 +3,9 @@
  * Well-known slots (section 6.3 of the paper): the driver's own terminus, notification queue and
  * slots, one slot for the operating system of each remote host.
  *
- * The slots are privileged: the card takes nothing for slot h but what the driver of host h has
- * sent. They are in paranoid one-shot mode, so what has arrived cannot change while it is looked
- * at, and the queue has more entries than messages can be there: it is never overrun.
+ * The slots are privileged: for slot h the card takes only what the driver of host h has sent. They
+ * are in paranoid one-shot mode, so a message cannot change while it is read. The queue has more
+ * entries than there can be messages, so it is never overrun.
  */
 #include <linux/random.h>
 
@@ -26,8 +26,8 @@ static_assert(sizeof(struct hamlyn_wire) + HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE 
 	      HAMLYN_BODY_SIZE);
 
 /*
- * Whether the card has room for the driver's own besides at least one of each for processes; and a
- * message fits into one packet, so that no part of one can be lost.
+ * Whether the card has room for the driver's own objects and for at least one of each kind for
+ * processes; and whether a message fits into one packet, so that it cannot be lost in part.
  */
 static bool wellknown_has_room(const struct hamlyn_query *limits)
 {
@@ -234,7 +234,7 @@ static int wellknown_open_slots(struct hamlyn_wellknown *own)
 		slot = hamlyn_slot_open_page(&own->file, host, own->queue, &body, METADATA_OFFSET);
 		if (IS_ERR(slot))
 			return PTR_ERR(slot);
-		hamlyn_peer_open(&own->peers[host], page_address(slot->area->pages[0]));
+		hamlyn_peer_open(&own->peers[host], page_address(slot->area->page[0]));
 	}
 	return 0;
 }

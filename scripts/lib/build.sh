@@ -44,7 +44,7 @@ build_all() {
     write_kit
 }
 
-# Static, so they run on any host and in the guest's bare image; one invocation, so they share their dependencies.
+# They are static, so they run on any host and in the guest's bare image. One invocation builds shared dependencies once.
 build_programs() {
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
         hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn -p hamlyn-tools \
@@ -94,7 +94,7 @@ build_module() {
     step module "build the kernel module" make_module
 }
 
-# Built in a copy: the sources' folder stays clean, and what a plain "make" left in it does no harm.
+# Built in a copy, so that the sources' folder stays clean. Files that a plain "make" left in it do no harm.
 make_module() {
     local objects
     objects=$GUEST/module/$(kernel_version)
@@ -104,7 +104,7 @@ make_module() {
         -exec cp -p --parents -t "$objects" {} +)
     in_root make -C "/usr/lib/modules/$(kernel_version)/build" M="$objects" -j "$(nproc)" modules
     cp "$objects/hamlyn.ko" "$MODULE.partial"
-    # What is edited during the build counts as newer than the module.
+    # The module gets the time at which the build began: a source that was edited meanwhile is newer.
     touch -r "$objects/started" "$MODULE.partial"
     mv "$MODULE.partial" "$MODULE"
 }

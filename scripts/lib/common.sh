@@ -79,7 +79,7 @@ timed() {
     stop_ticker
     if [[ -t 1 ]]; then printf '\r  %-44s' "$text"; fi
     printf ' %6s s\n' "$(seconds_since "$start")"
-    # Ended by SIGINT or SIGTERM: so does the script.
+    # The command was ended by SIGINT or SIGTERM: end the script, too.
     if ((outcome == 130 || outcome == 143)); then interrupted; fi
 }
 

@@ -14,5 +14,8 @@ fn main() -> std::io::Result<()> {
             fs::write(folder.join(name), text)?;
         }
     }
+    for (name, text) in manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR")))? {
+        fs::write(folder.join(name), text)?;
+    }
     Ok(())
 }

@@ -22,7 +22,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-sys", &["hamlyn-abi"]),
     ("hamlyn", &["hamlyn-abi", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),
-    ("hamlyn-tools", &["hamlyn"]),
+    ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
     ("hamlyn-bench-guest", &["hamlyn", "hamlyn-sys"]),
 ];
 
@@ -78,6 +78,41 @@ fn arrows_point_one_way() {
         }
     }
     assert!(MAY.iter().all(|(name, _)| arrows.contains_key(*name)), "a crate named here is gone");
+}
+
+/// What a manifest's part with this title declares, by its names.
+fn declared<'a>(manifest: &'a str, title: &str) -> BTreeSet<&'a str> {
+    let part = manifest.split_once(&format!("\n[{title}]\n")).map_or("", |(_, rest)| rest);
+    let lines = part.lines().take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| line.split_once([' ', '.']))
+        .map(|(name, _)| name)
+        .filter(|name| *name != "#")
+        .collect()
+}
+
+#[test]
+fn what_the_workspace_declares_is_used() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let members = manifest.split_once("members = [").unwrap().1.split_once(']').unwrap().0;
+    let mut used = BTreeSet::new();
+    let texts: Vec<String> = members
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .map(|member| std::fs::read_to_string(root.join(member).join("Cargo.toml")).unwrap())
+        .collect();
+    for text in &texts {
+        for title in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            used.extend(declared(text, title));
+        }
+    }
+    let unused: Vec<&str> = declared(&manifest, "workspace.dependencies")
+        .into_iter()
+        .filter(|name| !used.contains(name))
+        .collect();
+    assert!(unused.is_empty(), "declared and not used: {unused:?}");
 }
 
 #[test]

@@ -132,13 +132,13 @@ fn a_doorbell_of_either_function_wakes_the_same_terminus() -> Result<()> {
         let mut host = Host::attach(lab.card_socket(0)?)?;
         host.open_terminus(OPEN)?;
         host.overrun(OPEN)?;
-        let before = counter(&lab, "refused", "overrun")?;
+        let before = counter(&lab, "card", "refused_overrun")?;
         ring(&mut second, CLOSED)?;
         ring(&mut second, LAST)?;
         until(&lab, "card", "doorbells", 3)?;
-        assert_eq!(counter(&lab, "refused", "overrun")?, before, "nobody rang for it");
+        assert_eq!(counter(&lab, "card", "refused_overrun")?, before, "nobody rang for it");
         ring(&mut second, OPEN)?;
-        until(&lab, "refused", "overrun", before + 1)?;
+        until(&lab, "card", "refused_overrun", before + 1)?;
     }
     Ok(())
 }

@@ -16,7 +16,8 @@ fn commands() -> impl Iterator<Item = Command> {
 fn the_checked_in_pages_are_what_the_command_lines_give() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(manuals::FOLDER);
     let mut names = BTreeSet::new();
-    for (name, text) in commands().flat_map(|command| manuals::pages(command).unwrap()) {
+    let reference = manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+    for (name, text) in commands().flat_map(|command| manuals::pages(command).unwrap()).chain(reference) {
         let checked_in = fs::read_to_string(folder.join(&name)).unwrap_or_default();
         assert!(
             checked_in == text,
@@ -35,6 +36,46 @@ fn every_option_of_a_tool_is_in_its_page() {
         for long in command.get_arguments().filter_map(|argument| argument.get_long()) {
             assert!(page.contains(&format!("--{long}")), "{}: --{long}", command.get_name());
         }
+    }
+}
+
+#[test]
+fn every_page_has_the_sections_that_its_readers_look_for() {
+    let of_section_1 = ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"];
+    let others = ["NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"];
+    let reference = manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+    for (name, text) in commands().flat_map(|command| manuals::pages(command).unwrap()).chain(reference) {
+        let wanted = if name.ends_with(".1") { &of_section_1[..] } else { &others };
+        for section in wanted {
+            let has = |title: &str| text.lines().any(|line| line.replace('"', "") == format!(".SH {title}"));
+            assert!(has(section), "{name} has no {section}");
+        }
+    }
+}
+
+#[test]
+fn every_function_call_and_parameter_has_its_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let pages = manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let text = |ending: &str| -> String {
+        let pages = pages.iter().filter(|(name, _)| name.ends_with(ending));
+        pages.map(|(_, text)| text.replace('\\', "")).collect()
+    };
+    let (library, device) = (text(".3"), text(".4"));
+    let header = fs::read_to_string(root.join("guest-lib/c/include/hamlyn.h")).unwrap();
+    let lines = header
+        .lines()
+        .filter(|line| ["int ", "void ", "const char "].iter().any(|kind| line.starts_with(kind)));
+    for line in lines {
+        let name = line.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
+        assert!(library.contains(&format!("{name}()")), "{name}");
+    }
+    let driver = fs::read_to_string(root.join("guest-driver/hamlyn_uapi.h")).unwrap();
+    for name in driver.split_whitespace().filter(|word| word.starts_with("HAMLYN_IOC_")) {
+        assert!(device.contains(name), "{name}");
+    }
+    for parameter in ["peer_timeout", "reserve", "share"] {
+        assert!(device.contains(&format!("{parameter}fR (default")), "{parameter}: {device}");
     }
 }
 

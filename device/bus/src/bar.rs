@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use thiserror::Error;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
 
-/// Fewer bytes are written rather than given back.
+/// Below so many bytes, zeroes are written; above, whole pages are given back to the system.
 const FEW: u64 = 32 * PAGE_SIZE;
 
 /// An access outside the window, or one that is not naturally aligned.
@@ -117,8 +117,8 @@ impl SharedPages {
         Ok(())
     }
 
-    /// Make `length` bytes zero. Of many, the whole pages are given back to the system: that takes as long as there are pages that
-    /// were touched, and who touched them took longer.
+    /// Make `length` bytes zero. Where there are many, whole pages are given back to the system. The time for that grows with the
+    /// pages that were touched; touching them took longer.
     pub fn clear(&self, offset: u64, length: u64) -> Result<(), BoundsError> {
         let start = self.start(offset, length)? as u64;
         let first = start.next_multiple_of(PAGE_SIZE);

@@ -1,4 +1,4 @@
-//! How long one client may keep the others waiting.
+//! How long one client may keep the others waiting: its turns are bounded in time.
 
 use std::time::{Duration, Instant};
 

@@ -136,7 +136,7 @@ pub(crate) struct MapRequest {
     pub(crate) offset: u64,
 }
 
-/// A map that is being made. The client's porter opens it.
+/// A map that is being made: the client's porter opens its file.
 #[derive(Debug)]
 pub(crate) struct Opening {
     fd: Kept<OwnedFd>,
@@ -281,7 +281,7 @@ impl Dma {
         word.get_atomic_ref::<AtomicU64>(0).map(change).map_err(misaligned)
     }
 
-    /// Could the whole range be accessed so, now?
+    /// Whether the whole range could be accessed in this way now.
     pub fn check(&self, address: u64, length: u64, access: Access) -> Result<(), DmaError> {
         self.first_map(address, length, access).map(|_| ())
     }
@@ -377,8 +377,8 @@ impl Dma {
         Ok(())
     }
 
-    /// Check a map that is to be added. Without a file it is only recorded, here and now: accesses to it are refused with a reason.
-    /// Else it has to be opened and then [finished](Dma::finish), and nothing else may be asked of this in between.
+    /// Check a map that is to be added. One without a file is recorded at once, and accesses to it are refused with a reason. One
+    /// with a file must be opened and then [finished](Dma::finish); no other call may come in between.
     pub(crate) fn prepare(
         &mut self,
         request: MapRequest,

@@ -32,7 +32,7 @@ pub struct Description {
     pub msix: Option<Msix>,
 }
 
-/// A memory BAR. A function none of whose BARs has a mapped area gets its writes posted by QEMU.
+/// A memory BAR. If no BAR of a function has a mapped area, QEMU posts the writes to that function.
 #[derive(Debug, Clone)]
 pub struct Bar {
     /// 0 to 5. A 64-bit BAR takes the next index too.

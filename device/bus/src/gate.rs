@@ -20,7 +20,7 @@ pub(crate) struct Gate {
     pub(crate) listener: Listener,
     /// The clients'.
     porters: Porters,
-    /// Of those that are turned away: also a socket that nobody read from can be slow to close.
+    /// Keeps those that are turned away: even a socket that nobody has read from can be slow to close.
     strangers: Porters,
     stranger: Porter,
     /// Nobody is let in before.

@@ -279,8 +279,8 @@ fn one_of(flags: u32, bits: [u32; 3]) -> Result<u32, SetIrqsError> {
     if bits.contains(&set) { Ok(set) } else { Err(SetIrqsError::Flags(flags)) }
 }
 
-/// Makes sure that it is an eventfd, without a word to any filesystem: the link of a descriptor is made of what the kernel has at
-/// hand. Then that a write to one that is full does not block; the client can change that again, but has to mean it.
+/// Makes sure that it is an eventfd. The link in `/proc/self/fd` tells that, and reading it asks no filesystem. Then makes it
+/// non-blocking, so that a write to a full one does not wait; a client can undo that, but not by accident.
 fn prepare(fd: &OwnedFd) -> Result<(), Errno> {
     let target = readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
     if !target.to_bytes().starts_with(b"anon_inode:[eventfd") {

@@ -12,8 +12,8 @@
 //! | `endpoint`, `config_space` | regions of the function, its configuration space |
 //! | `bar`, `dma`, `memory`, `shared_file`, `irq` | mapped pages, guest memory, interrupts |
 //!
-//! One server serves one function; a card with several functions has several servers in one event loop. A function
-//! none of whose BARs has mapped areas gets its writes posted by QEMU, which is ten times quicker than a round trip.
+//! One server serves one function; a card with several functions has several servers in one event loop. If no
+//! BAR of a function has mapped areas, QEMU posts the writes to it, which is ten times quicker than a round trip.
 
 mod bar;
 mod budget;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::{debug, info, warn};
 
-/// Messages handled in one call of [`Server::process`], so that a busy client keeps nobody from his turn.
+/// Messages handled in one call of [`Server::process`], so that a busy client keeps nobody else from a turn.
 const MESSAGES_PER_TURN: usize = 64;
 
 /// The same for clients that come.
@@ -251,7 +251,7 @@ impl Server {
 
     fn ring(&mut self) {
         self.rang = true;
-        // Cannot fail: nobody else has it, and who may be rung wakes up.
+        // Cannot fail: the descriptor is ours alone, and ringing it never blocks.
         let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
     }
 

@@ -16,4 +16,5 @@ mod limits;
 pub mod plain;
 pub mod rundir;
 pub mod stat;
+mod table;
 mod users;

@@ -100,7 +100,7 @@ fn counters_are_shown_to_people_and_programs() {
         let stop = stop.clone();
         move || {
             while !stop.load(Ordering::Relaxed) {
-                card.answer(|| json!({ "packets": 7, "refused": { "key": 1 } }));
+                card.answer(|| json!({ "packets": 7, "card": { "refused_key": 1 } }));
                 switch.answer(|| json!({ "ports": [{ "packets": 9 }] }));
                 thread::sleep(Duration::from_millis(1));
             }
@@ -114,11 +114,11 @@ fn counters_are_shown_to_people_and_programs() {
     let table = stdout(&table);
     assert!(table.starts_with("switch (pid "), "{table}");
     assert!(table.contains("ports.0.packets"), "{table}");
-    assert!(table.contains("refused.key"), "{table}");
+    assert!(table.contains("card.refused_key"), "{table}");
     let reports: Value = serde_json::from_str(stdout(&reports)).unwrap();
     assert_eq!(reports.as_array().unwrap().len(), 2);
     assert_eq!(reports[1]["name"], "card0");
-    assert_eq!(reports[1]["counters"]["refused"]["key"], 1);
+    assert_eq!(reports[1]["counters"]["card"]["refused_key"], 1);
     assert!(
         !run.path().join(format!("card-{}.stat", std::process::id())).exists(),
         "the socket outlived its owner"

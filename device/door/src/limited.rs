@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that are said one after the other.
+/// Lines that may be said at once, one after the other.
 const BURST: u32 = 10;
-/// Afterwards one line in such a time.
+/// After those, one line in each such period.
 const EACH: Duration = Duration::from_secs(1);
 
 /// A kind of line of the log that peers can cause as often as they like: some are said at once, then one each second, with
@@ -25,7 +25,7 @@ pub struct Limited(Mutex<State>);
 struct State {
     /// Lines that may be said.
     left: u32,
-    /// Since when there is a line more.
+    /// When the last line was earned.
     since: Option<Instant>,
     unsaid: u64,
 }

@@ -50,7 +50,7 @@ pub enum Kind {
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Whose file it is: another process may have replaced it.
+    /// Which file ours is, as another process may have replaced it.
     file: (u64, u64),
 }
 
@@ -154,7 +154,7 @@ fn remove_stale(path: &Path, kind: Kind, address: &SocketAddrUnix) -> Result<(),
     let stale = identity(path).ok_or_else(|| ListenError::NotSocket(path.to_owned()))?;
     match connect(new_socket(kind).map_err(system)?, address) {
         Err(Errno::CONNREFUSED) => remove(path, stale),
-        // A socket of the other kind: if it were dead, that would be said.
+        // A socket of the other type: if it were dead, the system would have said so.
         Err(error) if ![Errno::AGAIN, Errno::PROTOTYPE].contains(&error) => Err(system(error)),
         _ => Err(ListenError::InUse(path.to_owned())),
     }
@@ -188,7 +188,7 @@ mod tests {
             assert!(matches!(Listener::bind(&path, other, 8), Err(ListenError::InUse(_))));
             let peer = new_socket(kind).unwrap();
             connect(&peer, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-            // Those that tried to take its place waited here, too.
+            // Others that tried to take its place have waited here as well.
             assert!(std::iter::from_fn(|| live.accept().unwrap()).count() >= 2);
             drop(live);
             assert!(!path.exists());

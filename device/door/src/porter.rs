@@ -17,7 +17,7 @@ use std::thread::{self, Thread};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 use thiserror::Error;
 
-/// Tasks that may wait for a porter: some of them hold descriptors, of which a process has but so many.
+/// Tasks that may wait for a porter. Some of them hold descriptors, and a process may have only so many of those.
 const MOST_TASKS: usize = 512;
 
 /// Why there is no porter.
@@ -123,7 +123,7 @@ impl Porter {
         self.0.shared.free();
     }
 
-    /// Whether it has nothing to do. For tests: what was given to it before has been done then.
+    /// Whether it has nothing to do: all that was given to it has been done. For tests.
     pub fn is_idle(&self) -> bool {
         let state = self.0.shared.lock();
         !state.at_work && state.owed.is_empty() && state.tasks.is_empty()
@@ -143,15 +143,15 @@ impl Drop for Desk {
     }
 }
 
-/// A thing that a peer handed over. Whoever drops it, the porter does.
+/// A thing that a peer handed over. Wherever this is dropped, the thing itself is dropped by the porter.
 pub struct Kept<T: Send + 'static> {
-    /// None only in the end.
+    /// None only while it is being dropped.
     thing: Option<T>,
     porter: Porter,
 }
 
 impl<T: Send + 'static> Kept<T> {
-    /// Makes another thing of it, which is kept as well. What cannot fail, that is: a failure would drop the thing here.
+    /// Turns it into another thing, which the porter keeps as well. `make` must not fail: a failure would drop the thing here.
     pub fn map<U: Send + 'static>(mut self, make: impl FnOnce(T) -> U) -> Kept<U> {
         let made = make(self.thing.take().expect(WHOLE));
         self.porter.keep(made)
@@ -270,7 +270,7 @@ enum Task {
 }
 
 impl Shared {
-    /// Nobody drops anything of a peer's while having it.
+    /// Locks it. Nobody may drop a peer's thing while the lock is held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -305,7 +305,7 @@ impl Shared {
     }
 
     fn signal(&self, eventfd: &Eventfd) {
-        // Before the write: a signal that comes now may come after it for whoever reads.
+        // Before the write: a signal that is asked for from now on may come too late for this one, and needs another.
         eventfd.owed.store(false, Ordering::Release);
         while write(&eventfd.fd, &1_u64.to_ne_bytes()) == Err(Errno::INTR) {}
         // The caller has another reference: nothing is closed here.

@@ -20,7 +20,7 @@ use rustix::net::{
 
 use crate::meter::Meter;
 
-/// Why a bell ends whose other side has ended in good order, or died.
+/// The reason when the other side has hung up, in good order or by dying.
 pub const GONE: &str = "it is gone";
 /// What is said to wake the other side.
 const RING: &[u8] = b"!";
@@ -30,8 +30,8 @@ const RING: &[u8] = b"!";
 pub enum Socket {
     /// Whoever drops it.
     Own(OwnedFd),
-    /// A porter. What the other side has sent and nobody has heard closes with it, which may take as long as that side
-    /// likes: not for a thread that others wait for.
+    /// A porter. Closing the socket also closes what the other side has sent and nobody has heard. That may take as long as the
+    /// other side likes, so it is not for a thread that others wait for.
     Kept(Kept<OwnedFd>),
 }
 
@@ -91,9 +91,9 @@ impl Bell {
     pub fn ring(&self) {
         let rung = self.watched(|| send(&self.socket, RING, SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
         match rung {
-            // Full: what has not been heard rings still.
+            // Full: earlier rings that have not been heard yet will wake the other side.
             Ok(_) | Err(Errno::AGAIN) => {}
-            // No memory, perhaps. Better no link than one whose other side may sleep for ever.
+            // Out of memory, perhaps. Better no link than one whose other side may sleep for ever.
             Err(_) => self.end(),
         }
     }

@@ -80,7 +80,7 @@ pub enum ConnectError {
         /// What the system says.
         source: io::Error,
     },
-    /// Whoever listens there is somebody else's: it would see and write all packets.
+    /// Another user's process listens there: it would see and could forge all packets.
     #[error("the switch at {} belongs to user {user} (trusted: {trusted:?}; see --switch-user)", path.display())]
     Stranger {
         /// The switch's socket.
@@ -216,7 +216,7 @@ fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
 /// What a card asks of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The host id it wants, if it minds.
+    /// The host id it wants, if it wants a certain one.
     pub host: Option<HostId>,
 }
 
@@ -235,10 +235,10 @@ pub enum RequestError {
         /// Bytes it sent.
         length: usize,
     },
-    /// To close them may take as long as the client likes: they are left where they are.
+    /// It has passed descriptors. Closing them may take as long as the client likes, so they are not taken.
     #[error("the client passed descriptors (a card passes none)")]
     Descriptors,
-    /// It is a card of another time.
+    /// It is a card of another version.
     #[error("handshake version {0} is not known (this switch has {VERSION})")]
     Version(u16),
 }
@@ -253,7 +253,7 @@ pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
         Ok((length, _)) => length,
         Err(error) => return Err(RequestError::Left(error.to_string())),
     };
-    // It was looked at only, so that it can be refused as it is.
+    // It was only peeked at, so that it can be refused without taking anything.
     let _ = recv(socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
     let hello = Hello::read_from_bytes(&bytes[..length])
         .ok()
@@ -289,7 +289,7 @@ pub fn accept(socket: impl Into<Socket>, host: HostId, geometry: Geometry) -> io
 pub fn refuse(socket: BorrowedFd<'_>, reason: &str) {
     let mut message = answer(REFUSED, HostId(ANY_HOST)).as_bytes().to_vec();
     message.extend(reason.bytes().take(MAX_REASON));
-    // It may have left: then it needs no reason.
+    // It fails if the client has left: then it needs no reason.
     let _ = retry(|| send(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT));
 }
 

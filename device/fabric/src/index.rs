@@ -35,7 +35,7 @@ pub(crate) enum Name {
 pub(crate) trait Words {
     fn load(&self, name: Name, ordering: Ordering) -> u64;
     fn store(&self, name: Name, value: u64, ordering: Ordering);
-    /// Orders our store before our next load, of which the other side does the mirror image.
+    /// Orders our earlier store before our next load. The other side does the same with its own.
     fn fence_between_store_and_look(&self);
 }
 
@@ -151,7 +151,7 @@ impl<W: Words> ConsumerIndex<W> {
     pub(crate) fn release(&mut self, bytes: u64) -> bool {
         self.consumed += bytes;
         self.words.store(Name::Consumed, self.consumed, Ordering::Release);
-        // Our copy of `produced` may be old, so this says "half empty" too early at times, and never too late.
+        // Our copy of `produced` may be old. So this may say "half empty" too early, but never too late.
         self.produced - self.consumed <= self.capacity / 2 && must_wake(&self.words, Name::ProducerSleeps)
     }
 

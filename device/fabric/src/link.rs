@@ -125,8 +125,9 @@ impl Shared {
     /// The other process's rings, whose memory must be what it says.
     pub(crate) fn adopt(geometry: Geometry, memory: OwnedFd) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        // Asked first: only memory answers, and no file system is asked, which might be another process and never answer.
-        // Without the seal the other process could shrink the file, and our next access would be a SIGBUS.
+        // The seals are asked for first. Only memory files have them, and asking does not go to a file system, which might be
+        // another process that never answers. Without the seal the other process could shrink the file, and our next access
+        // would be a SIGBUS.
         match fcntl_get_seals(&memory) {
             Ok(seals) if seals.contains(SealFlags::SHRINK) => {}
             Ok(_) => return Err(io::Error::other("ring memory can shrink (it must be sealed)")),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A wake-up may take so long. It takes a few microseconds.
+/// How long a fair wake-up may take. A usual one takes a few microseconds.
 const FAIR: u64 = 100_000;
 /// What wake-ups may take beyond what is fair, all together, before the bell is over.
 const MOST: u64 = 50_000_000;
@@ -27,7 +27,7 @@ pub(crate) struct Meter {
     suspicious: AtomicBool,
     /// What they took beyond what is fair.
     excess: AtomicU64,
-    /// Up to when of the coarse clock time has been forgiven.
+    /// The time of the coarse clock up to which time has been forgiven.
     settled: AtomicU64,
 }
 

@@ -33,7 +33,7 @@ const PAD: u32 = u32::MAX;
 /// What is wrong with a ring, or with what somebody wants of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RingError {
-    /// The caller's own mistake; the ring is as it was.
+    /// The caller's own mistake; the ring is unchanged.
     #[error("packet of {length} bytes is too long (limit {limit})")]
     TooLong {
         /// Bytes wanted.
@@ -241,8 +241,8 @@ impl Producer {
         self.index.refresh()
     }
 
-    /// How many packets the consumer has not taken. For a consumer that is gone; its memory may be in other hands
-    /// still, so this looks no further than what we produced.
+    /// How many packets the consumer has not taken. For a consumer that is gone. Its process may still write to the memory, so
+    /// this looks only at what we produced.
     pub fn unread(&mut self) -> Result<u64, RingError> {
         let consumed = self.index.refresh()?;
         let produced = self.index.position();

@@ -66,7 +66,7 @@ pub trait Dma {
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault>;
 }
 
-/// [`Dma::publish_entry`] for an entry of whose bytes all lie in one place. `None`: it has no such word.
+/// [`Dma::publish_entry`] for an entry whose bytes all lie in one piece of memory. `None`: it has no such word.
 #[must_use]
 #[inline]
 pub fn replace_entry(

@@ -5,7 +5,7 @@ use hamlyn_abi::hamlyn::command::HamlynArea;
 use crate::memory::{FRAMES, Memory, PAGE, Right};
 use crate::rng::Rng;
 
-/// The free pages of a host. Any may be given next, so areas lie scattered and pages change hands soon.
+/// The free pages of a host. Any of them may be given out next, so areas lie scattered and pages soon change owners.
 #[derive(Debug)]
 pub(crate) struct Frames {
     free: Vec<u64>,
@@ -18,7 +18,7 @@ impl Frames {
         Self { free: (1..FRAMES).map(|frame| frame * PAGE).collect(), rng }
     }
 
-    /// A page of zeros. Whoever takes one has seen that there is one left.
+    /// A page of zeros. The caller has made sure that one is left.
     pub(crate) fn take(&mut self, memory: &Memory) -> u64 {
         let page = self.take_as_it_is();
         memory.poke(page, &[0; PAGE as usize]);

@@ -135,7 +135,7 @@ fn map(length: u64) -> Result<Arc<Mapping>> {
     Ok(mapping)
 }
 
-/// What the card did and must not do, on its way through the library.
+/// Something that the card did and must not do, on its way to the caller through the library.
 fn wrong(violation: Violation) -> Error {
     Error::System { action: "go on".into(), source: std::io::Error::other(violation) }
 }

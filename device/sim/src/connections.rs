@@ -1,7 +1,7 @@
 //! Connections between programs: what each side has said and been told, and what must become of it.
 //!
-//! Who asks learns one thing: that it is accepted, or why not. Each side of a connection is told of the other's end once,
-//! for the reason that is so, and within a bounded time. What the sides pass each other arrives as it was, and at no
+//! An asker learns one thing: that it is accepted, or why not. Each side of a connection is told once that the other has ended,
+//! with the true reason, and within a bounded time. What the sides pass each other arrives as it was, and at no
 //! other connection.
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(crate) struct Record {
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     pub(crate) records: Vec<Record>,
-    /// Those that are not over for some side that takes part.
+    /// Connections that at least one side still takes part in.
     live: Vec<usize>,
     /// When a name of a host was last not listened to; it is, if it is here.
     listened: BTreeMap<(usize, String), (u64, Option<u64>)>,
@@ -129,7 +129,7 @@ impl Connections {
         self.records.iter().filter(same).filter(beside).count() - usize::from(this.claimed.is_none())
     }
 
-    /// Whether a reason that a side of it was told is so; of those that come from the other side.
+    /// Whether a reason that a side was told is true, if it is one of the reasons that lie with the other side.
     fn is_so(&self, number: usize, side: usize, end: &End) -> bool {
         let record = &self.records[number];
         let other = &record.sides[1 - side];

@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// When no more is to happen: answers, learns, and ends all. Whether anything was done.
+    /// Called when no more is to happen: answers what is asked, takes answers, and ends all. Whether anything was done.
     pub(crate) fn finish_connections(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = self.take_request(host, process)?;
         busy |= self.look_at_answers(host, process)?;
@@ -242,7 +242,7 @@ impl World {
     fn watched_stream(&mut self, number: usize, sender: usize) -> usize {
         let record = &mut self.connections.records[number];
         let end = |side: usize| record.sides[side].pid.map(|pid| (record.hosts[side], pid));
-        // The asker may have gone, and know nothing of it.
+        // The asker may have gone, and never learn of it.
         let lost = record.sides[ASKER].gone.is_some() || record.sides[ASKER].told.is_some();
         let (mut from, mut to) = (end(sender), end(1 - sender));
         if lost {
@@ -323,7 +323,7 @@ impl World {
         Ok(())
     }
 
-    /// Looks whether connections have ended; what is told must be so, and told again the same.
+    /// Looks whether connections have ended. What is told must be true, and must be the same when it is asked again.
     fn look_at_ends(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let ended = program.open.iter().position(|open| !matches!(open.connection.end(), Ok(None)));

@@ -110,7 +110,7 @@ impl World {
         Ok(())
     }
 
-    /// The card wrote, counted and raised what the judge says.
+    /// Checks that the card wrote, counted and raised exactly what the judge says.
     fn check_accepted(
         &mut self,
         host: usize,
@@ -138,7 +138,7 @@ impl World {
         })
     }
 
-    /// What the ledger has to say of a packet for an honest slot.
+    /// Asks the ledger about a packet for an honest slot.
     fn check_message_of(
         &mut self,
         host: usize,

@@ -47,7 +47,7 @@ pub(crate) struct OpenSlot {
     pub(crate) prey: bool,
     /// It takes packets of this host's operating system alone (section 6.3).
     pub(crate) privileged: Option<u16>,
-    /// It is the library's upper layer's: messages to it are judged by what its streams deliver.
+    /// It belongs to the library's upper layer: messages to it are judged by what the streams there deliver.
     pub(crate) streams: bool,
 }
 
@@ -203,7 +203,7 @@ impl Machine {
         Ok(Some(index))
     }
 
-    /// Closes a terminus, unless a reset has closed it already. So in all that closes.
+    /// Closes a terminus, unless a reset has closed it already. The same holds for everything here that closes.
     pub(crate) fn close_terminus(&self, index: u32) -> Result<(), Violation> {
         let mut tables = self.tables();
         if tables.running {

@@ -30,7 +30,7 @@ impl World {
         let alive = one.is_some_and(Process::is_alive);
         let hostile = alive && one.is_some_and(|process| process.kind == Kind::Hostile);
         match self.rng.below(21) {
-            // Without a decision of its own, so that seeds that are known stay what they are.
+            // Takes no decision from the generator, so that known seeds keep their meaning.
             0 if end % 3 == 0 => self.port_flickers(host, end)?,
             0 => self.port_down(host, end)?,
             1 | 2 => self.process_dies(host, process, end)?,
@@ -132,7 +132,7 @@ impl World {
                 self.healings.push((end, Healing::Process(host, process)));
             }
         }
-        // First, to be over first: a process needs a card.
+        // This fault comes first, so that it also ends first: a process needs a card.
         self.healings.insert(0, (end, Healing::Card(host)));
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(crate) struct Word {
     pub(crate) entry: u32,
     /// From the slot's start, in bytes.
     pub(crate) offset: u32,
-    /// It is only added to, so that no value comes twice.
+    /// Programs only add to it, so that no value comes twice.
     pub(crate) counter: bool,
     /// The slot is closed.
     pub(crate) gone: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// A word of a slot; whose it is says who opens it.
+    /// A word of a slot. The program that opens it tells whose it is.
     pub(crate) fn new(slot: u32, entry: u32, offset: u32, counter: bool) -> Self {
         Self { host: 0, pid: 0, slot, entry, offset, counter, gone: false, found: BTreeSet::new() }
     }
@@ -201,13 +201,13 @@ impl Fetches {
         }
     }
 
-    /// Excuses what has an end on a host for which `hit` holds.
+    /// Excuses all fetch-and-ops with an asker or a word on a host for which `hit` holds.
     pub(crate) fn excuse(&mut self, hit: impl Fn(usize) -> bool) {
         let own = |record: &&mut Record| hit(record.ask.host) || hit(record.ask.destination);
         self.records.iter_mut().filter(own).for_each(|record| record.excused = true);
     }
 
-    /// Excuses one that has an end on a host for which `hit` holds.
+    /// Excuses one fetch-and-op if its asker or its word is on a host for which `hit` holds.
     pub(crate) fn excuse_number(&mut self, number: usize, hit: impl Fn(usize) -> bool) {
         let record = &mut self.records[number];
         record.excused |= hit(record.ask.host) || hit(record.ask.destination);

@@ -1,7 +1,7 @@
 //! What hostile processes and hosts do: requests and packets of any content, packets sent twice, metadata that changes.
 //!
-//! A forger knows the keys of prey slots, which their owners gave away, and no other. Of other slots it knows all but
-//! the key: what it sends there is right but for some bits of it.
+//! A forger knows the keys of prey slots, which their owners gave away, and no others. Of other slots it knows all but the
+//! key: what it sends there is right except for some bits of the key.
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MODE_NORMAL;
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_FETCH, HamlynRequest};
@@ -31,7 +31,7 @@ impl World {
         self.rng.pick(&targets)
     }
 
-    /// A packet's header of which anything may be wrong, and where it goes.
+    /// A packet's header, any part of which may be wrong, and where it goes.
     fn forged_header(&mut self) -> Option<(usize, PacketHeader)> {
         let (host, index) = self.target()?;
         let machine = self.hosts[host].machine.clone();
@@ -186,7 +186,7 @@ impl World {
     }
 }
 
-/// A request of which anything may be wrong, for a packet with such a header.
+/// A request for a packet with such a header; any part of it may be wrong.
 fn forged_request(rng: &mut Rng, target: usize, header: &PacketHeader) -> HamlynRequest {
     let mut request = HamlynRequest {
         destination: target as u32,
@@ -268,7 +268,7 @@ fn forged_offset(rng: &mut Rng, limit: u64, length: u32) -> u32 {
     }
 }
 
-/// A metadata entry of which anything may be said.
+/// A metadata entry with anything in it.
 fn scribbles(rng: &mut Rng, slot: &OpenSlot) -> Vec<u8> {
     let mut entry = rng.bytes(60);
     let accumulator = if rng.percent(50) { 0 } else { rng.next() as u32 };

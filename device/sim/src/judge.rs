@@ -158,7 +158,7 @@ pub(crate) struct Effect {
 pub(crate) struct Notification {
     pub(crate) queue: u32,
     entry: Write,
-    /// From the second pass on: the word by which a reader of the entry that was there knows that it is overwritten.
+    /// From the second pass on: the word that tells a reader of the old entry that it is being overwritten.
     warning: Option<u32>,
     /// The vector that must be raised.
     pub(crate) interrupt: Option<u16>,

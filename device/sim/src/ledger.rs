@@ -30,7 +30,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A place of a slot; whose it is says who opens it.
+    /// A place of a slot. The program that opens the place tells whose it is.
     pub(crate) fn new(slot: u32, entry: Option<u32>, start: u32, length: u32) -> Self {
         Self { host: 0, pid: 0, slot, entry, start, length, busy: None, gone: false }
     }
@@ -182,8 +182,8 @@ impl Ledger {
         }
     }
 
-    /// The message that a packet is of; of none, one that it could be of if its length and bytes were others. Several that
-    /// are empty may lie in one place: what tells them apart is their metadata.
+    /// The message that a packet belongs to. If it fits none, the one that it would fit with another length or other bytes. Several
+    /// empty messages may be for one place: they are told apart by their metadata.
     fn part_of(&self, host: usize, source: u16, packet: &[u8], header: &PacketHeader) -> Option<usize> {
         let fast = header.metadata_index == HAMLYN_FAST_MODE;
         let entry = (!fast).then_some(header.metadata_index);
@@ -245,12 +245,12 @@ impl Ledger {
         self.places[place].busy = None;
     }
 
-    /// Whether a delivery has had all that is coming to it.
+    /// Whether all that a delivery waits for has come.
     fn is_done(delivery: &Delivery) -> bool {
         delivery.is_whole() && (delivery.silent || delivery.notified)
     }
 
-    /// Excuses what is under way and has an end for which `hit` holds: a host and a process.
+    /// Excuses deliveries under way whose sender or receiver is a host and process for which `hit` holds.
     pub(crate) fn excuse(&mut self, hit: impl Fn(usize, u64) -> bool) {
         for delivery in self.deliveries.iter_mut().filter(|delivery| !Self::is_done(delivery)) {
             let place = &self.places[delivery.place];

@@ -53,7 +53,7 @@ struct State {
     writes: Vec<Write>,
     mischief: Option<Mischief>,
     complaint: Option<String>,
-    /// How much of what may be lent at a time has been.
+    /// How much is lent now, of what may be lent at a time.
     lent: usize,
 }
 
@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// What the card reads, after which the owner may do his mischief.
+    /// Reads for the card. Afterwards the owner may do the mischief that was planned.
     fn read(&mut self, address: u64, length: usize) -> Result<Vec<u8>, DmaFault> {
         self.check(Right::Read, address, length)?;
         let bytes = self.load(address, length);

@@ -43,7 +43,7 @@ pub(crate) enum Request {
     Message(Handle),
     /// A fetch-and-op, with its number.
     Fetch(Fetch, usize),
-    /// The program does not care: then nobody tells it.
+    /// The program does not ask to be told.
     Forgotten,
 }
 

@@ -1,20 +1,18 @@
-//! The source of every decision. Our own, so that a seed means the same next year.
+//! The source of every decision: SplitMix64 (Steele, Lea and Flood, OOPSLA '14), so that a seed means the same next year.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA '14).
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
+
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(SplitMix64);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// 0 to `limit - 1`; 0 if `limit` is 0.
@@ -48,5 +46,17 @@ impl Rng {
         }
         bytes.truncate(length);
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_means_what_it_meant_last_year() {
+        let mut rng = Rng::new(1996);
+        let wanted = [0xbe0a_ac8f_4224_5806, 0xc3ac_f6f0_d10c_66a0, 0x4067_38fd_56a8_8f2d];
+        assert_eq!(wanted.map(|_| rng.next()), wanted);
     }
 }

@@ -47,11 +47,11 @@ const SHARE: usize = 64;
 enum State {
     /// It has declared that it sleeps: its bell will ring.
     Asleep,
-    /// In the queue of those found empty, which have not been declared asleep yet.
+    /// Found empty, and not declared asleep yet: in the queue of such inputs.
     Empty,
-    /// In the queue of those that may have packets.
+    /// In the queue of inputs that may have packets.
     Ready,
-    /// No more of its packets can be held: until one of those has gone.
+    /// No more of its packets can be held, until one that is held has gone.
     Blocked,
 }
 
@@ -173,7 +173,7 @@ impl Crossbar {
         Ok(host)
     }
 
-    /// Stops a new card as far as its port's earlier one was: of that one's packets some still wait, and go first.
+    /// Gives a new card the stops that its port's earlier card had: packets of the earlier one still wait, and go first.
     fn stop_anew(&mut self, port: usize) {
         let Some(input) = &mut self.inputs[port] else { return };
         if self.held[port] == 0 {
@@ -346,8 +346,8 @@ impl Crossbar {
         }
     }
 
-    /// Puts the packets out of an output that has come out of the list of the loaded, as many as are its share. Returns the
-    /// packets that went. If any is left, it is in the list again, or its bell will ring.
+    /// Serves an output that was taken from the list of loaded ones: moves its share of packets into its ring, and returns how
+    /// many. If any are left, the output is in the list again, or its bell will ring.
     fn put_out(&mut self, port: usize) -> usize {
         if let Some(output) = &mut self.outputs[port] {
             output.standing = Standing::Quiet;
@@ -379,7 +379,7 @@ impl Crossbar {
         SHARE
     }
 
-    /// So many bytes of a source are held no more.
+    /// Notes that so many bytes of a source are no longer held.
     fn release(&mut self, source: usize, bytes: usize) {
         self.held[source] -= bytes;
         self.all_held -= bytes;
@@ -395,7 +395,7 @@ impl Crossbar {
         }
     }
 
-    /// Serves an input that has come out of the ready queue. Returns the packets that went.
+    /// Serves an input that was taken from the ready queue. Returns how many packets it moved.
     fn visit(&mut self, port: usize) -> usize {
         let Some(input) = &mut self.inputs[port] else { return 0 };
         input.state = State::Empty;

@@ -28,13 +28,14 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Those of a switch whose rings are so.
+    /// The bounds of a switch whose rings have this geometry.
     pub(crate) fn of(geometry: Geometry) -> Bounds {
         let Geometry { capacity, .. } = geometry;
         Bounds { mark: capacity / 16, pair: 2 * capacity, input: 8 * capacity }
     }
 
-    /// Whether a packet may wait whose payload is so long, if so much of its source waits for its output, and for all.
+    /// Whether a packet with a payload of this length may wait, if so much of its source waits for its output already, and for
+    /// all outputs together.
     pub(crate) fn admit(&self, pair: usize, input: usize, length: usize) -> bool {
         let bytes = bytes_of(length);
         pair + bytes <= self.pair && input + bytes <= self.input
@@ -62,7 +63,7 @@ impl Packet {
     }
 }
 
-/// What a packet whose payload is so long takes of [`Bounds`].
+/// How much of the [`Bounds`] a packet takes, by the length of its payload.
 pub(crate) fn bytes_of(length: usize) -> usize {
     record_bytes(length) as usize
 }

@@ -16,7 +16,7 @@ pub(crate) enum Standing {
     Loaded,
 }
 
-/// What an output has taken when it was last looked at, and how often that was in a row.
+/// What an output had taken when it was last looked at, and how many looks in a row have found the same.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     taken: u64,
@@ -78,7 +78,7 @@ impl Output {
         input: usize,
         counters: &mut PortCounters,
     ) -> Result<Taken, RingError> {
-        // Nobody overtakes those who wait.
+        // A packet does not overtake those that wait.
         if self.held.is_empty() && self.accept(header, &payload, counters)? {
             return Ok(Taken::Accepted);
         }
@@ -88,7 +88,7 @@ impl Output {
             return Ok(Taken::Refused);
         }
         if self.held.is_empty() {
-            // What was seen before, when nobody waited, says nothing.
+            // Looks from before, when nobody waited, do not count.
             self.watch = None;
         }
         let packet = Packet::copy(header, &payload);
@@ -118,7 +118,7 @@ impl Output {
         Ok(true)
     }
 
-    /// Moves one packet on: who waits goes onto a path as soon as one has a place, so that it meets others there.
+    /// Moves one packet on. A packet that waits goes onto a path as soon as one has room, so that it meets others there.
     pub(crate) fn step(&mut self, counters: &mut PortCounters) -> Result<Step, RingError> {
         let onto_path = self.paths.as_ref().is_none_or(|paths| !paths.is_full());
         if let Some(packet) = self.held.first().filter(|_| onto_path) {

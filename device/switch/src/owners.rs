@@ -34,7 +34,7 @@ impl Default for Policy {
 /// Why a user does not get a port.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Denial {
-    /// It is nobody that this switch serves.
+    /// This switch does not serve that user.
     #[error("user {user} may not attach here (allowed: users {}; see --allow-user)", list(allowed))]
     User {
         /// The client's user.
@@ -52,7 +52,7 @@ pub enum Denial {
         /// The client's user.
         user: User,
     },
-    /// The user has enough.
+    /// The user has as many ports as one may have.
     #[error(
         "user {user} has {have} ports, of which some may be kept for it (limit {limit}; see --user-ports)"
     )]
@@ -85,7 +85,7 @@ struct Owner {
     left: Option<Instant>,
 }
 
-/// Whose the ports are. It knows nothing of sockets and clocks.
+/// Which user owns each port. It knows nothing of sockets and clocks.
 #[derive(Debug)]
 pub struct Owners {
     policy: Policy,
@@ -93,7 +93,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Nobody's ports.
+    /// Ports that no user owns yet.
     pub fn new(ports: u16, policy: Policy) -> Owners {
         Owners { policy, ports: vec![None; ports.into()] }
     }

@@ -2,12 +2,14 @@
 //!
 //! Hamlyn takes the packets of a message in any order (section 2.5 of the paper), so that a fabric may send each by
 //! the path that is least loaded. Here a path is a short queue inside the switch. A packet takes the one with the
-//! fewest bytes, and which path is ahead is left to chance: a generator of our own, so that a seed tells the whole
+//! fewest bytes, and which path is ahead is left to chance: to a generator whose seed tells the whole
 //! order. No packet is held back for another: what lies on a path goes as soon as the ring has room.
 
 use std::collections::VecDeque;
 
 use hamlyn_fabric::{Header, HostId, Producer, RingError};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vm_memory::VolatileSlice;
 
 /// The most paths that an output can have.
@@ -57,7 +59,7 @@ impl Paths {
     /// So many empty paths.
     pub(crate) fn new(count: u16, seed: u64) -> Paths {
         let paths = (0..count).map(|_| VecDeque::with_capacity(LENGTH)).collect();
-        Paths { paths, chance: Chance(seed), came: 0 }
+        Paths { paths, chance: Chance(SplitMix64::seed_from_u64(seed)), came: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -109,17 +111,12 @@ impl Paths {
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA '14).
 #[derive(Debug)]
-struct Chance(u64);
+struct Chance(SplitMix64);
 
 impl Chance {
     /// 0 to `limit - 1`; 0 if `limit` is 0.
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        (z % limit.max(1) as u64) as usize
+        (self.0.next_u64() % limit.max(1) as u64) as usize
     }
 }
 

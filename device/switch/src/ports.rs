@@ -1,7 +1,7 @@
 //! How cards come and go: the listener, clients in the middle of their handshake, and the bells of those attached.
 //!
-//! All of it is done by the switch's one thread, so nothing here waits for a peer. What a peer passes is not taken, and its
-//! socket is closed by the porter of its user: who makes closing slow waits for itself.
+//! All of it is done by the switch's one thread, so nothing here waits for a peer. Descriptors that a peer passes are not taken,
+//! and its socket is closed by the porter of its user: a peer that makes closing slow delays only its own user.
 
 use std::collections::HashMap;
 use std::io;
@@ -161,7 +161,8 @@ impl Ports {
         Ok(refused)
     }
 
-    /// Gives a client a place, if need be that of one who has been silent for longer. The one who is to be refused, and why.
+    /// Gives a client a place, if need be that of one that has been silent for longer. Returns the client that is to be refused
+    /// instead, and why.
     fn take_in(&mut self, socket: OwnedFd) -> io::Result<Option<(Client, String)>> {
         let user = credentials(&socket).ok().map(|Credentials { user, .. }| user);
         let allowed = user.filter(|user| self.users.contains(user));
@@ -183,7 +184,7 @@ impl Ports {
         };
         let token = Event::Client(place).token();
         if let Err(error) = epoll::add(&self.epoll, &client.socket, token, epoll::EventFlags::IN) {
-            // Nor is the one who had to make room helped.
+            // The client that had to make room gets no help either.
             return Ok(Some((client, format!("the system has no watch for it: {error}"))));
         }
         self.clients[place] = Some(client);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Crossbar;
 use crate::refusal::Lost;
 
-/// Looks at an output in the time that it may take nothing: so that a switch that was itself stopped for a while, and looks
-/// once afterwards, does not blame the cards.
+/// How often an output is looked at within the time-out. A switch that was itself stopped for a while looks only once when it
+/// goes on, and so does not blame the cards.
 const LOOKS: u32 = 8;
 
 /// How long a card may take nothing, and when it is looked at.

@@ -227,7 +227,7 @@ impl Switch {
             let spins = !self.options.spin.is_zero() && last_work.elapsed() < self.options.spin;
             let waits = !busy && !spins && self.sleep();
             if !busy && spins {
-                // Who is looked for may wait for this core.
+                // The process that we look for may need this core to go on.
                 sched_yield();
             }
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -300,7 +300,7 @@ impl Switch {
                 return Ok(());
             }
         };
-        // A client that goes away in the middle, or for whom the system has no memory, is no reason to stop.
+        // A client that leaves in the middle is no reason to stop, nor is one that the system has no memory for.
         let link = handshake::accept(client.socket, host, self.options.geometry).map_err(SwitchError::from);
         match link.and_then(|link| self.add_port(link, Some(host))) {
             Ok(host) => self.owners.attached(host, user),

@@ -10,6 +10,8 @@ use hamlyn_fabric::{ConnectError, Geometry, HostId, connect};
 use hamlyn_switch::{Options, Switch, SwitchCounters};
 use kit::{Card, Mill, PATIENCE, Running};
 use proptest::prelude::*;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::SeedableRng;
 use rustix::io::pwrite;
 
 fn refusal(result: Result<hamlyn_fabric::Attached, ConnectError>) -> String {
@@ -26,8 +28,9 @@ fn all_to_all(paths: u16) -> SwitchCounters {
     let running = Running::start(Options { ports: PORTS as u16, paths, ..kit::small() });
     // Eight threads with eight cards each, and nobody sends before all are there: it would be dropped.
     let mills: Vec<_> = (1..=8)
-        .map(|random| {
+        .map(|seed| {
             let cards = (0..8).map(|_| Card::attach(&running, None)).collect();
+            let random = SplitMix64::seed_from_u64(seed);
             Mill { cards, ports: PORTS, rounds: ROUNDS, ordered: paths == 1, random }
         })
         .collect();

@@ -7,7 +7,7 @@ use crate::Outcome;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CardOption {
     /// The card: a device, or "vfio-user:" and the path of a card's socket [default: $HAMLYN_CARD, else /dev/hamlyn0]
-    #[arg(long, env = "HAMLYN_CARD", hide_env = true, value_name = "CARD")]
+    #[arg(short = 'd', long, env = "HAMLYN_CARD", hide_env = true, value_name = "CARD")]
     card: Option<String>,
 }
 

@@ -11,13 +11,16 @@ use crate::word;
 
 /// Messages under way at once, none of which the receiver has confirmed. Each has a metadata entry of its own, so that
 /// their packets may overtake each other.
-pub(crate) const WINDOW: u64 = 64;
-/// Entries of the notification queue: the window, and words of control.
+pub(crate) const DEPTH: u64 = 64;
+/// Entries of the notification queue: the depth, and words of control.
 const NOTIFICATIONS: u32 = 256;
 /// Bytes before the data, for what is said before and after.
 const CONTROL: usize = 64;
 /// The longest message, and perftest's.
 pub(crate) const MAX_SIZE: usize = 8 << 20;
+
+/// Of what two tools say to each other.
+const VERSION: u8 = 2;
 
 /// How an end waits for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +36,12 @@ pub(crate) enum Wait {
 pub(crate) struct Hello {
     pub(crate) wish: Wish,
     pub(crate) wait: Wait,
+    /// Messages that the server may have under way, at most [`DEPTH`].
+    pub(crate) depth: u8,
     /// Bytes of each message.
     pub(crate) size: usize,
+    /// Messages that the server is to send of its own ([`Wish::Both`]); 0: until the client's last has come.
+    pub(crate) messages: u64,
     /// Where the client receives.
     pub(crate) ticket: Ticket,
 }
@@ -48,36 +55,49 @@ pub(crate) enum Wish {
     Answer,
     /// Count it, and confirm now and then.
     Count,
+    /// The same, and meanwhile send as many of its own.
+    Both,
 }
 
 impl Hello {
-    const SIZE: usize = 8 + Ticket::SIZE;
+    const SIZE: usize = 16 + Ticket::SIZE;
 
-    /// Version, wish, wait, 0; size in 4 bytes, little-endian; ticket.
+    /// Version, wish, wait, depth; size in 4 bytes, messages in 8, little-endian; ticket.
     fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let wish = match self.wish {
             Wish::Echo => 0,
             Wish::Answer => 1,
             Wish::Count => 2,
+            Wish::Both => 3,
         };
-        bytes[..4].copy_from_slice(&[1, wish, u8::from(self.wait == Wait::Sleep), 0]);
+        bytes[..4].copy_from_slice(&[VERSION, wish, u8::from(self.wait == Wait::Sleep), self.depth]);
         bytes[4..8].copy_from_slice(&(self.size as u32).to_le_bytes());
-        bytes[8..].copy_from_slice(&self.ticket.to_bytes());
+        bytes[8..16].copy_from_slice(&self.messages.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.ticket.to_bytes());
         bytes
     }
 
     fn from_bytes(bytes: &[u8; Self::SIZE], max_size: usize) -> Option<Self> {
         let wish = match bytes[..2] {
-            [1, 0] => Wish::Echo,
-            [1, 1] => Wish::Answer,
-            [1, 2] => Wish::Count,
+            [VERSION, 0] => Wish::Echo,
+            [VERSION, 1] => Wish::Answer,
+            [VERSION, 2] => Wish::Count,
+            [VERSION, 3] => Wish::Both,
             _ => return None,
         };
         let wait = if bytes[2] == 0 { Wait::Poll } else { Wait::Sleep };
-        let size = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]) as usize;
-        let ticket = Ticket::from_bytes(&bytes[8..]).ok()?;
-        (size <= max_size.min(room(&ticket))).then_some(Self { wish, wait, size, ticket })
+        let depth = bytes[3];
+        let size = u32::from_le_bytes(bytes[4..8].try_into().ok()?) as usize;
+        let messages = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
+        let ticket = Ticket::from_bytes(&bytes[16..]).ok()?;
+        let fits = size <= max_size.min(room(&ticket)) && (1..=DEPTH).contains(&depth.into());
+        fits.then_some(Self { wish, wait, depth, size, messages, ticket })
+    }
+
+    /// Whether the server's message `number`, the first being 0, is its last.
+    pub(crate) fn is_last(&self, number: u64, client_has_ended: bool) -> bool {
+        if self.messages == 0 { client_has_ended } else { number + 1 >= self.messages }
     }
 }
 
@@ -98,7 +118,7 @@ impl End {
     pub(crate) fn create(card: &Card, size: usize) -> Outcome<Self> {
         let area = card.create_area(CONTROL + size)?;
         let queue = card.create_queue(NOTIFICATIONS)?;
-        let slot = card.slot(&area).metadata_entries(WINDOW as u32).queue(&queue).create()?;
+        let slot = card.slot(&area).metadata_entries(DEPTH as u32).queue(&queue).create()?;
         let terminus = card.create_terminus()?;
         let buffer = terminus.create_send_buffer(size.max(1))?;
         Ok(Self { terminus, slot, queue, buffer })
@@ -127,7 +147,7 @@ impl End {
         if size <= self.terminus.packet_size() as usize {
             return self.terminus.send(&Message::to(peer).offset(CONTROL as u32).word(word), piece);
         }
-        let entry = Ticket { metadata_index: word % WINDOW as u32, ..*peer };
+        let entry = Ticket { metadata_index: word % DEPTH as u32, ..*peer };
         let metadata = word.to_le_bytes();
         self.terminus.send(&Message::to(&entry).offset(CONTROL as u32).metadata(&metadata), piece)
     }
@@ -186,7 +206,7 @@ mod tests {
             length: 1064,
             flags: TicketFlags::default(),
         };
-        Hello { wish: Wish::Count, wait: Wait::Sleep, size, ticket }
+        Hello { wish: Wish::Both, wait: Wait::Sleep, depth: DEPTH as u8, size, messages: 1 << 40, ticket }
     }
 
     #[test]
@@ -197,13 +217,21 @@ mod tests {
         assert_eq!(Hello::from_bytes(&hello(1001).to_bytes(), 2000), None);
     }
 
+    #[test]
+    fn a_server_sends_as_many_as_it_is_told_or_until_the_client_ends() {
+        let told = Hello { messages: 3, ..hello(1) };
+        assert_eq!([1, 2, 3].map(|number| told.is_last(number, true)), [false, true, true]);
+        let open = Hello { messages: 0, ..hello(1) };
+        assert_eq!([false, true].map(|ended| open.is_last(9, ended)), [false, true]);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_a_wish_or_none(at in 0..Hello::SIZE, byte in any::<u8>(), limit in 0..2000_usize) {
             let mut bytes = hello(1000).to_bytes();
             bytes[at] = byte;
             if let Some(read) = Hello::from_bytes(&bytes, limit) {
-                prop_assert!(read.size <= limit);
+                prop_assert!(read.size <= limit && (1..=DEPTH).contains(&read.depth.into()));
             }
         }
     }

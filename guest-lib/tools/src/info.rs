@@ -1,17 +1,31 @@
 //! `hamlyn-info`: what the cards are, and their counters. Like `ibv_devinfo`.
 
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
+use hamlyn::attach::{Attachment, DeviceAttachment};
 use hamlyn::{Card, CardInfo, Statistic};
+use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_AREA, HAMLYN_MAX_WEIGHT};
+use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
+use hamlyn_abi::hamlyn::request::{HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA};
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_ENTRIES;
 use serde_json::{Map, Value, json};
 
 use crate::card::CardOption;
 use crate::{Outcome, say};
 
+const EXAMPLES: &str = "\
+Examples:
+  hamlyn-info                  every card of this machine
+  hamlyn-info -d /dev/hamlyn1 -v
+  hamlyn-info --json | jq -r 'select(.host == null).card'      cards without a link";
+
 /// Shows what a card is and how much of everything it has
 ///
-/// Without --card, every card of this machine.
+/// Without --card, every card of this machine: one that cannot be asked does not hide the others.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     #[command(flatten)]
     card: CardOption,
@@ -28,16 +42,18 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         Some(name) => vec![name.to_owned()],
         None => all_cards()?,
     };
+    let mut status = ExitCode::SUCCESS;
     for name in &names {
-        let card = Card::open(name)?;
-        let (info, counters) = (card.info()?, card.statistics()?);
-        if options.json {
-            say(object(name, &info, &counters))?;
-        } else {
-            say(text(name, &info, if options.verbose { &counters } else { &[] }))?;
+        match About::ask(name) {
+            Ok(about) if options.json => say(about.object())?,
+            Ok(about) => say(about.text(options.verbose))?,
+            Err(error) => {
+                eprintln!("error: {name}: {error}");
+                status = ExitCode::FAILURE;
+            }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }
 
 /// The machine's cards, as the driver names them, in the order of their numbers.
@@ -51,47 +67,113 @@ fn all_cards() -> Outcome<Vec<String>> {
     Ok(numbers.iter().map(|number| format!("/dev/hamlyn{number}")).collect())
 }
 
-fn version(info: &CardInfo) -> String {
-    format!("{}.{}", info.abi_version >> 16, info.abi_version & 0xffff)
+/// What there is to say of a card.
+struct About {
+    name: String,
+    info: CardInfo,
+    driver: Driver,
+    counters: Vec<(Statistic, u64)>,
 }
 
-fn object(name: &str, info: &CardInfo, counters: &[(Statistic, u64)]) -> Value {
-    let counters: Map<String, Value> =
-        counters.iter().map(|(counter, value)| (counter.name().to_owned(), (*value).into())).collect();
-    json!({
-        "card": name,
-        "host": info.host,
-        "abi_version": version(info),
-        "packet_size": info.packet_size,
-        "sram_size": info.sram_size,
-        "termini": info.termini,
-        "slots": info.slots,
-        "queues": info.queues,
-        "vectors": info.vectors,
-        "counters": counters,
-    })
+/// What the system says of a card; nothing of one that is attached to without a driver.
+#[derive(Default)]
+struct Driver {
+    /// Version of the module, and of what it and the library agree on.
+    version: Option<String>,
+    interface: Option<u32>,
+    pci_address: Option<String>,
 }
 
-fn text(name: &str, info: &CardInfo, counters: &[(Statistic, u64)]) -> String {
-    let state = if info.host.is_some() { "up" } else { "down" };
-    let host = info.host.map_or_else(|| "none".to_owned(), |host| host.to_string());
-    let mut lines = vec![
-        format!("card:\t{name}"),
-        line("link", state),
-        line("host", host),
-        line("abi_version", version(info)),
-        line("packet_size", format_args!("{} bytes", info.packet_size)),
-        line("sram_size", format_args!("{} bytes", info.sram_size)),
-        line("termini", info.termini),
-        line("slots", info.slots),
-        line("queues", info.queues),
-        line("vectors", info.vectors),
-    ];
-    if !counters.is_empty() {
-        lines.push("\tcounters:".to_owned());
-        lines.extend(counters.iter().map(|(counter, value)| format!("\t{}", line(counter.name(), value))));
+impl Driver {
+    fn of(name: &str) -> Outcome<Self> {
+        let Some(node) = name.strip_prefix("/dev/") else { return Ok(Self::default()) };
+        let version = fs::read_to_string("/sys/module/hamlyn/version").ok();
+        let device = fs::canonicalize(Path::new("/sys/class/hamlyn").join(node).join("device")).ok();
+        let address = device.as_deref().and_then(Path::file_name);
+        Ok(Self {
+            version: version.map(|text| text.trim().to_owned()),
+            interface: Some(DeviceAttachment::open(Path::new(name))?.query()?.uapi_version),
+            pci_address: address.map(|address| address.to_string_lossy().into_owned()),
+        })
     }
-    lines.join("\n")
+}
+
+/// The most of what any card takes: name, value and unit.
+const LIMITS: [(&str, u64, &str); 6] = [
+    ("max_area", HAMLYN_MAX_AREA, " bytes"),
+    ("max_queue_entries", HAMLYN_QUEUE_MAX_ENTRIES as u64, ""),
+    ("max_metadata", HAMLYN_MAX_METADATA as u64, " bytes"),
+    ("max_gather", HAMLYN_MAX_GATHER as u64, ""),
+    ("max_weight", HAMLYN_MAX_WEIGHT as u64, ""),
+    ("work_queue_entries", HAMLYN_WORK_QUEUE_ENTRIES as u64, ""),
+];
+
+impl About {
+    fn ask(name: &str) -> Outcome<Self> {
+        let card = Card::open(name)?;
+        let (info, counters) = (card.info()?, card.statistics()?);
+        Ok(Self { name: name.to_owned(), info, driver: Driver::of(name)?, counters })
+    }
+
+    fn object(&self) -> Value {
+        let info = &self.info;
+        let counters: Map<String, Value> = self
+            .counters
+            .iter()
+            .map(|(counter, value)| (counter.name().to_owned(), (*value).into()))
+            .collect();
+        let limits: Map<String, Value> =
+            LIMITS.iter().map(|(name, value, _)| ((*name).to_owned(), (*value).into())).collect();
+        json!({
+            "card": self.name,
+            "host": info.host,
+            "pci_address": self.driver.pci_address,
+            "driver_version": self.driver.version,
+            "uapi_version": self.driver.interface.map(version),
+            "abi_version": version(info.abi_version),
+            "packet_size": info.packet_size,
+            "sram_size": info.sram_size,
+            "termini": info.termini,
+            "slots": info.slots,
+            "queues": info.queues,
+            "vectors": info.vectors,
+            "limits": limits,
+            "counters": counters,
+        })
+    }
+
+    fn text(&self, verbose: bool) -> String {
+        let info = &self.info;
+        let state = if info.host.is_some() { "up" } else { "down" };
+        let none = || "none".to_owned();
+        let mut lines = vec![
+            format!("card:\t{}", self.name),
+            line("link", state),
+            line("host", info.host.map_or_else(none, |host| host.to_string())),
+            line("pci_address", self.driver.pci_address.clone().unwrap_or_else(none)),
+            line("driver_version", self.driver.version.clone().unwrap_or_else(none)),
+            line("uapi_version", self.driver.interface.map_or_else(none, version)),
+            line("abi_version", version(info.abi_version)),
+            line("packet_size", format_args!("{} bytes", info.packet_size)),
+            line("sram_size", format_args!("{} bytes", info.sram_size)),
+            line("termini", info.termini),
+            line("slots", info.slots),
+            line("queues", info.queues),
+            line("vectors", info.vectors),
+        ];
+        lines.extend(LIMITS.map(|(name, value, unit)| line(name, format_args!("{value}{unit}"))));
+        if verbose {
+            lines.push("\tcounters:".to_owned());
+            let counters = self.counters.iter().map(|(counter, value)| line(counter.name(), value));
+            lines.extend(counters.map(|line| format!("\t{line}")));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Major in the upper half, minor in the lower.
+fn version(version: u32) -> String {
+    format!("{}.{}", version >> 16, version & 0xffff)
 }
 
 fn line(name: &str, value: impl std::fmt::Display) -> String {
@@ -114,13 +196,19 @@ mod tests {
             queues: 4,
             vectors: 3,
         };
-        let said = text("/dev/hamlyn0", &info, &[(Statistic::ALL[0], 7)]);
+        let driver = Driver { pci_address: Some("0000:00:02.0".to_owned()), ..Driver::default() };
+        let counters = vec![(Statistic::ALL[0], 7)];
+        let about = About { name: "/dev/hamlyn0".to_owned(), info, driver, counters };
+        let said = about.text(true);
         let words: Vec<&str> = said.split_whitespace().collect();
         assert_eq!(
             words[..8],
-            ["card:", "/dev/hamlyn0", "link:", "down", "host:", "none", "abi_version:", "1.2"]
+            ["card:", "/dev/hamlyn0", "link:", "down", "host:", "none", "pci_address:", "0000:00:02.0"]
         );
         assert_eq!(words[words.len() - 2..], [&format!("{}:", Statistic::ALL[0].name()), "7"]);
-        assert_eq!(object("c", &info, &[])["host"], Value::Null);
+        assert!(said.contains("max_area:                       1073741824 bytes"), "{said}");
+        let object = about.object();
+        assert_eq!((&object["host"], &object["uapi_version"]), (&Value::Null, &Value::Null));
+        assert_eq!(object["abi_version"], "1.2");
     }
 }

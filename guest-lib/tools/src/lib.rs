@@ -5,11 +5,13 @@
 
 mod card;
 mod end;
+mod flow;
 mod info;
 mod peer;
 mod perf;
 mod ping;
 mod serve;
+mod stop;
 mod word;
 
 use std::error::Error;

@@ -10,21 +10,26 @@ use crate::card::CardOption;
 use crate::end::{MAX_SIZE, Wait, Wish};
 use crate::peer::{Meeting, Session};
 use crate::serve;
+use crate::stop::Stop;
 use crate::word;
 use crate::{Outcome, say};
 
 const EXAMPLES: &str = "\
 Examples:
   hamlyn-ping                  on host 1: answers whoever asks
-  hamlyn-ping 1                on another: asks host 1
+  hamlyn-ping 1                on another: asks host 1, until Ctrl-C
   hamlyn-ping -c 1000 -i 0 -q 1";
+
+/// How often to look for Ctrl-C while an answer does not come.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What it listens under.
 const NAME: &str = "hamlyn-ping";
 
 /// Asks a peer to send messages back, and tells how long each took
 ///
-/// Without a peer it is the one that answers, until it is stopped. The exit status is 0 if an answer came, 1 if not.
+/// It asks until Ctrl-C, or --count times, and then sums up. Without a peer it is the one that answers, until it is stopped.
+/// The exit status is 0 if an answer came, 1 if not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -32,9 +37,9 @@ pub(crate) struct Options {
     meeting: Meeting,
     #[command(flatten)]
     card: CardOption,
-    /// Messages to send
-    #[arg(short, long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: u64,
+    /// Messages to send; without it they are sent until Ctrl-C
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
     /// Bytes of each message
     #[arg(short, long, default_value_t = 16, value_name = "BYTES")]
     size: usize,
@@ -68,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     let name = meeting.name.as_deref().unwrap_or(NAME);
     let Some(peer) = &meeting.peer else {
         return if meeting.ticket {
-            serve::ticket(&card, options.json)
+            serve::tickets(&card, 1, options.json)
         } else {
             serve::listen(&card, name, options.json)
         };
@@ -77,22 +82,10 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         return Err(format!("message size {} is out of range (limit {MAX_SIZE})", options.size).into());
     }
     let timeout = Duration::from_secs_f64(options.timeout);
-    let mut session = Session::open(&card, (peer, name), options.size, Wait::Sleep, timeout)?;
-    session.ask(Wish::Echo, options.size)?;
-    let mut times = Histogram::<u64>::new(3)?;
-    for number in 0..options.count {
-        if number > 0 {
-            std::thread::sleep(Duration::from_secs_f64(options.interval));
-        }
-        let outcome = round_trip(&mut session, number, options.size, timeout)?;
-        if let Some(time) = outcome {
-            times.record(time.as_nanos() as u64)?;
-        }
-        if !options.quiet && !options.json {
-            say(line(session.host(), number, options.size, outcome))?;
-        }
-    }
-    summarise(options, session.host(), &times)?;
+    let mut session = Session::open(&card, (peer, 0, name), options.size, Wait::Sleep, timeout)?;
+    session.ask(Wish::Echo, options.size, 0)?;
+    let (sent, times) = ask(options, &mut session, timeout)?;
+    summarise(options, session.host(), sent, &times)?;
     if times.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
@@ -100,47 +93,82 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends a message and waits for it to come back as it was; none if it does not in time.
+/// Sends as many as are wanted; how many those were, and how long each answer took.
+fn ask(options: &Options, session: &mut Session, timeout: Duration) -> Outcome<(u64, Histogram<u64>)> {
+    let stop = Stop::catch()?;
+    let mut times = Histogram::new(3)?;
+    for number in 0..options.count.unwrap_or(u64::MAX) {
+        let pause = if number == 0 { 0.0 } else { options.interval };
+        if stop.rest(Duration::from_secs_f64(pause)) {
+            return Ok((number, times));
+        }
+        let answer = round_trip(session, number, options.size, timeout, &stop)?;
+        if let Answer::After(time) = answer {
+            times.record(time.as_nanos() as u64)?;
+        }
+        if answer == Answer::NotAwaited {
+            return Ok((number + 1, times));
+        }
+        if !options.quiet && !options.json {
+            say(line(session.host(), number, options.size, answer))?;
+        }
+    }
+    Ok((options.count.unwrap_or(u64::MAX), times))
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    After(Duration),
+    NoneInTime,
+    /// The user wanted an end first.
+    NotAwaited,
+}
+
+/// Sends a message and waits for it to come back as it was.
 fn round_trip(
     session: &mut Session,
     number: u64,
     size: usize,
     timeout: Duration,
-) -> Outcome<Option<Duration>> {
+    stop: &Stop,
+) -> Outcome<Answer> {
     let pattern: Vec<u8> = (0..size as u64).map(|at| (at.wrapping_mul(167) + number * 13) as u8).collect();
     session.end.fill(&pattern)?;
     let start = Instant::now();
     let sent = session.send(word::number(number))?;
     loop {
         let left = timeout.saturating_sub(start.elapsed());
-        match session.receive(left)? {
+        match session.receive(left.min(LOOK))? {
             Some(word) if word == word::number(number) => break,
             // An answer to an earlier message, late.
             Some(_) => {}
+            None if stop.rest(Duration::ZERO) => return Ok(Answer::NotAwaited),
+            None if left > LOOK => {}
             None => {
                 sent.is_complete()?;
-                return Ok(None);
+                return Ok(Answer::NoneInTime);
             }
         }
     }
     let time = start.elapsed();
     match session.end.data(size)?.iter().zip(&pattern).position(|(came, sent)| came != sent) {
         Some(at) => Err(format!("byte {at} of message {number} came back wrong").into()),
-        None => Ok(Some(time)),
+        None => Ok(Answer::After(time)),
     }
 }
 
-fn line(host: u32, number: u64, size: usize, outcome: Option<Duration>) -> String {
-    match outcome {
-        Some(time) => {
+fn line(host: u32, number: u64, size: usize, answer: Answer) -> String {
+    match answer {
+        Answer::After(time) => {
             format!("{size} bytes from host {host}: seq={number} time={:.1} us", time.as_nanos() as f64 / 1e3)
         }
-        None => format!("no answer from host {host}: seq={number}"),
+        _ => format!("no answer from host {host}: seq={number}"),
     }
 }
 
-fn summarise(options: &Options, host: u32, times: &Histogram<u64>) -> Outcome {
-    let (sent, answered) = (options.count, times.len());
+fn summarise(options: &Options, host: u32, sent: u64, times: &Histogram<u64>) -> Outcome {
+    let answered = times.len();
     if options.json {
         let (min, max) = (times.min(), times.max());
         let rtt = json!({ "min": min, "avg": times.mean(), "max": max, "mdev": times.stdev() });
@@ -152,7 +180,7 @@ fn summarise(options: &Options, host: u32, times: &Histogram<u64>) -> Outcome {
             "rtt_ns": if times.is_empty() { json!(null) } else { rtt },
         }));
     }
-    let lost = (sent - answered) as f64 * 100.0 / sent as f64;
+    let lost = (sent - answered) as f64 * 100.0 / sent.max(1) as f64;
     say(format_args!("--- host {host}: {sent} sent, {answered} answered, {lost:.0}% lost"))?;
     if !times.is_empty() {
         let us = [times.min() as f64, times.mean(), times.max() as f64, times.stdev()].map(|ns| ns / 1e3);

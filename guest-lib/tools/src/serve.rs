@@ -1,12 +1,14 @@
 //! The serving side of `hamlyn-ping` and `hamlyn-perf`: it does for each client what that asks.
 
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 use hamlyn::{Card, Connection, Handle, Request};
 use serde_json::json;
 
 use crate::end::{End, Hello, MAX_SIZE, Wait, Wish};
+use crate::flow::{Event, Flow};
 use crate::word;
 use crate::{Outcome, say};
 
@@ -14,8 +16,6 @@ use crate::{Outcome, say};
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often to look whether a client is gone.
 const LOOK: Duration = Duration::from_secs(1);
-/// Messages that are confirmed at once.
-pub(crate) const CHUNK: u64 = 16;
 
 /// Listens under a name, and serves all who connect, each in a thread of its own, for ever.
 pub(crate) fn listen(card: &Card, name: &str, json: bool) -> Outcome<ExitCode> {
@@ -32,7 +32,7 @@ pub(crate) fn listen(card: &Card, name: &str, json: bool) -> Outcome<ExitCode> {
     loop {
         let request = listener.request(None)?;
         let card = card.clone();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let host = request.host();
             if let Err(error) = serve_request(&card, request) {
                 eprintln!("host {host}: {error}");
@@ -53,12 +53,20 @@ fn serve_request(card: &Card, request: Request) -> Outcome {
     serve(&mut end, Some(&connection))
 }
 
-/// Prints a ticket, and serves all who have it, one after the other, for ever.
-pub(crate) fn ticket(card: &Card, json: bool) -> Outcome<ExitCode> {
-    let mut end = End::create(card, MAX_SIZE)?;
-    let ticket = end.ticket()?.to_string();
-    if json { say(json!({ "ticket": ticket })) } else { say(ticket) }?;
-    serve(&mut end, None)?;
+/// Prints so many tickets, joined by commas, and serves all who have them, for each one after the other, for ever.
+pub(crate) fn tickets(card: &Card, count: usize, json: bool) -> Outcome<ExitCode> {
+    let mut ends = (0..count).map(|_| End::create(card, MAX_SIZE)).collect::<Outcome<Vec<End>>>()?;
+    let tickets = ends.iter().map(|end| Ok(end.ticket()?.to_string())).collect::<Outcome<Vec<_>>>()?;
+    let tickets = tickets.join(",");
+    if json { say(json!({ "ticket": tickets })) } else { say(tickets) }?;
+    thread::scope(|scope| {
+        let text = |error: Box<dyn std::error::Error>| error.to_string();
+        let serving = ends.iter_mut().map(|end| scope.spawn(move || serve(end, None).map_err(text)));
+        for thread in serving.collect::<Vec<_>>() {
+            thread.join().map_err(|_| "a server's thread has panicked")??;
+        }
+        Outcome::Ok(())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -92,9 +100,13 @@ fn has_ended(connection: Option<&Connection>) -> hamlyn::Result<bool> {
 /// Serves a client until it has gone or wants something else.
 fn session(end: &mut End, hello: &Hello, connection: Option<&Connection>) -> Outcome<Option<Hello>> {
     let mut last = end.say(&hello.ticket, word::READY)?;
-    let mut counted = Count::default();
+    let mut flow = Flow::new(hello.depth.into());
     let mut silent = Duration::ZERO;
     loop {
+        while hello.wish == Wish::Both && flow.may_send() {
+            let is_last = hello.is_last(flow.sent(), flow.peer_has_ended());
+            last = end.send(&hello.ticket, flow.next_word(is_last), hello.size)?;
+        }
         let word = match end.receive(hello.wait, Some(LOOK))? {
             None if silent < SILENCE && !has_ended(connection)? => {
                 silent += LOOK;
@@ -109,55 +121,23 @@ fn session(end: &mut End, hello: &Hello, connection: Option<&Connection>) -> Out
             Some(word) => word,
         };
         silent = Duration::ZERO;
-        if let Some(handle) = serve_one(end, hello, &mut counted, word)? {
+        if let Some(handle) = serve_one(end, hello, &mut flow, word)? {
             last = handle;
         }
     }
 }
 
-fn serve_one(end: &mut End, hello: &Hello, counted: &mut Count, word: u32) -> Outcome<Option<Handle>> {
+fn serve_one(end: &mut End, hello: &Hello, flow: &mut Flow, word: u32) -> Outcome<Option<Handle>> {
     match hello.wish {
         Wish::Echo => {
             let data = end.data(hello.size)?;
             end.fill(&data)?;
         }
         Wish::Answer => {}
-        Wish::Count => {
-            let sum = counted.add(word);
-            return Ok(sum.map(|sum| end.say(&hello.ticket, word::number(sum))).transpose()?);
+        Wish::Count | Wish::Both => {
+            let Event::Came(Some(answer)) = flow.take(word) else { return Ok(None) };
+            return Ok(Some(end.say(&hello.ticket, answer)?));
         }
     }
     Ok(Some(end.send(&hello.ticket, word, hello.size)?))
-}
-
-/// Messages that came, in whatever order.
-#[derive(Debug, Default)]
-struct Count {
-    sum: u64,
-    last: Option<u32>,
-}
-
-impl Count {
-    /// Counts a message; the sum, if it is time to confirm it.
-    fn add(&mut self, word: u32) -> Option<u64> {
-        self.sum += 1;
-        if word & word::LAST != 0 {
-            self.last = Some(word & !word::LAST);
-        }
-        let whole = self.last.is_some_and(|last| word::number(self.sum - 1) == last);
-        (whole || self.sum % CHUNK == 0).then_some(self.sum)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_that_came_is_confirmed_even_if_the_last_message_overtakes_others() {
-        let mut count = Count::default();
-        let words = (0..20).chain([24 | word::LAST]).chain(20..24);
-        let confirmed: Vec<u64> = words.filter_map(|word| count.add(word)).collect();
-        assert_eq!(confirmed, [16, 25]);
-    }
 }

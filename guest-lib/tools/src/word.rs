@@ -7,6 +7,8 @@ pub(crate) const READY: u32 = u32::MAX - 1;
 /// The client has what it wanted.
 pub(crate) const BYE: u32 = u32::MAX - 2;
 
+/// Mark of a number that confirms messages: so many have come. Without it, it is a message's own.
+pub(crate) const CONFIRM: u32 = 1 << 31;
 /// Mark of a message behind which no other comes.
 pub(crate) const LAST: u32 = 1 << 30;
 /// The bits of a number; it wraps.
@@ -34,6 +36,8 @@ mod tests {
         assert_eq!(ahead(number(count + 5), count - 3), 8);
         assert_eq!(ahead(number(count + 5) | LAST, count - 3), 8);
         assert!(ahead(number(count - 4), count - 3) > 1 << 29);
-        assert!([HELLO, READY, BYE].iter().all(|control| number(u64::MAX) | LAST < *control));
+        for mark in [LAST, CONFIRM] {
+            assert!([HELLO, READY, BYE].iter().all(|control| number(u64::MAX) | mark < *control));
+        }
     }
 }

@@ -117,8 +117,9 @@ fn names_requests_and_answers() -> Result<()> {
 fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
     let lab = lab(2);
     let (mut server, mut client) = connected(&lab, 1, 0)?;
-    let refusals =
-        || -> Result<u64> { Ok(lab.card_counters(1)?["refused"]["privilege"].as_u64().unwrap_or_default()) };
+    let refusals = || -> Result<u64> {
+        Ok(lab.card_counters(1)?["card"]["refused_privilege"].as_u64().unwrap_or_default())
+    };
     ensure!(refusals()? == 0);
     for forged in 1..=3 {
         client.expect("forge 1", &json!({ "forged": 1 }))?;

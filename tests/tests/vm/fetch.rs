@@ -37,7 +37,7 @@ fn words_are_changed_in_one_piece_and_only_with_leave() -> Result<()> {
     let mut add = lab.vm(1).run(["counter", "add", "--ticket", &ticket, "--count", "1"])?;
     let error = add.answer()?;
     ensure!(text(&error, "error").contains("refused_by_destination"), "{error}");
-    ensure!(lab.card_counters(0)?["refused"]["fetch"] == 1);
+    ensure!(lab.card_counters(0)?["card"]["refused_fetch"] == 1);
     serve.close_stdin()?;
     ensure!(serve.finish()?.last().context("the sums")?["value"] == 0);
     Ok(())

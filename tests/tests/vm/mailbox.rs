@@ -48,15 +48,15 @@ impl Server<'_> {
 
     /// One more packet was refused, under this name, and changed nothing.
     fn has_refused(&mut self, reason: &str) -> Result<()> {
-        let before =
-            self.lab.card_counters(self.vm)?["refused"][reason].as_u64().context(reason.to_owned())?;
+        let reason = &format!("refused_{reason}");
+        let before = self.lab.card_counters(self.vm)?["card"][reason].as_u64().context(reason.to_owned())?;
         self.refused += 1;
         let (lab, vm, due) = (self.lab, self.vm, self.refused);
         eventually(|| Ok(lab.refused(vm)? == due), reason)?;
-        ensure!(before <= lab.card_counters(vm)?["refused"][reason].as_u64().unwrap_or(0));
+        ensure!(before <= lab.card_counters(vm)?["card"][reason].as_u64().unwrap_or(0));
         let check = self.ask("check")?;
         ensure!(check["unchanged"] == true && check["unread"] == 0, "{reason}: {check}");
-        ensure!(check["refused"][format!("refused_{reason}")].as_u64() >= Some(1), "{reason}: {check}");
+        ensure!(check["refused"][reason].as_u64() >= Some(1), "{reason}: {check}");
         Ok(())
     }
 }

@@ -59,7 +59,8 @@ fn streams_and_datagrams_between_two_machines() -> Result<()> {
     for card in 0..2 {
         // Tickets that a receiver returned when its sender had already closed found nobody.
         let counters = lab.card_counters(card)?;
-        let late = ["closed_slot", "paranoid_key"].map(|name| counters["refused"][name].as_u64());
+        let late =
+            ["refused_closed_slot", "refused_paranoid_key"].map(|name| counters["card"][name].as_u64());
         let late: u64 = late.iter().flatten().sum();
         assert_eq!(lab.refused(card)?, late, "card {card}: {counters}");
     }

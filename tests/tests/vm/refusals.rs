@@ -28,7 +28,9 @@ fn attempts_are_refused_counted_and_change_nothing() -> Result<()> {
         let mut watch = lab.vm(victim).run(watch)?;
         let ticket = text(&watch.answer()?, "ticket");
         let count = |card| -> Result<u64> {
-            Ok(lab.card_counters(card)?["refused"][*reason].as_u64().expect("a counter of that name"))
+            Ok(lab.card_counters(card)?["card"][format!("refused_{reason}")]
+                .as_u64()
+                .expect("a counter of that name"))
         };
         let card = if *by_sender { attacker } else { victim };
         let (before, all_before) = (count(card)?, lab.refused(0)? + lab.refused(1)?);

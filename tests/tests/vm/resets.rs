@@ -39,7 +39,7 @@ fn a_reset_ends_what_was_open_and_leaves_a_card_that_works() -> Result<()> {
     let before = lab.refused(1)?;
     lab.vm(0).run(["intrude", "attack", "--ticket", &ticket, "--how", "past-end"])?.finish()?;
     eventually(|| Ok(lab.refused(1)? == before + 1), "the attempt is refused")?;
-    assert_eq!(lab.card_counters(1)?["refused"]["closed_slot"], 1);
+    assert_eq!(lab.card_counters(1)?["card"]["refused_closed_slot"], 1);
     user.kill(9)?;
     user.wait()?;
     ping_pong(&lab, 0, 1, 200)

@@ -34,7 +34,7 @@ fn the_tools_tell_what_a_card_is_and_how_fast_its_peer_is() -> Result<()> {
     for card in 0..2 {
         // An operating system sends again what is not acknowledged in time: if it is not looked at yet, that is refused.
         let counters = lab.card_counters(card)?;
-        let again = counters["refused"]["one_shot"].as_u64().unwrap_or(0);
+        let again = counters["card"]["refused_one_shot"].as_u64().unwrap_or(0);
         assert_eq!(lab.refused(card)?, again, "card {card}: {counters}");
     }
     Ok(())
@@ -45,6 +45,9 @@ fn info(lab: &Lab) -> Result<()> {
     for vm in 0..2 {
         let info = one(lab, vm, &["hamlyn-info", "--json"])?;
         assert_eq!(info["card"], "/dev/hamlyn0");
+        assert_eq!(info["driver_version"], env!("CARGO_PKG_VERSION"), "{info}");
+        assert!(info["pci_address"].as_str().is_some_and(|address| address.starts_with("0000:")), "{info}");
+        assert!(info["uapi_version"].is_string(), "{info}");
         assert!(number(&info, "slots") > 1.0 && info["counters"]["commands"].is_u64(), "{info}");
         hosts.push(info["host"].as_u64().context("no host")?);
     }
@@ -114,22 +117,24 @@ fn latency(lab: &Lab) -> Result<()> {
 fn bandwidth(lab: &Lab) -> Result<()> {
     let (_server, host) = server(lab, 1, "hamlyn-perf")?;
     for size in ["64", "4096", "100001"] {
-        let row = one(lab, 0, &["hamlyn-perf", &host, "-b", "-s", size, "-n", "333", "--json"])?;
+        let row = one(lab, 0, &["hamlyn-perf", &host, "--bw", "-s", size, "-n", "333", "--json"])?;
         assert_eq!((row["bytes"].to_string().as_str(), &row["iterations"]), (size, &333.into()));
         assert!(number(&row, "bw_peak_mb_s") >= number(&row, "bw_average_mb_s"), "{row}");
         assert!(number(&row, "msg_rate_mpps") > 0.0, "{row}");
     }
-    let lines = lab.vm(0).run(["hamlyn-perf", &host, "-b", "-D", "0.5"])?.finish_text()?;
+    let lines = lab.vm(0).run(["hamlyn-perf", &host, "--bw", "-D", "0.5"])?.finish_text()?;
     let columns = "#bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]";
     assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>().join(" "), columns);
     assert!(lines[1].starts_with("65536 "), "{lines:?}");
+    let both = ["hamlyn-perf", &host, "--bw", "-b", "-q", "4", "-s", "4096", "-n", "100", "--json"];
+    assert_eq!(one(lab, 0, &both)?["iterations"], 400);
     Ok(())
 }
 
 #[test]
 fn the_tools_meet_by_a_ticket_too_and_messages_may_overtake_each_other() -> Result<()> {
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
-    for (tool, more) in [("hamlyn-ping", "-q"), ("hamlyn-perf", "-b")] {
+    for (tool, more) in [("hamlyn-ping", "-q"), ("hamlyn-perf", "--bw")] {
         let mut server = lab.vm(1).run([tool, "--ticket", "--json"])?;
         let ticket = text(&server.answer()?, "ticket");
         // One client after the other.

@@ -175,7 +175,7 @@ impl Function for CardFunction {
     }
 }
 
-/// The card's second function. Who has it alone can ring: the card is the first function's to reset.
+/// The card's second function. A client that has only this one can ring doorbells and no more: the card is reset by the first.
 pub(super) struct DoorbellFunction<'a> {
     pub(super) card: &'a mut CardFunction,
     /// The first function's.

@@ -58,7 +58,7 @@ impl Dma for BusPorts<'_> {
     }
 }
 
-/// The machine's own clock, which a card process that is started again finds further on.
+/// The host's clock, which does not start anew with the card's process.
 pub(super) struct SystemClock;
 
 impl Clock for SystemClock {

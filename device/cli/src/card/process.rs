@@ -117,7 +117,7 @@ impl CardProcess {
         }
     }
 
-    /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait, as far as that goes.
+    /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait as far as this is concerned.
     fn carry(&mut self) -> i32 {
         let turn = self.station.turn(&mut Alone);
         if turn == Turn::Worked {

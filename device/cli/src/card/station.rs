@@ -146,8 +146,8 @@ impl Station {
         self.quiet
     }
 
-    /// Whether a turn is in vain: it sleeps, and neither its machine nor a neighbour nor the time has come since. Of what
-    /// arrives by the link it does not know: who carries that rouses it.
+    /// Whether a turn would do nothing: the card sleeps, and neither its machine, nor a neighbour, nor its timer has woken it since.
+    /// It cannot see what arrives by the link: whoever carries that here rouses it.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
@@ -188,14 +188,8 @@ impl Station {
     }
 
     pub(crate) fn counters(&self) -> Value {
-        let named: Map<String, Value> =
+        let counters: Map<String, Value> =
             self.function.counters().into_iter().map(|(name, count)| (name.into(), count.into())).collect();
-        let (refused, counters): (Map<_, _>, Map<_, _>) =
-            named.into_iter().partition(|(name, _)| name.starts_with("refused_"));
-        let refused: Map<_, _> = refused
-            .into_iter()
-            .map(|(name, count)| (name.trim_start_matches("refused_").into(), count))
-            .collect();
         let servers = self.doorbells.iter().map(|doorbells| &doorbells.server).chain([&self.server]);
         let mut messages = BTreeMap::new();
         for (name, count) in servers.flat_map(|server| server.counters().messages()) {
@@ -206,7 +200,6 @@ impl Station {
             "machine": self.server.has_client(),
             "enabled": self.function.is_enabled(),
             "card": counters,
-            "refused": refused,
             "bus": messages,
         })
     }

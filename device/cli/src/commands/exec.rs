@@ -13,7 +13,7 @@ use super::machines::find;
 use crate::lab::{Exit, Input, Program, Remote, What};
 use crate::plain::{Filter, plain};
 
-/// What ends with this could not be run, or its machine is gone; as with ssh.
+/// The exit status if the program could not be run or its machine is gone; as with ssh.
 const NOT_RUN: u8 = 255;
 
 /// After so many Ctrl-C the program is killed.

@@ -42,26 +42,8 @@ pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
     let socket = rundir::card_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
     let arguments: Vec<String> = card_arguments(&socket, args.memory, Some(args.slot))
         .chunks(2)
-        .map(|option| format!("{} {}", option[0], quote(&option[1])))
-        .collect();
+        .map(|option| Ok(format!("{} {}", option[0], shlex::try_quote(&option[1])?)))
+        .collect::<anyhow::Result<_>>()?;
     writeln!(stdout(), "{}", arguments.join(" \\\n"))?;
     Ok(())
-}
-
-/// For a POSIX shell.
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:".contains(c);
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_the_shell_where_needed() {
-        assert_eq!(quote("q35,memory-backend=mem"), "q35,memory-backend=mem");
-        assert_eq!(quote(r#"{"a":1}"#), r#"'{"a":1}'"#);
-        assert_eq!(quote("it's"), r"'it'\''s'");
-    }
 }

@@ -15,7 +15,7 @@ use crate::stat::{self, Report};
 Examples:
   hamlyn stat                    a table for each process
   hamlyn stat --watch            the same every second, with changes per second
-  hamlyn stat --json | jq '.[] | {name, refused: .counters.refused}'")]
+  hamlyn stat --json | jq '.[] | {name, refused: .counters.card.refused_key}'")]
 pub(super) struct StatArgs {
     /// Print one JSON array, with an object for each process
     #[arg(long)]

@@ -108,6 +108,11 @@ fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyho
     lab.card_args(&args.card).wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
 
+/// Programs of the machines' image.
+const PING: &str = "hamlyn-ping";
+const SELF_TEST: &str = "self-test";
+const MORE: [&str; 5] = ["hamlyn-info", "hamlyn-perf", "ping-pong", "transfer", "intrude"];
+
 fn explain(lab: &Lab) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "\nIn other terminals:")?;
@@ -117,11 +122,32 @@ fn explain(lab: &Lab) -> anyhow::Result<()> {
     writeln!(out, "  hamlyn exec vm0 -- COMMAND  runs a program there; hamlyn cp FILE vm0: brings it")?;
     writeln!(out, "  hamlyn stat --watch    what cards and switch are doing")?;
     writeln!(out, "\nTo see messages pass, in the machines:")?;
-    writeln!(out, "  vm0:~# ping-pong serve             prints a ticket, then waits for the other's")?;
-    writeln!(out, "  vm1:~# ping-pong run --ticket ...  prints its own: paste it into vm0")?;
-    writeln!(out, "More there: hamlyn-info, transfer, intrude, each with --help; self-test as root;")?;
+    writeln!(out, "  vm0:~# {PING}                 answers whoever asks")?;
+    writeln!(out, "  vm1:~# {PING} 0               asks vm0's card, until Ctrl-C")?;
+    writeln!(out, "More there: {}, each with --help; {SELF_TEST} as root;", MORE.join(", "))?;
     writeln!(out, "su - user1 for an ordinary user; reboot; poweroff.")?;
     writeln!(out, "\nSockets and logs: {}", lab.directory().display())?;
     writeln!(out, "Ctrl-C here ends everything; so does poweroff in every machine.")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_programs_that_are_named_are_in_the_image() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let examples = root.join("guest-lib/examples");
+        let build = std::fs::read_to_string(root.join("scripts/lib/build.sh")).unwrap();
+        let tools = build.lines().find_map(|line| line.strip_prefix("TOOLS=(")).unwrap();
+        let tools: Vec<&str> = tools.trim_end_matches(')').split(' ').collect();
+        for name in MORE.into_iter().chain([PING, SELF_TEST]) {
+            let is_example =
+                examples.join(format!("{name}.rs")).exists() || examples.join(name).join("main.rs").exists();
+            assert!(is_example || tools.contains(&name), "hamlyn up names {name}, which no image has");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! several machines, all but one of them have to interrupt another core, which takes longer than all else that is done for
 //! a message (docs/performance.md).
 //!
-//! The fabric stays one: who is woken has it alone, until there is nothing more to do.
+//! The fabric itself is not divided: a thread that is woken has it alone, until there is nothing more to do.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -22,10 +22,10 @@ const STUCK: Duration = Duration::from_secs(30);
 /// What a program may say before the host has taken it: see [`What::cost`].
 const WINDOW: usize = 1 << 20;
 
-/// What is kept for one who does not look: its window, and as much again of answers that no window holds back.
+/// How much is kept for a reader that does not look: a window's worth, and as much again of answers, which no window limits.
 const UNREAD: usize = 2 * WINDOW;
 
-/// After so much that nobody asked for, in bytes, the listener naps: a guest that floods it waits for its own sake.
+/// After so many bytes that nobody asked for, the listener naps: a guest that floods it slows down only itself.
 const UNWANTED: usize = 256 << 10;
 const NAP: Duration = Duration::from_millis(20);
 
@@ -223,7 +223,7 @@ impl Drop for Agent {
 enum Sense {
     /// Somebody waits for them.
     Wanted,
-    /// Nobody waits any more: the last words of a program that was abandoned.
+    /// Nobody waits any more: these are the last words of a program that was abandoned.
     Late,
     /// Nobody ever did.
     None,

@@ -47,7 +47,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::stat;
 use door::Door;
 use processes::Directory;
 use service::Service;
@@ -110,13 +109,14 @@ impl Lab {
         Ok(counters.get_mut("switch").map(Value::take).unwrap_or(counters))
     }
 
-    /// How much the card has refused, for whatever reason: the sum of its counters under `refused`.
+    /// How much the card has refused, for whatever reason: the sum of its counters that begin with `refused_`.
     pub fn refused(&self, index: usize) -> anyhow::Result<u64> {
         let counters = self.card_counters(index)?;
-        let Some(refused) = counters.get("refused") else {
+        let Some(counters) = counters.get("card").and_then(Value::as_object) else {
             bail!("card {index} does not count what it refuses")
         };
-        Ok(stat::flatten(refused).iter().filter_map(|(_, count)| count.as_u64()).sum())
+        let refusals = counters.iter().filter(|(name, _)| name.starts_with("refused_"));
+        Ok(refusals.filter_map(|(_, count)| count.as_u64()).sum())
     }
 
     /// Where card `index` listens for its one client; of use with spare cards only.

@@ -1,4 +1,4 @@
-//! A network of two machines beside the card, for who compares the two.
+//! A network between two machines beside the card, for those who compare the two.
 
 use std::path::Path;
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::Report;
+use crate::table;
 
 /// Prints one table for each process; with the reports of `ago` seconds before, also the change per second.
 ///
@@ -23,23 +24,21 @@ pub fn print(
         // Not the host id: 0 is one.
         let is_host = |name: &str| name.rsplit('.').next() == Some("host");
         lines.retain(|(name, value)| zeros || is_host(name) || value.as_u64() != Some(0));
-        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, value) in &lines {
-            write!(out, "  {name:width$}  {:>16}", text(value))?;
+        let rows = lines.iter().map(|(name, value)| {
             let old = earlier.iter().flatten().find(|(old, _)| old == name).map(|(_, value)| value);
-            if let (Some(new), Some(old)) = (value.as_f64(), old.and_then(Value::as_f64)) {
-                if new > old {
-                    write!(out, "  {:>14.1}/s", (new - old) / ago)?;
-                }
-            }
-            writeln!(out)?;
+            let grown = value.as_f64().zip(old.and_then(Value::as_f64)).map(|(new, old)| new - old);
+            let change = grown.filter(|grown| *grown > 0.0).map(|grown| format!("{:.1}/s", grown / ago));
+            [name.clone(), text(value), change.unwrap_or_default()]
+        });
+        for line in table::lines(rows) {
+            writeln!(out, "{line}")?;
         }
         writeln!(out)?;
     }
     Ok(())
 }
 
-/// The leaves of nested objects and arrays, named by their path: `refused.key`, `ports.0.packets`.
+/// The leaves of nested objects and arrays, named by their path: `card.refused_key`, `ports.0.packets`.
 pub fn flatten(value: &Value) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     walk("", value, &mut leaves);
@@ -74,14 +73,15 @@ mod tests {
     use super::*;
 
     fn report(packets: u64) -> Report {
-        let counters = json!({ "packets": packets, "refused": { "key": 1 }, "ports": [{ "dropped": 0 }] });
+        let counters =
+            json!({ "packets": packets, "card": { "refused_key": 1 }, "ports": [{ "dropped": 0 }] });
         Report { kind: "card".into(), name: "card0".into(), pid: 7, counters }
     }
 
     #[test]
     fn nested_counters_are_named_by_their_path() {
         let names: Vec<String> = flatten(&report(5).counters).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["packets", "ports.0.dropped", "refused.key"]);
+        assert_eq!(names, ["card.refused_key", "packets", "ports.0.dropped"]);
     }
 
     #[test]
@@ -101,6 +101,6 @@ mod tests {
         let mut out = Vec::new();
         print(&mut out, &[report(30)], false, &[], 1.0).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(out.contains("refused.key") && !out.contains("ports.0.dropped"), "{out}");
+        assert!(out.contains("card.refused_key") && !out.contains("ports.0.dropped"), "{out}");
     }
 }

@@ -14,15 +14,16 @@ const PAGE: u64 = 4096;
 const ADDRESSES_IN_A_PAGE: u64 = PAGE / 8;
 /// Addresses that are read at once and remembered: a cache line of a list, which is 32 KiB of the area.
 const LINE: u64 = 8;
-/// The line that is remembered before one is.
+/// Stands for "no line is remembered yet".
 const NO_LINE: u64 = u64::MAX;
-/// Earlier runs that are remembered: messages to a few places in turn find theirs again, as in an area of a few huge pages.
+/// How many earlier runs are remembered. Messages that go to a few places in turn find theirs again, as in an area of a few
+/// huge pages.
 const EARLIER: usize = 3;
 
 /// An area that has passed [`Area::check`]: its directory is aligned, and no byte of it is beyond the directory.
 ///
-/// The lists stay as they are for as long as the area is open, so what was read of them last need not be read again.
-/// Who changes them nevertheless is written to, or sent from, where they pointed before: in his own memory.
+/// The lists do not change while the area is open, so what was read of them last need not be read again. If a guest changes
+/// them nevertheless, the card goes on with the old addresses, which are in that guest's own memory.
 #[derive(Debug)]
 pub(super) struct Area {
     directory: u64,
@@ -132,8 +133,8 @@ impl Area {
         Ok((run.address + passed, most.min(run.length - passed)))
     }
 
-    /// The run that holds `byte`: an earlier one, or else it and what follows it, up to `most` bytes, which makes the last one
-    /// longer or is another.
+    /// The run that holds `byte`: one that is remembered, or else one that is read now, up to `most` bytes from `byte` on. What
+    /// is read extends the last run if it follows that, and begins another if not.
     #[cold]
     fn run_with(&self, dma: &dyn Dma, byte: u64, most: u64) -> Result<Run, DmaFault> {
         if let Some(earlier) = self.earlier.iter().find(|run| run.get().holds(byte)) {
@@ -150,7 +151,7 @@ impl Area {
             self.oldest.set((self.oldest.get() + 1) % EARLIER);
             Run { start: page * PAGE, length: PAGE, address }
         };
-        // What is wrong with a page behind is for who wants that to be told.
+        // A page further on that is wrong is reported to whoever asks for that page.
         while run.end() < byte + most && self.page(dma, run.end() / PAGE).is_ok_and(|next| run.leads_to(next))
         {
             run.length += PAGE;
@@ -202,7 +203,7 @@ impl Area {
         let end = offset + length;
         while offset < end {
             let (address, here) = self.piece(dma, offset, end - offset)?;
-            // What follows may be memory of another kind, which cannot be lent together with this.
+            // The next piece may be memory of another kind, which cannot be lent in one slice with this one.
             let page = here.min(PAGE - address % PAGE);
             let piece = dma.lend(address, here as usize).or_else(|_| dma.lend(address, page as usize))?;
             pieces.push(piece);
@@ -212,7 +213,7 @@ impl Area {
     }
 }
 
-/// A page address from a list. One that is misaligned is no page's.
+/// Checks a page address from a list: a misaligned one is no page's address.
 fn aligned(page: u64) -> Result<u64, DmaFault> {
     if page % PAGE == 0 { Ok(page) } else { Err(DmaFault { address: page, length: PAGE }) }
 }

@@ -2,18 +2,18 @@
 //!
 //! A terminus whose message goes to a host for which the switch wants no more packets is set aside, and so are the answers that are
 //! owed to that host. They have no turns until the switch wants packets to it again; then they have theirs as before. So a card
-//! with nothing else to do sleeps. The switch rings its bell when that changes, and the process that hosts the card then has it
-//! transmit: no handshake is needed, for who hosts the card silences the bell before the card looks here.
+//! with nothing else to do sleeps. When that changes the switch rings the link's bell, and the process that hosts the card lets
+//! it transmit. No handshake is needed, because that process silences the bell before the card looks here.
 //!
-//! The operating system's own messages are not set aside. They are few and small, and go to all hosts by one terminus: if one
-//! host could hold that up, the others would take this one for dead. The switch has room for them.
+//! The operating system's own messages are not set aside. They are few and small, and go to all hosts by one terminus. If one
+//! host could hold up that terminus, the others would take this host for dead. The switch has room for these messages.
 
 use std::collections::BTreeMap;
 
 use super::HamlynCard;
 use crate::ports::Link;
 
-/// What is set aside, by the host that it is for.
+/// The termini and answers that are set aside, by the host that they send to.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
     hosts: BTreeMap<u16, Waiting>,
@@ -50,7 +50,7 @@ impl Aside {
 }
 
 impl HamlynCard {
-    /// Gives those their turns again whose hosts are no longer stopped, if any may be.
+    /// Gives turns again to those whose hosts are no longer stopped.
     #[inline]
     pub(super) fn look_aside(&mut self, link: &dyn Link) {
         if !self.aside.hosts.is_empty() {
@@ -60,7 +60,7 @@ impl HamlynCard {
 
     #[cold]
     fn resume_hosts(&mut self, link: &dyn Link) {
-        // Before the look at any host, so that what changes meanwhile is seen the next time.
+        // Read before any host is looked at: what changes meanwhile is then seen the next time.
         let count = link.resumptions();
         if self.aside.seen != Some(count) {
             self.aside.seen = Some(count);
@@ -68,7 +68,7 @@ impl HamlynCard {
         }
     }
 
-    /// There is another link, or none: what the earlier one's switch wanted is over.
+    /// There is another link, or none: the stops of the earlier link's switch no longer hold.
     pub(super) fn end_stops(&mut self) {
         self.aside.seen = None;
         self.give_turns_back(|_| true);

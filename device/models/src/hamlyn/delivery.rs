@@ -2,9 +2,9 @@
 //!
 //! All checks come before the first byte is written. A packet that fails one changes nothing but a counter.
 //!
-//! What a packet's checks find out for the next is to stay in registers, hence `inline(always)` here and in `metadata`.
-//! Handed on in memory it would be written in parts and read as a whole, for which a processor waits until all it has
-//! written before is in its cache: longer than all checks take together.
+//! What one check finds out is handed to the next in registers, hence `inline(always)` here and in `metadata`. In memory it
+//! would be written in parts and read as a whole. A processor can do that only after its earlier stores are in the cache, and
+//! waiting for those takes longer than all checks together.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
@@ -65,7 +65,7 @@ impl HamlynCard {
     }
 }
 
-/// What of the card takes notice of a message.
+/// The parts of the card that are concerned when a message is whole.
 struct Receiver<'a> {
     queues: &'a mut [Option<Nqcb>],
     control: QueueControl,
@@ -116,7 +116,7 @@ pub(super) fn admit<'a>(
     if slot.privileged.is_some_and(|host| host != source || !header.has(PACKET_PRIVILEGED)) {
         return Err(Statistic::RefusedPrivilege);
     }
-    // An operating system that is not told of a message never opens its entry again.
+    // A silent message would lock its entry for good: the operating system would not hear of it and not open it again.
     if slot.privileged.is_some() && header.has(PACKET_SILENT) {
         return Err(Statistic::RefusedPrivilege);
     }

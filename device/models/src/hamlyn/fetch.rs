@@ -3,12 +3,12 @@
 //! A fetch-and-op is a packet that passes the checks of any other, and needs the slot's leave besides. The card of
 //! the destination answers it. Two rules keep that from deadlock and loss (section 2.8). A card takes every packet that
 //! arrives, so it must have room for an answer to each: a terminus has one fetch-and-op under way at a time, so no
-//! host can ask for more answers at once than it has termini. And nobody waits for ever: what a card that died or
-//! discards does not answer is given up.
+//! host can ask for more answers at once than it has termini. And nobody waits for ever: if a card has died or
+//! discards what arrives, the wait for its answer is given up.
 //!
-//! Who asks cannot be trusted to take the answers, nor to have a right to ask: also a fetch-and-op that is refused is answered, for
-//! its asker waits. So each asker has a queue of its own, which holds so many answers; who asks for more is not answered. The
-//! queues have turns among themselves, and all of them together take turns with the termini. An asker that takes nothing is
+//! The asker is not trusted to have a right to ask, nor to take the answers. A fetch-and-op that is refused is answered too, as
+//! its asker waits. Each asking host has a queue of its own for the answers, of bounded length; one that asks for more gets no
+//! answer. The queues are served in turn, and all of them together take turns with the termini. A host that takes nothing is
 //! [set aside](super::aside), and costs nobody else anything.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -62,8 +62,8 @@ pub(super) struct Fetches {
 }
 
 impl Fetches {
-    /// Counts fetch-and-ops from the time on, so that an answer to one of the card's earlier life is nobody's. A card
-    /// that is enabled again while some wait for answers is still in its life.
+    /// Numbers fetch-and-ops, beginning with the time of the reset. So an answer to one from before the reset fits nobody.
+    /// Enabling the card again is no reset: those that wait for answers go on waiting.
     pub(super) fn number_from(&mut self, now: Duration) {
         if self.waiting.is_empty() {
             self.last_ticket = now.as_micros() as u32;
@@ -163,7 +163,7 @@ impl HamlynCard {
         let operation = operation(header.operation, &body).ok_or(Statistic::RefusedPacket)?;
         let fault = |_| Statistic::RefusedReceiveDma;
         let address = slot.area.locate(ports.dma, header.offset.into()).map_err(fault)?;
-        // Such a word does not straddle two pages either.
+        // An aligned word does not straddle two pages.
         if address % u64::from(FETCH_BYTES) != 0 {
             return Err(Statistic::RefusedFetchAddress);
         }

@@ -11,7 +11,7 @@ use crate::ports::{Dma, VolatileSlice};
 /// A terminus' send buffers, by tag.
 pub(super) type SendBuffers = [Option<Area>; HAMLYN_SEND_BUFFERS as usize];
 
-/// Where the bytes of a packet are. A packet of 4 KiB needs no more than so many pieces, as a rule.
+/// The pieces of memory that a packet's bytes are in. As a rule a packet of 4 KiB has no more pieces than fit in place.
 pub(super) type Gathered<'a> = SmallVec<[VolatileSlice<'a>; 6]>;
 
 /// The tuples of a request, which stay in its body, and how far they have been used.
@@ -97,7 +97,7 @@ mod tests {
         for at in 0..4 {
             body[at..at + TUPLE].copy_from_slice(tuple.as_bytes());
             let checked = GatherList::check(&body[..at + TUPLE], at, &SendBuffers::default(), 0);
-            // It was read, for its tag is what is wrong.
+            // The tuple itself was readable: its tag is what is wrong.
             assert_eq!(checked.unwrap_err(), Statistic::RefusedTag);
         }
     }

@@ -34,8 +34,8 @@ impl Entry {
 
     /// The paranoid modes' tests: the entry's own key and bounds, after the slot's bounds have been tested.
     ///
-    /// They are made twice. Who changes an entry closes it first, by its low limit, and opens it last: a packet that saw
-    /// the old key, or an old limit, with something new finds it closed, or with the new key, the second time.
+    /// They are made twice. An owner that changes an entry closes it first, by its low limit, and opens it again last. A packet
+    /// that saw a mixture of old and new values the first time finds the entry closed, or the new key, the second time.
     pub(super) fn admits(&self, dma: &dyn Dma, mode: Mode, packet: &PacketHeader) -> Result<(), Statistic> {
         self.admits_now(dma, mode, packet)?;
         barrier_between_looks();

@@ -210,7 +210,7 @@ impl Card for HamlynCard {
     }
 
     fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>) {
-        // One that was up and is up is another: what was on its way on the first is lost.
+        // If the link was up before as well, this is another link: packets on their way on the first are lost.
         if host.is_some() || self.host.is_some() {
             self.link_changes = self.link_changes.wrapping_add(1);
         }
@@ -223,7 +223,7 @@ impl Card for HamlynCard {
         self.termini.close_all();
         self.slots.close_all();
         self.queues.close_all();
-        // What a guest opened it can close in so many commands: a reset takes no longer than that took.
+        // A guest needed a command for each object that it opened: a reset takes no longer than those did.
         let tables = Tables {
             termini: std::mem::replace(&mut self.termini, Table::new(0)),
             slots: std::mem::replace(&mut self.slots, Table::new(0)),

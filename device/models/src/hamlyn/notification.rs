@@ -65,8 +65,8 @@ impl Nqcb {
         let offset = u64::from(self.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
         // Entries are 32-byte aligned, so one never straddles two pages.
         let address = self.area.locate(dma, offset)?;
-        // The wrap word keeps its old flag until the rest is there. But a reader that is still at the entry of the pass
-        // before must know that it is being overwritten.
+        // The wrap word keeps its old flag until the rest is written. Its pass is changed first, so that a reader that is
+        // still at this entry, a pass behind, learns that it is being overwritten.
         let overwritten = (self.pass != 0).then_some(stale);
         let mut entry =
             HamlynNotification { metadata, slot, notification_index, wrap: stale, ..Default::default() };

@@ -99,7 +99,7 @@ impl PacketHeader {
         })
     }
 
-    /// The header of a packet of whose pieces the first is shorter.
+    /// The header of a packet whose first piece is shorter than a header.
     #[cold]
     fn gather(mut packet: Pieces<'_>) -> Option<Self> {
         let mut bytes = [0; HEADER_BYTES];

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use hamlyn_fabric::{Bell, Geometry, Header, Heard, HostId, Link, Protocol, connect};
 use hamlyn_switch::{Options, Switch, SwitchCounters};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
@@ -177,19 +179,10 @@ pub(crate) struct Mill {
     pub(crate) rounds: u64,
     /// Whether each sender's packets must come in order.
     pub(crate) ordered: bool,
-    /// Not 0.
-    pub(crate) random: u64,
+    pub(crate) random: SplitMix64,
 }
 
 impl Mill {
-    fn random(&mut self) -> u64 {
-        // xorshift64
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
-
     /// Sends and receives everything; gives the cards back.
     pub(crate) fn run(mut self) -> Vec<Card> {
         let wanted = self.ports as u64 * self.rounds;
@@ -221,7 +214,7 @@ impl Mill {
     }
 
     fn send_one(&mut self, index: usize, count: u64) -> bool {
-        let length = (1 + self.random() % 4096) as usize;
+        let length = (1 + self.random.next_u64() % 4096) as usize;
         let card = &mut self.cards[index];
         let (step, number) = ((count / self.rounds) as usize, count % self.rounds);
         let destination = HostId(((card.host.index() + step) % self.ports) as u16);

@@ -1,118 +1,127 @@
-//! Bandwidth, one way: the sender keeps a window of messages under way, and the receiver confirms them.
+//! Bandwidth, one way or both: each end keeps messages under way, and the other confirms them.
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use serde_json::{Value, json};
 
-use super::Options;
 use super::table::{Row, align};
+use super::{Extent, Options};
 use crate::Outcome;
-use crate::end::{WINDOW, Wish};
+use crate::end::Wish;
+use crate::flow::{CHUNK, Event, Flow};
 use crate::peer::Session;
-use crate::serve::CHUNK;
-use crate::word::{self, LAST};
+use crate::perf::rate::Rate;
 
-/// Bytes of a MB, and messages of a Mpps' M.
+/// Bytes of a MB, bits of a Gb, and messages of a Mpps' M.
 const MB: f64 = (1 << 20) as f64;
+const GIGABIT: f64 = 1e9;
 const MILLION: f64 = 1e6;
-/// How many confirmed chunks the peak looks back.
-const RECENT: usize = 256;
 
 pub(super) struct Result {
     size: usize,
+    /// Messages that this end sent, by all its pairs.
     messages: u64,
-    /// Messages in a second: the most between any two moments, and over all.
+    /// Messages in a second, both ways: the most between any two moments, and over all.
     peak: f64,
     average: f64,
+    gigabits: bool,
 }
 
-pub(super) fn measure(session: &mut Session, size: usize, options: &Options) -> Outcome<Result> {
-    session.ask(Wish::Count, size)?;
-    let extent = options.extent();
-    let (mut rate, mut sent, mut last) = (Rate::start(), 0, false);
-    while !last {
-        last = extent.is_last(sent);
-        rate.sends(sent);
-        let handle = session.send(word::number(sent) | if last { LAST } else { 0 })?;
-        sent += 1;
-        while rate.confirmed + WINDOW <= sent || (last && rate.confirmed < sent) {
-            rate.take(session.next_word(&handle)?, sent);
-        }
+pub(super) fn measure(sessions: &mut [Session], size: usize, options: &Options) -> Outcome<Result> {
+    let wish = if options.bidirectional { Wish::Both } else { Wish::Count };
+    let messages = options.duration.map_or(options.iters, |_| 0);
+    for session in &mut *sessions {
+        session.ask(wish, size, messages)?;
     }
-    let average = rate.average();
-    Ok(Result { size, messages: sent, peak: rate.peak.max(average), average })
+    let (extent, rate) = (options.extent(), Mutex::new(Rate::start(!options.no_peak)));
+    let rates = &rate;
+    thread::scope(|scope| {
+        let (first, others) = sessions.split_first_mut().ok_or("no pair to measure")?;
+        // A reason goes over threads as text.
+        let text = |outcome: Outcome| outcome.map_err(|error| error.to_string());
+        let pairs: Vec<_> = others
+            .iter_mut()
+            .map(|session| scope.spawn(move || text(exchange(session, wish, extent, rates))))
+            .collect();
+        exchange(first, wish, extent, rates)?;
+        for pair in pairs {
+            pair.join().map_err(|_| "a pair's thread has panicked")??;
+        }
+        Outcome::Ok(())
+    })?;
+    let rate = lock(&rate);
+    let (messages, peak, average) = (rate.sent(), rate.peak(), rate.average());
+    Ok(Result { size, messages, peak, average, gigabits: options.report_gbits })
 }
 
-/// Moments of a transfer.
-struct Rate {
-    start: Instant,
-    /// When each recent chunk's first message was sent, with its number.
-    sent: VecDeque<(u64, Instant)>,
-    confirmed: u64,
-    end: Instant,
-    peak: f64,
+fn lock(rate: &Mutex<Rate>) -> MutexGuard<'_, Rate> {
+    rate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Rate {
-    fn start() -> Self {
-        let now = Instant::now();
-        Self { start: now, sent: VecDeque::new(), confirmed: 0, end: now, peak: 0.0 }
-    }
-
-    /// Message `number` is about to be sent.
-    fn sends(&mut self, number: u64) {
-        if number % CHUNK == 0 {
-            self.sent.truncate(RECENT - 1);
-            self.sent.push_front((number, Instant::now()));
+/// What one pair sends and, if it is to go both ways, receives.
+fn exchange(session: &mut Session, wish: Wish, extent: Extent, rate: &Mutex<Rate>) -> Outcome {
+    let mut flow = Flow::new(session.depth());
+    let mut handle = None;
+    loop {
+        while flow.may_send() {
+            if flow.sent() % CHUNK == 0 {
+                lock(rate).begins();
+            }
+            let is_last = extent.is_last(flow.sent());
+            handle = Some(session.send(flow.next_word(is_last))?);
+        }
+        if flow.is_confirmed() && (wish == Wish::Count || flow.is_whole()) {
+            return Ok(());
+        }
+        match flow.take(session.next_word(handle.as_ref())?) {
+            Event::Stale => {}
+            Event::Confirmed(messages) => lock(rate).confirms(messages),
+            Event::Came(answer) => {
+                lock(rate).comes();
+                if let Some(answer) = answer {
+                    session.say(answer)?;
+                }
+            }
         }
     }
-
-    /// A word has come: so many have arrived. What makes no sense, with `sent` messages, is an older word.
-    fn take(&mut self, word: u32, sent: u64) {
-        let ahead = word::ahead(word, self.confirmed);
-        if ahead == 0 || self.confirmed + ahead > sent {
-            return;
-        }
-        self.confirmed += ahead;
-        self.end = Instant::now();
-        // As perftest's peak: from the sending of any message to the arrival of any later one.
-        for (number, at) in self.sent.iter().filter(|(number, _)| *number < self.confirmed) {
-            self.peak = self.peak.max(per_second(self.confirmed - number, self.end - *at));
-        }
-    }
-
-    fn average(&self) -> f64 {
-        per_second(self.confirmed, self.end - self.start)
-    }
-}
-
-fn per_second(messages: u64, time: Duration) -> f64 {
-    messages as f64 / time.as_secs_f64().max(1e-9)
 }
 
 impl Result {
-    fn megabytes(&self, messages: f64) -> f64 {
-        messages * self.size as f64 / MB
+    /// A rate in MB or Gb.
+    fn bytes(&self, messages: f64) -> f64 {
+        let bytes = messages * self.size as f64;
+        if self.gigabits { bytes * 8.0 / GIGABIT } else { bytes / MB }
     }
 }
 
 impl Row for Result {
-    const HEADER: &'static str = "#bytes   #iterations  BW peak[MB/sec]  BW average[MB/sec]  MsgRate[Mpps]";
+    fn header(options: &Options) -> &'static str {
+        if options.report_gbits {
+            "#bytes   #iterations  BW peak[Gb/sec]  BW average[Gb/sec]  MsgRate[Mpps]"
+        } else {
+            "#bytes   #iterations  BW peak[MB/sec]  BW average[MB/sec]  MsgRate[Mpps]"
+        }
+    }
 
-    fn line(&self) -> String {
-        let [peak, average] = [self.peak, self.average].map(|rate| format!("{:.2}", self.megabytes(rate)));
+    fn line(&self, header: &str) -> String {
+        let [peak, average] = [self.peak, self.average].map(|rate| format!("{:.2}", self.bytes(rate)));
         let rate = format!("{:.6}", self.average / MILLION);
         let cells = [format!("{:<7}", self.size), self.messages.to_string(), peak, average, rate];
-        align(Self::HEADER, &cells)
+        align(header, &cells)
     }
 
     fn object(&self) -> Value {
+        let (peak, average) = if self.gigabits {
+            ("bw_peak_gb_s", "bw_average_gb_s")
+        } else {
+            ("bw_peak_mb_s", "bw_average_mb_s")
+        };
         json!({
             "bytes": self.size,
             "iterations": self.messages,
-            "bw_peak_mb_s": self.megabytes(self.peak),
-            "bw_average_mb_s": self.megabytes(self.average),
+            peak: self.bytes(self.peak),
+            average: self.bytes(self.average),
             "msg_rate_mpps": self.average / MILLION,
         })
     }
@@ -122,25 +131,15 @@ impl Row for Result {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_stale_or_foreign_word_confirms_nothing() {
-        let mut rate = Rate::start();
-        rate.sends(0);
-        rate.take(16, 40);
-        assert_eq!(rate.confirmed, 16);
-        for word in [16, 15, 0, 41, word::READY] {
-            rate.take(word, 40);
-            assert_eq!(rate.confirmed, 16, "word {word:#x}");
-        }
-        rate.take(40, 40);
-        assert_eq!(rate.confirmed, 40);
-        assert!(rate.peak >= rate.average() * 0.999);
+    fn words(gigabits: bool) -> Vec<String> {
+        let result = Result { size: 1 << 20, messages: 10, peak: 3e6, average: 2e6, gigabits };
+        let header = "#bytes   #iterations  BW peak[MB/sec]  BW average[MB/sec]  MsgRate[Mpps]";
+        result.line(header).split_whitespace().map(str::to_owned).collect()
     }
 
     #[test]
-    fn a_row_has_megabytes_and_millions() {
-        let result = Result { size: 1 << 20, messages: 10, peak: 3e6, average: 2e6 };
-        let words: Vec<String> = result.line().split_whitespace().map(str::to_owned).collect();
-        assert_eq!(words, ["1048576", "10", "3000000.00", "2000000.00", "2.000000"]);
+    fn a_row_has_megabytes_of_2_to_the_20th_or_gigabits_of_10_to_the_9th_and_millions() {
+        assert_eq!(words(false), ["1048576", "10", "3000000.00", "2000000.00", "2.000000"]);
+        assert_eq!(words(true), ["1048576", "10", "25165.82", "16777.22", "2.000000"]);
     }
 }

@@ -20,8 +20,9 @@ pub(super) struct Result {
     round_trips: Histogram<u64>,
 }
 
-pub(super) fn measure(session: &mut Session, size: usize, options: &Options) -> Outcome<Result> {
-    session.ask(Wish::Answer, size)?;
+pub(super) fn measure(sessions: &mut [Session], size: usize, options: &Options) -> Outcome<Result> {
+    let session = sessions.first_mut().ok_or("no pair to measure")?;
+    session.ask(Wish::Answer, size, 0)?;
     for number in 0..WARM_UP {
         round_trip(session, number)?;
     }
@@ -40,7 +41,7 @@ pub(super) fn measure(session: &mut Session, size: usize, options: &Options) -> 
 
 fn round_trip(session: &Session, number: u64) -> Outcome {
     let sent = session.send(word::number(number))?;
-    while session.next_word(&sent)? != word::number(number) {}
+    while session.next_word(Some(&sent))? != word::number(number) {}
     Ok(())
 }
 
@@ -55,14 +56,18 @@ impl Result {
     }
 }
 
-impl Row for Result {
-    const HEADER: &'static str = "#bytes   #iterations  t_min[usec]  t_max[usec]  t_typical[usec]  t_avg[usec]  \
-                                  t_stdev[usec]  99% percentile[usec]  99.9% percentile[usec]";
+const HEADER: &str = "#bytes   #iterations  t_min[usec]  t_max[usec]  t_typical[usec]  t_avg[usec]  \
+                      t_stdev[usec]  99% percentile[usec]  99.9% percentile[usec]";
 
-    fn line(&self) -> String {
+impl Row for Result {
+    fn header(_options: &Options) -> &'static str {
+        HEADER
+    }
+
+    fn line(&self, header: &str) -> String {
         let mut cells = vec![format!("{:<7}", self.size), self.round_trips.len().to_string()];
         cells.extend(self.times().map(|time| format!("{time:.2}")));
-        align(Self::HEADER, &cells)
+        align(header, &cells)
     }
 
     fn object(&self) -> Value {
@@ -90,7 +95,7 @@ mod tests {
         let mut round_trips = Histogram::new(3).unwrap();
         [1000, 2000, 2000, 3000].iter().for_each(|time| round_trips.record(*time).unwrap());
         let result = Result { size: 64, round_trips };
-        let words: Vec<String> = result.line().split_whitespace().map(str::to_owned).collect();
+        let words: Vec<String> = result.line(HEADER).split_whitespace().map(str::to_owned).collect();
         assert_eq!(words[..6], ["64", "4", "0.50", "1.50", "1.00", "1.00"]);
         assert_eq!(words.len(), 9);
         assert_eq!(result.object()["bytes"], 64);

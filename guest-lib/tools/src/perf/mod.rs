@@ -2,13 +2,15 @@
 
 mod bandwidth;
 mod latency;
+mod rate;
 mod table;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::card::CardOption;
-use crate::end::{MAX_SIZE, Wait};
+use crate::end::{DEPTH, MAX_SIZE, Wait};
+use crate::flow::CHUNK;
 use crate::peer::{Meeting, Session};
 use crate::ping::seconds;
 use crate::serve;
@@ -18,18 +20,21 @@ use table::Row;
 const EXAMPLES: &str = "\
 Examples:
   hamlyn-perf                  on host 1: what is measured against
-  hamlyn-perf 1                on another: latency of 2 bytes
+  hamlyn-perf 1                on another: latency of 2 bytes, as ib_send_lat
   hamlyn-perf -a -e 1          latency of every size, both ends asleep in between
-  hamlyn-perf -b -D 5 1        bandwidth of 64 KiB messages, for 5 seconds";
+  hamlyn-perf --bw -D 5 1      bandwidth of 64 KiB messages, for 5 seconds, as ib_send_bw
+  hamlyn-perf --bw -b -q 4 --report_gbits 1      both ways at once, by 4 pairs of termini and slots";
 
 /// What it listens under.
 const NAME: &str = "hamlyn-perf";
+/// The most pairs of a measurement.
+const MAX_PAIRS: u16 = 64;
 
 /// Measures latency or bandwidth to a peer, as RDMA's perftest does
 ///
 /// Without a peer it is the one that is measured against, until it is stopped; it needs no options then.
-/// Latency is half of a round trip. A MB is 2^20 bytes, as in perftest; the peak of the bandwidth is that between any two
-/// moments.
+/// Latency is half of a round trip. A MB is 2^20 bytes and a Gb 10^9 bits, as in perftest; the peak of the bandwidth is that
+/// between any two moments. Letters mean what they mean in perftest; those that it has and this tool does not are refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -37,9 +42,30 @@ pub(crate) struct Options {
     meeting: Meeting,
     #[command(flatten)]
     card: CardOption,
-    /// Bandwidth instead of latency
-    #[arg(short, long)]
+    /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does
+    #[arg(long = "bw")]
     bandwidth: bool,
+    /// Both ends send at once; what is shown is the sum
+    #[arg(short, long, requires = "bandwidth")]
+    bidirectional: bool,
+    /// Queue pairs: as many termini and slots at each end, each pair with a thread of its own. The one that is measured
+    /// against needs it too, if it prints a ticket
+    #[arg(short, long = "qp", value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PAIRS)))]
+    qps: u16,
+    /// Messages of each pair that may be under way, from 16 to 64
+    #[arg(short, long, value_name = "N", requires = "bandwidth", default_value_t = DEPTH as u8)]
+    #[arg(value_parser = clap::value_parser!(u8).range(CHUNK as i64..=DEPTH as i64))]
+    tx_depth: u8,
+    /// Do not look for the peak, which takes time of its own: it is shown as 0
+    #[arg(short = 'N', long = "noPeak", requires = "bandwidth")]
+    no_peak: bool,
+    /// Gb/sec instead of MB/sec
+    #[arg(long = "report_gbits", alias = "report-gbits", requires = "bandwidth")]
+    report_gbits: bool,
+    /// Nothing: perftest's scripts give it, and no processor's frequency is measured here
+    #[arg(short = 'F', long = "CPU-freq")]
+    cpu_freq: bool,
     /// Bytes of each message [default: 2 for latency, 65536 for bandwidth]
     #[arg(short, long, value_name = "BYTES")]
     size: Option<usize>,
@@ -104,7 +130,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     let name = meeting.name.as_deref().unwrap_or(NAME);
     let Some(peer) = &meeting.peer else {
         return if meeting.ticket {
-            serve::ticket(&card, options.json)
+            serve::tickets(&card, options.qps.into(), options.json)
         } else {
             serve::listen(&card, name, options.json)
         };
@@ -113,29 +139,35 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     let largest = sizes.iter().copied().max().unwrap_or_default();
     let wait = if options.events { Wait::Sleep } else { Wait::Poll };
     let timeout = Duration::from_secs_f64(options.timeout);
-    let mut session = Session::open(&card, (peer, name), largest, wait, timeout)?;
-    if options.bandwidth {
-        measure::<bandwidth::Result>(options, &mut session, &sizes, bandwidth::measure)?;
-    } else {
-        measure::<latency::Result>(options, &mut session, &sizes, latency::measure)?;
+    let pairs = if options.bandwidth { options.qps.into() } else { 1 };
+    let mut sessions = Vec::with_capacity(pairs);
+    for pair in 0..pairs {
+        let session = Session::open(&card, (peer, pair, name), largest, wait, timeout)?;
+        sessions.push(session.with_depth(options.tx_depth));
     }
-    session.close()?;
+    if options.bandwidth {
+        measure::<bandwidth::Result>(options, &mut sessions, &sizes, bandwidth::measure)?;
+    } else {
+        measure::<latency::Result>(options, &mut sessions, &sizes, latency::measure)?;
+    }
+    sessions.into_iter().try_for_each(Session::close)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Measures every size and shows each as soon as it is known.
 fn measure<R: Row>(
     options: &Options,
-    session: &mut Session,
+    sessions: &mut [Session],
     sizes: &[usize],
-    one: impl Fn(&mut Session, usize, &Options) -> Outcome<R>,
+    one: impl Fn(&mut [Session], usize, &Options) -> Outcome<R>,
 ) -> Outcome {
+    let header = R::header(options);
     if !options.json {
-        say(R::HEADER)?;
+        say(header)?;
     }
     for size in sizes {
-        let row = one(session, *size, options)?;
-        if options.json { say(row.object()) } else { say(row.line()) }?;
+        let row = one(sessions, *size, options)?;
+        if options.json { say(row.object()) } else { say(row.line(header)) }?;
     }
     Ok(())
 }

@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
+use super::Options;
+
 /// A measurement of one size.
 pub(crate) trait Row {
     /// The table's columns, by perftest's names.
-    const HEADER: &'static str;
+    fn header(options: &Options) -> &'static str;
 
     /// The row below them.
-    fn line(&self) -> String;
+    fn line(&self, header: &str) -> String;
 
     /// The same as JSON.
     fn object(&self) -> Value;

@@ -3,6 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::super::layout::Layout;
+use crate::table;
+
 use super::scenes::{Intrusion, RoundTrips, Transfer};
 
 /// All that the demo measured.
@@ -19,26 +21,36 @@ pub(super) struct Table {
 
 impl Display for Table {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let heads = ["min", "p50", "p99", "p99.9", "max"];
-        writeln!(f, "{:46}{}", "Round trips, direct I/O", heads.map(|head| format!("{head:>11}")).concat())?;
-        for (layout, trips) in &self.round_trips {
-            let times = [trips.min_ns, trips.p50_ns, trips.p99_ns, trips.p999_ns, trips.max_ns];
-            let title = format!("  {} of {} bytes, {}", trips.count, self.payload, layout.name());
-            writeln!(f, "{title:46}{}", times.map(|ns| format!("{:>11}", time(ns))).concat())?;
-        }
-        writeln!(f, "\n{:46}{:>11}", "Transfers, DMA", "MB/s sent")?;
-        for (transfer, mb_per_s) in &self.transfers {
+        let trips = self.round_trips.iter().map(|(layout, trips)| {
+            let title = format!("{} of {} bytes, {}", trips.count, self.payload, layout.name());
+            let times = [trips.min_ns, trips.p50_ns, trips.p99_ns, trips.p999_ns, trips.max_ns].map(time);
+            let [min, p50, p99, p999, max] = times;
+            [title, min, p50, p99, p999, max]
+        });
+        part(f, ["Round trips, direct I/O", "min", "p50", "p99", "p99.9", "max"], trips)?;
+        writeln!(f)?;
+        let transfers = self.transfers.iter().map(|(transfer, mb_per_s)| {
             let Transfer { from, to, bytes, buffers } = transfer;
-            let title = format!("  {} KiB from {buffers} buffers, vm{from} to vm{to}", bytes >> 10);
-            writeln!(f, "{title:46}{mb_per_s:>11.1}   verified")?;
-        }
-        writeln!(f, "\n{:46}{:>11}", "Intruders", "refused")?;
-        for (intrusion, refused) in &self.refusals {
-            let title = format!("  {}", intrusion.title());
-            writeln!(f, "{title:46}{refused:>11}   memory unchanged")?;
-        }
-        Ok(())
+            let title = format!("{} KiB from {buffers} buffers, vm{from} to vm{to}", bytes >> 10);
+            [title, format!("{mb_per_s:.1}"), "verified".to_owned()]
+        });
+        part(f, ["Transfers, DMA", "MB/s sent", ""], transfers)?;
+        writeln!(f)?;
+        let intruders = self.refusals.iter().map(|(intrusion, refused)| {
+            [intrusion.title().to_owned(), refused.to_string(), "memory unchanged".to_owned()]
+        });
+        part(f, ["Intruders", "refused", ""], intruders)
     }
+}
+
+/// A part of the table, below its heads.
+fn part<const COLUMNS: usize>(
+    f: &mut Formatter<'_>,
+    heads: [&str; COLUMNS],
+    rows: impl Iterator<Item = [String; COLUMNS]>,
+) -> fmt::Result {
+    let rows = std::iter::once(heads.map(str::to_owned)).chain(rows);
+    table::lines(rows).iter().try_for_each(|line| writeln!(f, "{line}"))
 }
 
 fn time(ns: u64) -> String {
@@ -87,7 +99,7 @@ mod tests {
             transfers: vec![(Transfer { from: 1, to: 0, bytes: 1 << 20, buffers: 4 }, 73.25)],
             refusals: vec![(Intrusion::WrongKey, 1)],
         };
-        let text = table.to_string();
+        let text = table.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "bytes, one process, pinned",
             "bytes, isolated",
@@ -97,8 +109,8 @@ mod tests {
             "99.9 us",
             "1.2 ms",
             "7.0 ms",
-            "73.2   verified",
-            "1   memory unchanged",
+            "73.2 verified",
+            "1 memory unchanged",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -1,6 +1,11 @@
-//! The manual pages, made from the programs' command lines; what these do not have is here: statuses, variables, neighbours.
+//! The manual pages. Section 1 is made from the programs' command lines; what these do not have is here: statuses, variables,
+//! neighbours. Sections 3 and 4 are made from the C library's header and from the driver's sources.
+
+mod device;
+mod library;
 
 use std::io;
+use std::path::Path;
 
 use clap::Command;
 use clap::builder::Resettable;
@@ -13,11 +18,24 @@ pub const FOLDER: &str = "../docs/man";
 /// What begins the examples in a command's help.
 const EXAMPLES: [&str; 2] = ["Examples:\n", "Example:\n"];
 
+/// A page: its file's name and its text.
+pub type Page = (String, String);
+
+/// The pages of sections 3 and 4, made from sources that are found from the folder of these tests.
+///
+/// # Errors
+/// A source that cannot be read, or has something that the pages would leave out.
+pub fn reference(tests: &Path) -> io::Result<Vec<Page>> {
+    let mut pages = library::pages(tests)?;
+    pages.push(device::page(tests)?);
+    Ok(pages)
+}
+
 /// A page for the command and one for each of its subcommands that are not hidden: file names and texts.
 ///
 /// # Errors
 /// None in practice: a page is written to memory.
-pub fn pages(command: Command) -> io::Result<Vec<(String, String)>> {
+pub fn pages(command: Command) -> io::Result<Vec<Page>> {
     let mut command = command.disable_help_subcommand(true);
     // Gives the subcommands their whole names, and each its --help.
     command.build();
@@ -31,7 +49,7 @@ fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }
 
-fn page(command: &Command, family: &[String]) -> io::Result<(String, String)> {
+fn page(command: &Command, family: &[String]) -> io::Result<Page> {
     let name = name(command);
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let manual = Man::new(command.clone().after_help(Resettable::Reset)).manual("Hamlyn");
@@ -70,8 +88,8 @@ fn statuses(name: &str) -> &'static [(&'static str, &'static str)] {
             ("2", "Also a wrong command line."),
         ],
         "hamlyn-ping" => &[
-            ("0", "Every message was answered."),
-            ("1", "One was not, or the peer could not be reached: standard error says why."),
+            ("0", "A message was answered."),
+            ("1", "None was, or the peer could not be reached: standard error says why."),
             ("2", "The command line is wrong."),
         ],
         _ => &[
@@ -106,28 +124,43 @@ fn is_tool(name: &str) -> bool {
     matches!(name, "hamlyn-info" | "hamlyn-ping" | "hamlyn-perf")
 }
 
+/// Lines as they are.
+fn lines(page: &mut Roff, lines: &[&str]) {
+    page.control("nf", []);
+    for line in lines {
+        page.text([roman(*line)]);
+    }
+    page.control("fi", []);
+}
+
+fn to_text(page: &Roff) -> io::Result<String> {
+    let mut text = Vec::new();
+    page.to_writer(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 fn examples(page: &mut Roff, help: &str) {
     let Some(text) = EXAMPLES.iter().find_map(|title| help.split_once(title)).map(|(_, text)| text) else {
         return;
     };
-    let lines = text.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
-    page.control("SH", ["EXAMPLES"]).control("nf", []);
-    for line in lines {
-        page.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
-    }
-    page.control("fi", []);
+    let shown = text.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
+    page.control("SH", ["EXAMPLES"]);
+    lines(page, &shown.map(|line| line.strip_prefix("  ").unwrap_or(line)).collect::<Vec<_>>());
 }
 
 fn neighbours(name: &str, family: &[String]) -> Vec<Inline> {
     let tools = ["hamlyn-info", "hamlyn-ping", "hamlyn-perf"].map(str::to_owned);
     let all: &[String] = if is_tool(name) { &tools } else { family };
     let others = all.iter().filter(|other| *other != name);
+    let others = others.map(|other| (other.as_str(), "(1)"));
+    let further: &[_] =
+        if is_tool(name) { &[("hamlyn", "(3)"), ("hamlyn", "(4)")] } else { &[("hamlyn-info", "(1)")] };
     let mut line = Vec::new();
-    for (index, other) in others.enumerate() {
-        if index > 0 {
+    for (other, section) in others.chain(further.iter().copied()) {
+        if !line.is_empty() {
             line.push(roman(", "));
         }
-        line.extend([bold(other), roman("(1)")]);
+        line.extend([bold(other), roman(section)]);
     }
     line
 }

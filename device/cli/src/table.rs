@@ -1,0 +1,28 @@
+//! Tables for people: columns as wide as their longest cell, all but the first to the right.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// The lines of a table.
+pub(crate) fn lines<const COLUMNS: usize>(rows: impl IntoIterator<Item = [String; COLUMNS]>) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).add_rows(rows);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((2, 0));
+        if index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_to_the_left_and_numbers_to_the_right() {
+        let rows = [["packets", "7", ""], ["refused", "1000", "2.0/s"]].map(|row| row.map(str::to_owned));
+        assert_eq!(lines(rows), ["  packets     7", "  refused  1000  2.0/s"]);
+        assert!(lines::<2>([]).is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! Numbered messages from one end to the other, or both ways: which may be sent, which have come, and what is confirmed.
+
+use crate::word::{self, CONFIRM, LAST};
+
+/// Messages that are confirmed at once.
+pub(crate) const CHUNK: u64 = 16;
+
+/// How a flow stands at one of its ends.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// Messages that may be under way: sent, and not confirmed.
+    depth: u64,
+    sent: u64,
+    confirmed: u64,
+    /// Whether the last of this end has been sent.
+    ended: bool,
+    /// Messages that came, in whatever order.
+    came: u64,
+    /// The number of the peer's last message, once that has come.
+    peers_last: Option<u32>,
+}
+
+/// What a word was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A word of something earlier.
+    Stale,
+    /// So many more of this end's messages have arrived.
+    Confirmed(u64),
+    /// A message has come; the word to say now, if it is time to confirm it and others.
+    Came(Option<u32>),
+}
+
+impl Flow {
+    pub(crate) fn new(depth: u64) -> Self {
+        Self { depth, sent: 0, confirmed: 0, ended: false, came: 0, peers_last: None }
+    }
+
+    /// Messages sent so far: the number of the next.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(crate) fn may_send(&self) -> bool {
+        !self.ended && self.sent < self.confirmed + self.depth
+    }
+
+    /// The word of the next message, which is sent now.
+    pub(crate) fn next_word(&mut self, is_last: bool) -> u32 {
+        let word = word::number(self.sent) | if is_last { LAST } else { 0 };
+        self.sent += 1;
+        self.ended = is_last;
+        word
+    }
+
+    /// A word has come.
+    pub(crate) fn take(&mut self, word: u32) -> Event {
+        if word >= word::BYE {
+            return Event::Stale;
+        }
+        if word & CONFIRM == 0 {
+            return Event::Came(self.count(word));
+        }
+        let ahead = word::ahead(word, self.confirmed);
+        if ahead == 0 || self.confirmed + ahead > self.sent {
+            return Event::Stale;
+        }
+        self.confirmed += ahead;
+        Event::Confirmed(ahead)
+    }
+
+    fn count(&mut self, word: u32) -> Option<u32> {
+        self.came += 1;
+        if word & LAST != 0 {
+            self.peers_last = Some(word & !LAST);
+        }
+        (self.is_whole() || self.came % CHUNK == 0).then_some(CONFIRM | word::number(self.came))
+    }
+
+    /// Whether all that this end sends has been sent and confirmed.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.ended && self.confirmed == self.sent
+    }
+
+    /// Whether the peer's last message has come; others may still be under way.
+    pub(crate) fn peer_has_ended(&self) -> bool {
+        self.peers_last.is_some()
+    }
+
+    /// Whether all that the peer sends has come.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.peers_last.is_some_and(|last| self.came > 0 && word::number(self.came - 1) == last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_came_is_confirmed_even_if_the_last_message_overtakes_others() {
+        let mut flow = Flow::new(64);
+        let words = (0..20).chain([24 | LAST]).chain(20..24);
+        let confirmed: Vec<Event> =
+            words.map(|word| flow.take(word)).filter(|event| *event != Event::Came(None)).collect();
+        assert_eq!(confirmed, [16, 25].map(|sum| Event::Came(Some(CONFIRM | sum))));
+        assert!(flow.is_whole());
+    }
+
+    #[test]
+    fn a_stale_or_foreign_word_confirms_nothing() {
+        let mut flow = Flow::new(64);
+        (0..40).for_each(|_| assert_eq!(flow.next_word(false) & (LAST | CONFIRM), 0));
+        assert_eq!(flow.take(CONFIRM | 16), Event::Confirmed(16));
+        for word in [CONFIRM | 16, CONFIRM | 15, CONFIRM, CONFIRM | 41, word::READY, word::HELLO, word::BYE] {
+            assert_eq!(flow.take(word), Event::Stale, "word {word:#x}");
+        }
+        assert_eq!(flow.take(CONFIRM | 40), Event::Confirmed(24));
+    }
+
+    #[test]
+    fn no_more_than_the_depth_is_under_way() {
+        let mut flow = Flow::new(CHUNK);
+        while flow.may_send() {
+            flow.next_word(false);
+        }
+        assert_eq!(flow.sent(), CHUNK);
+        flow.take(CONFIRM | 3);
+        while flow.may_send() {
+            flow.next_word(flow.sent() == CHUNK + 1);
+        }
+        assert_eq!(flow.sent(), CHUNK + 2);
+        assert!(!flow.is_confirmed());
+        flow.take(CONFIRM | 18);
+        assert!(flow.is_confirmed() && !flow.is_whole());
+    }
+
+    #[test]
+    fn two_ends_that_send_to_each_other_both_come_to_an_end() {
+        let mut ends = [Flow::new(CHUNK), Flow::new(64)];
+        let mut ways = [Vec::new(), Vec::new()];
+        while !ends.iter().all(|end| end.is_confirmed() && end.is_whole()) {
+            for (at, count) in [(0, 100), (1, 333)] {
+                while ends[at].may_send() {
+                    let is_last = ends[at].sent() + 1 == count;
+                    let word = ends[at].next_word(is_last);
+                    ways[at].push(word);
+                }
+                // What the other sent comes in the reverse order.
+                for word in std::mem::take(&mut ways[1 - at]).into_iter().rev() {
+                    if let Event::Came(Some(answer)) = ends[at].take(word) {
+                        ways[at].push(answer);
+                    }
+                }
+            }
+        }
+        assert_eq!(ends.map(|end| (end.sent, end.came)), [(100, 333), (333, 100)]);
+    }
+}

@@ -1,0 +1,155 @@
+//! Section 3: the library for C. Its pages are made from `hamlyn.h`, a page for each group of functions.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap_mangen::roff::{Roff, bold, roman};
+
+use super::{Page, lines, to_text};
+use crate::c_api::{HEADER, PARTS};
+
+/// The groups: the file that has the functions, the page's name, and what the page is about.
+const GROUPS: [(&str, &str, &str); PARTS.len()] = [
+    ("call.rs", "hamlyn_errors", "why a call failed"),
+    ("card.rs", "hamlyn_cards", "open a card and ask what it is"),
+    ("ticket.rs", "hamlyn_tickets", "tickets and seeds as text"),
+    ("manager.rs", "hamlyn_managers", "send from a terminus, wait for what arrives"),
+    ("tagged.rs", "hamlyn_tagged", "tagged remote writes"),
+    ("datagram.rs", "hamlyn_datagrams", "single messages and their replies"),
+    ("stream.rs", "hamlyn_streams", "bytes in order"),
+    ("stream_pair.rs", "hamlyn_stream_names", "streams by name"),
+    ("connection.rs", "hamlyn_connections", "find a process by name, and hear of its end"),
+];
+
+const ABOUT: &[&str] = &[
+    "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
+     or a queue is there, messages pass through mapped memory: no system call is made, and the sender says where in the \
+     receiver's memory each message goes. Who may write there is who holds a ticket for it.",
+    "A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. timeout_ms is as \
+     for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have to), negative to \
+     wait for ever; -ETIMEDOUT if the time is over. No pointer may be NULL unless it says so.",
+    "Memory that a card writes to or reads from is pinned and counts against RLIMIT_MEMLOCK, together with all else that the user \
+     has pinned: -ENOMEM says that the limit is reached. See hamlyn(4), there also for what fork(2) leaves to the child.",
+    "Rust programs use the crate hamlyn, which has the lower layer too: slots, termini, groups, barriers, remote fetch-and-op.",
+];
+
+const BUILDING: &[&str] = &[
+    "cc program.c $(pkg-config --cflags --libs hamlyn)",
+    "cc -static program.c $(pkg-config --static --cflags --libs hamlyn)",
+];
+
+/// A function of the header: its name, its declaration and what is said of it.
+struct Function {
+    name: String,
+    declaration: String,
+    about: String,
+}
+
+/// The overview, and a page for each group.
+pub(super) fn pages(tests: &Path) -> io::Result<Vec<Page>> {
+    let mut functions = functions(&fs::read_to_string(tests.join(HEADER))?);
+    let mut pages = vec![overview()?];
+    for (file, page, about) in GROUPS {
+        let source = fs::read_to_string(tests.join("../guest-lib/c/src").join(file))?;
+        let is_here = |function: &Function| source.contains(&format!("fn {}(", function.name));
+        let (here, others) = functions.into_iter().partition(is_here);
+        functions = others;
+        pages.push((format!("{page}.3"), group(page, about, here)?));
+    }
+    match functions.first() {
+        None => Ok(pages),
+        Some(left) => Err(io::Error::other(format!("{} is in no group of the manual", left.name))),
+    }
+}
+
+/// Reads the header's functions with the comments before them.
+fn functions(header: &str) -> Vec<Function> {
+    let (mut found, mut about) = (Vec::new(), String::new());
+    for piece in header.split_once("extern \"C\" {").map_or(header, |(_, rest)| rest).split("/**").skip(1) {
+        let Some((comment, code)) = piece.split_once("*/") else { continue };
+        about.clear();
+        for line in comment.lines().map(|line| line.trim().trim_start_matches('*').trim()) {
+            if !about.is_empty() {
+                about.push(' ');
+            }
+            about.push_str(line);
+        }
+        let Some((declaration, _)) = code.split_once(';') else { continue };
+        let words = declaration.split_whitespace().collect::<Vec<_>>().join(" ");
+        let name = words.split('(').next().unwrap_or_default().rsplit([' ', '*']).next().unwrap_or_default();
+        found.push(Function {
+            name: name.to_owned(),
+            declaration: words.clone() + ";",
+            about: about.trim().to_owned(),
+        });
+    }
+    found
+}
+
+fn title(name: &str) -> Roff {
+    let mut page = Roff::new();
+    page.control("TH", [name, "3", "", concat!("Hamlyn ", env!("CARGO_PKG_VERSION")), "Hamlyn"]);
+    page
+}
+
+fn overview() -> io::Result<Page> {
+    let mut page = title("hamlyn");
+    page.control("SH", ["NAME"]).text([roman("hamlyn - messages by a virtual user-level network card")]);
+    page.control("SH", ["SYNOPSIS"]).text([bold("#include <hamlyn.h>")]);
+    lines(&mut page, BUILDING);
+    page.control("SH", ["DESCRIPTION"]);
+    for paragraph in ABOUT {
+        page.control("PP", []).text([roman(*paragraph)]);
+    }
+    page.control("SH", ["FUNCTIONS"]);
+    for (_, name, about) in GROUPS {
+        page.control("TP", []).text([bold(name), roman("(3)")]).text([roman(about)]);
+    }
+    page.control("SH", ["ENVIRONMENT"]).control("TP", []).text([bold("HAMLYN_CARD")]);
+    page.text([roman(
+        "The card that hamlyn_open() opens if it is given no name: a device, or vfio-user: and the path of a card's socket. The \
+         default is /dev/hamlyn0.",
+    )]);
+    page.control("SH", ["EXAMPLES"]);
+    lines(&mut page, &EXAMPLE.lines().collect::<Vec<_>>());
+    page.control("SH", ["SEE ALSO"]).text([bold("hamlyn"), roman("(1), "), bold("hamlyn"), roman("(4)")]);
+    Ok(("hamlyn.3".to_owned(), to_text(&page)?))
+}
+
+/// A receiver of tagged remote writes.
+const EXAMPLE: &str = r#"struct hamlyn_card *card;
+struct hamlyn_tag_receiver *receiver;
+struct hamlyn_ticket ticket;
+char text[HAMLYN_TEXT_SIZE];
+uint32_t tag;
+
+if (hamlyn_open(NULL, &card) < 0 ||
+    hamlyn_tag_receiver_create(card, 4096, 64, &receiver) < 0 ||
+    hamlyn_tag_receiver_ticket(receiver, &ticket) < 0 ||
+    hamlyn_ticket_print(&ticket, text, sizeof(text)) < 0)
+        errx(1, "%s", hamlyn_error());
+puts(text);                                     /* for the sender */
+if (hamlyn_tag_receive(receiver, &tag, -1) < 0)
+        errx(1, "%s", hamlyn_error());"#;
+
+fn group(name: &str, about: &str, functions: Vec<Function>) -> io::Result<String> {
+    let mut page = title(name);
+    let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+    let all = [&[name], &names[..]].concat().join(", ");
+    page.control("SH", ["NAME"]).text([roman(format!("{all} - {about}"))]);
+    page.control("SH", ["SYNOPSIS"]).text([bold("#include <hamlyn.h>")]);
+    for function in &functions {
+        page.control("PP", []).text([bold(function.declaration.as_str())]);
+    }
+    page.control("SH", ["DESCRIPTION"]);
+    for function in &functions {
+        page.control("TP", []).text([bold(format!("{}()", function.name))]);
+        page.text([roman(function.about.as_str())]);
+    }
+    page.control("SH", ["RETURN VALUE"]).text([roman(
+        "What gives an int returns 0 or more, or a negative errno; hamlyn_error() then says why, in this thread.",
+    )]);
+    page.control("SH", ["SEE ALSO"]).text([bold("hamlyn"), roman("(3), "), bold("hamlyn"), roman("(4)")]);
+    to_text(&page)
+}

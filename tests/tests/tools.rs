@@ -1,0 +1,183 @@
+//! The guest's tools with no machine: programs of the host that attach straight to a card's socket. In machines: `vm/tools.rs`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hamlyn::Statistic;
+use hamlyn_cli::lab::Lab;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Where the tools are: beside this test's folder.
+fn tools() -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let folder = test.parent().and_then(Path::parent).context("the test has no folder")?;
+    let program = folder.join("hamlyn-tools");
+    ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn-tools", program.display());
+    Ok(program)
+}
+
+/// A tool at a card; it is killed when it is dropped.
+struct Tool {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Tool {
+    fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(tools()?)
+            .args(arguments)
+            .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let stdout = BufReader::new(child.stdout.take().context("no standard output")?);
+        Ok(Self { child, stdout })
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        ensure!(self.stdout.read_line(&mut line)? != 0, "the tool said no more");
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Its exit status, the rest of what it says, and its errors.
+    fn end(mut self) -> Result<(Option<i32>, Vec<String>, String)> {
+        let lines = self.stdout.by_ref().lines().collect::<Result<_, _>>()?;
+        let mut errors = String::new();
+        self.child.stderr.take().context("no standard error")?.read_to_string(&mut errors)?;
+        Ok((self.child.wait()?.code(), lines, errors))
+    }
+
+    fn finish(self) -> Result<Vec<String>> {
+        let (status, lines, errors) = self.end()?;
+        ensure!(status == Some(0), "{status:?}: {errors}");
+        Ok(lines)
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lab() -> Result<Lab> {
+    Lab::builder().vms(0).spare_cards(2).start()
+}
+
+/// The server of a tool at card 1, with its tickets.
+fn server(lab: &Lab, arguments: &[&str]) -> Result<(Tool, String)> {
+    let mut server = Tool::start(lab, 1, arguments)?;
+    let ticket = server.line()?;
+    Ok((server, ticket))
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn a_counter_has_one_name_in_the_library_the_tool_and_hamlyn_stat() -> Result<()> {
+    let lab = lab()?;
+    let mut wanted: Vec<&str> = Statistic::ALL.into_iter().map(Statistic::name).collect();
+    wanted.sort_unstable();
+    let info = Tool::start(&lab, 0, &["hamlyn-info", "--json"])?;
+    // The environment names one card: this machine's are not looked for.
+    let info: Value = serde_json::from_str(&info.finish()?[0])?;
+    let stat = lab.card_counters(0)?;
+    for counters in [&info["counters"], &stat["card"]] {
+        let names: Vec<&str> =
+            counters.as_object().context(counters.to_string())?.keys().map(String::as_str).collect();
+        assert_eq!(names, wanted);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_card_is_has_limits_and_no_driver_where_there_is_none() -> Result<()> {
+    let lab = lab()?;
+    let lines = Tool::start(&lab, 0, &["hamlyn-info"])?.finish()?;
+    assert!(lines[0].starts_with("card:\tvfio-user:"), "{lines:?}");
+    let shown: Vec<Vec<&str>> = lines[1..].iter().map(|line| words(line)).collect();
+    for wanted in [["link:", "up"], ["driver_version:", "none"], ["max_queue_entries:", "65536"]] {
+        assert!(shown.iter().any(|line| line[..] == wanted), "{wanted:?}: {lines:?}");
+    }
+    let nowhere = Tool::start(&lab, 0, &["hamlyn-info", "-d", "/dev/hamlyn99"])?;
+    let (status, lines, errors) = nowhere.end()?;
+    assert!((status, lines.len()) == (Some(1), 0) && errors.contains("/dev/hamlyn99"), "{errors}");
+    Ok(())
+}
+
+#[test]
+fn a_ping_without_a_count_goes_on_until_it_is_interrupted_and_then_sums_up() -> Result<()> {
+    let lab = lab()?;
+    let (server, ticket) = server(&lab, &["hamlyn-ping", "--ticket"])?;
+    let mut ping = Tool::start(&lab, 0, &["hamlyn-ping", &ticket, "-i", "0.01"])?;
+    for number in 0..10 {
+        let line = ping.line()?;
+        ensure!(line.contains(&format!("seq={number} time=")), "{line}");
+    }
+    kill_process(Pid::from_child(&ping.child), Signal::INT)?;
+    let lines = ping.finish()?;
+    let [.., summary, times] = &lines[..] else { panic!("no summary: {lines:?}") };
+    assert!(
+        summary.ends_with("answered, 0% lost") && times.starts_with("rtt min/avg/max/mdev = "),
+        "{lines:?}"
+    );
+    // While no answer comes as well.
+    let stopped = Pid::from_child(&server.child);
+    let mut ping = Tool::start(&lab, 0, &["hamlyn-ping", &ticket, "-i", "0.01", "-W", "600"])?;
+    ping.line()?;
+    kill_process(stopped, Signal::STOP)?;
+    kill_process(Pid::from_child(&ping.child), Signal::INT)?;
+    let (_, lines, errors) = ping.end()?;
+    kill_process(stopped, Signal::CONT)?;
+    assert!(lines.iter().any(|line| line.starts_with("--- host 1: ")), "{lines:?} {errors}");
+    Ok(())
+}
+
+#[test]
+fn letters_mean_what_they_mean_in_perftest() -> Result<()> {
+    let lab = lab()?;
+    let (_server, ticket) = server(&lab, &["hamlyn-perf", "--ticket", "-q", "3"])?;
+    let perf = |arguments: &[&str]| -> Result<Vec<String>> {
+        Tool::start(&lab, 0, &[&["hamlyn-perf", &ticket, "-F"][..], arguments].concat())?.finish()
+    };
+    let lines = perf(&["-s", "64", "-n", "100"])?;
+    assert_eq!(words(&lines[1])[..2], ["64", "100"]);
+    // One way, and every message both ways; of each pair as many.
+    for (more, pairs) in [(&[][..], 1), (&["-b"], 1), (&["-q", "3"], 3), (&["-b", "-q", "3", "-t", "16"], 3)]
+    {
+        let wanted = [&["--bw", "-n", "333", "-s", "5000", "--report_gbits"], more].concat();
+        let lines = perf(&wanted)?;
+        assert!(lines[0].contains("BW average[Gb/sec]"), "{lines:?}");
+        assert_eq!(words(&lines[1])[..2], ["5000", &(333 * pairs).to_string()], "{more:?}");
+    }
+    let lines = perf(&["--bw", "-b", "-D", "0.2", "-N"])?;
+    assert!(lines[0].contains("BW peak[MB/sec]") && words(&lines[1])[2] == "0.00", "{lines:?}");
+    let lines = perf(&["--bw", "-a", "-n", "20"])?;
+    assert_eq!(lines.len(), 24);
+    Ok(())
+}
+
+#[test]
+fn what_perf_cannot_do_it_refuses() -> Result<()> {
+    let lab = lab()?;
+    let (_server, ticket) = server(&lab, &["hamlyn-perf", "--ticket"])?;
+    for (arguments, status, reason) in [
+        (&["-b"][..], 2, "--bw"),
+        (&["--bw", "-t", "15"], 2, "15 is not in 16..=64"),
+        (&["--bw", "-l", "8"], 2, "'-l'"),
+        (&["--bw", "-q", "2"], 1, "pair 1 has no ticket (limit 1)"),
+    ] {
+        let perf = Tool::start(&lab, 0, &[&["hamlyn-perf", &ticket], arguments].concat())?;
+        let (ended, _, errors) = perf.end()?;
+        assert!(ended == Some(status) && errors.contains(reason), "{arguments:?}: {ended:?} {errors}");
+    }
+    Ok(())
+}
