@@ -7,7 +7,7 @@ use std::time::Duration;
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
-use hamlyn::{Card, EndReason, Error, Manager, Polling, Seed};
+use hamlyn::{Card, EndReason, Error, ErrorKind, Manager, Polling, Seed};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use tokio::io::unix::AsyncFd;
@@ -25,6 +25,7 @@ fn main() -> Outcome {
     polling(&card)?;
     event_loop(&manager)?;
     in_tokio(&manager)?;
+    waking(&manager)?;
     threads(&card)?;
     match names(&card).and_then(|()| streams_by_name(&manager)) {
         Err(error) if error.downcast_ref().is_some_and(|error| matches!(error, Error::Unsupported(_))) => {
@@ -153,9 +154,8 @@ fn event_loop(manager: &Manager) -> Outcome {
         sender.send(&place.ticket()?, b"one of three", 0, None)?;
     }
 
-    let file = manager.file()?;
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(16));
-    poll.registry().register(&mut SourceFd(&file.as_fd().as_raw_fd()), Token(0), Interest::READABLE)?;
+    poll.registry().register(&mut SourceFd(&manager.as_fd().as_raw_fd()), Token(0), Interest::READABLE)?;
     let mut come = 0;
     loop {
         for place in &mut places {
@@ -181,10 +181,9 @@ fn in_tokio(manager: &Manager) -> Outcome {
     let ticket = place.ticket()?;
 
     tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
-        let file = manager.file()?;
         // Newer ways to say so are unsafe, for what has a file's number need not own it: a borrowed file does.
         #[allow(deprecated)]
-        let arrivals = AsyncFd::with_interest(file.as_fd(), tokio::io::Interest::READABLE)?;
+        let arrivals = AsyncFd::with_interest(manager.as_fd(), tokio::io::Interest::READABLE)?;
         for word in ["first", "second", "third"] {
             DatagramSender::new(manager).send(&ticket, word.as_bytes(), 0, None)?;
             let came = loop {
@@ -202,6 +201,19 @@ fn in_tokio(manager: &Manager) -> Outcome {
             place.rearm();
         }
         Ok(())
+    })
+}
+
+fn waking(manager: &Manager) -> Outcome {
+    let place = DatagramReceiver::create(manager, 64)?;
+    let waker = manager.waker();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| place.receive(None).map(|datagram| datagram.len()));
+        waker.wake();
+        match waiting.join().map_err(|_| "a thread has panicked")? {
+            Err(error) if error.kind() == ErrorKind::Woken => Ok(()),
+            other => Err(format!("it was to be woken: {other:?}").into()),
+        }
     })
 }
 

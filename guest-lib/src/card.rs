@@ -29,7 +29,8 @@ pub struct Card {
 }
 
 /// What a card is and how much of everything it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CardInfo {
     /// Its host id, or none while its link is down.
     pub host: Option<u32>,
@@ -51,6 +52,7 @@ pub struct CardInfo {
 
 /// Results of a card's self-tests: none, or what failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SelfTest {
     /// Register access.
     pub access: Option<&'static str>,
@@ -121,7 +123,7 @@ impl Card {
     /// Creates a send terminus. Busy termini get equal shares of the link (section 2.3).
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`Error::Exhausted`] if the card has none left, [`Error::System`].
     pub fn create_terminus(&self) -> Result<Terminus> {
         self.create_terminus_weighted(1)
     }
@@ -130,10 +132,10 @@ impl Card {
     /// that section 2.3 leaves open. From 1 to [`Terminus::MAX_WEIGHT`]. In a guest a weight over 1 takes `CAP_SYS_NICE`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::System`].
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for a weight of 0, [`Error::Exhausted`], [`Error::System`].
     pub fn create_terminus_weighted(&self, weight: u32) -> Result<Terminus> {
         if weight == 0 {
-            return Err(Error::Unsupported("a terminus of weight 0 would never send"));
+            return Err(Error::Invalid("a terminus of weight 0 would never send"));
         }
         at_most("terminus weight", weight.into(), Terminus::MAX_WEIGHT.into())?;
         Terminus::create(&self.attachment, self.attachment.query()?.packet_size, weight)
@@ -142,7 +144,7 @@ impl Card {
     /// Creates a notification queue of 2 to 65,536 entries.
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`Error::Exhausted`], [`Error::System`].
     pub fn create_queue(&self, entries: u32) -> Result<NotificationQueue> {
         NotificationQueue::create(&self.attachment, entries)
     }

@@ -53,9 +53,10 @@
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
 pub mod attach;
 mod card;
-mod checksum;
 mod connection;
 mod cursor;
 mod error;
@@ -84,13 +85,13 @@ pub use card::{Card, CardInfo, SelfTest};
 pub use connection::{
     CONNECT_TIMEOUT, Connecting, Connection, End, EndReason, Listener, MAX_NAME, MAX_PRIVATE, Request,
 };
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, GivenBack, Result};
 pub use fetch::{Fetch, FetchOp};
 pub use group::{Share, ShareError, Undivided};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;
 pub use key::random_key;
 pub use loss::PeerLoss;
-pub use manager::{Buffer, Manager, Sent};
+pub use manager::{Buffer, Manager, Sent, Waker};
 pub use memory::Memory;
 pub use message_area::MessageArea;
 pub use metadata::MetadataEntry;

@@ -95,7 +95,7 @@ impl<'a> Message<'a> {
         if self.ticket.is_fast() {
             at_most("fast-mode message length", length as u64, packet_size.into())?;
             if !self.metadata.is_empty() {
-                return Err(Error::Unsupported("a fast-mode message carries no metadata but its word"));
+                return Err(Error::Invalid("a fast-mode message carries no metadata but its word"));
             }
         }
         let offset = u64::from(self.ticket.base) + u64::from(self.offset);

@@ -109,7 +109,8 @@ impl<'a> SlotBuilder<'a> {
     /// Creates the slot.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] for a range outside of the area, [`Error::System`] if the driver or card refuses.
+    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no slot left, [`Error::System`] if
+    /// the driver or card refuses.
     pub fn create(self) -> Result<Slot> {
         let length = self.range.end.saturating_sub(self.range.start);
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
@@ -224,10 +225,10 @@ impl Slot {
     /// A ticket for all of the slot's bytes by fast mode (section 2.7).
     ///
     /// # Errors
-    /// [`Error::Unsupported`] in the paranoid modes, [`Error::LinkDown`].
+    /// [`Error::Invalid`] in the paranoid modes, [`Error::LinkDown`].
     pub fn fast_ticket(&self) -> Result<Ticket> {
         if self.mode != Mode::Normal {
-            return Err(Error::Unsupported("a slot in a paranoid mode takes no fast-mode messages"));
+            return Err(Error::Invalid("a slot in a paranoid mode takes no fast-mode messages"));
         }
         self.make_ticket(Ticket::FAST, self.created.key)
     }
@@ -239,7 +240,7 @@ impl Slot {
     pub fn metadata(&self, index: u32) -> Result<MetadataEntry> {
         match &self.metadata {
             Some(memory) => MetadataEntry::new(memory.clone(), index),
-            None => Err(Error::Unsupported("the slot has no metadata entries")),
+            None => Err(Error::Invalid("the slot has no metadata entries")),
         }
     }
 

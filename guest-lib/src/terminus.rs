@@ -144,7 +144,8 @@ impl Terminus {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] and [`Error::PastEnd`] for what the ticket, the card or direct I/O cannot take,
-    /// [`Error::ForeignBuffer`], [`Error::Unsupported`] for metadata in fast mode.
+    /// [`Error::ForeignBuffer`], [`Error::Invalid`] for metadata in fast mode. [`Error::System`] if the card
+    /// cannot be woken: it is gone then, and the message, which lies in its work queue, with it.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         self.post_source(message, source.into(), true)
     }
@@ -176,7 +177,7 @@ impl Terminus {
     /// Posts a request as it is, unchecked by the library: the card checks it. For tests of exactly that.
     ///
     /// # Errors
-    /// [`Error::System`] if the card cannot be woken.
+    /// [`Error::System`] if the card cannot be woken, as by [`Terminus::send`].
     pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
         self.post_request(&request.request(), &[], true)
     }
@@ -184,7 +185,7 @@ impl Terminus {
     /// Creates a send buffer of `length` bytes, zeroed, with the lowest free tag (section 2.3).
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
+    /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
     pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
         let tag = self.inner.take_tag()?;
         SendBuffer::create(self, tag, length).inspect_err(|_| self.inner.return_tag(tag))
@@ -216,6 +217,14 @@ impl Terminus {
         self.post_request(&request, pieces, wait)
     }
 
+    /// Whether so many requests could be posted now.
+    pub(crate) fn check_room(&self, requests: usize) -> Result<()> {
+        if self.inner.observe().queue.room() < requests {
+            return Err(no_room());
+        }
+        Ok(())
+    }
+
     fn check_own(&self, pieces: &[Piece<'_>]) -> Result<()> {
         match pieces.iter().find(|piece| !piece.belongs_to(self)) {
             Some(foreign) => Err(Error::ForeignBuffer { tag: foreign.tag() }),
@@ -230,7 +239,7 @@ impl Terminus {
             posted => posted,
         };
         let Some((request, ring)) = posted else {
-            return Err(Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE });
+            return Err(no_room());
         };
         let handle = Handle { terminus: self.clone(), request };
         if ring {
@@ -238,6 +247,10 @@ impl Terminus {
         }
         Ok(handle)
     }
+}
+
+fn no_room() -> Error {
+    Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE }
 }
 
 impl TerminusInner {
@@ -285,7 +298,8 @@ impl TerminusInner {
         let mut state = self.lock();
         let tag = state.tags.trailing_ones();
         if tag >= HAMLYN_SEND_BUFFERS {
-            return Err(Error::WouldBlock { object: "send-buffer tags", limit: HAMLYN_SEND_BUFFERS });
+            let remedy = "drop a send buffer, or take another terminus";
+            return Err(Error::Exhausted { object: "send-buffer tags", limit: HAMLYN_SEND_BUFFERS, remedy });
         }
         state.tags |= 1 << tag;
         Ok(tag)

@@ -8,9 +8,15 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What driver and library agree on, for an attachment of one's own.
+pub use hamlyn_abi::uapi;
 use hamlyn_abi::uapi::{
     HamlynConnectionState, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
 };
+/// Mapped memory, for an attachment of one's own.
+pub use hamlyn_sys::Mapping;
+/// The mapped structures of the data path, for an attachment of one's own.
+pub use hamlyn_sys::window;
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 
 use crate::cursor::Sight;
@@ -254,6 +260,17 @@ impl std::os::fd::AsFd for QueueFile<'_> {
             QueueFile::Shared(file) => file.as_fd(),
         }
     }
+}
+
+/// Says that the card has none left, and how it can have more. The driver has one terminus and one queue of its own in each
+/// guest.
+fn none_left(object: &'static str, limit: u32) -> Error {
+    let remedy = match object {
+        "termini" => "close some, or give the card more (hamlyn card --termini)",
+        "notification queues" => "close some, or give the card more (hamlyn card --queues)",
+        _ => "close some, or give the card more memory (hamlyn card --sram)",
+    };
+    Error::Exhausted { object, limit, remedy }
 }
 
 /// Refuses another major version.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
 
-use crate::error::{Result, at_most, inside};
+use crate::error::{Error, GivenBack, Result, at_most, inside};
 use crate::send_buffer::{Piece, SendBuffer};
 use crate::terminus::{Handle, Terminus};
 
@@ -50,10 +50,12 @@ impl Pool {
         let (memory, start) = match found {
             Some(found) => found,
             None => {
+                let draining = arenas.iter().any(|arena| !arena.draining.is_empty());
                 let longest = arenas.last().map_or(FIRST / 2, |arena| arena.memory.len());
                 let mut arena = Arena::new(
                     self.terminus
-                        .create_send_buffer(size.max((2 * longest).min(HAMLYN_MAX_AREA as usize)))?,
+                        .create_send_buffer(size.max((2 * longest).min(HAMLYN_MAX_AREA as usize)))
+                        .map_err(|error| come_again(error, draining))?,
                 );
                 let start = arena.take(size).unwrap_or_default();
                 let memory = arena.memory.clone();
@@ -67,6 +69,16 @@ impl Pool {
 
     fn arenas(&self) -> MutexGuard<'_, Vec<Arena>> {
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the card still gathers from comes back by itself.
+fn come_again(error: Error, draining: bool) -> Error {
+    match error {
+        Error::Exhausted { limit, .. } if draining => {
+            Error::WouldBlock { object: "send buffers of the manager", limit }
+        }
+        error => error,
     }
 }
 
@@ -212,12 +224,13 @@ impl Sent {
     /// Waits until the card has finished with it, and gives the buffer back. `None` waits for ever.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`], [`crate::Error::TimedOut`]: the buffer's memory returns to the manager.
-    pub fn wait(self, timeout: Option<Duration>) -> Result<Buffer> {
-        if let Some(handle) = &self.handle {
-            handle.wait(timeout)?;
+    /// [`crate::Error::TimedOut`]: this is given back, to wait on. [`crate::Error::Refused`]: the same, and
+    /// [`Sent::reclaim`] gives the buffer.
+    pub fn wait(self, timeout: Option<Duration>) -> Result<Buffer, GivenBack<Self>> {
+        match self.handle.as_ref().map_or(Ok(()), |handle| handle.wait(timeout)) {
+            Ok(()) => Ok(self.buffer),
+            Err(error) => Err(GivenBack::new(error, self)),
         }
-        Ok(self.buffer)
     }
 
     /// Gives the buffer back if the card has finished with it, sent or refused; else this.

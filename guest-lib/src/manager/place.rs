@@ -2,8 +2,9 @@
 
 use std::sync::Weak;
 
+use super::registry::Room;
 use super::{Manager, Receiver};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::message_area::MessageArea;
 use crate::notification::Notification;
 use crate::slot::{Mode, Slot};
@@ -22,8 +23,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct Registration {
     manager: Manager,
-    index: u32,
-    entries: u32,
+    room: Room,
     /// Somebody may have a ticket.
     used: bool,
 }
@@ -32,16 +32,17 @@ impl Place {
     /// Creates a place of so many entries, each with `length` bytes of message area, zeroed. No entry has bytes if
     /// that is 0.
     pub(crate) fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
-        let index = manager.registry().enter(entries)?;
-        let registration = Registration { manager: manager.clone(), index, entries, used: false };
+        let room = manager.enter(entries)?;
+        let registration = Registration { manager: manager.clone(), room, used: false };
+        let queue = manager.queue(room.queue).ok_or(Error::Invalid("the notification queue is not open"))?;
         let area = manager.card().create_area((entries as usize).saturating_mul(length).max(1))?;
         let slot = manager
             .card()
             .slot(&area)
             .metadata_entries(entries)
             .mode(Mode::ParanoidOneShot)
-            .queue(manager.queue())
-            .notification_index(index)
+            .queue(queue)
+            .notification_index(room.index)
             .create()?;
         for entry in 0..entries {
             let metadata = slot.metadata(entry)?;
@@ -54,7 +55,7 @@ impl Place {
     /// From now on this receiver gets what arrives. Before it, nobody may have a ticket.
     pub(crate) fn open_for(&mut self, receiver: Weak<dyn Receiver>) {
         self.registration.used = true;
-        self.registration.manager.registry().set(self.registration.index, receiver);
+        self.registration.manager.registry().set(self.registration.room, receiver);
     }
 
     pub(crate) fn slot(&self) -> &Slot {
@@ -106,6 +107,6 @@ impl Drop for Registration {
             // told.
             let _ = self.manager.poll_all();
         }
-        self.manager.registry().leave(self.index, self.entries);
+        self.manager.registry().leave(self.room);
     }
 }

@@ -6,6 +6,7 @@
 //! a notification queue of its own, not a [`crate::Manager`]'s: who sends too much overruns nobody else.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::card::Card;
@@ -37,7 +38,7 @@ impl TagSender {
     /// Bytes go by direct I/O (up to 448); a piece of a send buffer may be as long as a packet.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes; [`Error::Unsupported`]
+    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes; [`Error::Invalid`]
     /// for a ticket that is not a [`TagReceiver`]'s; else those of [`Terminus::send`].
     pub fn send<'a>(
         &self,
@@ -72,7 +73,7 @@ impl TagSender {
 
 fn message(ticket: &Ticket, offset: u32, tag: u32) -> Result<Message<'_>> {
     if !ticket.is_fast() {
-        return Err(Error::Unsupported("tagged remote write needs a fast-mode ticket"));
+        return Err(Error::Invalid("tagged remote write needs a fast-mode ticket"));
     }
     Ok(Message::to(ticket).offset(offset).word(tag))
 }
@@ -168,6 +169,25 @@ impl TagReceiver {
         let after = timeout.unwrap_or_default();
         let found = polling.wait(timeout, false, || self.get_tag().transpose());
         found.unwrap_or(Err(Error::TimedOut { what: "tag", after }))
+    }
+
+    /// Makes [`TagReceiver::file`] readable once a tag has arrived. True if there is one that was not taken: then the file may
+    /// not become readable for it. It looks as often as [`Polling`] says before it arms.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn arm(&self) -> Result<bool> {
+        let there = || (!self.waiting.is_empty() || !self.queue.has_nothing()).then_some(());
+        Ok(self.polling.look(there).is_some() || self.queue.arm()?)
+    }
+
+    /// A file descriptor for `poll(2)` and the like. Take tags by [`TagReceiver::get_tag`] until there is none, and arm again
+    /// before each wait. It may become readable for others of the card, too.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn file(&self) -> Result<impl AsFd + '_> {
+        self.queue.file()
     }
 
     /// Copies received bytes out, from `offset` bytes behind the buffer's start.

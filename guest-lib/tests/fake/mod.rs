@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use hamlyn_abi::hamlyn::window::*;
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::Mapping;
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
 use zerocopy::{FromBytes, FromZeros};
 
 /// The fake card's host id.
@@ -61,6 +64,9 @@ struct Queue {
     memory: Arc<Mapping>,
     entries: u32,
     written: u32,
+    /// Readable once something was written for which the queue was armed.
+    file: Arc<OwnedFd>,
+    armed: bool,
 }
 
 impl Fake {
@@ -122,6 +128,12 @@ impl Fake {
     /// Another handle to the same card.
     pub(crate) fn share(&self) -> Arc<dyn Attachment> {
         Arc::new(Fake(self.0.clone()))
+    }
+}
+
+impl Queue {
+    fn is_over(&self, wait: QueueWait) -> bool {
+        wait.is_over(QueueEntries::new(self.memory.clone(), self.entries).unwrap().word(wait.cursor))
     }
 }
 
@@ -299,6 +311,9 @@ impl Card {
         queue.memory.store_u32(at + 12, slot.notification_index);
         queue.memory.store_u32_release(at + 28, word | fast);
         queue.written += 1;
+        if std::mem::take(&mut queue.armed) {
+            write(&queue.file, &1_u64.to_ne_bytes()).unwrap();
+        }
     }
 }
 
@@ -372,7 +387,9 @@ impl Attachment for Fake {
         let memory = map(entries as usize * HAMLYN_NOTIFICATION_SIZE as usize)?;
         let mut card = self.0.lock().unwrap();
         let number = card.number();
-        card.queues.insert(number, Queue { memory: memory.clone(), entries, written: 0 });
+        let file = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let queue = Queue { memory: memory.clone(), entries, written: 0, file, armed: false };
+        card.queues.insert(number, queue);
         Ok(QueueParts { queue: number, entries: QueueEntries::new(memory, entries).map_err(no_system)? })
     }
 
@@ -386,21 +403,24 @@ impl Attachment for Fake {
     /// Sleeps for as long as it may: nothing happens in this card unless it is rung.
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let start = std::time::Instant::now();
-        while timeout.is_none_or(|limit| start.elapsed() < limit) && !self.arm_queue(wait)? {
+        let is_over = || self.0.lock().unwrap().queues[&wait.queue].is_over(wait);
+        while timeout.is_none_or(|limit| start.elapsed() < limit) && !is_over() {
             std::thread::yield_now();
         }
         Ok(())
     }
 
     fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
-        let card = self.0.lock().unwrap();
-        let memory = card.queues[&wait.queue].memory.clone();
-        let entries = QueueEntries::new(memory, card.queues[&wait.queue].entries).unwrap();
-        Ok(wait.is_over(entries.word(wait.cursor)))
+        let mut card = self.0.lock().unwrap();
+        let queue = card.queues.get_mut(&wait.queue).unwrap();
+        let over = queue.is_over(wait);
+        let _ = read(&queue.file, &mut [0_u8; 8]);
+        queue.armed = !over;
+        Ok(over)
     }
 
-    fn queue_file(&self, _queue: u32) -> Result<QueueFile<'_>> {
-        Err(Error::Unsupported("the fake card has no file"))
+    fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>> {
+        Ok(QueueFile::Shared(self.0.lock().unwrap().queues[&queue].file.clone()))
     }
 
     fn create_slot(

@@ -198,7 +198,7 @@ impl Attachment for SocketAttachment {
     fn create_queue(&self, entries: u32) -> Result<QueueParts> {
         at_most("queue entries", entries.into(), HAMLYN_QUEUE_MAX_ENTRIES.into())?;
         if entries < HAMLYN_QUEUE_MIN_ENTRIES {
-            return Err(Error::Unsupported("a notification queue has at least 2 entries"));
+            return Err(Error::Invalid("a notification queue has at least 2 entries"));
         }
         let mut tables = self.tables();
         let queue = free_index(&tables.queues, self.description.queues, "notification queues")?;
@@ -321,7 +321,7 @@ impl SocketAttachment {
     fn sleeper(&self, queue: u32) -> Result<(Arc<QueueEntries>, Arc<Sleeper>)> {
         match self.tables().queues.get(&queue) {
             Some(found) => Ok((found.entries.clone(), found.sleeper.clone())),
-            None => Err(Error::Unsupported("the notification queue is not open")),
+            None => Err(Error::Invalid("the notification queue is not open")),
         }
     }
 
@@ -420,5 +420,5 @@ fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Resul
 }
 
 fn free_index<T>(table: &BTreeMap<u32, T>, limit: u32, object: &'static str) -> Result<u32> {
-    (0..limit).find(|index| !table.contains_key(index)).ok_or(Error::WouldBlock { object, limit })
+    (0..limit).find(|index| !table.contains_key(index)).ok_or(super::none_left(object, limit))
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pair::{GRACE, Watch};
 use super::sender::WAY_BACK;
 use super::wire::{Head, Last, Return};
 use crate::error::{Error, Result, at_most};
 use crate::loss::PeerLoss;
-use crate::manager::{Look, Manager, Place, Receiver};
+use crate::manager::{Look, Manager, Place, Ready, Receiver};
 use crate::message_area::MessageArea;
 use crate::notification::Notification;
 use crate::record::{Landed, landed};
@@ -83,6 +83,7 @@ struct State {
     grants: VecDeque<(Ticket, u32)>,
     lost: Option<PeerLoss>,
     loss_told: bool,
+    token: Option<u64>,
 }
 
 /// Where a record lies.
@@ -105,11 +106,11 @@ impl StreamReceiver {
     /// Makes the receiving end.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for the options; [`Error::WouldBlock`] if the manager's notification queue has not as many
-    /// entries left; those of [`crate::Card::create_area`] and [`crate::SlotBuilder::create`].
+    /// [`Error::OutOfRange`] and [`Error::Invalid`] for the options; those of [`crate::Card::create_area`],
+    /// [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it, [`crate::Card::create_queue`].
     pub fn create_with(manager: &Manager, options: StreamOptions) -> Result<Self> {
         if options.records < 2 || options.record_size == 0 {
-            return Err(Error::Unsupported("a stream has at least 2 records, of a byte each"));
+            return Err(Error::Invalid("a stream has at least 2 records, of a byte each"));
         }
         at_most("records of a stream", options.records.into(), Seed::MAX_TICKETS.into())?;
         let mut place = Place::create(manager, options.records, options.record_size as usize)?;
@@ -168,7 +169,8 @@ impl StreamReceiver {
     /// call this.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card cannot be woken.
+    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card cannot be woken: the records are
+    /// released all the same.
     pub fn release(&mut self, up_to: u64) -> Result<()> {
         let mut state = self.shared.lock();
         if up_to >= state.received {
@@ -186,13 +188,23 @@ impl StreamReceiver {
     /// 6.3). What has come in order is still received; then [`Error::PeerLost`]. Nothing changes if the stream has
     /// already ended, or the sender's last record has come.
     ///
-    /// Who sleeps in [`StreamReceiver::receive`] does not wake up for it.
+    /// Who sleeps in [`StreamReceiver::receive`] finds out within a second; at once, if the manager has a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
-        self.shared.lock().lose(loss);
+        let token = {
+            let mut state = self.shared.lock();
+            state.lose(loss);
+            state.token
+        };
+        self.manager.look_again(token);
+    }
+
+    /// From now on [`Manager::ready`] names this token when a record has come, or the stream has ended.
+    pub fn set_token(&mut self, token: u64) {
+        self.shared.lock().token = Some(token);
     }
 
     /// Of a [`super::StreamPair`]: what is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like,
-    /// beside [`Manager::file`]. Whoever is woken by it calls [`StreamReceiver::peer_ended`].
+    /// beside the manager's file. Whoever is woken by it calls [`StreamReceiver::peer_ended`].
     #[must_use]
     pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref()?.file()
@@ -250,27 +262,71 @@ impl StreamReceiver {
     }
 }
 
-impl std::io::Read for StreamReceiver {
-    /// Copies; waits for ever if nothing is there. Releases what has been read.
-    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+impl StreamReceiver {
+    /// Copies bytes that have come, as many as there are and `to` has room for, and releases what was read whole. How many; 0
+    /// if the sender has closed, and all was read. Not beside [`StreamReceiver::receive`]: one or the other.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::try_receive`] and [`StreamReceiver::release`].
+    pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
+        self.read_with(to, Self::try_receive)
+    }
+
+    /// Fills `to`, as [`StreamReceiver::try_read`] does, and waits for what is missing. How much: less only if the sender has
+    /// closed. A time-out of `None` waits for ever.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::receive`] and [`StreamReceiver::release`], if nothing was read; else they come with the next
+    /// call.
+    pub fn read_exact_or_end(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+        let start = Instant::now();
+        let mut filled = 0;
+        while filled < to.len() {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            match self.read_with(&mut to[filled..], |stream| stream.receive(left)) {
+                Ok(0) => break,
+                Ok(length) => filled += length,
+                Err(_) if filled > 0 => {
+                    // It is told once, and now nobody is listening.
+                    self.shared.lock().loss_told = false;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn read_with(
+        &mut self,
+        to: &mut [u8],
+        next: impl for<'a> Fn(&'a Self) -> Result<Option<Record<'a>>>,
+    ) -> Result<usize> {
         loop {
             let oldest = self.shared.lock().released;
             let record = match self.record(oldest) {
                 Some(record) => Some(record),
-                None => self.receive(None).map_err(std::io::Error::other)?,
+                None => next(self)?,
             };
             let Some(record) = record else { return Ok(0) };
             let length = to.len().min(record.len() - self.read);
-            record.read(self.read, &mut to[..length]).map_err(std::io::Error::other)?;
+            record.read(self.read, &mut to[..length])?;
             let whole = self.read + length == record.len();
             self.read += length;
             if whole {
-                self.release(oldest).map_err(std::io::Error::other)?;
+                self.release(oldest)?;
             }
             if length > 0 || to.is_empty() {
                 return Ok(length);
             }
         }
+    }
+}
+
+impl std::io::Read for StreamReceiver {
+    /// Copies; waits for ever if nothing is there. Releases what has been read.
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        Ok(self.read_with(to, |stream| stream.receive(None))?)
     }
 }
 
@@ -292,8 +348,9 @@ impl Shared {
 }
 
 impl Receiver for Shared {
-    fn process_arrival(&self, notification: &Notification) {
+    fn process_arrival(&self, notification: &Notification, ready: &mut Ready) {
         let mut state = self.lock();
+        ready.add(state.token);
         let arrived = state.places.iter().enumerate().find_map(|(index, place)| {
             let (entry, metadata) = place.arrived(notification)?;
             Some((index, entry, metadata))
@@ -304,8 +361,10 @@ impl Receiver for Shared {
         }
     }
 
-    fn arrivals_lost(&self) {
-        self.lock().lose(PeerLoss::Overrun);
+    fn arrivals_lost(&self, ready: &mut Ready) {
+        let mut state = self.lock();
+        ready.add(state.token);
+        state.lose(PeerLoss::Overrun);
     }
 }
 
