@@ -2,12 +2,13 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
-use hamlyn::{Card, EndReason, Error, ErrorKind, Manager, Polling, Seed};
+use hamlyn::{Card, EndReason, Error, ErrorKind, Manager, Pages, Polling, Seed};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use tokio::io::unix::AsyncFd;
@@ -21,6 +22,7 @@ fn main() -> Outcome {
     datagrams(&manager)?;
     stream(&manager)?;
     without_copying(&manager)?;
+    own_memory(&card, &manager)?;
     errors(&manager)?;
     polling(&card)?;
     event_loop(&manager)?;
@@ -111,6 +113,30 @@ fn without_copying(manager: &Manager) -> Outcome {
 
     assert_eq!(buffer.len(), 1 << 20);
     assert_eq!(place.receive(Some(Duration::from_secs(10)))?.len(), 1 << 20);
+    Ok(())
+}
+
+fn own_memory(card: &Card, manager: &Manager) -> Outcome {
+    // Whole pages, so that this runs without a machine, too; in a guest any bytes do.
+    let area = card.lend(Pages::new(64 * 1024))?;
+    let place = DatagramReceiver::create_in(manager, &area, 1)?.pop().ok_or("one was asked for")?;
+    let mut text = Pages::new(64 * 1024);
+    text.as_mut().fill(b'x');
+    let buffer = manager.lend(text)?;
+
+    // Any part of it, to any number of peers; what is on its way cannot be changed, nor taken back.
+    let handle = DatagramSender::new(manager).send_from(&place.ticket()?, &buffer, 100..50_100, 0, None)?;
+    handle.wait(Some(Duration::from_secs(10)))?;
+
+    // In place: each byte is loaded by itself, for the card could write to them.
+    let datagram = place.receive(Some(Duration::from_secs(10)))?;
+    assert!(datagram.cells().iter().all(|cell| cell.load(Ordering::Relaxed) == b'x'));
+
+    // Plain bytes again, once nobody can write there.
+    drop(place);
+    let mut mine: Pages = area.take_back().map_err(|failed| failed.error)?;
+    assert_eq!(mine.as_mut()[..50_001], [vec![b'x'; 50_000], vec![0]].concat());
+    buffer.take_back::<Pages>().map_err(|failed| failed.error)?;
     Ok(())
 }
 

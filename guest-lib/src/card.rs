@@ -6,8 +6,9 @@ use std::sync::Arc;
 use hamlyn_abi::card::HAMLYN_NO_HOST;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
-use crate::attach::{Attachment, DeviceAttachment};
-use crate::error::{Error, Result, at_most};
+use crate::attach::{Attachment, DeviceAttachment, Mapping};
+use crate::error::{Error, GivenBack, Result, at_most};
+use crate::lend::{self, Lendable};
 use crate::message_area::MessageArea;
 use crate::notification::NotificationQueue;
 use crate::slot::SlotBuilder;
@@ -155,6 +156,31 @@ impl Card {
     /// [`Error::System`], [`Error::OutOfRange`].
     pub fn create_area(&self, length: usize) -> Result<MessageArea> {
         self.attachment.allocate(length).map(MessageArea::new)
+    }
+
+    /// Makes a message area of memory of the caller's own: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. Nothing is
+    /// copied, and what arrives is in that memory. It is the library's until [`MessageArea::take_back`], so nobody can look at
+    /// plain bytes that the card writes to; meanwhile there are [`MessageArea::cells`].
+    ///
+    /// In a guest any bytes do. A card that is attached to by its socket takes whole pages of private memory: it gets pages of a
+    /// file at the same place, until the area goes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for no bytes, [`Error::Unsupported`], [`Error::System`]; and the memory is given
+    /// back.
+    pub fn lend<T: Lendable>(&self, memory: T) -> Result<MessageArea, GivenBack<T>> {
+        lend::lend(&self.attachment, memory).map(MessageArea::new)
+    }
+
+    /// [`Card::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    ///
+    /// # Errors
+    /// Those of [`Card::lend`], and the mapping is given back.
+    pub fn lend_mapping(&self, mapping: Mapping) -> Result<MessageArea, GivenBack<Mapping>> {
+        match lend::check(mapping.length()) {
+            Ok(()) => self.attachment.lend(mapping).map(MessageArea::new),
+            Err(error) => Err(GivenBack::new(error, mapping)),
+        }
     }
 
     /// A slot over an area of this card, to be described further.

@@ -355,7 +355,9 @@ pub struct GivenBack<T: std::fmt::Debug> {
 }
 
 impl<T: std::fmt::Debug> GivenBack<T> {
-    pub(crate) fn new(error: Error, back: T) -> Self {
+    /// Gives back what a call took, for an attachment of one's own.
+    #[must_use]
+    pub fn new(error: Error, back: T) -> Self {
         Self { error, back }
     }
 }

@@ -308,7 +308,9 @@ impl fmt::Debug for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // A card that is gone has no slot to close.
-        let _ = self.attachment.destroy_slot(self.created.slot);
+        if self.attachment.destroy_slot(self.created.slot).is_err() {
+            // The card is gone, or is not: nobody may use this memory for anything else.
+            std::mem::forget((self.area.clone(), self.metadata.clone()));
+        }
     }
 }

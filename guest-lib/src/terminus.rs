@@ -7,8 +7,10 @@ use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
 use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HAMLYN_SEND_BUFFERS, HamlynGather};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
-use crate::attach::{Attachment, TerminusParts};
-use crate::error::{Error, Result};
+use crate::attach::{Attachment, Mapping, TerminusParts};
+use crate::error::{Error, GivenBack, Result};
+use crate::lend::{self, Lendable};
+use crate::memory::Memory;
 use crate::polling::Polling;
 use crate::request::{Message, Request, RequestBlock};
 use crate::send_buffer::{Piece, SendBuffer, Uses};
@@ -137,6 +139,14 @@ impl Terminus {
         idle.ok_or(Error::TimedOut { what: "completion of all requests", after })
     }
 
+    /// Waits until the card has finished with the request at a position, and so with those before it.
+    pub(crate) fn wait_completed(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
+        let done = || (self.completed() >= request).then_some(());
+        let after = timeout.unwrap_or_default();
+        let what = "completion of what was sent from a buffer";
+        self.inner.polling.wait(timeout, true, done).ok_or(Error::TimedOut { what, after })
+    }
+
     /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits.
     ///
     /// Bytes go by direct I/O; a piece of a send buffer by direct I/O if small, else by DMA. The handle says when
@@ -188,7 +198,40 @@ impl Terminus {
     /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
     pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
         let tag = self.inner.take_tag()?;
-        SendBuffer::create(self, tag, length).inspect_err(|_| self.inner.return_tag(tag))
+        match self.inner.attachment.allocate(length) {
+            Ok(memory) => Ok(SendBuffer::create(self, tag, memory)?),
+            Err(error) => {
+                self.inner.return_tag(tag);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a send buffer of memory of the caller's own, with the lowest free tag, as [`crate::Card::lend`] makes an area. It is
+    /// the library's until [`SendBuffer::take_back`].
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::lend`], and [`Error::Exhausted`] if all 8 tags are in use; and the memory is given back.
+    pub fn lend<T: Lendable>(&self, memory: T) -> Result<SendBuffer, GivenBack<T>> {
+        let memory = lend::lend(&self.inner.attachment, memory)?;
+        self.send_buffer_of(memory)
+            .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
+    }
+
+    /// [`Terminus::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    ///
+    /// # Errors
+    /// Those of [`Terminus::lend`].
+    pub fn lend_mapping(&self, mapping: Mapping) -> Result<SendBuffer> {
+        lend::check(mapping.length())?;
+        Ok(self.send_buffer_of(self.inner.attachment.lend(mapping)?)?)
+    }
+
+    fn send_buffer_of(&self, memory: Memory) -> Result<SendBuffer, GivenBack<Memory>> {
+        match self.inner.take_tag() {
+            Ok(tag) => SendBuffer::create(self, tag, memory),
+            Err(error) => Err(GivenBack::new(error, memory)),
+        }
     }
 
     fn post_source(&self, message: &Message<'_>, source: Source<'_>, wait: bool) -> Result<Handle> {

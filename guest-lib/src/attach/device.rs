@@ -24,7 +24,7 @@ use super::{
     Attachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait, TerminusParts,
     connection,
 };
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, GivenBack, Result, at_most};
 use crate::memory::Memory;
 
 /// Bytes of the page that starts with a terminus' status words.
@@ -130,6 +130,12 @@ impl Attachment for DeviceAttachment {
     fn allocate(&self, length: usize) -> Result<Memory> {
         at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
         Memory::anonymous(length).map_err(Error::system(format!("map {length} bytes")))
+    }
+
+    /// The driver pins any bytes of the process.
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        let length = mapping.length();
+        Ok(Memory::local(mapping, length))
     }
 
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {

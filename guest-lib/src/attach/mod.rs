@@ -20,7 +20,7 @@ pub use hamlyn_sys::window;
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 
 use crate::cursor::Sight;
-use crate::error::{Error, Result};
+use crate::error::{Error, GivenBack, Result};
 use crate::memory::Memory;
 
 mod connection;
@@ -97,6 +97,16 @@ pub trait Attachment: Debug + Send + Sync {
     /// # Errors
     /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
     fn allocate(&self, length: usize) -> Result<Memory>;
+
+    /// Makes memory of the application's own ([`Mapping::is_lent`]) such that objects of the card may be made of it.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for memory that this attachment cannot reach. The mapping is given
+    /// back.
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        let error = Error::Unsupported("this way to reach a card knows no memory of the application's own");
+        Err(GivenBack::new(error, mapping))
+    }
 
     /// Creates a send terminus; `weight` is its share of the link beside other busy termini, from 1.
     ///

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::attach::QueueWait;
+use crate::attach::{Mapping, QueueWait};
 use crate::card::Card;
-use crate::error::{Error, Result};
+use crate::error::{Error, GivenBack, Result};
+use crate::lend::Lendable;
 use crate::notification::NotificationQueue;
 use crate::polling::Polling;
 use crate::terminus::Terminus;
@@ -245,6 +246,24 @@ impl Manager {
     /// that was given back; [`Error::Exhausted`] if it does not; [`Error::System`].
     pub fn allocate(&self, length: usize) -> Result<Buffer> {
         self.inner.buffers.allocate(length)
+    }
+
+    /// Memory of the caller's own to send from without copying: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. It is the
+    /// library's until [`Buffer::take_back`]. It is one of the terminus' eight send buffers: who has many messages lends one
+    /// piece of memory, and sends parts of it (`send_from`).
+    ///
+    /// # Errors
+    /// Those of [`Terminus::lend`], and the memory is given back.
+    pub fn lend<T: Lendable>(&self, memory: T) -> Result<Buffer, GivenBack<T>> {
+        self.inner.buffers.lend(memory)
+    }
+
+    /// [`Manager::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    ///
+    /// # Errors
+    /// Those of [`Manager::lend`].
+    pub fn lend_mapping(&self, mapping: Mapping) -> Result<Buffer> {
+        self.inner.buffers.lend_mapping(mapping)
     }
 
     /// Waits until `look` gives something. `None` waits for ever. `look` is told whether this is about to sleep: what

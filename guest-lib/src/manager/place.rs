@@ -32,13 +32,23 @@ impl Place {
     /// Creates a place of so many entries, each with `length` bytes of message area, zeroed. No entry has bytes if
     /// that is 0.
     pub(crate) fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
+        let area = manager.card().create_area((entries as usize).saturating_mul(length).max(1))?;
+        Self::create_in(manager, &area, entries, length)
+    }
+
+    /// The same in an area that there is, of as many bytes at least.
+    pub(crate) fn create_in(
+        manager: &Manager,
+        area: &MessageArea,
+        entries: u32,
+        length: usize,
+    ) -> Result<Self> {
         let room = manager.enter(entries)?;
         let registration = Registration { manager: manager.clone(), room, used: false };
         let queue = manager.queue(room.queue).ok_or(Error::Invalid("the notification queue is not open"))?;
-        let area = manager.card().create_area((entries as usize).saturating_mul(length).max(1))?;
         let slot = manager
             .card()
-            .slot(&area)
+            .slot(area)
             .metadata_entries(entries)
             .mode(Mode::ParanoidOneShot)
             .queue(queue)
@@ -56,6 +66,11 @@ impl Place {
     pub(crate) fn open_for(&mut self, receiver: Weak<dyn Receiver>) {
         self.registration.used = true;
         self.registration.manager.registry().set(self.registration.room, receiver);
+    }
+
+    /// How many entries it has.
+    pub(crate) fn entries(&self) -> u32 {
+        self.slot.metadata_entries()
     }
 
     pub(crate) fn slot(&self) -> &Slot {

@@ -22,12 +22,15 @@
 //! # }
 //! ```
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::key::random_key;
 use crate::manager::{Buffer, Look, Manager, Place, Ready, Receiver, Sent};
+use crate::message_area::MessageArea;
 use crate::notification::Notification;
 use crate::record::{Landed, landed};
 use crate::request::Message;
@@ -122,11 +125,43 @@ impl DatagramSender {
     }
 }
 
+impl DatagramSender {
+    /// Like [`DatagramSender::send`], for a part of a buffer, which is lent only: the card gathers from these bytes until the
+    /// handle says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
+    ///
+    /// # Errors
+    /// Those of [`DatagramSender::send`], [`Error::PastEnd`] for the part.
+    pub fn send_from(
+        &self,
+        to: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        reply: Option<&Ticket>,
+    ) -> Result<Handle> {
+        let piece = buffer.part(part)?;
+        self.send(to, piece, offset, reply).inspect(|handle| buffer.sent_by(handle))
+    }
+
+    /// Like [`DatagramSender::send_from`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`DatagramSender::send_from`].
+    pub fn try_send_from(
+        &self,
+        to: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        reply: Option<&Ticket>,
+    ) -> Result<Handle> {
+        let piece = buffer.part(part)?;
+        self.try_send(to, piece, offset, reply).inspect(|handle| buffer.sent_by(handle))
+    }
+}
+
 /// Sends the whole of a buffer.
-fn sent(
-    mut buffer: Buffer,
-    send: impl FnOnce(Piece<'_>) -> Result<Handle>,
-) -> Result<Sent, GivenBack<Buffer>> {
+fn sent(buffer: Buffer, send: impl FnOnce(Piece<'_>) -> Result<Handle>) -> Result<Sent, GivenBack<Buffer>> {
     match buffer.piece(0, buffer.len()).and_then(send) {
         Ok(handle) => {
             buffer.sent_by(&handle);
@@ -194,7 +229,30 @@ impl DatagramReceiver {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let mut place = Place::create(manager, count, capacity)?;
+        Self::group_in(manager, Place::create(manager, count, capacity)?)
+    }
+
+    /// Like [`DatagramReceiver::create_group`], in an area of the caller's ([`crate::Card::lend`], or a
+    /// [`crate::Card::create_area`]'s): each gets as many of its bytes, in their order. What is left at its end is nobody's. Once
+    /// all are dropped, the area can be taken back.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an area with fewer bytes than receivers; those of [`crate::SlotBuilder::create`] and
+    /// [`crate::Card::create_queue`].
+    pub fn create_in(manager: &Manager, area: &MessageArea, count: u32) -> Result<Vec<Self>> {
+        at_most("receivers", count.into(), MAX_GROUP.into())?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let capacity = area.len() / count as usize;
+        if capacity == 0 {
+            return Err(Error::Invalid("the area has fewer bytes than receivers"));
+        }
+        Self::group_in(manager, Place::create_in(manager, area, count, capacity)?)
+    }
+
+    fn group_in(manager: &Manager, mut place: Place) -> Result<Vec<Self>> {
+        let count = place.entries();
         let arrived = Mutex::new(vec![None; count as usize]);
         let group = Arc::new_cyclic(|group: &Weak<Group>| {
             place.open_for(group.clone());
@@ -300,7 +358,7 @@ impl DatagramReceiver {
             Err(_) if ticket.iter().all(|byte| *byte == 0) => None,
             Err(_) => return Err(Error::Malformed("a datagram with a reply ticket that cannot be read")),
         };
-        let landed = Landed::new(place.area(), place.start(self.entry) + offset, length)?;
+        let landed = Landed::new(Cow::Borrowed(place.area()), place.start(self.entry) + offset, length)?;
         Ok(Datagram { landed, offset, reply })
     }
 }

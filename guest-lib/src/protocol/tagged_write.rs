@@ -6,11 +6,14 @@
 //! a notification queue of its own, not a [`crate::Manager`]'s: who sends too much overruns nobody else.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
 
 use crate::card::Card;
 use crate::error::{Error, Result};
+use crate::manager::Buffer;
 use crate::message_area::MessageArea;
 use crate::notification::{Arrival, Notification, NotificationQueue};
 use crate::polling::Polling;
@@ -64,6 +67,37 @@ impl TagSender {
         self.terminus.try_send(&message(ticket, offset, tag)?, data)
     }
 
+    /// Like [`TagSender::send`], for a part of a buffer of the manager whose terminus this is. It is lent only: the card gathers
+    /// from these bytes until the handle says that it has finished, and they cannot be written to before.
+    ///
+    /// # Errors
+    /// Those of [`TagSender::send`]; [`Error::PastEnd`] for the part, [`Error::ForeignBuffer`] for another manager's.
+    pub fn send_from(
+        &self,
+        ticket: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        tag: u32,
+    ) -> Result<Handle> {
+        self.send(ticket, buffer.part(part)?, offset, tag).inspect(|handle| buffer.sent_by(handle))
+    }
+
+    /// Like [`TagSender::send_from`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`TagSender::send_from`].
+    pub fn try_send_from(
+        &self,
+        ticket: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        tag: u32,
+    ) -> Result<Handle> {
+        self.try_send(ticket, buffer.part(part)?, offset, tag).inspect(|handle| buffer.sent_by(handle))
+    }
+
     /// The terminus.
     #[must_use]
     pub fn terminus(&self) -> &Terminus {
@@ -96,9 +130,17 @@ impl TagReceiver {
     /// # Errors
     /// Those of [`Card::create_area`], [`Card::create_queue`] and [`crate::SlotBuilder::create`].
     pub fn create(card: &Card, length: usize, tags: u32) -> Result<Self> {
-        let area = card.create_area(length)?;
+        Self::create_in(card, &card.create_area(length)?, tags)
+    }
+
+    /// Creates a receiver in an area of the caller's ([`Card::lend`], or a [`Card::create_area`]'s). Once it is dropped, the area
+    /// can be taken back.
+    ///
+    /// # Errors
+    /// Those of [`Card::create_queue`] and [`crate::SlotBuilder::create`].
+    pub fn create_in(card: &Card, area: &MessageArea, tags: u32) -> Result<Self> {
         let queue = card.create_queue(tags)?;
-        let slot = card.slot(&area).queue(&queue).create()?;
+        let slot = card.slot(area).queue(&queue).create()?;
         Ok(Self { slot, queue, waiting: VecDeque::new(), polling: Polling::default() })
     }
 
@@ -196,6 +238,15 @@ impl TagReceiver {
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.slot.read(offset, to)
+    }
+
+    /// Received bytes in place, `length` of them from `offset` bytes behind the buffer's start, without copying. Whoever has a
+    /// ticket may write to them at any time.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn cells(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
+        self.slot.area().cells(offset, length)
     }
 
     /// The buffer.

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
-use hamlyn::{Error, Memory, Result, Statistic};
+use hamlyn::{Error, GivenBack, Memory, Result, Statistic};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FETCH};
 use hamlyn_abi::hamlyn::metadata::*;
 use hamlyn_abi::hamlyn::notification::{
@@ -37,13 +37,15 @@ struct Card {
     /// While it is held it does nothing when rung.
     held: bool,
     next: u32,
-    memory: Vec<Arc<Mapping>>,
+    /// What was lent, for as long as its lender keeps it.
+    memory: Vec<Weak<Mapping>>,
     termini: BTreeMap<u32, Terminus>,
     queues: BTreeMap<u32, Queue>,
     slots: BTreeMap<u32, HamlynSlotCreate>,
     weights: Vec<u32>,
     rings: u32,
     link_down: bool,
+    refuses_to_lend: bool,
     /// Messages that were sent and have not arrived, if the fabric takes its time.
     flying: Option<Vec<Flying>>,
 }
@@ -115,6 +117,11 @@ impl Fake {
         true
     }
 
+    /// The next time that memory is to be lent.
+    pub(crate) fn refuse_to_lend(&self) {
+        self.0.lock().unwrap().refuses_to_lend = true;
+    }
+
     pub(crate) fn cut_link(&self) {
         self.0.lock().unwrap().link_down = true;
     }
@@ -143,16 +150,20 @@ impl Card {
         self.next
     }
 
+    fn find(&self, address: u64, length: u64) -> Arc<Mapping> {
+        let mut lent = self.memory.iter().filter_map(Weak::upgrade);
+        lent.find(|mapping| mapping.contains(address, length)).unwrap()
+    }
+
     /// Copies out of any memory that was lent.
     fn load(&self, address: u64, bytes: &mut [u8]) {
         let length = bytes.len() as u64;
-        let mapping = self.memory.iter().find(|mapping| mapping.contains(address, length)).unwrap();
+        let mapping = self.find(address, length);
         mapping.read((address - mapping.address()) as usize, bytes);
     }
 
     fn store(&self, address: u64, bytes: &[u8]) {
-        let mapping =
-            self.memory.iter().find(|mapping| mapping.contains(address, bytes.len() as u64)).unwrap();
+        let mapping = self.find(address, bytes.len() as u64);
         mapping.write((address - mapping.address()) as usize, bytes);
     }
 
@@ -347,7 +358,18 @@ impl Attachment for Fake {
 
     fn allocate(&self, length: usize) -> Result<Memory> {
         let memory = Memory::local(Mapping::anonymous(length).map_err(no_system)?, length);
-        self.0.lock().unwrap().memory.push(memory.mapping().clone());
+        self.0.lock().unwrap().memory.push(Arc::downgrade(memory.mapping()));
+        Ok(memory)
+    }
+
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        let mut card = self.0.lock().unwrap();
+        if std::mem::take(&mut card.refuses_to_lend) {
+            return Err(GivenBack::new(Error::Unsupported("not this"), mapping));
+        }
+        let length = mapping.length();
+        let memory = Memory::local(mapping, length);
+        card.memory.push(Arc::downgrade(memory.mapping()));
         Ok(memory)
     }
 

@@ -31,7 +31,7 @@ use self::interrupts::{Interrupts, QueueControl, Sleeper};
 use self::lender::Lender;
 use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
 use super::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, GivenBack, Result, at_most};
 use crate::memory::Memory;
 
 mod area;
@@ -41,6 +41,7 @@ mod handshake;
 mod interrupts;
 mod lender;
 mod message;
+mod own;
 
 /// Size of a page, in bytes.
 const PAGE: usize = 4096;
@@ -147,6 +148,10 @@ impl Attachment for SocketAttachment {
 
     fn allocate(&self, length: usize) -> Result<Memory> {
         self.lender.lend(length)
+    }
+
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        self.lender.lend_own(mapping)
     }
 
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {

@@ -1,5 +1,6 @@
 //! The receiving end of a stream.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::pair::{GRACE, Watch};
 use super::sender::WAY_BACK;
 use super::wire::{Head, Last, Return};
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, Result, at_most, inside};
 use crate::loss::PeerLoss;
 use crate::manager::{Look, Manager, Place, Ready, Receiver};
 use crate::message_area::MessageArea;
@@ -36,6 +37,15 @@ impl Default for StreamOptions {
     /// 16 buffers of 16 KiB, and up to 256.
     fn default() -> Self {
         Self { record_size: 16 * 1024, records: 16, max_records: 256 }
+    }
+}
+
+impl StreamOptions {
+    fn check(&self) -> Result<()> {
+        if self.records < 2 || self.record_size == 0 {
+            return Err(Error::Invalid("a stream has at least 2 records, of a byte each"));
+        }
+        at_most("records of a stream", self.records.into(), Seed::MAX_TICKETS.into())
     }
 }
 
@@ -109,17 +119,32 @@ impl StreamReceiver {
     /// [`Error::OutOfRange`] and [`Error::Invalid`] for the options; those of [`crate::Card::create_area`],
     /// [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it, [`crate::Card::create_queue`].
     pub fn create_with(manager: &Manager, options: StreamOptions) -> Result<Self> {
-        if options.records < 2 || options.record_size == 0 {
-            return Err(Error::Invalid("a stream has at least 2 records, of a byte each"));
-        }
-        at_most("records of a stream", options.records.into(), Seed::MAX_TICKETS.into())?;
-        let mut place = Place::create(manager, options.records, options.record_size as usize)?;
+        options.check()?;
+        let place = Place::create(manager, options.records, options.record_size as usize)?;
+        Ok(Self::over(manager, options, place))
+    }
+
+    /// Makes the receiving end in an area of the caller's ([`crate::Card::lend`], or a [`crate::Card::create_area`]'s), of
+    /// `record_size` bytes for each of `records` at least: records arrive there. It makes no more buffers by itself unless
+    /// `max_records` is larger. Once the receiver is dropped, the area can be taken back, when no [`Record`] is left.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::create_with`]; [`Error::PastEnd`] for an area that is too short.
+    pub fn create_in(manager: &Manager, area: &MessageArea, options: StreamOptions) -> Result<Self> {
+        options.check()?;
+        let needed = u64::from(options.records) * u64::from(options.record_size);
+        inside("message area", 0, needed, area.len() as u64)?;
+        let place = Place::create_in(manager, area, options.records, options.record_size as usize)?;
+        Ok(Self::over(manager, options, place))
+    }
+
+    fn over(manager: &Manager, options: StreamOptions, mut place: Place) -> Self {
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
             place.open_for(shared.clone());
             let state = State { places: vec![place], buffers: options.records, ..State::default() };
             Shared(Mutex::new(state))
         });
-        Ok(Self { shared, manager: manager.clone(), options, watch: None, read: 0 })
+        Self { shared, manager: manager.clone(), options, watch: None, read: 0 }
     }
 
     /// What the one sender is made from. Two that grow from it are in each other's way, and the stream ends with
@@ -437,7 +462,8 @@ impl State {
     fn record(&self, number: u64) -> Option<Record<'static>> {
         let arrived = self.records.get(&number)?;
         let place = &self.places[arrived.place];
-        let area: &MessageArea = place.area();
+        // The lock ends before the record does.
+        let area = Cow::Owned(place.area().clone());
         let landed = Landed::new(area, place.start(arrived.entry), arrived.length).ok()?;
         Some(Record { landed, number })
     }

@@ -1,6 +1,7 @@
 //! The sending end of a stream.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -171,11 +172,12 @@ impl StreamSender {
     /// # Errors
     /// Those of [`StreamSender::send`], and the buffer is given back. Some of its bytes may have been sent, as
     /// [`StreamSender::accepted`] says: those cannot be changed while the card gathers from them ([`Error::InFlight`]).
-    pub fn send_buffer(&mut self, mut buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
+    pub fn send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
+        let end = buffer.len();
         let whole = self.block(|stream| {
             stream.try_flush()?;
-            stream.post_buffer(&mut buffer, &mut offset, &mut last)
+            stream.post_buffer(&buffer, &mut offset, end, &mut last)
         });
         match whole {
             Ok(()) => Ok(Sent::new(buffer, last)),
@@ -193,17 +195,57 @@ impl StreamSender {
     /// this moment, when [`StreamSender::accepted`] says how much). [`Error::OutOfRange`] for a buffer that takes more records than
     /// a work queue has entries; one that takes more than the receiver has finds room by [`StreamSender::send_buffer`] alone.
     /// [`Error::PeerLost`], [`Error::Refused`]. The buffer is given back.
-    pub fn try_send_buffer(&mut self, mut buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
+    pub fn try_send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         match self
             .try_room_for(buffer.len())
-            .and_then(|()| self.post_buffer(&mut buffer, &mut offset, &mut last))
+            .and_then(|()| self.post_buffer(&buffer, &mut offset, buffer.len(), &mut last))
         {
             Ok(()) => Ok(Sent::new(buffer, last)),
             Err(error) => {
                 self.under_way.extend(last);
                 Err(GivenBack::new(error, buffer))
             }
+        }
+    }
+
+    /// Sends a part of a buffer, which is lent only: the card gathers from these bytes until [`Buffer::wait_idle`] or the handle
+    /// of the last record says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
+    /// None for an empty part.
+    ///
+    /// # Errors
+    /// Those of [`StreamSender::send`]; some of the bytes may have been sent, as [`StreamSender::accepted`] says.
+    /// [`Error::PastEnd`] for the part.
+    pub fn send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<Option<Handle>> {
+        buffer.part(part.clone())?;
+        let (mut offset, mut last) = (part.start, None);
+        let whole = self.block(|stream| {
+            stream.try_flush()?;
+            stream.post_buffer(buffer, &mut offset, part.end, &mut last)
+        });
+        match whole {
+            Ok(()) => Ok(last),
+            Err(error) => {
+                self.under_way.extend(last);
+                Err(error)
+            }
+        }
+    }
+
+    /// Like [`StreamSender::send_from`], but sends only as many records as there is room for now. How many bytes that were; so it
+    /// goes on behind them.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if there is room for none; [`Error::PastEnd`], [`Error::PeerLost`], [`Error::Refused`].
+    pub fn try_send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<usize> {
+        buffer.part(part.clone())?;
+        self.try_flush()?;
+        let (mut offset, mut last) = (part.start, None);
+        let posted = self.post_buffer(buffer, &mut offset, part.end, &mut last);
+        self.under_way.extend(last);
+        match posted {
+            Err(error) if !(error.is_would_block() && offset > part.start) => Err(error),
+            _ => Ok(offset.max(part.start) - part.start),
         }
     }
 
@@ -285,15 +327,16 @@ impl StreamSender {
         self.manager.terminus().check_room(records)
     }
 
-    /// Posts what is left of a buffer behind `offset`, as far as there is room. `last` is its last request.
+    /// Posts what is left of a buffer from `offset` to `end`, as far as there is room. `last` is its last request.
     fn post_buffer(
         &mut self,
-        buffer: &mut Buffer,
+        buffer: &Buffer,
         offset: &mut usize,
+        end: usize,
         last: &mut Option<Handle>,
     ) -> Result<()> {
-        while *offset < buffer.len() {
-            let length = self.record_size.min(buffer.len() - *offset);
+        while *offset < end {
+            let length = self.record_size.min(end - *offset);
             let handle = self.post(buffer.piece(*offset, length)?.into(), length, None)?;
             buffer.sent_by(&handle);
             self.under_way.extend(last.replace(handle));
@@ -334,7 +377,7 @@ impl StreamSender {
         let length = self.filled;
         let handle = match self.coalesced.take() {
             None => self.post(Source::Bytes(&[]), 0, last)?,
-            Some(mut buffer) => match buffer.piece(0, length).and_then(|piece: Piece<'_>| {
+            Some(buffer) => match buffer.piece(0, length).and_then(|piece: Piece<'_>| {
                 // The borrow ends with the posting.
                 self.post(piece.into(), length, last)
             }) {
