@@ -2,13 +2,16 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
-use hamlyn::{Card, EndReason, Error, ErrorKind, Manager, Pages, Polling, Seed};
+use hamlyn::{
+    Arrived, Card, EndPoint, EndReason, Error, ErrorKind, Manager, Message, Pages, Polling, Ready,
+    ReceiverClass, Seed,
+};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use tokio::io::unix::AsyncFd;
@@ -23,6 +26,7 @@ fn main() -> Outcome {
     stream(&manager)?;
     without_copying(&manager)?;
     own_memory(&card, &manager)?;
+    own_receiver_class(&manager)?;
     errors(&manager)?;
     polling(&card)?;
     event_loop(&manager)?;
@@ -137,6 +141,40 @@ fn own_memory(card: &Card, manager: &Manager) -> Outcome {
     let mut mine: Pages = area.take_back().map_err(|failed| failed.error)?;
     assert_eq!(mine.as_mut()[..50_001], [vec![b'x'; 50_000], vec![0]].concat());
     buffer.take_back::<Pages>().map_err(|failed| failed.error)?;
+    Ok(())
+}
+
+fn own_receiver_class(manager: &Manager) -> Outcome {
+    /// Receives numbers: one in each message's metadata.
+    #[derive(Debug)]
+    struct Sum {
+        end_point: EndPoint,
+        sum: AtomicU64,
+    }
+
+    impl ReceiverClass for Sum {
+        fn process_arrival(&self, arrival: &Arrived<'_>, _: &mut Ready) {
+            self.sum.fetch_add(arrival.metadata.user()[0].into(), Ordering::Relaxed);
+            self.end_point.reopen(arrival.entry);
+        }
+
+        // Its queue was overrun: what came meanwhile is lost, and this receiver does not mind.
+        fn arrivals_lost(&self, _: &mut Ready) {}
+    }
+
+    let end_point = EndPoint::create(manager, 4, 0)?;
+    let receiver = end_point.open(|end_point| Sum { end_point, sum: AtomicU64::new(0) });
+    for (entry, number) in [(0, 5), (1, 30), (2, 7)] {
+        let ticket = receiver.end_point.ticket(entry)?;
+        let _ = manager.terminus().send(&Message::to(&ticket).metadata(&[number]), &[])?;
+    }
+
+    // Takes what has come for any of the manager's receivers, until this one has what is waited for.
+    let sum = manager.receive("sum of three", Some(Duration::from_secs(10)), || {
+        let sum = receiver.sum.load(Ordering::Relaxed);
+        Ok((sum == 42).then_some(sum))
+    })?;
+    assert_eq!(sum, 42);
     Ok(())
 }
 

@@ -72,6 +72,12 @@ impl MessageArea {
         memory.take_back().map_err(|failed| GivenBack::new(failed.error, Self::new(failed.back)))
     }
 
+    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.memory.mapping().address() as usize as *const u8
+    }
+
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }

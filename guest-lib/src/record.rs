@@ -46,7 +46,7 @@ impl<'a> Landed<'a> {
     }
 
     pub(crate) fn as_ptr(&self) -> *const u8 {
-        (self.area.memory().mapping().address() as usize + self.start) as *const u8
+        self.area.as_ptr().wrapping_add(self.start)
     }
 }
 

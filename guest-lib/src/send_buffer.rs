@@ -78,6 +78,16 @@ impl SendBuffer {
         self.memory.cells(offset, length)
     }
 
+    /// Where it lies in this process' memory.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.memory.mapping().address() as usize as *const u8
+    }
+
+    /// Whether it is the application's own memory.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.memory.mapping().is_lent()
+    }
+
     /// Whether it is a value's of this type.
     pub(crate) fn is_over<T: 'static>(&self) -> bool {
         self.memory.mapping().is_over::<T>()

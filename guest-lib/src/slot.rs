@@ -247,10 +247,12 @@ impl Slot {
     /// Which metadata entry a notification is about: none if it is of another slot, or of a fast-mode message.
     #[must_use]
     pub fn entry_of(&self, notification: &Notification) -> Option<u32> {
-        let Arrival::Metadata(pointer) = notification.arrival else { return None };
-        let offset = pointer.checked_sub(self.created.metadata_address)?;
-        let index = u32::try_from(offset / u64::from(HAMLYN_METADATA_SIZE)).ok()?;
-        (notification.slot == self.number() && index < self.metadata_entries()).then_some(index)
+        entry_of(&self.created, notification)
+    }
+
+    /// What a notification leads to the metadata entry by.
+    pub(crate) fn entries(&self) -> Option<Entries> {
+        Some(Entries { slot: self.created, memory: self.metadata.clone()? })
     }
 
     /// Copies received bytes out, from `offset` bytes behind the slot's start: see [`MessageArea::read`].
@@ -292,6 +294,40 @@ impl Slot {
         }
         Ok(())
     }
+}
+
+/// A slot's metadata area, for who follows notifications to it.
+pub(crate) struct Entries {
+    slot: HamlynSlotCreate,
+    memory: Arc<Memory>,
+}
+
+impl Entries {
+    /// The entry that a notification is about: none if it is of another slot, or there is no such entry.
+    pub(crate) fn find(&self, notification: &Notification) -> Option<(u32, MetadataEntry)> {
+        let index = entry_of(&self.slot, notification)?;
+        Some((index, MetadataEntry::new(self.memory.clone(), index).ok()?))
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = MetadataEntry> + '_ {
+        (0..self.slot.metadata_entries)
+            .filter_map(|index| MetadataEntry::new(self.memory.clone(), index).ok())
+    }
+}
+
+/// Everything but the key, which is a secret.
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").field("slot", &self.slot.slot).finish_non_exhaustive()
+    }
+}
+
+fn entry_of(slot: &HamlynSlotCreate, notification: &Notification) -> Option<u32> {
+    let Arrival::Metadata(pointer) = notification.arrival else { return None };
+    let offset = pointer.checked_sub(slot.metadata_address)?;
+    let index = u32::try_from(offset / u64::from(HAMLYN_METADATA_SIZE)).ok()?;
+    (notification.slot == slot.slot && index < slot.metadata_entries).then_some(index)
 }
 
 /// Everything but the key, which is a secret.

@@ -89,6 +89,16 @@
 #define HAMLYN_END_CARD_RESET 7
 
 /**
+ * Memory that receivers are made in: what arrives is written there, and nobody copies it.
+ */
+struct hamlyn_area;
+
+/**
+ * Memory to send from without copying. One thread at a time may use it; it goes to any number of peers.
+ */
+struct hamlyn_buffer;
+
+/**
  * An open card: one protection domain. Any number of threads may use it at once.
  */
 struct hamlyn_card;
@@ -634,6 +644,114 @@ int hamlyn_stream_close(struct hamlyn_stream_sender *sender,
  * comes hamlyn_stream_sender_destroy.
  */
 int hamlyn_stream_try_close(struct hamlyn_stream_sender *sender);
+
+/**
+ * Makes an area of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes. The
+ * memory has to stay mapped and writable until the area and all that was made in it are destroyed; until then the program may read
+ * what has arrived there, in place, and is not to write. A card that is attached to by its socket takes whole pages of private
+ * memory, such as aligned_alloc(4096, ...) gives, and no other thread is to touch them while this call or the last of those that
+ * destroy runs. In a virtual machine any bytes do.
+ */
+int hamlyn_area_create(const struct hamlyn_card *card,
+                       void *memory,
+                       size_t length,
+                       struct hamlyn_area **area);
+
+/**
+ * Lets an area go. NULL is nothing.
+ */
+void hamlyn_area_destroy(struct hamlyn_area *area);
+
+/**
+ * Where an area's bytes are; NULL for NULL.
+ */
+void *hamlyn_area_data(const struct hamlyn_area *area);
+
+/**
+ * Creates a receiver for datagrams as long as the area; it is ready for one.
+ */
+int hamlyn_datagram_receiver_create_in(const struct hamlyn_manager *manager,
+                                       const struct hamlyn_area *area,
+                                       struct hamlyn_datagram_receiver **receiver);
+
+/**
+ * Creates a stream's receiver whose records arrive in the area: of `record_size` bytes for each of `records` at least. With
+ * `max_records` 0 it makes no more.
+ */
+int hamlyn_stream_receiver_create_in(const struct hamlyn_manager *manager,
+                                     const struct hamlyn_area *area,
+                                     const struct hamlyn_stream_options *options,
+                                     struct hamlyn_stream_receiver **receiver);
+
+/**
+ * Creates a receiver of tagged remote writes into the area, with a queue for as many as `tags` tags (2 to 65536).
+ */
+int hamlyn_tag_receiver_create_in(const struct hamlyn_card *card,
+                                  const struct hamlyn_area *area,
+                                  uint32_t tags,
+                                  struct hamlyn_tag_receiver **receiver);
+
+/**
+ * Makes a send buffer of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes.
+ * The memory has to stay mapped until the buffer is destroyed; a card behind a socket wants of it what hamlyn_area_create says. A
+ * manager has at most eight of them, so a program with many messages makes one, and sends parts of it.
+ */
+int hamlyn_buffer_create(const struct hamlyn_manager *manager,
+                         void *memory,
+                         size_t length,
+                         struct hamlyn_buffer **buffer);
+
+/**
+ * Lets a buffer go at once: the memory is the program's again. What the card has not gathered yet is refused, so wait first
+ * (hamlyn_buffer_wait). NULL is nothing.
+ */
+void hamlyn_buffer_destroy(struct hamlyn_buffer *buffer);
+
+/**
+ * Where a buffer's bytes are, to be written to while none of them is on its way; NULL for NULL.
+ */
+void *hamlyn_buffer_data(const struct hamlyn_buffer *buffer);
+
+/**
+ * Waits until the card has finished with all that was sent from a buffer: its bytes may be changed then.
+ */
+int hamlyn_buffer_wait(const struct hamlyn_buffer *buffer, int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer as a datagram, as hamlyn_datagram_send does, but without copying: they are not to be
+ * changed until hamlyn_buffer_wait.
+ */
+int hamlyn_datagram_send_from(const struct hamlyn_manager *manager,
+                              const struct hamlyn_ticket *ticket,
+                              const struct hamlyn_buffer *buffer,
+                              size_t start,
+                              size_t length,
+                              uint32_t offset,
+                              const struct hamlyn_ticket *reply,
+                              int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer by a stream, without copying: they are not to be changed until hamlyn_buffer_wait.
+ * Returns how many were taken: all, or as many as there was room for in time.
+ */
+int hamlyn_stream_send_from(struct hamlyn_stream_sender *sender,
+                            const struct hamlyn_buffer *buffer,
+                            size_t start,
+                            size_t length,
+                            int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer as a tagged remote write, at most as long as a packet, without copying: they are not
+ * to be changed until hamlyn_buffer_wait.
+ */
+int hamlyn_tag_send_from(const struct hamlyn_manager *manager,
+                         const struct hamlyn_ticket *ticket,
+                         const struct hamlyn_buffer *buffer,
+                         size_t start,
+                         size_t length,
+                         uint32_t offset,
+                         uint32_t tag,
+                         int timeout_ms);
 
 /**
  * Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.

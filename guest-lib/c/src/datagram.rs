@@ -11,7 +11,7 @@ use crate::memory::bytes;
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
 /// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread at a time may use it.
-pub struct hamlyn_datagram_receiver(DatagramReceiver);
+pub struct hamlyn_datagram_receiver(pub(crate) DatagramReceiver);
 
 /// A datagram that has come.
 #[repr(C)]

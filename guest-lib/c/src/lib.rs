@@ -10,6 +10,7 @@
 // The names are C's. What makes the calls safe is said once, above, and not in the comments, which are the header's.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
+mod area;
 mod call;
 mod card;
 mod connection;
@@ -21,6 +22,7 @@ mod stream_pair;
 mod tagged;
 mod ticket;
 
+pub use area::*;
 pub use call::*;
 pub use card::*;
 pub use connection::*;

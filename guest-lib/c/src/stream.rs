@@ -181,14 +181,23 @@ pub unsafe extern "C" fn hamlyn_stream_send(
         if timeout_ms == 0 {
             return Ok(count(sender.try_send(data)?));
         }
-        sender.set_timeout(timeout(timeout_ms));
-        let before = sender.accepted();
-        match sender.send(data) {
-            Err(error) if error.is_timed_out() && sender.accepted() > before => {}
-            outcome => outcome?,
-        }
-        Ok(count((sender.accepted() - before) as usize))
+        send_with(sender, timeout_ms, |sender| sender.send(data))
     })
+}
+
+/// Sends with a time-out. How many bytes were taken.
+pub(crate) fn send_with(
+    sender: &mut StreamSender,
+    timeout_ms: c_int,
+    send: impl FnOnce(&mut StreamSender) -> hamlyn::Result<()>,
+) -> Result<c_int, Failure> {
+    sender.set_timeout(timeout(timeout_ms));
+    let before = sender.accepted();
+    match send(sender) {
+        Err(error) if error.is_timed_out() && sender.accepted() > before => {}
+        outcome => outcome?,
+    }
+    Ok(count((sender.accepted() - before) as usize))
 }
 
 /// Sends what is held back.

@@ -17,7 +17,7 @@ use crate::ticket::hamlyn_ticket;
 const DIRECT: usize = 448;
 
 /// Receives tagged remote writes. One thread at a time may use it.
-pub struct hamlyn_tag_receiver(TagReceiver);
+pub struct hamlyn_tag_receiver(pub(crate) TagReceiver);
 
 /// Writes data `offset` bytes into the receiver's buffer and enqueues the tag there. At most as long as a packet
 /// (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several. It waits while

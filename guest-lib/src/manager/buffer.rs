@@ -222,6 +222,20 @@ impl Buffer {
         self.pool.terminus.wait_completed(self.last.load(Ordering::Relaxed), timeout)
     }
 
+    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.memory.as_ptr().wrapping_add(self.start)
+    }
+
+    /// Lets it go at once, if it is the application's own memory: the card gathers from it no more when this returns, and
+    /// refuses what it had not gathered yet.
+    pub fn abandon(self) {
+        if self.memory.is_lent() {
+            self.last.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Gives back the memory that [`crate::Manager::lend`] was given.
     ///
     /// # Errors

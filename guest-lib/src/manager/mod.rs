@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::attach::{Mapping, QueueWait};
@@ -15,15 +15,19 @@ use crate::polling::Polling;
 use crate::terminus::Terminus;
 
 mod buffer;
+mod end_point;
 mod place;
 mod queues;
+mod receiver_class;
 mod registry;
 mod sleepers;
 
 pub use buffer::{Buffer, Sent};
+pub use end_point::EndPoint;
 pub(crate) use place::Place;
 use queues::Queues;
-pub(crate) use registry::{Ready, Receiver};
+pub use receiver_class::{Arrived, ReceiveClass, ReceiverClass};
+pub use registry::Ready;
 use registry::{Registry, Room};
 use sleepers::Sleepers;
 pub use sleepers::Waker;
@@ -77,6 +81,8 @@ struct Dispatch {
     /// Whose queue's turn it is.
     turn: usize,
     ready: Ready,
+    /// Notifications that led to no receiver.
+    unclaimed: u64,
 }
 
 #[derive(Debug)]
@@ -151,13 +157,17 @@ impl Manager {
         // Dropped behind the lock: they may be the last of their receivers, which then take the lock to leave.
         let (receiver, receivers);
         let mut one_step = self.dispatch();
-        let Dispatch { turn, ready } = &mut *one_step;
+        let Dispatch { turn, ready, unclaimed } = &mut *one_step;
         match self.inner.queues.recv(turn) {
             (_, Ok(None)) => Ok(false),
             (_, Ok(Some(notification))) => {
-                receiver = self.inner.registry.find(notification.notification_index);
-                if let Some(receiver) = &receiver {
-                    receiver.process_arrival(&notification, ready);
+                receiver = self.inner.registry.find(&notification);
+                match &receiver {
+                    Some((receiver, entry, metadata)) => {
+                        let arrived = Arrived { slot: notification.slot, entry: *entry, metadata };
+                        receiver.process_arrival(&arrived, ready);
+                    }
+                    None => *unclaimed += 1,
                 }
                 self.handed_on();
                 Ok(true)
@@ -170,6 +180,35 @@ impl Manager {
                 Err(error)
             }
         }
+    }
+
+    /// Has a receiver found by a pointer of its own in metadata entries ([`crate::MetadataEntry::set_receive_class`]), for as long
+    /// as what this gives lives. [`EndPoint::open`] does it for an end point's entries.
+    #[must_use]
+    pub fn register(&self, receiver: Weak<dyn ReceiverClass>) -> ReceiveClass {
+        self.inner.registry.register(receiver)
+    }
+
+    /// How many notifications led to no receiver: it had gone before, or somebody has changed a metadata entry's receive class
+    /// pointer to one that there is not.
+    #[must_use]
+    pub fn unclaimed(&self) -> u64 {
+        self.dispatch().unclaimed
+    }
+
+    /// Waits for what a receiver of one's own has recorded: takes notifications and hands them on until `look` gives something, as
+    /// the library's receivers do (section 3.3). It looks at memory for a while, then sleeps; `None` waits for ever. `what` is what
+    /// the error names.
+    ///
+    /// # Errors
+    /// Those of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
+    pub fn receive<T>(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_for(what, timeout, |_| Ok(look()?.map_or(Look::Continue(None), Look::Break)))
     }
 
     /// Hands on all notifications that are there. How many there were.

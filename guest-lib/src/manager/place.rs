@@ -3,11 +3,10 @@
 use std::sync::Weak;
 
 use super::registry::Room;
-use super::{Manager, Receiver};
+use super::{Arrived, Manager, ReceiveClass, ReceiverClass};
 use crate::error::{Error, Result};
 use crate::message_area::MessageArea;
-use crate::notification::Notification;
-use crate::slot::{Mode, Slot};
+use crate::slot::{Entries, Mode, Slot};
 use crate::ticket::Ticket;
 
 /// A slot in paranoid one-shot mode, with memory of its own. Each metadata entry opens a part of the same length.
@@ -16,6 +15,8 @@ pub(crate) struct Place {
     // The slot is closed before its notifications are done with.
     slot: Slot,
     registration: Registration,
+    /// Whom its entries name.
+    class: Option<ReceiveClass>,
     length: usize,
 }
 
@@ -59,13 +60,18 @@ impl Place {
             let start = u64::from(entry) * length as u64;
             metadata.protect(metadata.key(), start..start + length as u64);
         }
-        Ok(Self { slot, registration, length })
+        Ok(Self { slot, registration, class: None, length })
     }
 
-    /// From now on this receiver gets what arrives. Before it, nobody may have a ticket.
-    pub(crate) fn open_for(&mut self, receiver: Weak<dyn Receiver>) {
+    /// From now on all entries name this receiver, and it gets what arrives. Before it, nobody may have a ticket.
+    pub(crate) fn open_for(&mut self, receiver: Weak<dyn ReceiverClass>) {
         self.registration.used = true;
-        self.registration.manager.registry().set(self.registration.room, receiver);
+        let registry = self.registration.manager.registry();
+        let class = registry.register(receiver);
+        let entries = self.slot.entries();
+        entries.iter().flat_map(Entries::iter).for_each(|entry| entry.set_receive_class(class.pointer()));
+        registry.set(self.registration.room, entries);
+        self.class = Some(class);
     }
 
     /// How many entries it has.
@@ -96,10 +102,9 @@ impl Place {
         self.slot.ticket(entry)
     }
 
-    /// The entry that a notification is about, and its metadata.
-    pub(crate) fn arrived(&self, notification: &Notification) -> Option<(u32, [u8; 60])> {
-        let entry = self.slot.entry_of(notification)?;
-        Some((entry, self.slot.metadata(entry).ok()?.user()))
+    /// The entry that a message has come to, and its metadata; none if it is another slot's.
+    pub(crate) fn arrived(&self, arrival: &Arrived<'_>) -> Option<(u32, [u8; 60])> {
+        (arrival.slot == self.slot.number()).then(|| (arrival.entry, arrival.metadata.user()))
     }
 
     /// Whether an entry has had its message.

@@ -1,34 +1,25 @@
 //! Who is registered with a manager, and how many notifications that can make.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
 
 use super::queues::{self, Queues};
+use super::receiver_class::{Classes, ReceiveClass, ReceiverClass};
 use crate::error::{Error, Result, at_most};
+use crate::metadata::MetadataEntry;
 use crate::notification::Notification;
+use crate::slot::Entries;
 
-/// An end point that messages arrive at: the paper's receiver class.
-///
-/// The manager holds a lock while it calls: a receiver records what has come and returns.
-pub(crate) trait Receiver: Debug + Send + Sync {
-    /// Records the arrival of a message.
-    fn process_arrival(&self, notification: &Notification, ready: &mut Ready);
-
-    /// Notes that notifications were lost, perhaps this receiver's.
-    fn arrivals_lost(&self, ready: &mut Ready);
-}
-
-/// The tokens of those who have news. It grows no longer than there are tokens.
+/// The tokens of those who have news ([`crate::Manager::ready`]). It grows no longer than there are tokens.
 #[derive(Debug, Default)]
-pub(crate) struct Ready(BTreeSet<u64>);
+pub struct Ready(BTreeSet<u64>);
 
 impl Ready {
     /// Whoever has this token has news; nothing if it has none.
     #[inline]
-    pub(crate) fn add(&mut self, token: Option<u64>) {
+    pub fn add(&mut self, token: Option<u64>) {
         self.0.extend(token);
     }
 
@@ -52,6 +43,7 @@ pub(super) struct Room {
 #[derive(Debug)]
 pub(super) struct Registry {
     members: Mutex<Members>,
+    classes: Arc<Classes>,
 }
 
 #[derive(Debug)]
@@ -65,15 +57,15 @@ struct Members {
 #[derive(Debug)]
 struct Member {
     queue: usize,
-    /// None while its slot is being made.
-    receiver: Option<Weak<dyn Receiver>>,
+    /// Where its notifications lead to. None while its slot is being made.
+    entries: Option<Entries>,
 }
 
 impl Registry {
     /// For receivers of a queue of so many entries.
     pub(super) fn new(limit: u32) -> Self {
         let members = Members { queues: vec![(limit, 0)], last: 0, receivers: BTreeMap::new() };
-        Self { members: Mutex::new(members) }
+        Self { members: Mutex::new(members), classes: Arc::default() }
     }
 
     /// Makes room for the notifications of so many metadata entries. If no queue has it, `open` is to open the one of
@@ -92,14 +84,19 @@ impl Registry {
         // Not the same one again soon: a log then tells the receivers apart.
         members.last = index.wrapping_add(1);
         members.queues[queue].1 += entries;
-        members.receivers.insert(index, Member { queue, receiver: None });
+        members.receivers.insert(index, Member { queue, entries: None });
         Ok(Room { index, queue, entries })
     }
 
-    /// From now on this receiver gets what arrives.
-    pub(super) fn set(&self, room: Room, receiver: Weak<dyn Receiver>) {
-        let member = Member { queue: room.queue, receiver: Some(receiver) };
+    /// From now on what arrives goes to those whom these entries name.
+    pub(super) fn set(&self, room: Room, entries: Option<Entries>) {
+        let member = Member { queue: room.queue, entries };
         self.members().receivers.insert(room.index, member);
+    }
+
+    /// Gives a receiver a pointer.
+    pub(super) fn register(&self, receiver: Weak<dyn ReceiverClass>) -> ReceiveClass {
+        self.classes.enter(receiver)
     }
 
     /// Nothing can arrive there any more, and nothing is left in the queue.
@@ -109,15 +106,24 @@ impl Registry {
         members.queues[room.queue].1 -= room.entries;
     }
 
-    pub(super) fn find(&self, index: u32) -> Option<Arc<dyn Receiver>> {
-        self.members().receivers.get(&index)?.receiver.as_ref()?.upgrade()
+    /// From a queue's entry to the metadata entry, and to the receiver that this one names (section 3.3).
+    pub(super) fn find(
+        &self,
+        notification: &Notification,
+    ) -> Option<(Arc<dyn ReceiverClass>, u32, MetadataEntry)> {
+        let members = self.members();
+        let entries = members.receivers.get(&notification.notification_index)?.entries.as_ref()?;
+        let (index, metadata) = entries.find(notification)?;
+        Some((self.classes.find(metadata.receive_class())?, index, metadata))
     }
 
-    /// Those whose notifications go to a queue.
-    pub(super) fn all_of(&self, queue: usize) -> Vec<Arc<dyn Receiver>> {
+    /// Those who are named by the entries whose notifications go to a queue.
+    pub(super) fn all_of(&self, queue: usize) -> Vec<Arc<dyn ReceiverClass>> {
         let members = self.members();
         let members = members.receivers.values().filter(|member| member.queue == queue);
-        members.filter_map(|member| member.receiver.as_ref()?.upgrade()).collect()
+        let entries = members.filter_map(|member| member.entries.as_ref()).flat_map(Entries::iter);
+        let pointers: BTreeSet<u64> = entries.map(|entry| entry.receive_class()).collect();
+        pointers.into_iter().filter_map(|pointer| self.classes.find(pointer)).collect()
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {

@@ -29,9 +29,8 @@ use std::time::Duration;
 
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::key::random_key;
-use crate::manager::{Buffer, Look, Manager, Place, Ready, Receiver, Sent};
+use crate::manager::{Arrived, Buffer, Look, Manager, Place, Ready, ReceiverClass, Sent};
 use crate::message_area::MessageArea;
-use crate::notification::Notification;
 use crate::record::{Landed, landed};
 use crate::request::Message;
 use crate::send_buffer::Piece;
@@ -382,10 +381,10 @@ impl Group {
     }
 }
 
-impl Receiver for Group {
-    fn process_arrival(&self, notification: &Notification, ready: &mut Ready) {
+impl ReceiverClass for Group {
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
         let mut arrived = self.arrived();
-        if let Some((entry, metadata)) = self.place.arrived(notification) {
+        if let Some((entry, metadata)) = self.place.arrived(arrival) {
             // One that is ready has had none: this message was found without its notification, and dealt with.
             if self.place.is_locked(entry) {
                 arrived[entry as usize] = Some(metadata);

@@ -11,9 +11,8 @@ use super::sender::WAY_BACK;
 use super::wire::{Head, Last, Return};
 use crate::error::{Error, Result, at_most, inside};
 use crate::loss::PeerLoss;
-use crate::manager::{Look, Manager, Place, Ready, Receiver};
+use crate::manager::{Arrived, Look, Manager, Place, Ready, ReceiverClass};
 use crate::message_area::MessageArea;
-use crate::notification::Notification;
 use crate::record::{Landed, landed};
 use crate::request::Message;
 use crate::seed::Seed;
@@ -72,7 +71,7 @@ struct State {
     /// Buffers that the sender has been given tickets for, or soon will be.
     buffers: u32,
     /// Records that have come and are not released, by number.
-    records: BTreeMap<u64, Arrived>,
+    records: BTreeMap<u64, Spot>,
     /// All records before this one have come.
     complete: u64,
     /// All before this one have been handed out.
@@ -98,7 +97,7 @@ struct State {
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy)]
-struct Arrived {
+struct Spot {
     place: usize,
     entry: u32,
     length: usize,
@@ -372,12 +371,12 @@ impl Shared {
     }
 }
 
-impl Receiver for Shared {
-    fn process_arrival(&self, notification: &Notification, ready: &mut Ready) {
+impl ReceiverClass for Shared {
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
         let mut state = self.lock();
         ready.add(state.token);
         let arrived = state.places.iter().enumerate().find_map(|(index, place)| {
-            let (entry, metadata) = place.arrived(notification)?;
+            let (entry, metadata) = place.arrived(arrival)?;
             Some((index, entry, metadata))
         });
         let Some((place, entry, metadata)) = arrived else { return };
@@ -425,7 +424,7 @@ impl State {
         if let Some(last) = head.last {
             self.end = Some((head.number + 1, last));
         }
-        self.records.insert(head.number, Arrived { place, entry, length });
+        self.records.insert(head.number, Spot { place, entry, length });
         self.count += 1;
         while self.records.contains_key(&self.complete) {
             self.complete += 1;

@@ -11,8 +11,7 @@ use super::pair::{GRACE, Watch};
 use super::wire::{Head, Last, Return};
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::loss::PeerLoss;
-use crate::manager::{Buffer, Look, Manager, Place, Ready, Receiver, Sent};
-use crate::notification::Notification;
+use crate::manager::{Arrived, Buffer, Look, Manager, Place, Ready, ReceiverClass, Sent};
 use crate::request::Message;
 use crate::seed::Seed;
 use crate::send_buffer::Piece;
@@ -488,9 +487,9 @@ impl Shared {
     }
 }
 
-impl Receiver for Shared {
-    fn process_arrival(&self, notification: &Notification, ready: &mut Ready) {
-        let Some((entry, metadata)) = self.way_back.arrived(notification) else { return };
+impl ReceiverClass for Shared {
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
+        let Some((entry, metadata)) = self.way_back.arrived(arrival) else { return };
         let mut state = self.lock();
         ready.add(state.token);
         if let Err(violation) = state.take_in(entry, &metadata) {
