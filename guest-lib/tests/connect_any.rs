@@ -26,7 +26,7 @@ fn the_first_that_accepts_is_taken_and_absent_ones_are_not_waited_for() {
     let connection = std::thread::scope(|scope| {
         scope.spawn(|| answer(&fake, &[1, 2, 3], &[(1, HAMLYN_END_NO_NAME), (3, 0)]));
         // Host 2 never says anything.
-        card.connect_any(1..=3, "store", b"hello", PATIENCE).unwrap()
+        card.connect_any(1..=3, "store", b"hello", None).unwrap()
     });
     assert_eq!(connection.host(), 3);
     assert_eq!([1, 2, 3].map(|host| fake.asked(host).0), [0, 0, 1], "the others are given up");

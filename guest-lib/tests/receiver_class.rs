@@ -124,7 +124,8 @@ fn those_whom_the_entries_name_are_told_of_losses_and_nobody_else() {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let manager = Manager::create_with(&card, 4, hamlyn::Polling::default()).unwrap();
-    let (first, second) = (Log::create(&manager, 4), Log::create(&manager, 4));
+    // Both on one queue.
+    let (first, second) = (Log::create(&manager, 2), Log::create(&manager, 2));
     let bystander = Log::create(&Manager::create(&card).unwrap(), 1);
     fake.babble(100);
     assert!(matches!(manager.poll_all(), Err(Error::Overrun { .. })));
