@@ -5,7 +5,8 @@
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
  * A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. A call that
- * fails changes nothing. What it gives is stored by its last pointers. No pointer may be NULL unless it says so.
+ * fails changes nothing, unless it says what it leaves. What it gives is stored by its last pointers. No pointer may be
+ * NULL unless it says so.
  *
  * timeout_ms is as for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have
  * to), negative to wait for ever; -ETIMEDOUT if the time is over.
@@ -16,6 +17,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/**
+ * The version of the library that this header describes: major << 16 | minor << 8 | patch.
+ */
+#define HAMLYN_VERSION 256
 
 /**
  * The host id of a card whose link is down.
@@ -36,6 +42,91 @@
  * Room for the text of a ticket or a seed, with the zero behind it.
  */
 #define HAMLYN_TEXT_SIZE 256
+
+/**
+ * For hamlyn_manager_options.looks: calls that wait sleep at once.
+ */
+#define HAMLYN_NO_LOOKS 4294967295
+
+/**
+ * Messages are checked against the slot's own key and bounds.
+ */
+#define HAMLYN_MODE_NORMAL 0
+
+/**
+ * And against the metadata entry's.
+ */
+#define HAMLYN_MODE_PARANOID 1
+
+/**
+ * And an entry takes one message until hamlyn_slot_reopen.
+ */
+#define HAMLYN_MODE_ONE_SHOT 2
+
+/**
+ * A sleeping receiver is woken by messages alone that ask for it.
+ */
+#define HAMLYN_SLOT_QUIET 1
+
+/**
+ * Who may write may also fetch-and-op words, and so read them.
+ */
+#define HAMLYN_SLOT_FETCHABLE 2
+
+/**
+ * In place of a metadata entry: fast mode.
+ */
+#define HAMLYN_FAST 4294967295
+
+/**
+ * Bytes of metadata that a message brings at most.
+ */
+#define HAMLYN_METADATA_SIZE 60
+
+/**
+ * Bytes of a share.
+ */
+#define HAMLYN_SHARE_SIZE 52
+
+/**
+ * Moves the data without a notification.
+ */
+#define HAMLYN_MESSAGE_SILENT 1
+
+/**
+ * Wakes the receiver if it sleeps.
+ */
+#define HAMLYN_MESSAGE_INTERRUPT 2
+
+/**
+ * The word plus the operand.
+ */
+#define HAMLYN_OP_ADD 0
+
+/**
+ * The word and the operand, bit by bit.
+ */
+#define HAMLYN_OP_AND 1
+
+/**
+ * The word or the operand.
+ */
+#define HAMLYN_OP_OR 2
+
+/**
+ * The word exclusive-or the operand.
+ */
+#define HAMLYN_OP_XOR 3
+
+/**
+ * The operand.
+ */
+#define HAMLYN_OP_SWAP 4
+
+/**
+ * The operand if the word is `compare`.
+ */
+#define HAMLYN_OP_COMPARE_SWAP 5
 
 /**
  * The most bytes that a connection's side passes the other at a time.
@@ -78,6 +169,21 @@
 #define HAMLYN_END_CARD_RESET 7
 
 /**
+ * Memory that receivers are made in: what arrives is written there, and nobody copies it.
+ */
+struct hamlyn_area;
+
+/**
+ * A participant of a barrier. One thread at a time may use it.
+ */
+struct hamlyn_barrier;
+
+/**
+ * Memory to send from without copying. One thread at a time may use it; it goes to any number of peers.
+ */
+struct hamlyn_buffer;
+
+/**
  * An open card: one protection domain. Any number of threads may use it at once.
  */
 struct hamlyn_card;
@@ -99,6 +205,11 @@ struct hamlyn_connection;
 struct hamlyn_datagram_receiver;
 
 /**
+ * A participant of a barrier that the others are not known to yet.
+ */
+struct hamlyn_entrance;
+
+/**
  * A name that others can connect to. Any number of threads may use it at once.
  */
 struct hamlyn_listener;
@@ -110,9 +221,24 @@ struct hamlyn_listener;
 struct hamlyn_manager;
 
 /**
+ * Where a card tells of messages (section 2.6 of the paper), for slots of the program's own. Any number of threads may use it.
+ */
+struct hamlyn_queue;
+
+/**
  * Somebody who wants to connect. One thread at a time may use it.
  */
 struct hamlyn_request;
+
+/**
+ * One of a terminus' eight send buffers: memory that the card gathers from.
+ */
+struct hamlyn_send_buffer;
+
+/**
+ * An area opened to who holds a ticket. Any number of threads may use it.
+ */
+struct hamlyn_slot;
 
 /**
  * A name under which others open streams to this process. Any number of threads may use it at once.
@@ -133,6 +259,11 @@ struct hamlyn_stream_sender;
  * Receives tagged remote writes. One thread at a time may use it.
  */
 struct hamlyn_tag_receiver;
+
+/**
+ * A send terminus of the program's own. Any number of threads may use it.
+ */
+struct hamlyn_terminus;
 
 /**
  * What a card is and how much of everything it has.
@@ -170,11 +301,15 @@ struct hamlyn_card_info {
    * Interrupt vectors.
    */
   uint32_t vectors;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[8];
 };
 
 /**
  * Permission to write into a receiver's buffer. It may be copied, sent in a message and used on any host; who has it may
- * write. The bytes carry a checksum, and every call that takes a ticket checks it.
+ * write. The bytes carry a checksum, which is checked when a ticket is first used.
  */
 struct hamlyn_ticket {
   /**
@@ -191,6 +326,25 @@ struct hamlyn_seed {
    * Its binary form.
    */
   uint8_t bytes[HAMLYN_SEED_SIZE];
+};
+
+/**
+ * How a manager is made; 0 in any place is the default.
+ */
+struct hamlyn_manager_options {
+  /**
+   * Entries of its first notification queue, 2 to 65536: 1024 by default. It takes another queue by itself when that is too
+   * short for all its receivers.
+   */
+  uint32_t entries;
+  /**
+   * How often a call that waits looks at memory before it sleeps: 200 by default. HAMLYN_NO_LOOKS is none.
+   */
+  uint32_t looks;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[6];
 };
 
 /**
@@ -217,6 +371,10 @@ struct hamlyn_datagram {
    * That ticket.
    */
   struct hamlyn_ticket reply;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
 };
 
 /**
@@ -235,6 +393,10 @@ struct hamlyn_stream_options {
    * Buffers that it grows to by itself: 256 by default.
    */
   uint32_t max_records;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[5];
 };
 
 /**
@@ -253,6 +415,133 @@ struct hamlyn_record {
    * How many.
    */
   size_t length;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
+};
+
+/**
+ * A message that is whole.
+ */
+struct hamlyn_notification {
+  /**
+   * Where its metadata entry lies, for hamlyn_slot_entry; 0 for a fast-mode message.
+   */
+  uint64_t metadata;
+  /**
+   * The slot that it arrived in.
+   */
+  uint32_t slot;
+  /**
+   * The number that the slot was given.
+   */
+  uint32_t index;
+  /**
+   * Whether it came by fast mode: 1 or 0.
+   */
+  uint32_t is_fast;
+  /**
+   * The word that a fast-mode message brought.
+   */
+  uint32_t word;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
+};
+
+/**
+ * How a slot is to be; zeros are the whole area, no metadata entries, the normal mode.
+ */
+struct hamlyn_slot_options {
+  /**
+   * The first byte of the area that it covers.
+   */
+  size_t start;
+  /**
+   * How many: 0 for all that follow.
+   */
+  size_t length;
+  /**
+   * Metadata entries; with none only fast-mode messages come in.
+   */
+  uint32_t metadata_entries;
+  /**
+   * HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID or HAMLYN_MODE_ONE_SHOT.
+   */
+  uint32_t mode;
+  /**
+   * A number that its notifications carry.
+   */
+  uint32_t index;
+  /**
+   * HAMLYN_SLOT_QUIET and HAMLYN_SLOT_FETCHABLE.
+   */
+  uint32_t flags;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[4];
+};
+
+/**
+ * What a message has beside its data; zeros are nothing of it.
+ */
+struct hamlyn_message {
+  /**
+   * Metadata, up to HAMLYN_METADATA_SIZE bytes; not in fast mode.
+   */
+  const void *metadata;
+  /**
+   * How many bytes of it.
+   */
+  size_t metadata_length;
+  /**
+   * Where in the ticket's buffer the data goes.
+   */
+  uint32_t offset;
+  /**
+   * In fast mode the word that the notification carries, else the packet counter's initial value (section 2.5).
+   */
+  uint32_t word;
+  /**
+   * HAMLYN_MESSAGE_SILENT and HAMLYN_MESSAGE_INTERRUPT.
+   */
+  uint32_t flags;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[5];
+};
+
+/**
+ * Some bytes of a send buffer.
+ */
+struct hamlyn_piece {
+  /**
+   * The buffer, which is the terminus'.
+   */
+  const struct hamlyn_send_buffer *buffer;
+  /**
+   * The first byte.
+   */
+  size_t start;
+  /**
+   * How many.
+   */
+  size_t length;
+};
+
+/**
+ * A part of a group receive (section 2.5 of the paper): a piece of a ticket's buffer, and what it counts for. It is used up by
+ * sending or dividing it, once: who keeps a copy closes the group too early.
+ */
+struct hamlyn_share {
+  /**
+   * Its binary form.
+   */
+  uint8_t bytes[HAMLYN_SHARE_SIZE];
 };
 
 /**
@@ -267,6 +556,10 @@ struct hamlyn_passed {
    * How many, at most HAMLYN_MAX_PRIVATE.
    */
   size_t length;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
 };
 
 /**
@@ -285,11 +578,21 @@ struct hamlyn_end {
    * Those bytes, and zeros.
    */
   uint8_t data[HAMLYN_MAX_PRIVATE];
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[6];
 };
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * The version of the library that the program runs with, as HAMLYN_VERSION is of the one that it was compiled for. One with the
+ * same major number (and, while that is 0, the same minor number) does.
+ */
+uint32_t hamlyn_version(void);
 
 /**
  * Why the last call that failed in this thread did: a sentence, valid until the thread's next call that fails.
@@ -339,6 +642,13 @@ int hamlyn_seed_print(const struct hamlyn_seed *seed, char *text, size_t size);
 int hamlyn_manager_create(const struct hamlyn_card *card, struct hamlyn_manager **manager);
 
 /**
+ * Creates a manager as the options say.
+ */
+int hamlyn_manager_create_with(const struct hamlyn_card *card,
+                               const struct hamlyn_manager_options *options,
+                               struct hamlyn_manager **manager);
+
+/**
  * Lets a manager go; it lives on for the senders and receivers that were made from it. NULL is nothing.
  */
 void hamlyn_manager_destroy(struct hamlyn_manager *manager);
@@ -364,27 +674,37 @@ int hamlyn_manager_wait(const struct hamlyn_manager *manager,
 int hamlyn_manager_poll(const struct hamlyn_manager *manager);
 
 /**
- * A file descriptor for poll(2) and the like, which stays the library's. It may stand for more than this manager: call
- * hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with a time-out of 0 behind it.
+ * A file descriptor for poll(2) and the like, which stays the library's, and the same for as long as the manager lives. It may
+ * stand for more than this manager: call hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with
+ * a time-out of 0 behind it.
  */
 int hamlyn_manager_fd(const struct hamlyn_manager *manager);
 
 /**
  * Makes hamlyn_manager_fd readable once the next message is there. Returns 1 if one is there already (then the descriptor
- * may not become readable for it), else 0.
+ * may not become readable for it) or hamlyn_manager_wake was called, else 0. It looks at memory for a while first.
  */
 int hamlyn_manager_arm(const struct hamlyn_manager *manager);
 
 /**
+ * Ends a call that waits at a manager, or the next one that would, from any thread: hamlyn_manager_wait returns 0, others
+ * -ECANCELED. hamlyn_manager_fd is readable until hamlyn_manager_arm has returned 1 for it. Who has several threads that wait has
+ * the one that was woken wake the next. A sleep that had begun before the first call for this manager notices within a second.
+ */
+int hamlyn_manager_wake(const struct hamlyn_manager *manager);
+
+/**
  * Writes data `offset` bytes into the receiver's buffer and enqueues the tag there. At most as long as a packet
- * (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several.
+ * (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several. It waits while
+ * there is more to send than the card has room for.
  */
 int hamlyn_tag_send(const struct hamlyn_manager *manager,
                     const struct hamlyn_ticket *ticket,
                     const void *data,
                     size_t length,
                     uint32_t offset,
-                    uint32_t tag);
+                    uint32_t tag,
+                    int timeout_ms);
 
 /**
  * Creates a receiver with a buffer of `length` bytes, and a queue for as many as `tags` tags (2 to 65536) that have arrived
@@ -414,6 +734,18 @@ int hamlyn_tag_receive(struct hamlyn_tag_receiver *receiver, uint32_t *tag, int 
  * Takes this very tag once it has arrived; others stay for later, in their order.
  */
 int hamlyn_tag_receive_specific(struct hamlyn_tag_receiver *receiver, uint32_t tag, int timeout_ms);
+
+/**
+ * A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_tag_arm before each wait, and
+ * hamlyn_tag_receive with a time-out of 0 behind it until it has no more.
+ */
+int hamlyn_tag_fd(const struct hamlyn_tag_receiver *receiver);
+
+/**
+ * Makes hamlyn_tag_fd readable once a tag has arrived. Returns 1 if there is one that was not taken (then the descriptor may not
+ * become readable for it), else 0.
+ */
+int hamlyn_tag_arm(const struct hamlyn_tag_receiver *receiver);
 
 /**
  * Copies bytes out of the receiver's buffer, from `offset` on.
@@ -457,14 +789,16 @@ int hamlyn_datagram_revoke(struct hamlyn_datagram_receiver *receiver);
 
 /**
  * Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
- * this returns. A receiver that is not ready refuses it, and nobody is told.
+ * this returns. A receiver that is not ready refuses it, and nobody is told. It waits while there is more to send than the card
+ * has room for.
  */
 int hamlyn_datagram_send(const struct hamlyn_manager *manager,
                          const struct hamlyn_ticket *ticket,
                          const void *data,
                          size_t length,
                          uint32_t offset,
-                         const struct hamlyn_ticket *reply);
+                         const struct hamlyn_ticket *reply,
+                         int timeout_ms);
 
 /**
  * Creates a receiver; the options may be NULL.
@@ -489,6 +823,16 @@ int hamlyn_stream_receiver_seed(const struct hamlyn_stream_receiver *receiver, s
 int hamlyn_stream_receive(const struct hamlyn_stream_receiver *receiver,
                           struct hamlyn_record *record,
                           int timeout_ms);
+
+/**
+ * Copies bytes out of the stream until `length` are there, and releases what was read whole. Returns how many: less if the time
+ * is over or the stream has ended meanwhile, which the next call says, and 0 if the sender has closed the stream and all was
+ * received. Not beside hamlyn_stream_receive: one or the other.
+ */
+int hamlyn_stream_read(struct hamlyn_stream_receiver *receiver,
+                       void *to,
+                       size_t length,
+                       int timeout_ms);
 
 /**
  * Releases all records up to and with this number. What their `data` points to may change now.
@@ -535,11 +879,362 @@ int hamlyn_stream_close(struct hamlyn_stream_sender *sender,
 int hamlyn_stream_try_close(struct hamlyn_stream_sender *sender);
 
 /**
+ * Makes an area of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes. The
+ * memory has to stay mapped and writable until the area and all that was made in it are destroyed; until then the program may read
+ * what has arrived there, in place, and is not to write. A card that is attached to by its socket takes whole pages of private
+ * memory, such as aligned_alloc(4096, ...) gives, and no other thread is to touch them while this call or the last of those that
+ * destroy runs. In a virtual machine any bytes do.
+ */
+int hamlyn_area_create(const struct hamlyn_card *card,
+                       void *memory,
+                       size_t length,
+                       struct hamlyn_area **area);
+
+/**
+ * Lets an area go. NULL is nothing.
+ */
+void hamlyn_area_destroy(struct hamlyn_area *area);
+
+/**
+ * Where an area's bytes are; NULL for NULL.
+ */
+void *hamlyn_area_data(const struct hamlyn_area *area);
+
+/**
+ * Creates a receiver for datagrams as long as the area; it is ready for one.
+ */
+int hamlyn_datagram_receiver_create_in(const struct hamlyn_manager *manager,
+                                       const struct hamlyn_area *area,
+                                       struct hamlyn_datagram_receiver **receiver);
+
+/**
+ * Creates a stream's receiver whose records arrive in the area: of `record_size` bytes for each of `records` at least. With
+ * `max_records` 0 it makes no more.
+ */
+int hamlyn_stream_receiver_create_in(const struct hamlyn_manager *manager,
+                                     const struct hamlyn_area *area,
+                                     const struct hamlyn_stream_options *options,
+                                     struct hamlyn_stream_receiver **receiver);
+
+/**
+ * Creates a receiver of tagged remote writes into the area, with a queue for as many as `tags` tags (2 to 65536).
+ */
+int hamlyn_tag_receiver_create_in(const struct hamlyn_card *card,
+                                  const struct hamlyn_area *area,
+                                  uint32_t tags,
+                                  struct hamlyn_tag_receiver **receiver);
+
+/**
+ * Makes a send buffer of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes.
+ * The memory has to stay mapped until the buffer is destroyed; a card behind a socket wants of it what hamlyn_area_create says. A
+ * manager has at most eight of them, so a program with many messages makes one, and sends parts of it.
+ */
+int hamlyn_buffer_create(const struct hamlyn_manager *manager,
+                         void *memory,
+                         size_t length,
+                         struct hamlyn_buffer **buffer);
+
+/**
+ * Lets a buffer go at once: the memory is the program's again. What the card has not gathered yet is refused, so wait first
+ * (hamlyn_buffer_wait). NULL is nothing.
+ */
+void hamlyn_buffer_destroy(struct hamlyn_buffer *buffer);
+
+/**
+ * Where a buffer's bytes are, to be written to while none of them is on its way; NULL for NULL.
+ */
+void *hamlyn_buffer_data(const struct hamlyn_buffer *buffer);
+
+/**
+ * Waits until the card has finished with all that was sent from a buffer: its bytes may be changed then.
+ */
+int hamlyn_buffer_wait(const struct hamlyn_buffer *buffer, int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer as a datagram, as hamlyn_datagram_send does, but without copying: they are not to be
+ * changed until hamlyn_buffer_wait.
+ */
+int hamlyn_datagram_send_from(const struct hamlyn_manager *manager,
+                              const struct hamlyn_ticket *ticket,
+                              const struct hamlyn_buffer *buffer,
+                              size_t start,
+                              size_t length,
+                              uint32_t offset,
+                              const struct hamlyn_ticket *reply,
+                              int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer by a stream, without copying: they are not to be changed until hamlyn_buffer_wait.
+ * Returns how many were taken: all, or as many as there was room for in time.
+ */
+int hamlyn_stream_send_from(struct hamlyn_stream_sender *sender,
+                            const struct hamlyn_buffer *buffer,
+                            size_t start,
+                            size_t length,
+                            int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer as a tagged remote write, at most as long as a packet, without copying: they are not
+ * to be changed until hamlyn_buffer_wait.
+ */
+int hamlyn_tag_send_from(const struct hamlyn_manager *manager,
+                         const struct hamlyn_ticket *ticket,
+                         const struct hamlyn_buffer *buffer,
+                         size_t start,
+                         size_t length,
+                         uint32_t offset,
+                         uint32_t tag,
+                         int timeout_ms);
+
+/**
+ * Creates a notification queue of 2 to 65536 entries.
+ */
+int hamlyn_queue_create(const struct hamlyn_card *card, uint32_t entries, struct hamlyn_queue **queue);
+
+/**
+ * Lets a queue go; it stays for the slots that name it. NULL is nothing.
+ */
+void hamlyn_queue_destroy(struct hamlyn_queue *queue);
+
+/**
+ * Takes the next notification. -EOVERFLOW, once, if some were overwritten before they were taken.
+ */
+int hamlyn_queue_receive(const struct hamlyn_queue *queue,
+                         struct hamlyn_notification *notification,
+                         int timeout_ms);
+
+/**
+ * A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_queue_arm before each wait.
+ */
+int hamlyn_queue_fd(const struct hamlyn_queue *queue);
+
+/**
+ * Makes hamlyn_queue_fd readable once the next notification is there. Returns 1 if it is there already, else 0.
+ */
+int hamlyn_queue_arm(const struct hamlyn_queue *queue);
+
+/**
+ * Opens an area, or a part of it, and notifies of messages by the queue; without a queue (NULL) data arrives without a word.
+ */
+int hamlyn_slot_create(const struct hamlyn_card *card,
+                       const struct hamlyn_area *area,
+                       const struct hamlyn_queue *queue,
+                       const struct hamlyn_slot_options *options,
+                       struct hamlyn_slot **slot);
+
+/**
+ * Closes a slot: when this has returned nothing more arrives. NULL is nothing.
+ */
+void hamlyn_slot_destroy(struct hamlyn_slot *slot);
+
+/**
+ * The ticket for a metadata entry, or with HAMLYN_FAST for fast mode.
+ */
+int hamlyn_slot_ticket(const struct hamlyn_slot *slot, uint32_t entry, struct hamlyn_ticket *ticket);
+
+/**
+ * Which metadata entry of the slot a notification is about: -ENOENT if it is of another slot, or of a fast-mode message.
+ */
+int hamlyn_slot_entry(const struct hamlyn_slot *slot,
+                      const struct hamlyn_notification *notification);
+
+/**
+ * Copies the metadata that a message brought, HAMLYN_METADATA_SIZE bytes: as many as its sender gave, then what was there.
+ */
+int hamlyn_slot_metadata(const struct hamlyn_slot *slot,
+                         uint32_t entry,
+                         void *to);
+
+/**
+ * For the paranoid modes: gives an entry a random key of its own and `length` bytes from `start` in the slot. Tickets that were
+ * handed out for it are void; hamlyn_slot_ticket gives another.
+ */
+int hamlyn_slot_protect(const struct hamlyn_slot *slot,
+                        uint32_t entry,
+                        uint64_t start,
+                        uint64_t length);
+
+/**
+ * For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect.
+ */
+int hamlyn_slot_shut(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * In one-shot mode: lets an entry take its next message.
+ */
+int hamlyn_slot_reopen(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * In one-shot mode: returns 1 if an entry has had its message, else 0.
+ */
+int hamlyn_slot_is_locked(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * Gives up on a message, or a group of them, that will never be whole: the entry's packet count starts anew.
+ */
+int hamlyn_slot_forget(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * Creates a send terminus with `weight` times the share of the link of one of weight 1 (0 is 1).
+ */
+int hamlyn_terminus_create(const struct hamlyn_card *card,
+                           uint32_t weight,
+                           struct hamlyn_terminus **terminus);
+
+/**
+ * Lets a terminus go: what is still in its work queue is abandoned, so flush it. It lives on for its send buffers and barriers.
+ * NULL is nothing.
+ */
+void hamlyn_terminus_destroy(struct hamlyn_terminus *terminus);
+
+/**
+ * Sends bytes with the request itself, up to 448 with what metadata there is; they may be changed when this returns. -EPERM if the
+ * card has refused an earlier one, which is said once; this one is sent all the same. The message may be NULL.
+ */
+int hamlyn_terminus_send(const struct hamlyn_terminus *terminus,
+                         const struct hamlyn_ticket *ticket,
+                         const struct hamlyn_message *message,
+                         const void *data,
+                         size_t length,
+                         int timeout_ms);
+
+/**
+ * Sends up to 28 pieces of the terminus' send buffers, one behind the other, without copying: they are not to be changed until
+ * hamlyn_terminus_flush. Otherwise as hamlyn_terminus_send.
+ */
+int hamlyn_terminus_send_pieces(const struct hamlyn_terminus *terminus,
+                                const struct hamlyn_ticket *ticket,
+                                const struct hamlyn_message *message,
+                                const struct hamlyn_piece *pieces,
+                                size_t count,
+                                int timeout_ms);
+
+/**
+ * Sends bytes as a share of a group, which uses the share up; there may be fewer than it has room for. Otherwise as
+ * hamlyn_terminus_send; the message's `word` must be 0.
+ */
+int hamlyn_terminus_send_share(const struct hamlyn_terminus *terminus,
+                               const struct hamlyn_share *share,
+                               const struct hamlyn_message *message,
+                               const void *data,
+                               size_t length,
+                               int timeout_ms);
+
+/**
+ * Waits until the card has finished with all requests. If it has refused any of them, this says so, once.
+ */
+int hamlyn_terminus_flush(const struct hamlyn_terminus *terminus, int timeout_ms);
+
+/**
+ * Changes the 64-bit word `offset` bytes into a ticket's buffer (a multiple of 8), and stores what it was. The slot is
+ * HAMLYN_SLOT_FETCHABLE. After a time-out it is not known whether the word was changed.
+ */
+int hamlyn_fetch(const struct hamlyn_terminus *terminus,
+                 const struct hamlyn_ticket *ticket,
+                 uint32_t offset,
+                 uint32_t operation,
+                 uint64_t operand,
+                 uint64_t compare,
+                 uint64_t *found,
+                 int timeout_ms);
+
+/**
+ * Makes a send buffer of `length` bytes of the program's own memory, or with NULL of memory that the library takes; as
+ * hamlyn_buffer_create says.
+ */
+int hamlyn_send_buffer_create(const struct hamlyn_terminus *terminus,
+                              void *memory,
+                              size_t length,
+                              struct hamlyn_send_buffer **buffer);
+
+/**
+ * Takes a send buffer from the card at once, which refuses what it had not gathered. NULL is nothing.
+ */
+void hamlyn_send_buffer_destroy(struct hamlyn_send_buffer *buffer);
+
+/**
+ * Where a send buffer's bytes are; NULL for NULL.
+ */
+void *hamlyn_send_buffer_data(const struct hamlyn_send_buffer *buffer);
+
+/**
+ * Starts a group: all of a ticket's buffer. One notification comes when all its parts have.
+ */
+int hamlyn_share_whole(const struct hamlyn_ticket *ticket, struct hamlyn_share *share);
+
+/**
+ * Divides a share into `count` parts, as equal as can be, which are stored; the share is used up.
+ */
+int hamlyn_share_split(const struct hamlyn_share *share, struct hamlyn_share *parts, size_t count);
+
+/**
+ * Takes the first `length` bytes off a share, for a message that is not its last.
+ */
+int hamlyn_share_take(struct hamlyn_share *share, uint32_t length, struct hamlyn_share *taken);
+
+/**
+ * Makes a place at a barrier (section 2.5 of the paper).
+ */
+int hamlyn_entrance_create(const struct hamlyn_card *card, struct hamlyn_entrance **entrance);
+
+/**
+ * Lets a place go that was not joined from. NULL is nothing.
+ */
+void hamlyn_entrance_destroy(struct hamlyn_entrance *entrance);
+
+/**
+ * The ticket that all other participants need.
+ */
+int hamlyn_entrance_ticket(const struct hamlyn_entrance *entrance, struct hamlyn_ticket *ticket);
+
+/**
+ * Joins the barrier of those whose tickets these are, in an order on which all agree; this one's own is number `index`. The
+ * entrance is used up, also by a failure.
+ */
+int hamlyn_barrier_join(struct hamlyn_entrance *entrance,
+                        const struct hamlyn_terminus *terminus,
+                        const struct hamlyn_ticket *tickets,
+                        size_t count,
+                        size_t index,
+                        struct hamlyn_barrier **barrier);
+
+/**
+ * Enters the next round, and leaves it when all others have entered it. After a time-out call it again to wait on.
+ */
+int hamlyn_barrier_wait(struct hamlyn_barrier *barrier,
+                        int timeout_ms);
+
+/**
+ * Lets a participant go. NULL is nothing.
+ */
+void hamlyn_barrier_destroy(struct hamlyn_barrier *barrier);
+
+/**
+ * Reads the card's counters, as many as there is room for. Returns how many there are.
+ */
+int hamlyn_statistics(const struct hamlyn_card *card, uint64_t *values, size_t count);
+
+/**
+ * Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+ */
+int hamlyn_statistic_name(uint32_t number,
+                          char *text,
+                          size_t size);
+
+/**
  * Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
  */
 int hamlyn_stream_listen(const struct hamlyn_manager *manager,
                          const char *name,
                          struct hamlyn_stream_listener **listener);
+
+/**
+ * Takes a name as hamlyn_stream_listen does; the streams to this side are to be as the options say, which may be NULL.
+ */
+int hamlyn_stream_listen_with(const struct hamlyn_manager *manager,
+                              const char *name,
+                              const struct hamlyn_stream_options *options,
+                              struct hamlyn_stream_listener **listener);
 
 /**
  * Gives the name back. NULL is nothing.
@@ -570,6 +1265,17 @@ int hamlyn_stream_connect(const struct hamlyn_manager *manager,
                           struct hamlyn_stream_sender **sender,
                           struct hamlyn_stream_receiver **receiver,
                           int timeout_ms);
+
+/**
+ * Connects as hamlyn_stream_connect does; the stream to this side is to be as the options say, which may be NULL.
+ */
+int hamlyn_stream_connect_with(const struct hamlyn_manager *manager,
+                               uint32_t host,
+                               const char *name,
+                               const struct hamlyn_stream_options *options,
+                               struct hamlyn_stream_sender **sender,
+                               struct hamlyn_stream_receiver **receiver,
+                               int timeout_ms);
 
 /**
  * A file descriptor, which stays the library's, of a receiver that hamlyn_stream_accept or hamlyn_stream_connect gave: readable

@@ -22,6 +22,7 @@
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
+mod any;
 mod connecting;
 mod end;
 mod listener;
@@ -97,7 +98,7 @@ impl Card {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::Unsupported("a listener's name has at least one byte"));
+        return Err(Error::Invalid("a listener's name has at least one byte"));
     }
     at_most("length of a listener's name", name.len() as u64, MAX_NAME as u64)
 }
