@@ -146,8 +146,8 @@ impl Station {
         self.quiet
     }
 
-    /// Whether a turn would do nothing: the card sleeps, and neither its machine, nor a neighbour, nor its timer has woken it since.
-    /// It cannot see what arrives by the link: whoever carries that here rouses it.
+    /// Whether a turn would do nothing: the card sleeps, and neither its machine, nor a neighbour, nor its timer has woken
+    /// it since. It cannot see what arrives by the link: whoever carries that here rouses it.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
