@@ -1,12 +1,12 @@
 //! Memory that the card, another process or another thread may change at any time.
 //!
-//! No reference to plain bytes in it is ever given out, only to atomics ([`Mapping::cells`]). Bytes are copied in and out by relaxed atomic accesses, so a change under way gives
-//! mixed bytes and no torn words. That is what the machine does. Rust's memory model promises less: it says nothing of what
-//! another process or a card does to this memory, and it allows threads of this process to reach the same bytes at the same time
-//! by atomics of one size only. Here a copy goes by 8 bytes, and by 1 at its ragged ends, so two threads that copy
-//! to and from overlapping bytes at once, with other ends, rely on the compiler making plain loads and stores of relaxed atomics,
-//! as all do. The library does not do so by itself: what has arrived is not written again while it is lent, and what is being sent
-//! is not written to.
+//! No reference to plain bytes in it is ever given out, only to atomics ([`Mapping::cells`]). Bytes are copied in and
+//! out by relaxed atomic accesses, so a change under way gives mixed bytes and no torn words. That is what the machine
+//! does. Rust's memory model promises less: it says nothing of what another process or a card does to this memory, and
+//! it allows threads of this process to reach the same bytes at the same time by atomics of one size only. Here a copy
+//! goes by 8 bytes, and by 1 at its ragged ends, so two threads that copy to and from overlapping bytes at once, with
+//! other ends, rely on the compiler making plain loads and stores of relaxed atomics, as all do. The library does not
+//! do so by itself: what has arrived is not written again while it is lent, and what is being sent is not written to.
 
 use std::io;
 use std::ops::Deref;
