@@ -59,7 +59,7 @@ impl Dma for BusPorts<'_> {
 }
 
 /// The machine's own clock, which a card process that is started again finds further on.
-pub(super) struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
