@@ -9,7 +9,7 @@ use crate::effort::Effort;
 use crate::exchange::Exchange;
 use crate::goals::{Goal, Need};
 use crate::machines::Machines;
-use crate::plot::{Curve, Figure, Point};
+use crate::plot::{Curve, Figure, Point, Scale as Scaling};
 use crate::progress::Progress;
 use crate::site::Site;
 use crate::track::{Track, interleave};
@@ -132,17 +132,17 @@ pub fn figure(scales: &[Scale]) -> Figure {
         let points = scale.points.iter().filter_map(|(number, track)| {
             Some(Point { x: *number as f64, y: track.p50_us()?, high: Some(track.latency()?.p99) })
         });
-        Curve { label: format!("{} ({})", scale.axis.text(), scale.axis.place()), points: points.collect() }
+        Curve::ours(format!("{} ({})", scale.axis.text(), scale.axis.place()), points.collect())
     };
     Figure {
         key: "scale".to_owned(),
         title: "Scale: round trips beside what nobody uses".to_owned(),
         answers: "section 2.3".to_owned(),
         paper: "The paper names no figure: every sending process has a terminus of its own (section 2.3), and the cost \
-            of a message is meant not to depend on how many there are. The faint line is the 99th percentile."
+            of a message is meant not to depend on how many there are."
             .to_owned(),
-        x: "how many".to_owned(),
-        y: "round trip, us".to_owned(),
+        x: ("how many".to_owned(), Scaling::Log),
+        y: ("round trip, us".to_owned(), Scaling::Linear),
         curves: scales.iter().map(curve).collect(),
     }
 }
@@ -158,8 +158,9 @@ pub fn goals(scales: &[Scale]) -> Vec<Goal> {
         let ((few, first), (many, last)) = (scale.points.first()?, scale.points.last()?);
         let what = format!("round trip with {many} {} ({})", scale.axis.text(), scale.axis.place());
         let peer = format!("with {few}");
-        let peer = (peer.as_str(), first.p50_us());
-        Some(Goal::beside(7, &what, "us", last.p50_us(), peer, Need::RatioAtMost(1.1)))
+        let first = first.medians_us();
+        let peer = (peer.as_str(), &first[..]);
+        Some(Goal::beside(7, &what, "us", &last.medians_us(), peer, Need::RatioAtMost(1.1)))
     };
     scales.iter().filter(|scale| scale.axis != Axis::Processes).filter_map(goal).collect()
 }

@@ -3,27 +3,24 @@
 use std::fmt::Write;
 
 use super::{Results, Table};
-use crate::goals::{Goal, number};
+use crate::goals::{Goal, Verdict, number};
 use crate::host::Peer;
-use crate::plot::{Figure, Scale, escape, legend, svg};
+use crate::plot::{Figure, escape, svg};
 use crate::track::Track;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.6em}h2{font-size:1.25em;margin-top:2em;border-bottom:1px solid #ddd}\
 table{border-collapse:collapse;font-size:.88em;margin:.8em 0;font-variant-numeric:tabular-nums}\
 td,th{padding:.25em .7em;border-bottom:1px solid #e6e6e6;text-align:left}td.n,th.n{text-align:right}\
-.met{color:#0f7b6c;font-weight:600}.short{color:#c0392b;font-weight:600}\
-.plots{display:grid;grid-template-columns:1fr 1fr;gap:1em}@media(max-width:900px){.plots{grid-template-columns:1fr}}\
-svg{width:100%;height:auto;background:#fff}svg text{font:11px system-ui,sans-serif;fill:#555}\
-.grid{stroke:#eee}.legend span{margin-right:1.2em;font-size:.85em;white-space:nowrap}\
-.legend i{display:inline-block;width:.9em;height:.9em;border-radius:.2em;margin-right:.35em;vertical-align:-.1em}\
+.met{color:#0f7b6c;font-weight:600}.short{color:#c0392b;font-weight:600}.noise{color:#8a6d00;font-weight:600}\
+figure{margin:1em 0}svg{width:100%;max-width:860px;height:auto}\
 pre{background:#f6f6f6;padding:.6em;overflow:auto;font-size:.8em}figcaption,.note{color:#666;font-size:.88em}";
 
 /// Rows of a table that is shown only to who asks for it.
 const LONG: usize = 20;
 
 /// The whole page.
-pub(super) fn page(results: &Results) -> String {
+pub(super) fn page(results: &Results) -> anyhow::Result<String> {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>Hamlyn benchmark</title>\
@@ -32,7 +29,7 @@ pub(super) fn page(results: &Results) -> String {
     facts(&mut out, results);
     goals(&mut out, &results.goals);
     for figure in &results.figures {
-        draw(&mut out, figure);
+        draw(&mut out, figure)?;
     }
     for (title, tracks) in results.tables.iter().filter(|table| !table.1.is_empty()) {
         // Writing to a string cannot fail.
@@ -51,7 +48,7 @@ pub(super) fn page(results: &Results) -> String {
     results.others.iter().for_each(|table| other(&mut out, table));
     peers(&mut out, &results.peers);
     out.push_str("</html>\n");
-    out
+    Ok(out)
 }
 
 fn facts(out: &mut String, results: &Results) {
@@ -72,36 +69,43 @@ fn goals(out: &mut String, goals: &[Goal]) {
         return;
     }
     out.push_str("<h2>Figures to reach</h2><table><tr><th>goal<th>what<th class=n>figure<th>beside");
-    out.push_str("<th class=n>ratio<th>asked for<th>");
+    out.push_str("<th class=n>ratio<th class=n>spread<th>asked for<th>");
     for goal in goals {
-        let class = if goal.met() { "met" } else { "short" };
+        let class = match goal.verdict() {
+            Verdict::Met => "met",
+            Verdict::WithinNoise => "noise",
+            Verdict::Short | Verdict::NotMeasured => "short",
+        };
         let _ = write!(
             out,
-            "<tr><td>{}<td>{}<td class=n>{}<td>{}<td class=n>{}<td>{}<td class={class}>{}",
+            "<tr><td>{}<td>{}<td class=n>{}<td>{}<td class=n>{}<td class=n>{}<td>{}<td class={class}>{}",
             goal.number,
             escape(&goal.what),
             escape(&goal.value_text()),
             escape(&goal.peer_text()),
             goal.ratio_text(),
+            goal.spread_text(),
             escape(&goal.need_text()),
-            goal.verdict()
+            goal.verdict().text()
         );
     }
-    out.push_str("</table>");
+    out.push_str("</table><p class=\"note\">Figure and peer are measured turn by turn, in rounds. The ratio is the median of \
+        the rounds' ratios; the spread is where that median lies at nine times in ten (of fewer than five rounds: all of \
+        them; where nothing is beside the figure: of the figure itself). A goal is met or short if all of the spread is, \
+        else this run cannot tell.</p>");
 }
 
-fn draw(out: &mut String, figure: &Figure) {
+fn draw(out: &mut String, figure: &Figure) -> anyhow::Result<()> {
     let _ = write!(
         out,
-        "<h2 id=\"{}\">{}</h2><figure><div class=legend>{}</div><div class=plots>{}{}</div>\
-         <figcaption>{}</figcaption></figure>",
+        "<h2 id=\"{}\">{}</h2><figure>{}<figcaption>It answers the paper's {}. {}</figcaption></figure>",
         escape(&figure.key),
         escape(&figure.title),
-        legend(figure),
-        svg(figure, Scale::Linear),
-        svg(figure, Scale::Log),
+        svg(figure)?,
+        escape(&figure.answers),
         escape(&figure.paper)
     );
+    Ok(())
 }
 
 fn latencies(out: &mut String, tracks: &[Track]) {
@@ -194,7 +198,7 @@ fn peers(out: &mut String, peers: &[Peer]) {
     }
     out.push_str("<h2>Other libraries on the host</h2><table><tr><th><th class=n>round trip, us<th>commands");
     for peer in peers {
-        let time = peer.round_trip_us.map_or_else(|| "not measured".to_owned(), number);
+        let time = peer.round_trip_us().map_or_else(|| "not measured".to_owned(), number);
         let commands = escape(&peer.commands.join("\n")).replace('\n', "<br>");
         let _ = write!(out, "<tr><td>{}<td class=n>{time}<td><code>{commands}</code>", escape(peer.name));
     }
