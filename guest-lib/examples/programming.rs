@@ -2,12 +2,16 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
-use hamlyn::{Card, EndReason, Error, Manager, Polling, Seed};
+use hamlyn::{
+    Arrived, Card, EndPoint, EndReason, Error, ErrorKind, Manager, Message, Pages, Polling, Ready,
+    ReceiverClass, Seed,
+};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use tokio::io::unix::AsyncFd;
@@ -21,10 +25,13 @@ fn main() -> Outcome {
     datagrams(&manager)?;
     stream(&manager)?;
     without_copying(&manager)?;
+    own_memory(&card, &manager)?;
+    own_receiver_class(&manager)?;
     errors(&manager)?;
     polling(&card)?;
     event_loop(&manager)?;
     in_tokio(&manager)?;
+    waking(&manager)?;
     threads(&card)?;
     match names(&card).and_then(|()| streams_by_name(&manager)) {
         Err(error) if error.downcast_ref().is_some_and(|error| matches!(error, Error::Unsupported(_))) => {
@@ -113,6 +120,64 @@ fn without_copying(manager: &Manager) -> Outcome {
     Ok(())
 }
 
+fn own_memory(card: &Card, manager: &Manager) -> Outcome {
+    // Whole pages, so that this runs without a machine, too; in a guest any bytes do.
+    let area = card.lend(Pages::new(64 * 1024))?;
+    let place = DatagramReceiver::create_in(manager, &area, 1)?.pop().ok_or("one was asked for")?;
+    let mut text = Pages::new(64 * 1024);
+    text.as_mut().fill(b'x');
+    let buffer = manager.lend(text)?;
+
+    // Any part of it, to any number of peers; what is on its way cannot be changed, nor taken back.
+    let handle = DatagramSender::new(manager).send_from(&place.ticket()?, &buffer, 100..50_100, 0, None)?;
+    handle.wait(Some(Duration::from_secs(10)))?;
+
+    // In place: each byte is loaded by itself, for the card could write to them.
+    let datagram = place.receive(Some(Duration::from_secs(10)))?;
+    assert!(datagram.cells().iter().all(|cell| cell.load(Ordering::Relaxed) == b'x'));
+
+    // Plain bytes again, once nobody can write there.
+    drop(place);
+    let mut mine: Pages = area.take_back().map_err(|failed| failed.error)?;
+    assert_eq!(mine.as_mut()[..50_001], [vec![b'x'; 50_000], vec![0]].concat());
+    buffer.take_back::<Pages>().map_err(|failed| failed.error)?;
+    Ok(())
+}
+
+fn own_receiver_class(manager: &Manager) -> Outcome {
+    /// Receives numbers: one in each message's metadata.
+    #[derive(Debug)]
+    struct Sum {
+        end_point: EndPoint,
+        sum: AtomicU64,
+    }
+
+    impl ReceiverClass for Sum {
+        fn process_arrival(&self, arrival: &Arrived<'_>, _: &mut Ready) {
+            self.sum.fetch_add(arrival.metadata.user()[0].into(), Ordering::Relaxed);
+            self.end_point.reopen(arrival.entry);
+        }
+
+        // Its queue was overrun: what came meanwhile is lost, and this receiver does not mind.
+        fn arrivals_lost(&self, _: &mut Ready) {}
+    }
+
+    let end_point = EndPoint::create(manager, 4, 0)?;
+    let receiver = end_point.open(|end_point| Sum { end_point, sum: AtomicU64::new(0) });
+    for (entry, number) in [(0, 5), (1, 30), (2, 7)] {
+        let ticket = receiver.end_point.ticket(entry)?;
+        let _ = manager.terminus().send(&Message::to(&ticket).metadata(&[number]), &[])?;
+    }
+
+    // Takes what has come for any of the manager's receivers, until this one has what is waited for.
+    let sum = manager.receive("sum of three", Some(Duration::from_secs(10)), || {
+        let sum = receiver.sum.load(Ordering::Relaxed);
+        Ok((sum == 42).then_some(sum))
+    })?;
+    assert_eq!(sum, 42);
+    Ok(())
+}
+
 fn errors(manager: &Manager) -> Outcome {
     let receiver = DatagramReceiver::create(manager, 100)?;
     let sender = DatagramSender::new(manager);
@@ -153,9 +218,8 @@ fn event_loop(manager: &Manager) -> Outcome {
         sender.send(&place.ticket()?, b"one of three", 0, None)?;
     }
 
-    let file = manager.file()?;
     let (mut poll, mut events) = (Poll::new()?, Events::with_capacity(16));
-    poll.registry().register(&mut SourceFd(&file.as_fd().as_raw_fd()), Token(0), Interest::READABLE)?;
+    poll.registry().register(&mut SourceFd(&manager.as_fd().as_raw_fd()), Token(0), Interest::READABLE)?;
     let mut come = 0;
     loop {
         for place in &mut places {
@@ -181,10 +245,9 @@ fn in_tokio(manager: &Manager) -> Outcome {
     let ticket = place.ticket()?;
 
     tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
-        let file = manager.file()?;
         // Newer ways to say so are unsafe, for what has a file's number need not own it: a borrowed file does.
         #[allow(deprecated)]
-        let arrivals = AsyncFd::with_interest(file.as_fd(), tokio::io::Interest::READABLE)?;
+        let arrivals = AsyncFd::with_interest(manager.as_fd(), tokio::io::Interest::READABLE)?;
         for word in ["first", "second", "third"] {
             DatagramSender::new(manager).send(&ticket, word.as_bytes(), 0, None)?;
             let came = loop {
@@ -202,6 +265,19 @@ fn in_tokio(manager: &Manager) -> Outcome {
             place.rearm();
         }
         Ok(())
+    })
+}
+
+fn waking(manager: &Manager) -> Outcome {
+    let place = DatagramReceiver::create(manager, 64)?;
+    let waker = manager.waker();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| place.receive(None).map(|datagram| datagram.len()));
+        waker.wake();
+        match waiting.join().map_err(|_| "a thread has panicked")? {
+            Err(error) if error.kind() == ErrorKind::Woken => Ok(()),
+            other => Err(format!("it was to be woken: {other:?}").into()),
+        }
     })
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use hamlyn_abi::card::HAMLYN_NO_HOST;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
-use crate::attach::{Attachment, DeviceAttachment};
-use crate::error::{Error, Result, at_most};
+use crate::attach::{Attachment, DeviceAttachment, Mapping};
+use crate::error::{Error, GivenBack, Result, at_most};
+use crate::lend::{self, Lendable};
 use crate::message_area::MessageArea;
 use crate::notification::NotificationQueue;
 use crate::slot::SlotBuilder;
@@ -29,7 +30,8 @@ pub struct Card {
 }
 
 /// What a card is and how much of everything it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CardInfo {
     /// Its host id, or none while its link is down.
     pub host: Option<u32>,
@@ -51,6 +53,7 @@ pub struct CardInfo {
 
 /// Results of a card's self-tests: none, or what failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SelfTest {
     /// Register access.
     pub access: Option<&'static str>,
@@ -121,7 +124,7 @@ impl Card {
     /// Creates a send terminus. Busy termini get equal shares of the link (section 2.3).
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`Error::Exhausted`] if the card has none left, [`Error::System`].
     pub fn create_terminus(&self) -> Result<Terminus> {
         self.create_terminus_weighted(1)
     }
@@ -130,10 +133,10 @@ impl Card {
     /// that section 2.3 leaves open. From 1 to [`Terminus::MAX_WEIGHT`]. In a guest a weight over 1 takes `CAP_SYS_NICE`.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::System`].
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for a weight of 0, [`Error::Exhausted`], [`Error::System`].
     pub fn create_terminus_weighted(&self, weight: u32) -> Result<Terminus> {
         if weight == 0 {
-            return Err(Error::Unsupported("a terminus of weight 0 would never send"));
+            return Err(Error::Invalid("a terminus of weight 0 would never send"));
         }
         at_most("terminus weight", weight.into(), Terminus::MAX_WEIGHT.into())?;
         Terminus::create(&self.attachment, self.attachment.query()?.packet_size, weight)
@@ -142,7 +145,7 @@ impl Card {
     /// Creates a notification queue of 2 to 65,536 entries.
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`Error::Exhausted`], [`Error::System`].
     pub fn create_queue(&self, entries: u32) -> Result<NotificationQueue> {
         NotificationQueue::create(&self.attachment, entries)
     }
@@ -153,6 +156,31 @@ impl Card {
     /// [`Error::System`], [`Error::OutOfRange`].
     pub fn create_area(&self, length: usize) -> Result<MessageArea> {
         self.attachment.allocate(length).map(MessageArea::new)
+    }
+
+    /// Makes a message area of memory of the caller's own: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. Nothing is
+    /// copied, and what arrives is in that memory. It is the library's until [`MessageArea::take_back`], so nobody can look at
+    /// plain bytes that the card writes to; meanwhile there are [`MessageArea::cells`].
+    ///
+    /// In a guest any bytes do. A card that is attached to by its socket takes whole pages of private memory: it gets pages of a
+    /// file at the same place, until the area goes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for no bytes, [`Error::Unsupported`], [`Error::System`]; and the memory is given
+    /// back.
+    pub fn lend<T: Lendable>(&self, memory: T) -> Result<MessageArea, GivenBack<T>> {
+        lend::lend(&self.attachment, memory).map(MessageArea::new)
+    }
+
+    /// [`Card::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    ///
+    /// # Errors
+    /// Those of [`Card::lend`], and the mapping is given back.
+    pub fn lend_mapping(&self, mapping: Mapping) -> Result<MessageArea, GivenBack<Mapping>> {
+        match lend::check(mapping.length()) {
+            Ok(()) => self.attachment.lend(mapping).map(MessageArea::new),
+            Err(error) => Err(GivenBack::new(error, mapping)),
+        }
     }
 
     /// A slot over an area of this card, to be described further.

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
+use rustix::io::Errno;
 
 use crate::connection::End;
 use crate::group::ShareError;
@@ -14,7 +15,10 @@ use crate::ticket::TicketError;
 /// Result of the library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call of the library failed. It has changed nothing then.
+/// Why a call of the library failed. It has changed nothing then, unless the call says what it leaves behind.
+///
+/// [`Error::kind`] is what a program acts on; the variants and their fields say more, to people above all. As an
+/// [`io::Error`] it keeps its kind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,7 +54,7 @@ pub enum Error {
         /// How many bytes the object has.
         limit: u64,
     },
-    /// All work-queue entries, or all send-buffer tags, are in use.
+    /// There is none now. The card or the peer gives some back by and by: call again later, or wait.
     #[error("all {limit} {object} are in use")]
     WouldBlock {
         /// What.
@@ -72,6 +76,22 @@ pub enum Error {
         held: u32,
         /// How many he may hold as things stand.
         limit: u32,
+    },
+    /// There is none left, and to wait is of no use: this process, or another, has to give some back, or there must be more.
+    #[error("all {limit} {object} are in use: {remedy}")]
+    Exhausted {
+        /// What.
+        object: &'static str,
+        /// How many there are.
+        limit: u32,
+        /// How to have more.
+        remedy: &'static str,
+    },
+    /// Another thread has called [`crate::Waker::wake`].
+    #[error("woken up before there was a {what}")]
+    Woken {
+        /// What was waited for.
+        what: &'static str,
     },
     /// It did not happen in time.
     #[error("no {what} within {after:?}")]
@@ -126,7 +146,13 @@ pub enum Error {
     /// A connection that has ended, or a request that has been answered, was to be answered.
     #[error("the connection has ended")]
     NotConnected,
-    /// Two things that do not go together.
+    /// The caller has closed it before.
+    #[error("{0} is closed")]
+    Closed(&'static str),
+    /// The call makes no sense: a mistake of the caller's.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// This card, or this way to reach it, does not have that.
     #[error("{0}")]
     Unsupported(&'static str),
     /// A ticket that cannot be read.
@@ -177,27 +203,169 @@ pub enum Error {
 }
 
 impl Error {
+    /// What a program can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::WouldBlock { .. } => ErrorKind::WouldBlock,
+            Error::TimedOut { .. } => ErrorKind::TimedOut,
+            Error::Woken { .. } => ErrorKind::Woken,
+            Error::Exhausted { .. } | Error::Quota { .. } => ErrorKind::Exhausted,
+            Error::OutOfRange { .. }
+            | Error::Misaligned { .. }
+            | Error::PastEnd { .. }
+            | Error::ForeignBuffer { .. }
+            | Error::Invalid(_)
+            | Error::Ticket(_)
+            | Error::Seed(_)
+            | Error::Share(_) => ErrorKind::Invalid,
+            Error::Closed(_) => ErrorKind::Closed,
+            Error::PeerLost(_) | Error::Ended(_) | Error::NotConnected => ErrorKind::PeerLost,
+            Error::Unsupported(_) | Error::Incompatible { .. } => ErrorKind::Unsupported,
+            Error::Refused { .. } | Error::Command { .. } => ErrorKind::Refused,
+            Error::Overrun { .. } => ErrorKind::Overrun,
+            Error::InFlight { .. } => ErrorKind::InFlight,
+            Error::LinkDown => ErrorKind::LinkDown,
+            Error::Malformed(_) => ErrorKind::Malformed,
+            Error::System { source, .. } => kind_of(source),
+        }
+    }
+
     /// Whether the call would have had to wait.
     #[must_use]
     pub fn is_would_block(&self) -> bool {
-        matches!(self, Error::WouldBlock { .. })
+        self.kind() == ErrorKind::WouldBlock
     }
 
     /// Whether time ran out.
     #[must_use]
     pub fn is_timed_out(&self) -> bool {
-        matches!(self, Error::TimedOut { .. })
+        self.kind() == ErrorKind::TimedOut
+    }
+
+    /// Whether there is none left (for this user), so that to wait is of no use.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.kind() == ErrorKind::Exhausted
     }
 
     /// Whether it says that notifications were lost, and nothing worse.
     #[must_use]
     pub fn is_overrun(&self) -> bool {
-        matches!(self, Error::Overrun { .. })
+        self.kind() == ErrorKind::Overrun
     }
 
     pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let action = action.into();
         move |source| Error::System { action, source }
+    }
+}
+
+/// What a program can do about an [`Error`]. In C each has an errno.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Not now: wait, or call again later. `EAGAIN`.
+    WouldBlock,
+    /// Not in the time that was given. `ETIMEDOUT`.
+    TimedOut,
+    /// Another thread wanted the waiting to end. `ECANCELED`.
+    Woken,
+    /// There is none left, or no more for this user: give some back, or have the operator set up more. `ENOSPC`, `EDQUOT`, or what the
+    /// system said: `ENOMEM`, `EMFILE`.
+    Exhausted,
+    /// A mistake of the caller's. `EINVAL`.
+    Invalid,
+    /// The caller has closed it. `EPIPE`.
+    Closed,
+    /// The other end is gone, or there is none: give up what was for it. One of `ECONNRESET`, `ECONNREFUSED`, `EHOSTDOWN`,
+    /// `EHOSTUNREACH`, `ENETDOWN`, `ENOTCONN` and, if nobody knows what it sent, `EOVERFLOW`.
+    PeerLost,
+    /// This card, driver or way to reach it cannot do it. `EOPNOTSUPP`, or `EPROTO` for another version.
+    Unsupported,
+    /// The card would not do it: see its counters. `EPERM`.
+    Refused,
+    /// Notifications were overwritten: start again from what is known. `EOVERFLOW`.
+    Overrun,
+    /// The card may still read it: wait until it is sent. `EBUSY`.
+    InFlight,
+    /// There is no link to the switch. `ENETDOWN`.
+    LinkDown,
+    /// The peer does not keep to the protocol. `EBADMSG`.
+    Malformed,
+    /// Anything else that the operating system says: its errno.
+    System,
+}
+
+/// What an operating system's answer is about.
+fn kind_of(source: &io::Error) -> ErrorKind {
+    let Some(errno) = source.raw_os_error().map(Errno::from_raw_os_error) else { return ErrorKind::System };
+    match errno {
+        Errno::AGAIN => ErrorKind::WouldBlock,
+        Errno::TIMEDOUT => ErrorKind::TimedOut,
+        Errno::NOSPC | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::DQUOT | Errno::USERS => {
+            ErrorKind::Exhausted
+        }
+        Errno::INVAL => ErrorKind::Invalid,
+        Errno::OPNOTSUPP | Errno::NOTTY => ErrorKind::Unsupported,
+        _ => ErrorKind::System,
+    }
+}
+
+/// With the same kind, as far as the standard library has one; [`io::Error::downcast`] gives this error back.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::WouldBlock => io::ErrorKind::WouldBlock,
+            ErrorKind::TimedOut => io::ErrorKind::TimedOut,
+            ErrorKind::Exhausted => io::ErrorKind::StorageFull,
+            ErrorKind::Invalid => io::ErrorKind::InvalidInput,
+            ErrorKind::Closed => io::ErrorKind::BrokenPipe,
+            ErrorKind::PeerLost => match &error {
+                Error::NotConnected => io::ErrorKind::NotConnected,
+                Error::PeerLost(PeerLoss::Host) => io::ErrorKind::HostUnreachable,
+                Error::PeerLost(PeerLoss::Link) => io::ErrorKind::NetworkDown,
+                _ => io::ErrorKind::ConnectionReset,
+            },
+            ErrorKind::Unsupported => io::ErrorKind::Unsupported,
+            ErrorKind::Refused => io::ErrorKind::PermissionDenied,
+            ErrorKind::InFlight => io::ErrorKind::ResourceBusy,
+            ErrorKind::LinkDown => io::ErrorKind::NetworkDown,
+            ErrorKind::Malformed => io::ErrorKind::InvalidData,
+            ErrorKind::System => match &error {
+                Error::System { source, .. } => source.kind(),
+                _ => io::ErrorKind::Other,
+            },
+            // Not `Interrupted`, after which the standard library tries again by itself.
+            ErrorKind::Woken | ErrorKind::Overrun => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+/// A call that took something, failed, and gives it back.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+#[non_exhaustive]
+pub struct GivenBack<T: std::fmt::Debug> {
+    /// Why it failed.
+    pub error: Error,
+    /// What it took.
+    pub back: T,
+}
+
+impl<T: std::fmt::Debug> GivenBack<T> {
+    /// Gives back what a call took, for an attachment of one's own.
+    #[must_use]
+    pub fn new(error: Error, back: T) -> Self {
+        Self { error, back }
+    }
+}
+
+/// For who does not want it back: it is dropped.
+impl<T: std::fmt::Debug> From<GivenBack<T>> for Error {
+    fn from(failed: GivenBack<T>) -> Self {
+        failed.error
     }
 }
 
@@ -217,4 +385,34 @@ pub(crate) fn inside(object: &'static str, offset: u64, length: u64, limit: u64)
         return Err(Error::PastEnd { object, offset, length, limit });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_has_the_kind_of_its_errno() {
+        let kind = |errno: Errno| Error::system("try")(errno.into()).kind();
+        assert_eq!(kind(Errno::NOSPC), ErrorKind::Exhausted);
+        assert_eq!(kind(Errno::DQUOT), ErrorKind::Exhausted);
+        assert_eq!(kind(Errno::INVAL), ErrorKind::Invalid);
+        assert_eq!(kind(Errno::NODEV), ErrorKind::System);
+        assert_eq!(Error::system("try")(io::ErrorKind::Other.into()).kind(), ErrorKind::System);
+    }
+
+    #[test]
+    fn as_an_io_error_it_keeps_its_kind_and_itself() {
+        let exhausted = Error::Exhausted { object: "slots", limit: 4, remedy: "wait for summer" };
+        let io = io::Error::from(exhausted);
+        assert_eq!(io.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(io.downcast::<Error>().unwrap().kind(), ErrorKind::Exhausted);
+        let timed_out = Error::TimedOut { what: "thing", after: Duration::ZERO };
+        assert_eq!(io::Error::from(timed_out).kind(), io::ErrorKind::TimedOut);
+        assert_eq!(io::Error::from(Error::Closed("the stream")).kind(), io::ErrorKind::BrokenPipe);
+        // Who is woken is to be told: the standard library tries again by itself if it is `Interrupted`.
+        assert_eq!(io::Error::from(Error::Woken { what: "thing" }).kind(), io::ErrorKind::Other);
+        let system = Error::system("try")(Errno::ACCESS.into());
+        assert_eq!(io::Error::from(system).kind(), io::ErrorKind::PermissionDenied);
+    }
 }

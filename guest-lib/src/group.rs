@@ -22,7 +22,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::checksum::crc32;
 use crate::error::{Error, Result};
 use crate::request::Message;
 use crate::text::{TextError, read_hex, write_hex};
@@ -176,7 +175,7 @@ impl Share {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..44].copy_from_slice(&self.ticket.to_bytes());
         bytes[44..48].copy_from_slice(&(self.counter as u32).to_le_bytes());
-        let sum = crc32(&bytes[..48]);
+        let sum = crc32fast::hash(&bytes[..48]);
         bytes[48..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
@@ -192,7 +191,7 @@ impl Share {
             return Err(ShareError::Magic);
         }
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let (stored, computed) = (word(48), crc32(&bytes[..48]));
+        let (stored, computed) = (word(48), crc32fast::hash(&bytes[..48]));
         if stored != computed {
             return Err(ShareError::Checksum { stored, computed });
         }

@@ -9,7 +9,7 @@
 //!
 //! | paper | section | here |
 //! |---|---|---|
-//! | message area, slot | 2.2 | [`MessageArea`], [`Slot`] |
+//! | message area, slot | 2.2 | [`MessageArea`], [`Slot`]; over memory of the application's own: [`Card::lend`] |
 //! | private send terminus, send buffer | 2.3 | [`Terminus`], [`SendBuffer`] |
 //! | metadata entry (Table 2) | 2.4 | [`MetadataEntry`] |
 //! | packet counting | 2.5 | [`Message::delta`] |
@@ -30,7 +30,8 @@
 //! | `h_recv` | 3.2 | [`NotificationQueue::recv`] |
 //! | `h_recv_block` | 3.2 | [`NotificationQueue::recv_block`], and [`NotificationQueue::recv_poll`], which never sleeps |
 //! | ticket | 3.2 | [`Ticket`] |
-//! | manager, `poll_nowait`, `process_arrival` | 3.3 | [`Manager`], [`Manager::poll`]; receivers are registered with it |
+//! | manager, `poll_nowait` | 3.3 | [`Manager`], [`Manager::poll`], [`Manager::receive`] |
+//! | receiver class, `process_arrival`, receive class pointer | 3.3, Table 2 | [`ReceiverClass`], [`EndPoint`], [`MetadataEntry::receive_class`] |
 //! | buffer memory, reclaimed when it is sent | 3.3, 6.2 | [`Manager::allocate`], [`Buffer`], [`Sent`] |
 //! | `make_seed`, seed | 3.3 | [`protocol::stream::StreamReceiver::make_seed`], [`Seed`] |
 //! | simple datagram | 3.3 | [`protocol::datagram`] |
@@ -53,15 +54,19 @@
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
 pub mod attach;
 mod card;
-mod checksum;
 mod connection;
+#[doc(hidden)]
+pub mod copies;
 mod cursor;
 mod error;
 mod fetch;
 mod group;
 mod key;
+mod lend;
 mod loss;
 mod manager;
 mod memory;
@@ -84,13 +89,14 @@ pub use card::{Card, CardInfo, SelfTest};
 pub use connection::{
     CONNECT_TIMEOUT, Connecting, Connection, End, EndReason, Listener, MAX_NAME, MAX_PRIVATE, Request,
 };
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, GivenBack, Result};
 pub use fetch::{Fetch, FetchOp};
 pub use group::{Share, ShareError, Undivided};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;
 pub use key::random_key;
+pub use lend::{Lendable, Pages};
 pub use loss::PeerLoss;
-pub use manager::{Buffer, Manager, Sent};
+pub use manager::{Arrived, Buffer, EndPoint, Manager, Ready, ReceiveClass, ReceiverClass, Sent, Waker};
 pub use memory::Memory;
 pub use message_area::MessageArea;
 pub use metadata::MetadataEntry;

@@ -4,21 +4,23 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
 use hamlyn_sys::Mapping;
 
-use crate::error::{Result, inside};
+use crate::copies;
+use crate::error::{Error, GivenBack, Result, inside};
 
 /// Page-aligned memory that the card can reach: what message areas, metadata areas and send buffers are made of.
 ///
 /// In a guest it is the process' own memory, pinned by the driver while an object of the card uses it. Attached by
 /// socket it is shared with the card's process for as long as it lives.
 pub struct Memory {
+    /// What ends the loan when dropped, before the mapping goes.
+    loan: Option<Box<dyn Any + Send + Sync>>,
     mapping: Arc<Mapping>,
     card_address: u64,
     length: usize,
-    /// What ends the loan when dropped, before the mapping goes.
-    _loan: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// Bytes of a huge page.
@@ -59,7 +61,7 @@ impl Memory {
             card_address: card_address.unwrap_or(mapping.address()),
             length: length.min(mapping.length()),
             mapping,
-            _loan: loan,
+            loan,
         }
     }
 
@@ -93,6 +95,7 @@ impl Memory {
     /// [`crate::Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("memory", offset as u64, to.len() as u64, self.length as u64)?;
+        copies::count(to.len());
         self.mapping.read(offset, to);
         Ok(())
     }
@@ -103,8 +106,40 @@ impl Memory {
     /// [`crate::Error::PastEnd`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         inside("memory", offset as u64, from.len() as u64, self.length as u64)?;
+        copies::count(from.len());
         self.mapping.write(offset, from);
         Ok(())
+    }
+
+    /// The bytes in place, from `offset` on.
+    pub(crate) fn cells(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
+        inside("memory", offset as u64, length as u64, self.length as u64)?;
+        Ok(self.mapping.cells(offset, length))
+    }
+
+    /// Ends the loan of the application's own memory, if nobody else has it and it is of this type.
+    pub(crate) fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
+        if let Err(error) = self.may_take_back::<T>() {
+            return Err(GivenBack::new(error, self));
+        }
+        let Self { loan, mapping, card_address, length } = self;
+        drop(loan);
+        let back = Arc::try_unwrap(mapping).and_then(|mapping| mapping.take_back().map_err(Arc::new));
+        back.map_err(|mapping| {
+            let error = Error::Invalid("somebody else has the memory");
+            GivenBack::new(error, Self::lent(mapping, length, Some(card_address), None))
+        })
+    }
+
+    /// Whether [`Memory::take_back`] would give it back.
+    pub(crate) fn may_take_back<T: 'static>(&self) -> Result<()> {
+        if !self.mapping.is_over::<T>() {
+            return Err(Error::Invalid("the memory was not made of a value of this type"));
+        }
+        match Arc::strong_count(&self.mapping) {
+            1 => Ok(()),
+            _ => Err(Error::Invalid("somebody else has the memory")),
+        }
     }
 }
 

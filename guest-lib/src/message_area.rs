@@ -1,8 +1,9 @@
 //! Message areas: where messages are deposited (section 2.2).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
-use crate::error::Result;
+use crate::error::{GivenBack, Result};
 use crate::memory::Memory;
 
 /// A contiguous region of this process' memory that slots refer to; several slots may refer to one (section 2.2).
@@ -47,6 +48,34 @@ impl MessageArea {
     /// [`crate::Error::PastEnd`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.memory.write(offset, from)
+    }
+
+    /// Its bytes in place, `length` of them from `offset` on, without copying. The card may write to them at any time, so each is
+    /// loaded by itself; those of a message that was notified stay as they are until the receiver lets others write there.
+    ///
+    /// # Errors
+    /// [`crate::Error::PastEnd`].
+    pub fn cells(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
+        self.memory.cells(offset, length)
+    }
+
+    /// Gives back the memory that [`crate::Card::lend`] was given, with what has arrived in it: plain bytes again, for nobody
+    /// writes there any more.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] and the area: while a slot, a receiver or another clone has it, or for another type.
+    pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
+        let memory = Arc::try_unwrap(self.memory).map_err(|memory| {
+            let error = crate::Error::Invalid("a slot, a receiver or a clone still has the message area");
+            GivenBack::new(error, Self { memory })
+        })?;
+        memory.take_back().map_err(|failed| GivenBack::new(failed.error, Self::new(failed.back)))
+    }
+
+    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.memory.mapping().address() as usize as *const u8
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {

@@ -109,13 +109,14 @@ impl MetadataEntry {
         mapping.load_u64(self.start + LOW)..mapping.load_u64(self.start + HIGH)
     }
 
-    /// The library's receive class pointer (Table 2): the card leaves it alone.
+    /// The library's receive class pointer (Table 2): whom the manager calls when a message has come here
+    /// ([`crate::ReceiveClass::pointer`]). The card leaves it alone, and no sender reaches it.
     #[must_use]
     pub fn receive_class(&self) -> u64 {
         self.memory.mapping().load_u64(self.start + RECEIVE_CLASS)
     }
 
-    /// Sets the receive class pointer: any number that finds the receiver again.
+    /// Sets the receive class pointer. Where no manager is, it is any number that finds the receiver again.
     pub fn set_receive_class(&self, value: u64) {
         self.memory.mapping().store_u64(self.start + RECEIVE_CLASS, value);
     }

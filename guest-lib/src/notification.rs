@@ -108,7 +108,7 @@ impl NotificationQueue {
     /// [`Error::Overrun`], once for what was lost.
     #[inline]
     pub fn recv(&self) -> Result<Option<Notification>> {
-        if self.inner.has_nothing() { Ok(None) } else { self.inner.take() }
+        if self.has_nothing() { Ok(None) } else { self.inner.take() }
     }
 
     /// The next notification: the paper's `h_recv_block`. Looks at memory for a while, then sleeps.
@@ -169,6 +169,12 @@ impl NotificationQueue {
     /// [`Error::System`].
     pub fn file(&self) -> Result<impl AsFd + '_> {
         self.inner.attachment.queue_file(self.number())
+    }
+
+    /// Whether [`NotificationQueue::recv`] would find nothing. Takes no lock.
+    #[inline]
+    pub(crate) fn has_nothing(&self) -> bool {
+        self.inner.has_nothing()
     }
 
     /// The notification that comes next.

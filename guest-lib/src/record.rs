@@ -1,6 +1,7 @@
 //! What has arrived, where it lies.
 
-use std::marker::PhantomData;
+use std::borrow::Cow;
+use std::sync::atomic::AtomicU8;
 
 use crate::error::{Result, inside};
 use crate::message_area::MessageArea;
@@ -11,17 +12,16 @@ use crate::message_area::MessageArea;
 /// They are read through calls, for the memory is shared with the card; nothing else in the library copies them.
 #[derive(Debug)]
 pub(crate) struct Landed<'a> {
-    area: MessageArea,
+    area: Cow<'a, MessageArea>,
     start: usize,
     length: usize,
-    lender: PhantomData<&'a ()>,
 }
 
-impl Landed<'_> {
+impl<'a> Landed<'a> {
     /// `length` bytes of `area`, from `start` on.
-    pub(crate) fn new(area: &MessageArea, start: usize, length: usize) -> Result<Self> {
+    pub(crate) fn new(area: Cow<'a, MessageArea>, start: usize, length: usize) -> Result<Self> {
         inside("message area", start as u64, length as u64, area.len() as u64)?;
-        Ok(Self { area: area.clone(), start, length, lender: PhantomData })
+        Ok(Self { area, start, length })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -33,6 +33,11 @@ impl Landed<'_> {
         self.area.read(self.start + offset, to)
     }
 
+    pub(crate) fn cells(&self) -> &[AtomicU8] {
+        // Inside: `new` has checked it.
+        self.area.cells(self.start, self.length).unwrap_or_default()
+    }
+
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         // Inside: `new` has checked it.
@@ -41,7 +46,7 @@ impl Landed<'_> {
     }
 
     pub(crate) fn as_ptr(&self) -> *const u8 {
-        (self.area.memory().mapping().address() as usize + self.start) as *const u8
+        self.area.as_ptr().wrapping_add(self.start)
     }
 }
 
@@ -67,6 +72,14 @@ macro_rules! landed {
             /// [`crate::Error::PastEnd`].
             pub fn read(&self, offset: usize, to: &mut [u8]) -> crate::Result<()> {
                 self.landed.read(offset, to)
+            }
+
+            /// Its bytes in place, without copying. The card does not write to them for as long as this lives, unless it is
+            /// broken; that is why each is loaded by itself, and why they are no plain bytes. Those are what an area's
+            /// [`crate::MessageArea::take_back`] gives.
+            #[must_use]
+            pub fn cells(&self) -> &[std::sync::atomic::AtomicU8] {
+                self.landed.cells()
             }
 
             /// A copy of all of it.

@@ -1,12 +1,14 @@
 //! Transmission-request blocks: what a terminus' work queue holds (section 2.3).
 
 use hamlyn_abi::hamlyn::request::{
-    HAMLYN_BODY_SIZE, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INLINE_METADATA,
-    HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynGather, HamlynRequest,
+    HAMLYN_BODY_SIZE, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_FETCH,
+    HAMLYN_REQUEST_INLINE_METADATA, HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynGather,
+    HamlynRequest,
 };
 use hamlyn_sys::window::Window;
 use zerocopy::{Immutable, IntoBytes};
 
+use crate::copies;
 use crate::error::{Error, Result, at_most, inside};
 use crate::ticket::Ticket;
 
@@ -95,7 +97,7 @@ impl<'a> Message<'a> {
         if self.ticket.is_fast() {
             at_most("fast-mode message length", length as u64, packet_size.into())?;
             if !self.metadata.is_empty() {
-                return Err(Error::Unsupported("a fast-mode message carries no metadata but its word"));
+                return Err(Error::Invalid("a fast-mode message carries no metadata but its word"));
             }
         }
         let offset = u64::from(self.ticket.base) + u64::from(self.offset);
@@ -164,6 +166,9 @@ impl<'a> Request<'a> {
         window.fill_entry(number, 0, self.head.as_bytes());
         if !self.metadata.is_empty() {
             window.fill_entry(number, HEAD / WORD, self.metadata);
+        }
+        if self.head.flags & (HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_FETCH) == 0 {
+            copies::count(self.body.len());
         }
         window.fill_entry(number, self.body_start / WORD, self.body);
     }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::checksum::crc32;
 use crate::error::Result;
 use crate::text::{TextError, read_hex, write_hex};
 use crate::ticket::{Ticket, TicketError};
@@ -71,7 +70,7 @@ impl Seed {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..COVERED - 4].copy_from_slice(&self.first.to_bytes());
         bytes[COVERED - 4..COVERED].copy_from_slice(&self.tickets.to_le_bytes());
-        let sum = crc32(&bytes[..COVERED]);
+        let sum = crc32fast::hash(&bytes[..COVERED]);
         bytes[COVERED..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
@@ -87,7 +86,7 @@ impl Seed {
             return Err(SeedError::Magic);
         }
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let (stored, computed) = (word(COVERED), crc32(&bytes[..COVERED]));
+        let (stored, computed) = (word(COVERED), crc32fast::hash(&bytes[..COVERED]));
         if stored != computed {
             return Err(SeedError::Checksum { stored, computed });
         }

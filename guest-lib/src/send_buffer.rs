@@ -1,30 +1,38 @@
 //! Send buffers: memory that a terminus gathers from by DMA (section 2.3).
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU8;
 
 use hamlyn_abi::hamlyn::request::HamlynGather;
 use hamlyn_abi::uapi::HamlynSendBuffer;
 
-use crate::error::{Error, Result, inside};
+use crate::error::{Error, GivenBack, Result, inside};
+use crate::lend;
 use crate::memory::Memory;
 use crate::terminus::Terminus;
 
 /// One of a terminus' eight send buffers.
 ///
-/// The memory is never handed out, only copied into; while a request that gathers from some of its bytes is under
-/// way, those bytes cannot be changed. Dropped with such a request under way, the buffer is taken from the card: the
-/// card refuses what it had not gathered yet.
+/// It is the library's memory, or the application's own ([`Terminus::lend`]). While a request that gathers from some of its
+/// bytes is under way, those bytes cannot be changed. Dropped with such a request under way, the buffer is taken from the card:
+/// the card refuses what it had not gathered yet.
 #[derive(Debug)]
 pub struct SendBuffer {
-    terminus: Terminus,
-    tag: u32,
+    // The card gives the memory up before it goes.
+    registration: Registration,
     memory: Memory,
 }
 
+/// That a terminus gathers from a memory by this tag.
+#[derive(Debug)]
+struct Registration {
+    terminus: Terminus,
+    tag: u32,
+}
+
 impl SendBuffer {
-    pub(crate) fn create(terminus: &Terminus, tag: u32, length: usize) -> Result<Self> {
-        let attachment = terminus.inner.attachment();
-        let memory = attachment.allocate(length)?;
+    /// Has the terminus gather from this memory.
+    pub(crate) fn create(terminus: &Terminus, tag: u32, memory: Memory) -> Result<Self, GivenBack<Memory>> {
         let buffer = HamlynSendBuffer {
             terminus: terminus.number(),
             tag,
@@ -32,14 +40,70 @@ impl SendBuffer {
             length: memory.len() as u64,
             reserved: 0,
         };
-        attachment.set_send_buffer(buffer, &memory)?;
-        Ok(Self { terminus: terminus.clone(), tag, memory })
+        match terminus.inner.attachment().set_send_buffer(buffer, &memory) {
+            Ok(()) => Ok(Self { registration: Registration { terminus: terminus.clone(), tag }, memory }),
+            Err(error) => {
+                terminus.inner.return_tag(tag);
+                Err(GivenBack::new(error, memory))
+            }
+        }
+    }
+
+    /// Gives back the memory that [`Terminus::lend`] was given.
+    ///
+    /// # Errors
+    /// [`Error::InFlight`] while the card may still gather from it, [`Error::Invalid`] for another type; and the buffer.
+    pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
+        match self.memory.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
+            Ok(()) => {
+                let Self { registration, memory } = self;
+                drop(registration);
+                Ok(lend::returned(memory))
+            }
+            Err(error) => Err(GivenBack::new(error, self)),
+        }
+    }
+
+    /// Its bytes in place, `length` of them from `offset` on, to be filled without copying: each is stored by itself.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these bytes.
+    pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
+        self.cells_of(offset, length)
+    }
+
+    /// [`SendBuffer::cells`] for those who have divided the buffer among themselves.
+    pub(crate) fn cells_of(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
+        self.check_idle(offset, length)?;
+        self.memory.cells(offset, length)
+    }
+
+    /// Where it lies in this process' memory.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.memory.mapping().address() as usize as *const u8
+    }
+
+    /// Whether it is the application's own memory.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.memory.mapping().is_lent()
+    }
+
+    /// Whether it is a value's of this type.
+    pub(crate) fn is_over<T: 'static>(&self) -> bool {
+        self.memory.mapping().is_over::<T>()
+    }
+
+    /// Refuses bytes that the card may still gather from.
+    pub(crate) fn check_idle(&self, offset: usize, length: usize) -> Result<()> {
+        inside("send buffer", offset as u64, length as u64, self.len() as u64)?;
+        let state = self.registration.terminus.inner.observe();
+        state.uses.check(self.tag(), offset as u64, length as u64)
     }
 
     /// Its tag, 0 to 7.
     #[must_use]
     pub fn tag(&self) -> u32 {
-        self.tag
+        self.registration.tag
     }
 
     /// How many bytes it has.
@@ -64,8 +128,7 @@ impl SendBuffer {
 
     /// [`SendBuffer::write`] for those who have divided the buffer among themselves.
     pub(crate) fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        inside("send buffer", offset as u64, bytes.len() as u64, self.len() as u64)?;
-        self.terminus.inner.observe().uses.check(self.tag, offset as u64, bytes.len() as u64)?;
+        self.check_idle(offset, bytes.len())?;
         self.memory.write(offset, bytes)
     }
 
@@ -87,9 +150,9 @@ impl SendBuffer {
     }
 }
 
-impl Drop for SendBuffer {
+impl Drop for Registration {
     fn drop(&mut self) {
-        // A card that is gone has no buffer to take back.
+        // A card that is gone has no buffer to take back; and it only reads.
         let _ = self.terminus.inner.attachment().clear_send_buffer(self.terminus.number(), self.tag);
         self.terminus.inner.return_tag(self.tag);
     }
@@ -107,7 +170,7 @@ impl Piece<'_> {
     /// The send buffer's tag.
     #[must_use]
     pub fn tag(&self) -> u32 {
-        self.buffer.tag
+        self.buffer.tag()
     }
 
     /// How many bytes.
@@ -123,11 +186,11 @@ impl Piece<'_> {
     }
 
     pub(crate) fn tuple(&self) -> HamlynGather {
-        HamlynGather { tag: self.buffer.tag, reserved: 0, offset: self.offset, length: self.length }
+        HamlynGather { tag: self.buffer.tag(), reserved: 0, offset: self.offset, length: self.length }
     }
 
     pub(crate) fn belongs_to(&self, terminus: &Terminus) -> bool {
-        std::sync::Arc::ptr_eq(&self.buffer.terminus.inner, &terminus.inner)
+        std::sync::Arc::ptr_eq(&self.buffer.registration.terminus.inner, &terminus.inner)
     }
 
     pub(crate) fn copy_to(&self, bytes: &mut [u8]) -> Result<()> {

@@ -109,7 +109,8 @@ impl<'a> SlotBuilder<'a> {
     /// Creates the slot.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] for a range outside of the area, [`Error::System`] if the driver or card refuses.
+    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no slot left, [`Error::System`] if
+    /// the driver or card refuses.
     pub fn create(self) -> Result<Slot> {
         let length = self.range.end.saturating_sub(self.range.start);
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
@@ -224,10 +225,10 @@ impl Slot {
     /// A ticket for all of the slot's bytes by fast mode (section 2.7).
     ///
     /// # Errors
-    /// [`Error::Unsupported`] in the paranoid modes, [`Error::LinkDown`].
+    /// [`Error::Invalid`] in the paranoid modes, [`Error::LinkDown`].
     pub fn fast_ticket(&self) -> Result<Ticket> {
         if self.mode != Mode::Normal {
-            return Err(Error::Unsupported("a slot in a paranoid mode takes no fast-mode messages"));
+            return Err(Error::Invalid("a slot in a paranoid mode takes no fast-mode messages"));
         }
         self.make_ticket(Ticket::FAST, self.created.key)
     }
@@ -239,17 +240,19 @@ impl Slot {
     pub fn metadata(&self, index: u32) -> Result<MetadataEntry> {
         match &self.metadata {
             Some(memory) => MetadataEntry::new(memory.clone(), index),
-            None => Err(Error::Unsupported("the slot has no metadata entries")),
+            None => Err(Error::Invalid("the slot has no metadata entries")),
         }
     }
 
     /// Which metadata entry a notification is about: none if it is of another slot, or of a fast-mode message.
     #[must_use]
     pub fn entry_of(&self, notification: &Notification) -> Option<u32> {
-        let Arrival::Metadata(pointer) = notification.arrival else { return None };
-        let offset = pointer.checked_sub(self.created.metadata_address)?;
-        let index = u32::try_from(offset / u64::from(HAMLYN_METADATA_SIZE)).ok()?;
-        (notification.slot == self.number() && index < self.metadata_entries()).then_some(index)
+        entry_of(&self.created, notification)
+    }
+
+    /// What a notification leads to the metadata entry by.
+    pub(crate) fn entries(&self) -> Option<Entries> {
+        Some(Entries { slot: self.created, memory: self.metadata.clone()? })
     }
 
     /// Copies received bytes out, from `offset` bytes behind the slot's start: see [`MessageArea::read`].
@@ -293,6 +296,40 @@ impl Slot {
     }
 }
 
+/// A slot's metadata area, for who follows notifications to it.
+pub(crate) struct Entries {
+    slot: HamlynSlotCreate,
+    memory: Arc<Memory>,
+}
+
+impl Entries {
+    /// The entry that a notification is about: none if it is of another slot, or there is no such entry.
+    pub(crate) fn find(&self, notification: &Notification) -> Option<(u32, MetadataEntry)> {
+        let index = entry_of(&self.slot, notification)?;
+        Some((index, MetadataEntry::new(self.memory.clone(), index).ok()?))
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = MetadataEntry> + '_ {
+        (0..self.slot.metadata_entries)
+            .filter_map(|index| MetadataEntry::new(self.memory.clone(), index).ok())
+    }
+}
+
+/// Everything but the key, which is a secret.
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").field("slot", &self.slot.slot).finish_non_exhaustive()
+    }
+}
+
+fn entry_of(slot: &HamlynSlotCreate, notification: &Notification) -> Option<u32> {
+    let Arrival::Metadata(pointer) = notification.arrival else { return None };
+    let offset = pointer.checked_sub(slot.metadata_address)?;
+    let index = u32::try_from(offset / u64::from(HAMLYN_METADATA_SIZE)).ok()?;
+    (notification.slot == slot.slot && index < slot.metadata_entries).then_some(index)
+}
+
 /// Everything but the key, which is a secret.
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -307,7 +344,9 @@ impl fmt::Debug for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // A card that is gone has no slot to close.
-        let _ = self.attachment.destroy_slot(self.created.slot);
+        if self.attachment.destroy_slot(self.created.slot).is_err() {
+            // The card is gone, or is not: nobody may use this memory for anything else.
+            std::mem::forget((self.area.clone(), self.metadata.clone()));
+        }
     }
 }

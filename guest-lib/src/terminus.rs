@@ -7,8 +7,10 @@ use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
 use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HAMLYN_SEND_BUFFERS, HamlynGather};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
-use crate::attach::{Attachment, TerminusParts};
-use crate::error::{Error, Result};
+use crate::attach::{Attachment, Mapping, TerminusParts};
+use crate::error::{Error, GivenBack, Result};
+use crate::lend::{self, Lendable};
+use crate::memory::Memory;
 use crate::polling::Polling;
 use crate::request::{Message, Request, RequestBlock};
 use crate::send_buffer::{Piece, SendBuffer, Uses};
@@ -137,6 +139,14 @@ impl Terminus {
         idle.ok_or(Error::TimedOut { what: "completion of all requests", after })
     }
 
+    /// Waits until the card has finished with the request at a position, and so with those before it.
+    pub(crate) fn wait_completed(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
+        let done = || (self.completed() >= request).then_some(());
+        let after = timeout.unwrap_or_default();
+        let what = "completion of what was sent from a buffer";
+        self.inner.polling.wait(timeout, true, done).ok_or(Error::TimedOut { what, after })
+    }
+
     /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits.
     ///
     /// Bytes go by direct I/O; a piece of a send buffer by direct I/O if small, else by DMA. The handle says when
@@ -144,7 +154,8 @@ impl Terminus {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] and [`Error::PastEnd`] for what the ticket, the card or direct I/O cannot take,
-    /// [`Error::ForeignBuffer`], [`Error::Unsupported`] for metadata in fast mode.
+    /// [`Error::ForeignBuffer`], [`Error::Invalid`] for metadata in fast mode. [`Error::System`] if the card
+    /// cannot be woken: it is gone then, and the message, which lies in its work queue, with it.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         self.post_source(message, source.into(), true)
     }
@@ -176,7 +187,7 @@ impl Terminus {
     /// Posts a request as it is, unchecked by the library: the card checks it. For tests of exactly that.
     ///
     /// # Errors
-    /// [`Error::System`] if the card cannot be woken.
+    /// [`Error::System`] if the card cannot be woken, as by [`Terminus::send`].
     pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
         self.post_request(&request.request(), &[], true)
     }
@@ -184,10 +195,43 @@ impl Terminus {
     /// Creates a send buffer of `length` bytes, zeroed, with the lowest free tag (section 2.3).
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
+    /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`] if memory cannot be had or pinned.
     pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
         let tag = self.inner.take_tag()?;
-        SendBuffer::create(self, tag, length).inspect_err(|_| self.inner.return_tag(tag))
+        match self.inner.attachment.allocate(length) {
+            Ok(memory) => Ok(SendBuffer::create(self, tag, memory)?),
+            Err(error) => {
+                self.inner.return_tag(tag);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a send buffer of memory of the caller's own, with the lowest free tag, as [`crate::Card::lend`] makes an area. It is
+    /// the library's until [`SendBuffer::take_back`].
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::lend`], and [`Error::Exhausted`] if all 8 tags are in use; and the memory is given back.
+    pub fn lend<T: Lendable>(&self, memory: T) -> Result<SendBuffer, GivenBack<T>> {
+        let memory = lend::lend(&self.inner.attachment, memory)?;
+        self.send_buffer_of(memory)
+            .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
+    }
+
+    /// [`Terminus::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    ///
+    /// # Errors
+    /// Those of [`Terminus::lend`].
+    pub fn lend_mapping(&self, mapping: Mapping) -> Result<SendBuffer> {
+        lend::check(mapping.length())?;
+        Ok(self.send_buffer_of(self.inner.attachment.lend(mapping)?)?)
+    }
+
+    fn send_buffer_of(&self, memory: Memory) -> Result<SendBuffer, GivenBack<Memory>> {
+        match self.inner.take_tag() {
+            Ok(tag) => SendBuffer::create(self, tag, memory),
+            Err(error) => Err(GivenBack::new(error, memory)),
+        }
     }
 
     fn post_source(&self, message: &Message<'_>, source: Source<'_>, wait: bool) -> Result<Handle> {
@@ -216,6 +260,14 @@ impl Terminus {
         self.post_request(&request, pieces, wait)
     }
 
+    /// Whether so many requests could be posted now.
+    pub(crate) fn check_room(&self, requests: usize) -> Result<()> {
+        if self.inner.observe().queue.room() < requests {
+            return Err(no_room());
+        }
+        Ok(())
+    }
+
     fn check_own(&self, pieces: &[Piece<'_>]) -> Result<()> {
         match pieces.iter().find(|piece| !piece.belongs_to(self)) {
             Some(foreign) => Err(Error::ForeignBuffer { tag: foreign.tag() }),
@@ -230,7 +282,7 @@ impl Terminus {
             posted => posted,
         };
         let Some((request, ring)) = posted else {
-            return Err(Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE });
+            return Err(no_room());
         };
         let handle = Handle { terminus: self.clone(), request };
         if ring {
@@ -238,6 +290,10 @@ impl Terminus {
         }
         Ok(handle)
     }
+}
+
+fn no_room() -> Error {
+    Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE }
 }
 
 impl TerminusInner {
@@ -285,7 +341,8 @@ impl TerminusInner {
         let mut state = self.lock();
         let tag = state.tags.trailing_ones();
         if tag >= HAMLYN_SEND_BUFFERS {
-            return Err(Error::WouldBlock { object: "send-buffer tags", limit: HAMLYN_SEND_BUFFERS });
+            let remedy = "drop a send buffer, or take another terminus";
+            return Err(Error::Exhausted { object: "send-buffer tags", limit: HAMLYN_SEND_BUFFERS, remedy });
         }
         state.tags |= 1 << tag;
         Ok(tag)

@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT};
 
-use crate::checksum::crc32;
 use crate::error::{self, Result};
 use crate::text::{TextError, read_hex, write_hex};
 
@@ -102,7 +101,7 @@ impl Ticket {
             place.copy_from_slice(&word.to_le_bytes());
         }
         bytes[28..36].copy_from_slice(&self.key.to_le_bytes());
-        let sum = crc32(&bytes[..36]);
+        let sum = crc32fast::hash(&bytes[..36]);
         bytes[36..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
@@ -122,7 +121,7 @@ impl Ticket {
             return Err(TicketError::Version { version });
         }
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let (stored, computed) = (word(36), crc32(&bytes[..36]));
+        let (stored, computed) = (word(36), crc32fast::hash(&bytes[..36]));
         if stored != computed {
             return Err(TicketError::Checksum { stored, computed });
         }

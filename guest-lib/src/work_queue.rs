@@ -35,6 +35,11 @@ impl WorkQueue {
         (self.posted - self.completed < u64::from(HAMLYN_WORK_QUEUE_USABLE)).then_some(self.posted as u32)
     }
 
+    /// How many entries are not in use.
+    pub(crate) fn room(&self) -> usize {
+        (u64::from(HAMLYN_WORK_QUEUE_USABLE) - (self.posted - self.completed)) as usize
+    }
+
     /// Counts the next entry as posted. Returns the request's position and the new tail.
     ///
     /// What becomes of it is remembered until [`WorkQueue::forget`].

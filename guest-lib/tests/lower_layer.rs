@@ -198,7 +198,7 @@ fn eight_send_buffers_and_no_more() {
     let terminus = card.create_terminus().unwrap();
     let mut buffers: Vec<_> = (0..8).map(|_| terminus.create_send_buffer(64).unwrap()).collect();
     assert_eq!(buffers.iter().map(hamlyn::SendBuffer::tag).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 6, 7]);
-    assert!(terminus.create_send_buffer(64).unwrap_err().is_would_block());
+    assert!(terminus.create_send_buffer(64).unwrap_err().is_exhausted());
     buffers.remove(5);
     assert_eq!(terminus.create_send_buffer(64).unwrap().tag(), 5);
     let foreign = card.create_terminus().unwrap();
@@ -225,7 +225,7 @@ fn a_paranoid_entry_carries_its_own_key_and_bounds() {
     first.close();
     assert_eq!(slot.ticket(0).unwrap().length, 0);
     assert_eq!(slot.ticket(1).unwrap().key, second.key());
-    assert!(matches!(slot.fast_ticket(), Err(Error::Unsupported(_))));
+    assert!(matches!(slot.fast_ticket(), Err(Error::Invalid(_))));
 }
 
 #[test]

@@ -294,7 +294,7 @@ proptest! {
                         let mut buffer = manager.allocate(length).unwrap();
                         buffer.write(0, &bytes(sender.accepted(), length)).unwrap();
                         if let Err(error) = sender.send_buffer(buffer) {
-                            prop_assert!(error.is_timed_out(), "{error}");
+                            prop_assert!(error.error.is_timed_out(), "{error}");
                         }
                     }
                 }

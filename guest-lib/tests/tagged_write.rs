@@ -8,6 +8,7 @@ use std::time::Duration;
 use fake::Fake;
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Error};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn ends() -> (TagReceiver, TagSender, Card) {
     let card = Card::attached(Fake::default().share());
@@ -29,6 +30,26 @@ fn data_goes_to_its_offset_and_tags_come_in_order() {
         assert_eq!(back, *b"hello");
     }
     assert_eq!(receiver.get_tag().unwrap(), None);
+}
+
+#[test]
+fn its_file_is_readable_once_a_tag_has_come() {
+    let (mut receiver, sender, _card) = ends();
+    let ticket = receiver.ticket().unwrap();
+    let readable = |receiver: &TagReceiver| {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let file = receiver.file().unwrap();
+        poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&now)).unwrap() == 1
+    };
+    assert!(!receiver.arm().unwrap() && !readable(&receiver));
+    for tag in [1, 2] {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+    }
+    assert!(readable(&receiver));
+    assert_eq!(receiver.get_specific_tag(2).unwrap(), Some(2));
+    assert!(receiver.arm().unwrap(), "one was taken off the queue, and waits");
+    assert_eq!(receiver.get_tag().unwrap(), Some(1));
+    assert!(!receiver.arm().unwrap() && !readable(&receiver));
 }
 
 #[test]
@@ -83,7 +104,7 @@ fn a_message_fits_in_a_packet() {
     let area = card.create_area(64).unwrap();
     let slot = card.slot(&area).metadata_entries(1).create().unwrap();
     let wrong = sender.send(&slot.ticket(0).unwrap(), b"x", 0, 1).unwrap_err();
-    assert!(matches!(wrong, Error::Unsupported(_)), "{wrong}");
+    assert!(matches!(wrong, Error::Invalid(_)), "{wrong}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
 pub const HEADER: &str = "../guest-lib/c/include/hamlyn.h";
 
 /// The files with what C can call, in the header's order. The rest is inner.
-pub const PARTS: [&str; 9] = [
+pub const PARTS: [&str; 10] = [
     "call.rs",
     "card.rs",
     "ticket.rs",
@@ -16,6 +16,7 @@ pub const PARTS: [&str; 9] = [
     "tagged.rs",
     "datagram.rs",
     "stream.rs",
+    "area.rs",
     "stream_pair.rs",
     "connection.rs",
 ];
@@ -29,7 +30,8 @@ const TITLE: &str = "\
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
  * A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. A call that
- * fails changes nothing. What it gives is stored by its last pointers. No pointer may be NULL unless it says so.
+ * fails changes nothing, unless it says what it leaves. What it gives is stored by its last pointers. No pointer may be
+ * NULL unless it says so.
  *
  * timeout_ms is as for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have
  * to), negative to wait for ever; -ETIMEDOUT if the time is over.

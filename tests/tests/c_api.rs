@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hamlyn_c::{
-    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_passed, hamlyn_record, hamlyn_seed,
-    hamlyn_stream_options, hamlyn_ticket,
+    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_manager_options, hamlyn_passed, hamlyn_record,
+    hamlyn_seed, hamlyn_stream_options, hamlyn_ticket,
 };
 use hamlyn_cli::lab::Lab;
 use hamlyn_tests::c_api;
@@ -52,7 +52,7 @@ fn run(statements: &str) -> Vec<String> {
 fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
-    let start = "#include <hamlyn.h>\n#include <stdio.h>\n";
+    let start = "#include <hamlyn.h>\n#include <stdio.h>\n#include <string.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
     let mut command = Command::new(build(folder.path(), &program));
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
@@ -80,7 +80,7 @@ fn every_file_with_functions_for_c_is_in_the_header() {
     let mut exported = BTreeSet::new();
     for file in fs::read_dir(source().join("src")).unwrap() {
         let text = fs::read_to_string(file.unwrap().path()).unwrap();
-        let behind = text.split("pub extern \"C\" fn ").skip(1);
+        let behind = text.split("extern \"C\" fn ").skip(1);
         exported.extend(behind.filter_map(|text| text.split_once('(')).map(|(name, _)| name.to_owned()));
     }
     assert_eq!(functions().into_iter().collect::<BTreeSet<_>>(), exported);
@@ -119,14 +119,15 @@ macro_rules! layout {
 #[test]
 fn c_and_rust_agree_on_every_size_and_offset() {
     let rust = layout! {
-        hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors }
+        hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors, reserved }
         hamlyn_ticket { bytes }
         hamlyn_seed { bytes }
-        hamlyn_datagram { data, length, offset, has_reply, reply }
-        hamlyn_stream_options { record_size, records, max_records }
-        hamlyn_record { number, data, length }
-        hamlyn_passed { data, length }
-        hamlyn_end { reason, length, data }
+        hamlyn_datagram { data, length, offset, has_reply, reply, reserved }
+        hamlyn_manager_options { entries, looks, reserved }
+        hamlyn_stream_options { record_size, records, max_records, reserved }
+        hamlyn_record { number, data, length, reserved }
+        hamlyn_passed { data, length, reserved }
+        hamlyn_end { reason, length, data, reserved }
     };
     let mut statements = String::new();
     for (expression, _) in &rust {
@@ -155,11 +156,14 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
     }
     let said = run(&statements);
     assert_eq!(said[0], "", "no error yet");
-    assert_eq!(said.len() - 1, functions().iter().filter(|name| !is_void(name)).count() - 1);
+    assert_eq!(said.len() - 1, functions().iter().filter(|name| !is_void(name)).count() - NO_OUTCOME);
     for line in &said[1..] {
         assert!(line.starts_with("-22 ") && line.ends_with("is a null pointer"), "{line}");
     }
 }
+
+/// Functions that return no outcome, but for those that return nothing: hamlyn_version, hamlyn_error, and where bytes are.
+const NO_OUTCOME: usize = 4;
 
 fn is_void(name: &str) -> bool {
     name == "hamlyn_close" || name.ends_with("_destroy")
@@ -204,7 +208,9 @@ fn without_a_time_to_wait_nothing_waits() {
         "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_seed seed;\n\
          \tstruct hamlyn_stream_receiver *receiver;\n\tstruct hamlyn_stream_sender *sender;\n\
          \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\
-         \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tuint32_t tag;\n",
+         \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tuint32_t tag;\n\
+         \tstruct hamlyn_ticket ticket;\n\tstruct hamlyn_manager *other;\n\
+         \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, HAMLYN_NO_LOOKS, { 0 } };\n",
     );
     const CLOSE: &str = "hamlyn_stream_try_close(sender)";
     // What is to come, and the calls: 0 is success, 11 EAGAIN, 107 ENOTCONN.
@@ -227,6 +233,26 @@ fn without_a_time_to_wait_nothing_waits() {
         (2, "hamlyn_stream_send(sender, \"hi\", 2, 0)"),
         (0, "hamlyn_stream_flush(sender, 0)"),
         (1, "hamlyn_stream_receive(receiver, &record, 60000)"),
+        (0, "hamlyn_stream_release(receiver, record.number)"),
+        (2, "hamlyn_stream_send(sender, \"ho\", 2, 0)"),
+        (0, "hamlyn_stream_flush(sender, 0)"),
+        (1, "hamlyn_stream_read(receiver, &tag, 1, 60000)"),
+        (1, "hamlyn_stream_read(receiver, &tag, 1, 60000)"),
+        (-11, "hamlyn_stream_read(receiver, &tag, 1, 0)"),
+        (0, "hamlyn_tag_receiver_ticket(tags, &ticket)"),
+        (0, "hamlyn_tag_arm(tags)"),
+        (0, "hamlyn_tag_send(manager, &ticket, \"hi\", 2, 0, 7, 60000)"),
+        (0, "hamlyn_tag_send(manager, &ticket, \"hi\", 2, 0, 8, 60000)"),
+        (0, "hamlyn_tag_receive_specific(tags, 8, 60000)"),
+        (1, "hamlyn_tag_arm(tags)"),
+        (-22, "hamlyn_tag_send(manager, &ticket, \"hi\", 2, 63, 7, 0)"),
+        (0, "(ticket.bytes[20] ^= 1) * 0"),
+        (-22, "hamlyn_tag_send(manager, &ticket, \"hi\", 2, 0, 7, 0)"),
+        (0, "hamlyn_manager_wake(manager)"),
+        (0, "hamlyn_manager_wait(manager, 60000)"),
+        (-22, "hamlyn_manager_create_with(card, &wrong, &other)"),
+        (0, "hamlyn_manager_create_with(card, &few, &other)"),
+        (0, "hamlyn_version() - HAMLYN_VERSION"),
         (0, CLOSE),
         (0, "hamlyn_stream_receive(receiver, &record, 60000)"),
     ];
@@ -234,7 +260,70 @@ fn without_a_time_to_wait_nothing_waits() {
         if call == CLOSE {
             let _ = writeln!(statements, "\twhile ({CLOSE} == -11)\n\t\t;");
         }
-        let _ = writeln!(statements, "\tprintf(\"%d\\n\", {call});");
+        let _ = writeln!(statements, "\tprintf(\"%d\\n\", (int)({call}));");
+    }
+    let said = run_with(&statements, lab.card_socket(0).unwrap());
+    for ((due, call), said) in calls.iter().zip(&said) {
+        assert_eq!(said, &due.to_string(), "{call}");
+    }
+    assert_eq!(said.len(), calls.len());
+}
+
+#[test]
+fn a_program_sends_from_and_receives_into_memory_of_its_own() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let mut statements = String::from(
+        "\tstatic _Alignas(4096) unsigned char from[65536], to[65536];\n\tstruct hamlyn_card *card;\n\
+         \tstruct hamlyn_manager *manager;\n\tstruct hamlyn_area *area, *odd;\n\tstruct hamlyn_buffer *buffer;\n\
+         \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tstruct hamlyn_ticket ticket;\n\
+         \tstruct hamlyn_stream_receiver *receiver;\n\tstruct hamlyn_stream_sender *sender;\n\tstruct hamlyn_seed seed;\n\
+         \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\tuint32_t tag;\n\
+         \tstruct hamlyn_stream_options options = { 4096, 8, 0, { 0 } };\n\tsize_t at;\n\n\
+         \tfor (at = 0; at < sizeof(from); at++)\n\t\tfrom[at] = (unsigned char)(at * 7 + 1);\n",
+    );
+    // What is to come, and the calls: 95 is EOPNOTSUPP.
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_manager_create(card, &manager)"),
+        (-95, "hamlyn_area_create(card, to + 1, 4096, &odd)"),
+        (0, "hamlyn_area_create(card, to, sizeof(to), &area)"),
+        (1, "hamlyn_area_data(area) == to"),
+        (0, "hamlyn_buffer_create(manager, from, sizeof(from), &buffer)"),
+        (1, "hamlyn_buffer_data(buffer) == from"),
+        (0, "hamlyn_datagram_receiver_create_in(manager, area, &place)"),
+        (0, "hamlyn_datagram_receiver_ticket(place, &ticket)"),
+        (0, "hamlyn_datagram_send_from(manager, &ticket, buffer, 1, 65535, 0, NULL, 60000)"),
+        (0, "hamlyn_datagram_receive(place, &datagram, 60000)"),
+        (1, "datagram.data == to && datagram.length == 65535"),
+        (0, "memcmp(to, from + 1, 65535)"),
+        (0, "hamlyn_buffer_wait(buffer, 60000)"),
+        (-22, "hamlyn_datagram_send_from(manager, &ticket, buffer, 2, 65535, 0, NULL, 60000)"),
+        (0, "(hamlyn_datagram_receiver_destroy(place), 0)"),
+        (0, "hamlyn_stream_receiver_create_in(manager, area, &options, &receiver)"),
+        (0, "hamlyn_stream_receiver_seed(receiver, &seed)"),
+        (0, "hamlyn_stream_sender_create(manager, &seed, &sender)"),
+        (8192, "hamlyn_stream_send_from(sender, buffer, 100, 8192, 60000)"),
+        (1, "hamlyn_stream_receive(receiver, &record, 60000)"),
+        (1, "record.data == to && !memcmp(to, from + 100, 4096)"),
+        (1, "hamlyn_stream_receive(receiver, &record, 60000)"),
+        (1, "record.data == to + 4096 && !memcmp(to, from + 100, 8192)"),
+        (0, "(hamlyn_stream_sender_destroy(sender), hamlyn_stream_receiver_destroy(receiver), 0)"),
+        (0, "hamlyn_tag_receiver_create_in(card, area, 8, &tags)"),
+        (0, "hamlyn_tag_receiver_ticket(tags, &ticket)"),
+        (0, "hamlyn_tag_send_from(manager, &ticket, buffer, 3000, 1000, 64, 7, 60000)"),
+        (0, "hamlyn_tag_receive(tags, &tag, 60000)"),
+        (0, "memcmp(to + 64, from + 3000, 1000)"),
+        (0, "(hamlyn_tag_receiver_destroy(tags), hamlyn_area_destroy(area), 0)"),
+        (0, "hamlyn_buffer_wait(buffer, 60000)"),
+        (0, "(hamlyn_buffer_destroy(buffer), 0)"),
+        // Private memory again, with what had come.
+        (0, "memcmp(to + 64, from + 3000, 1000)"),
+        (0, "hamlyn_buffer_create(manager, NULL, 100, &buffer)"),
+        (1, "hamlyn_buffer_data(buffer) != NULL"),
+        (0, "(hamlyn_buffer_destroy(buffer), 0)"),
+    ];
+    for (_, call) in calls {
+        let _ = writeln!(statements, "\tprintf(\"%d\\n\", (int)({call}));");
     }
     let said = run_with(&statements, lab.card_socket(0).unwrap());
     for ((due, call), said) in calls.iter().zip(&said) {

@@ -126,7 +126,7 @@ impl SimAttachment {
 
 /// Refuses if there are no pages for the lists of so many areas.
 fn have_lists(left: usize, areas: usize) -> Result<()> {
-    if left < 2 * areas { Err(Error::WouldBlock { object: "pages", limit: 0 }) } else { Ok(()) }
+    if left < 2 * areas { Err(full("pages")) } else { Ok(()) }
 }
 
 fn map(length: u64) -> Result<Arc<Mapping>> {
@@ -145,7 +145,7 @@ fn small(source: std::io::Error) -> Error {
 }
 
 fn full(object: &'static str) -> Error {
-    Error::WouldBlock { object, limit: 0 }
+    Error::Exhausted { object, limit: 0, remedy: "free some" }
 }
 
 /// Rings by a trapped store.

@@ -61,7 +61,7 @@ impl Stream {
 
 /// Nothing could be done now.
 fn is_for_later(error: &Error) -> bool {
-    error.is_would_block() || error.is_timed_out()
+    error.is_would_block() || error.is_timed_out() || error.is_exhausted()
 }
 
 impl World {
@@ -174,7 +174,7 @@ impl World {
                 sending.end.try_flush()?;
                 // What was coalesced went first.
                 buffer.write(0, &bytes(number, sending.end.accepted(), length))?;
-                sending.end.send_buffer(buffer).map(drop)
+                sending.end.send_buffer(buffer).map(drop).map_err(Error::from)
             }),
             _ => sending.end.try_send(&data).map(drop),
         };

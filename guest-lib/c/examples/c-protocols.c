@@ -161,7 +161,7 @@ static void tagged_send(struct hamlyn_card *card, struct hamlyn_manager *manager
 	struct hamlyn_ticket ticket = ask_ticket(card, whom);
 	unsigned char *bytes = make_bytes(length);
 
-	must(hamlyn_tag_send(manager, &ticket, bytes, length, 0, TAG));
+	must(hamlyn_tag_send(manager, &ticket, bytes, length, 0, TAG, PATIENCE_MS));
 	must(hamlyn_manager_flush(manager, PATIENCE_MS));
 	free(bytes);
 }
@@ -194,7 +194,7 @@ static size_t datagram_receive(struct hamlyn_card *card, struct hamlyn_manager *
 	memcpy(bytes, datagram.data, length);
 	reverse(bytes, length);
 	if (datagram.has_reply)
-		must(hamlyn_datagram_send(manager, &datagram.reply, bytes, length, 0, NULL));
+		must(hamlyn_datagram_send(manager, &datagram.reply, bytes, length, 0, NULL, PATIENCE_MS));
 	must(hamlyn_manager_flush(manager, PATIENCE_MS));
 	hamlyn_datagram_receiver_destroy(receiver);
 	free(bytes);
@@ -210,7 +210,7 @@ static void datagram_send(struct hamlyn_card *card, struct hamlyn_manager *manag
 
 	must(hamlyn_datagram_receiver_create(manager, length, &replies));
 	must(hamlyn_datagram_receiver_ticket(replies, &reply));
-	must(hamlyn_datagram_send(manager, &ticket, bytes, length, 0, &reply));
+	must(hamlyn_datagram_send(manager, &ticket, bytes, length, 0, &reply, PATIENCE_MS));
 	must(hamlyn_datagram_receive(replies, &answer, PATIENCE_MS));
 	reverse(bytes, length);
 	if (answer.length != length || memcmp(answer.data, bytes, length)) {

@@ -5,7 +5,8 @@
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
  * A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. A call that
- * fails changes nothing. What it gives is stored by its last pointers. No pointer may be NULL unless it says so.
+ * fails changes nothing, unless it says what it leaves. What it gives is stored by its last pointers. No pointer may be
+ * NULL unless it says so.
  *
  * timeout_ms is as for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have
  * to), negative to wait for ever; -ETIMEDOUT if the time is over.
@@ -16,6 +17,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/**
+ * The version of the library that this header describes: major << 16 | minor << 8 | patch.
+ */
+#define HAMLYN_VERSION 256
 
 /**
  * The host id of a card whose link is down.
@@ -36,6 +42,11 @@
  * Room for the text of a ticket or a seed, with the zero behind it.
  */
 #define HAMLYN_TEXT_SIZE 256
+
+/**
+ * For hamlyn_manager_options.looks: calls that wait sleep at once.
+ */
+#define HAMLYN_NO_LOOKS 4294967295
 
 /**
  * The most bytes that a connection's side passes the other at a time.
@@ -76,6 +87,16 @@
  * This host's card was reset or removed, or has failed.
  */
 #define HAMLYN_END_CARD_RESET 7
+
+/**
+ * Memory that receivers are made in: what arrives is written there, and nobody copies it.
+ */
+struct hamlyn_area;
+
+/**
+ * Memory to send from without copying. One thread at a time may use it; it goes to any number of peers.
+ */
+struct hamlyn_buffer;
 
 /**
  * An open card: one protection domain. Any number of threads may use it at once.
@@ -170,11 +191,15 @@ struct hamlyn_card_info {
    * Interrupt vectors.
    */
   uint32_t vectors;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[8];
 };
 
 /**
  * Permission to write into a receiver's buffer. It may be copied, sent in a message and used on any host; who has it may
- * write. The bytes carry a checksum, and every call that takes a ticket checks it.
+ * write. The bytes carry a checksum, which is checked when a ticket is first used.
  */
 struct hamlyn_ticket {
   /**
@@ -191,6 +216,25 @@ struct hamlyn_seed {
    * Its binary form.
    */
   uint8_t bytes[HAMLYN_SEED_SIZE];
+};
+
+/**
+ * How a manager is made; 0 in any place is the default.
+ */
+struct hamlyn_manager_options {
+  /**
+   * Entries of its first notification queue, 2 to 65536: 1024 by default. It takes another queue by itself when that is too
+   * short for all its receivers.
+   */
+  uint32_t entries;
+  /**
+   * How often a call that waits looks at memory before it sleeps: 200 by default. HAMLYN_NO_LOOKS is none.
+   */
+  uint32_t looks;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[6];
 };
 
 /**
@@ -217,6 +261,10 @@ struct hamlyn_datagram {
    * That ticket.
    */
   struct hamlyn_ticket reply;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
 };
 
 /**
@@ -235,6 +283,10 @@ struct hamlyn_stream_options {
    * Buffers that it grows to by itself: 256 by default.
    */
   uint32_t max_records;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[5];
 };
 
 /**
@@ -253,6 +305,10 @@ struct hamlyn_record {
    * How many.
    */
   size_t length;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
 };
 
 /**
@@ -267,6 +323,10 @@ struct hamlyn_passed {
    * How many, at most HAMLYN_MAX_PRIVATE.
    */
   size_t length;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
 };
 
 /**
@@ -285,11 +345,21 @@ struct hamlyn_end {
    * Those bytes, and zeros.
    */
   uint8_t data[HAMLYN_MAX_PRIVATE];
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[6];
 };
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * The version of the library that the program runs with, as HAMLYN_VERSION is of the one that it was compiled for. One with the
+ * same major number (and, while that is 0, the same minor number) does.
+ */
+uint32_t hamlyn_version(void);
 
 /**
  * Why the last call that failed in this thread did: a sentence, valid until the thread's next call that fails.
@@ -339,6 +409,13 @@ int hamlyn_seed_print(const struct hamlyn_seed *seed, char *text, size_t size);
 int hamlyn_manager_create(const struct hamlyn_card *card, struct hamlyn_manager **manager);
 
 /**
+ * Creates a manager as the options say.
+ */
+int hamlyn_manager_create_with(const struct hamlyn_card *card,
+                               const struct hamlyn_manager_options *options,
+                               struct hamlyn_manager **manager);
+
+/**
  * Lets a manager go; it lives on for the senders and receivers that were made from it. NULL is nothing.
  */
 void hamlyn_manager_destroy(struct hamlyn_manager *manager);
@@ -364,27 +441,37 @@ int hamlyn_manager_wait(const struct hamlyn_manager *manager,
 int hamlyn_manager_poll(const struct hamlyn_manager *manager);
 
 /**
- * A file descriptor for poll(2) and the like, which stays the library's. It may stand for more than this manager: call
- * hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with a time-out of 0 behind it.
+ * A file descriptor for poll(2) and the like, which stays the library's, and the same for as long as the manager lives. It may
+ * stand for more than this manager: call hamlyn_manager_arm before each wait, and hamlyn_manager_poll or a receiver's call with
+ * a time-out of 0 behind it.
  */
 int hamlyn_manager_fd(const struct hamlyn_manager *manager);
 
 /**
  * Makes hamlyn_manager_fd readable once the next message is there. Returns 1 if one is there already (then the descriptor
- * may not become readable for it), else 0.
+ * may not become readable for it) or hamlyn_manager_wake was called, else 0. It looks at memory for a while first.
  */
 int hamlyn_manager_arm(const struct hamlyn_manager *manager);
 
 /**
+ * Ends a call that waits at a manager, or the next one that would, from any thread: hamlyn_manager_wait returns 0, others
+ * -ECANCELED. hamlyn_manager_fd is readable until hamlyn_manager_arm has returned 1 for it. Who has several threads that wait has
+ * the one that was woken wake the next. A sleep that had begun before the first call for this manager notices within a second.
+ */
+int hamlyn_manager_wake(const struct hamlyn_manager *manager);
+
+/**
  * Writes data `offset` bytes into the receiver's buffer and enqueues the tag there. At most as long as a packet
- * (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several.
+ * (hamlyn_card_info.packet_size). The data may be changed when this returns. There is no order among several. It waits while
+ * there is more to send than the card has room for.
  */
 int hamlyn_tag_send(const struct hamlyn_manager *manager,
                     const struct hamlyn_ticket *ticket,
                     const void *data,
                     size_t length,
                     uint32_t offset,
-                    uint32_t tag);
+                    uint32_t tag,
+                    int timeout_ms);
 
 /**
  * Creates a receiver with a buffer of `length` bytes, and a queue for as many as `tags` tags (2 to 65536) that have arrived
@@ -414,6 +501,18 @@ int hamlyn_tag_receive(struct hamlyn_tag_receiver *receiver, uint32_t *tag, int 
  * Takes this very tag once it has arrived; others stay for later, in their order.
  */
 int hamlyn_tag_receive_specific(struct hamlyn_tag_receiver *receiver, uint32_t tag, int timeout_ms);
+
+/**
+ * A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_tag_arm before each wait, and
+ * hamlyn_tag_receive with a time-out of 0 behind it until it has no more.
+ */
+int hamlyn_tag_fd(const struct hamlyn_tag_receiver *receiver);
+
+/**
+ * Makes hamlyn_tag_fd readable once a tag has arrived. Returns 1 if there is one that was not taken (then the descriptor may not
+ * become readable for it), else 0.
+ */
+int hamlyn_tag_arm(const struct hamlyn_tag_receiver *receiver);
 
 /**
  * Copies bytes out of the receiver's buffer, from `offset` on.
@@ -457,14 +556,16 @@ int hamlyn_datagram_revoke(struct hamlyn_datagram_receiver *receiver);
 
 /**
  * Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
- * this returns. A receiver that is not ready refuses it, and nobody is told.
+ * this returns. A receiver that is not ready refuses it, and nobody is told. It waits while there is more to send than the card
+ * has room for.
  */
 int hamlyn_datagram_send(const struct hamlyn_manager *manager,
                          const struct hamlyn_ticket *ticket,
                          const void *data,
                          size_t length,
                          uint32_t offset,
-                         const struct hamlyn_ticket *reply);
+                         const struct hamlyn_ticket *reply,
+                         int timeout_ms);
 
 /**
  * Creates a receiver; the options may be NULL.
@@ -489,6 +590,16 @@ int hamlyn_stream_receiver_seed(const struct hamlyn_stream_receiver *receiver, s
 int hamlyn_stream_receive(const struct hamlyn_stream_receiver *receiver,
                           struct hamlyn_record *record,
                           int timeout_ms);
+
+/**
+ * Copies bytes out of the stream until `length` are there, and releases what was read whole. Returns how many: less if the time
+ * is over or the stream has ended meanwhile, which the next call says, and 0 if the sender has closed the stream and all was
+ * received. Not beside hamlyn_stream_receive: one or the other.
+ */
+int hamlyn_stream_read(struct hamlyn_stream_receiver *receiver,
+                       void *to,
+                       size_t length,
+                       int timeout_ms);
 
 /**
  * Releases all records up to and with this number. What their `data` points to may change now.
@@ -535,11 +646,127 @@ int hamlyn_stream_close(struct hamlyn_stream_sender *sender,
 int hamlyn_stream_try_close(struct hamlyn_stream_sender *sender);
 
 /**
+ * Makes an area of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes. The
+ * memory has to stay mapped and writable until the area and all that was made in it are destroyed; until then the program may read
+ * what has arrived there, in place, and is not to write. A card that is attached to by its socket takes whole pages of private
+ * memory, such as aligned_alloc(4096, ...) gives, and no other thread is to touch them while this call or the last of those that
+ * destroy runs. In a virtual machine any bytes do.
+ */
+int hamlyn_area_create(const struct hamlyn_card *card,
+                       void *memory,
+                       size_t length,
+                       struct hamlyn_area **area);
+
+/**
+ * Lets an area go. NULL is nothing.
+ */
+void hamlyn_area_destroy(struct hamlyn_area *area);
+
+/**
+ * Where an area's bytes are; NULL for NULL.
+ */
+void *hamlyn_area_data(const struct hamlyn_area *area);
+
+/**
+ * Creates a receiver for datagrams as long as the area; it is ready for one.
+ */
+int hamlyn_datagram_receiver_create_in(const struct hamlyn_manager *manager,
+                                       const struct hamlyn_area *area,
+                                       struct hamlyn_datagram_receiver **receiver);
+
+/**
+ * Creates a stream's receiver whose records arrive in the area: of `record_size` bytes for each of `records` at least. With
+ * `max_records` 0 it makes no more.
+ */
+int hamlyn_stream_receiver_create_in(const struct hamlyn_manager *manager,
+                                     const struct hamlyn_area *area,
+                                     const struct hamlyn_stream_options *options,
+                                     struct hamlyn_stream_receiver **receiver);
+
+/**
+ * Creates a receiver of tagged remote writes into the area, with a queue for as many as `tags` tags (2 to 65536).
+ */
+int hamlyn_tag_receiver_create_in(const struct hamlyn_card *card,
+                                  const struct hamlyn_area *area,
+                                  uint32_t tags,
+                                  struct hamlyn_tag_receiver **receiver);
+
+/**
+ * Makes a send buffer of `length` bytes of the program's own memory, up to 1 GiB, or with NULL of memory that the library takes.
+ * The memory has to stay mapped until the buffer is destroyed; a card behind a socket wants of it what hamlyn_area_create says. A
+ * manager has at most eight of them, so a program with many messages makes one, and sends parts of it.
+ */
+int hamlyn_buffer_create(const struct hamlyn_manager *manager,
+                         void *memory,
+                         size_t length,
+                         struct hamlyn_buffer **buffer);
+
+/**
+ * Lets a buffer go at once: the memory is the program's again. What the card has not gathered yet is refused, so wait first
+ * (hamlyn_buffer_wait). NULL is nothing.
+ */
+void hamlyn_buffer_destroy(struct hamlyn_buffer *buffer);
+
+/**
+ * Where a buffer's bytes are, to be written to while none of them is on its way; NULL for NULL.
+ */
+void *hamlyn_buffer_data(const struct hamlyn_buffer *buffer);
+
+/**
+ * Waits until the card has finished with all that was sent from a buffer: its bytes may be changed then.
+ */
+int hamlyn_buffer_wait(const struct hamlyn_buffer *buffer, int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer as a datagram, as hamlyn_datagram_send does, but without copying: they are not to be
+ * changed until hamlyn_buffer_wait.
+ */
+int hamlyn_datagram_send_from(const struct hamlyn_manager *manager,
+                              const struct hamlyn_ticket *ticket,
+                              const struct hamlyn_buffer *buffer,
+                              size_t start,
+                              size_t length,
+                              uint32_t offset,
+                              const struct hamlyn_ticket *reply,
+                              int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer by a stream, without copying: they are not to be changed until hamlyn_buffer_wait.
+ * Returns how many were taken: all, or as many as there was room for in time.
+ */
+int hamlyn_stream_send_from(struct hamlyn_stream_sender *sender,
+                            const struct hamlyn_buffer *buffer,
+                            size_t start,
+                            size_t length,
+                            int timeout_ms);
+
+/**
+ * Sends `length` bytes from `start` in a buffer as a tagged remote write, at most as long as a packet, without copying: they are not
+ * to be changed until hamlyn_buffer_wait.
+ */
+int hamlyn_tag_send_from(const struct hamlyn_manager *manager,
+                         const struct hamlyn_ticket *ticket,
+                         const struct hamlyn_buffer *buffer,
+                         size_t start,
+                         size_t length,
+                         uint32_t offset,
+                         uint32_t tag,
+                         int timeout_ms);
+
+/**
  * Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
  */
 int hamlyn_stream_listen(const struct hamlyn_manager *manager,
                          const char *name,
                          struct hamlyn_stream_listener **listener);
+
+/**
+ * Takes a name as hamlyn_stream_listen does; the streams to this side are to be as the options say, which may be NULL.
+ */
+int hamlyn_stream_listen_with(const struct hamlyn_manager *manager,
+                              const char *name,
+                              const struct hamlyn_stream_options *options,
+                              struct hamlyn_stream_listener **listener);
 
 /**
  * Gives the name back. NULL is nothing.
@@ -570,6 +797,17 @@ int hamlyn_stream_connect(const struct hamlyn_manager *manager,
                           struct hamlyn_stream_sender **sender,
                           struct hamlyn_stream_receiver **receiver,
                           int timeout_ms);
+
+/**
+ * Connects as hamlyn_stream_connect does; the stream to this side is to be as the options say, which may be NULL.
+ */
+int hamlyn_stream_connect_with(const struct hamlyn_manager *manager,
+                               uint32_t host,
+                               const char *name,
+                               const struct hamlyn_stream_options *options,
+                               struct hamlyn_stream_sender **sender,
+                               struct hamlyn_stream_receiver **receiver,
+                               int timeout_ms);
 
 /**
  * A file descriptor, which stays the library's, of a receiver that hamlyn_stream_accept or hamlyn_stream_connect gave: readable

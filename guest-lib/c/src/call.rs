@@ -4,13 +4,17 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hamlyn::{EndReason, Error, PeerLoss};
+use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss};
 use libc::{
-    EAGAIN, EBADMSG, EBUSY, ECONNREFUSED, ECONNRESET, EDQUOT, EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, ENETDOWN,
-    ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPROTO, ERANGE, ETIMEDOUT,
+    EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EDQUOT, EHOSTDOWN, EHOSTUNREACH, EINVAL,
+    EIO, ENETDOWN, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPIPE, EPROTO, ETIMEDOUT,
 };
+
+/// How often who waits for room yields before it naps, and how long it naps.
+const YIELDS: u32 = 1000;
+const NAP: Duration = Duration::from_micros(50);
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
@@ -39,19 +43,39 @@ impl From<Error> for Failure {
     }
 }
 
+impl<T: std::fmt::Debug> From<GivenBack<T>> for Failure {
+    fn from(failed: GivenBack<T>) -> Self {
+        failed.error.into()
+    }
+}
+
 fn errno(error: &Error) -> c_int {
+    if let Error::System { source, .. } = error {
+        return source.raw_os_error().unwrap_or(EIO);
+    }
+    match error.kind() {
+        ErrorKind::WouldBlock => EAGAIN,
+        ErrorKind::TimedOut => ETIMEDOUT,
+        ErrorKind::Woken => ECANCELED,
+        ErrorKind::Exhausted if matches!(error, Error::Quota { .. }) => EDQUOT,
+        ErrorKind::Exhausted => ENOSPC,
+        ErrorKind::Invalid => EINVAL,
+        ErrorKind::Closed => EPIPE,
+        ErrorKind::PeerLost => errno_of_loss(error),
+        ErrorKind::Unsupported if matches!(error, Error::Incompatible { .. }) => EPROTO,
+        ErrorKind::Unsupported => EOPNOTSUPP,
+        ErrorKind::Refused => EPERM,
+        ErrorKind::Overrun => EOVERFLOW,
+        ErrorKind::InFlight => EBUSY,
+        ErrorKind::LinkDown => ENETDOWN,
+        ErrorKind::Malformed => EBADMSG,
+        _ => EIO,
+    }
+}
+
+/// Why there is no other end.
+fn errno_of_loss(error: &Error) -> c_int {
     match error {
-        Error::OutOfRange { .. } | Error::PastEnd { .. } => ERANGE,
-        Error::WouldBlock { .. } => EAGAIN,
-        Error::Quota { .. } => EDQUOT,
-        Error::TimedOut { .. } => ETIMEDOUT,
-        Error::Refused { .. } => EPERM,
-        Error::Overrun { .. } => EOVERFLOW,
-        Error::InFlight { .. } => EBUSY,
-        Error::LinkDown => ENETDOWN,
-        Error::Unsupported(_) => EOPNOTSUPP,
-        Error::Malformed(_) => EBADMSG,
-        Error::Incompatible { .. } => EPROTO,
         Error::PeerLost(PeerLoss::Host) => EHOSTDOWN,
         Error::PeerLost(PeerLoss::Link) => ENETDOWN,
         Error::PeerLost(PeerLoss::Overrun) => EOVERFLOW,
@@ -62,14 +86,7 @@ fn errno(error: &Error) -> c_int {
             EndReason::HostLost | EndReason::HostReset => EHOSTUNREACH,
             _ => ENETDOWN,
         },
-        Error::NotConnected => ENOTCONN,
-        Error::System { source, .. } => source.raw_os_error().unwrap_or(EIO),
-        Error::Misaligned { .. }
-        | Error::ForeignBuffer { .. }
-        | Error::Ticket(_)
-        | Error::Seed(_)
-        | Error::Share(_) => EINVAL,
-        _ => EIO,
+        _ => ENOTCONN,
     }
 }
 
@@ -97,6 +114,14 @@ pub(crate) fn given<T>(pointer: Option<T>, name: &str) -> Result<T, Failure> {
     pointer.ok_or_else(|| Failure::argument(format!("{name} is a null pointer")))
 }
 
+/// Room in a structure for what may come: a program that has put something there wants more than this library can do.
+pub(crate) fn unused(reserved: &[u32]) -> Result<(), Failure> {
+    match reserved.iter().find(|word| **word != 0) {
+        Some(word) => Err(Failure::argument(format!("reserved field {word} is out of range (limit 0)"))),
+        None => Ok(()),
+    }
+}
+
 /// Stores a value where C wants it, and succeeds.
 pub(crate) fn store<T>(to: &mut MaybeUninit<T>, value: T) -> Result<c_int, Failure> {
     to.write(value);
@@ -122,12 +147,49 @@ pub(crate) fn wait<T>(
     if milliseconds == 0 { look() } else { wait(timeout(milliseconds)) }
 }
 
+/// Makes attempts until one has room or time is over: a single one with a time-out of 0. The card makes room by and by, and nobody
+/// is told, so in between it yields the processor, and naps in the end.
+pub(crate) fn retry<T>(
+    milliseconds: c_int,
+    mut attempt: impl FnMut() -> hamlyn::Result<T>,
+) -> hamlyn::Result<T> {
+    let (start, limit) = (Instant::now(), timeout(milliseconds));
+    for yields in 0_u32.. {
+        match attempt() {
+            Err(error) if is_for_later(&error) && milliseconds != 0 => {}
+            Err(Error::InFlight { .. }) => {
+                return Err(Error::WouldBlock { object: "bytes of the send buffer", limit: 0 });
+            }
+            outcome => return outcome,
+        }
+        if limit.is_some_and(|limit| start.elapsed() >= limit) {
+            break;
+        }
+        if yields < YIELDS { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+    }
+    Err(Error::TimedOut { what: "room to send", after: limit.unwrap_or_default() })
+}
+
+fn is_for_later(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::InFlight)
+}
+
 /// With a time-out of 0 there was no time to run out.
 pub(crate) fn at_once<T>(milliseconds: c_int, outcome: hamlyn::Result<T>) -> Result<T, Failure> {
     outcome.map_err(|error| {
         let would_block = milliseconds == 0 && error.is_timed_out();
         if would_block { Failure::new(EAGAIN, error.to_string()) } else { error.into() }
     })
+}
+
+/// The version of the library that this header describes: major << 16 | minor << 8 | patch.
+pub const HAMLYN_VERSION: u32 = 0x0000_0100;
+
+/// The version of the library that the program runs with, as HAMLYN_VERSION is of the one that it was compiled for. One with the
+/// same major number (and, while that is 0, the same minor number) does.
+#[unsafe(no_mangle)]
+pub extern "C" fn hamlyn_version() -> u32 {
+    HAMLYN_VERSION
 }
 
 /// Why the last call that failed in this thread did: a sentence, valid until the thread's next call that fails.
@@ -153,8 +215,21 @@ mod tests {
         assert_eq!(call(|| Err(Error::LinkDown.into())), -ENETDOWN);
         assert!(text().contains("link"));
         std::thread::spawn(|| assert_eq!(text(), "")).join().unwrap();
+        let exhausted = || Error::Exhausted { object: "slots", limit: 4, remedy: "close some" };
+        assert_eq!(call(|| Err(exhausted().into())), -ENOSPC);
+        assert_eq!(call(|| Err(Error::Closed("the stream").into())), -EPIPE);
+        assert_eq!(call(|| Err(Error::Unsupported("no").into())), -EOPNOTSUPP);
+        assert_eq!(call(|| Err(Error::Invalid("no").into())), -EINVAL);
+        assert_eq!(call(|| Err(Error::NotConnected.into())), -ENOTCONN);
         assert_eq!(call(|| Err(Failure::argument("a\0b"))), -EINVAL);
         assert_eq!(text(), "a b");
+    }
+
+    #[test]
+    fn the_version_is_the_packages() {
+        let [major, minor, patch] = [16, 8, 0]
+            .map(|shift| (hamlyn_version() >> shift & if shift == 16 { u32::MAX } else { 0xff }).to_string());
+        assert_eq!([major, minor, patch].join("."), env!("CARGO_PKG_VERSION"));
     }
 
     #[test]

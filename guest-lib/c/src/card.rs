@@ -34,12 +34,14 @@ pub struct hamlyn_card_info {
     pub queues: u32,
     /// Interrupt vectors.
     pub vectors: u32,
+    /// For what may come: zeros.
+    pub reserved: [u32; 8],
 }
 
 /// Opens a card: "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, with no virtual machine. NULL is
 /// the card that the environment variable HAMLYN_CARD names, else /dev/hamlyn0.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_open(
+pub unsafe extern "C" fn hamlyn_open(
     name: *const c_char,
     card: Option<&mut MaybeUninit<Box<hamlyn_card>>>,
 ) -> c_int {
@@ -52,13 +54,13 @@ pub extern "C" fn hamlyn_open(
 
 /// Lets a card go; it is closed when all that was made from it is gone too. NULL is nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_close(card: Option<Box<hamlyn_card>>) {
+pub unsafe extern "C" fn hamlyn_close(card: Option<Box<hamlyn_card>>) {
     free(card);
 }
 
 /// Describes a card as it is now.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_get_info(
+pub unsafe extern "C" fn hamlyn_get_info(
     card: Option<&hamlyn_card>,
     info: Option<&mut MaybeUninit<hamlyn_card_info>>,
 ) -> c_int {
@@ -74,6 +76,7 @@ pub extern "C" fn hamlyn_get_info(
             slots: info.slots,
             queues: info.queues,
             vectors: info.vectors,
+            reserved: [0; 8],
         };
         store(to, info)
     })

@@ -49,6 +49,8 @@ pub struct hamlyn_passed {
     pub data: *const c_void,
     /// How many, at most HAMLYN_MAX_PRIVATE.
     pub length: usize,
+    /// For what may come: zeros.
+    pub reserved: [u32; 4],
 }
 
 /// How a connection ended.
@@ -61,11 +63,13 @@ pub struct hamlyn_end {
     pub length: u32,
     /// Those bytes, and zeros.
     pub data: [u8; HAMLYN_MAX_PRIVATE],
+    /// For what may come: zeros.
+    pub reserved: [u32; 6],
 }
 
 /// Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog` requests, 1 to 1024, wait.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_listen(
+pub unsafe extern "C" fn hamlyn_listen(
     card: Option<&hamlyn_card>,
     name: *const c_char,
     backlog: u32,
@@ -80,19 +84,19 @@ pub extern "C" fn hamlyn_listen(
 
 /// Gives the name back; who waits is rejected. NULL is nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_listener_destroy(listener: Option<Box<hamlyn_listener>>) {
+pub unsafe extern "C" fn hamlyn_listener_destroy(listener: Option<Box<hamlyn_listener>>) {
     free(listener);
 }
 
 /// A file descriptor, which stays the library's: readable while somebody wants to connect.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_listener_fd(listener: Option<&hamlyn_listener>) -> c_int {
+pub unsafe extern "C" fn hamlyn_listener_fd(listener: Option<&hamlyn_listener>) -> c_int {
     call(|| Ok(given(listener, "listener")?.0.as_fd().as_raw_fd()))
 }
 
 /// Gives the next who wants to connect.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_listener_request(
+pub unsafe extern "C" fn hamlyn_listener_request(
     listener: Option<&hamlyn_listener>,
     request: Option<&mut MaybeUninit<Box<hamlyn_request>>>,
     timeout_ms: c_int,
@@ -106,13 +110,13 @@ pub extern "C" fn hamlyn_listener_request(
 
 /// The host id of who wants to connect.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_request_host(request: Option<&hamlyn_request>) -> c_int {
+pub unsafe extern "C" fn hamlyn_request_host(request: Option<&hamlyn_request>) -> c_int {
     call(|| Ok(given(request, "request")?.0.host() as c_int))
 }
 
 /// What who wants to connect has passed.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_request_passed(
+pub unsafe extern "C" fn hamlyn_request_passed(
     request: Option<&hamlyn_request>,
     passed: Option<&mut MaybeUninit<hamlyn_passed>>,
 ) -> c_int {
@@ -124,7 +128,7 @@ pub extern "C" fn hamlyn_request_passed(
 
 /// Accepts, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_accept(
+pub unsafe extern "C" fn hamlyn_accept(
     request: Option<Box<hamlyn_request>>,
     data: *const c_void,
     length: usize,
@@ -140,7 +144,7 @@ pub extern "C" fn hamlyn_accept(
 
 /// Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails. NULL is refused.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_reject(
+pub unsafe extern "C" fn hamlyn_reject(
     request: Option<Box<hamlyn_request>>,
     data: *const c_void,
     length: usize,
@@ -151,7 +155,7 @@ pub extern "C" fn hamlyn_reject(
 /// Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other side has accepted, up to 30
 /// seconds: -ECONNREFUSED if nobody listens there or it was rejected, -EHOSTUNREACH if there is no such host.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connect(
+pub unsafe extern "C" fn hamlyn_connect(
     card: Option<&hamlyn_card>,
     host: u32,
     name: *const c_char,
@@ -169,7 +173,7 @@ pub extern "C" fn hamlyn_connect(
 
 /// Asks for a connection as hamlyn_connect does, and does not wait for the answer.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connect_begin(
+pub unsafe extern "C" fn hamlyn_connect_begin(
     card: Option<&hamlyn_card>,
     host: u32,
     name: *const c_char,
@@ -187,14 +191,14 @@ pub extern "C" fn hamlyn_connect_begin(
 
 /// A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connecting_fd(connecting: Option<&hamlyn_connecting>) -> c_int {
+pub unsafe extern "C" fn hamlyn_connecting_fd(connecting: Option<&hamlyn_connecting>) -> c_int {
     call(|| Ok(given(connecting, "connecting")?.0.as_fd().as_raw_fd()))
 }
 
 /// Waits for the answer and fails as hamlyn_connect does. What was asked for is gone, even if this fails: given up, if there is
 /// no answer in time.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connect_finish(
+pub unsafe extern "C" fn hamlyn_connect_finish(
     connecting: Option<Box<hamlyn_connecting>>,
     connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
     timeout_ms: c_int,
@@ -209,19 +213,19 @@ pub extern "C" fn hamlyn_connect_finish(
 
 /// Gives up what was asked for; the other side is told. NULL is nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connecting_destroy(connecting: Option<Box<hamlyn_connecting>>) {
+pub unsafe extern "C" fn hamlyn_connecting_destroy(connecting: Option<Box<hamlyn_connecting>>) {
     free(connecting);
 }
 
 /// The other side's host id.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connection_host(connection: Option<&hamlyn_connection>) -> c_int {
+pub unsafe extern "C" fn hamlyn_connection_host(connection: Option<&hamlyn_connection>) -> c_int {
     call(|| Ok(given(connection, "connection")?.0.host() as c_int))
 }
 
 /// What the other side passed when the connection began.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connection_passed(
+pub unsafe extern "C" fn hamlyn_connection_passed(
     connection: Option<&hamlyn_connection>,
     passed: Option<&mut MaybeUninit<hamlyn_passed>>,
 ) -> c_int {
@@ -233,13 +237,13 @@ pub extern "C" fn hamlyn_connection_passed(
 
 /// A file descriptor, which stays the library's: readable once the connection has ended.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connection_fd(connection: Option<&hamlyn_connection>) -> c_int {
+pub unsafe extern "C" fn hamlyn_connection_fd(connection: Option<&hamlyn_connection>) -> c_int {
     call(|| Ok(given(connection, "connection")?.0.as_fd().as_raw_fd()))
 }
 
 /// Waits until the connection has ended, and says how.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connection_end(
+pub unsafe extern "C" fn hamlyn_connection_end(
     connection: Option<&hamlyn_connection>,
     end: Option<&mut MaybeUninit<hamlyn_end>>,
     timeout_ms: c_int,
@@ -254,7 +258,7 @@ pub extern "C" fn hamlyn_connection_end(
 /// Closes a connection, and passes up to HAMLYN_MAX_PRIVATE bytes. What was sent may still be on its way: hamlyn_manager_flush
 /// and hamlyn_stream_close wait for it. The connection is gone, even if this fails.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connection_close(
+pub unsafe extern "C" fn hamlyn_connection_close(
     connection: Option<Box<hamlyn_connection>>,
     data: *const c_void,
     length: usize,
@@ -264,13 +268,13 @@ pub extern "C" fn hamlyn_connection_close(
 
 /// Lets a connection go without closing: the other side is told that this process has died. NULL is nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn_connection>>) {
+pub unsafe extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn_connection>>) {
     free(connection);
 }
 
 impl hamlyn_passed {
     fn new(data: &[u8]) -> Self {
-        Self { data: data.as_ptr().cast(), length: data.len() }
+        Self { data: data.as_ptr().cast(), length: data.len(), reserved: [0; 4] }
     }
 }
 
@@ -278,7 +282,7 @@ impl hamlyn_end {
     fn new(end: &End) -> Self {
         let mut data = [0; HAMLYN_MAX_PRIVATE];
         data[..end.private.len()].copy_from_slice(&end.private);
-        Self { reason: reason(end.reason), length: end.private.len() as u32, data }
+        Self { reason: reason(end.reason), length: end.private.len() as u32, data, reserved: [0; 6] }
     }
 }
 

@@ -5,13 +5,13 @@ use std::mem::MaybeUninit;
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 
-use crate::call::{call, free, given, store, wait};
+use crate::call::{call, free, given, retry, store, wait};
 use crate::manager::{Way, hamlyn_manager};
 use crate::memory::bytes;
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
 /// Receives one datagram at a time: the next one is refused until hamlyn_datagram_rearm. One thread at a time may use it.
-pub struct hamlyn_datagram_receiver(DatagramReceiver);
+pub struct hamlyn_datagram_receiver(pub(crate) DatagramReceiver);
 
 /// A datagram that has come.
 #[repr(C)]
@@ -27,11 +27,13 @@ pub struct hamlyn_datagram {
     pub has_reply: c_int,
     /// That ticket.
     pub reply: hamlyn_ticket,
+    /// For what may come: zeros.
+    pub reserved: [u32; 4],
 }
 
 /// Creates a receiver for datagrams of up to `capacity` bytes; it is ready for one.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_datagram_receiver_create(
+pub unsafe extern "C" fn hamlyn_datagram_receiver_create(
     manager: Option<&hamlyn_manager>,
     capacity: usize,
     receiver: Option<&mut MaybeUninit<Box<hamlyn_datagram_receiver>>>,
@@ -45,13 +47,13 @@ pub extern "C" fn hamlyn_datagram_receiver_create(
 
 /// Lets a receiver go, with its buffer. NULL is nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_datagram_receiver_destroy(receiver: Option<Box<hamlyn_datagram_receiver>>) {
+pub unsafe extern "C" fn hamlyn_datagram_receiver_destroy(receiver: Option<Box<hamlyn_datagram_receiver>>) {
     free(receiver);
 }
 
 /// The ticket that senders need.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_datagram_receiver_ticket(
+pub unsafe extern "C" fn hamlyn_datagram_receiver_ticket(
     receiver: Option<&hamlyn_datagram_receiver>,
     ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
 ) -> c_int {
@@ -63,7 +65,7 @@ pub extern "C" fn hamlyn_datagram_receiver_ticket(
 
 /// Gives the datagram that has come: the same one until the receiver is re-armed.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_datagram_receive(
+pub unsafe extern "C" fn hamlyn_datagram_receive(
     receiver: Option<&hamlyn_datagram_receiver>,
     datagram: Option<&mut MaybeUninit<hamlyn_datagram>>,
     timeout_ms: c_int,
@@ -80,6 +82,7 @@ pub extern "C" fn hamlyn_datagram_receive(
             reply: reply.map_or(hamlyn_ticket { bytes: [0; HAMLYN_TICKET_SIZE] }, |ticket| {
                 hamlyn_ticket::new(&ticket)
             }),
+            reserved: [0; 4],
         };
         store(to, datagram)
     })
@@ -87,7 +90,7 @@ pub extern "C" fn hamlyn_datagram_receive(
 
 /// Makes a receiver ready for the next datagram. What the last one's `data` points to may change now.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
+pub unsafe extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| {
         given(receiver, "receiver")?.0.rearm();
         Ok(0)
@@ -96,34 +99,37 @@ pub extern "C" fn hamlyn_datagram_rearm(receiver: Option<&mut hamlyn_datagram_re
 
 /// Gives a receiver a new key: the tickets that were handed out are void.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_datagram_revoke(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
+pub unsafe extern "C" fn hamlyn_datagram_revoke(receiver: Option<&mut hamlyn_datagram_receiver>) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.revoke().map(|()| 0)?))
 }
 
 /// Sends a datagram `offset` bytes into a receiver's buffer, with a ticket for a reply or NULL. The data may be changed when
-/// this returns. A receiver that is not ready refuses it, and nobody is told.
+/// this returns. A receiver that is not ready refuses it, and nobody is told. It waits while there is more to send than the card
+/// has room for.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_datagram_send(
+pub unsafe extern "C" fn hamlyn_datagram_send(
     manager: Option<&hamlyn_manager>,
     ticket: Option<&hamlyn_ticket>,
     data: *const c_void,
     length: usize,
     offset: u32,
     reply: Option<&hamlyn_ticket>,
+    timeout_ms: c_int,
 ) -> c_int {
     call(|| {
         let manager = given(manager, "manager")?;
-        let to = given(ticket, "ticket")?.read()?;
+        let to = manager.sending().read(given(ticket, "ticket")?)?;
         let reply = reply.map(hamlyn_ticket::read).transpose()?;
         let data = bytes(data, length, "data")?;
         let sender = DatagramSender::new(&manager.manager);
-        let way = if length <= DatagramSender::MAX_DIRECT {
-            Way::Bytes(sender.send(&to, data, offset, reply.as_ref())?)
-        } else {
+        let way = retry(timeout_ms, || {
+            if length <= DatagramSender::MAX_DIRECT {
+                return Ok(Way::Bytes(sender.try_send(&to, data, offset, reply.as_ref())?));
+            }
             let mut buffer = manager.manager.allocate(length)?;
             buffer.write(0, data)?;
-            Way::Buffer(sender.send_buffer(&to, buffer, offset, reply.as_ref())?)
-        };
+            Ok(Way::Buffer(sender.try_send_buffer(&to, buffer, offset, reply.as_ref())?))
+        })?;
         manager.sending().add(way);
         Ok(0)
     })

@@ -5,9 +5,12 @@
 //! `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an `Option<&mut MaybeUninit<T>>`.
 //! What is left for unsafe code is in `memory.rs`: bytes and texts that C points to. No panic crosses into C.
 
-// The names are C's.
-#![allow(non_camel_case_types)]
+//! To Rust the functions are unsafe: what they are handed must be what `hamlyn.h` says, handles alive and bytes as many as said.
 
+// The names are C's. What makes the calls safe is said once, above, and not in the comments, which are the header's.
+#![allow(non_camel_case_types, clippy::missing_safety_doc)]
+
+mod area;
 mod call;
 mod card;
 mod connection;
@@ -19,6 +22,7 @@ mod stream_pair;
 mod tagged;
 mod ticket;
 
+pub use area::*;
 pub use call::*;
 pub use card::*;
 pub use connection::*;

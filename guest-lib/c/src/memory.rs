@@ -1,7 +1,10 @@
 //! Bytes and texts that C points to: this crate's unsafe code.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
 use std::slice;
+
+use hamlyn::attach::Mapping;
 
 use crate::call::{Failure, given};
 
@@ -28,6 +31,16 @@ pub(crate) fn bytes_mut<'a>(data: *mut c_void, length: usize, name: &str) -> Res
     unsafe { data.cast::<u8>().write_bytes(0, length) };
     // SAFETY: as above.
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), length) })
+}
+
+/// Memory that C lends until what is made of it is destroyed; none for a null pointer.
+///
+/// The caller in C promises what hamlyn_area_create says: that it stays, and who writes to it.
+pub(crate) fn lent(memory: *mut c_void, length: usize) -> Result<Option<Mapping>, Failure> {
+    let Some(start) = NonNull::new(memory.cast()) else { return Ok(None) };
+    check(memory, length, "memory")?;
+    // SAFETY: not null, of an allowed length, and C promises the rest.
+    Ok(Some(unsafe { Mapping::promised(start, length) }))
 }
 
 /// A text that C points to and ends with a zero.

@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 
 use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 
-use crate::call::{at_once, call, count, free, given, store, timeout, wait};
+use crate::call::{Failure, at_once, call, count, free, given, store, timeout, unused, wait};
 use crate::manager::hamlyn_manager;
-use crate::memory::bytes;
+use crate::memory::{bytes, bytes_mut};
 use crate::ticket::hamlyn_seed;
 
 /// The sending end of a stream: bytes in order, from one sender to one receiver. One thread at a time may use it.
@@ -26,6 +26,8 @@ pub struct hamlyn_stream_options {
     pub records: u32,
     /// Buffers that it grows to by itself: 256 by default.
     pub max_records: u32,
+    /// Must be 0.
+    pub reserved: [u32; 5],
 }
 
 /// Bytes that have come, a part of the stream.
@@ -38,25 +40,29 @@ pub struct hamlyn_record {
     pub data: *const c_void,
     /// How many.
     pub length: usize,
+    /// For what may come: zeros.
+    pub reserved: [u32; 4],
 }
 
 /// Creates a receiver; the options may be NULL.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_receiver_create(
+pub unsafe extern "C" fn hamlyn_stream_receiver_create(
     manager: Option<&hamlyn_manager>,
     options: Option<&hamlyn_stream_options>,
     receiver: Option<&mut MaybeUninit<Box<hamlyn_stream_receiver>>>,
 ) -> c_int {
     call(|| {
         let to = given(receiver, "receiver")?;
-        let chosen = options.map(read_options).unwrap_or_default();
+        let chosen = read_options(options)?;
         let receiver = StreamReceiver::create_with(&given(manager, "manager")?.manager, chosen)?;
         store(to, Box::new(hamlyn_stream_receiver(receiver)))
     })
 }
 
-fn read_options(options: &hamlyn_stream_options) -> StreamOptions {
+pub(crate) fn read_options(options: Option<&hamlyn_stream_options>) -> Result<StreamOptions, Failure> {
     let mut chosen = StreamOptions::default();
+    let Some(options) = options else { return Ok(chosen) };
+    unused(&options.reserved)?;
     let places = [
         (options.record_size, &mut chosen.record_size),
         (options.records, &mut chosen.records),
@@ -67,18 +73,18 @@ fn read_options(options: &hamlyn_stream_options) -> StreamOptions {
             *place = value;
         }
     }
-    chosen
+    Ok(chosen)
 }
 
 /// Lets a receiver go, with its buffers. NULL is nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_receiver_destroy(receiver: Option<Box<hamlyn_stream_receiver>>) {
+pub unsafe extern "C" fn hamlyn_stream_receiver_destroy(receiver: Option<Box<hamlyn_stream_receiver>>) {
     free(receiver);
 }
 
 /// The seed that the sender is to be made from.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_receiver_seed(
+pub unsafe extern "C" fn hamlyn_stream_receiver_seed(
     receiver: Option<&hamlyn_stream_receiver>,
     seed: Option<&mut MaybeUninit<hamlyn_seed>>,
 ) -> c_int {
@@ -90,7 +96,7 @@ pub extern "C" fn hamlyn_stream_receiver_seed(
 
 /// Gives the next record, without copying. Returns 1, or 0 if the sender has closed the stream and all was received.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_receive(
+pub unsafe extern "C" fn hamlyn_stream_receive(
     receiver: Option<&hamlyn_stream_receiver>,
     record: Option<&mut MaybeUninit<hamlyn_record>>,
     timeout_ms: c_int,
@@ -99,20 +105,49 @@ pub extern "C" fn hamlyn_stream_receive(
         let (receiver, to) = (&given(receiver, "receiver")?.0, given(record, "record")?);
         let came = wait(timeout_ms, || receiver.try_receive(), |timeout| receiver.receive(timeout))?;
         let Some(came) = came else { return Ok(0) };
-        store(to, hamlyn_record { number: came.number(), data: came.as_ptr().cast(), length: came.len() })?;
+        store(
+            to,
+            hamlyn_record {
+                number: came.number(),
+                data: came.as_ptr().cast(),
+                length: came.len(),
+                reserved: [0; 4],
+            },
+        )?;
         Ok(1)
+    })
+}
+
+/// Copies bytes out of the stream until `length` are there, and releases what was read whole. Returns how many: less if the time
+/// is over or the stream has ended meanwhile, which the next call says, and 0 if the sender has closed the stream and all was
+/// received. Not beside hamlyn_stream_receive: one or the other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_read(
+    receiver: Option<&mut hamlyn_stream_receiver>,
+    to: *mut c_void,
+    length: usize,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let receiver = &mut given(receiver, "receiver")?.0;
+        let to = bytes_mut(to, length.min(c_int::MAX as usize), "to")?;
+        let read = receiver.read_exact_or_end(to, timeout(timeout_ms));
+        Ok(count(at_once(timeout_ms, read)?))
     })
 }
 
 /// Releases all records up to and with this number. What their `data` points to may change now.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_release(receiver: Option<&mut hamlyn_stream_receiver>, number: u64) -> c_int {
+pub unsafe extern "C" fn hamlyn_stream_release(
+    receiver: Option<&mut hamlyn_stream_receiver>,
+    number: u64,
+) -> c_int {
     call(|| Ok(given(receiver, "receiver")?.0.release(number).map(|()| 0)?))
 }
 
 /// Creates a sender from a receiver's seed.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_sender_create(
+pub unsafe extern "C" fn hamlyn_stream_sender_create(
     manager: Option<&hamlyn_manager>,
     seed: Option<&hamlyn_seed>,
     sender: Option<&mut MaybeUninit<Box<hamlyn_stream_sender>>>,
@@ -127,14 +162,14 @@ pub extern "C" fn hamlyn_stream_sender_create(
 
 /// Lets a sender go without closing: the receiver is told that the stream was abandoned. NULL is nothing.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_sender_destroy(sender: Option<Box<hamlyn_stream_sender>>) {
+pub unsafe extern "C" fn hamlyn_stream_sender_destroy(sender: Option<Box<hamlyn_stream_sender>>) {
     free(sender);
 }
 
 /// Sends bytes, which may be changed when this returns. Few are held back until there are more, or hamlyn_stream_flush.
 /// Returns how many were taken: all, or as many as there was room for in time.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_send(
+pub unsafe extern "C" fn hamlyn_stream_send(
     sender: Option<&mut hamlyn_stream_sender>,
     data: *const c_void,
     length: usize,
@@ -146,19 +181,31 @@ pub extern "C" fn hamlyn_stream_send(
         if timeout_ms == 0 {
             return Ok(count(sender.try_send(data)?));
         }
-        sender.set_timeout(timeout(timeout_ms));
-        let before = sender.accepted();
-        match sender.send(data) {
-            Err(error) if error.is_timed_out() && sender.accepted() > before => {}
-            outcome => outcome?,
-        }
-        Ok(count((sender.accepted() - before) as usize))
+        send_with(sender, timeout_ms, |sender| sender.send(data))
     })
+}
+
+/// Sends with a time-out. How many bytes were taken.
+pub(crate) fn send_with(
+    sender: &mut StreamSender,
+    timeout_ms: c_int,
+    send: impl FnOnce(&mut StreamSender) -> hamlyn::Result<()>,
+) -> Result<c_int, Failure> {
+    sender.set_timeout(timeout(timeout_ms));
+    let before = sender.accepted();
+    match send(sender) {
+        Err(error) if error.is_timed_out() && sender.accepted() > before => {}
+        outcome => outcome?,
+    }
+    Ok(count((sender.accepted() - before) as usize))
 }
 
 /// Sends what is held back.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_flush(sender: Option<&mut hamlyn_stream_sender>, timeout_ms: c_int) -> c_int {
+pub unsafe extern "C" fn hamlyn_stream_flush(
+    sender: Option<&mut hamlyn_stream_sender>,
+    timeout_ms: c_int,
+) -> c_int {
     call(|| {
         let sender = &mut given(sender, "sender")?.0;
         if timeout_ms == 0 {
@@ -174,13 +221,16 @@ pub extern "C" fn hamlyn_stream_flush(sender: Option<&mut hamlyn_stream_sender>,
 /// Closes a stream: sends what is held back, tells the receiver that nothing comes behind it, and lets the sender go, which
 /// is gone even if this fails (hamlyn_stream_try_close does not wait).
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_close(sender: Option<Box<hamlyn_stream_sender>>, timeout_ms: c_int) -> c_int {
+pub unsafe extern "C" fn hamlyn_stream_close(
+    sender: Option<Box<hamlyn_stream_sender>>,
+    timeout_ms: c_int,
+) -> c_int {
     call(|| at_once(timeout_ms, given(sender, "sender")?.0.close(timeout(timeout_ms)).map(|()| 0)))
 }
 
 /// Closes a stream without waiting, and the sender stays. -EAGAIN until all is on its way: call it again then. Once it has returned 0
 /// comes hamlyn_stream_sender_destroy.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_stream_try_close(sender: Option<&mut hamlyn_stream_sender>) -> c_int {
+pub unsafe extern "C" fn hamlyn_stream_try_close(sender: Option<&mut hamlyn_stream_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.try_close().map(|()| 0)?))
 }

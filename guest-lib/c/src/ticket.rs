@@ -16,7 +16,7 @@ pub const HAMLYN_SEED_SIZE: usize = 52;
 pub const HAMLYN_TEXT_SIZE: usize = 256;
 
 /// Permission to write into a receiver's buffer. It may be copied, sent in a message and used on any host; who has it may
-/// write. The bytes carry a checksum, and every call that takes a ticket checks it.
+/// write. The bytes carry a checksum, which is checked when a ticket is first used.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_ticket {
@@ -66,7 +66,7 @@ fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, Failure> {
 
 /// Reads a ticket's text, "hamlyn1:" and digits.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_ticket_parse(
+pub unsafe extern "C" fn hamlyn_ticket_parse(
     text: *const c_char,
     ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
 ) -> c_int {
@@ -79,7 +79,7 @@ pub extern "C" fn hamlyn_ticket_parse(
 
 /// Writes a ticket's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_ticket_print(
+pub unsafe extern "C" fn hamlyn_ticket_print(
     ticket: Option<&hamlyn_ticket>,
     text: *mut c_char,
     size: usize,
@@ -89,7 +89,7 @@ pub extern "C" fn hamlyn_ticket_print(
 
 /// Reads a seed's text, "hamlynseed1:" and digits.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_seed_parse(
+pub unsafe extern "C" fn hamlyn_seed_parse(
     text: *const c_char,
     seed: Option<&mut MaybeUninit<hamlyn_seed>>,
 ) -> c_int {
@@ -102,7 +102,11 @@ pub extern "C" fn hamlyn_seed_parse(
 
 /// Writes a seed's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_seed_print(seed: Option<&hamlyn_seed>, text: *mut c_char, size: usize) -> c_int {
+pub unsafe extern "C" fn hamlyn_seed_print(
+    seed: Option<&hamlyn_seed>,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
     call(|| print(&given(seed, "seed")?.read()?.to_string(), text, size))
 }
 
@@ -125,15 +129,20 @@ mod tests {
         };
         let ticket = hamlyn_ticket::new(&ticket);
         let mut text = [0x7f as c_char; HAMLYN_TEXT_SIZE];
-        assert_eq!(hamlyn_ticket_print(Some(&ticket), text.as_mut_ptr(), 88), -libc::EINVAL);
-        assert_eq!(hamlyn_ticket_print(Some(&ticket), text.as_mut_ptr(), 89), 0);
+        let place = text.as_mut_ptr();
+        // SAFETY: the text has so many bytes, or more.
+        let print = |ticket, size| unsafe { hamlyn_ticket_print(ticket, place, size) };
+        assert_eq!(print(Some(&ticket), 88), -libc::EINVAL);
+        assert_eq!(print(Some(&ticket), 89), 0);
+        assert_eq!(print(None, 256), -libc::EINVAL);
         assert_eq!(text[89], 0x7f as c_char);
         let mut read = MaybeUninit::new(hamlyn_ticket { bytes: [0; HAMLYN_TICKET_SIZE] });
-        assert_eq!(hamlyn_ticket_parse(text.as_ptr(), Some(&mut read)), 0);
+        // SAFETY: both texts end with a zero.
+        let mut parse = |text: *const c_char| unsafe { hamlyn_ticket_parse(text, Some(&mut read)) };
+        assert_eq!(parse(text.as_ptr()), 0);
+        assert_eq!(parse(c"hamlyn1:".as_ptr()), -libc::EINVAL);
         // SAFETY: it was made with a value.
         assert_eq!(unsafe { read.assume_init() }.bytes, ticket.bytes);
-        assert_eq!(hamlyn_ticket_parse(c"hamlyn1:".as_ptr(), Some(&mut read)), -libc::EINVAL);
-        assert_eq!(hamlyn_ticket_print(None, text.as_mut_ptr(), 256), -libc::EINVAL);
     }
 
     #[test]

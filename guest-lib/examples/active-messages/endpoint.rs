@@ -276,7 +276,7 @@ impl<S> Endpoint<S> {
         self.check(from, &reply)?;
         match self.send(&reply_to, head, &reply, None) {
             // The ticket is the peer's doing.
-            Err(Error::Unsupported(_) | Error::PastEnd { .. } | Error::OutOfRange { .. }) => {
+            Err(Error::Invalid(_) | Error::PastEnd { .. } | Error::OutOfRange { .. }) => {
                 Err(Error::Malformed("a ticket for the reply that cannot be used"))
             }
             sent => sent.map(|()| true),
@@ -318,7 +318,7 @@ impl<S> Endpoint<S> {
         buffer.write(0, &head)?;
         buffer.write(head.len(), arguments)?;
         // Its memory returns to the manager once the card has gathered from it.
-        self.sender.send_buffer(to, buffer, 0, reply).map(drop)
+        self.sender.send_buffer(to, buffer, 0, reply).map(drop).map_err(Into::into)
     }
 
     fn check(&self, peer: usize, arguments: &[u8]) -> Result<()> {

@@ -166,8 +166,7 @@ impl Watch {
 /// Sleeps until a message has come, one of these files is readable, or time has run out. Then all messages are handed on.
 pub(crate) fn sleep(manager: &Manager, files: &[BorrowedFd<'_>], limit: Duration) -> Outcome {
     if !manager.arm()? {
-        let own = manager.file()?;
-        let all = std::iter::once(own.as_fd()).chain(files.iter().copied());
+        let all = std::iter::once(manager.as_fd()).chain(files.iter().copied());
         let mut polled: Vec<_> = all.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         match poll(&mut polled, Some(&limit)) {

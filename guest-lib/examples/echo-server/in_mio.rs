@@ -22,12 +22,11 @@ pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
     let watch = |token, file: BorrowedFd<'_>| {
         registry.register(&mut SourceFd(&file.as_raw_fd()), token, Interest::READABLE)
     };
-    let arrivals = manager.file()?;
-    watch(ARRIVALS, arrivals.as_fd())?;
+    watch(ARRIVALS, manager.as_fd())?;
     watch(LISTENER, server.file())?;
     let mut events = Events::with_capacity(64);
     loop {
-        let nap = server.work(|client, file| watch(Token(client), file))?;
+        let nap = server.work(|client, file| watch(Token(client as usize), file))?;
         if server.served >= clients {
             return Ok(());
         }
@@ -36,7 +35,6 @@ pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
             _ => {}
         }
         // The token of a client is its number.
-        let ended = events.iter().filter_map(|event| server.clients.get(&event.token().0));
-        ended.for_each(|client| client.look_for_end());
+        events.iter().for_each(|event| server.look_for_end(event.token().0 as u64));
     }
 }

@@ -1,65 +1,73 @@
-//! The server sleeps in `tokio`, whose other tasks run meanwhile.
+//! The server as a program of `tokio`: a task for each client.
 
-use std::future::poll_fn;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::task::{Context, Poll};
 
-use hamlyn::Manager;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use hamlyn::asynchronous::{Hub, Listener, Stream};
+use hamlyn::protocol::stream::StreamListener;
+use hamlyn::{Error, Manager};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
+use tokio::sync::mpsc;
 
-use crate::common::Outcome;
-use crate::server::Server;
-
-/// A file that is readable when there is something to do.
-type File = AsyncFd<OwnedFd>;
+use crate::common::{Outcome, print};
 
 pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
     Builder::new_current_thread().enable_all().build()?.block_on(run(manager, name, clients))
 }
 
 async fn run(manager: &Manager, name: &str, clients: usize) -> Outcome {
-    let mut server = Server::open(manager, name)?;
-    let (arrivals, requests) = (watch(manager.file()?.as_fd())?, watch(server.file())?);
+    let hub = Hub::start(manager)?;
+    let listener = Listener::new(&hub, StreamListener::bind(manager, name)?)?;
+    print(&json!({ "listening": name }))?;
+    let (ended, mut endings) = mpsc::unbounded_channel();
+    tokio::spawn(admit(listener, ended));
+    for _ in 0..clients {
+        print(&endings.recv().await.ok_or("the card is gone, and the name with it")?)?;
+    }
+    Ok(())
+}
+
+/// Lets in who asks, until the card is gone.
+async fn admit(listener: Listener, ended: mpsc::UnboundedSender<Value>) {
     loop {
-        let nap = server.work(|_, file| watch(file))?;
-        if server.served >= clients {
-            return Ok(());
-        }
-        let news = poll_fn(|context| news(&server, [&arrivals, &requests], context));
-        match nap {
-            None => news.await?,
-            Some(nap) => tokio::time::timeout(nap, news).await.unwrap_or(Ok(()))?,
+        match listener.accept().await {
+            Ok(stream) => {
+                let ended = ended.clone();
+                tokio::spawn(async move { ended.send(echo(stream).await) });
+            }
+            Err(error) if crate::server::is_gone(&error) => return,
+            // One that cannot be let in is no reason to fail the others.
+            Err(error) => drop(print(&json!({ "refused": error.to_string() }))),
         }
     }
 }
 
-/// Newer ways to say so are unsafe, for what has a file's number need not own it: this does.
-#[allow(deprecated)]
-fn watch(file: BorrowedFd<'_>) -> io::Result<File> {
-    AsyncFd::with_interest(file.try_clone_to_owned()?, Interest::READABLE)
+/// Sends back what comes. Gives what there is to tell of it.
+async fn echo(mut stream: Stream) -> Value {
+    let mut echoed = 0;
+    match echo_all(&mut stream, &mut echoed).await {
+        Ok(()) => json!({ "echoed": echoed }),
+        Err(error) => {
+            let loss = match error.get_ref().and_then(|error| error.downcast_ref()) {
+                Some(Error::PeerLost(loss)) => loss.to_string(),
+                _ => error.to_string(),
+            };
+            json!({ "echoed": echoed, "lost": loss })
+        }
+    }
 }
 
-/// Whether any of the files is readable; else who waits is woken when one is.
-fn news(server: &Server<File>, files: [&File; 2], context: &mut Context<'_>) -> Poll<io::Result<()>> {
-    let mut news = Poll::Pending;
-    let mut look = |file: &File| match file.poll_read_ready(context) {
-        // It is readable once: the next that comes says so anew.
-        Poll::Ready(ready) => ready.map(|mut ready| ready.clear_ready()).map(|()| true),
-        Poll::Pending => Ok(false),
-    };
-    for file in files {
-        if look(file)? {
-            news = Poll::Ready(Ok(()));
+async fn echo_all(stream: &mut Stream, echoed: &mut usize) -> io::Result<()> {
+    let mut bytes = vec![0; 16 * 1024];
+    loop {
+        let length = stream.read(&mut bytes).await?;
+        if length == 0 {
+            return stream.shutdown().await;
         }
+        stream.write_all(&bytes[..length]).await?;
+        // Held back, it might be what the client waits for.
+        stream.flush().await?;
+        *echoed += length;
     }
-    for client in server.clients.values() {
-        if look(&client.watch)? {
-            client.look_for_end();
-            news = Poll::Ready(Ok(()));
-        }
-    }
-    news
 }

@@ -1,11 +1,12 @@
-//! The server, but for how it sleeps.
+//! The server in one loop of its own, but for how it sleeps. It looks at those clients that have something, however many there
+//! are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hamlyn::protocol::stream::{StreamListener, StreamPair};
+use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamSender};
 use hamlyn::{Error, Manager};
 use rustix::io::Errno;
 use serde_json::json;
@@ -15,30 +16,33 @@ use crate::common::{Outcome, print};
 /// How soon to look again for room in the work queue: nobody is notified of that.
 const NAP: Duration = Duration::from_millis(5);
 
-/// A server. `W` is what watches the file that tells of a client's end.
-pub(crate) struct Server<W> {
+/// A server.
+pub(crate) struct Server {
     listener: StreamListener,
     manager: Manager,
-    pub(crate) clients: BTreeMap<usize, Client<W>>,
-    admitted: usize,
+    clients: BTreeMap<u64, Client>,
+    /// Those with something to do.
+    to_do: BTreeSet<u64>,
+    admitted: u64,
     pub(crate) served: usize,
 }
 
 /// A client, and what is to be sent back to it.
-pub(crate) struct Client<W> {
-    pub(crate) watch: W,
+struct Client {
     pair: StreamPair,
     echo: Vec<u8>,
     bytes: usize,
     closed: bool,
+    /// It waits for room that nobody is told of.
     behind: bool,
 }
 
-impl<W> Server<W> {
+impl Server {
     pub(crate) fn open(manager: &Manager, name: &str) -> Outcome<Self> {
         let listener = StreamListener::bind(manager, name)?;
         print(&json!({ "listening": name }))?;
-        Ok(Self { listener, manager: manager.clone(), clients: BTreeMap::new(), admitted: 0, served: 0 })
+        let (clients, to_do) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { listener, manager: manager.clone(), clients, to_do, admitted: 0, served: 0 })
     }
 
     /// What is readable when somebody connects.
@@ -50,25 +54,41 @@ impl<W> Server<W> {
     /// time is over that this gives.
     pub(crate) fn work(
         &mut self,
-        mut watch: impl FnMut(usize, BorrowedFd<'_>) -> io::Result<W>,
+        mut watch: impl FnMut(u64, BorrowedFd<'_>) -> io::Result<()>,
     ) -> Outcome<Option<Duration>> {
+        let behind = self.clients.iter().filter(|(_, client)| client.behind);
+        self.to_do.extend(behind.map(|(number, _)| *number));
         loop {
             self.admit(&mut watch)?;
-            let busy = self.attend()?;
+            self.manager.poll_all()?;
+            self.to_do.extend(self.manager.ready());
+            self.attend()?;
             // What has come meanwhile, or for one while another was asked, is seen to first.
-            if !busy && !self.manager.arm()? {
+            if self.to_do.is_empty() && !self.manager.arm()? {
                 return Ok(self.clients.values().any(|client| client.behind).then_some(NAP));
             }
         }
     }
 
-    fn admit(&mut self, watch: &mut impl FnMut(usize, BorrowedFd<'_>) -> io::Result<W>) -> Outcome {
+    /// The file of this client is readable: it has ended, and the next step tells why.
+    pub(crate) fn look_for_end(&mut self, number: u64) {
+        if let Some(client) = self.clients.get(&number) {
+            let _ = client.pair.receiver.peer_ended();
+            self.to_do.insert(number);
+        }
+    }
+
+    fn admit(&mut self, watch: &mut impl FnMut(u64, BorrowedFd<'_>) -> io::Result<()>) -> Outcome {
         loop {
             match self.listener.accept(Some(Duration::ZERO)) {
-                Ok(pair) => {
-                    let file = pair.receiver.peer_file().ok_or("a pair without a connection")?;
-                    let watch = watch(self.admitted, file)?;
-                    self.clients.insert(self.admitted, Client::new(pair, watch));
+                Ok(mut pair) => {
+                    let number = self.admitted;
+                    watch(number, pair.receiver.peer_file().ok_or("a pair without a connection")?)?;
+                    pair.receiver.set_token(number);
+                    pair.sender.set_token(number);
+                    self.clients.insert(number, Client::new(pair));
+                    // Something may have come before it had a token.
+                    self.to_do.insert(number);
                     self.admitted += 1;
                 }
                 Err(error) if error.is_timed_out() => return Ok(()),
@@ -80,17 +100,17 @@ impl<W> Server<W> {
         }
     }
 
-    /// Does for each client what can be done now. Whether there was anything.
-    fn attend(&mut self) -> Outcome<bool> {
-        let mut busy = false;
+    /// Does what can be done now for each client that has something to do.
+    fn attend(&mut self) -> Outcome {
         let mut gone = Vec::new();
-        for (number, client) in &mut self.clients {
+        for number in std::mem::take(&mut self.to_do) {
+            let Some(client) = self.clients.get_mut(&number) else { continue };
             match client.step() {
                 Ok(Step::Idle) => {}
-                Ok(Step::Busy) => busy = true,
-                Ok(Step::Over) => gone.push((*number, json!({ "echoed": client.bytes }))),
+                Ok(Step::Busy) => drop(self.to_do.insert(number)),
+                Ok(Step::Over) => gone.push((number, json!({ "echoed": client.bytes }))),
                 Err(Error::PeerLost(loss)) => {
-                    gone.push((*number, json!({ "echoed": client.bytes, "lost": loss.to_string() })));
+                    gone.push((number, json!({ "echoed": client.bytes, "lost": loss.to_string() })));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -100,7 +120,7 @@ impl<W> Server<W> {
             self.served += 1;
             print(&last)?;
         }
-        Ok(busy)
+        Ok(())
     }
 }
 
@@ -114,19 +134,15 @@ enum Step {
     Over,
 }
 
-impl<W> Client<W> {
-    fn new(pair: StreamPair, watch: W) -> Self {
-        Self { watch, pair, echo: Vec::new(), bytes: 0, closed: false, behind: false }
-    }
-
-    /// Its file is readable: the next step tells why.
-    pub(crate) fn look_for_end(&self) {
-        let _ = self.pair.receiver.peer_ended();
+impl Client {
+    fn new(pair: StreamPair) -> Self {
+        Self { pair, echo: Vec::new(), bytes: 0, closed: false, behind: false }
     }
 
     /// Does what can be done now.
     fn step(&mut self) -> hamlyn::Result<Step> {
         let mut step = Step::Idle;
+        self.behind = false;
         if self.echo.is_empty() && !self.closed && self.take()? {
             step = Step::Busy;
         }
@@ -137,16 +153,27 @@ impl<W> Client<W> {
                     self.bytes += sent;
                     step = Step::Busy;
                 }
-                Err(error) if error.is_would_block() => {}
-                Err(error) => return Err(error),
+                Err(error) => self.later(error)?,
             }
         }
         // Held back, it might be what the client waits for.
         let last = self.closed && self.echo.is_empty();
         let sender = &mut self.pair.sender;
-        let done = later(if last { sender.try_close() } else { sender.try_flush() })?;
-        self.behind = !done || !self.echo.is_empty();
-        Ok(if last && done { Step::Over } else { step })
+        match if last { sender.try_close() } else { sender.try_flush() } {
+            Ok(()) if last => return Ok(Step::Over),
+            Ok(()) => {}
+            Err(error) => self.later(error)?,
+        }
+        Ok(step)
+    }
+
+    /// Notes what has to wait: for its client, who makes room and has its token told, or for room that nobody tells of.
+    fn later(&mut self, error: Error) -> hamlyn::Result<()> {
+        if !error.is_would_block() {
+            return Err(error);
+        }
+        self.behind |= !StreamSender::waits_for_receiver(&error);
+        Ok(())
     }
 
     /// Takes a record, if one has come.
@@ -169,16 +196,11 @@ impl<W> Client<W> {
 }
 
 /// Whether the card was reset or removed.
-fn is_gone(error: &Error) -> bool {
+pub(crate) fn is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => inner.downcast_ref(),
+        None => error.downcast_ref(),
+    };
     let gone = Errno::NODEV.raw_os_error();
-    matches!(error, Error::System { source, .. } if source.raw_os_error() == Some(gone))
-}
-
-/// Whether it is done.
-fn later(result: hamlyn::Result<()>) -> hamlyn::Result<bool> {
-    match result {
-        Ok(()) => Ok(true),
-        Err(error) if error.is_would_block() => Ok(false),
-        Err(error) => Err(error),
-    }
+    matches!(error, Some(Error::System { source, .. }) if source.raw_os_error() == Some(gone))
 }

@@ -24,11 +24,13 @@ use super::{
     Attachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait, TerminusParts,
     connection,
 };
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, GivenBack, Result, at_most};
 use crate::memory::Memory;
 
 /// Bytes of the page that starts with a terminus' status words.
 const STATUS_PAGE: usize = 4096;
+/// What users share, by `HAMLYN_SHARE_*`.
+const SHARED: [&str; 4] = ["termini", "slots", "notification queues", "connections and names"];
 
 /// A card reached through the driver.
 #[derive(Debug)]
@@ -56,10 +58,11 @@ impl DeviceAttachment {
         Error::system(format!("{action} of {}", self.path.display()))
     }
 
-    /// The same for what a user may have only so many of (`HAMLYN_SHARE_*`): he is told how many.
+    /// Names what there is none left of, on the card or for its user (`HAMLYN_SHARE_*`), or what else failed.
     fn create_error(&self, action: impl std::fmt::Display, kind: u32) -> impl FnOnce(io::Error) -> Error {
-        move |error| match error.raw_os_error() {
-            Some(errno) if errno == Errno::DQUOT.raw_os_error() => self.quota(kind, error, &action),
+        move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::DQUOT) => self.quota(kind, error, &action),
+            Some(Errno::NOSPC) => self.none_left(kind, error, &action),
             _ => self.error(action)(error),
         }
     }
@@ -70,10 +73,23 @@ impl DeviceAttachment {
             return self.error(action)(error);
         }
         let kind = kind as usize;
-        let object = ["termini", "slots", "notification queues", "connections and names"][kind];
+        let object = SHARED[kind];
         // Somebody else may have let go of something meanwhile.
         let (held, limit) = (share.held[kind], share.limit[kind].min(share.held[kind]));
         Error::Quota { object, user: share.user, held, limit }
+    }
+
+    fn none_left(&self, kind: u32, error: io::Error, action: &dyn std::fmt::Display) -> Error {
+        let limit = self.query().ok().and_then(|card| match kind {
+            HAMLYN_SHARE_TERMINI => Some(card.termini),
+            HAMLYN_SHARE_SLOTS => Some(card.slots),
+            HAMLYN_SHARE_QUEUES => Some(card.queues),
+            _ => None,
+        });
+        match limit {
+            Some(limit) => super::none_left(SHARED[kind as usize], limit),
+            None => self.error(action)(error),
+        }
     }
 
     fn map(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {
@@ -114,6 +130,12 @@ impl Attachment for DeviceAttachment {
     fn allocate(&self, length: usize) -> Result<Memory> {
         at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
         Memory::anonymous(length).map_err(Error::system(format!("map {length} bytes")))
+    }
+
+    /// The driver pins any bytes of the process.
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        let length = mapping.length();
+        Ok(Memory::local(mapping, length))
     }
 
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {

@@ -8,13 +8,19 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What driver and library agree on, for an attachment of one's own.
+pub use hamlyn_abi::uapi;
 use hamlyn_abi::uapi::{
     HamlynConnectionState, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
 };
+/// Mapped memory, for an attachment of one's own.
+pub use hamlyn_sys::Mapping;
+/// The mapped structures of the data path, for an attachment of one's own.
+pub use hamlyn_sys::window;
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 
 use crate::cursor::Sight;
-use crate::error::{Error, Result};
+use crate::error::{Error, GivenBack, Result};
 use crate::memory::Memory;
 
 mod connection;
@@ -91,6 +97,16 @@ pub trait Attachment: Debug + Send + Sync {
     /// # Errors
     /// [`crate::Error::System`], [`crate::Error::OutOfRange`].
     fn allocate(&self, length: usize) -> Result<Memory>;
+
+    /// Makes memory of the application's own ([`Mapping::is_lent`]) such that objects of the card may be made of it.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] for memory that this attachment cannot reach. The mapping is given
+    /// back.
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        let error = Error::Unsupported("this way to reach a card knows no memory of the application's own");
+        Err(GivenBack::new(error, mapping))
+    }
 
     /// Creates a send terminus; `weight` is its share of the link beside other busy termini, from 1.
     ///
@@ -254,6 +270,17 @@ impl std::os::fd::AsFd for QueueFile<'_> {
             QueueFile::Shared(file) => file.as_fd(),
         }
     }
+}
+
+/// Says that the card has none left, and how it can have more. The driver has one terminus and one queue of its own in each
+/// guest.
+fn none_left(object: &'static str, limit: u32) -> Error {
+    let remedy = match object {
+        "termini" => "close some, or give the card more (hamlyn card --termini)",
+        "notification queues" => "close some, or give the card more (hamlyn card --queues)",
+        _ => "close some, or give the card more memory (hamlyn card --sram)",
+    };
+    Error::Exhausted { object, limit, remedy }
 }
 
 /// Refuses another major version.

@@ -117,14 +117,37 @@ pub struct End {
 }
 
 impl fmt::Display for End {
+    /// With what the peer said when it rejected the connection, if that is a text.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason.fmt(out)
+        self.reason.fmt(out)?;
+        match std::str::from_utf8(&self.private) {
+            Ok(text) if self.is_explained() => write!(out, ": {text}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl End {
+    fn is_explained(&self) -> bool {
+        let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+        self.reason == EndReason::Rejected && !self.private.is_empty() && self.private.iter().all(printable)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rejection_says_why_if_it_was_told() {
+        let text = |reason, private: &[u8]| End { reason, private: private.to_vec() }.to_string();
+        assert_eq!(
+            text(EndReason::Rejected, b"all 9 slots are in use"),
+            "the listener rejected the connection: all 9 slots are in use"
+        );
+        assert_eq!(text(EndReason::Rejected, b"\x1b[2J"), "the listener rejected the connection");
+        assert_eq!(text(EndReason::Closed, b"bye"), "the peer closed the connection");
+    }
 
     #[test]
     fn every_reason_has_a_number_and_a_name_of_its_own() {

@@ -97,7 +97,7 @@ impl Card {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::Unsupported("a listener's name has at least one byte"));
+        return Err(Error::Invalid("a listener's name has at least one byte"));
     }
     at_most("length of a listener's name", name.len() as u64, MAX_NAME as u64)
 }

@@ -1,28 +1,42 @@
 //! The Hamlyn manager: one for each send terminus (section 3.3).
 
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use crate::attach::{Mapping, QueueWait};
 use crate::card::Card;
-use crate::error::{Error, Result};
+use crate::error::{Error, GivenBack, Result};
+use crate::lend::Lendable;
 use crate::notification::NotificationQueue;
 use crate::polling::Polling;
 use crate::terminus::Terminus;
 
 mod buffer;
+mod end_point;
 mod place;
+mod queues;
+mod receiver_class;
 mod registry;
+mod sleepers;
 
 pub use buffer::{Buffer, Sent};
+pub use end_point::EndPoint;
 pub(crate) use place::Place;
-pub(crate) use registry::Receiver;
-use registry::Registry;
+use queues::Queues;
+pub use receiver_class::{Arrived, ReceiveClass, ReceiverClass};
+pub use registry::Ready;
+use registry::{Registry, Room};
+use sleepers::Sleepers;
+pub use sleepers::Waker;
 
-/// Entries of a manager's notification queue, if nothing is said.
+/// Entries of a manager's first notification queue, if nothing is said.
 const ENTRIES: u32 = 1024;
+/// How long a thread sleeps in the driver: then it looks whether it has to sleep in another way now, for the manager has got
+/// its first waker, or another queue.
+const IN_DRIVER: Duration = Duration::from_secs(1);
 
 /// What a waiter's look gave: what it waited for, or how long it may sleep before it must look again (`None`: until a
 /// notification comes).
@@ -39,7 +53,9 @@ pub(crate) type Look<T> = ControlFlow<T, Option<Duration>>;
 /// a process waits at, and [`Manager::poll`] serves all.
 ///
 /// Receivers are slots in [`crate::Mode::ParanoidOneShot`], whose metadata entries are counted against the queue:
-/// nobody who sends, however rude, makes it overrun (section 2.7).
+/// nobody who sends, however rude, makes it overrun (section 2.7). When the queue has no entry left for the next receiver, the
+/// manager opens another of twice the length, beside it. So it has as many receivers as the card has slots; to sleep takes a
+/// system call for each queue.
 ///
 /// # Threads
 /// The paper's upper layer is not thread-safe, and to make it so "remains a research topic". This one is: a lock
@@ -47,9 +63,26 @@ pub(crate) type Look<T> = ControlFlow<T, Option<Duration>>;
 /// has either seen what another recorded for it, or sleeps for a notification that has not been taken. Every sleeping
 /// thread is woken by the next notification, whoever it is for; one of them hands it on. A message costs two
 /// uncontended locks, and threads that should not wait for each other have a manager each, as processes would.
+/// [`Manager::waker`] ends a sleep without a message.
+///
+/// # Loops of one's own
+/// Its file ([`AsFd`]) is for `poll(2)`, `mio`, `tokio` and the like: readable once something has come that
+/// [`Manager::arm`] was called for, or a waker was used. It stays the same for as long as the manager lives. It may become
+/// readable for other managers of the card, too. Whoever is woken calls [`Manager::poll_all`], asks its receivers by their
+/// `try_` calls, and arms again before it waits.
 #[derive(Debug, Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
+}
+
+/// What changes with each notification.
+#[derive(Debug, Default)]
+struct Dispatch {
+    /// Whose queue's turn it is.
+    turn: usize,
+    ready: Ready,
+    /// Notifications that led to no receiver.
+    unclaimed: u64,
 }
 
 #[derive(Debug)]
@@ -58,13 +91,14 @@ struct Inner {
     buffers: Arc<buffer::Pool>,
     registry: Registry,
     /// Held while a notification is taken and recorded.
-    dispatch: Mutex<()>,
+    dispatch: Mutex<Dispatch>,
     /// How many notifications have been handed on.
     handed_on: AtomicU64,
     /// How many the loop of [`Manager::wait`] or [`Manager::arm`] knows of: what a receiver's `try_` call handed to another
     /// is news for it.
     told: AtomicU64,
-    queue: NotificationQueue,
+    sleepers: Arc<Sleepers>,
+    queues: Queues,
     terminus: Terminus,
     card: Card,
     polling: Polling,
@@ -74,25 +108,28 @@ impl Manager {
     /// Creates a manager with a terminus of its own and a notification queue of 1,024 entries.
     ///
     /// # Errors
-    /// Those of [`Card::create_terminus`] and [`Card::create_queue`].
+    /// Those of [`Manager::create_with`].
     pub fn create(card: &Card) -> Result<Self> {
         Self::create_with(card, ENTRIES, Polling::default())
     }
 
-    /// Creates a manager whose queue has so many entries, 2 to 65,536, and whose waiters look as often as told before
-    /// they sleep. All its receivers together can have as many metadata entries.
+    /// Creates a manager whose first queue has so many entries, 2 to 65,536, and whose waiters look as often as told before
+    /// they sleep. As many metadata entries as all its receivers have can do with that queue.
     ///
     /// # Errors
-    /// Those of [`Card::create_terminus`] and [`Card::create_queue`].
+    /// Those of [`Card::create_terminus`] and [`Card::create_queue`]; [`Error::System`] if the process has no file left.
     pub fn create_with(card: &Card, entries: u32, polling: Polling) -> Result<Self> {
+        let sleepers = Sleepers::new()?;
         let (terminus, queue) = (card.create_terminus()?, card.create_queue(entries)?);
+        watch(&sleepers, &queue)?;
         let inner = Inner {
             buffers: buffer::Pool::new(&terminus),
             registry: Registry::new(entries),
-            dispatch: Mutex::new(()),
+            dispatch: Mutex::default(),
             handed_on: AtomicU64::new(0),
             told: AtomicU64::new(0),
-            queue,
+            sleepers,
+            queues: Queues::new(queue),
             terminus,
             card: card.clone(),
             polling,
@@ -119,25 +156,59 @@ impl Manager {
     pub fn poll(&self) -> Result<bool> {
         // Dropped behind the lock: they may be the last of their receivers, which then take the lock to leave.
         let (receiver, receivers);
-        let _one_step = self.dispatch();
-        match self.inner.queue.recv() {
-            Ok(None) => Ok(false),
-            Ok(Some(notification)) => {
-                receiver = self.inner.registry.find(notification.notification_index);
-                if let Some(receiver) = &receiver {
-                    receiver.process_arrival(&notification);
+        let mut one_step = self.dispatch();
+        let Dispatch { turn, ready, unclaimed } = &mut *one_step;
+        match self.inner.queues.recv(turn) {
+            (_, Ok(None)) => Ok(false),
+            (_, Ok(Some(notification))) => {
+                receiver = self.inner.registry.find(&notification);
+                match &receiver {
+                    Some((receiver, entry, metadata)) => {
+                        let arrived = Arrived { slot: notification.slot, entry: *entry, metadata };
+                        receiver.process_arrival(&arrived, ready);
+                    }
+                    None => *unclaimed += 1,
                 }
-                self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
+                self.handed_on();
                 Ok(true)
             }
-            Err(error) => {
-                receivers = self.inner.registry.all();
-                receivers.iter().for_each(|receiver| receiver.arrivals_lost());
+            (queue, Err(error)) => {
+                receivers = self.inner.registry.all_of(queue);
+                receivers.iter().for_each(|receiver| receiver.arrivals_lost(ready));
                 // They may have found what they were not told of.
-                self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
+                self.handed_on();
                 Err(error)
             }
         }
+    }
+
+    /// Has a receiver found by a pointer of its own in metadata entries ([`crate::MetadataEntry::set_receive_class`]), for as long
+    /// as what this gives lives. [`EndPoint::open`] does it for an end point's entries.
+    #[must_use]
+    pub fn register(&self, receiver: Weak<dyn ReceiverClass>) -> ReceiveClass {
+        self.inner.registry.register(receiver)
+    }
+
+    /// How many notifications led to no receiver: it had gone before, or somebody has changed a metadata entry's receive class
+    /// pointer to one that there is not.
+    #[must_use]
+    pub fn unclaimed(&self) -> u64 {
+        self.dispatch().unclaimed
+    }
+
+    /// Waits for what a receiver of one's own has recorded: takes notifications and hands them on until `look` gives something, as
+    /// the library's receivers do (section 3.3). It looks at memory for a while, then sleeps; `None` waits for ever. `what` is what
+    /// the error names.
+    ///
+    /// # Errors
+    /// Those of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
+    pub fn receive<T>(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_for(what, timeout, |_| Ok(look()?.map_or(Look::Continue(None), Look::Break)))
     }
 
     /// Hands on all notifications that are there. How many there were.
@@ -146,8 +217,9 @@ impl Manager {
     /// [`Error::Overrun`], as [`Manager::poll`].
     pub fn poll_all(&self) -> Result<usize> {
         let mut count = 0;
-        // No more than the queue holds: somebody may be sending as fast as this goes.
-        while count < self.inner.queue.entries() as usize && self.poll()? {
+        // No more than the queues hold: somebody may be sending as fast as this goes.
+        let limit: usize = self.inner.queues.iter().map(|queue| queue.entries() as usize).sum();
+        while count < limit && self.poll()? {
             count += 1;
         }
         Ok(count)
@@ -155,7 +227,7 @@ impl Manager {
 
     /// Waits until a notification is handed on, by this thread or another: looks at memory for a while, then sleeps.
     /// `None` waits for ever. Returns at once if one was handed on since the last call, perhaps by one receiver's `try_`
-    /// call to another that had been asked before: ask all once more.
+    /// call to another that had been asked before, or if a [`Waker`] was used: ask all once more.
     ///
     /// One loop for each manager, by this or by [`Manager::arm`]: what it knows of is remembered once.
     ///
@@ -166,40 +238,71 @@ impl Manager {
         let before = handed_on();
         self.wait_for("notification", timeout, |_| {
             // Another thread that waits may have been told of it first.
-            let news = self.has_news() || handed_on() != before;
+            let news = self.has_news() || handed_on() != before || self.inner.sleepers.take_wake();
             Ok(if news { Look::Break(()) } else { Look::Continue(None) })
         })
     }
 
-    /// Makes [`Manager::file`] readable once the next notification is there. True if it is already, or if one was handed
-    /// on since the last call: a receiver may have something that it had not when it was asked, so ask all once more.
+    /// Makes the manager's file readable once the next notification is there. True if it is already, or if one was handed
+    /// on since the last call, or a [`Waker`] was used: a receiver may have something that it had not when it was asked, so ask
+    /// all once more. It looks as often as [`Polling`] says before it arms, so a loop needs no looking of its own.
     ///
     /// One loop for each manager, as for [`Manager::wait`].
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
+        let Inner { queues, sleepers, .. } = &*self.inner;
+        let news = || (self.has_news() || sleepers.take_wake()).then_some(());
+        // What is found in memory needs no system call.
+        if self.inner.polling.look(|| news().or_else(|| queues.have_some().then_some(()))).is_some() {
+            return Ok(true);
+        }
         let _one_step = self.dispatch();
-        Ok(self.has_news() || self.inner.queue.arm()?)
+        sleepers.silence();
+        Ok(news().is_some() || self.arm_queues()?)
     }
 
-    /// A file descriptor for `poll(2)`, `mio`, `tokio` and the like. Whoever is woken calls [`Manager::poll_all`],
-    /// asks its receivers by their `try_` calls, and arms again before it waits.
-    ///
-    /// It may become readable for other managers of the card, too.
-    ///
-    /// # Errors
-    /// [`Error::System`].
-    pub fn file(&self) -> Result<impl AsFd + '_> {
-        self.inner.queue.file()
+    /// The tokens of those to whom something was handed on since the last call, in rising order: a loop that serves many asks
+    /// these, and not all. Who has a token ([`crate::protocol::stream::StreamReceiver::set_token`] and its like) and something to
+    /// give is named once; it may be asked in vain, and is to be asked until it has no more.
+    #[must_use]
+    pub fn ready(&self) -> Vec<u64> {
+        self.dispatch().ready.take()
+    }
+
+    /// What ends a sleep at this manager, from any thread. Make it before somebody sleeps: a sleep that had begun before the
+    /// manager's first waker was made notices within a second.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.inner.sleepers.waker()
     }
 
     /// Memory to send from without copying, `length` bytes, whose contents are of no meaning yet.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if it would take more than the terminus' eight send buffers, [`Error::System`].
+    /// [`Error::WouldBlock`] if it would take more than the terminus' eight send buffers, and the card still gathers from memory
+    /// that was given back; [`Error::Exhausted`] if it does not; [`Error::System`].
     pub fn allocate(&self, length: usize) -> Result<Buffer> {
         self.inner.buffers.allocate(length)
+    }
+
+    /// Memory of the caller's own to send from without copying: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. It is the
+    /// library's until [`Buffer::take_back`]. It is one of the terminus' eight send buffers: who has many messages lends one
+    /// piece of memory, and sends parts of it (`send_from`).
+    ///
+    /// # Errors
+    /// Those of [`Terminus::lend`], and the memory is given back.
+    pub fn lend<T: Lendable>(&self, memory: T) -> Result<Buffer, GivenBack<T>> {
+        self.inner.buffers.lend(memory)
+    }
+
+    /// [`Manager::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    ///
+    /// # Errors
+    /// Those of [`Manager::lend`].
+    pub fn lend_mapping(&self, mapping: Mapping) -> Result<Buffer> {
+        self.inner.buffers.lend_mapping(mapping)
     }
 
     /// Waits until `look` gives something. `None` waits for ever. `look` is told whether this is about to sleep: what
@@ -220,22 +323,77 @@ impl Manager {
         }
         let start = Instant::now();
         loop {
+            let by_file = self.inner.queues.several() || self.inner.sleepers.has_waker();
+            let sleeper = by_file.then(|| self.inner.sleepers.lie_down());
             // What is recorded after this has its notification behind `awaited`, so the sleep is over at once.
             let awaited = {
                 let _one_step = self.dispatch();
-                self.inner.queue.awaited()
+                self.inner.queues.awaited()
             };
             let nap = match look(true)? {
                 Look::Break(found) => return Ok(found),
                 Look::Continue(nap) => nap,
             };
+            if self.inner.sleepers.take_wake() {
+                return Err(Error::Woken { what });
+            }
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Error::TimedOut { what, after: timeout.unwrap_or_default() });
             }
-            self.inner.queue.wait_for(awaited, nap.into_iter().chain(left).min())?;
+            let limit = nap.into_iter().chain(left);
+            match (sleeper, self.inner.queues.get(0)) {
+                (None, Some(only)) => only.wait_for(awaited[0], limit.chain([IN_DRIVER]).min())?,
+                (sleeper, _) => {
+                    let sleep = sleeper.map(|sleeper| sleeper.sleep(limit.min(), || self.arm_for(&awaited)));
+                    sleep.unwrap_or(Ok(()))?;
+                }
+            }
             self.poll_all()?;
         }
+    }
+
+    /// Arms the queues for what comes next in each. Whether it is there in any; then some may not be armed.
+    fn arm_queues(&self) -> Result<bool> {
+        self.arm_for(&self.inner.queues.awaited())
+    }
+
+    fn arm_for(&self, awaited: &[QueueWait]) -> Result<bool> {
+        for wait in awaited {
+            if self.inner.card.attachment().arm_queue(*wait)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Notes that something was handed on. The lock is held.
+    #[inline]
+    fn handed_on(&self) {
+        self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
+        self.inner.sleepers.look_again();
+    }
+
+    /// Has those who sleep look again, for what they wait for is known by other means than a message. So has who has this
+    /// token.
+    pub(crate) fn look_again(&self, token: Option<u64>) {
+        if token.is_some() {
+            self.dispatch().ready.add(token);
+            self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.inner.sleepers.has_waker() || self.inner.queues.several() {
+            self.inner.sleepers.ring();
+        }
+    }
+
+    /// Room for the notifications of a receiver with so many metadata entries, in one more queue if there is no other.
+    fn enter(&self, entries: u32) -> Result<Room> {
+        self.inner.registry.enter(entries, |number, length| {
+            let queue = self.inner.card.create_queue(length)?;
+            watch(&self.inner.sleepers, &queue)?;
+            self.inner.queues.add(number, queue);
+            Ok(())
+        })
     }
 
     /// Whether something was handed on that the loop has not been told of. Now it has.
@@ -244,15 +402,30 @@ impl Manager {
         self.inner.told.swap(handed_on, Ordering::Relaxed) != handed_on
     }
 
-    pub(crate) fn queue(&self) -> &NotificationQueue {
-        &self.inner.queue
+    fn queue(&self, number: usize) -> Option<&NotificationQueue> {
+        self.inner.queues.get(number)
     }
 
     fn registry(&self) -> &Registry {
         &self.inner.registry
     }
 
-    fn dispatch(&self) -> MutexGuard<'_, ()> {
+    fn dispatch(&self) -> MutexGuard<'_, Dispatch> {
         self.inner.dispatch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsFd for Manager {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.sleepers.as_fd()
+    }
+}
+
+/// The manager's file is to stand for this queue, too. Where there are no files (a simulation) nobody sleeps.
+fn watch(sleepers: &Sleepers, queue: &NotificationQueue) -> Result<()> {
+    match queue.file() {
+        Ok(file) => sleepers.add(file.as_fd()),
+        Err(Error::Unsupported(_)) => Ok(()),
+        Err(error) => Err(error),
     }
 }

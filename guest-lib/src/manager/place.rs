@@ -2,11 +2,11 @@
 
 use std::sync::Weak;
 
-use super::{Manager, Receiver};
-use crate::error::Result;
+use super::registry::Room;
+use super::{Arrived, Manager, ReceiveClass, ReceiverClass};
+use crate::error::{Error, Result};
 use crate::message_area::MessageArea;
-use crate::notification::Notification;
-use crate::slot::{Mode, Slot};
+use crate::slot::{Entries, Mode, Slot};
 use crate::ticket::Ticket;
 
 /// A slot in paranoid one-shot mode, with memory of its own. Each metadata entry opens a part of the same length.
@@ -15,6 +15,8 @@ pub(crate) struct Place {
     // The slot is closed before its notifications are done with.
     slot: Slot,
     registration: Registration,
+    /// Whom its entries name.
+    class: Option<ReceiveClass>,
     length: usize,
 }
 
@@ -22,8 +24,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct Registration {
     manager: Manager,
-    index: u32,
-    entries: u32,
+    room: Room,
     /// Somebody may have a ticket.
     used: bool,
 }
@@ -32,29 +33,50 @@ impl Place {
     /// Creates a place of so many entries, each with `length` bytes of message area, zeroed. No entry has bytes if
     /// that is 0.
     pub(crate) fn create(manager: &Manager, entries: u32, length: usize) -> Result<Self> {
-        let index = manager.registry().enter(entries)?;
-        let registration = Registration { manager: manager.clone(), index, entries, used: false };
         let area = manager.card().create_area((entries as usize).saturating_mul(length).max(1))?;
+        Self::create_in(manager, &area, entries, length)
+    }
+
+    /// The same in an area that there is, of as many bytes at least.
+    pub(crate) fn create_in(
+        manager: &Manager,
+        area: &MessageArea,
+        entries: u32,
+        length: usize,
+    ) -> Result<Self> {
+        let room = manager.enter(entries)?;
+        let registration = Registration { manager: manager.clone(), room, used: false };
+        let queue = manager.queue(room.queue).ok_or(Error::Invalid("the notification queue is not open"))?;
         let slot = manager
             .card()
-            .slot(&area)
+            .slot(area)
             .metadata_entries(entries)
             .mode(Mode::ParanoidOneShot)
-            .queue(manager.queue())
-            .notification_index(index)
+            .queue(queue)
+            .notification_index(room.index)
             .create()?;
         for entry in 0..entries {
             let metadata = slot.metadata(entry)?;
             let start = u64::from(entry) * length as u64;
             metadata.protect(metadata.key(), start..start + length as u64);
         }
-        Ok(Self { slot, registration, length })
+        Ok(Self { slot, registration, class: None, length })
     }
 
-    /// From now on this receiver gets what arrives. Before it, nobody may have a ticket.
-    pub(crate) fn open_for(&mut self, receiver: Weak<dyn Receiver>) {
+    /// From now on all entries name this receiver, and it gets what arrives. Before it, nobody may have a ticket.
+    pub(crate) fn open_for(&mut self, receiver: Weak<dyn ReceiverClass>) {
         self.registration.used = true;
-        self.registration.manager.registry().set(self.registration.index, receiver);
+        let registry = self.registration.manager.registry();
+        let class = registry.register(receiver);
+        let entries = self.slot.entries();
+        entries.iter().flat_map(Entries::iter).for_each(|entry| entry.set_receive_class(class.pointer()));
+        registry.set(self.registration.room, entries);
+        self.class = Some(class);
+    }
+
+    /// How many entries it has.
+    pub(crate) fn entries(&self) -> u32 {
+        self.slot.metadata_entries()
     }
 
     pub(crate) fn slot(&self) -> &Slot {
@@ -80,10 +102,9 @@ impl Place {
         self.slot.ticket(entry)
     }
 
-    /// The entry that a notification is about, and its metadata.
-    pub(crate) fn arrived(&self, notification: &Notification) -> Option<(u32, [u8; 60])> {
-        let entry = self.slot.entry_of(notification)?;
-        Some((entry, self.slot.metadata(entry).ok()?.user()))
+    /// The entry that a message has come to, and its metadata; none if it is another slot's.
+    pub(crate) fn arrived(&self, arrival: &Arrived<'_>) -> Option<(u32, [u8; 60])> {
+        (arrival.slot == self.slot.number()).then(|| (arrival.entry, arrival.metadata.user()))
     }
 
     /// Whether an entry has had its message.
@@ -106,6 +127,6 @@ impl Drop for Registration {
             // told.
             let _ = self.manager.poll_all();
         }
-        self.manager.registry().leave(self.index, self.entries);
+        self.manager.registry().leave(self.room);
     }
 }

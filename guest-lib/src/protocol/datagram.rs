@@ -22,15 +22,18 @@
 //! # }
 //! ```
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, GivenBack, Result, at_most};
 use crate::key::random_key;
-use crate::manager::{Buffer, Look, Manager, Place, Receiver, Sent};
-use crate::notification::Notification;
+use crate::manager::{Arrived, Buffer, Look, Manager, Place, Ready, ReceiverClass, Sent};
+use crate::message_area::MessageArea;
 use crate::record::{Landed, landed};
 use crate::request::Message;
+use crate::send_buffer::Piece;
 use crate::terminus::{Handle, Source};
 use crate::ticket::Ticket;
 
@@ -63,7 +66,7 @@ impl DatagramSender {
     /// reply. While all work-queue entries are in use it waits.
     ///
     /// # Errors
-    /// Those of [`crate::Terminus::send`]; [`Error::Unsupported`] for a fast-mode ticket.
+    /// Those of [`crate::Terminus::send`]; [`Error::Invalid`] for a fast-mode ticket.
     pub fn send<'a>(
         &self,
         to: &Ticket,
@@ -95,23 +98,81 @@ impl DatagramSender {
     /// Like [`DatagramSender::send`], for a whole buffer, which the card gathers from.
     ///
     /// # Errors
-    /// Those of [`DatagramSender::send`]; the buffer's memory returns to its manager then.
+    /// Those of [`DatagramSender::send`], and the buffer is given back.
     pub fn send_buffer(
         &self,
         to: &Ticket,
-        mut buffer: Buffer,
+        buffer: Buffer,
         offset: u32,
         reply: Option<&Ticket>,
-    ) -> Result<Sent> {
-        let handle = self.send(to, buffer.piece(0, buffer.len())?, offset, reply)?;
-        buffer.sent_by(&handle);
-        Ok(Sent::new(buffer, Some(handle)))
+    ) -> Result<Sent, GivenBack<Buffer>> {
+        sent(buffer, |piece| self.send(to, piece, offset, reply))
+    }
+
+    /// Like [`DatagramSender::send_buffer`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`DatagramSender::send_buffer`], and the buffer is given back.
+    pub fn try_send_buffer(
+        &self,
+        to: &Ticket,
+        buffer: Buffer,
+        offset: u32,
+        reply: Option<&Ticket>,
+    ) -> Result<Sent, GivenBack<Buffer>> {
+        sent(buffer, |piece| self.try_send(to, piece, offset, reply))
+    }
+}
+
+impl DatagramSender {
+    /// Like [`DatagramSender::send`], for a part of a buffer, which is lent only: the card gathers from these bytes until the
+    /// handle says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
+    ///
+    /// # Errors
+    /// Those of [`DatagramSender::send`], [`Error::PastEnd`] for the part.
+    pub fn send_from(
+        &self,
+        to: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        reply: Option<&Ticket>,
+    ) -> Result<Handle> {
+        let piece = buffer.part(part)?;
+        self.send(to, piece, offset, reply).inspect(|handle| buffer.sent_by(handle))
+    }
+
+    /// Like [`DatagramSender::send_from`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`DatagramSender::send_from`].
+    pub fn try_send_from(
+        &self,
+        to: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        reply: Option<&Ticket>,
+    ) -> Result<Handle> {
+        let piece = buffer.part(part)?;
+        self.try_send(to, piece, offset, reply).inspect(|handle| buffer.sent_by(handle))
+    }
+}
+
+/// Sends the whole of a buffer.
+fn sent(buffer: Buffer, send: impl FnOnce(Piece<'_>) -> Result<Handle>) -> Result<Sent, GivenBack<Buffer>> {
+    match buffer.piece(0, buffer.len()).and_then(send) {
+        Ok(handle) => {
+            buffer.sent_by(&handle);
+            Ok(Sent::new(buffer, Some(handle)))
+        }
+        Err(error) => Err(GivenBack::new(error, buffer)),
     }
 }
 
 fn metadata(to: &Ticket, offset: u32, length: usize, reply: Option<&Ticket>) -> Result<[u8; METADATA]> {
     if to.is_fast() {
-        return Err(Error::Unsupported("a datagram needs a ticket for a metadata entry"));
+        return Err(Error::Invalid("a datagram needs a ticket for a metadata entry"));
     }
     at_most("message length", length as u64, u32::MAX.into())?;
     let mut bytes = [0; METADATA];
@@ -140,6 +201,7 @@ struct Group {
     place: Place,
     /// For each entry, the metadata of the message that has come.
     arrived: Mutex<Vec<Option<[u8; 60]>>>,
+    tokens: Mutex<Vec<Option<u64>>>,
 }
 
 impl DatagramReceiver {
@@ -159,18 +221,41 @@ impl DatagramReceiver {
     /// ready.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if the manager's notification queue has not as many entries left; those of
-    /// [`crate::Card::create_area`] and [`crate::SlotBuilder::create`].
+    /// Those of [`crate::Card::create_area`], [`crate::SlotBuilder::create`] and, if the manager takes another notification
+    /// queue for them, [`crate::Card::create_queue`].
     pub fn create_group(manager: &Manager, count: u32, capacity: usize) -> Result<Vec<Self>> {
         at_most("receivers", count.into(), MAX_GROUP.into())?;
         if count == 0 {
             return Ok(Vec::new());
         }
-        let mut place = Place::create(manager, count, capacity)?;
+        Self::group_in(manager, Place::create(manager, count, capacity)?)
+    }
+
+    /// Like [`DatagramReceiver::create_group`], in an area of the caller's ([`crate::Card::lend`], or a
+    /// [`crate::Card::create_area`]'s): each gets as many of its bytes, in their order. What is left at its end is nobody's. Once
+    /// all are dropped, the area can be taken back.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an area with fewer bytes than receivers; those of [`crate::SlotBuilder::create`] and
+    /// [`crate::Card::create_queue`].
+    pub fn create_in(manager: &Manager, area: &MessageArea, count: u32) -> Result<Vec<Self>> {
+        at_most("receivers", count.into(), MAX_GROUP.into())?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let capacity = area.len() / count as usize;
+        if capacity == 0 {
+            return Err(Error::Invalid("the area has fewer bytes than receivers"));
+        }
+        Self::group_in(manager, Place::create_in(manager, area, count, capacity)?)
+    }
+
+    fn group_in(manager: &Manager, mut place: Place) -> Result<Vec<Self>> {
+        let count = place.entries();
         let arrived = Mutex::new(vec![None; count as usize]);
         let group = Arc::new_cyclic(|group: &Weak<Group>| {
             place.open_for(group.clone());
-            Group { place, arrived }
+            Group { place, arrived, tokens: Mutex::new(vec![None; count as usize]) }
         });
         let receiver = |entry| Self { group: group.clone(), manager: manager.clone(), entry };
         let mut receivers: Vec<_> = (0..count).map(receiver).collect();
@@ -184,6 +269,11 @@ impl DatagramReceiver {
     /// [`Error::LinkDown`], [`Error::System`].
     pub fn ticket(&self) -> Result<Ticket> {
         self.group.place.ticket(self.entry)
+    }
+
+    /// From now on [`Manager::ready`] names this token when a message has come.
+    pub fn set_token(&mut self, token: u64) {
+        self.group.tokens()[self.entry as usize] = Some(token);
     }
 
     /// Whether it takes a message now: nothing has come since it was made or re-armed.
@@ -228,7 +318,8 @@ impl DatagramReceiver {
     /// forgotten.
     ///
     /// # Errors
-    /// [`Error::System`] if the kernel has no random key to give; then nothing changes.
+    /// [`Error::System`] if the kernel has no random key to give: then nothing changes. [`Error::System`] or [`Error::Overrun`]
+    /// behind that: the old tickets are void, but the place may not be ready. Call it again.
     pub fn revoke(&mut self) -> Result<()> {
         self.change_key()?;
         self.manager.card().settle()?;
@@ -266,7 +357,7 @@ impl DatagramReceiver {
             Err(_) if ticket.iter().all(|byte| *byte == 0) => None,
             Err(_) => return Err(Error::Malformed("a datagram with a reply ticket that cannot be read")),
         };
-        let landed = Landed::new(place.area(), place.start(self.entry) + offset, length)?;
+        let landed = Landed::new(Cow::Borrowed(place.area()), place.start(self.entry) + offset, length)?;
         Ok(Datagram { landed, offset, reply })
     }
 }
@@ -281,29 +372,35 @@ impl Drop for DatagramReceiver {
 }
 
 impl Group {
+    fn tokens(&self) -> MutexGuard<'_, Vec<Option<u64>>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn arrived(&self) -> MutexGuard<'_, Vec<Option<[u8; 60]>>> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Receiver for Group {
-    fn process_arrival(&self, notification: &Notification) {
+impl ReceiverClass for Group {
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
         let mut arrived = self.arrived();
-        if let Some((entry, metadata)) = self.place.arrived(notification) {
+        if let Some((entry, metadata)) = self.place.arrived(arrival) {
             // One that is ready has had none: this message was found without its notification, and dealt with.
             if self.place.is_locked(entry) {
                 arrived[entry as usize] = Some(metadata);
+                ready.add(self.tokens()[entry as usize]);
             }
         }
     }
 
     /// What is locked has had its message, whether anybody was told or not.
-    fn arrivals_lost(&self) {
+    fn arrivals_lost(&self, ready: &mut Ready) {
         for (entry, arrived) in self.arrived().iter_mut().enumerate() {
             let Ok(metadata) = self.place.slot().metadata(entry as u32) else { continue };
             if arrived.is_none() && metadata.is_locked() {
                 // Its notification may still be in the queue.
                 *arrived = Some(metadata.user());
+                ready.add(self.tokens()[entry]);
             }
         }
     }

@@ -6,10 +6,14 @@
 //! a notification queue of its own, not a [`crate::Manager`]'s: who sends too much overruns nobody else.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
 
 use crate::card::Card;
 use crate::error::{Error, Result};
+use crate::manager::Buffer;
 use crate::message_area::MessageArea;
 use crate::notification::{Arrival, Notification, NotificationQueue};
 use crate::polling::Polling;
@@ -37,7 +41,7 @@ impl TagSender {
     /// Bytes go by direct I/O (up to 448); a piece of a send buffer may be as long as a packet.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes; [`Error::Unsupported`]
+    /// [`Error::OutOfRange`] for more than a packet or, of bytes, more than direct I/O takes; [`Error::Invalid`]
     /// for a ticket that is not a [`TagReceiver`]'s; else those of [`Terminus::send`].
     pub fn send<'a>(
         &self,
@@ -63,6 +67,37 @@ impl TagSender {
         self.terminus.try_send(&message(ticket, offset, tag)?, data)
     }
 
+    /// Like [`TagSender::send`], for a part of a buffer of the manager whose terminus this is. It is lent only: the card gathers
+    /// from these bytes until the handle says that it has finished, and they cannot be written to before.
+    ///
+    /// # Errors
+    /// Those of [`TagSender::send`]; [`Error::PastEnd`] for the part, [`Error::ForeignBuffer`] for another manager's.
+    pub fn send_from(
+        &self,
+        ticket: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        tag: u32,
+    ) -> Result<Handle> {
+        self.send(ticket, buffer.part(part)?, offset, tag).inspect(|handle| buffer.sent_by(handle))
+    }
+
+    /// Like [`TagSender::send_from`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`TagSender::send_from`].
+    pub fn try_send_from(
+        &self,
+        ticket: &Ticket,
+        buffer: &Buffer,
+        part: Range<usize>,
+        offset: u32,
+        tag: u32,
+    ) -> Result<Handle> {
+        self.try_send(ticket, buffer.part(part)?, offset, tag).inspect(|handle| buffer.sent_by(handle))
+    }
+
     /// The terminus.
     #[must_use]
     pub fn terminus(&self) -> &Terminus {
@@ -72,7 +107,7 @@ impl TagSender {
 
 fn message(ticket: &Ticket, offset: u32, tag: u32) -> Result<Message<'_>> {
     if !ticket.is_fast() {
-        return Err(Error::Unsupported("tagged remote write needs a fast-mode ticket"));
+        return Err(Error::Invalid("tagged remote write needs a fast-mode ticket"));
     }
     Ok(Message::to(ticket).offset(offset).word(tag))
 }
@@ -95,9 +130,17 @@ impl TagReceiver {
     /// # Errors
     /// Those of [`Card::create_area`], [`Card::create_queue`] and [`crate::SlotBuilder::create`].
     pub fn create(card: &Card, length: usize, tags: u32) -> Result<Self> {
-        let area = card.create_area(length)?;
+        Self::create_in(card, &card.create_area(length)?, tags)
+    }
+
+    /// Creates a receiver in an area of the caller's ([`Card::lend`], or a [`Card::create_area`]'s). Once it is dropped, the area
+    /// can be taken back.
+    ///
+    /// # Errors
+    /// Those of [`Card::create_queue`] and [`crate::SlotBuilder::create`].
+    pub fn create_in(card: &Card, area: &MessageArea, tags: u32) -> Result<Self> {
         let queue = card.create_queue(tags)?;
-        let slot = card.slot(&area).queue(&queue).create()?;
+        let slot = card.slot(area).queue(&queue).create()?;
         Ok(Self { slot, queue, waiting: VecDeque::new(), polling: Polling::default() })
     }
 
@@ -170,12 +213,40 @@ impl TagReceiver {
         found.unwrap_or(Err(Error::TimedOut { what: "tag", after }))
     }
 
+    /// Makes [`TagReceiver::file`] readable once a tag has arrived. True if there is one that was not taken: then the file may
+    /// not become readable for it. It looks as often as [`Polling`] says before it arms.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn arm(&self) -> Result<bool> {
+        let there = || (!self.waiting.is_empty() || !self.queue.has_nothing()).then_some(());
+        Ok(self.polling.look(there).is_some() || self.queue.arm()?)
+    }
+
+    /// A file descriptor for `poll(2)` and the like. Take tags by [`TagReceiver::get_tag`] until there is none, and arm again
+    /// before each wait. It may become readable for others of the card, too.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn file(&self) -> Result<impl AsFd + '_> {
+        self.queue.file()
+    }
+
     /// Copies received bytes out, from `offset` bytes behind the buffer's start.
     ///
     /// # Errors
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.slot.read(offset, to)
+    }
+
+    /// Received bytes in place, `length` of them from `offset` bytes behind the buffer's start, without copying. Whoever has a
+    /// ticket may write to them at any time.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn cells(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
+        self.slot.area().cells(offset, length)
     }
 
     /// The buffer.

@@ -1,7 +1,12 @@
 //! Memory that the card, another process or another thread may change at any time.
 //!
-//! No reference into it is ever given out: bytes are copied in and out by relaxed atomic accesses, so a change under
-//! way gives mixed bytes but never undefined behaviour.
+//! No reference to plain bytes in it is ever given out, only to atomics ([`Mapping::cells`]). Bytes are copied in and out by relaxed atomic accesses, so a change under way gives
+//! mixed bytes and no torn words. That is what the machine does. Rust's memory model promises less: it says nothing of what
+//! another process or a card does to this memory, and it allows threads of this process to reach the same bytes at the same time
+//! by atomics of one size only. Here a copy goes by 8 bytes, and by 1 at its ragged ends, so two threads that copy
+//! to and from overlapping bytes at once, with other ends, rely on the compiler making plain loads and stores of relaxed atomics,
+//! as all do. The library does not do so by itself: what has arrived is not written again while it is lent, and what is being sent
+//! is not written to.
 
 use std::io;
 use std::ops::Deref;
@@ -11,6 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
+
+mod lent;
+
+use lent::Keeper;
 
 /// Whether a mapping may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +42,7 @@ impl Access {
     }
 }
 
-/// A piece of mapped memory, unmapped when dropped.
+/// A piece of mapped memory, unmapped when dropped; or bytes that a value of the application's owns ([`Mapping::over`]).
 ///
 /// Offsets are in bytes from its start. As with slices, an access outside of it, a misaligned one, or one that
 /// [`Access`] does not allow is a mistake of the caller and panics; what depends on input is checked before.
@@ -42,9 +51,13 @@ pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
     access: Access,
+    keeper: Keeper,
+    /// The application's own pages are a file's for now.
+    shared: bool,
 }
 
-// SAFETY: the memory is reached through atomic accesses only, and unmapped once, by the last owner.
+// SAFETY: the memory is reached through atomic accesses only, and given up once, by the last owner; a value that keeps
+// it is `Send`, and nobody looks at it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above: every access through a shared reference is atomic.
 unsafe impl Sync for Mapping {}
@@ -92,7 +105,7 @@ impl Mapping {
 
     fn new(start: *mut u8, length: usize, access: Access) -> io::Result<Self> {
         match NonNull::new(start) {
-            Some(start) => Ok(Self { start, length, access }),
+            Some(start) => Ok(Self { start, length, access, keeper: Keeper::Kernel, shared: false }),
             None => Err(io::Error::from_raw_os_error(libc::ENOMEM)),
         }
     }
@@ -187,6 +200,16 @@ impl Mapping {
         store_bytes(start.wrapping_add(head + words * 8), tail);
     }
 
+    /// So many bytes from `offset` on, in place: each is loaded and stored by itself.
+    #[must_use]
+    pub fn cells(&self, offset: usize, length: usize) -> &[AtomicU8] {
+        // It may be both loaded and stored.
+        self.check(offset, length, true);
+        let start = self.check(offset, length, false);
+        // SAFETY: inside the mapping, which `&self` keeps; atomics may be changed by others, and any byte is one.
+        unsafe { std::slice::from_raw_parts(start.cast(), length) }
+    }
+
     /// Whether `length` bytes at `address` of this process' address space lie inside.
     #[must_use]
     pub fn contains(&self, address: u64, length: u64) -> bool {
@@ -242,8 +265,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `start` and `length` are what mmap gave; no reference into the mapping outlives `self`.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
+        self.give_up();
     }
 }
 

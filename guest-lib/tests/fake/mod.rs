@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
-use std::sync::{Arc, Mutex};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
-use hamlyn::{Error, Memory, Result, Statistic};
+use hamlyn::{Error, GivenBack, Memory, Result, Statistic};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FETCH};
 use hamlyn_abi::hamlyn::metadata::*;
 use hamlyn_abi::hamlyn::notification::{
@@ -21,6 +22,8 @@ use hamlyn_abi::hamlyn::window::*;
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::Mapping;
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
 use zerocopy::{FromBytes, FromZeros};
 
 /// The fake card's host id.
@@ -34,13 +37,15 @@ struct Card {
     /// While it is held it does nothing when rung.
     held: bool,
     next: u32,
-    memory: Vec<Arc<Mapping>>,
+    /// What was lent, for as long as its lender keeps it.
+    memory: Vec<Weak<Mapping>>,
     termini: BTreeMap<u32, Terminus>,
     queues: BTreeMap<u32, Queue>,
     slots: BTreeMap<u32, HamlynSlotCreate>,
     weights: Vec<u32>,
     rings: u32,
     link_down: bool,
+    refuses_to_lend: bool,
     /// Messages that were sent and have not arrived, if the fabric takes its time.
     flying: Option<Vec<Flying>>,
 }
@@ -61,6 +66,9 @@ struct Queue {
     memory: Arc<Mapping>,
     entries: u32,
     written: u32,
+    /// Readable once something was written for which the queue was armed.
+    file: Arc<OwnedFd>,
+    armed: bool,
 }
 
 impl Fake {
@@ -109,6 +117,11 @@ impl Fake {
         true
     }
 
+    /// The next time that memory is to be lent.
+    pub(crate) fn refuse_to_lend(&self) {
+        self.0.lock().unwrap().refuses_to_lend = true;
+    }
+
     pub(crate) fn cut_link(&self) {
         self.0.lock().unwrap().link_down = true;
     }
@@ -125,22 +138,32 @@ impl Fake {
     }
 }
 
+impl Queue {
+    fn is_over(&self, wait: QueueWait) -> bool {
+        wait.is_over(QueueEntries::new(self.memory.clone(), self.entries).unwrap().word(wait.cursor))
+    }
+}
+
 impl Card {
     fn number(&mut self) -> u32 {
         self.next += 1;
         self.next
     }
 
+    fn find(&self, address: u64, length: u64) -> Arc<Mapping> {
+        let mut lent = self.memory.iter().filter_map(Weak::upgrade);
+        lent.find(|mapping| mapping.contains(address, length)).unwrap()
+    }
+
     /// Copies out of any memory that was lent.
     fn load(&self, address: u64, bytes: &mut [u8]) {
         let length = bytes.len() as u64;
-        let mapping = self.memory.iter().find(|mapping| mapping.contains(address, length)).unwrap();
+        let mapping = self.find(address, length);
         mapping.read((address - mapping.address()) as usize, bytes);
     }
 
     fn store(&self, address: u64, bytes: &[u8]) {
-        let mapping =
-            self.memory.iter().find(|mapping| mapping.contains(address, bytes.len() as u64)).unwrap();
+        let mapping = self.find(address, bytes.len() as u64);
         mapping.write((address - mapping.address()) as usize, bytes);
     }
 
@@ -299,6 +322,9 @@ impl Card {
         queue.memory.store_u32(at + 12, slot.notification_index);
         queue.memory.store_u32_release(at + 28, word | fast);
         queue.written += 1;
+        if std::mem::take(&mut queue.armed) {
+            write(&queue.file, &1_u64.to_ne_bytes()).unwrap();
+        }
     }
 }
 
@@ -332,7 +358,18 @@ impl Attachment for Fake {
 
     fn allocate(&self, length: usize) -> Result<Memory> {
         let memory = Memory::local(Mapping::anonymous(length).map_err(no_system)?, length);
-        self.0.lock().unwrap().memory.push(memory.mapping().clone());
+        self.0.lock().unwrap().memory.push(Arc::downgrade(memory.mapping()));
+        Ok(memory)
+    }
+
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        let mut card = self.0.lock().unwrap();
+        if std::mem::take(&mut card.refuses_to_lend) {
+            return Err(GivenBack::new(Error::Unsupported("not this"), mapping));
+        }
+        let length = mapping.length();
+        let memory = Memory::local(mapping, length);
+        card.memory.push(Arc::downgrade(memory.mapping()));
         Ok(memory)
     }
 
@@ -372,7 +409,9 @@ impl Attachment for Fake {
         let memory = map(entries as usize * HAMLYN_NOTIFICATION_SIZE as usize)?;
         let mut card = self.0.lock().unwrap();
         let number = card.number();
-        card.queues.insert(number, Queue { memory: memory.clone(), entries, written: 0 });
+        let file = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let queue = Queue { memory: memory.clone(), entries, written: 0, file, armed: false };
+        card.queues.insert(number, queue);
         Ok(QueueParts { queue: number, entries: QueueEntries::new(memory, entries).map_err(no_system)? })
     }
 
@@ -386,21 +425,24 @@ impl Attachment for Fake {
     /// Sleeps for as long as it may: nothing happens in this card unless it is rung.
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let start = std::time::Instant::now();
-        while timeout.is_none_or(|limit| start.elapsed() < limit) && !self.arm_queue(wait)? {
+        let is_over = || self.0.lock().unwrap().queues[&wait.queue].is_over(wait);
+        while timeout.is_none_or(|limit| start.elapsed() < limit) && !is_over() {
             std::thread::yield_now();
         }
         Ok(())
     }
 
     fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
-        let card = self.0.lock().unwrap();
-        let memory = card.queues[&wait.queue].memory.clone();
-        let entries = QueueEntries::new(memory, card.queues[&wait.queue].entries).unwrap();
-        Ok(wait.is_over(entries.word(wait.cursor)))
+        let mut card = self.0.lock().unwrap();
+        let queue = card.queues.get_mut(&wait.queue).unwrap();
+        let over = queue.is_over(wait);
+        let _ = read(&queue.file, &mut [0_u8; 8]);
+        queue.armed = !over;
+        Ok(over)
     }
 
-    fn queue_file(&self, _queue: u32) -> Result<QueueFile<'_>> {
-        Err(Error::Unsupported("the fake card has no file"))
+    fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>> {
+        Ok(QueueFile::Shared(self.0.lock().unwrap().queues[&queue].file.clone()))
     }
 
     fn create_slot(

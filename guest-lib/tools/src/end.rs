@@ -182,8 +182,7 @@ impl End {
         if let Arrival::Fast(word) = arrived.arrival {
             return Ok(Some(word));
         }
-        let entry =
-            self.slot.entry_of(&arrived).ok_or(Error::Unsupported("a notification of another slot"))?;
+        let entry = self.slot.entry_of(&arrived).ok_or(Error::Malformed("a notification of another slot"))?;
         let user = self.slot.metadata(entry)?.user();
         Ok(Some(u32::from_le_bytes([user[0], user[1], user[2], user[3]])))
     }

@@ -186,16 +186,8 @@ mod tests {
 
     #[test]
     fn a_card_without_a_link_has_no_host() {
-        let info = CardInfo {
-            host: None,
-            abi_version: 0x0001_0002,
-            packet_size: 4096,
-            sram_size: 1 << 20,
-            termini: 8,
-            slots: 16,
-            queues: 4,
-            vectors: 3,
-        };
+        let mut info = CardInfo::default();
+        info.abi_version = 0x0001_0002;
         let driver = Driver { pci_address: Some("0000:00:02.0".to_owned()), ..Driver::default() };
         let counters = vec![(Statistic::ALL[0], 7)];
         let about = About { name: "/dev/hamlyn0".to_owned(), info, driver, counters };

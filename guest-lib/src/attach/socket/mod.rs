@@ -31,7 +31,7 @@ use self::interrupts::{Interrupts, QueueControl, Sleeper};
 use self::lender::Lender;
 use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
 use super::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, GivenBack, Result, at_most};
 use crate::memory::Memory;
 
 mod area;
@@ -41,6 +41,7 @@ mod handshake;
 mod interrupts;
 mod lender;
 mod message;
+mod own;
 
 /// Size of a page, in bytes.
 const PAGE: usize = 4096;
@@ -149,6 +150,10 @@ impl Attachment for SocketAttachment {
         self.lender.lend(length)
     }
 
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        self.lender.lend_own(mapping)
+    }
+
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
         let action = "open a terminus";
         let mut tables = self.tables();
@@ -198,7 +203,7 @@ impl Attachment for SocketAttachment {
     fn create_queue(&self, entries: u32) -> Result<QueueParts> {
         at_most("queue entries", entries.into(), HAMLYN_QUEUE_MAX_ENTRIES.into())?;
         if entries < HAMLYN_QUEUE_MIN_ENTRIES {
-            return Err(Error::Unsupported("a notification queue has at least 2 entries"));
+            return Err(Error::Invalid("a notification queue has at least 2 entries"));
         }
         let mut tables = self.tables();
         let queue = free_index(&tables.queues, self.description.queues, "notification queues")?;
@@ -321,7 +326,7 @@ impl SocketAttachment {
     fn sleeper(&self, queue: u32) -> Result<(Arc<QueueEntries>, Arc<Sleeper>)> {
         match self.tables().queues.get(&queue) {
             Some(found) => Ok((found.entries.clone(), found.sleeper.clone())),
-            None => Err(Error::Unsupported("the notification queue is not open")),
+            None => Err(Error::Invalid("the notification queue is not open")),
         }
     }
 
@@ -420,5 +425,5 @@ fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Resul
 }
 
 fn free_index<T>(table: &BTreeMap<u32, T>, limit: u32, object: &'static str) -> Result<u32> {
-    (0..limit).find(|index| !table.contains_key(index)).ok_or(Error::WouldBlock { object, limit })
+    (0..limit).find(|index| !table.contains_key(index)).ok_or(super::none_left(object, limit))
 }

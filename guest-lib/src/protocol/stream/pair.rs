@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
-use crate::connection::{Connection, EndReason, Listener};
+use crate::connection::{Connection, EndReason, Listener, MAX_PRIVATE};
 use crate::error::{Error, Result};
 use crate::loss::PeerLoss;
 use crate::manager::Manager;
@@ -20,7 +20,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 /// Two streams, there and back, and the connection that set them up.
 ///
 /// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the receiver within two
-/// seconds of the operating system's word (section 6.3), behind all that has come. [`Manager::file`] says nothing of it: a
+/// seconds of the operating system's word (section 6.3), behind all that has come. The manager's file says nothing of it: a
 /// loop of one's own also waits for [`StreamReceiver::peer_file`]. The connection is closed gracefully once
 /// both ends are dropped, if the sender had been closed and the receiver had received all; else the peer learns that
 /// this one has gone.
@@ -39,7 +39,21 @@ impl StreamPair {
     /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; [`crate::Error::Seed`] if the listener is
     /// none of streams; those of [`StreamReceiver::create`] and [`StreamSender::from_seed`].
     pub fn connect(manager: &Manager, host: u32, name: &str, timeout: Option<Duration>) -> Result<Self> {
-        let receiver = StreamReceiver::create(manager)?;
+        Self::connect_with(manager, host, name, StreamOptions::default(), timeout)
+    }
+
+    /// Like [`StreamPair::connect`]; the stream to this side is to be as these options say.
+    ///
+    /// # Errors
+    /// Those of [`StreamPair::connect`].
+    pub fn connect_with(
+        manager: &Manager,
+        host: u32,
+        name: &str,
+        options: StreamOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Self> {
+        let receiver = StreamReceiver::create_with(manager, options)?;
         let seed = receiver.make_seed()?.to_bytes();
         let connection = manager.card().begin_connect(host, name, &seed)?.finish(timeout)?;
         let sender = StreamSender::from_seed(manager, &Seed::from_bytes(connection.private())?)?;
@@ -85,7 +99,7 @@ impl StreamListener {
     ///
     /// # Errors
     /// Those of [`Listener::request`] and [`crate::Request::accept`]; those of [`StreamReceiver::create_with`] and
-    /// [`StreamSender::from_seed`]: the peer is rejected then.
+    /// [`StreamSender::from_seed`]: the peer is rejected then, and told why.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<StreamPair> {
         let start = Instant::now();
         loop {
@@ -98,9 +112,15 @@ impl StreamListener {
                     continue;
                 }
             };
-            let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
-            let sender = StreamSender::from_seed(&self.manager, &seed)?;
-            match request.accept(&receiver.make_seed()?.to_bytes()) {
+            let (sender, receiver, own) = match self.make_ends(&seed) {
+                Ok(ends) => ends,
+                Err(error) => {
+                    // The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+                    let _ = request.reject(cut(&error.to_string()));
+                    return Err(error);
+                }
+            };
+            match request.accept(&own.to_bytes()) {
                 Ok(connection) => return Ok(StreamPair::watched(sender, receiver, connection)),
                 // Who asked has gone meanwhile.
                 Err(Error::Ended(_) | Error::NotConnected) => {}
@@ -108,6 +128,20 @@ impl StreamListener {
             }
         }
     }
+}
+
+impl StreamListener {
+    fn make_ends(&self, seed: &Seed) -> Result<(StreamSender, StreamReceiver, Seed)> {
+        let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
+        let sender = StreamSender::from_seed(&self.manager, seed)?;
+        let own = receiver.make_seed()?;
+        Ok((sender, receiver, own))
+    }
+}
+
+/// As much of a text as can be passed.
+fn cut(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(MAX_PRIVATE)]
 }
 
 impl AsFd for StreamListener {

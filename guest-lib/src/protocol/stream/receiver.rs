@@ -1,18 +1,18 @@
 //! The receiving end of a stream.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pair::{GRACE, Watch};
 use super::sender::WAY_BACK;
 use super::wire::{Head, Last, Return};
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, Result, at_most, inside};
 use crate::loss::PeerLoss;
-use crate::manager::{Look, Manager, Place, Receiver};
+use crate::manager::{Arrived, Look, Manager, Place, Ready, ReceiverClass};
 use crate::message_area::MessageArea;
-use crate::notification::Notification;
 use crate::record::{Landed, landed};
 use crate::request::Message;
 use crate::seed::Seed;
@@ -39,6 +39,15 @@ impl Default for StreamOptions {
     }
 }
 
+impl StreamOptions {
+    fn check(&self) -> Result<()> {
+        if self.records < 2 || self.record_size == 0 {
+            return Err(Error::Invalid("a stream has at least 2 records, of a byte each"));
+        }
+        at_most("records of a stream", self.records.into(), Seed::MAX_TICKETS.into())
+    }
+}
+
 /// The receiving end. It may go to another thread; within one, records are borrowed from it.
 ///
 /// Dropped before the sender has closed, it tells the sender, which then gets [`PeerLoss::Abandoned`].
@@ -62,7 +71,7 @@ struct State {
     /// Buffers that the sender has been given tickets for, or soon will be.
     buffers: u32,
     /// Records that have come and are not released, by number.
-    records: BTreeMap<u64, Arrived>,
+    records: BTreeMap<u64, Spot>,
     /// All records before this one have come.
     complete: u64,
     /// All before this one have been handed out.
@@ -83,11 +92,12 @@ struct State {
     grants: VecDeque<(Ticket, u32)>,
     lost: Option<PeerLoss>,
     loss_told: bool,
+    token: Option<u64>,
 }
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy)]
-struct Arrived {
+struct Spot {
     place: usize,
     entry: u32,
     length: usize,
@@ -105,20 +115,35 @@ impl StreamReceiver {
     /// Makes the receiving end.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for the options; [`Error::WouldBlock`] if the manager's notification queue has not as many
-    /// entries left; those of [`crate::Card::create_area`] and [`crate::SlotBuilder::create`].
+    /// [`Error::OutOfRange`] and [`Error::Invalid`] for the options; those of [`crate::Card::create_area`],
+    /// [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it, [`crate::Card::create_queue`].
     pub fn create_with(manager: &Manager, options: StreamOptions) -> Result<Self> {
-        if options.records < 2 || options.record_size == 0 {
-            return Err(Error::Unsupported("a stream has at least 2 records, of a byte each"));
-        }
-        at_most("records of a stream", options.records.into(), Seed::MAX_TICKETS.into())?;
-        let mut place = Place::create(manager, options.records, options.record_size as usize)?;
+        options.check()?;
+        let place = Place::create(manager, options.records, options.record_size as usize)?;
+        Ok(Self::over(manager, options, place))
+    }
+
+    /// Makes the receiving end in an area of the caller's ([`crate::Card::lend`], or a [`crate::Card::create_area`]'s), of
+    /// `record_size` bytes for each of `records` at least: records arrive there. It makes no more buffers by itself unless
+    /// `max_records` is larger. Once the receiver is dropped, the area can be taken back, when no [`Record`] is left.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::create_with`]; [`Error::PastEnd`] for an area that is too short.
+    pub fn create_in(manager: &Manager, area: &MessageArea, options: StreamOptions) -> Result<Self> {
+        options.check()?;
+        let needed = u64::from(options.records) * u64::from(options.record_size);
+        inside("message area", 0, needed, area.len() as u64)?;
+        let place = Place::create_in(manager, area, options.records, options.record_size as usize)?;
+        Ok(Self::over(manager, options, place))
+    }
+
+    fn over(manager: &Manager, options: StreamOptions, mut place: Place) -> Self {
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
             place.open_for(shared.clone());
             let state = State { places: vec![place], buffers: options.records, ..State::default() };
             Shared(Mutex::new(state))
         });
-        Ok(Self { shared, manager: manager.clone(), options, watch: None, read: 0 })
+        Self { shared, manager: manager.clone(), options, watch: None, read: 0 }
     }
 
     /// What the one sender is made from. Two that grow from it are in each other's way, and the stream ends with
@@ -168,7 +193,8 @@ impl StreamReceiver {
     /// call this.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card cannot be woken.
+    /// [`Error::OutOfRange`] for a record that was not received; [`Error::System`] if the card cannot be woken: the records are
+    /// released all the same.
     pub fn release(&mut self, up_to: u64) -> Result<()> {
         let mut state = self.shared.lock();
         if up_to >= state.received {
@@ -186,13 +212,23 @@ impl StreamReceiver {
     /// 6.3). What has come in order is still received; then [`Error::PeerLost`]. Nothing changes if the stream has
     /// already ended, or the sender's last record has come.
     ///
-    /// Who sleeps in [`StreamReceiver::receive`] does not wake up for it.
+    /// Who sleeps in [`StreamReceiver::receive`] finds out within a second; at once, if the manager has a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
-        self.shared.lock().lose(loss);
+        let token = {
+            let mut state = self.shared.lock();
+            state.lose(loss);
+            state.token
+        };
+        self.manager.look_again(token);
+    }
+
+    /// From now on [`Manager::ready`] names this token when a record has come, or the stream has ended.
+    pub fn set_token(&mut self, token: u64) {
+        self.shared.lock().token = Some(token);
     }
 
     /// Of a [`super::StreamPair`]: what is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like,
-    /// beside [`Manager::file`]. Whoever is woken by it calls [`StreamReceiver::peer_ended`].
+    /// beside the manager's file. Whoever is woken by it calls [`StreamReceiver::peer_ended`].
     #[must_use]
     pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref()?.file()
@@ -250,27 +286,71 @@ impl StreamReceiver {
     }
 }
 
-impl std::io::Read for StreamReceiver {
-    /// Copies; waits for ever if nothing is there. Releases what has been read.
-    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+impl StreamReceiver {
+    /// Copies bytes that have come, as many as there are and `to` has room for, and releases what was read whole. How many; 0
+    /// if the sender has closed, and all was read. Not beside [`StreamReceiver::receive`]: one or the other.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::try_receive`] and [`StreamReceiver::release`].
+    pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
+        self.read_with(to, Self::try_receive)
+    }
+
+    /// Fills `to`, as [`StreamReceiver::try_read`] does, and waits for what is missing. How much: less only if the sender has
+    /// closed. A time-out of `None` waits for ever.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::receive`] and [`StreamReceiver::release`], if nothing was read; else they come with the next
+    /// call.
+    pub fn read_exact_or_end(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+        let start = Instant::now();
+        let mut filled = 0;
+        while filled < to.len() {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            match self.read_with(&mut to[filled..], |stream| stream.receive(left)) {
+                Ok(0) => break,
+                Ok(length) => filled += length,
+                Err(_) if filled > 0 => {
+                    // It is told once, and now nobody is listening.
+                    self.shared.lock().loss_told = false;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn read_with(
+        &mut self,
+        to: &mut [u8],
+        next: impl for<'a> Fn(&'a Self) -> Result<Option<Record<'a>>>,
+    ) -> Result<usize> {
         loop {
             let oldest = self.shared.lock().released;
             let record = match self.record(oldest) {
                 Some(record) => Some(record),
-                None => self.receive(None).map_err(std::io::Error::other)?,
+                None => next(self)?,
             };
             let Some(record) = record else { return Ok(0) };
             let length = to.len().min(record.len() - self.read);
-            record.read(self.read, &mut to[..length]).map_err(std::io::Error::other)?;
+            record.read(self.read, &mut to[..length])?;
             let whole = self.read + length == record.len();
             self.read += length;
             if whole {
-                self.release(oldest).map_err(std::io::Error::other)?;
+                self.release(oldest)?;
             }
             if length > 0 || to.is_empty() {
                 return Ok(length);
             }
         }
+    }
+}
+
+impl std::io::Read for StreamReceiver {
+    /// Copies; waits for ever if nothing is there. Releases what has been read.
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        Ok(self.read_with(to, |stream| stream.receive(None))?)
     }
 }
 
@@ -291,11 +371,12 @@ impl Shared {
     }
 }
 
-impl Receiver for Shared {
-    fn process_arrival(&self, notification: &Notification) {
+impl ReceiverClass for Shared {
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
         let mut state = self.lock();
+        ready.add(state.token);
         let arrived = state.places.iter().enumerate().find_map(|(index, place)| {
-            let (entry, metadata) = place.arrived(notification)?;
+            let (entry, metadata) = place.arrived(arrival)?;
             Some((index, entry, metadata))
         });
         let Some((place, entry, metadata)) = arrived else { return };
@@ -304,8 +385,10 @@ impl Receiver for Shared {
         }
     }
 
-    fn arrivals_lost(&self) {
-        self.lock().lose(PeerLoss::Overrun);
+    fn arrivals_lost(&self, ready: &mut Ready) {
+        let mut state = self.lock();
+        ready.add(state.token);
+        state.lose(PeerLoss::Overrun);
     }
 }
 
@@ -341,7 +424,7 @@ impl State {
         if let Some(last) = head.last {
             self.end = Some((head.number + 1, last));
         }
-        self.records.insert(head.number, Arrived { place, entry, length });
+        self.records.insert(head.number, Spot { place, entry, length });
         self.count += 1;
         while self.records.contains_key(&self.complete) {
             self.complete += 1;
@@ -378,7 +461,8 @@ impl State {
     fn record(&self, number: u64) -> Option<Record<'static>> {
         let arrived = self.records.get(&number)?;
         let place = &self.places[arrived.place];
-        let area: &MessageArea = place.area();
+        // The lock ends before the record does.
+        let area = Cow::Owned(place.area().clone());
         let landed = Landed::new(area, place.start(arrived.entry), arrived.length).ok()?;
         Some(Record { landed, number })
     }

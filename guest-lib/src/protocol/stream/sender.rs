@@ -1,15 +1,17 @@
 //! The sending end of a stream.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
+
 use super::pair::{GRACE, Watch};
 use super::wire::{Head, Last, Return};
-use crate::error::{Error, Result};
+use crate::error::{Error, GivenBack, Result, at_most};
 use crate::loss::PeerLoss;
-use crate::manager::{Buffer, Look, Manager, Place, Receiver, Sent};
-use crate::notification::Notification;
+use crate::manager::{Arrived, Buffer, Look, Manager, Place, Ready, ReceiverClass, Sent};
 use crate::request::Message;
 use crate::seed::Seed;
 use crate::send_buffer::Piece;
@@ -72,14 +74,15 @@ struct State {
     /// Those entries of the way back that have had a later one.
     early: [bool; WAY_BACK as usize],
     lost: Option<PeerLoss>,
+    token: Option<u64>,
 }
 
 impl StreamSender {
     /// Makes the sending end from a receiver's seed.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if the manager's notification queue has no entries left; those of
-    /// [`crate::SlotBuilder::create`]; [`Error::LinkDown`].
+    /// Those of [`crate::SlotBuilder::create`] and, if the manager takes another notification queue for it,
+    /// [`crate::Card::create_queue`]; [`Error::LinkDown`].
     pub fn from_seed(manager: &Manager, seed: &Seed) -> Result<Self> {
         let mut way_back = Place::create(manager, WAY_BACK, 0)?;
         let ticket = way_back.ticket(0)?;
@@ -105,6 +108,18 @@ impl StreamSender {
 
     pub(super) fn set_watch(&mut self, watch: Arc<Watch>) {
         self.watch = Some(watch);
+    }
+
+    /// From now on [`Manager::ready`] names this token when the receiver has made room, or the stream has ended.
+    pub fn set_token(&mut self, token: u64) {
+        self.shared.lock().token = Some(token);
+    }
+
+    /// Whether an error of a `try_` call says that only the receiver can make room, so that [`Manager::ready`] tells of it. If
+    /// not, the card has more to do than there is room for: it is done soon, and nobody tells of that.
+    #[must_use]
+    pub fn waits_for_receiver(error: &Error) -> bool {
+        matches!(error, Error::WouldBlock { object: TICKETS, .. })
     }
 
     /// How long sending and flushing may wait. `None`, as at first, waits for ever.
@@ -154,23 +169,83 @@ impl StreamSender {
     /// first.
     ///
     /// # Errors
-    /// Those of [`StreamSender::send`]. The buffer's memory returns to the manager then, some of its bytes perhaps
-    /// sent.
-    pub fn send_buffer(&mut self, mut buffer: Buffer) -> Result<Sent> {
-        self.flush()?;
+    /// Those of [`StreamSender::send`], and the buffer is given back. Some of its bytes may have been sent, as
+    /// [`StreamSender::accepted`] says: those cannot be changed while the card gathers from them ([`Error::InFlight`]).
+    pub fn send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
-        self.block(|stream| {
-            while offset < buffer.len() {
-                let length = stream.record_size.min(buffer.len() - offset);
-                let handle = stream.post(buffer.piece(offset, length)?.into(), length, None)?;
-                buffer.sent_by(&handle);
-                stream.under_way.extend(last.replace(handle));
-                stream.accepted += length as u64;
-                offset += length;
+        let end = buffer.len();
+        let whole = self.block(|stream| {
+            stream.try_flush()?;
+            stream.post_buffer(&buffer, &mut offset, end, &mut last)
+        });
+        match whole {
+            Ok(()) => Ok(Sent::new(buffer, last)),
+            Err(error) => {
+                self.under_way.extend(last);
+                Err(GivenBack::new(error, buffer))
             }
-            Ok(())
-        })?;
-        Ok(Sent::new(buffer, last))
+        }
+    }
+
+    /// Like [`StreamSender::send_buffer`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if there is no room for all of it: nothing of it is sent then (unless other threads take the room at
+    /// this moment, when [`StreamSender::accepted`] says how much). [`Error::OutOfRange`] for a buffer that takes more records than
+    /// a work queue has entries; one that takes more than the receiver has finds room by [`StreamSender::send_buffer`] alone.
+    /// [`Error::PeerLost`], [`Error::Refused`]. The buffer is given back.
+    pub fn try_send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
+        let (mut offset, mut last) = (0, None);
+        match self
+            .try_room_for(buffer.len())
+            .and_then(|()| self.post_buffer(&buffer, &mut offset, buffer.len(), &mut last))
+        {
+            Ok(()) => Ok(Sent::new(buffer, last)),
+            Err(error) => {
+                self.under_way.extend(last);
+                Err(GivenBack::new(error, buffer))
+            }
+        }
+    }
+
+    /// Sends a part of a buffer, which is lent only: the card gathers from these bytes until [`Buffer::wait_idle`] or the handle
+    /// of the last record says that it has finished, and they cannot be written to before. So one buffer goes to several peers.
+    /// None for an empty part.
+    ///
+    /// # Errors
+    /// Those of [`StreamSender::send`]; some of the bytes may have been sent, as [`StreamSender::accepted`] says.
+    /// [`Error::PastEnd`] for the part.
+    pub fn send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<Option<Handle>> {
+        buffer.part(part.clone())?;
+        let (mut offset, mut last) = (part.start, None);
+        let whole = self.block(|stream| {
+            stream.try_flush()?;
+            stream.post_buffer(buffer, &mut offset, part.end, &mut last)
+        });
+        match whole {
+            Ok(()) => Ok(last),
+            Err(error) => {
+                self.under_way.extend(last);
+                Err(error)
+            }
+        }
+    }
+
+    /// Like [`StreamSender::send_from`], but sends only as many records as there is room for now. How many bytes that were; so it
+    /// goes on behind them.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if there is room for none; [`Error::PastEnd`], [`Error::PeerLost`], [`Error::Refused`].
+    pub fn try_send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<usize> {
+        buffer.part(part.clone())?;
+        self.try_flush()?;
+        let (mut offset, mut last) = (part.start, None);
+        let posted = self.post_buffer(buffer, &mut offset, part.end, &mut last);
+        self.under_way.extend(last);
+        match posted {
+            Err(error) if !(error.is_would_block() && offset > part.start) => Err(error),
+            _ => Ok(offset.max(part.start) - part.start),
+        }
     }
 
     /// Sends all that was coalesced. While the receiver has no room, it waits.
@@ -181,11 +256,15 @@ impl StreamSender {
         self.block(Self::try_flush)
     }
 
-    /// Like [`StreamSender::flush`], but does not wait.
+    /// Like [`StreamSender::flush`], but does not wait. Behind [`StreamSender::try_close`] there is nothing left to flush.
     ///
     /// # Errors
     /// [`Error::WouldBlock`], [`Error::PeerLost`], [`Error::Refused`].
     pub fn try_flush(&mut self) -> Result<()> {
+        if self.closed {
+            // What there was went with the end.
+            return self.collect();
+        }
         if self.filled == 0 {
             return self.check();
         }
@@ -221,9 +300,49 @@ impl StreamSender {
 
     /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section 6.3).
     ///
-    /// Who sleeps in [`StreamSender::send`] does not wake up for it.
+    /// Who sleeps in [`StreamSender::send`] finds out within a second; at once, if the manager has a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
-        self.shared.lock().lose(loss);
+        let token = {
+            let mut state = self.shared.lock();
+            state.lose(loss);
+            state.token
+        };
+        self.manager.look_again(token);
+    }
+
+    /// Whether a buffer of so many bytes could go now, whole, behind what was coalesced, which goes first.
+    fn try_room_for(&mut self, length: usize) -> Result<()> {
+        let records = length.div_ceil(self.record_size);
+        at_most("records of a buffer", records as u64, HAMLYN_WORK_QUEUE_USABLE.into())?;
+        self.try_flush()?;
+        if !self.shared.lock().may_send_so_many(records) {
+            self.manager.poll_all()?;
+        }
+        let state = self.shared.lock();
+        if !state.may_send_so_many(records) {
+            return Err(Error::WouldBlock { object: TICKETS, limit: state.all_tickets() });
+        }
+        drop(state);
+        self.manager.terminus().check_room(records)
+    }
+
+    /// Posts what is left of a buffer from `offset` to `end`, as far as there is room. `last` is its last request.
+    fn post_buffer(
+        &mut self,
+        buffer: &Buffer,
+        offset: &mut usize,
+        end: usize,
+        last: &mut Option<Handle>,
+    ) -> Result<()> {
+        while *offset < end {
+            let length = self.record_size.min(end - *offset);
+            let handle = self.post(buffer.piece(*offset, length)?.into(), length, None)?;
+            buffer.sent_by(&handle);
+            self.under_way.extend(last.replace(handle));
+            self.accepted += length as u64;
+            *offset += length;
+        }
+        Ok(())
     }
 
     /// Takes some bytes into the record that is being filled; a full one goes first. How many.
@@ -257,7 +376,7 @@ impl StreamSender {
         let length = self.filled;
         let handle = match self.coalesced.take() {
             None => self.post(Source::Bytes(&[]), 0, last)?,
-            Some(mut buffer) => match buffer.piece(0, length).and_then(|piece: Piece<'_>| {
+            Some(buffer) => match buffer.piece(0, length).and_then(|piece: Piece<'_>| {
                 // The borrow ends with the posting.
                 self.post(piece.into(), length, last)
             }) {
@@ -283,7 +402,7 @@ impl StreamSender {
             self.manager.poll_all()?;
         }
         let mut state = self.shared.lock();
-        let limit = (state.tickets.len() + state.used.len()) as u32;
+        let limit = state.all_tickets();
         let ticket = match state.tickets.front() {
             Some(ticket) if state.may_send(last) => *ticket,
             _ => return Err(Error::WouldBlock { object: TICKETS, limit }),
@@ -315,7 +434,7 @@ impl StreamSender {
     fn check(&mut self) -> Result<()> {
         self.collect()?;
         if self.closed {
-            return Err(Error::Unsupported("the stream is closed"));
+            return Err(Error::Closed("the stream"));
         }
         let lost = self.shared.lock().lost;
         let lost = lost.or_else(|| self.watch.as_ref()?.loss(Duration::ZERO));
@@ -341,12 +460,12 @@ impl std::io::Write for StreamSender {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let mut taken = 0;
         let attempt = |stream: &mut Self| stream.try_send(bytes).map(|accepted| taken = accepted);
-        self.block(attempt).map_err(std::io::Error::other)?;
+        self.block(attempt)?;
         Ok(taken)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        StreamSender::flush(self).map_err(std::io::Error::other)
+        Ok(StreamSender::flush(self)?)
     }
 }
 
@@ -368,10 +487,11 @@ impl Shared {
     }
 }
 
-impl Receiver for Shared {
-    fn process_arrival(&self, notification: &Notification) {
-        let Some((entry, metadata)) = self.way_back.arrived(notification) else { return };
+impl ReceiverClass for Shared {
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
+        let Some((entry, metadata)) = self.way_back.arrived(arrival) else { return };
         let mut state = self.lock();
+        ready.add(state.token);
         if let Err(violation) = state.take_in(entry, &metadata) {
             state.lose(PeerLoss::Violation(violation));
         }
@@ -382,8 +502,10 @@ impl Receiver for Shared {
         }
     }
 
-    fn arrivals_lost(&self) {
-        self.lock().lose(PeerLoss::Overrun);
+    fn arrivals_lost(&self, ready: &mut Ready) {
+        let mut state = self.lock();
+        ready.add(state.token);
+        state.lose(PeerLoss::Overrun);
     }
 }
 
@@ -391,6 +513,16 @@ impl State {
     /// Whether a record may go: one ticket is kept for the last.
     fn may_send(&self, last: Option<Last>) -> bool {
         self.tickets.len() > usize::from(last.is_none())
+    }
+
+    /// Whether so many records may go.
+    fn may_send_so_many(&self, records: usize) -> bool {
+        self.tickets.len() > records || records == 0
+    }
+
+    /// Those that the sender may use now, and those that it will have back.
+    fn all_tickets(&self) -> u32 {
+        (self.tickets.len() + self.used.len()) as u32
     }
 
     /// Takes a return in, or says what is wrong with it.
