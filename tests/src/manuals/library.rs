@@ -18,6 +18,7 @@ const GROUPS: [(&str, &str, &str); PARTS.len()] = [
     ("tagged.rs", "hamlyn_tagged", "tagged remote writes"),
     ("datagram.rs", "hamlyn_datagrams", "single messages and their replies"),
     ("stream.rs", "hamlyn_streams", "bytes in order"),
+    ("area.rs", "hamlyn_areas", "memory of your own, to send from and to receive into"),
     ("stream_pair.rs", "hamlyn_stream_names", "streams by name"),
     ("connection.rs", "hamlyn_connections", "find a process by name, and hear of its end"),
 ];
