@@ -41,7 +41,8 @@ fn every_option_of_a_tool_is_in_its_page() {
 
 #[test]
 fn every_page_has_the_sections_that_its_readers_look_for() {
-    let of_section_1 = ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"];
+    let of_section_1 =
+        ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "EXAMPLES", "SEE ALSO"];
     let others = ["NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"];
     let reference = manuals::reference(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
     for (name, text) in commands().flat_map(|command| manuals::pages(command).unwrap()).chain(reference) {
@@ -50,6 +51,11 @@ fn every_page_has_the_sections_that_its_readers_look_for() {
             let has = |title: &str| text.lines().any(|line| line.replace('"', "") == format!(".SH {title}"));
             assert!(has(section), "{name} has no {section}");
         }
+        let title = text.lines().find(|line| line.starts_with(".TH ")).unwrap();
+        assert!(
+            title.contains(" \"\" \"Hamlyn "),
+            "{name}: without a date the version takes its place: {title}"
+        );
     }
 }
 

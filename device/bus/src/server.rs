@@ -88,9 +88,10 @@ fn system(action: &'static str) -> impl Fn(Errno) -> ServerError {
 
 /// A vfio-user server for one PCI function.
 ///
-/// It never blocks: what can block is done by a thread that each client has, its porter. Its owner waits until the
-/// server's descriptor ([`AsFd`]) is readable, level triggered, and then calls [`Server::process`]; the descriptor stays
-/// the same as long as the server lives, whatever clients come and go. Dropping the server closes the client's connection and removes the socket.
+/// It never blocks: what can block is done by a thread that each client has, its porter. Its owner waits until the server's
+/// descriptor ([`AsFd`]) is readable, level triggered, and then calls [`Server::process`]; the descriptor stays the same as
+/// long as the server lives, whatever clients come and go. Dropping the server closes the client's connection and removes
+/// the socket.
 #[derive(Debug)]
 pub struct Server {
     epoll: OwnedFd,

@@ -55,8 +55,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. The socket file of a process that is dead is replaced; that of a live one, and whatever is not a socket,
-    /// is left alone. Says in the log if others can put a socket of their own in its place.
+    /// Listens at `path`. The socket file of a process that is dead is replaced; that of a live one, and whatever is not a
+    /// socket, is left alone. Says in the log if others can put a socket of their own in its place.
     pub fn bind(path: &Path, kind: Kind, backlog: i32) -> Result<Self, ListenError> {
         let system = |source| ListenError::System { path: path.to_owned(), source };
         let address = SocketAddrUnix::new(path).map_err(system)?;

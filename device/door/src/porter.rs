@@ -1,7 +1,8 @@
 //! A thread that does what can block with things that a peer handed over.
 //!
-//! Each peer has a porter of its own, so what blocks there holds up nobody but that peer. What is given to it is bounded: its owner
-//! looks at [`Porter::is_full`] and ends such a peer, and the next one gets another porter. [`Porters`] bounds how many there are.
+//! Each peer has a porter of its own, so what blocks there holds up nobody but that peer. What is given to it is bounded:
+//! its owner looks at [`Porter::is_full`] and ends such a peer, and the next one gets another porter. [`Porters`] bounds
+//! how many there are.
 //!
 //! [`Kept`] makes the rule hold without a thought: wherever it is dropped, its thing is dropped by the porter.
 
@@ -312,8 +313,8 @@ impl Shared {
         self.lock().signalled = None;
     }
 
-    /// Makes room in the eventfd that it is stuck with, for nobody waits for that any more. Its peer, as long as it lives, can fill it
-    /// again: this is done whenever somebody asks how many porters there are.
+    /// Makes room in the eventfd that it is stuck with, for nobody waits for that any more. Its peer, as long as it lives,
+    /// can fill it again: this is done whenever somebody asks how many porters there are.
     fn free(&self) {
         let state = self.lock();
         if let (true, Some(eventfd)) = (state.dismissed, &state.signalled) {

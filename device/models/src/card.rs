@@ -90,7 +90,7 @@ pub trait Card {
     /// A packet has arrived. The card always takes it: accepted, refused or discarded.
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>);
 
-    /// Asks to stop looking for work unasked. `false` if some has come in the meantime; after `true` a doorbell or a
+    /// Asks the card to stop looking for work by itself. `false` if some has come in the meantime; after `true` a doorbell or a
     /// packet will tell.
     fn sleep(&mut self, ports: &Ports<'_>) -> bool;
 

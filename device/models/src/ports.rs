@@ -36,7 +36,7 @@ pub trait Dma {
     /// Stores an aligned word that somebody polls, after everything written before it.
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
 
-    /// Adds to a word that nobody else changes meanwhile, modulo 2^32. Returns the sum.
+    /// Adds to a word, modulo 2^32; nobody else may change the word meanwhile. Returns the sum.
     fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
         let sum = u32::from_le(read_value(self, address)?).wrapping_add(amount);
         write_value(self, address, sum.to_le())?;
@@ -179,7 +179,7 @@ pub trait Interrupt {
 
 /// The time.
 pub trait Clock {
-    /// How long ago some moment was; the same moment each time.
+    /// The time since some moment, which is always the same one.
     fn now(&self) -> Duration;
 }
 
@@ -188,7 +188,7 @@ pub trait Link {
     /// Sends a packet to a host; its bytes are those of all pieces, in order. `false`: there is no room for it yet.
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 
-    /// Whether the switch wants no more packets to a host for now, as that takes none.
+    /// Whether the switch wants no more packets to a host for now, because that host takes none.
     fn is_stopped(&self, destination: u16) -> bool;
 
     /// Changes whenever the switch wants packets to a host again; then [`Card::transmit`](crate::card::Card::transmit) is called.
@@ -233,7 +233,7 @@ impl<'a> Pieces<'a> {
         self.length == 0
     }
 
-    /// The bytes that lie together at the front; without any, if none is left.
+    /// The first bytes that lie together; an empty slice if none are left.
     #[inline]
     pub(crate) fn first(&self) -> &VolatileSlice<'a> {
         let next = if self.front.is_empty() { self.behind.first() } else { None };

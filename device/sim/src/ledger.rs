@@ -182,8 +182,8 @@ impl Ledger {
         }
     }
 
-    /// The message that a packet belongs to. If it fits none, the one that it would fit with another length or other bytes. Several
-    /// empty messages may be for one place: they are told apart by their metadata.
+    /// The message that a packet belongs to. If it fits none, the one that it would fit with another length or other bytes.
+    /// Several empty messages may be for one place: they are told apart by their metadata.
     fn part_of(&self, host: usize, source: u16, packet: &[u8], header: &PacketHeader) -> Option<usize> {
         let fast = header.metadata_index == HAMLYN_FAST_MODE;
         let entry = (!fast).then_some(header.metadata_index);

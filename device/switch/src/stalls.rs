@@ -38,8 +38,8 @@ impl Crossbar {
         (self.all_held > 0).then(|| patience.timeout / LOOKS)
     }
 
-    /// Looks, if it is time, whether the cards that others wait for take anything, and detaches those that have not for as long as
-    /// the stall timeout says. `now` is the time since some moment.
+    /// Looks, if it is time, whether the cards that others wait for take anything, and detaches those that have not for as
+    /// long as the stall timeout says. `now` is the time since some moment.
     pub fn look(&mut self, now: Duration) {
         let Some(patience) = &mut self.patience else { return };
         if !patience.is_due(now) {

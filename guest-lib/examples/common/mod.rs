@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hamlyn::{Card, MessageArea, Statistic, Ticket};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::{Map, Value, json};
 
 /// Result of a program's parts.
@@ -120,9 +122,8 @@ pub(crate) fn find_difference(seed: u64, offset: usize, bytes: &[u8]) -> Option<
     bytes.iter().zip(&expected).position(|(byte, other)| byte != other)
 }
 
+/// The generator's word `index`: its state is the seed and as many of its steps.
 fn word(seed: u64, index: u64) -> u64 {
-    let mut word = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
+    let state = seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    SplitMix64::seed_from_u64(state).next_u64()
 }

@@ -11,6 +11,8 @@ use hamlyn_abi::hamlyn::request::{
 };
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::{Access, Device, Mapping};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::json;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -28,8 +30,9 @@ pub(crate) fn stress(path: &Path, time: Duration) -> Outcome {
         for thread in 1..=4 {
             scope.spawn(move || {
                 let seed = (thread << 32) | u64::from(std::process::id());
+                let (random, host) = (SplitMix64::seed_from_u64(seed), query.host);
                 let mut worker =
-                    Stress { device, area, host: query.host, seed, termini: Vec::new(), queues: Vec::new() };
+                    Stress { device, area, host, random, termini: Vec::new(), queues: Vec::new() };
                 while Instant::now() < end {
                     let _ = worker.step();
                 }
@@ -43,18 +46,15 @@ struct Stress<'a> {
     device: &'a Device,
     area: &'a Mapping,
     host: u32,
-    seed: u64,
+    random: SplitMix64,
     termini: Vec<Terminus>,
     queues: Vec<Mapping>,
 }
 
 impl Stress<'_> {
-    /// A number below `limit` (xorshift).
+    /// A number below `limit`.
     fn below(&mut self, limit: u32) -> u32 {
-        self.seed ^= self.seed << 13;
-        self.seed ^= self.seed >> 7;
-        self.seed ^= self.seed << 17;
-        (self.seed >> 32) as u32 % limit
+        self.random.next_u32() % limit
     }
 
     /// A call with numbers that may be this process' objects, another's or nobody's.

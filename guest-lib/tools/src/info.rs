@@ -58,13 +58,19 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
 
 /// The machine's cards, as the driver names them, in the order of their numbers.
 fn all_cards() -> Outcome<Vec<String>> {
-    let names = std::fs::read_dir("/dev")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut numbers: Vec<u32> = names.filter_map(|name| name.strip_prefix("hamlyn")?.parse().ok()).collect();
-    numbers.sort_unstable();
-    if numbers.is_empty() {
+    let names = fs::read_dir("/dev")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let cards = cards_among(names);
+    if cards.is_empty() {
         return Err("this machine has no card (/dev/hamlynN): is the module loaded?".into());
     }
-    Ok(numbers.iter().map(|number| format!("/dev/hamlyn{number}")).collect())
+    Ok(cards)
+}
+
+/// The cards among the devices of these names.
+fn cards_among(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut numbers: Vec<u32> = names.filter_map(|name| name.strip_prefix("hamlyn")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers.iter().map(|number| format!("/dev/hamlyn{number}")).collect()
 }
 
 /// What there is to say of a card.
@@ -183,6 +189,12 @@ fn line(name: &str, value: impl std::fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_card_is_listed_in_the_order_of_its_number() {
+        let names = ["hamlyn10", "tty1", "hamlyn2", "hamlyn", "hamlynx", "hamlyn0"].map(str::to_owned);
+        assert_eq!(cards_among(names.into_iter()), ["/dev/hamlyn0", "/dev/hamlyn2", "/dev/hamlyn10"]);
+    }
 
     #[test]
     fn a_card_without_a_link_has_no_host() {

@@ -70,7 +70,7 @@ fn page(command: &Command, family: &[String]) -> io::Result<Page> {
     examples(&mut more, &help);
     more.control("SH", ["SEE ALSO"]).text(neighbours(&name, family));
     more.to_writer(&mut text)?;
-    Ok((format!("{name}.1"), String::from_utf8_lossy(&text).into_owned()))
+    Ok((format!("{name}.1"), dateless(&String::from_utf8_lossy(&text))))
 }
 
 fn list(page: &mut Roff, title: &str, entries: &[(&str, &str)]) {
@@ -136,7 +136,12 @@ fn lines(page: &mut Roff, lines: &[&str]) {
 fn to_text(page: &Roff) -> io::Result<String> {
     let mut text = Vec::new();
     page.to_writer(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(dateless(&String::from_utf8_lossy(&text)))
+}
+
+/// The title with an empty date, which the roff crate leaves out: then what follows would be taken for the date.
+fn dateless(page: &str) -> String {
+    page.replacen("  \"Hamlyn", " \"\" \"Hamlyn", 1)
 }
 
 fn examples(page: &mut Roff, help: &str) {

@@ -1,10 +1,10 @@
 //! The event loop of the card process, and its policy of when to look and when to sleep.
 //!
-//! What wakes it: a message of the machine (a doorbell among them), the link's bell, which is the switch hanging up, too, somebody
-//! who asks for the counters, a signal. While awake it takes what has arrived before it sends (section 2.8), a bounded
-//! batch at a time so that the machine's messages are answered in between. When there is nothing left it goes on
-//! looking for `--spin` microseconds (none by default: on few cores the others need the time more), then tells
-//! everybody that it sleeps, looks once more, and waits.
+//! What wakes it: a message of the machine (a doorbell among them), the link's bell, which is the switch hanging up, too,
+//! somebody who asks for the counters, a signal. While awake it takes what has arrived before it sends (section 2.8), a
+//! bounded batch at a time so that the machine's messages are answered in between. When there is nothing left it goes on
+//! looking for `--spin` microseconds (none by default: on few cores the others need the time more), then tells everybody
+//! that it sleeps, looks once more, and waits.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;

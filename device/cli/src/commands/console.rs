@@ -27,6 +27,10 @@ const LOOK_UP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// What the machine sends reaches the terminal as it is, as with ssh or virsh console: its programs draw on the screen with it.
 /// So can a machine that you do not trust; --plain shows what is not printable as \x1b, as logs and messages do.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hamlyn console vm0             a shell in the machine, as root; Ctrl-] leaves it
+  hamlyn console --plain vm1     the same for a machine that you do not trust")]
 pub(super) struct ConsoleArgs {
     /// The machine: vm0, or with several hamlyn up at once DIRECTORY/vm0
     name: String,

@@ -11,6 +11,10 @@ use crate::plain::plain;
 
 /// Load the kernel module in a fresh machine and test it there
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hamlyn driver-test
+  hamlyn driver-test --accel tcg     by emulation, even where KVM works")]
 pub(super) struct DriverTestArgs {
     #[command(flatten)]
     machine: MachineArgs,

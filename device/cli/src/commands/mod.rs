@@ -69,8 +69,9 @@ enum Command {
     Sim(sim::SimArgs),
     DriverTest(driver_test::DriverTestArgs),
     /// Print a completion script for a shell
-    ///
-    /// For bash: hamlyn completions bash > ~/.local/share/bash-completion/completions/hamlyn
+    #[command(after_help = "\
+Example:
+  hamlyn completions bash > ~/.local/share/bash-completion/completions/hamlyn")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,

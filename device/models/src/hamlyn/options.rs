@@ -16,7 +16,7 @@ pub struct HamlynOptions {
     /// The most data in a packet, in bytes: 256 to 65,536, a multiple of 8. The paper's authors settled on 1,024 for
     /// their bandwidths and overheads (section 4.3); here a packet costs more than its bytes, so the default is 4,096.
     pub packet_size: u32,
-    /// SRAM, in bytes. What termini and queues leave is slots'. The prototype had 512 KiB (section 4).
+    /// SRAM, in bytes. Slots get what termini and queues leave. The prototype had 512 KiB (section 4).
     pub sram_size: u32,
     /// Send termini, 1 to 1,024.
     pub termini: u32,

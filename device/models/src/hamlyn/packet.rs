@@ -115,7 +115,7 @@ impl PacketHeader {
             && self.packet_bytes() == packet_bytes
     }
 
-    /// Whether it is a message's, a fetch-and-op or an answer, and says no more than that.
+    /// Whether it belongs to a message, or is a fetch-and-op or an answer, and has no other flags set.
     fn is_of_a_kind(&self) -> bool {
         match self.flags & !PACKET_PRIVILEGED {
             PACKET_FETCH => self.is_fetch(),

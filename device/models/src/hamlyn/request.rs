@@ -35,7 +35,7 @@ pub(super) struct Outgoing {
 enum Source {
     /// Direct I/O: the body, from here on.
     Direct { at: usize },
-    /// DMA: send buffers. They hold the metadata, too, unless it is in the body.
+    /// DMA from send buffers. They hold the metadata as well, unless that is in the body.
     Gather { list: GatherList, inline_metadata: bool },
 }
 

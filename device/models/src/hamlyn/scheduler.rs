@@ -9,14 +9,15 @@ use super::terminus::{Sending, Turn, set_awake};
 use crate::card::Progress;
 use crate::ports::{Link, Ports, barrier_before_last_look};
 
-/// Looks at an idle terminus, while others are busy, before its owner must ring again. So that a busy terminus does not
-/// pay for all that were ever used; and many, because a store into a doorbell costs more than thousands of looks.
+/// How often the card looks at an idle terminus, while others are busy, before its owner must ring again. There is a limit,
+/// so that a busy terminus does not pay for all that were ever used. It is high, as a doorbell costs more than thousands of
+/// looks.
 const IDLE_LOOKS: u32 = 1 << 14;
 
 impl HamlynCard {
     /// Gives each awake terminus its turn until one has sent a packet.
     pub(super) fn take_turns(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
-        // No less than the largest packet takes: what a terminus owes must never grow from round to round.
+        // At least as much as the largest packet takes, or else what a terminus owes could grow from round to round.
         let quantum = Self::largest_packet(self.options.packet_size);
         let mut sending = Sending {
             link,
@@ -62,8 +63,8 @@ impl HamlynCard {
         Progress::Idle
     }
 
-    /// Tells the owners of awake termini to ring again, then looks once more. Who is set aside need not ring: the card looks there
-    /// again by itself.
+    /// Tells the owners of awake termini to ring again, then looks once more. Who is set aside need not ring: the card
+    /// looks there again by itself.
     pub(super) fn fall_asleep(&mut self, ports: &Ports<'_>) -> bool {
         for terminus in &self.awake {
             set_awake(ports.window, *terminus, false);

@@ -46,7 +46,7 @@ impl Segmenter {
         }
     }
 
-    /// The packet of [`Segmenter::next`] is sent; goes on to the one behind it, if there is one.
+    /// The packet of [`Segmenter::next`] has been sent: goes on to the next, if there is one.
     pub(super) fn advance(&mut self) -> bool {
         let Segment { length, last, .. } = self.next();
         // A message that ends with the last byte of 4 GiB moves its offset to 2^32, which is never used.

@@ -1,16 +1,16 @@
 //! What a terminus may send before it is another's turn: surplus round robin, by bytes.
 //!
-//! In each round a terminus may send as many of the largest packets' bytes as its weight says. What it sends too much it has
-//! less of in the next round: a packet is not cut to fit. So however long the messages, busy termini of equal weight get equal
-//! bandwidth, and others in proportion.
+//! In each round a terminus may send as many bytes as the largest packet has, times its weight. If its last packet goes
+//! beyond that, as packets are not cut to fit, the rest is taken off its next round. So however long the messages, busy
+//! termini of equal weight get equal bandwidth, and others in proportion.
 
 /// A terminus' share of the link.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     weight: i64,
-    /// Bytes left in this round, less what it took too much; `None` before its first packet after it was idle.
+    /// Bytes left in this round, less what it overdrew in the last; `None` if it was idle and has sent nothing since.
     credit: Option<i64>,
-    /// How often in a row the card looked and there was nothing.
+    /// How many looks in a row have found nothing.
     idle_looks: u32,
 }
 
@@ -29,7 +29,7 @@ impl Share {
         goes_on
     }
 
-    /// There was nothing to send. What is left of a round is not saved up. Returns how often in a row that was so.
+    /// There was nothing to send. What is left of the round is not saved up. Returns how often in a row there was nothing.
     pub(super) fn idle(&mut self) -> u32 {
         self.credit = None;
         self.idle_looks = self.idle_looks.saturating_add(1);

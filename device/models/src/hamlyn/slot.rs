@@ -11,7 +11,7 @@ pub(super) enum Mode {
     Normal,
     /// The metadata entry's key and bounds after the slot's bounds.
     Paranoid,
-    /// As paranoid, and an entry is locked by its first message.
+    /// Like paranoid; and an entry is locked by its first message.
     ParanoidOneShot,
 }
 

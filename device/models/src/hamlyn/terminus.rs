@@ -30,14 +30,14 @@ pub(super) struct Terminus {
     /// Requests finished with, modulo 2^32.
     completed: u32,
     refused: u32,
-    /// What the status words say of each work-queue entry: so many are sent that a word is written only if it changes.
+    /// What the status words say of each work-queue entry. Requests are many, so a word is written only if it changes.
     reasons: [u32; HAMLYN_WORK_QUEUE_ENTRIES as usize],
     pub(super) buffers: SendBuffers,
     /// The message that is being sent.
     sending: Option<Outgoing>,
     /// Its fetch-and-op is sent and not answered.
     waiting: bool,
-    /// What its packets say of it: that it is the operating system's, or nothing.
+    /// The flag that its packets carry if it is the operating system's; else none.
     privilege: u32,
     pub(super) share: Share,
 }
@@ -99,7 +99,7 @@ impl Terminus {
         })
     }
 
-    /// Whether a message is half sent or a request posted. One that waits for an answer has nothing to do meanwhile.
+    /// Whether a message is half sent or a request is posted. A terminus that waits for an answer has nothing to do meanwhile.
     pub(super) fn has_work(&self, window: &dyn Window) -> bool {
         !self.waiting && (self.sending.is_some() || self.backlog(window) != 0)
     }
@@ -171,7 +171,7 @@ impl Terminus {
         Turn::Worked(bytes)
     }
 
-    /// The answer to its fetch-and-op is there, or will not come.
+    /// Its fetch-and-op is over: the answer is there, or will not come.
     pub(super) fn fetched(
         &mut self,
         ports: &Ports<'_>,
