@@ -78,8 +78,9 @@ impl SendBuffer {
         self.memory.cells(offset, length)
     }
 
-    /// Where it lies in this process' memory.
-    pub(crate) fn as_ptr(&self) -> *const u8 {
+    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
         self.memory.mapping().address() as usize as *const u8
     }
 

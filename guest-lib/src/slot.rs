@@ -344,9 +344,11 @@ impl fmt::Debug for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if self.attachment.destroy_slot(self.created.slot).is_err() {
-            // The card is gone, or is not: nobody may use this memory for anything else.
-            std::mem::forget((self.area.clone(), self.metadata.clone()));
+        // A card that is gone has no slot to close.
+        let closed = self.attachment.destroy_slot(self.created.slot);
+        if closed.is_err() && self.area.memory().mapping().is_lent() {
+            // Or it is not gone: the application is not to have memory back that the card may still write to.
+            std::mem::forget(self.area.clone());
         }
     }
 }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hamlyn_c::{
-    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_manager_options, hamlyn_passed, hamlyn_record,
-    hamlyn_seed, hamlyn_stream_options, hamlyn_ticket,
+    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_manager_options, hamlyn_message,
+    hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share,
+    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
 };
 use hamlyn_cli::lab::Lab;
 use hamlyn_tests::c_api;
@@ -128,6 +129,11 @@ fn c_and_rust_agree_on_every_size_and_offset() {
         hamlyn_record { number, data, length, reserved }
         hamlyn_passed { data, length, reserved }
         hamlyn_end { reason, length, data, reserved }
+        hamlyn_notification { metadata, slot, index, is_fast, word, reserved }
+        hamlyn_slot_options { start, length, metadata_entries, mode, index, flags, reserved }
+        hamlyn_share { bytes }
+        hamlyn_message { metadata, metadata_length, offset, word, flags, reserved }
+        hamlyn_piece { buffer, start, length }
     };
     let mut statements = String::new();
     for (expression, _) in &rust {
@@ -163,7 +169,7 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
 }
 
 /// Functions that return no outcome, but for those that return nothing: hamlyn_version, hamlyn_error, and where bytes are.
-const NO_OUTCOME: usize = 4;
+const NO_OUTCOME: usize = 5;
 
 fn is_void(name: &str) -> bool {
     name == "hamlyn_close" || name.ends_with("_destroy")
@@ -321,6 +327,105 @@ fn a_program_sends_from_and_receives_into_memory_of_its_own() {
         (0, "hamlyn_buffer_create(manager, NULL, 100, &buffer)"),
         (1, "hamlyn_buffer_data(buffer) != NULL"),
         (0, "(hamlyn_buffer_destroy(buffer), 0)"),
+    ];
+    for (_, call) in calls {
+        let _ = writeln!(statements, "\tprintf(\"%d\\n\", (int)({call}));");
+    }
+    let said = run_with(&statements, lab.card_socket(0).unwrap());
+    for ((due, call), said) in calls.iter().zip(&said) {
+        assert_eq!(said, &due.to_string(), "{call}");
+    }
+    assert_eq!(said.len(), calls.len());
+}
+
+#[test]
+fn the_lower_layer_is_all_there() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let mut statements = String::from(
+        "\tstruct hamlyn_card *card;\n\tstruct hamlyn_area *area;\n\tstruct hamlyn_queue *queue;\n\tstruct hamlyn_slot *slot, *words;\n\
+         \tstruct hamlyn_terminus *terminus;\n\tstruct hamlyn_ticket ticket, fast, tickets[2];\n\tstruct hamlyn_notification news;\n\
+         \tstruct hamlyn_slot_options options = { 64, 1024, 4, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
+         \tstruct hamlyn_slot_options plain = { 2048, 0, 1, HAMLYN_MODE_NORMAL, 78, HAMLYN_SLOT_FETCHABLE, { 0 } };\n\
+         \tstruct hamlyn_slot_options wrong = { 0, 0, 0, 3, 0, 0, { 0 } };\n\
+         \tstruct hamlyn_message message = { \"meta\", 4, 8, 0, HAMLYN_MESSAGE_INTERRUPT, { 0 } }, word = { NULL, 0, 0, 9, 0, { 0 } };\n\
+         \tstruct hamlyn_send_buffer *buffer;\n\tstruct hamlyn_piece pieces[2];\n\tstruct hamlyn_share whole, parts[2], taken;\n\
+         \tstruct hamlyn_entrance *entrance[2];\n\tstruct hamlyn_barrier *barrier[2];\n\tuint64_t found, values[2];\n\
+         \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\n",
+    );
+    // What is to come, and the calls.
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_area_create(card, NULL, 4096, &area)"),
+        (1, "(data = hamlyn_area_data(area)) != NULL"),
+        (0, "hamlyn_queue_create(card, 16, &queue)"),
+        (-22, "hamlyn_slot_create(card, area, queue, &wrong, &slot)"),
+        (0, "hamlyn_slot_create(card, area, queue, &options, &slot)"),
+        (0, "hamlyn_slot_create(card, area, queue, &plain, &words)"),
+        (0, "hamlyn_terminus_create(card, 1, &terminus)"),
+        // One message to an entry with a key of its own, and none behind it before it is open again.
+        (0, "hamlyn_slot_protect(slot, 3, 0, 512)"),
+        (0, "hamlyn_slot_ticket(slot, 3, &ticket)"),
+        (-11, "hamlyn_queue_receive(queue, &news, 0)"),
+        (0, "hamlyn_queue_arm(queue)"),
+        (0, "hamlyn_terminus_send(terminus, &ticket, &message, \"data\", 5, 60000)"),
+        (0, "hamlyn_queue_receive(queue, &news, 60000)"),
+        (1, "news.index == 77 && !news.is_fast"),
+        (3, "hamlyn_slot_entry(slot, &news)"),
+        (-2, "hamlyn_slot_entry(words, &news)"),
+        (0, "hamlyn_slot_metadata(slot, 3, metadata)"),
+        (0, "memcmp(metadata, \"meta\", 4) || strcmp(data + 64 + 8, \"data\")"),
+        (1, "hamlyn_slot_is_locked(slot, 3)"),
+        (0, "hamlyn_slot_reopen(slot, 3)"),
+        (0, "hamlyn_slot_is_locked(slot, 3)"),
+        (0, "hamlyn_slot_shut(slot, 3)"),
+        (-22, "hamlyn_slot_reopen(slot, 4)"),
+        // Fast mode, and pieces of a send buffer.
+        (0, "hamlyn_slot_ticket(words, HAMLYN_FAST, &fast)"),
+        (0, "hamlyn_send_buffer_create(terminus, NULL, 100, &buffer)"),
+        (0, "strcpy(hamlyn_send_buffer_data(buffer), \"there here\") == NULL"),
+        (0, "(pieces[0].buffer = pieces[1].buffer = buffer, 0)"),
+        (0, "(pieces[0].start = 6, pieces[0].length = 4, pieces[1].start = 5, pieces[1].length = 1, 0)"),
+        (0, "hamlyn_terminus_send_pieces(terminus, &fast, &word, pieces, 2, 60000)"),
+        (0, "hamlyn_terminus_flush(terminus, 60000)"),
+        (0, "hamlyn_queue_receive(queue, &news, 60000)"),
+        (9, "news.is_fast && news.index == 78 ? news.word : 0"),
+        (0, "memcmp(data + 2048, \"here \", 5)"),
+        // A word.
+        (
+            0,
+            "(memset(data + 2048, 0, 8), hamlyn_fetch(terminus, &fast, 0, HAMLYN_OP_ADD, 5, 0, &found, 60000))",
+        ),
+        (0, "hamlyn_fetch(terminus, &fast, 0, HAMLYN_OP_COMPARE_SWAP, 40, 5, &found, 60000)"),
+        (5, "found"),
+        (40, "data[2048]"),
+        (-22, "hamlyn_fetch(terminus, &fast, 0, 6, 0, 0, &found, 60000)"),
+        // A group: one notification for three messages.
+        (0, "hamlyn_slot_ticket(words, 0, &ticket)"),
+        (0, "hamlyn_share_whole(&ticket, &whole)"),
+        (0, "hamlyn_share_split(&whole, parts, 2)"),
+        (0, "hamlyn_share_take(&parts[0], 3, &taken)"),
+        (0, "hamlyn_terminus_send_share(terminus, &parts[1], NULL, \"b\", 1, 60000)"),
+        (0, "hamlyn_terminus_send_share(terminus, &taken, NULL, \"abc\", 3, 60000)"),
+        (0, "hamlyn_terminus_flush(terminus, 60000)"),
+        (-11, "hamlyn_queue_receive(queue, &news, 0)"),
+        (0, "hamlyn_terminus_send_share(terminus, &parts[0], NULL, \"d\", 1, 60000)"),
+        (0, "hamlyn_queue_receive(queue, &news, 60000)"),
+        (0, "memcmp(data + 2048, \"abcd\", 4)"),
+        // A barrier of two in one thread: neither leaves before the other has entered.
+        (0, "hamlyn_entrance_create(card, &entrance[0]) | hamlyn_entrance_create(card, &entrance[1])"),
+        (
+            0,
+            "hamlyn_entrance_ticket(entrance[0], &tickets[0]) | hamlyn_entrance_ticket(entrance[1], &tickets[1])",
+        ),
+        (0, "hamlyn_barrier_join(entrance[0], terminus, tickets, 2, 0, &barrier[0])"),
+        (0, "hamlyn_barrier_join(entrance[1], terminus, tickets, 2, 1, &barrier[1])"),
+        (-11, "hamlyn_barrier_wait(barrier[0], 0)"),
+        (0, "hamlyn_barrier_wait(barrier[1], 60000)"),
+        (0, "hamlyn_barrier_wait(barrier[0], 60000)"),
+        (1, "hamlyn_statistics(card, values, 2) > 10"),
+        (0, "hamlyn_statistic_name(0, name, sizeof(name))"),
+        (1, "strlen(name) > 3"),
+        (-22, "hamlyn_statistic_name(100000, name, sizeof(name))"),
     ];
     for (_, call) in calls {
         let _ = writeln!(statements, "\tprintf(\"%d\\n\", (int)({call}));");

@@ -49,6 +49,86 @@
 #define HAMLYN_NO_LOOKS 4294967295
 
 /**
+ * Messages are checked against the slot's own key and bounds.
+ */
+#define HAMLYN_MODE_NORMAL 0
+
+/**
+ * And against the metadata entry's.
+ */
+#define HAMLYN_MODE_PARANOID 1
+
+/**
+ * And an entry takes one message until hamlyn_slot_reopen.
+ */
+#define HAMLYN_MODE_ONE_SHOT 2
+
+/**
+ * A sleeping receiver is woken by messages alone that ask for it.
+ */
+#define HAMLYN_SLOT_QUIET 1
+
+/**
+ * Who may write may also fetch-and-op words, and so read them.
+ */
+#define HAMLYN_SLOT_FETCHABLE 2
+
+/**
+ * In place of a metadata entry: fast mode.
+ */
+#define HAMLYN_FAST 4294967295
+
+/**
+ * Bytes of metadata that a message brings at most.
+ */
+#define HAMLYN_METADATA_SIZE 60
+
+/**
+ * Bytes of a share.
+ */
+#define HAMLYN_SHARE_SIZE 52
+
+/**
+ * Moves the data without a notification.
+ */
+#define HAMLYN_MESSAGE_SILENT 1
+
+/**
+ * Wakes the receiver if it sleeps.
+ */
+#define HAMLYN_MESSAGE_INTERRUPT 2
+
+/**
+ * The word plus the operand.
+ */
+#define HAMLYN_OP_ADD 0
+
+/**
+ * The word and the operand, bit by bit.
+ */
+#define HAMLYN_OP_AND 1
+
+/**
+ * The word or the operand.
+ */
+#define HAMLYN_OP_OR 2
+
+/**
+ * The word exclusive-or the operand.
+ */
+#define HAMLYN_OP_XOR 3
+
+/**
+ * The operand.
+ */
+#define HAMLYN_OP_SWAP 4
+
+/**
+ * The operand if the word is `compare`.
+ */
+#define HAMLYN_OP_COMPARE_SWAP 5
+
+/**
  * The most bytes that a connection's side passes the other at a time.
  */
 #define HAMLYN_MAX_PRIVATE 256
@@ -94,6 +174,11 @@
 struct hamlyn_area;
 
 /**
+ * A participant of a barrier. One thread at a time may use it.
+ */
+struct hamlyn_barrier;
+
+/**
  * Memory to send from without copying. One thread at a time may use it; it goes to any number of peers.
  */
 struct hamlyn_buffer;
@@ -120,6 +205,11 @@ struct hamlyn_connection;
 struct hamlyn_datagram_receiver;
 
 /**
+ * A participant of a barrier that the others are not known to yet.
+ */
+struct hamlyn_entrance;
+
+/**
  * A name that others can connect to. Any number of threads may use it at once.
  */
 struct hamlyn_listener;
@@ -131,9 +221,24 @@ struct hamlyn_listener;
 struct hamlyn_manager;
 
 /**
+ * Where a card tells of messages (section 2.6 of the paper), for slots of the program's own. Any number of threads may use it.
+ */
+struct hamlyn_queue;
+
+/**
  * Somebody who wants to connect. One thread at a time may use it.
  */
 struct hamlyn_request;
+
+/**
+ * One of a terminus' eight send buffers: memory that the card gathers from.
+ */
+struct hamlyn_send_buffer;
+
+/**
+ * An area opened to who holds a ticket. Any number of threads may use it.
+ */
+struct hamlyn_slot;
 
 /**
  * A name under which others open streams to this process. Any number of threads may use it at once.
@@ -154,6 +259,11 @@ struct hamlyn_stream_sender;
  * Receives tagged remote writes. One thread at a time may use it.
  */
 struct hamlyn_tag_receiver;
+
+/**
+ * A send terminus of the program's own. Any number of threads may use it.
+ */
+struct hamlyn_terminus;
 
 /**
  * What a card is and how much of everything it has.
@@ -309,6 +419,129 @@ struct hamlyn_record {
    * For what may come: zeros.
    */
   uint32_t reserved[4];
+};
+
+/**
+ * A message that is whole.
+ */
+struct hamlyn_notification {
+  /**
+   * Where its metadata entry lies, for hamlyn_slot_entry; 0 for a fast-mode message.
+   */
+  uint64_t metadata;
+  /**
+   * The slot that it arrived in.
+   */
+  uint32_t slot;
+  /**
+   * The number that the slot was given.
+   */
+  uint32_t index;
+  /**
+   * Whether it came by fast mode: 1 or 0.
+   */
+  uint32_t is_fast;
+  /**
+   * The word that a fast-mode message brought.
+   */
+  uint32_t word;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
+};
+
+/**
+ * How a slot is to be; zeros are the whole area, no metadata entries, the normal mode.
+ */
+struct hamlyn_slot_options {
+  /**
+   * The first byte of the area that it covers.
+   */
+  size_t start;
+  /**
+   * How many: 0 for all that follow.
+   */
+  size_t length;
+  /**
+   * Metadata entries; with none only fast-mode messages come in.
+   */
+  uint32_t metadata_entries;
+  /**
+   * HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID or HAMLYN_MODE_ONE_SHOT.
+   */
+  uint32_t mode;
+  /**
+   * A number that its notifications carry.
+   */
+  uint32_t index;
+  /**
+   * HAMLYN_SLOT_QUIET and HAMLYN_SLOT_FETCHABLE.
+   */
+  uint32_t flags;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[4];
+};
+
+/**
+ * What a message has beside its data; zeros are nothing of it.
+ */
+struct hamlyn_message {
+  /**
+   * Metadata, up to HAMLYN_METADATA_SIZE bytes; not in fast mode.
+   */
+  const void *metadata;
+  /**
+   * How many bytes of it.
+   */
+  size_t metadata_length;
+  /**
+   * Where in the ticket's buffer the data goes.
+   */
+  uint32_t offset;
+  /**
+   * In fast mode the word that the notification carries, else the packet counter's initial value (section 2.5).
+   */
+  uint32_t word;
+  /**
+   * HAMLYN_MESSAGE_SILENT and HAMLYN_MESSAGE_INTERRUPT.
+   */
+  uint32_t flags;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved[5];
+};
+
+/**
+ * Some bytes of a send buffer.
+ */
+struct hamlyn_piece {
+  /**
+   * The buffer, which is the terminus'.
+   */
+  const struct hamlyn_send_buffer *buffer;
+  /**
+   * The first byte.
+   */
+  size_t start;
+  /**
+   * How many.
+   */
+  size_t length;
+};
+
+/**
+ * A part of a group receive (section 2.5 of the paper): a piece of a ticket's buffer, and what it counts for. It is used up by
+ * sending or dividing it, once: who keeps a copy closes the group too early.
+ */
+struct hamlyn_share {
+  /**
+   * Its binary form.
+   */
+  uint8_t bytes[HAMLYN_SHARE_SIZE];
 };
 
 /**
@@ -752,6 +985,241 @@ int hamlyn_tag_send_from(const struct hamlyn_manager *manager,
                          uint32_t offset,
                          uint32_t tag,
                          int timeout_ms);
+
+/**
+ * Creates a notification queue of 2 to 65536 entries.
+ */
+int hamlyn_queue_create(const struct hamlyn_card *card, uint32_t entries, struct hamlyn_queue **queue);
+
+/**
+ * Lets a queue go; it stays for the slots that name it. NULL is nothing.
+ */
+void hamlyn_queue_destroy(struct hamlyn_queue *queue);
+
+/**
+ * Takes the next notification. -EOVERFLOW, once, if some were overwritten before they were taken.
+ */
+int hamlyn_queue_receive(const struct hamlyn_queue *queue,
+                         struct hamlyn_notification *notification,
+                         int timeout_ms);
+
+/**
+ * A file descriptor for poll(2) and the like, which stays the library's. Call hamlyn_queue_arm before each wait.
+ */
+int hamlyn_queue_fd(const struct hamlyn_queue *queue);
+
+/**
+ * Makes hamlyn_queue_fd readable once the next notification is there. Returns 1 if it is there already, else 0.
+ */
+int hamlyn_queue_arm(const struct hamlyn_queue *queue);
+
+/**
+ * Opens an area, or a part of it, and notifies of messages by the queue; without a queue (NULL) data arrives without a word.
+ */
+int hamlyn_slot_create(const struct hamlyn_card *card,
+                       const struct hamlyn_area *area,
+                       const struct hamlyn_queue *queue,
+                       const struct hamlyn_slot_options *options,
+                       struct hamlyn_slot **slot);
+
+/**
+ * Closes a slot: when this has returned nothing more arrives. NULL is nothing.
+ */
+void hamlyn_slot_destroy(struct hamlyn_slot *slot);
+
+/**
+ * The ticket for a metadata entry, or with HAMLYN_FAST for fast mode.
+ */
+int hamlyn_slot_ticket(const struct hamlyn_slot *slot, uint32_t entry, struct hamlyn_ticket *ticket);
+
+/**
+ * Which metadata entry of the slot a notification is about: -ENOENT if it is of another slot, or of a fast-mode message.
+ */
+int hamlyn_slot_entry(const struct hamlyn_slot *slot,
+                      const struct hamlyn_notification *notification);
+
+/**
+ * Copies the metadata that a message brought, HAMLYN_METADATA_SIZE bytes: as many as its sender gave, then what was there.
+ */
+int hamlyn_slot_metadata(const struct hamlyn_slot *slot,
+                         uint32_t entry,
+                         void *to);
+
+/**
+ * For the paranoid modes: gives an entry a random key of its own and `length` bytes from `start` in the slot. Tickets that were
+ * handed out for it are void; hamlyn_slot_ticket gives another.
+ */
+int hamlyn_slot_protect(const struct hamlyn_slot *slot,
+                        uint32_t entry,
+                        uint64_t start,
+                        uint64_t length);
+
+/**
+ * For the paranoid modes: takes an entry from all who have a ticket for it, until hamlyn_slot_protect.
+ */
+int hamlyn_slot_shut(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * In one-shot mode: lets an entry take its next message.
+ */
+int hamlyn_slot_reopen(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * In one-shot mode: returns 1 if an entry has had its message, else 0.
+ */
+int hamlyn_slot_is_locked(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * Gives up on a message, or a group of them, that will never be whole: the entry's packet count starts anew.
+ */
+int hamlyn_slot_forget(const struct hamlyn_slot *slot, uint32_t entry);
+
+/**
+ * Creates a send terminus with `weight` times the share of the link of one of weight 1 (0 is 1).
+ */
+int hamlyn_terminus_create(const struct hamlyn_card *card,
+                           uint32_t weight,
+                           struct hamlyn_terminus **terminus);
+
+/**
+ * Lets a terminus go: what is still in its work queue is abandoned, so flush it. It lives on for its send buffers and barriers.
+ * NULL is nothing.
+ */
+void hamlyn_terminus_destroy(struct hamlyn_terminus *terminus);
+
+/**
+ * Sends bytes with the request itself, up to 448 with what metadata there is; they may be changed when this returns. -EPERM if the
+ * card has refused an earlier one, which is said once; this one is sent all the same. The message may be NULL.
+ */
+int hamlyn_terminus_send(const struct hamlyn_terminus *terminus,
+                         const struct hamlyn_ticket *ticket,
+                         const struct hamlyn_message *message,
+                         const void *data,
+                         size_t length,
+                         int timeout_ms);
+
+/**
+ * Sends up to 28 pieces of the terminus' send buffers, one behind the other, without copying: they are not to be changed until
+ * hamlyn_terminus_flush. Otherwise as hamlyn_terminus_send.
+ */
+int hamlyn_terminus_send_pieces(const struct hamlyn_terminus *terminus,
+                                const struct hamlyn_ticket *ticket,
+                                const struct hamlyn_message *message,
+                                const struct hamlyn_piece *pieces,
+                                size_t count,
+                                int timeout_ms);
+
+/**
+ * Sends bytes as a share of a group, which uses the share up; there may be fewer than it has room for. Otherwise as
+ * hamlyn_terminus_send; the message's `word` must be 0.
+ */
+int hamlyn_terminus_send_share(const struct hamlyn_terminus *terminus,
+                               const struct hamlyn_share *share,
+                               const struct hamlyn_message *message,
+                               const void *data,
+                               size_t length,
+                               int timeout_ms);
+
+/**
+ * Waits until the card has finished with all requests. If it has refused any of them, this says so, once.
+ */
+int hamlyn_terminus_flush(const struct hamlyn_terminus *terminus, int timeout_ms);
+
+/**
+ * Changes the 64-bit word `offset` bytes into a ticket's buffer (a multiple of 8), and stores what it was. The slot is
+ * HAMLYN_SLOT_FETCHABLE. After a time-out it is not known whether the word was changed.
+ */
+int hamlyn_fetch(const struct hamlyn_terminus *terminus,
+                 const struct hamlyn_ticket *ticket,
+                 uint32_t offset,
+                 uint32_t operation,
+                 uint64_t operand,
+                 uint64_t compare,
+                 uint64_t *found,
+                 int timeout_ms);
+
+/**
+ * Makes a send buffer of `length` bytes of the program's own memory, or with NULL of memory that the library takes; as
+ * hamlyn_buffer_create says.
+ */
+int hamlyn_send_buffer_create(const struct hamlyn_terminus *terminus,
+                              void *memory,
+                              size_t length,
+                              struct hamlyn_send_buffer **buffer);
+
+/**
+ * Takes a send buffer from the card at once, which refuses what it had not gathered. NULL is nothing.
+ */
+void hamlyn_send_buffer_destroy(struct hamlyn_send_buffer *buffer);
+
+/**
+ * Where a send buffer's bytes are; NULL for NULL.
+ */
+void *hamlyn_send_buffer_data(const struct hamlyn_send_buffer *buffer);
+
+/**
+ * Starts a group: all of a ticket's buffer. One notification comes when all its parts have.
+ */
+int hamlyn_share_whole(const struct hamlyn_ticket *ticket, struct hamlyn_share *share);
+
+/**
+ * Divides a share into `count` parts, as equal as can be, which are stored; the share is used up.
+ */
+int hamlyn_share_split(const struct hamlyn_share *share, struct hamlyn_share *parts, size_t count);
+
+/**
+ * Takes the first `length` bytes off a share, for a message that is not its last.
+ */
+int hamlyn_share_take(struct hamlyn_share *share, uint32_t length, struct hamlyn_share *taken);
+
+/**
+ * Makes a place at a barrier (section 2.5 of the paper).
+ */
+int hamlyn_entrance_create(const struct hamlyn_card *card, struct hamlyn_entrance **entrance);
+
+/**
+ * Lets a place go that was not joined from. NULL is nothing.
+ */
+void hamlyn_entrance_destroy(struct hamlyn_entrance *entrance);
+
+/**
+ * The ticket that all other participants need.
+ */
+int hamlyn_entrance_ticket(const struct hamlyn_entrance *entrance, struct hamlyn_ticket *ticket);
+
+/**
+ * Joins the barrier of those whose tickets these are, in an order on which all agree; this one's own is number `index`. The
+ * entrance is used up, also by a failure.
+ */
+int hamlyn_barrier_join(struct hamlyn_entrance *entrance,
+                        const struct hamlyn_terminus *terminus,
+                        const struct hamlyn_ticket *tickets,
+                        size_t count,
+                        size_t index,
+                        struct hamlyn_barrier **barrier);
+
+/**
+ * Enters the next round, and leaves it when all others have entered it. After a time-out call it again to wait on.
+ */
+int hamlyn_barrier_wait(struct hamlyn_barrier *barrier,
+                        int timeout_ms);
+
+/**
+ * Lets a participant go. NULL is nothing.
+ */
+void hamlyn_barrier_destroy(struct hamlyn_barrier *barrier);
+
+/**
+ * Reads the card's counters, as many as there is room for. Returns how many there are.
+ */
+int hamlyn_statistics(const struct hamlyn_card *card, uint64_t *values, size_t count);
+
+/**
+ * Writes the name of a counter, by its place among them, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+ */
+int hamlyn_statistic_name(uint32_t number,
+                          char *text,
+                          size_t size);
 
 /**
  * Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.

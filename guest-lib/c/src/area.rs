@@ -138,7 +138,9 @@ pub unsafe extern "C" fn hamlyn_buffer_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_buffer_destroy(buffer: Option<Box<hamlyn_buffer>>) {
     call(|| {
-        buffer.map_or((), |buffer| buffer.0.abandon());
+        if let Some(buffer) = buffer {
+            buffer.0.abandon();
+        }
         Ok(0)
     });
 }

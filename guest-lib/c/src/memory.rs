@@ -1,6 +1,7 @@
 //! Bytes and texts that C points to: this crate's unsafe code.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -31,6 +32,30 @@ pub(crate) fn bytes_mut<'a>(data: *mut c_void, length: usize, name: &str) -> Res
     unsafe { data.cast::<u8>().write_bytes(0, length) };
     // SAFETY: as above.
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), length) })
+}
+
+/// So many things of a kind, one behind the other; a null pointer is good for none. The caller in C promises that they are there.
+pub(crate) fn items<'a, T>(first: *const T, count: usize, name: &str) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    check(first.cast(), count.saturating_mul(size_of::<T>()), name)?;
+    // SAFETY: not null, of an allowed length, and C promises the rest.
+    Ok(unsafe { slice::from_raw_parts(first, count) })
+}
+
+/// Room for so many; the same holds, but they need not have been written.
+pub(crate) fn items_mut<'a, T>(
+    first: *mut T,
+    count: usize,
+    name: &str,
+) -> Result<&'a mut [MaybeUninit<T>], Failure> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check(first.cast(), count.saturating_mul(size_of::<T>()), name)?;
+    // SAFETY: not null, of an allowed length; C promises that there is room, and its own.
+    Ok(unsafe { slice::from_raw_parts_mut(first.cast(), count) })
 }
 
 /// Memory that C lends until what is made of it is destroyed; none for a null pointer.

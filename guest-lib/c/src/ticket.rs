@@ -53,7 +53,7 @@ impl hamlyn_seed {
 }
 
 /// Writes a text and the zero behind it.
-fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, Failure> {
+pub(crate) fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, Failure> {
     let needed = text.len() + 1;
     if size < needed {
         return Err(Failure::argument(format!("text size {size} is too little (at least {needed})")));

@@ -22,6 +22,7 @@
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
+mod any;
 mod connecting;
 mod end;
 mod listener;

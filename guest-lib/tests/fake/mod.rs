@@ -4,12 +4,16 @@
 //! tests need. Packets are not its concern: a message arrives whole.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::mem::offset_of;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
+use hamlyn::attach::{
+    Attachment, ConnectionParts, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts,
+};
 use hamlyn::{Error, GivenBack, Memory, Result, Statistic};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FETCH};
 use hamlyn_abi::hamlyn::metadata::*;
@@ -46,8 +50,49 @@ struct Card {
     rings: u32,
     link_down: bool,
     refuses_to_lend: bool,
+    /// Requests for connections, by host.
+    asked: BTreeMap<u32, Vec<Weak<Mutex<Asked>>>>,
     /// Messages that were sent and have not arrived, if the fabric takes its time.
     flying: Option<Vec<Flying>>,
+}
+
+/// A request for a connection.
+#[derive(Debug)]
+struct Asked {
+    state: u32,
+    reason: u32,
+    theirs: UnixStream,
+}
+
+#[derive(Debug)]
+struct FakeConnection {
+    host: u32,
+    asked: Arc<Mutex<Asked>>,
+    file: UnixStream,
+}
+
+impl ConnectionParts for FakeConnection {
+    fn state(&self) -> Result<HamlynConnectionState> {
+        let asked = self.asked.lock().unwrap();
+        let (state, reason, host) = (asked.state, asked.reason, self.host);
+        Ok(HamlynConnectionState { state, reason, host, ..FromZeros::new_zeroed() })
+    }
+
+    fn accept(&self, _: &[u8]) -> Result<()> {
+        Err(Error::NotConnected)
+    }
+
+    fn reject(&self, _: &[u8]) -> Result<()> {
+        Err(Error::NotConnected)
+    }
+
+    fn close(&self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 /// A message: head, metadata and data.
@@ -115,6 +160,23 @@ impl Fake {
         let (head, metadata, data) = flying.swap_remove(choice % flying.len());
         card.deposit(&head, &metadata, &data);
         true
+    }
+
+    /// What a host says to all who have asked it: 0 accepts, else why not (`HAMLYN_END_*`).
+    pub(crate) fn answer(&self, host: u32, reason: u32) {
+        for asked in self.0.lock().unwrap().asked.get(&host).into_iter().flatten().filter_map(Weak::upgrade) {
+            let mut asked = asked.lock().unwrap();
+            asked.state = if reason == 0 { HAMLYN_CONNECTION_ESTABLISHED } else { HAMLYN_CONNECTION_ENDED };
+            asked.reason = reason;
+            asked.theirs.write_all(b"news").unwrap();
+        }
+    }
+
+    /// How many requests for a connection to a host are open, and how many there were.
+    pub(crate) fn asked(&self, host: u32) -> (usize, usize) {
+        let card = self.0.lock().unwrap();
+        let asked = card.asked.get(&host).map_or(&[][..], Vec::as_slice);
+        (asked.iter().filter(|asked| asked.strong_count() > 0).count(), asked.len())
     }
 
     /// The next time that memory is to be lent.
@@ -458,6 +520,17 @@ impl Attachment for Fake {
         slot.key = 0x5eed_0000 + u64::from(slot.slot);
         card.slots.insert(slot.slot, *slot);
         Ok(())
+    }
+
+    /// A host answers as the tests say ([`Fake::answer`]), or never.
+    fn connect(&self, host: u32, _: &str, _: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        // Full, it is neither readable nor writable.
+        while (&ours).write(&[0; 4096]).is_ok() {}
+        let asked = Arc::new(Mutex::new(Asked { state: HAMLYN_CONNECTION_CONNECTING, reason: 0, theirs }));
+        self.0.lock().unwrap().asked.entry(host).or_default().push(Arc::downgrade(&asked));
+        Ok(Box::new(FakeConnection { host, asked, file: ours }))
     }
 
     fn destroy_slot(&self, slot: u32) -> Result<()> {

@@ -11,7 +11,7 @@ pub(super) fn is_private(address: u64, length: u64) -> io::Result<bool> {
 fn covers(maps: &str, mut from: u64, to: u64) -> bool {
     for line in maps.lines() {
         let Some((start, end, private)) = mapping(line) else { continue };
-        if (start..end).contains(&from) {
+        if from < to && (start..end).contains(&from) {
             if !private {
                 return false;
             }
@@ -41,6 +41,10 @@ mod tests {
         assert!(!covers(maps, 0x1000, 0x5000), "a hole");
         assert!(!covers(maps, 0x5000, 0x6000), "shared");
         assert!(!covers(maps, 0x6000, 0x7000), "read-only");
+        assert!(
+            covers("1000-2000 rw-p 0\n2000-3000 rw-s 0\n", 0x1000, 0x2000),
+            "what is behind it does not matter"
+        );
         assert!(!covers("nonsense\n", 0, 1));
     }
 }
