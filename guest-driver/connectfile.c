@@ -21,8 +21,8 @@ static bool private_is_sound(const u8 *bytes, u32 length, u32 least, u32 limit)
 }
 
 /*
- * Files are made before the card's lock is taken, and before there is what they are of: when that is
- * there it has its file. From then on the file holds the card's structure.
+ * A file is made first, without the card's lock, as that may wait for memory. Then comes what it is
+ * of, which always has a file so; from then on the file holds the card's structure.
  */
 static void file_adopt(struct file *file, struct hamlyn_card *card, void *data)
 {

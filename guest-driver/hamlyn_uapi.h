@@ -385,7 +385,10 @@ struct hamlyn_share_query {
 	 * what he holds already stays his.
 	 */
 	__u32 limit[4];
-	/* Out: who opened the file: his user id, as the caller sees it. */
+	/*
+	 * Out: whose share it is: the user id of who opened the file, or of who made the user namespace in which he did, as
+	 * the caller sees it.
+	 */
 	__u32 user;
 	/* Zero. */
 	__u32 reserved0;

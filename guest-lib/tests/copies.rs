@@ -1,4 +1,5 @@
 //! How often the library copies a message's bytes, counted: the table in docs/programming.md.
+#![cfg(debug_assertions)]
 
 #[allow(dead_code)]
 mod fake;

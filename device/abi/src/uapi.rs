@@ -352,7 +352,8 @@ pub struct HamlynShareQuery {
     /// Out: how many he may hold as things stand: a share of what the others leave. It falls while others take more, and
     /// what he holds already stays his.
     pub limit: [u32; 4],
-    /// Out: who opened the file: his user id, as the caller sees it.
+    /// Out: whose share it is: the user id of who opened the file, or of who made the user namespace in which he did, as
+    /// the caller sees it.
     pub user: u32,
     /// Zero.
     pub reserved0: u32,

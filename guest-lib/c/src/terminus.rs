@@ -99,6 +99,12 @@ impl hamlyn_share {
 }
 
 impl hamlyn_terminus {
+    /// Sends when there is room.
+    fn send(&self, message: &Message<'_>, data: Source<'_>, timeout_ms: c_int) -> Result<c_int, Failure> {
+        let handle = retry(timeout_ms, || self.terminus.try_send(message, data))?;
+        self.keep(handle).map(|()| 0)
+    }
+
     /// Keeps a request's handle until it is known what became of it.
     fn keep(&self, handle: Handle) -> Result<(), Failure> {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,8 +158,7 @@ pub unsafe extern "C" fn hamlyn_terminus_send(
         let terminus = given(terminus, "terminus")?;
         let ticket = given(ticket, "ticket")?.read()?;
         let (message, data) = (described(Message::to(&ticket), message)?, bytes(data, length, "data")?);
-        let handle = retry(timeout_ms, || terminus.terminus.try_send(&message, data))?;
-        terminus.keep(handle).map(|()| 0)
+        terminus.send(&message, Source::Bytes(data), timeout_ms)
     })
 }
 
@@ -173,8 +178,7 @@ pub unsafe extern "C" fn hamlyn_terminus_send_pieces(
         let ticket = given(ticket, "ticket")?.read()?;
         let message = described(Message::to(&ticket), message)?;
         let pieces = items(pieces, count, "pieces")?.iter().map(piece).collect::<Result<Vec<_>, _>>()?;
-        let handle = retry(timeout_ms, || terminus.terminus.try_send(&message, Source::Gather(&pieces)))?;
-        terminus.keep(handle).map(|()| 0)
+        terminus.send(&message, Source::Gather(&pieces), timeout_ms)
     })
 }
 
@@ -196,8 +200,7 @@ pub unsafe extern "C" fn hamlyn_terminus_send_share(
             return Err(Failure::argument("a share has a packet count of its own"));
         }
         let (message, data) = (described(share.message(), message)?, bytes(data, length, "data")?);
-        let handle = retry(timeout_ms, || terminus.terminus.try_send(&message, data))?;
-        terminus.keep(handle).map(|()| 0)
+        terminus.send(&message, Source::Bytes(data), timeout_ms)
     })
 }
 

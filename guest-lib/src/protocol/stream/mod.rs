@@ -56,9 +56,12 @@
 
 mod pair;
 mod receiver;
+mod records;
 mod sender;
+mod tickets;
 mod wire;
 
 pub use pair::{StreamListener, StreamPair};
-pub use receiver::{Record, StreamOptions, StreamReceiver};
+pub use receiver::{StreamOptions, StreamReceiver};
+pub use records::Record;
 pub use sender::StreamSender;

@@ -1,22 +1,16 @@
 //! The receiving end of a stream.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::pair::{GRACE, Watch};
-use super::sender::WAY_BACK;
-use super::wire::{Head, Last, Return};
+use super::records::{Record, Records};
 use crate::error::{Error, Result, at_most, inside};
 use crate::loss::PeerLoss;
 use crate::manager::{Arrived, Look, Manager, Place, Ready, ReceiverClass};
 use crate::message_area::MessageArea;
-use crate::record::{Landed, landed};
-use crate::request::Message;
 use crate::seed::Seed;
-use crate::ticket::Ticket;
 
 /// How soon to look again for room in the work queue, to return tickets that the sender waits for.
 const NAP: Duration = Duration::from_millis(1);
@@ -63,45 +57,7 @@ pub struct StreamReceiver {
 }
 
 #[derive(Debug)]
-struct Shared(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    places: Vec<Place>,
-    /// Buffers that the sender has been given tickets for, or soon will be.
-    buffers: u32,
-    /// Records that have come and are not released, by number.
-    records: BTreeMap<u64, Spot>,
-    /// All records before this one have come.
-    complete: u64,
-    /// All before this one have been handed out.
-    received: u64,
-    /// All before this one are released.
-    released: u64,
-    /// So many of these the sender has been told.
-    told: u64,
-    /// How many have come in all, whatever their order.
-    count: u64,
-    /// The first record that does not exist, and why.
-    end: Option<(u64, Last)>,
-    way_back: Option<Ticket>,
-    /// Returns sent, and how many the sender has taken in.
-    returns: u64,
-    taken_in: u64,
-    /// More buffers, for the next returns to tell.
-    grants: VecDeque<(Ticket, u32)>,
-    lost: Option<PeerLoss>,
-    loss_told: bool,
-    token: Option<u64>,
-}
-
-/// Where a record lies.
-#[derive(Debug, Clone, Copy)]
-struct Spot {
-    place: usize,
-    entry: u32,
-    length: usize,
-}
+struct Shared(Mutex<Records>);
 
 impl StreamReceiver {
     /// Makes the receiving end, with [`StreamOptions::default`].
@@ -140,7 +96,7 @@ impl StreamReceiver {
     fn over(manager: &Manager, options: StreamOptions, mut place: Place) -> Self {
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
             place.open_for(shared.clone());
-            let state = State { places: vec![place], buffers: options.records, ..State::default() };
+            let state = Records { places: vec![place], buffers: options.records, ..Records::default() };
             Shared(Mutex::new(state))
         });
         Self { shared, manager: manager.clone(), options, watch: None, read: 0 }
@@ -267,7 +223,7 @@ impl StreamReceiver {
     }
 
     /// Makes as many buffers again if the application holds on to all that there are.
-    fn grow(&self, state: &mut State) {
+    fn grow(&self, state: &mut Records) {
         let more = state.buffers.min(self.options.max_records.saturating_sub(state.buffers));
         let held = state.received == state.count && state.released == state.told;
         if more == 0 || !held || !state.is_starving() || !state.grants.is_empty() {
@@ -366,7 +322,7 @@ impl Drop for StreamReceiver {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Records> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -389,174 +345,5 @@ impl ReceiverClass for Shared {
         let mut state = self.lock();
         ready.add(state.token);
         state.lose(PeerLoss::Overrun);
-    }
-}
-
-impl State {
-    /// Takes in one message, or says what is wrong with it.
-    fn record_arrived(&mut self, place: usize, entry: u32, metadata: &[u8; 60]) -> Result<(), &'static str> {
-        if self.lost.is_some() {
-            return Ok(());
-        }
-        let head = Head::from_metadata(metadata).ok_or("no record of a stream")?;
-        if head.way_back.is_some_and(|back| back.metadata_index >= Ticket::FAST - WAY_BACK) {
-            return Err("a way back that there cannot be");
-        }
-        let length = head.length as usize;
-        if length > self.places[place].length() || (length == 0 && head.last.is_none()) {
-            return Err("a record that is longer than its buffer, or empty");
-        }
-        let not_the_last = self.end.is_some() || self.records.range(head.number..).next().is_some();
-        if head.last.is_some() && not_the_last {
-            return Err("another record behind the last");
-        }
-        let beyond = self.end.is_some_and(|(end, _)| head.number >= end);
-        let again = head.number < self.complete || self.records.contains_key(&head.number);
-        if beyond || again || head.number - self.released >= u64::from(self.buffers) {
-            return Err("a record out of its turn");
-        }
-        // Modulo 2^32; older messages may tell less.
-        let taken_in = u64::from(head.taken_in.wrapping_sub(self.taken_in as u32));
-        if taken_in <= self.returns - self.taken_in {
-            self.taken_in += taken_in;
-        }
-        self.way_back = self.way_back.or(head.way_back);
-        if let Some(last) = head.last {
-            self.end = Some((head.number + 1, last));
-        }
-        self.records.insert(head.number, Spot { place, entry, length });
-        self.count += 1;
-        while self.records.contains_key(&self.complete) {
-            self.complete += 1;
-        }
-        Ok(())
-    }
-
-    /// What is next: nothing yet, a record, or the end.
-    fn next(&mut self) -> Result<Option<Option<Record<'static>>>> {
-        if self.received < self.complete {
-            let number = self.received;
-            self.received += 1;
-            let record = self.record(number).filter(|record| !record.is_empty());
-            if record.is_some() {
-                return Ok(Some(record));
-            }
-            // It was the last.
-        }
-        match self.end {
-            Some((end, Last::Abandoned)) if self.received == end => self.lose(PeerLoss::Abandoned),
-            Some((end, Last::Closed)) if self.received == end => return Ok(Some(None)),
-            _ => {}
-        }
-        match self.lost {
-            None => Ok(None),
-            Some(_) if self.loss_told => Ok(Some(None)),
-            Some(loss) => {
-                self.loss_told = true;
-                Err(Error::PeerLost(loss))
-            }
-        }
-    }
-
-    fn record(&self, number: u64) -> Option<Record<'static>> {
-        let arrived = self.records.get(&number)?;
-        let place = &self.places[arrived.place];
-        // The lock ends before the record does.
-        let area = Cow::Owned(place.area().clone());
-        let landed = Landed::new(area, place.start(arrived.entry), arrived.length).ok()?;
-        Some(Record { landed, number })
-    }
-
-    fn release(&mut self, up_to: u64) {
-        while self.released <= up_to {
-            if let Some(arrived) = self.records.remove(&self.released) {
-                self.places[arrived.place].reopen(arrived.entry);
-            }
-            self.released += 1;
-        }
-    }
-
-    /// Whether the sender has no ticket left but the one that it keeps for the end.
-    fn is_starving(&self) -> bool {
-        self.count - self.told + 1 >= u64::from(self.buffers)
-    }
-
-    /// Whether there is something that the sender should hear of now.
-    fn owes_tickets(&self) -> bool {
-        let released = self.released - self.told;
-        let enough = released >= u64::from(self.buffers).div_ceil(4) || (released > 0 && self.is_starving());
-        self.end.is_none() && self.lost.is_none() && (enough || !self.grants.is_empty())
-    }
-
-    /// Tells the sender what was released and made, if it is worth a message. Whether the work queue has no room for
-    /// it.
-    fn return_tickets(&mut self, manager: &Manager) -> Result<bool> {
-        // One entry of the way back is kept to say that the receiver has gone.
-        while self.owes_tickets() && self.returns - self.taken_in + 1 < u64::from(WAY_BACK) {
-            let back = Return { released: self.released, grant: self.grants.front().copied(), stop: false };
-            match self.send_back(manager, back) {
-                Err(Error::WouldBlock { .. }) => return Ok(true),
-                result => result?,
-            }
-            self.told = self.released;
-            self.grants.pop_front();
-        }
-        Ok(false)
-    }
-
-    /// Whether the sender has closed, and all was received.
-    fn is_finished(&self) -> bool {
-        self.end == Some((self.received, Last::Closed))
-    }
-
-    fn stop(&mut self, manager: &Manager) {
-        if self.end.is_none() && self.lost.is_none() && self.returns - self.taken_in < u64::from(WAY_BACK) {
-            let _ = self.send_back(manager, Return { released: self.released, grant: None, stop: true });
-        }
-    }
-
-    fn send_back(&mut self, manager: &Manager, back: Return) -> Result<()> {
-        let Some(way_back) = self.way_back else { return Ok(()) };
-        let entry = (self.returns % u64::from(WAY_BACK)) as u32;
-        let ticket = Ticket { metadata_index: way_back.metadata_index.wrapping_add(entry), ..way_back };
-        let (metadata, length) = back.to_metadata();
-        manager.terminus().try_send(&Message::to(&ticket).metadata(&metadata[..length]), &[])?;
-        self.returns += 1;
-        Ok(())
-    }
-
-    fn lose(&mut self, loss: PeerLoss) {
-        let closed = self.end.is_some_and(|(end, last)| last == Last::Closed && self.complete == end);
-        if self.lost.is_none() && !closed {
-            self.lost = Some(loss);
-        }
-    }
-}
-
-/// A record that was received, where it was deposited. It goes before the records are released: the borrow checker
-/// sees to it.
-///
-/// ```compile_fail,E0502
-/// # fn example(mut stream: hamlyn::protocol::stream::StreamReceiver) -> hamlyn::Result<()> {
-/// if let Some(record) = stream.receive(None)? {
-///     stream.release(record.number())?;
-///     println!("{:?}", record.to_vec());
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug)]
-pub struct Record<'a> {
-    landed: Landed<'a>,
-    number: u64,
-}
-
-landed!(Record);
-
-impl Record<'_> {
-    /// Its number: the first is 0.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.number
     }
 }

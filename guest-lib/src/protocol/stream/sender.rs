@@ -8,7 +8,8 @@ use std::time::Duration;
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
 use super::pair::{GRACE, Watch};
-use super::wire::{Head, Last, Return};
+use super::tickets::{Tickets, WAY_BACK};
+use super::wire::{Head, Last};
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::loss::PeerLoss;
 use crate::manager::{Arrived, Buffer, Look, Manager, Place, Ready, ReceiverClass, Sent};
@@ -18,10 +19,6 @@ use crate::send_buffer::Piece;
 use crate::terminus::{Handle, Source};
 use crate::ticket::Ticket;
 
-/// Metadata entries of the way back.
-pub(super) const WAY_BACK: u32 = 8;
-/// The most tickets that a sender takes from a receiver.
-const MAX_TICKETS: usize = Seed::MAX_TICKETS as usize;
 /// The longest record that is coalesced, in bytes: what a seed says is not to decide how much memory that takes.
 const MAX_COALESCED: usize = 64 * 1024;
 /// How soon to look again for room in the work queue, or memory: nobody notifies of that.
@@ -55,26 +52,7 @@ struct Shared {
     /// Where returns arrive, and the ticket for it.
     way_back: Place,
     ticket: Ticket,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    tickets: VecDeque<Ticket>,
-    /// In the order of their records.
-    used: VecDeque<Ticket>,
-    /// Bytes that each opens.
-    record_size: u32,
-    /// How many records the receiver has released, as far as this end knows.
-    released: u64,
-    /// The next record's number.
-    next: u64,
-    /// All returns before this one have been taken in.
-    taken_in: u64,
-    /// Those entries of the way back that have had a later one.
-    early: [bool; WAY_BACK as usize],
-    lost: Option<PeerLoss>,
-    token: Option<u64>,
+    state: Mutex<Tickets>,
 }
 
 impl StreamSender {
@@ -87,7 +65,7 @@ impl StreamSender {
         let mut way_back = Place::create(manager, WAY_BACK, 0)?;
         let ticket = way_back.ticket(0)?;
         let (tickets, record_size) = (seed.tickets().collect(), seed.record_size());
-        let state = State { tickets, record_size, ..State::default() };
+        let state = Tickets { tickets, record_size, ..Tickets::default() };
         let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
             way_back.open_for(shared.clone());
             Shared { way_back, ticket, state: Mutex::new(state) }
@@ -482,7 +460,7 @@ impl Drop for StreamSender {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Tickets> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -506,57 +484,5 @@ impl ReceiverClass for Shared {
         let mut state = self.lock();
         ready.add(state.token);
         state.lose(PeerLoss::Overrun);
-    }
-}
-
-impl State {
-    /// Whether a record may go: one ticket is kept for the last.
-    fn may_send(&self, last: Option<Last>) -> bool {
-        self.tickets.len() > usize::from(last.is_none())
-    }
-
-    /// Whether so many records may go.
-    fn may_send_so_many(&self, records: usize) -> bool {
-        self.tickets.len() > records || records == 0
-    }
-
-    /// Those that the sender may use now, and those that it will have back.
-    fn all_tickets(&self) -> u32 {
-        (self.tickets.len() + self.used.len()) as u32
-    }
-
-    /// Takes a return in, or says what is wrong with it.
-    fn take_in(&mut self, entry: u32, metadata: &[u8; 60]) -> Result<(), &'static str> {
-        let back = Return::from_metadata(metadata).ok_or("no return of tickets")?;
-        if std::mem::replace(&mut self.early[entry as usize], true) {
-            return Err("a return of tickets before its turn");
-        }
-        while std::mem::take(&mut self.early[(self.taken_in % u64::from(WAY_BACK)) as usize]) {
-            self.taken_in += 1;
-        }
-        if back.released > self.next {
-            return Err("tickets that were not used");
-        }
-        // An older one may come later.
-        while self.released < back.released {
-            self.released += 1;
-            self.tickets.extend(self.used.pop_front());
-        }
-        if let Some((first, count)) = back.grant {
-            let more = Seed::new(first, count).map_err(|_| "tickets that reach past the end of any area")?;
-            let all = self.tickets.len() + self.used.len() + count as usize;
-            if all > MAX_TICKETS || more.record_size() != self.record_size {
-                return Err("tickets that a stream does not have");
-            }
-            self.tickets.extend(more.tickets());
-        }
-        if back.stop {
-            self.lose(PeerLoss::Abandoned);
-        }
-        Ok(())
-    }
-
-    fn lose(&mut self, loss: PeerLoss) {
-        self.lost = self.lost.or(Some(loss));
     }
 }
