@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::stats::median;
+
 /// What a goal asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Need {
@@ -30,42 +32,86 @@ pub struct Goal {
     pub peer: Option<(String, Option<f64>)>,
     /// What is asked for.
     pub need: Need,
+    /// What it is decided on, round by round: the ratio of figure and peer of the same round, or the figure where nothing
+    /// is beside it. None for what is counted once.
+    rounds: Vec<f64>,
+}
+
+/// What can be said about a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is reached.
+    Met,
+    /// It is not.
+    Short,
+    /// The rounds lie on both sides of the limit: this run cannot tell.
+    WithinNoise,
+    /// There is no figure, or nothing to compare it with.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Short => "short",
+            Verdict::WithinNoise => "within noise",
+            Verdict::NotMeasured => "not measured",
+        }
+    }
 }
 
 impl Goal {
-    /// A goal about a figure by itself.
+    /// A goal about what is counted once.
     pub fn own(number: u32, what: &str, unit: &'static str, value: Option<f64>, need: Need) -> Self {
-        Self { number, what: what.to_owned(), unit, value, peer: None, need }
+        Self { number, what: what.to_owned(), unit, value, peer: None, need, rounds: Vec::new() }
     }
 
-    /// A goal about a figure beside a peer's.
+    /// A goal about a figure by itself, as each round had it.
+    pub fn in_rounds(number: u32, what: &str, unit: &'static str, values: &[f64], need: Need) -> Self {
+        Self { rounds: values.to_vec(), ..Self::own(number, what, unit, median(values.to_vec()), need) }
+    }
+
+    /// A goal about a figure beside a peer's, as they had them in turn.
     pub fn beside(
         number: u32,
         what: &str,
         unit: &'static str,
-        value: Option<f64>,
-        peer: (&str, Option<f64>),
+        values: &[f64],
+        peer: (&str, &[f64]),
         need: Need,
     ) -> Self {
-        let peer = Some((peer.0.to_owned(), peer.1));
-        Self { number, what: what.to_owned(), unit, value, peer, need }
+        let rounds = values.iter().zip(peer.1).map(|(value, peer)| value / peer).collect();
+        let peer = Some((peer.0.to_owned(), median(peer.1.to_vec())));
+        Self { peer, rounds, ..Self::own(number, what, unit, median(values.to_vec()), need) }
     }
 
-    /// The figure divided by the peer's.
+    /// The figure divided by the peer's: the median of the rounds' ratios.
     pub fn ratio(&self) -> Option<f64> {
-        let peer = self.peer.as_ref()?.1?;
-        self.value.map(|value| value / peer)
+        self.peer.as_ref().and_then(|_| median(self.rounds.clone()))
     }
 
-    /// Whether it is reached; what could not be measured is not.
-    pub fn met(&self) -> bool {
-        let (figure, fits): (_, fn(f64, f64) -> bool) = match self.need {
-            Need::AtMost(_) => (self.value, |figure, limit| figure <= limit),
-            Need::AtLeast(_) => (self.value, |figure, limit| figure >= limit),
-            Need::RatioAtMost(_) => (self.ratio(), |figure, limit| figure <= limit),
-            Need::RatioAtLeast(_) => (self.ratio(), |figure, limit| figure >= limit),
+    /// Where the median lies that many more rounds would have: of what it is decided on. None for what is counted once.
+    pub fn spread(&self) -> Option<[f64; 2]> {
+        interval(self.rounds.clone())
+    }
+
+    /// Decides by where the median lies, not by where this run's happens to be.
+    pub fn verdict(&self) -> Verdict {
+        let once = if self.peer.is_none() { self.value } else { None };
+        let Some([low, high]) = self.spread().or(once.map(|value| [value; 2])) else {
+            return Verdict::NotMeasured;
         };
-        figure.is_some_and(|figure| fits(figure, self.limit()))
+        let fits = |figure: f64| match self.need {
+            Need::AtMost(limit) | Need::RatioAtMost(limit) => figure <= limit,
+            Need::AtLeast(limit) | Need::RatioAtLeast(limit) => figure >= limit,
+        };
+        match (fits(low), fits(high)) {
+            (true, true) => Verdict::Met,
+            (false, false) => Verdict::Short,
+            _ => Verdict::WithinNoise,
+        }
     }
 
     fn limit(&self) -> f64 {
@@ -107,13 +153,9 @@ impl Goal {
         self.ratio().map_or_else(String::new, number)
     }
 
-    /// Met or short.
-    pub fn verdict(&self) -> &'static str {
-        match (self.value.is_some(), self.met()) {
-            (_, true) => "met",
-            (true, false) => "short",
-            (false, false) => "not measured",
-        }
+    /// The spread, in words.
+    pub fn spread_text(&self) -> String {
+        self.spread().map_or_else(String::new, |[low, high]| format!("{} to {}", number(low), number(high)))
     }
 
     /// The same as an object.
@@ -126,25 +168,49 @@ impl Goal {
             "peer": self.peer.as_ref().and_then(|peer| peer.1),
             "peer_name": self.peer.as_ref().map(|peer| &peer.0),
             "ratio": self.ratio(),
+            "spread": self.spread(),
+            "rounds": self.rounds,
             "needed": self.need_text(),
-            "met": self.met(),
+            "verdict": self.verdict().text(),
+            "met": self.verdict() == Verdict::Met,
         })
     }
 }
 
+/// An interval that holds the median of what these are samples of, at nine times in ten or more: from the so-manieth of
+/// them to the so-manieth from the end, whatever their distribution is. Of fewer than five it is all of them, which is less
+/// sure. None of none.
+fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
+    const DOUBT: f64 = 0.05;
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    let (mut skipped, mut ways, mut outside) = (0, 1.0, 0.5_f64.powi(count as i32));
+    loop {
+        // How likely it is that no more than this many samples are below the median.
+        ways *= (count - skipped) as f64 / (skipped + 1) as f64;
+        let next = outside + ways * 0.5_f64.powi(count as i32);
+        if next > DOUBT || 2 * (skipped + 1) >= count {
+            break;
+        }
+        (outside, skipped) = (next, skipped + 1);
+    }
+    Some([*values.get(skipped)?, *values.get(count - 1 - skipped)?])
+}
+
 /// A line for each.
 pub fn lines(goals: &[Goal]) -> String {
-    let rows: Vec<[String; 6]> = goals
+    let rows: Vec<[String; 7]> = goals
         .iter()
         .map(|goal| {
             let ratio = goal.ratio().map_or_else(String::new, |ratio| format!("ratio {}", number(ratio)));
             let what = format!("{}  {}", goal.number, goal.what);
-            [what, goal.value_text(), goal.peer_text(), ratio, goal.need_text(), goal.verdict().to_owned()]
+            let (spread, verdict) = (goal.spread_text(), goal.verdict().text().to_owned());
+            [what, goal.value_text(), goal.peer_text(), ratio, spread, goal.need_text(), verdict]
         })
         .collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..6).map(width).collect();
-    let line = |row: &[String; 6]| {
+    let widths: Vec<usize> = (0..7).map(width).collect();
+    let line = |row: &[String; 7]| {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}", width = *width)).collect();
         format!("{}\n", cells.join("  ").trim_end())
@@ -170,42 +236,77 @@ pub fn number(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn goal(value: Option<f64>, peer: Option<f64>, need: Need) -> Goal {
-        Goal::beside(1, "round trip", "us", value, ("UDP", peer), need)
+    fn goal(values: &[f64], peers: &[f64], need: Need) -> Goal {
+        Goal::beside(1, "round trip", "us", values, ("UDP", peers), need)
     }
 
     #[test]
     fn a_goal_is_met_at_its_limit_and_short_behind_it() {
         let ratio = Need::RatioAtMost(0.05);
-        assert!(goal(Some(20.0), Some(400.0), ratio).met());
-        assert!(!goal(Some(20.1), Some(400.0), ratio).met());
-        assert!(goal(Some(8000.0), Some(400.0), Need::RatioAtLeast(20.0)).met());
-        assert!(!goal(Some(7999.0), Some(400.0), Need::RatioAtLeast(20.0)).met());
-        assert!(Goal::own(5, "traps", "", Some(0.0), Need::AtMost(0.0)).met());
-        assert!(!Goal::own(9, "packets", "", Some(9.9), Need::AtLeast(10.0)).met());
+        assert_eq!(goal(&[20.0], &[400.0], ratio).verdict(), Verdict::Met);
+        assert_eq!(goal(&[20.1], &[400.0], ratio).verdict(), Verdict::Short);
+        assert_eq!(goal(&[8000.0], &[400.0], Need::RatioAtLeast(20.0)).verdict(), Verdict::Met);
+        assert_eq!(goal(&[7999.0], &[400.0], Need::RatioAtLeast(20.0)).verdict(), Verdict::Short);
+        assert_eq!(Goal::own(5, "traps", "", Some(0.0), Need::AtMost(0.0)).verdict(), Verdict::Met);
+        assert_eq!(Goal::own(9, "packets", "", Some(9.9), Need::AtLeast(10.0)).verdict(), Verdict::Short);
+        assert_eq!(
+            Goal::in_rounds(9, "packets", "", &[9.0, 11.0], Need::AtLeast(10.0)).verdict(),
+            Verdict::WithinNoise
+        );
+    }
+
+    #[test]
+    fn rounds_on_both_sides_of_the_limit_decide_nothing() {
+        let need = Need::RatioAtMost(1.1);
+        let peers = [10.0; 5];
+        assert_eq!(goal(&[10.0, 9.0, 11.5, 10.2, 10.1], &peers, need).verdict(), Verdict::WithinNoise);
+        assert_eq!(goal(&[10.0, 9.0, 10.9, 10.2, 10.1], &peers, need).verdict(), Verdict::Met);
+        assert_eq!(goal(&[12.0, 15.0, 11.5, 12.2, 13.1], &peers, need).verdict(), Verdict::Short);
+    }
+
+    #[test]
+    fn drift_that_hits_both_alike_is_no_noise() {
+        // The clock doubles within the run; the ratio stays.
+        let (values, peers) = ([10.0, 12.0, 15.0, 18.0, 20.0], [20.0, 24.0, 30.0, 36.0, 40.0]);
+        let goal = goal(&values, &peers, Need::RatioAtMost(0.51));
+        assert_eq!((goal.ratio(), goal.spread()), (Some(0.5), Some([0.5, 0.5])));
+        assert_eq!(goal.verdict(), Verdict::Met);
+    }
+
+    #[test]
+    fn the_median_is_where_most_runs_would_have_it() {
+        let range = |count: usize| interval((1..=count).map(|value| value as f64).collect());
+        assert_eq!(range(0), None);
+        assert_eq!(range(1), Some([1.0, 1.0]));
+        // As tables of the sign test have them, at 90%.
+        for (count, skipped) in [(5, 0.0), (7, 0.0), (8, 1.0), (9, 1.0), (15, 3.0), (25, 7.0)] {
+            assert_eq!(range(count), Some([1.0 + skipped, count as f64 - skipped]), "{count} rounds");
+        }
     }
 
     #[test]
     fn what_was_not_measured_is_not_met() {
-        for (value, peer) in [(None, Some(1.0)), (Some(1.0), None), (None, None)] {
-            assert!(!goal(value, peer, Need::RatioAtMost(2.0)).met());
+        for (values, peers) in [(&[][..], &[1.0][..]), (&[1.0], &[]), (&[], &[])] {
+            assert_eq!(goal(values, peers, Need::RatioAtMost(2.0)).verdict(), Verdict::NotMeasured);
         }
-        assert_eq!(goal(None, None, Need::RatioAtMost(2.0)).verdict(), "not measured");
+        assert_eq!(goal(&[], &[], Need::RatioAtMost(2.0)).verdict().text(), "not measured");
     }
 
     #[test]
-    fn a_line_says_figure_goal_and_verdict() {
-        let text = lines(&[goal(Some(92.34), Some(400.0), Need::RatioAtMost(0.05))]);
-        assert_eq!(text, "1  round trip  92.3 us  UDP: 400 us  ratio 0.231  ratio at most 0.05  short\n");
+    fn a_line_says_figure_spread_goal_and_verdict() {
+        let text = lines(&[goal(&[92.34, 80.0], &[400.0, 400.0], Need::RatioAtMost(0.05))]);
+        let words =
+            "1  round trip  86.2 us  UDP: 400 us  ratio 0.215  0.2 to 0.231  ratio at most 0.05  short\n";
+        assert_eq!(text, words);
     }
 
     #[test]
     fn an_object_has_the_promised_fields() {
-        let object = goal(Some(10.0), Some(400.0), Need::RatioAtMost(0.05)).json();
+        let object = goal(&[10.0, 10.0], &[400.0, 200.0], Need::RatioAtMost(0.06)).json();
         assert_eq!(object["goal"], 1);
         assert_eq!(object["value"], 10.0);
-        assert_eq!(object["peer"], 400.0);
-        assert_eq!(object["ratio"], 0.025);
+        assert_eq!(object["peer"], 300.0);
+        assert_eq!(object["spread"], json!([0.025, 0.05]));
         assert_eq!(object["met"], true);
     }
 

@@ -55,18 +55,19 @@ pub fn round_trips(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Tr
 }
 
 /// Goal 8.
-pub fn goals(tracks: &[Track], ucx: Option<f64>) -> Vec<Goal> {
-    let p50 = |name: &str| find(tracks, name).and_then(Track::p50_us);
-    let layouts = LAYOUTS.iter().filter_map(|(layout, ..)| Some((*layout, p50(&name(layout))?)));
-    let best = layouts.min_by(|a, b| a.1.total_cmp(&b.1));
-    let (layout, separate) = best.map_or((LAYOUTS[0].0, None), |(layout, us)| (layout, Some(us)));
+pub fn goals(tracks: &[Track], peers: &[Peer]) -> Vec<Goal> {
+    let medians = |name: &str| find(tracks, name).map(Track::medians_us).unwrap_or_default();
+    let p50 = |layout: &str| median(medians(&name(layout)));
+    let layouts = LAYOUTS.iter().filter_map(|(layout, ..)| Some((*layout, p50(layout)?)));
+    let layout = layouts.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(LAYOUTS[0].0, |best| best.0);
     let separate_name = format!("host, two applications and {layout}: p50");
-    let tcp = ("loopback TCP", p50(TCP));
-    let alone = p50(one_process::NAME);
-    let ucx = ("UCX posix", ucx);
+    let (separate, tcp, alone) = (medians(&name(layout)), medians(TCP), medians(one_process::NAME));
+    let ucx =
+        peers.iter().find(|peer| peer.name == UCX).map(|peer| peer.rounds_us.clone()).unwrap_or_default();
+    let (tcp, ucx) = (("loopback TCP", &tcp[..]), ("UCX posix", &ucx[..]));
     vec![
-        Goal::beside(8, &separate_name, "us", separate, tcp, Need::RatioAtMost(1.0)),
-        Goal::beside(8, "everything in one process: p50", "us", alone, ucx, Need::RatioAtMost(10.0)),
+        Goal::beside(8, &separate_name, "us", &separate, tcp, Need::RatioAtMost(1.0)),
+        Goal::beside(8, "everything in one process: p50", "us", &alone, ucx, Need::RatioAtMost(10.0)),
     ]
 }
 
@@ -75,8 +76,8 @@ pub fn goals(tracks: &[Track], ucx: Option<f64>) -> Vec<Goal> {
 pub struct Peer {
     /// What it is.
     pub name: &'static str,
-    /// The median of the rounds, in microseconds.
-    pub round_trip_us: Option<f64>,
+    /// The rounds, in microseconds.
+    pub rounds_us: Vec<f64>,
     /// How it was measured.
     pub commands: [String; 2],
 }
@@ -84,8 +85,59 @@ pub struct Peer {
 /// UCX's name among the peers.
 pub const UCX: &str = "UCX, posix active message, 16 bytes (p50)";
 
-/// UCX and libfabric, from the folder that they were fetched into.
-pub fn peers(folder: &Path, effort: Effort, progress: &Progress) -> Vec<Peer> {
+impl Peer {
+    /// The median of the rounds, in microseconds.
+    pub fn round_trip_us(&self) -> Option<f64> {
+        median(self.rounds_us.clone())
+    }
+}
+
+/// Everything in one process, and in turn with it, from the folder that they were fetched into, UCX and libfabric.
+pub fn alone_and_peers(
+    folder: Option<&Path>,
+    effort: Effort,
+    progress: &Progress,
+) -> anyhow::Result<(Track, Vec<Peer>)> {
+    let (mut alone, rounds) = (one_process::track(), effort.pick(5, 9));
+    let mut peers: Vec<_> = folder.map(|_| foreigners()).unwrap_or_default();
+    for round in 1..=rounds {
+        progress.step(&format!("{} (round {round} of {rounds})", alone.name));
+        alone.rounds.push(one_process::round(effort)?);
+        for foreigner in &mut peers {
+            let name = foreigner.peer.name;
+            if foreigner.failed {
+                continue;
+            }
+            progress.step(&format!("{name} (round {round} of {rounds})"));
+            if let Err(error) = folder.map_or(Ok(()), |folder| foreigner.measure(folder)) {
+                progress.note(&format!("{name}: {error:#}"));
+                foreigner.failed = true;
+            }
+        }
+    }
+    Ok((alone, peers.into_iter().map(|foreigner| foreigner.peer).collect()))
+}
+
+/// A pair of programs of others.
+struct Foreigner {
+    peer: Peer,
+    line: String,
+    ports: Ports,
+    parse: Parse,
+    failed: bool,
+}
+
+impl Foreigner {
+    fn measure(&mut self, folder: &Path) -> anyhow::Result<()> {
+        let text = foreign(folder, &self.line, self.ports)?;
+        let one_way = (self.parse)(&text).with_context(|| format!("no latency in {text:?}"))?;
+        // All of them report one way.
+        self.peer.rounds_us.push(one_way * 2.0);
+        Ok(())
+    }
+}
+
+fn foreigners() -> Vec<Foreigner> {
     let ucx = "ucx_perftest -P 0 -t am_lat -x posix -d memory -s 16 -w 1000 -n 20000 -f -v";
     let fabric = |provider: &str| format!("fi_pingpong -p {provider} -e rdm -S 16 -I 500");
     let plans: [(&'static str, String, Ports, Parse); 3] = [
@@ -93,26 +145,12 @@ pub fn peers(folder: &Path, effort: Effort, progress: &Progress) -> Vec<Peer> {
         ("libfabric, shm, 16 bytes (mean)", fabric("shm"), ["-B", "-P"], fabric_latency),
         ("libfabric, tcp, 16 bytes (mean)", fabric("tcp"), ["-B", "-P"], fabric_latency),
     ];
-    let measure = |(name, line, ports, parse): (&'static str, String, Ports, Parse)| {
-        let mut trips = Vec::new();
-        let rounds = effort.pick(3, 9);
-        for round in 1..=rounds {
-            progress.step(&format!("{name} (round {round} of {rounds})"));
-            match foreign(folder, &line, ports)
-                .and_then(|text| parse(&text).with_context(|| format!("no latency in {text:?}")))
-            {
-                // Both report one way.
-                Ok(one_way) => trips.push(one_way * 2.0),
-                Err(error) => {
-                    progress.note(&format!("{name}: {error:#}"));
-                    break;
-                }
-            }
-        }
+    let plan = |(name, line, ports, parse): (&'static str, String, Ports, Parse)| {
         let commands = [format!("host$ {line}"), format!("host$ {line} 127.0.0.1")];
-        Peer { name, round_trip_us: median(trips), commands }
+        let peer = Peer { name, rounds_us: Vec::new(), commands };
+        Foreigner { peer, line, ports, parse, failed: false }
     };
-    plans.map(measure).to_vec()
+    plans.map(plan).into()
 }
 
 /// How often a client is started until its server listens.

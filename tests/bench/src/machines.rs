@@ -160,14 +160,15 @@ impl Machines {
 /// lock in memory.
 const PLACES: u64 = 4 << 20;
 
-/// How many messages of a stream are under way at most, each with a place of its own.
-pub fn window(size: u64) -> u64 {
-    (PLACES / size).clamp(1, 32)
+/// How many messages a stream's laps have: each has a place of its own, and after so many all bytes are looked at.
+fn places(size: u64) -> u64 {
+    (PLACES / size).max(1)
 }
 
 /// Arguments of both ends of a stream of messages.
 pub fn stream_arguments(size: u64, count: u64) -> String {
-    format!("--size {size} --window {} --warmup 8 --count {count}", window(size))
+    let places = places(size);
+    format!("--size {size} --places {places} --warmup {} --count {count}", places.min(1024))
 }
 
 fn vsock_device(socket: &Path) -> Vec<String> {

@@ -16,6 +16,7 @@ use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
+use hamlyn_bench_guest::pattern::{check_mark, mark};
 use hamlyn_models::card::{Card as _, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
@@ -36,29 +37,26 @@ const PAGE: u64 = 4096;
 const LIST: u64 = PAGE / 8;
 const COMMAND_PAGE: u64 = PAGE;
 
-/// Measures it in rounds.
-pub fn track(effort: Effort) -> anyhow::Result<Track> {
+/// What its rounds go into.
+pub fn track() -> Track {
+    Track { name: NAME.to_owned(), commands: Vec::new(), rounds: Vec::new(), failure: None }
+}
+
+/// Measures a round of it.
+pub fn round(effort: Effort) -> anyhow::Result<Outcome> {
     let count = effort.pick(20_000, 100_000);
-    let round = || {
-        let samples = round_trips(count)?;
-        let ns = (samples.mean() * samples.len() as f64) as u64;
-        let counters = [serde_json::Value::Null, serde_json::Value::Null];
-        anyhow::Ok(Outcome {
-            samples,
-            messages: count,
-            all: count,
-            bytes: 0,
-            ns,
-            cpu_ns: [ns, 0],
-            watched_ns: Default::default(),
-            counters,
-        })
-    };
-    Ok(Track {
-        name: NAME.to_owned(),
-        commands: Vec::new(),
-        rounds: (0..effort.rounds()).map(|_| round()).collect::<anyhow::Result<_>>()?,
-        failure: None,
+    let samples = round_trips(count)?;
+    let ns = (samples.mean() * samples.len() as f64) as u64;
+    let counters = [serde_json::Value::Null, serde_json::Value::Null];
+    Ok(Outcome {
+        samples,
+        messages: count,
+        all: count,
+        bytes: 0,
+        ns,
+        cpu_ns: [ns, 0],
+        watched_ns: Default::default(),
+        counters,
     })
 }
 
@@ -74,17 +72,22 @@ pub fn round_trips(count: u64) -> anyhow::Result<Histogram<u64>> {
     let ((near_sends, mut near_receives), (far_sends, mut far_receives)) = (end(&near)?, end(&far)?);
     let (to_near, to_far) = (near_receives.ticket()?, far_receives.ticket()?);
     let mut samples = Histogram::new(3).context("no histogram")?;
+    let (mut data, mut there, mut back) = ([0; 16], [0; 16], [0; 16]);
     for round in 0..count + count / 10 {
         let tag = round as u32;
         let start = Instant::now();
-        near_sends.send(&to_far, &[0xa5; 16], 0, tag)?;
+        mark(&mut data, round);
+        near_sends.send(&to_far, &data, 0, tag)?;
         carry(&near, &far);
         let heard = far_receives.get_tag()?;
-        far_sends.send(&to_near, &[0xa5; 16], 0, tag)?;
+        far_receives.read(0, &mut there)?;
+        far_sends.send(&to_near, &there, 0, tag)?;
         carry(&far, &near);
-        let back = near_receives.get_tag()?;
+        let answered = near_receives.get_tag()?;
+        near_receives.read(0, &mut back)?;
         let time = start.elapsed();
-        ensure!(heard == Some(tag) && back == Some(tag), "tag {tag} came as {heard:?} and {back:?}");
+        ensure!(heard == Some(tag) && answered == Some(tag), "tag {tag} came as {heard:?} and {answered:?}");
+        check_mark(&back, round).map_err(anyhow::Error::msg)?;
         if round >= count / 10 {
             samples.record(time.as_nanos() as u64).context("a time out of range")?;
         }

@@ -13,7 +13,6 @@ use crate::goals::Goal;
 use crate::host::{self, Peer};
 use crate::idle;
 use crate::machines::{Layout, Machines};
-use crate::one_process;
 use crate::paths;
 use crate::plot::Figure;
 use crate::progress::Progress;
@@ -223,14 +222,15 @@ impl Run<'_> {
         let trips =
             progress.part("programs of the host at cards (goal 8)", || host::round_trips(effort, progress));
         let mut trips = self.noted(trips).unwrap_or_default();
-        let alone = progress.part("everything in one process (goal 8)", || one_process::track(effort));
-        trips.extend(self.noted(alone));
-        if let Some(folder) = &self.request.peers {
-            let peers = progress.part("UCX and libfabric", || Ok(host::peers(folder, effort, progress)));
-            self.peers = peers.unwrap_or_default();
+        let folder = self.request.peers.as_deref();
+        let alone = progress.part("everything in one process, UCX and libfabric (goal 8)", || {
+            host::alone_and_peers(folder, effort, progress)
+        });
+        if let Some((alone, peers)) = self.noted(alone) {
+            trips.push(alone);
+            self.peers = peers;
         }
-        let ucx = self.peers.iter().find(|peer| peer.name == host::UCX).and_then(|peer| peer.round_trip_us);
-        self.goals.extend(host::goals(&trips, ucx));
+        self.goals.extend(host::goals(&trips, &self.peers));
         self.tables.push(("Round trips on the host, with no machine".to_owned(), trips));
     }
 
@@ -240,8 +240,9 @@ impl Run<'_> {
         let parts =
             progress.part("the parts by themselves (goal 9)", || estimates::measure(effort, progress));
         let parts = self.noted(parts).unwrap_or_default();
-        self.goals.extend(estimates::goals(&parts));
         self.others.push(estimates::table(&parts));
+        let turns = progress.part("card and copies in turn (goal 9)", || estimates::turns(effort));
+        self.goals.extend(estimates::goals(&self.noted(turns).unwrap_or_default()));
         if let Some(folder) = self.request.peers.as_ref().filter(|_| !self.request.goals_only) {
             let paths = progress.part("instructions of the library", || paths::measure(folder));
             self.others.extend(self.noted(paths).map(|paths| paths::table(&paths)));

@@ -158,8 +158,9 @@ pub fn goals(scales: &[Scale]) -> Vec<Goal> {
         let ((few, first), (many, last)) = (scale.points.first()?, scale.points.last()?);
         let what = format!("round trip with {many} {} ({})", scale.axis.text(), scale.axis.place());
         let peer = format!("with {few}");
-        let peer = (peer.as_str(), first.p50_us());
-        Some(Goal::beside(7, &what, "us", last.p50_us(), peer, Need::RatioAtMost(1.1)))
+        let first = first.medians_us();
+        let peer = (peer.as_str(), &first[..]);
+        Some(Goal::beside(7, &what, "us", &last.medians_us(), peer, Need::RatioAtMost(1.1)))
     };
     scales.iter().filter(|scale| scale.axis != Axis::Processes).filter_map(goal).collect()
 }

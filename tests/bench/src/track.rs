@@ -42,13 +42,23 @@ impl Track {
 
     /// The rounds' medians, in microseconds.
     pub fn medians_us(&self) -> Vec<f64> {
+        self.quantiles_us(0.5)
+    }
+
+    /// A quantile of each round, in microseconds.
+    pub fn quantiles_us(&self, quantile: f64) -> Vec<f64> {
         let measured = self.rounds.iter().filter(|round| !round.samples.is_empty());
-        measured.map(|round| round.samples.value_at_quantile(0.5) as f64 / 1e3).collect()
+        measured.map(|round| round.samples.value_at_quantile(quantile) as f64 / 1e3).collect()
     }
 
     /// The median of the rounds' rates, in bytes a second.
     pub fn rate(&self) -> Option<f64> {
-        median(self.rounds.iter().filter(|round| round.bytes > 0).map(Outcome::rate).collect())
+        median(self.rates())
+    }
+
+    /// The rounds' rates, in bytes a second.
+    pub fn rates(&self) -> Vec<f64> {
+        self.rounds.iter().filter(|round| round.bytes > 0).map(Outcome::rate).collect()
     }
 
     /// Processor time of the near and of the far program for each message, in microseconds.
@@ -93,7 +103,8 @@ impl Track {
     }
 }
 
-/// Measures all of them, round by round. One that fails is left out from then on.
+/// Measures all of them, round by round, every other round backwards: what comes later in a round gains and loses by drift
+/// alike. One that fails is left out from then on.
 pub fn interleave(
     exchanges: &[(impl AsRef<str>, Exchange<'_>)],
     rounds: usize,
@@ -107,7 +118,11 @@ pub fn interleave(
     };
     let mut tracks: Vec<Track> = exchanges.iter().map(new).collect();
     for round in 1..=rounds {
-        for ((_, exchange), track) in exchanges.iter().zip(&mut tracks) {
+        let mut turn: Vec<_> = exchanges.iter().zip(&mut tracks).collect();
+        if round % 2 == 0 {
+            turn.reverse();
+        }
+        for ((_, exchange), track) in turn {
             if track.failure.is_some() {
                 continue;
             }

@@ -1,7 +1,10 @@
 //! Round trips through cards: tagged remote write (section 3.3), and messages with a metadata entry (section 2.4).
+//!
+//! Each message has its number at both ends, and who receives one reads all of it, as those do who receive from sockets.
 
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Message, NotificationQueue, Polling, SendBuffer, Slot, Source, Terminus, Ticket};
+use hamlyn_bench_guest::pattern::{check_mark, ends, mark, mark_of};
 use serde_json::{Value, json};
 
 use crate::idle::IdleOptions;
@@ -49,8 +52,8 @@ pub(crate) fn echo(options: &Options) -> Outcome {
     counted(&card, || {
         let answered = options.rounds.answer(|round| {
             // The first one comes when the peer is ready: whoever polls for that starves it of the host's cores.
-            end.receive(if round == 0 { Wait::Sleep } else { options.wait })?;
-            end.send(&peer)
+            end.receive(if round == 0 { Wait::Sleep } else { options.wait }, round)?;
+            end.send(&peer, round)
         })?;
         end.drain()?;
         Ok(answered)
@@ -63,9 +66,9 @@ pub(crate) fn ping(options: &Options) -> Outcome {
     let mut end = End::create(&card, options)?;
     let peer = exchange_tickets(&end.ticket()?)?;
     counted(&card, || {
-        options.rounds.measure(|_| {
-            end.send(&peer)?;
-            end.receive(options.wait)
+        options.rounds.measure(|round| {
+            end.send(&peer, round)?;
+            end.receive(options.wait, round)
         })
     })
 }
@@ -76,9 +79,9 @@ pub(crate) fn loopback(options: &Options) -> Outcome {
     let mut end = End::create(&card, options)?;
     let own = end.ticket()?;
     counted(&card, || {
-        options.rounds.measure(|_| {
-            end.send(&own)?;
-            end.receive(options.wait)
+        options.rounds.measure(|round| {
+            end.send(&own, round)?;
+            end.receive(options.wait, round)
         })
     })
 }
@@ -95,10 +98,12 @@ fn counted(card: &Card, act: impl FnOnce() -> Outcome<Value>) -> Outcome {
 /// One end: how it sends and how it receives.
 struct End {
     metadata: Vec<u8>,
-    /// The data of every message: a small one is the application's own bytes, a longer one lies ready in a send
-    /// buffer, as the paper measured it (section 4).
+    /// The data of a small message: the application's own bytes. A longer one lies ready in the send buffer but for its
+    /// number, twice: the card may still read the one before.
     bytes: Vec<u8>,
     buffer: SendBuffer,
+    /// What was received.
+    received: Vec<u8>,
     protocol: Protocol,
     last: Option<hamlyn::Handle>,
 }
@@ -114,7 +119,7 @@ impl End {
         let metadata = vec![0x5a; options.metadata.unwrap_or_default().into()];
         let bytes = vec![0xa5; options.size];
         let length = options.size.max(1);
-        let buffer = terminus.create_send_buffer(length)?;
+        let buffer = terminus.create_send_buffer(2 * length)?;
         let protocol = if options.metadata.is_none() {
             let receiver = TagReceiver::create(card, length, ENTRIES)?.polling(looks(options.wait));
             Protocol::Tagged { sender: TagSender::new(terminus), receiver }
@@ -124,7 +129,8 @@ impl End {
             let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
             Protocol::Plain { terminus, slot, queue }
         };
-        Ok(Self { metadata, bytes, buffer, protocol, last: None })
+        let received = bytes.clone();
+        Ok(Self { metadata, bytes, buffer, received, protocol, last: None })
     }
 
     fn ticket(&self) -> Outcome<Ticket> {
@@ -134,12 +140,19 @@ impl End {
         })
     }
 
-    fn send(&mut self, peer: &Ticket) -> Outcome {
+    fn send(&mut self, peer: &Ticket, round: u64) -> Outcome {
+        let length = self.bytes.len();
+        mark(&mut self.metadata, round);
         let message = Message::to(peer).metadata(&self.metadata);
-        let source = if self.bytes.len() <= message.direct_limit() {
+        let source = if length <= message.direct_limit() {
+            mark(&mut self.bytes, round);
             Source::Bytes(&self.bytes)
         } else {
-            Source::Piece(self.buffer.piece(0, self.bytes.len())?)
+            let start = (round % 2) as usize * length;
+            for end in ends(length) {
+                self.buffer.write(start + end.start, &mark_of(round)[..end.len()])?;
+            }
+            Source::Piece(self.buffer.piece(start, length)?)
         };
         let handle = match &self.protocol {
             Protocol::Tagged { sender, .. } => sender.send(peer, source, 0, 7)?,
@@ -149,7 +162,7 @@ impl End {
         Ok(())
     }
 
-    fn receive(&mut self, wait: Wait) -> Outcome {
+    fn receive(&mut self, wait: Wait, round: u64) -> Outcome {
         let patience = Some(PATIENCE);
         match (&mut self.protocol, wait) {
             (Protocol::Tagged { receiver, .. }, Wait::Poll | Wait::Yield) => {
@@ -161,7 +174,21 @@ impl End {
             }
             (Protocol::Plain { queue, .. }, _) => queue.recv_block_with(looks(wait), patience).map(drop),
         }?;
-        Ok(())
+        self.read(round)
+    }
+
+    /// Reads the message: it is the one of this round, as there is never another under way.
+    fn read(&mut self, round: u64) -> Outcome {
+        match &self.protocol {
+            Protocol::Tagged { receiver, .. } => receiver.read(0, &mut self.received)?,
+            Protocol::Plain { slot, .. } => {
+                slot.read(0, &mut self.received)?;
+                if !self.metadata.is_empty() {
+                    check_mark(&slot.metadata(0)?.user()[..self.metadata.len()], round)?;
+                }
+            }
+        }
+        Ok(check_mark(&self.received, round)?)
     }
 
     /// What is still in the work queue when the terminus goes would be abandoned.

@@ -1,103 +1,118 @@
 //! One-way bandwidth through cards: the sender keeps its work queue full, and the receiver's process is told of the last
-//! message (section 1: the others only move data), which arrives when all have.
+//! message of a lap (section 1: the others only move data), which arrives when all have.
 
-use std::thread::sleep;
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use hamlyn::{Card, Message, Polling, Source};
+use hamlyn::{Card, Handle, Message, NotificationQueue, Polling, SendBuffer, Slot, Source, Terminus, Ticket};
 use serde_json::json;
 
+use crate::laps::{Lap, Laps, Sum};
 use crate::result::{Meter, exchange_tickets, say};
 use crate::{Outcome, PATIENCE};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Bytes of each message
-    #[arg(long, default_value_t = 65536)]
-    size: usize,
-    /// Messages
-    #[arg(long, default_value_t = 1000)]
-    count: u64,
-    /// Messages before them, which are not measured
-    #[arg(long, default_value_t = 50)]
-    warmup: u64,
-    /// Messages under way at most. Each has a place of its own in the sender's buffer and in the receiver's
+    #[command(flatten)]
+    laps: Laps,
+    /// Messages under way at most
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
     window: u32,
+    /// A message that is not sent: to see that the receiver notices
+    #[arg(long, hide = true)]
+    leave_out: Option<u64>,
 }
 
-impl Options {
-    /// Bytes of all places.
-    fn places(&self) -> usize {
-        self.size * self.window as usize
-    }
+/// What the receiver says once it has looked at a lap: all bytes are right.
+const RIGHT: [u8; 8] = *b"as sent.";
+const WRONG: [u8; 8] = *b"not so..";
 
-    /// Messages, those that are not measured among them.
-    fn all(&self) -> u64 {
-        self.warmup + self.count
-    }
-}
-
-/// The pattern that the data has, to be found at the receiver's.
-const PATTERN: u8 = 0xc3;
-
-/// A word to the sender: all has arrived.
 pub(crate) fn sink(options: &Options) -> Outcome {
+    let laps = options.laps;
     let card = Card::open_default()?;
-    let area = card.create_area(options.places())?;
-    let queue = card.create_queue(65536)?;
+    let area = card.create_area(laps.bytes())?;
+    let queue = card.create_queue(64)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     let terminus = card.create_terminus()?;
     let peer = exchange_tickets(&slot.ticket(0)?)?;
-    let mut cpu_ns = 0;
-    for messages in [options.warmup, options.count] {
+    let mut sum = Sum::default();
+    for lap in laps.laps() {
         let meter = Meter::start();
-        if messages > 0 {
-            queue.recv_block(Some(PATIENCE))?;
-        }
-        cpu_ns = meter.stop().1;
+        queue.recv_block(Some(PATIENCE))?;
+        sum.add(&lap, meter);
         terminus.send(&Message::to(&peer), &[0; 8])?.wait(Some(PATIENCE))?;
+        let found = laps.check(&lap, |at, bytes| Ok(slot.read(at, bytes)?));
+        let word = if found.is_ok() { RIGHT } else { WRONG };
+        terminus.send(&Message::to(&peer), &word)?.wait(Some(PATIENCE))?;
+        found?;
     }
-    let used = options.all().min(options.window.into()) as usize * options.size;
-    let mut data = vec![0; used];
-    slot.read(0, &mut data)?;
-    if let Some(offset) = data.iter().position(|byte| *byte != PATTERN) {
-        return Err(format!("byte {offset} of the last messages is {} (not {PATTERN})", data[offset]).into());
-    }
-    say(&json!({ "messages": options.count, "cpu_ns": cpu_ns }))
+    say(&json!({ "messages": laps.count, "cpu_ns": sum.cpu_ns }))
 }
 
 pub(crate) fn send(options: &Options) -> Outcome {
+    let laps = options.laps;
     let card = Card::open_default()?;
-    let area = card.create_area(8)?;
-    let queue = card.create_queue(2)?;
+    let area = card.create_area(RIGHT.len())?;
+    let queue = card.create_queue(8)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     let terminus = card.create_terminus()?;
-    let mut buffer = terminus.create_send_buffer(options.places())?;
-    buffer.write(0, &vec![PATTERN; options.places()])?;
+    let buffer = terminus.create_send_buffer(laps.bytes())?;
     let peer = exchange_tickets(&slot.ticket(0)?)?;
-    let mut measured = (0, 0);
-    let mut places = (0..options.window as usize).map(|place| place * options.size).cycle();
-    for messages in [options.warmup, options.count] {
+    let mut sender = Sender { options, terminus, buffer, peer, under_way: VecDeque::new() };
+    let mut sum = Sum::default();
+    for lap in laps.laps() {
+        laps.fill(&lap, |at, bytes| Ok(sender.buffer.write(at, bytes)?))?;
         let meter = Meter::start();
-        let mut under_way = std::collections::VecDeque::new();
-        for number in 1..=messages {
-            if under_way.len() == options.window as usize {
-                let oldest: Option<hamlyn::Handle> = under_way.pop_front();
+        sender.send(&lap)?;
+        wait(&queue)?;
+        sum.add(&lap, meter);
+        hear_verdict(&queue, &slot)?;
+    }
+    let (bytes, all) = (laps.count * laps.size as u64, laps.all());
+    say(&json!({ "bytes": bytes, "messages": laps.count, "all": all, "ns": sum.ns, "cpu_ns": sum.cpu_ns }))
+}
+
+/// What sends a lap.
+struct Sender<'a> {
+    options: &'a Options,
+    terminus: Terminus,
+    buffer: SendBuffer,
+    peer: Ticket,
+    under_way: VecDeque<Handle>,
+}
+
+impl Sender<'_> {
+    fn send(&mut self, lap: &Lap) -> Outcome {
+        let laps = self.options.laps;
+        for number in lap.messages.clone() {
+            if self.options.leave_out == Some(number) {
+                continue;
+            }
+            if self.under_way.len() == self.options.window as usize {
+                let oldest = self.under_way.pop_front();
                 oldest.map_or(Ok(()), |handle| handle.wait(Some(PATIENCE)))?;
             }
-            let place = places.next().unwrap_or_default();
-            let source = Source::Piece(buffer.piece(place, options.size)?);
-            let message = Message::to(&peer).offset(place as u32);
-            let message = if number < messages { message.silent() } else { message };
-            under_way.push_back(terminus.send(&message, source)?);
+            let place = laps.place(number);
+            let source = Source::Piece(self.buffer.piece(place, laps.size)?);
+            let message = Message::to(&self.peer).offset(place as u32);
+            let message = if number + 1 < lap.messages.end { message.silent() } else { message };
+            self.under_way.push_back(self.terminus.send(&message, source)?);
         }
-        under_way.iter().try_for_each(|handle| handle.wait(Some(PATIENCE)))?;
-        queue.recv_block_with(Polling::default(), Some(PATIENCE))?;
-        measured = meter.stop();
-        sleep(Duration::from_millis(1));
+        self.under_way.drain(..).try_for_each(|handle| Ok(handle.wait(Some(PATIENCE))?))
     }
-    let (ns, cpu_ns) = measured;
-    let (bytes, all) = (options.count * options.size as u64, options.all());
-    say(&json!({ "bytes": bytes, "messages": options.count, "all": all, "ns": ns, "cpu_ns": cpu_ns }))
+}
+
+fn wait(queue: &NotificationQueue) -> Outcome {
+    queue.recv_block_with(Polling::default(), Some(PATIENCE))?;
+    Ok(())
+}
+
+/// The receiver has looked at every byte.
+fn hear_verdict(queue: &NotificationQueue, slot: &Slot) -> Outcome {
+    wait(queue)?;
+    let mut word = RIGHT;
+    slot.read(0, &mut word)?;
+    if word != RIGHT {
+        return Err("the receiver found a message that is not what was sent".into());
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use hamlyn_bench_guest::pattern::{check_mark, mark};
 use hamlyn_sys::{Access, Mapping};
 use serde_json::json;
 
@@ -37,6 +38,7 @@ pub(crate) fn echo(options: &Options) -> Outcome {
     say(&options.rounds.answer(|round| {
         wait_for(&shared, PING, round as u32 + 1)?;
         shared.read(PING + DATA, &mut data);
+        check_mark(&data, round)?;
         shared.write(ECHO + DATA, &data);
         shared.store_u32_release(ECHO, round as u32 + 1);
         Ok(())
@@ -47,11 +49,12 @@ pub(crate) fn ping(options: &Options) -> Outcome {
     let shared = map()?;
     let mut data = vec![0xa5; options.size as usize];
     say(&options.rounds.measure(|round| {
+        mark(&mut data, round);
         shared.write(PING + DATA, &data);
         shared.store_u32_release(PING, round as u32 + 1);
         wait_for(&shared, ECHO, round as u32 + 1)?;
         shared.read(ECHO + DATA, &mut data);
-        Ok(())
+        Ok(check_mark(&data, round)?)
     })?)
 }
 

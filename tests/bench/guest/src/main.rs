@@ -7,6 +7,7 @@ mod card;
 mod card_stream;
 mod idle;
 mod ivshmem;
+mod laps;
 mod memcpy;
 mod result;
 mod sockets;

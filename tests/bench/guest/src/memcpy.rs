@@ -1,40 +1,47 @@
-//! Copies within memory: the bound of everything that copies once.
+//! Copies within memory: the bound of everything that copies once. In laps, as the transfers that it is compared with: so
+//! its memory is in the same state, freshly written at one end and just looked at on the other.
 
 use std::hint::black_box;
 
 use serde_json::json;
 
 use crate::Outcome;
+use crate::laps::{Laps, Sum};
 use crate::result::{Meter, say};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Bytes of each copy
-    #[arg(long, default_value_t = 1 << 20)]
-    size: usize,
-    /// Bytes in all
-    #[arg(long, default_value_t = 1 << 30)]
-    total: u64,
-    /// Bytes that the copies walk through, from start to end and again: as many are copied from as to. None: always the
-    /// same, which stay in the processor's cache
+    #[command(flatten)]
+    laps: Laps,
+    /// Copies always between the same two places, which stay in the processor's cache
     #[arg(long)]
-    span: Option<usize>,
+    hot: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let size = options.size.max(1);
-    let places = (options.span.unwrap_or(size) / size).max(1);
-    let from = vec![0xa5_u8; places * size];
-    let mut to = vec![0_u8; places * size];
-    let copies = (options.total / size as u64).max(1);
-    // The first touch of every page is not part of a copy.
-    to.copy_from_slice(black_box(&from));
-    let meter = Meter::start();
-    let mut place = 0..size;
-    for _ in 0..copies {
-        black_box(&mut to[place.clone()]).copy_from_slice(black_box(&from[place.clone()]));
-        place = if place.end == to.len() { 0..size } else { place.end..place.end + size };
+    let laps = options.laps;
+    let mut from = vec![0_u8; laps.bytes()];
+    let mut to = vec![0_u8; laps.bytes()];
+    let mut sum = Sum::default();
+    for lap in laps.laps() {
+        laps.fill(&lap, |at, bytes| {
+            from[at..at + bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        })?;
+        let meter = Meter::start();
+        for message in lap.messages.clone() {
+            let place = if options.hot { 0 } else { laps.place(message) };
+            let place = place..place + laps.size;
+            black_box(&mut to[place.clone()]).copy_from_slice(black_box(&from[place]));
+        }
+        sum.add(&lap, meter);
+        if !options.hot {
+            laps.check(&lap, |at, bytes| {
+                bytes.copy_from_slice(&to[at..at + bytes.len()]);
+                Ok(())
+            })?;
+        }
     }
-    let (ns, cpu_ns) = meter.stop();
-    say(&json!({ "bytes": copies * size as u64, "messages": copies, "ns": ns, "cpu_ns": cpu_ns }))
+    let bytes = laps.count * laps.size as u64;
+    say(&json!({ "bytes": bytes, "messages": laps.count, "ns": sum.ns, "cpu_ns": sum.cpu_ns }))
 }

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
+use hamlyn_bench_guest::pattern::{check_mark, mark};
 use serde_json::json;
 use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
@@ -54,6 +55,7 @@ pub(crate) fn udp_echo(options: &Options) -> Outcome {
             socket.set_nonblocking(options.polls())?;
         }
         let (length, peer) = again(|| socket.recv_from(&mut buffer))?;
+        check_mark(&buffer[..length], round)?;
         socket.send_to(&buffer[..length], peer)?;
         Ok(())
     })?)
@@ -69,9 +71,10 @@ pub(crate) fn udp_ping(options: &Options) -> Outcome {
         if round == 1 {
             socket.set_nonblocking(options.polls())?;
         }
+        mark(&mut buffer, round);
         socket.send(&buffer)?;
-        again(|| socket.recv(&mut buffer))?;
-        Ok(())
+        let length = again(|| socket.recv(&mut buffer))?;
+        Ok(check_mark(&buffer[..length], round)?)
     })?)
 }
 
@@ -119,16 +122,19 @@ pub(crate) fn vsock_ping(options: &VsockOptions) -> Outcome {
 }
 
 fn answer(mut stream: impl Read + Write, rounds: Rounds, mut buffer: Vec<u8>) -> Outcome {
-    say(&rounds.answer(|_| {
+    say(&rounds.answer(|round| {
         stream.read_exact(&mut buffer)?;
+        check_mark(&buffer, round)?;
         Ok(stream.write_all(&buffer)?)
     })?)
 }
 
 fn measure(mut stream: impl Read + Write, rounds: Rounds, mut buffer: Vec<u8>) -> Outcome {
-    say(&rounds.measure(|_| {
+    say(&rounds.measure(|round| {
+        mark(&mut buffer, round);
         stream.write_all(&buffer)?;
-        Ok(stream.read_exact(&mut buffer)?)
+        stream.read_exact(&mut buffer)?;
+        Ok(check_mark(&buffer, round)?)
     })?)
 }
 

@@ -1,10 +1,11 @@
-//! One-way bandwidth of a TCP connection.
+//! One-way bandwidth of a TCP connection, in laps as through cards.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::json;
 
+use crate::laps::{Laps, Sum};
 use crate::result::{Meter, say};
 use crate::{Outcome, PATIENCE};
 
@@ -13,62 +14,67 @@ pub(crate) struct Options {
     /// Where the sink listens
     #[arg(long)]
     address: SocketAddr,
-    /// Bytes of each write
-    #[arg(long, default_value_t = 65536)]
-    size: usize,
-    /// Writes
-    #[arg(long, default_value_t = 1000)]
-    count: u64,
-    /// Writes before them, which are not measured
-    #[arg(long, default_value_t = 50)]
-    warmup: u64,
+    #[command(flatten)]
+    laps: Laps,
 }
 
-impl Options {
-    fn bytes(&self, messages: u64) -> u64 {
-        messages * self.size as u64
-    }
-}
+/// What the receiver says: all is there, and all of it is right.
+const THERE: [u8; 1] = [1];
+const RIGHT: [u8; 1] = [2];
 
 pub(crate) fn sink(options: &Options) -> Outcome {
+    let laps = options.laps;
     let listener = TcpListener::bind(options.address)?;
     say(&json!({ "ready": true }))?;
     let (mut stream, _) = listener.accept()?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut buffer = vec![0; options.size];
-    let mut cpu_ns = 0;
-    for messages in [options.warmup, options.count] {
+    // The second word must not wait for the first one's acknowledgement.
+    stream.set_nodelay(true)?;
+    let mut buffer = vec![0; laps.bytes()];
+    let mut sum = Sum::default();
+    for lap in laps.laps() {
         let meter = Meter::start();
-        let mut left = options.bytes(messages);
-        while left > 0 {
-            let most = left.min(options.size as u64) as usize;
-            let length = stream.read(&mut buffer[..most])?;
-            if length == 0 {
-                return Err(format!("the connection ended {left} bytes early").into());
-            }
-            left -= length as u64;
+        for message in lap.messages.clone() {
+            let place = laps.place(message);
+            stream.read_exact(&mut buffer[place..place + laps.size])?;
         }
-        cpu_ns = meter.stop().1;
-        stream.write_all(&[0])?;
+        sum.add(&lap, meter);
+        stream.write_all(&THERE)?;
+        laps.check(&lap, |at, bytes| {
+            bytes.copy_from_slice(&buffer[at..at + bytes.len()]);
+            Ok(())
+        })?;
+        stream.write_all(&RIGHT)?;
     }
-    say(&json!({ "messages": options.count, "cpu_ns": cpu_ns }))
+    say(&json!({ "messages": laps.count, "cpu_ns": sum.cpu_ns }))
 }
 
 pub(crate) fn send(options: &Options) -> Outcome {
+    let laps = options.laps;
     let mut stream = TcpStream::connect(options.address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let buffer = vec![0xc3; options.size];
-    let mut measured = (0, 0);
-    for messages in [options.warmup, options.count] {
+    let mut buffer = vec![0; laps.bytes()];
+    let mut sum = Sum::default();
+    for lap in laps.laps() {
+        laps.fill(&lap, |at, bytes| {
+            buffer[at..at + bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        })?;
         let meter = Meter::start();
-        for _ in 0..messages {
-            stream.write_all(&buffer)?;
+        for message in lap.messages.clone() {
+            let place = laps.place(message);
+            stream.write_all(&buffer[place..place + laps.size])?;
         }
-        stream.read_exact(&mut [0])?;
-        measured = meter.stop();
+        hear(&mut stream, THERE)?;
+        sum.add(&lap, meter);
+        hear(&mut stream, RIGHT)?;
     }
-    let (ns, cpu_ns) = measured;
-    say(
-        &json!({ "bytes": options.bytes(options.count), "messages": options.count, "ns": ns, "cpu_ns": cpu_ns }),
-    )
+    let bytes = laps.count * laps.size as u64;
+    say(&json!({ "bytes": bytes, "messages": laps.count, "ns": sum.ns, "cpu_ns": sum.cpu_ns }))
+}
+
+fn hear(stream: &mut TcpStream, expected: [u8; 1]) -> Outcome {
+    let mut word = [0];
+    stream.read_exact(&mut word)?;
+    if word == expected { Ok(()) } else { Err("the receiver said something else than what was due".into()) }
 }

@@ -34,7 +34,7 @@ pub(super) fn json(results: &Results) -> Value {
 }
 
 fn peer(peer: &Peer) -> Value {
-    json!({ "name": peer.name, "round_trip_us": peer.round_trip_us, "commands": peer.commands })
+    json!({ "name": peer.name, "round_trip_us": peer.round_trip_us(), "rounds_us": peer.rounds_us, "commands": peer.commands })
 }
 
 fn track(track: &Track) -> Value {
@@ -91,7 +91,7 @@ pub(super) fn figures_csv(figures: &[Figure]) -> String {
 /// The goals as a table in Markdown, for docs/performance.md.
 pub(super) fn goals_markdown(goals: &[Goal]) -> String {
     let mut out =
-        "| goal | what | figure | beside | ratio | asked for | |\n|---|---|---|---|---|---|---|\n".to_owned();
+        "| goal | what | figure | beside | ratio | spread | asked for | |\n|---|---|---|---|---|---|---|---|\n".to_owned();
     for goal in goals {
         let cells = [
             goal.number.to_string(),
@@ -99,8 +99,9 @@ pub(super) fn goals_markdown(goals: &[Goal]) -> String {
             goal.value_text(),
             goal.peer_text(),
             goal.ratio_text(),
+            goal.spread_text(),
             goal.need_text(),
-            goal.verdict().to_owned(),
+            goal.verdict().text().to_owned(),
         ];
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
@@ -122,7 +123,7 @@ mod tests {
     fn a_goal_is_a_row() {
         let goal = Goal::own(6, "idle", "%", Some(0.5), Need::AtMost(1.0));
         let text = goals_markdown(&[goal]);
-        assert_eq!(text.lines().last(), Some("| 6 | idle | 0.5 % |  |  | at most 1 % | met |"));
+        assert_eq!(text.lines().last(), Some("| 6 | idle | 0.5 % |  |  |  | at most 1 % | met |"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Results, Table};
-use crate::goals::{Goal, number};
+use crate::goals::{Goal, Verdict, number};
 use crate::host::Peer;
 use crate::plot::{Figure, Scale, escape, legend, svg};
 use crate::track::Track;
@@ -12,7 +12,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;ma
 h1{font-size:1.6em}h2{font-size:1.25em;margin-top:2em;border-bottom:1px solid #ddd}\
 table{border-collapse:collapse;font-size:.88em;margin:.8em 0;font-variant-numeric:tabular-nums}\
 td,th{padding:.25em .7em;border-bottom:1px solid #e6e6e6;text-align:left}td.n,th.n{text-align:right}\
-.met{color:#0f7b6c;font-weight:600}.short{color:#c0392b;font-weight:600}\
+.met{color:#0f7b6c;font-weight:600}.short{color:#c0392b;font-weight:600}.noise{color:#8a6d00;font-weight:600}\
 .plots{display:grid;grid-template-columns:1fr 1fr;gap:1em}@media(max-width:900px){.plots{grid-template-columns:1fr}}\
 svg{width:100%;height:auto;background:#fff}svg text{font:11px system-ui,sans-serif;fill:#555}\
 .grid{stroke:#eee}.legend span{margin-right:1.2em;font-size:.85em;white-space:nowrap}\
@@ -72,22 +72,30 @@ fn goals(out: &mut String, goals: &[Goal]) {
         return;
     }
     out.push_str("<h2>Figures to reach</h2><table><tr><th>goal<th>what<th class=n>figure<th>beside");
-    out.push_str("<th class=n>ratio<th>asked for<th>");
+    out.push_str("<th class=n>ratio<th class=n>spread<th>asked for<th>");
     for goal in goals {
-        let class = if goal.met() { "met" } else { "short" };
+        let class = match goal.verdict() {
+            Verdict::Met => "met",
+            Verdict::WithinNoise => "noise",
+            Verdict::Short | Verdict::NotMeasured => "short",
+        };
         let _ = write!(
             out,
-            "<tr><td>{}<td>{}<td class=n>{}<td>{}<td class=n>{}<td>{}<td class={class}>{}",
+            "<tr><td>{}<td>{}<td class=n>{}<td>{}<td class=n>{}<td class=n>{}<td>{}<td class={class}>{}",
             goal.number,
             escape(&goal.what),
             escape(&goal.value_text()),
             escape(&goal.peer_text()),
             goal.ratio_text(),
+            goal.spread_text(),
             escape(&goal.need_text()),
-            goal.verdict()
+            goal.verdict().text()
         );
     }
-    out.push_str("</table>");
+    out.push_str("</table><p class=\"note\">Figure and peer are measured turn by turn, in rounds. The ratio is the median of \
+        the rounds' ratios; the spread is where that median lies at nine times in ten (of fewer than five rounds: all of \
+        them; where nothing is beside the figure: of the figure itself). A goal is met or short if all of the spread is, \
+        else this run cannot tell.</p>");
 }
 
 fn draw(out: &mut String, figure: &Figure) {
@@ -194,7 +202,7 @@ fn peers(out: &mut String, peers: &[Peer]) {
     }
     out.push_str("<h2>Other libraries on the host</h2><table><tr><th><th class=n>round trip, us<th>commands");
     for peer in peers {
-        let time = peer.round_trip_us.map_or_else(|| "not measured".to_owned(), number);
+        let time = peer.round_trip_us().map_or_else(|| "not measured".to_owned(), number);
         let commands = escape(&peer.commands.join("\n")).replace('\n', "<br>");
         let _ = write!(out, "<tr><td>{}<td class=n>{time}<td><code>{commands}</code>", escape(peer.name));
     }
