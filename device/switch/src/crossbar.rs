@@ -96,6 +96,8 @@ pub struct Crossbar {
     /// Outputs with packets that may go.
     loaded: VecDeque<usize>,
     lost: Vec<(HostId, Lost)>,
+    /// How often an input was looked at.
+    looks: u64,
 }
 
 impl Crossbar {
@@ -117,6 +119,7 @@ impl Crossbar {
             empty: Vec::new(),
             loaded: VecDeque::new(),
             lost: Vec::new(),
+            looks: 0,
         }
     }
 
@@ -276,6 +279,18 @@ impl Crossbar {
         true
     }
 
+    /// Looks no more at the inputs that were empty, until [`Crossbar::wake`] names them.
+    ///
+    /// For cards in one process, which knows whose turn it was: instead of [`Crossbar::poll`] and [`Crossbar::sleep`].
+    pub fn leave(&mut self) {
+        self.empty.clear();
+    }
+
+    /// How often an input was looked at, since the start: what nobody uses shall not be.
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
     /// Looks again at the inputs that were empty and are not asleep. Returns whether there may be work.
     pub fn poll(&mut self) -> bool {
         for port in mem::take(&mut self.empty) {
@@ -398,6 +413,7 @@ impl Crossbar {
     /// Serves an input that was taken from the ready queue. Returns how many packets it moved.
     fn visit(&mut self, port: usize) -> usize {
         let Some(input) = &mut self.inputs[port] else { return 0 };
+        self.looks += 1;
         input.state = State::Empty;
         match self.forward_one(port) {
             Forwarded::Gone => {

@@ -124,13 +124,11 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, host));
     }
 
-    /// Ticks if it is time. Whether it was.
-    pub(super) fn tick(&mut self, bus: &Bus) -> bool {
-        let due = self.card.alarm().is_some_and(|alarm| alarm <= SystemClock.now());
-        if due {
+    /// Ticks if it is time.
+    pub(super) fn tick(&mut self, bus: &Bus) {
+        if self.card.alarm().is_some_and(|alarm| alarm <= SystemClock.now()) {
             self.with_ports(bus, |card, ports, _| card.tick(ports));
         }
-        due
     }
 
     /// How long it is until the next tick.

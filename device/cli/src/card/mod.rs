@@ -18,6 +18,7 @@ mod uplink;
 mod wait;
 
 pub use self::args::{CardArgs, CardOptions};
+pub(crate) use self::ports::SystemClock;
 pub use self::process::run;
 pub(crate) use self::signals::stop_on_signals;
 pub(crate) use self::station::{Socket, Station, Turn};

@@ -59,7 +59,7 @@ impl Dma for BusPorts<'_> {
 }
 
 /// The host's clock, which does not start anew with the card's process.
-pub(super) struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Duration {

@@ -25,8 +25,6 @@ pub(crate) struct Station {
     server: Server,
     doorbells: Option<DoorbellServer>,
     pub(super) function: CardFunction,
-    /// It sleeps, and nothing has come for it since.
-    quiet: bool,
 }
 
 /// The server of the card's second function.
@@ -84,7 +82,7 @@ impl Station {
         if let Some(pages) = window.and_then(|bar| server.bus().pages(bar.index.into())) {
             function.set_window(pages.clone());
         }
-        Ok(Self { server, doorbells, function, quiet: false })
+        Ok(Self { server, doorbells, function })
     }
 
     /// What to wait for: a socket's descriptor is readable when [`Station::serve`] has something to do there.
@@ -103,7 +101,6 @@ impl Station {
 
     /// Handles the messages of the machine.
     pub(crate) fn serve(&mut self, socket: Socket) -> Result<(), ServerError> {
-        self.quiet = false;
         match (socket, &mut self.doorbells) {
             (Socket::Card, _) => self.server.process(&mut self.function)?,
             (Socket::Doorbells, Some(DoorbellServer { server, bar })) => {
@@ -136,32 +133,17 @@ impl Station {
 
     /// Takes a packet of a neighbour.
     pub(crate) fn packet_arrived(&mut self, packet: &Packet<'_>) {
-        self.quiet = false;
         self.function.packet_arrived(self.server.bus(), packet);
     }
 
     /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do.
     pub(crate) fn sleep(&mut self) -> bool {
-        self.quiet = self.function.sleep(self.server.bus());
-        self.quiet
-    }
-
-    /// Whether a turn would do nothing: the card sleeps, and neither its machine, nor a neighbour, nor its timer has woken
-    /// it since. It cannot see what arrives by the link: whoever carries that here rouses it.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
-    /// Ends [`Station::is_quiet`].
-    pub(crate) fn rouse(&mut self) {
-        self.quiet = false;
+        self.function.sleep(self.server.bus())
     }
 
     /// Ticks if it is time. There may be something to send then: this comes before [`Station::turn`].
     pub(crate) fn tick(&mut self) {
-        if self.function.tick(self.server.bus()) {
-            self.quiet = false;
-        }
+        self.function.tick(self.server.bus());
     }
 
     /// How long it is until the next tick.
@@ -183,7 +165,6 @@ impl Station {
     }
 
     pub(crate) fn link_changed(&mut self) {
-        self.quiet = false;
         self.function.link_changed(self.server.bus());
     }
 

@@ -7,13 +7,17 @@
 //!
 //! * `args`: the flags
 //! * `round`: the cards and the switch, and what is done in a round
+//! * `roster`: which of the cards are looked at
 //! * `ears`: the threads that hear the machines, and how they share the fabric
 //! * `process`: the event loop
 
 mod args;
 mod ears;
 mod process;
+mod roster;
 mod round;
+#[cfg(test)]
+mod tests;
 
 pub use self::args::{FabricArgs, MOST_CORES};
 pub use self::process::run;

@@ -1,7 +1,8 @@
 //! The cards and the switch between them, and what is done in a round.
 //!
 //! They are looked at in turn until none has anything to do. So a card waits for the switch, or the switch for room in a
-//! ring, but no bell of theirs has to be heard: whoever waits is looked at again in the next round.
+//! ring, but no bell of theirs has to be heard: whoever waits is looked at again in the next round. A card that sleeps is not
+//! looked at, nor is its ring, nor its clock.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +10,18 @@ use anyhow::{Context, ensure};
 use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::{Geometry, HostId, Link};
 use hamlyn_models::hamlyn::HamlynCard;
-use hamlyn_models::ports::{Packet, Pieces, VolatileSlice};
+use hamlyn_models::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_switch::crossbar::Crossbar;
 use rustix::thread::sched_yield;
 use serde_json::{Map, Value, json};
 
 use super::args::FabricArgs;
-use crate::card::{Neighbours, Socket, Station, Turn, Uplink, sooner};
+use super::roster::{self, Set, Ticks};
+use crate::card::{Neighbours, Socket, Station, SystemClock, Turn, Uplink, sooner};
 use crate::commands::switch;
 
 /// The most cards. One thread at a time serves them all.
-const MOST_CARDS: usize = 64;
+const MOST_CARDS: usize = roster::MOST;
 /// Rounds before the descriptors are looked at again.
 const ROUNDS: usize = 16;
 /// Packets that the switch moves in a round.
@@ -34,6 +36,14 @@ pub(super) struct Fabric {
     spin: Duration,
     /// When there was last something to do.
     busy: Instant,
+    /// The stations for which a turn may not be in vain. The others sleep, and neither their machine nor a neighbour nor the
+    /// time has come since.
+    awake: Set,
+    /// Those whose next tick may be another than is noted.
+    moved: Set,
+    ticks: Ticks,
+    /// How often a station was looked at.
+    looks: u64,
 }
 
 impl Fabric {
@@ -55,12 +65,26 @@ impl Fabric {
             stations.push(station);
             names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());
         }
-        let (spin, busy) = (Duration::from_micros(args.spin), Instant::now());
-        Ok(Self { stations, names, crossbar, spin, busy })
+        let (spin, busy, all) =
+            (Duration::from_micros(args.spin), Instant::now(), Set::first(stations.len()));
+        let ticks = Ticks::default();
+        Ok(Self { stations, names, crossbar, spin, busy, awake: all, moved: all, ticks, looks: 0 })
+    }
+
+    /// Something has come for a station.
+    fn rouse(&mut self, station: usize) {
+        self.awake.add(station);
+        self.moved.add(station);
+    }
+
+    fn rouse_all(&mut self) {
+        let all = Set::first(self.stations.len());
+        (self.awake, self.moved) = (all, all);
     }
 
     /// Handles the messages of a machine. `false`: there is no such machine.
     pub(super) fn serve(&mut self, station: usize, socket: Socket) -> bool {
+        self.rouse(station);
         let Some(station) = self.stations.get_mut(station) else { return false };
         if let Err(error) = station.serve(socket) {
             tracing::error!("a vfio-user server: {error}");
@@ -70,9 +94,9 @@ impl Fabric {
 
     /// Ticks where it is time, after the machine's messages, among which may be the one that the card would miss.
     pub(super) fn tick(&mut self) {
-        for station in 0..self.stations.len() {
-            if self.stations[station].alarm() == Some(Duration::ZERO) {
-                self.serve(station, Socket::Card);
+        self.settle();
+        for station in self.ticks.due(SystemClock.now()) {
+            if self.serve(station, Socket::Card) {
                 self.stations[station].tick();
             }
         }
@@ -96,43 +120,51 @@ impl Fabric {
     }
 
     /// How long it is until the next tick, in milliseconds; -1: there will be none.
-    pub(super) fn wait(&self) -> i32 {
-        self.stations.iter().fold(-1, |wait, station| sooner(wait, station.alarm()))
+    pub(super) fn wait(&mut self) -> i32 {
+        sooner(-1, self.next_tick().map(|next| next.saturating_sub(SystemClock.now())))
     }
 
     /// When the next tick is, by the cards' clock.
-    pub(super) fn next_tick(&self) -> Option<Duration> {
-        self.stations.iter().filter_map(Station::next_tick).min()
+    pub(super) fn next_tick(&mut self) -> Option<Duration> {
+        self.settle();
+        self.ticks.next()
+    }
+
+    /// Asks those for their next tick who may have another.
+    fn settle(&mut self) {
+        for station in self.moved.iter() {
+            self.looks += 1;
+            self.ticks.note(station, self.stations.get(station).and_then(Station::next_tick));
+        }
+        self.moved = self.awake;
     }
 
     /// Everybody who may have something to do, once. `false`: nobody had.
     fn round(&mut self) -> bool {
-        let mut busy = false;
-        for host in 0..self.stations.len() {
+        let (mut busy, mut next) = (false, 0);
+        while let Some(host) = self.awake.from(next) {
+            (next, self.looks) = (host + 1, self.looks + 1);
             let (before, behind) = self.stations.split_at_mut(host);
             let Some((station, after)) = behind.split_first_mut() else { break };
-            // What nobody uses costs nobody anything.
-            if station.is_quiet() {
-                continue;
-            }
-            let mut others = Others { host: host as u16, before, after, crossbar: &mut self.crossbar };
+            let roused = [&mut self.awake, &mut self.moved];
+            let mut others =
+                Others { host: host as u16, before, after, crossbar: &mut self.crossbar, roused };
             busy |= station.turn(&mut others) != Turn::Idle;
-        }
-        for host in 0..self.stations.len() {
-            // There may be room now where its ring was full.
+            // There may be packets in its ring now, and room in the other where that was full.
             self.crossbar.wake(HostId(host as u16));
         }
-        if self.crossbar.poll() && self.crossbar.forward(BUDGET) > 0 {
-            self.stations.iter_mut().for_each(Station::rouse);
+        if self.crossbar.forward(BUDGET) > 0 {
+            self.rouse_all();
             busy = true;
         }
+        self.crossbar.leave();
         for (host, reason) in self.crossbar.take_lost() {
             tracing::error!("port {host} is lost: {reason}");
             if let Some(station) = self.stations.get_mut(host.index()) {
                 station.unlink();
             }
             // Who was stopped for it goes on.
-            self.stations.iter_mut().for_each(Station::rouse);
+            self.rouse_all();
         }
         if busy && !self.spin.is_zero() {
             self.busy = Instant::now();
@@ -145,7 +177,20 @@ impl Fabric {
         if !self.spin.is_zero() && self.busy.elapsed() < self.spin {
             return false;
         }
-        self.stations.iter_mut().filter(|station| !station.is_quiet()).all(Station::sleep)
+        for host in self.awake.iter() {
+            self.looks += 1;
+            if self.stations.get_mut(host).is_some_and(|station| !station.sleep()) {
+                return false;
+            }
+            self.awake.remove(host);
+        }
+        true
+    }
+
+    /// How often a station, or its ring, was looked at.
+    #[cfg(test)]
+    pub(super) fn looks(&self) -> u64 {
+        self.looks + self.crossbar.looks()
     }
 
     pub(super) fn counters(&self) -> Value {
@@ -161,6 +206,8 @@ struct Others<'a> {
     before: &'a mut [Station],
     after: &'a mut [Station],
     crossbar: &'a mut Crossbar,
+    /// Who is given a packet is added to these.
+    roused: [&'a mut Set; 2],
 }
 
 impl Neighbours for Others<'_> {
@@ -178,6 +225,7 @@ impl Neighbours for Others<'_> {
         let passes = self.crossbar.pass(HostId(self.host), HostId(destination), bytes.len());
         if passes {
             station.packet_arrived(&Packet { source: self.host, bytes });
+            self.roused.iter_mut().for_each(|set| set.add(destination.into()));
         }
         passes
     }
