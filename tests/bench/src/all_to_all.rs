@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use hamlyn_cli::lab::Lab;
 
 use crate::effort::Effort;
-use crate::plot::{Curve, Figure, Point};
+use crate::plot::{Curve, Figure, Point, Scale};
 use crate::progress::Progress;
 use crate::site::HostProgram;
 use crate::stats::median;
@@ -72,9 +72,9 @@ fn program() -> anyhow::Result<PathBuf> {
 
 /// The plot.
 pub fn figure(all: &AllToAll) -> Figure {
-    let curve = |(size, points): &(u32, Vec<(usize, f64)>)| Curve {
-        label: format!("messages of {size} bytes"),
-        points: points.iter().map(|(x, y)| Point { x: *x as f64, y: *y, high: None }).collect(),
+    let curve = |(size, points): &(u32, Vec<(usize, f64)>)| {
+        let points = points.iter().map(|(x, y)| Point { x: *x as f64, y: *y, high: None });
+        Curve::ours(format!("messages of {size} bytes"), points.collect())
     };
     Figure {
         key: "all-to-all".to_owned(),
@@ -84,8 +84,8 @@ pub fn figure(all: &AllToAll) -> Figure {
             Programs of the host at the cards of one fabric process; each message is checked and acknowledged by \
             another, which is not counted."
             .to_owned(),
-        x: "cards".to_owned(),
-        y: "messages a second, together".to_owned(),
+        x: ("cards".to_owned(), Scale::Linear),
+        y: ("messages a second, together".to_owned(), Scale::Linear),
         curves: all.curves.iter().map(curve).collect(),
     }
 }

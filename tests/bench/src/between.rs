@@ -6,7 +6,7 @@ use crate::effort::Effort;
 use crate::exchange::{Exchange, words};
 use crate::goals::{Goal, Need, number};
 use crate::machines::{MTUS, Machines, stream_arguments};
-use crate::plot::{Curve, Figure, Point};
+use crate::plot::{Curve, Figure, Point, Scale};
 use crate::progress::Progress;
 use crate::report::Table;
 use crate::site::Site;
@@ -269,7 +269,7 @@ pub fn percentiles(tracks: &[Track]) -> Figure {
         let at = |quantile: f64| samples.value_at_quantile(quantile) as f64 / 1e3;
         let points =
             QUANTILES.map(|quantile| Point { x: 1.0 / (1.0 - quantile), y: at(quantile), high: None });
-        Some(Curve { label: track.name.clone(), points: points.to_vec() })
+        Some(Curve::ours(track.name.clone(), points.to_vec()))
     };
     Figure {
         key: "percentiles".to_owned(),
@@ -278,8 +278,8 @@ pub fn percentiles(tracks: &[Track]) -> Figure {
         paper:
             "The paper gives means only, with less than 1% between runs on machines that did nothing else."
                 .to_owned(),
-        x: "one of so many takes at least so long (10: 90th percentile)".to_owned(),
-        y: "round trip, us".to_owned(),
+        x: ("one of so many takes at least so long (10: 90th percentile)".to_owned(), Scale::Log),
+        y: ("round trip, us".to_owned(), Scale::Log),
         curves: tracks.iter().filter_map(curve).collect(),
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::effort::Effort;
 use crate::exchange::Exchange;
 use crate::machines::{Layout, Machines, stream_arguments};
-use crate::plot::{Curve, Figure, Point};
+use crate::paper;
+use crate::plot::{Curve, Figure, Point, Scale};
 use crate::progress::Progress;
 use crate::site::Site;
 use crate::track::{Track, interleave};
@@ -50,7 +51,7 @@ impl Name {
             Name::Seven => vec![256],
             Name::Eight | Name::Ten => vec![USUAL_PACKET],
             Name::Nine => effort.pick(
-                vec![256, USUAL_PACKET, 65536],
+                vec![256, 2048, USUAL_PACKET, 65536],
                 vec![256, 512, 1024, 2048, USUAL_PACKET, 8192, 16384, 32768, 65536],
             ),
         }
@@ -76,6 +77,8 @@ pub struct Figures {
 enum Quantity {
     /// Half of a round trip between two machines, in microseconds.
     HalfTrip,
+    /// The same at sizes that lie close together: what a packet more costs, and a bus transaction.
+    Steps,
     /// A message to oneself, in microseconds.
     Loop,
     /// Megabytes a second.
@@ -95,7 +98,11 @@ impl Figures {
     ) {
         for name in names.iter().copied().filter(|name| name.packet_sizes(effort).contains(&packet)) {
             let mut plans = match name {
-                Name::Seven | Name::Eight => latency_plans(machines, packet, effort),
+                Name::Seven | Name::Eight => {
+                    let mut plans = latency_plans(machines, packet, effort);
+                    plans.push(steps_plan(machines, packet, effort));
+                    plans
+                }
                 Name::Nine => vec![bandwidth_plan(machines, packet, effort)],
                 Name::Ten => loopback_plans(machines, effort),
             };
@@ -117,7 +124,7 @@ impl Figures {
 
     /// The figures, in the paper's order.
     pub fn figures(&self) -> Vec<Figure> {
-        let figures = [
+        let shapes: [Shape; 7] = [
             (
                 Name::Seven,
                 Quantity::HalfTrip,
@@ -125,28 +132,44 @@ impl Figures {
                 "Figure 7: one-way latency, 256-byte packets",
                 SEVEN,
             ),
+            (Name::Seven, Quantity::Steps, "figure-7-steps", "Figure 7, size by size", SEVEN_STEPS),
             (Name::Eight, Quantity::HalfTrip, "figure-8", "Figure 8: one-way latency, 4 KiB packets", EIGHT),
+            (Name::Eight, Quantity::Steps, "figure-8-steps", "Figure 8, size by size", EIGHT_STEPS),
             (Name::Nine, Quantity::Rate, "figure-9", "Figure 9: one-way bandwidth by packet size", NINE),
             (Name::Ten, Quantity::Loop, "figure-10-latency", "Figure 10: loopback, latency", TEN),
             (Name::Ten, Quantity::Rate, "figure-10-bandwidth", "Figure 10: loopback, bandwidth", TEN),
         ];
-        let of = |name: Name, quantity: Quantity| {
-            let fits = self.curves.iter().filter(move |curve| curve.0 == name && curve.1 == quantity);
-            fits.map(move |(_, _, label, points)| curve(label, points, quantity)).collect::<Vec<_>>()
-        };
-        figures
-            .into_iter()
-            .map(|(name, quantity, key, title, paper)| Figure {
-                key: key.to_owned(),
-                title: title.to_owned(),
-                answers: name.text().to_owned(),
-                paper: paper.to_owned(),
-                x: "message size, bytes".to_owned(),
-                y: if quantity == Quantity::Rate { "MB/s" } else { "one way, us" }.to_owned(),
-                curves: of(name, quantity),
-            })
-            .filter(|figure| !figure.curves.is_empty())
-            .collect()
+        shapes.into_iter().filter_map(|shape| self.figure(shape)).collect()
+    }
+
+    /// One of them; none if nothing was measured for it.
+    fn figure(&self, (name, quantity, key, title, paper): Shape) -> Option<Figure> {
+        let fits = self.curves.iter().filter(|curve| curve.0 == name && curve.1 == quantity);
+        let mut curves: Vec<Curve> =
+            fits.map(|(_, _, label, points)| curve(label, points, quantity)).collect();
+        if curves.is_empty() {
+            return None;
+        }
+        curves.extend(match (name, quantity) {
+            (Name::Seven, Quantity::HalfTrip) => vec![paper::seven()],
+            (Name::Eight, Quantity::HalfTrip) => vec![paper::eight()],
+            (Name::Nine, _) => paper::nine(),
+            (Name::Ten, Quantity::Rate) => vec![paper::ten_rate()],
+            (Name::Ten, _) => vec![paper::ten_latency()],
+            _ => Vec::new(),
+        });
+        // The paper's numbers and ours are far apart; steps are seen on an even scale alone.
+        let scale = if quantity == Quantity::Steps { Scale::Linear } else { Scale::Log };
+        let y = if quantity == Quantity::Rate { "MB/s" } else { "one way, us" };
+        Some(Figure {
+            key: key.to_owned(),
+            title: title.to_owned(),
+            answers: name.text().to_owned(),
+            paper: paper.to_owned(),
+            x: ("message size, bytes".to_owned(), scale),
+            y: (y.to_owned(), scale),
+            curves,
+        })
     }
 
     /// Everything that was measured.
@@ -155,25 +178,30 @@ impl Figures {
     }
 }
 
-const SEVEN: &str = "Cards and switch in one process, except where a curve says otherwise. The prototype: 17.4 us for the smallest message, 55.5 ns for each byte, a step of 12.5 us at every \
-    multiple of 256 bytes, 7.7 us more with metadata. Latency is half a round trip, both ends polling; the faint line is \
-    the 99th percentile.";
-const EIGHT: &str =
-    "The prototype: 17.4 us for the smallest message, alternating 55.5 and 11.6 ns for each byte.";
-const NINE: &str = "The prototype: 20 MB/s with 256-byte packets, up to 30.7 MB/s with 4 KiB packets, bound by the I/O \
-    bus.";
-const TEN: &str = "The prototype: 19.1 us for 4 bytes to oneself, and 22 MB/s instead of 28.";
+/// A figure's curves, its name in files, its title, and what the paper says.
+type Shape = (Name, Quantity, &'static str, &'static str, &'static str);
+
+const SEVEN: &str = "Cards and switch in one process, except where a curve says otherwise. Latency is half a round trip, both \
+    ends polling; the dotted line is the 99th percentile. With metadata the paper took 7.7 us more.";
+const SEVEN_STEPS: &str = "The prototype took a step at every multiple of 256 bytes, as receiving a packet took it 12.5 us longer \
+    than sending one, and repeated a fine structure every 32 bytes, from the sizes of its bus' transactions (section 4.2): \
+    sizes before, at and behind such multiples. That is the shape to look for; its microseconds are in the plot above.";
+const EIGHT: &str = "As Figure 7. Of a message's last packet only the bytes that come late cost the prototype all three transfers.";
+const EIGHT_STEPS: &str = "Sizes before, at and behind the multiples of 4 KiB: what one more packet costs.";
+const NINE: &str = "The prototype was bound by its I/O bus. 2 KiB packets were ahead of 4 KiB packets for smaller messages, and those \
+    but slightly for larger ones, up to the 40 KiB that it measured (section 4.3).";
+const TEN: &str = "One process is both source and destination, on one host.";
 
 fn curve(label: &str, points: &Points, quantity: Quantity) -> Curve {
     let point = |(size, track): &(u64, Track)| {
         let (y, high) = match quantity {
             Quantity::Rate => (track.rate()? / 1e6, None),
-            Quantity::HalfTrip => (track.p50_us()? / 2.0, Some(track.latency()?.p99 / 2.0)),
+            Quantity::HalfTrip | Quantity::Steps => (track.p50_us()? / 2.0, Some(track.latency()?.p99 / 2.0)),
             Quantity::Loop => (track.p50_us()?, Some(track.latency()?.p99)),
         };
         Some(Point { x: *size as f64, y, high })
     };
-    Curve { label: label.to_owned(), points: points.iter().filter_map(point).collect() }
+    Curve::ours(label, points.iter().filter_map(point).collect())
 }
 
 /// A curve to be measured.
@@ -255,6 +283,28 @@ fn latency_plans(machines: &Machines, packet: u32, effort: Effort) -> Vec<Plan<'
     [tagged_plan(machines, packet, effort)].into_iter().chain([0, 4, 60].map(with)).collect()
 }
 
+/// Sizes close to each other, without metadata.
+fn steps_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
+    let label = format!("message, {packet}-byte packets");
+    let plan = latency_plan(machines, &label, "card", "--metadata 0", &step_sizes(packet, effort), effort);
+    let points =
+        plan.points.into_iter().map(|(size, name, exchange)| (size, format!("{name} (steps)"), exchange));
+    Plan { quantity: Quantity::Steps, points: points.collect(), ..plan }
+}
+
+/// Before, at and behind each of the first multiples of a packet, and of 32 bytes.
+fn step_sizes(packet: u32, effort: Effort) -> Vec<u64> {
+    let around = |unit: u64, near: u64, count: u64| {
+        (1..=count).flat_map(move |multiple| {
+            [unit - near, unit, unit + near].map(|size| size + (multiple - 1) * unit)
+        })
+    };
+    let packets = around(packet.into(), 8, effort.pick(4, 8));
+    let middles = (0..effort.pick(4, 8)).map(|multiple| u64::from(packet) * (2 * multiple + 1) / 2);
+    let sizes: BTreeSet<u64> = around(32, 4, effort.pick(3, 8)).chain(packets).chain(middles).collect();
+    sizes.into_iter().collect()
+}
+
 fn udp_plan(machines: &Machines, effort: Effort) -> Plan<'_> {
     let sizes: Vec<u64> = sizes(effort).into_iter().filter(|size| *size <= 65000).collect();
     let address = format!("--address {}", machines.address());
@@ -303,10 +353,8 @@ fn loopback_plans(machines: &Machines, effort: Effort) -> Vec<Plan<'_>> {
         (size, format!("loopback, {size} bytes"), Exchange::alone(here.clone(), &role))
     };
     let rate = |size: u64| {
-        let arguments = stream_arguments(size, stream_length(size, effort));
-        let (near, far) = (format!("card-send {arguments}"), format!("card-sink {arguments}"));
-        let name = format!("bandwidth within a machine, {size} bytes");
-        (size, name, Exchange::between(here.clone(), &near, here.clone(), &far))
+        let role = format!("card-send-self {}", stream_arguments(size, stream_length(size, effort)));
+        (size, format!("bandwidth to oneself, {size} bytes"), Exchange::alone(here.clone(), &role))
     };
     let large: Vec<u64> = sizes(effort).into_iter().filter(|size| *size >= 256).collect();
     vec![
@@ -316,7 +364,7 @@ fn loopback_plans(machines: &Machines, effort: Effort) -> Vec<Plan<'_>> {
             points: [4].into_iter().chain(sizes(effort)).map(latency).collect(),
         },
         Plan {
-            label: "between two processes of a machine".to_owned(),
+            label: "to oneself".to_owned(),
             quantity: Quantity::Rate,
             points: large.into_iter().map(rate).collect(),
         },
@@ -337,6 +385,14 @@ mod tests {
     #[test]
     fn curves_are_sorted_by_their_packets() {
         assert_eq!(["256-byte packets", "4096-byte packets", "x"].map(leading_number), [256, 4096, 0]);
+    }
+
+    #[test]
+    fn steps_are_looked_for_on_both_sides() {
+        let sizes = step_sizes(256, Effort::Quick);
+        for size in [28, 32, 36, 248, 256, 264, 384, 1016, 1024, 1032] {
+            assert!(sizes.contains(&size), "{size} is missing in {sizes:?}");
+        }
     }
 
     #[test]

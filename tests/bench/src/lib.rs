@@ -12,6 +12,7 @@ pub mod host;
 pub mod idle;
 pub mod machines;
 pub mod one_process;
+mod paper;
 pub mod parts;
 pub mod paths;
 pub mod plot;

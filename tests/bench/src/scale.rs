@@ -9,7 +9,7 @@ use crate::effort::Effort;
 use crate::exchange::Exchange;
 use crate::goals::{Goal, Need};
 use crate::machines::Machines;
-use crate::plot::{Curve, Figure, Point};
+use crate::plot::{Curve, Figure, Point, Scale as Scaling};
 use crate::progress::Progress;
 use crate::site::Site;
 use crate::track::{Track, interleave};
@@ -132,17 +132,17 @@ pub fn figure(scales: &[Scale]) -> Figure {
         let points = scale.points.iter().filter_map(|(number, track)| {
             Some(Point { x: *number as f64, y: track.p50_us()?, high: Some(track.latency()?.p99) })
         });
-        Curve { label: format!("{} ({})", scale.axis.text(), scale.axis.place()), points: points.collect() }
+        Curve::ours(format!("{} ({})", scale.axis.text(), scale.axis.place()), points.collect())
     };
     Figure {
         key: "scale".to_owned(),
         title: "Scale: round trips beside what nobody uses".to_owned(),
         answers: "section 2.3".to_owned(),
         paper: "The paper names no figure: every sending process has a terminus of its own (section 2.3), and the cost \
-            of a message is meant not to depend on how many there are. The faint line is the 99th percentile."
+            of a message is meant not to depend on how many there are."
             .to_owned(),
-        x: "how many".to_owned(),
-        y: "round trip, us".to_owned(),
+        x: ("how many".to_owned(), Scaling::Log),
+        y: ("round trip, us".to_owned(), Scaling::Linear),
         curves: scales.iter().map(curve).collect(),
     }
 }

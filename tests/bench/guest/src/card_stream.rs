@@ -10,7 +10,7 @@ use crate::laps::{Lap, Laps, Sum};
 use crate::result::{Meter, exchange_tickets, say};
 use crate::{Outcome, PATIENCE};
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     laps: Laps,
@@ -66,6 +66,31 @@ pub(crate) fn send(options: &Options) -> Outcome {
         wait(&queue)?;
         sum.add(&lap, meter);
         hear_verdict(&queue, &slot)?;
+    }
+    let (bytes, all) = (laps.count * laps.size as u64, laps.all());
+    say(&json!({ "bytes": bytes, "messages": laps.count, "all": all, "ns": sum.ns, "cpu_ns": sum.cpu_ns }))
+}
+
+/// A process to itself (Figure 10): both ends of every lap.
+pub(crate) fn send_self(options: &Options) -> Outcome {
+    // Both ends are this process', which may lock so much memory and no more.
+    let laps = Laps { places: (options.laps.places / 2).max(1), ..options.laps };
+    let options = &Options { laps, ..options.clone() };
+    let card = Card::open_default()?;
+    let area = card.create_area(laps.bytes())?;
+    let queue = card.create_queue(8)?;
+    let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
+    let terminus = card.create_terminus()?;
+    let buffer = terminus.create_send_buffer(laps.bytes())?;
+    let mut sender = Sender { options, terminus, buffer, peer: slot.ticket(0)?, under_way: VecDeque::new() };
+    let mut sum = Sum::default();
+    for lap in laps.laps() {
+        laps.fill(&lap, |at, bytes| Ok(sender.buffer.write(at, bytes)?))?;
+        let meter = Meter::start();
+        sender.send(&lap)?;
+        wait(&queue)?;
+        sum.add(&lap, meter);
+        laps.check(&lap, |at, bytes| Ok(slot.read(at, bytes)?))?;
     }
     let (bytes, all) = (laps.count * laps.size as u64, laps.all());
     say(&json!({ "bytes": bytes, "messages": laps.count, "all": all, "ns": sum.ns, "cpu_ns": sum.cpu_ns }))

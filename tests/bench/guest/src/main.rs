@@ -44,6 +44,8 @@ enum Role {
     CardSink(card_stream::Options),
     /// Measures one-way bandwidth through cards
     CardSend(card_stream::Options),
+    /// Measures the bandwidth of a process to itself (Figure 10)
+    CardSendSelf(card_stream::Options),
     /// Sleeps until a message that never comes; tells how much processor time that took
     CardDoze(idle::DozeOptions),
     /// Sends back what udp-ping sends
@@ -100,6 +102,7 @@ fn run(role: Role) -> Outcome {
         Role::CardLoopback(options) => card::loopback(&options),
         Role::CardSink(options) => card_stream::sink(&options),
         Role::CardSend(options) => card_stream::send(&options),
+        Role::CardSendSelf(options) => card_stream::send_self(&options),
         Role::CardDoze(options) => idle::doze(&options),
         Role::UdpEcho(options) => sockets::udp_echo(&options),
         Role::UdpPing(options) => sockets::udp_ping(&options),

@@ -78,6 +78,17 @@ fn a_transfer_is_whole_or_fails() -> Result<()> {
 }
 
 #[test]
+fn a_process_to_itself_gets_all_too() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
+    let said = Program::start(&lab, 0, &format!("card-send-self {TRANSFER}"))?.finish()?;
+    assert_eq!(said["messages"], 20);
+    let error = Program::start(&lab, 0, &format!("card-send-self {TRANSFER} --leave-out 14"))?.finish();
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.contains("message 14 did not bring its byte 0"), "{error}");
+    Ok(())
+}
+
+#[test]
 fn every_kind_of_round_trip_reads_what_came() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
     let sizes = ["--size 0 --metadata 0", "--size 3", "--size 16", "--size 4000"];

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
 use super::{Results, Table};
 use crate::goals::Goal;
 use crate::host::Peer;
-use crate::plot::Figure;
+use crate::plot::{Figure, Point};
 use crate::track::Track;
 
 /// Everything, as one object.
@@ -18,10 +19,10 @@ pub(super) fn json(results: &Results) -> Value {
         let curve = |curve: &crate::plot::Curve| {
             let points: Vec<Value> =
                 curve.points.iter().map(|p| json!({ "x": p.x, "y": p.y, "p99": p.high })).collect();
-            json!({ "label": curve.label, "points": points })
+            json!({ "label": curve.label, "paper": curve.paper, "points": points })
         };
         let curves: Vec<Value> = figure.curves.iter().map(curve).collect();
-        json!({ "name": figure.key, "title": figure.title, "answers": figure.answers, "x": figure.x, "y": figure.y, "curves": curves })
+        json!({ "name": figure.key, "title": figure.title, "answers": figure.answers, "x": figure.x.0, "y": figure.y.0, "curves": curves })
     };
     json!({
         "run": facts,
@@ -54,38 +55,48 @@ fn track(track: &Track) -> Value {
 }
 
 /// A row for each quantity.
-pub(super) fn csv(results: &Results) -> String {
-    let mut out = "name,samples,min_us,p50_us,p90_us,p99_us,p99.9_us,max_us,bytes_per_second\n".to_owned();
+pub(super) fn csv(results: &Results) -> anyhow::Result<String> {
+    let mut rows = vec![
+        ["name", "samples", "min_us", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us", "bytes_per_second"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for track in results.tracks() {
-        let mut cells = vec![quoted(&track.name)];
+        let mut row = vec![track.name.clone()];
         match track.latency() {
             Some(l) => {
-                cells.push(l.count.to_string());
-                cells.extend([l.min, l.p50, l.p90, l.p99, l.p999, l.max].map(|value| format!("{value:.3}")));
+                row.push(l.count.to_string());
+                row.extend([l.min, l.p50, l.p90, l.p99, l.p999, l.max].map(|value| format!("{value:.3}")));
             }
-            None => cells.extend(vec![String::new(); 7]),
+            None => row.extend(vec![String::new(); 7]),
         }
-        cells.push(track.rate().map_or_else(String::new, |rate| format!("{rate:.0}")));
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "{}", cells.join(","));
+        row.push(track.rate().map_or_else(String::new, |rate| format!("{rate:.0}")));
+        rows.push(row);
     }
-    out
+    table(rows)
 }
 
 /// A row for each point of each curve.
-pub(super) fn figures_csv(figures: &[Figure]) -> String {
-    let mut out = "figure,answers,curve,x,y,p99\n".to_owned();
+pub(super) fn figures_csv(figures: &[Figure]) -> anyhow::Result<String> {
+    let mut rows = vec![["figure", "answers", "curve", "x", "y", "p99"].map(str::to_owned).to_vec()];
     for figure in figures {
         for curve in &figure.curves {
-            for point in &curve.points {
+            let row = |point: &Point| {
                 let high = point.high.map_or_else(String::new, |high| format!("{high:.3}"));
-                let label = quoted(&curve.label);
-                let (key, answers) = (&figure.key, quoted(&figure.answers));
-                let _ = writeln!(out, "{key},{answers},{label},{},{:.3},{high}", point.x, point.y);
-            }
+                let [x, y] = [point.x.to_string(), format!("{:.3}", point.y)];
+                vec![figure.key.clone(), figure.answers.clone(), curve.label.clone(), x, y, high]
+            };
+            rows.extend(curve.points.iter().map(row));
         }
     }
-    out
+    table(rows)
+}
+
+fn table(rows: Vec<Vec<String>>) -> anyhow::Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    rows.iter().try_for_each(|row| writer.write_record(row)).context("cannot write a table")?;
+    let bytes = writer.into_inner().map_err(|error| anyhow!("cannot write a table: {error}"))?;
+    Ok(String::from_utf8(bytes)?)
 }
 
 /// The goals as a table in Markdown, for docs/performance.md.
@@ -108,16 +119,11 @@ pub(super) fn goals_markdown(goals: &[Goal]) -> String {
     out
 }
 
-/// A cell of a table, in quotes: names have commas.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::goals::Need;
-    use crate::plot::{Curve, Point};
+    use crate::plot::{Curve, Scale};
 
     #[test]
     fn a_goal_is_a_row() {
@@ -129,20 +135,18 @@ mod tests {
     #[test]
     fn a_point_is_a_row_and_its_curves_name_is_one_cell() {
         let points = vec![Point { x: 16.0, y: 56.25, high: None }];
-        let curves = vec![Curve { label: "a, \"b\"".into(), points }];
+        let curves = vec![Curve::ours("a, \"b\"", points)];
         let text = String::new;
         let figure = Figure {
             key: "figure-7".into(),
             title: text(),
             answers: "Figure 7".into(),
             paper: text(),
-            x: text(),
-            y: text(),
+            x: (text(), Scale::Log),
+            y: (text(), Scale::Log),
             curves,
         };
-        assert_eq!(
-            figures_csv(&[figure]).lines().last(),
-            Some("figure-7,\"Figure 7\",\"a, \"\"b\"\"\",16,56.250,")
-        );
+        let text = figures_csv(&[figure]).unwrap();
+        assert_eq!(text.lines().last(), Some("figure-7,Figure 7,\"a, \"\"b\"\"\",16,56.250,"));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Results, Table};
 use crate::goals::{Goal, Verdict, number};
 use crate::host::Peer;
-use crate::plot::{Figure, Scale, escape, legend, svg};
+use crate::plot::{Figure, escape, svg};
 use crate::track::Track;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:#222}\
@@ -13,17 +13,14 @@ h1{font-size:1.6em}h2{font-size:1.25em;margin-top:2em;border-bottom:1px solid #d
 table{border-collapse:collapse;font-size:.88em;margin:.8em 0;font-variant-numeric:tabular-nums}\
 td,th{padding:.25em .7em;border-bottom:1px solid #e6e6e6;text-align:left}td.n,th.n{text-align:right}\
 .met{color:#0f7b6c;font-weight:600}.short{color:#c0392b;font-weight:600}.noise{color:#8a6d00;font-weight:600}\
-.plots{display:grid;grid-template-columns:1fr 1fr;gap:1em}@media(max-width:900px){.plots{grid-template-columns:1fr}}\
-svg{width:100%;height:auto;background:#fff}svg text{font:11px system-ui,sans-serif;fill:#555}\
-.grid{stroke:#eee}.legend span{margin-right:1.2em;font-size:.85em;white-space:nowrap}\
-.legend i{display:inline-block;width:.9em;height:.9em;border-radius:.2em;margin-right:.35em;vertical-align:-.1em}\
+figure{margin:1em 0}svg{width:100%;max-width:860px;height:auto}\
 pre{background:#f6f6f6;padding:.6em;overflow:auto;font-size:.8em}figcaption,.note{color:#666;font-size:.88em}";
 
 /// Rows of a table that is shown only to who asks for it.
 const LONG: usize = 20;
 
 /// The whole page.
-pub(super) fn page(results: &Results) -> String {
+pub(super) fn page(results: &Results) -> anyhow::Result<String> {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>Hamlyn benchmark</title>\
@@ -32,7 +29,7 @@ pub(super) fn page(results: &Results) -> String {
     facts(&mut out, results);
     goals(&mut out, &results.goals);
     for figure in &results.figures {
-        draw(&mut out, figure);
+        draw(&mut out, figure)?;
     }
     for (title, tracks) in results.tables.iter().filter(|table| !table.1.is_empty()) {
         // Writing to a string cannot fail.
@@ -51,7 +48,7 @@ pub(super) fn page(results: &Results) -> String {
     results.others.iter().for_each(|table| other(&mut out, table));
     peers(&mut out, &results.peers);
     out.push_str("</html>\n");
-    out
+    Ok(out)
 }
 
 fn facts(out: &mut String, results: &Results) {
@@ -98,18 +95,17 @@ fn goals(out: &mut String, goals: &[Goal]) {
         else this run cannot tell.</p>");
 }
 
-fn draw(out: &mut String, figure: &Figure) {
+fn draw(out: &mut String, figure: &Figure) -> anyhow::Result<()> {
     let _ = write!(
         out,
-        "<h2 id=\"{}\">{}</h2><figure><div class=legend>{}</div><div class=plots>{}{}</div>\
-         <figcaption>{}</figcaption></figure>",
+        "<h2 id=\"{}\">{}</h2><figure>{}<figcaption>It answers the paper's {}. {}</figcaption></figure>",
         escape(&figure.key),
         escape(&figure.title),
-        legend(figure),
-        svg(figure, Scale::Linear),
-        svg(figure, Scale::Log),
+        svg(figure)?,
+        escape(&figure.answers),
         escape(&figure.paper)
     );
+    Ok(())
 }
 
 fn latencies(out: &mut String, tracks: &[Track]) {

@@ -53,11 +53,11 @@ impl Results {
             let file = folder.join(name);
             fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
         };
-        put("index.html", html::page(self))?;
+        put("index.html", html::page(self)?)?;
         put("results.json", format!("{:#}\n", data::json(self)))?;
-        put("results.csv", data::csv(self))?;
+        put("results.csv", data::csv(self)?)?;
         put("goals.md", data::goals_markdown(&self.goals))?;
-        put("figures.csv", data::figures_csv(&self.figures))?;
+        put("figures.csv", data::figures_csv(&self.figures)?)?;
         logs::write(self, &folder.join("samples"))
     }
 }
