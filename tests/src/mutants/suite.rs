@@ -12,8 +12,17 @@ use serde_json::Value;
 use super::group::{Group, Interrupted, Said};
 use super::{Mutant, Tree};
 
-/// The packages whose tests must notice, from fast to slow.
-const PACKAGES: [&str; 6] = ["door", "models", "bus", "fabric", "switch", "sim"];
+/// The packages whose tests must notice, from fast to slow, and what their folders end with.
+const PACKAGES: [(&str, &str); 8] = [
+    ("hamlyn-door", "door"),
+    ("hamlyn-sys", "sys"),
+    ("hamlyn", "guest-lib"),
+    ("hamlyn-models", "models"),
+    ("hamlyn-bus", "bus"),
+    ("hamlyn-fabric", "fabric"),
+    ("hamlyn-switch", "switch"),
+    ("hamlyn-sim", "sim"),
+];
 /// How long the unbroken tree may take for one build or test program.
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// How long a program may take with a break in it, besides four times what it takes without.
@@ -97,7 +106,7 @@ impl<'a> Suites<'a> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(["test", "--no-run", "--message-format=json"]);
-        command.args(PACKAGES.map(|package| format!("--package=hamlyn-{package}")));
+        command.args(PACKAGES.map(|(package, _)| format!("--package={package}")));
         command.current_dir(&self.tree.root).stderr(errors);
         // Nobody will look for lines in a debugger, and linking without them is faster.
         command.env("CARGO_TARGET_DIR", &self.tree.target).env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -173,7 +182,7 @@ impl<'a> Suites<'a> {
 }
 
 fn rank(program: &Program) -> Option<usize> {
-    PACKAGES.iter().position(|package| program.folder.ends_with(package))
+    PACKAGES.iter().position(|(_, folder)| program.folder.ends_with(folder))
 }
 
 /// A test's name and result, if this line of a test program tells them.

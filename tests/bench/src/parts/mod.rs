@@ -3,6 +3,7 @@
 mod host;
 
 use std::cell::RefCell;
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -23,6 +24,47 @@ const PACKETS: usize = 512;
 const HEADER_BYTES: usize = 40;
 /// Bytes of a message that is cut into packets.
 const LONG: u32 = 64 << 10;
+
+/// Delivers and copies so many packets. As in [`one_process`](crate::one_process), what callgrind counts are functions that are never
+/// inlined.
+pub fn walk_paths(count: u64) -> anyhow::Result<()> {
+    let (mut small, mut large) = (Delivery::create(64, 1)?, Delivery::create(4096, 16)?);
+    let memory = Memory::create()?;
+    for number in 0..count as usize {
+        for delivery in [&mut small, &mut large] {
+            delivery.packets.fill(number);
+            delivery.delivered = number + 1;
+        }
+        path_deliver_64(&mut small.host, &small.packets.packet(number));
+        path_deliver_4096(&mut large.host, &large.packets.packet(number));
+        let place = large.packets.place(number) as u64;
+        ensure!(path_copy_4096(&memory, place, large.packets.packet(number)[1]), "no room to copy");
+        for Delivery { packets, host, .. } in [&small, &large] {
+            packets.check(number, &host.memory, host.place)?;
+        }
+    }
+    small.finish()?;
+    large.finish()
+}
+
+#[inline(never)]
+fn path_deliver_64(host: &mut Host, packet: &[VolatileSlice<'_>]) -> u64 {
+    host.deliver(packet);
+    // Something is left to do: else this would end in a jump, which callgrind would take for its end.
+    black_box(host.place)
+}
+
+#[inline(never)]
+fn path_deliver_4096(host: &mut Host, packet: &[VolatileSlice<'_>]) -> u64 {
+    host.deliver(packet);
+    // Something is left to do: else this would end in a jump, which callgrind would take for its end.
+    black_box(host.place)
+}
+
+#[inline(never)]
+fn path_copy_4096(memory: &Memory, place: u64, from: VolatileSlice<'_>) -> bool {
+    black_box(memory.write(place, from).is_ok())
+}
 
 /// Segmentation, delivery and notification.
 pub fn benchmark(criterion: &mut Criterion) -> anyhow::Result<()> {
@@ -306,6 +348,11 @@ mod tests {
         delivery.run(2 * PACKETS as u64 + 64).unwrap();
         delivery.finish().unwrap();
         Copies::create(64).unwrap().run(PACKETS as u64 + 3).unwrap();
+    }
+
+    #[test]
+    fn every_path_is_walked() {
+        walk_paths(1000).unwrap();
     }
 
     #[test]
