@@ -73,7 +73,9 @@ fn count(root: &Path, function: &str, what: &'static str) -> anyhow::Result<Cost
 /// Instructions, loads, stores and lines, from the line `==1== Collected : 123 45 6 ...`: what is what is its order.
 fn collected(text: &str) -> Option<[u64; 4]> {
     let (_, numbers) = text.lines().find_map(|line| line.split_once("Collected :"))?;
-    let numbers: Vec<u64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let mut numbers: Vec<u64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    // Zeros at the end of the line are left out.
+    numbers.resize(numbers.len().max(if numbers.is_empty() { 0 } else { 9 }), 0);
     // Ir Dr Dw I1mr D1mr D1mw: the misses of data are the fifth and the sixth.
     let [instructions, loads, stores, _, read, written] = *numbers.first_chunk()?;
     Some([instructions, loads, stores, read + written])
@@ -108,6 +110,7 @@ mod tests {
     fn callgrinds_sum_is_read() {
         let text = "==9== Events    : Ir Dr Dw I1mr\n==9== Collected : 3100 900 42 7 5 6 0 0 1\n==9== \n";
         assert_eq!(collected(text), Some([3100, 900, 42, 11]));
+        assert_eq!(collected("==9== Collected : 3100 900 42\n"), Some([3100, 900, 42, 0]));
         assert_eq!(collected("==9== Collected :\n"), None);
     }
 }
