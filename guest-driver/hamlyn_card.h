@@ -36,7 +36,7 @@
 #define HAMLYN_MODEL_HAMLYN 1
 
 /* Value of HAMLYN_REG_ABI_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
-#define HAMLYN_ABI_VERSION 0x00020002
+#define HAMLYN_ABI_VERSION 0x00020003
 
 /* RO. HAMLYN_MAGIC. */
 #define HAMLYN_REG_MAGIC 0x000
@@ -170,6 +170,9 @@
 /* Terminus flag: it is the operating system's, and its packets say so. */
 #define HAMLYN_TERMINUS_PRIVILEGED 1
 
+/* Terminus flag: vector is set, and wakes an owner that sleeps until requests are finished. */
+#define HAMLYN_TERMINUS_WAKES 2
+
 /* The largest weight of a terminus. */
 #define HAMLYN_MAX_WEIGHT 64
 
@@ -221,6 +224,10 @@ struct hamlyn_open_terminus {
 	__u32 weight;
 	/* HAMLYN_TERMINUS_* bits. */
 	__u32 flags;
+	/* With HAMLYN_TERMINUS_WAKES: MSI-X vector that wakes its owner, 1 to the number of vectors less 1. Else not read. */
+	__u32 vector;
+	/* Not read. */
+	__u32 reserved;
 };
 
 /* Body of HAMLYN_COMMAND_SET_SEND_BUFFER and HAMLYN_COMMAND_CLEAR_SEND_BUFFER. */
@@ -688,13 +695,31 @@ struct hamlyn_wire {
 /* Distance between two queues' armed words, in bytes. */
 #define HAMLYN_ARMED_STRIDE 64
 
-/* armed: nobody sleeps on the queue; the card does not interrupt. */
+/* Size of the terminus control area in BAR 2, behind the queue control area, in bytes: 64 for each of 1,024 termini. */
+#define HAMLYN_TERMINUS_CONTROL_SIZE 65536
+
+/* Distance between two termini's words in the terminus control area, in bytes. */
+#define HAMLYN_TERMINUS_CONTROL_STRIDE 64
+
+/* Offset in a terminus' part of the terminus control area of its armed word, 4 bytes: as that of a queue. */
+#define HAMLYN_TERMINUS_ARMED 0
+
+/*
+ * Offset in a terminus' part of the terminus control area of wanted, 4 bytes, stored by the driver before armed: the
+ * card interrupts once hamlyn_terminus_status.completed has reached it, modulo 2^32.
+ */
+#define HAMLYN_TERMINUS_WANTED 4
+
+/* armed: nobody sleeps on the queue or terminus; the card does not interrupt. */
 #define HAMLYN_ARMED_NO 0
 
-/* armed, stored by the driver: the queue's owner sleeps; the next notification that asks for it interrupts. */
+/*
+ * armed, stored by the driver: the owner sleeps; the next notification that asks for it interrupts, or the request that
+ * the owner wants to be finished.
+ */
 #define HAMLYN_ARMED_YES 1
 
-/* armed, stored by the card: it has written a notification for a sleeper since. */
+/* armed, stored by the card: what the sleeper waits for has come since. */
 #define HAMLYN_ARMED_FIRED 2
 
 /* hamlyn_terminus_status.reasons: the request was sent, and a fetch-and-op carried out. */

@@ -106,11 +106,26 @@
 /* How much of the card the user who opened the file holds, and may hold. Argument: hamlyn_share_query. */
 #define HAMLYN_IOC_SHARE _IOWR('H', 21, struct hamlyn_share_query)
 
+/*
+ * Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number). Argument:
+ * hamlyn_terminus_wait. ETIMEDOUT, EINTR as for HAMLYN_IOC_QUEUE_WAIT.
+ */
+#define HAMLYN_IOC_TERMINUS_WAIT _IOWR('H', 22, struct hamlyn_terminus_wait)
+
+/*
+ * Makes poll(2) of the file report readable once the card has finished with requests of a terminus; one sequence number
+ * of each terminus: whoever arms it again moves it. Argument: hamlyn_terminus_wait.
+ */
+#define HAMLYN_IOC_TERMINUS_ARM _IOWR('H', 23, struct hamlyn_terminus_wait)
+
 /* hamlyn_query.capabilities: listen and connect. */
 #define HAMLYN_CAPABILITY_CONNECTIONS 1ULL
 
 /* hamlyn_query.capabilities: shares of users. */
 #define HAMLYN_CAPABILITY_SHARES 2ULL
+
+/* hamlyn_query.capabilities: to sleep until requests are finished. */
+#define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
 
 /* Index into hamlyn_share_query: send termini. */
 #define HAMLYN_SHARE_TERMINI 0
@@ -280,6 +295,22 @@ struct hamlyn_queue_wait {
 	__s64 timeout_ns;
 	/* Zero. */
 	__u64 reserved;
+};
+
+/* Which requests of a terminus to wait for: those before a sequence number. */
+struct hamlyn_terminus_wait {
+	/* In: the terminus. */
+	__u32 terminus;
+	/* In: the wait is over once the status words' completed has reached this, modulo 2^32. */
+	__u32 completed;
+	/* Out, for arm: 1 if the wait is over already, 0 if the terminus was armed. */
+	__u32 ready;
+	/* Zero. */
+	__u32 reserved0;
+	/* In, for wait: nanoseconds, 0 to look only, or HAMLYN_WAIT_FOREVER. For arm: zero. */
+	__s64 timeout_ns;
+	/* Zero. */
+	__u64 reserved1;
 };
 
 /* A new slot. */

@@ -71,10 +71,19 @@ pub const HAMLYN_IOC_CLOSE: u32 = iowr::<HamlynPrivate>(20);
 /// How much of the card the user who opened the file holds, and may hold. Argument: [`HamlynShareQuery`].
 pub const HAMLYN_IOC_SHARE: u32 = iowr::<HamlynShareQuery>(21);
 
+/// Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number). Argument:
+/// [`HamlynTerminusWait`]. `ETIMEDOUT`, `EINTR` as for [`HAMLYN_IOC_QUEUE_WAIT`].
+pub const HAMLYN_IOC_TERMINUS_WAIT: u32 = iowr::<HamlynTerminusWait>(22);
+/// Makes `poll(2)` of the file report readable once the card has finished with requests of a terminus; one sequence number
+/// of each terminus: whoever arms it again moves it. Argument: [`HamlynTerminusWait`].
+pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
+
 /// `HamlynQuery::capabilities`: listen and connect.
 pub const HAMLYN_CAPABILITY_CONNECTIONS: u64 = 1;
 /// `HamlynQuery::capabilities`: shares of users.
 pub const HAMLYN_CAPABILITY_SHARES: u64 = 2;
+/// `HamlynQuery::capabilities`: to sleep until requests are finished.
+pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
 
 /// Index into [`HamlynShareQuery`]: send termini.
 pub const HAMLYN_SHARE_TERMINI: u32 = 0;
@@ -235,6 +244,24 @@ pub struct HamlynQueueWait {
     pub timeout_ns: i64,
     /// Zero.
     pub reserved: u64,
+}
+
+/// Which requests of a terminus to wait for: those before a sequence number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynTerminusWait {
+    /// In: the terminus.
+    pub terminus: u32,
+    /// In: the wait is over once the status words' `completed` has reached this, modulo 2^32.
+    pub completed: u32,
+    /// Out, for arm: 1 if the wait is over already, 0 if the terminus was armed.
+    pub ready: u32,
+    /// Zero.
+    pub reserved0: u32,
+    /// In, for wait: nanoseconds, 0 to look only, or [`HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    pub timeout_ns: i64,
+    /// Zero.
+    pub reserved1: u64,
 }
 
 /// A new slot.

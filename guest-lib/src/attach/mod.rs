@@ -120,6 +120,31 @@ pub trait Attachment: Debug + Send + Sync {
     /// [`crate::Error::System`].
     fn destroy_terminus(&self, terminus: u32) -> Result<()>;
 
+    /// Sleeps until the status words' `completed` of a terminus has reached a number. It may return early, but not much later
+    /// than the time-out: the caller looks, and calls again.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot: the caller has to look from time to time.
+    fn wait_terminus(&self, _terminus: u32, _completed: u32, _timeout: Option<Duration>) -> Result<()> {
+        Err(Error::Unsupported(NO_COMPLETIONS))
+    }
+
+    /// Makes [`Attachment::terminus_file`] readable once `completed` has reached a number. True if it has already.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::wait_terminus`].
+    fn arm_terminus(&self, _terminus: u32, _completed: u32) -> Result<bool> {
+        Err(Error::Unsupported(NO_COMPLETIONS))
+    }
+
+    /// What to poll for a terminus that was armed. One file may stand for several termini, and for queues.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::wait_terminus`].
+    fn terminus_file(&self, _terminus: u32) -> Result<QueueFile<'_>> {
+        Err(Error::Unsupported(NO_COMPLETIONS))
+    }
+
     /// Makes a piece of `memory` a send buffer.
     ///
     /// # Errors
@@ -208,6 +233,8 @@ pub trait Attachment: Debug + Send + Sync {
         Err(Error::Unsupported(NO_CONNECTIONS))
     }
 }
+
+const NO_COMPLETIONS: &str = "nobody here wakes who sleeps until requests are finished";
 
 const NO_CONNECTIONS: &str =
     "connections are the operating system's affair: this card is attached to without one";

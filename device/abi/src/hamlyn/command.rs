@@ -73,6 +73,9 @@ pub const HAMLYN_SLOT_PRIVILEGED: u32 = 4;
 /// Terminus flag: it is the operating system's, and its packets say so.
 pub const HAMLYN_TERMINUS_PRIVILEGED: u32 = 1;
 
+/// Terminus flag: `vector` is set, and wakes an owner that sleeps until requests are finished.
+pub const HAMLYN_TERMINUS_WAKES: u32 = 2;
+
 /// The largest weight of a terminus.
 pub const HAMLYN_MAX_WEIGHT: u32 = 64;
 
@@ -128,6 +131,10 @@ pub struct HamlynOpenTerminus {
     pub weight: u32,
     /// `HAMLYN_TERMINUS_*` bits.
     pub flags: u32,
+    /// With [`HAMLYN_TERMINUS_WAKES`]: MSI-X vector that wakes its owner, 1 to the number of vectors less 1. Else not read.
+    pub vector: u32,
+    /// Not read.
+    pub reserved: u32,
 }
 
 /// Body of [`HAMLYN_COMMAND_SET_SEND_BUFFER`] and [`HAMLYN_COMMAND_CLEAR_SEND_BUFFER`].

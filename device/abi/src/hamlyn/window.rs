@@ -45,11 +45,22 @@ pub const HAMLYN_QUEUE_CONTROL_ARMED: u32 = 0x1000;
 /// Distance between two queues' armed words, in bytes.
 pub const HAMLYN_ARMED_STRIDE: u32 = 64;
 
-/// `armed`: nobody sleeps on the queue; the card does not interrupt.
+/// Size of the terminus control area in BAR 2, behind the queue control area, in bytes: 64 for each of 1,024 termini.
+pub const HAMLYN_TERMINUS_CONTROL_SIZE: u32 = 65536;
+/// Distance between two termini's words in the terminus control area, in bytes.
+pub const HAMLYN_TERMINUS_CONTROL_STRIDE: u32 = 64;
+/// Offset in a terminus' part of the terminus control area of its `armed` word, 4 bytes: as that of a queue.
+pub const HAMLYN_TERMINUS_ARMED: u32 = 0;
+/// Offset in a terminus' part of the terminus control area of `wanted`, 4 bytes, stored by the driver before `armed`: the
+/// card interrupts once [`HamlynTerminusStatus::completed`] has reached it, modulo 2^32.
+pub const HAMLYN_TERMINUS_WANTED: u32 = 4;
+
+/// `armed`: nobody sleeps on the queue or terminus; the card does not interrupt.
 pub const HAMLYN_ARMED_NO: u32 = 0;
-/// `armed`, stored by the driver: the queue's owner sleeps; the next notification that asks for it interrupts.
+/// `armed`, stored by the driver: the owner sleeps; the next notification that asks for it interrupts, or the request that
+/// the owner wants to be finished.
 pub const HAMLYN_ARMED_YES: u32 = 1;
-/// `armed`, stored by the card: it has written a notification for a sleeper since.
+/// `armed`, stored by the card: what the sleeper waits for has come since.
 pub const HAMLYN_ARMED_FIRED: u32 = 2;
 
 /// [`HamlynTerminusStatus::reasons`]: the request was sent, and a fetch-and-op carried out.
