@@ -86,8 +86,12 @@ fn open_slot() -> impl Strategy<Value = HamlynOpenSlot> {
 }
 
 fn command() -> impl Strategy<Value = (u32, Vec<u8>)> {
-    let terminus = (prop_oneof![4 => Just(0x20_0000_u64), 1 => word()], mostly(1..65_u32))
-        .prop_map(|(status, weight)| HamlynOpenTerminus { status, weight, flags: 0 }.as_bytes().to_vec());
+    let place = prop_oneof![4 => Just(0x20_0000_u64), 1 => word()];
+    let terminus = (place, mostly(1..65_u32), mostly(0..4_u32), mostly(1..3_u32)).prop_map(
+        |(status, weight, flags, vector)| {
+            HamlynOpenTerminus { status, weight, flags, vector, reserved: 0 }.as_bytes().to_vec()
+        },
+    );
     let buffer = (mostly(0..2_u32), area(65536))
         .prop_map(|(tag, area)| HamlynSetSendBuffer { tag, reserved: 0, area }.as_bytes().to_vec());
     let queue = (2..70_u32)

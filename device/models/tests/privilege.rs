@@ -18,7 +18,8 @@ const PROCESS: u32 = 0;
 fn two(host: u32, flags: u32) -> Two {
     let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
     let status = two.sender.page();
-    let body = HamlynOpenTerminus { status, weight: 1, flags: HAMLYN_TERMINUS_PRIVILEGED };
+    let body =
+        HamlynOpenTerminus { status, weight: 1, flags: HAMLYN_TERMINUS_PRIVILEGED, ..Default::default() };
     two.sender.command(HAMLYN_COMMAND_OPEN_TERMINUS, PRIVILEGED, body).unwrap();
     let slot = HamlynOpenSlot {
         area: two.area.abi,

@@ -166,7 +166,8 @@ fn another_link_knows_of_no_stops() {
 fn the_operating_systems_own_messages_mind_no_stops() {
     let mut host = host(0);
     let status = host.page();
-    let body = HamlynOpenTerminus { status, weight: 1, flags: HAMLYN_TERMINUS_PRIVILEGED };
+    let body =
+        HamlynOpenTerminus { status, weight: 1, flags: HAMLYN_TERMINUS_PRIVILEGED, ..Default::default() };
     host.command(HAMLYN_COMMAND_OPEN_TERMINUS, 0, body).unwrap();
     host.wire.stopped = vec![7];
     host.post(0, to(7, 4), b"you?");

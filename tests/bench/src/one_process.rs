@@ -265,7 +265,7 @@ impl Attachment for Local {
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
         let failed = |_| Error::Unsupported("the card's window is too small");
         let status = self.allocate(PAGE as usize)?;
-        let body = HamlynOpenTerminus { status: status.card_address(), weight, flags: 0 };
+        let body = HamlynOpenTerminus { status: status.card_address(), weight, ..Default::default() };
         let mut inner = self.lock();
         inner.command("open a terminus", HAMLYN_COMMAND_OPEN_TERMINUS, 0, body.as_bytes())?;
         Ok(TerminusParts {

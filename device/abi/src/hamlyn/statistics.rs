@@ -41,7 +41,7 @@ statistics! {
     MessagesReceived = 5, "messages_received";
     /// Notification queue entries written.
     Notifications = 6, "notifications";
-    /// Interrupts raised for notifications.
+    /// Interrupts raised for notifications, and for requests that a sleeper waited for.
     Interrupts = 7, "interrupts";
     /// Interrupts left out because one was pending.
     InterruptsCoalesced = 8, "interrupts_coalesced";

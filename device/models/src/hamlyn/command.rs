@@ -5,9 +5,9 @@ use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HAMLYN_QUEUE_MIN_ENTRIES,
 };
+use hamlyn_abi::hamlyn::registers::HAMLYN_VECTOR_LINK;
 use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::hamlyn::window::HAMLYN_ARMED_NO;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::HamlynCard;
@@ -96,16 +96,20 @@ impl HamlynCard {
     fn open_terminus(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refused> {
         let body: HamlynOpenTerminus = self.body(ports)?;
         vacant(&self.termini, index)?;
-        if body.flags & !HAMLYN_TERMINUS_PRIVILEGED != 0 {
-            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, HAMLYN_TERMINUS_PRIVILEGED));
+        let flags = HAMLYN_TERMINUS_PRIVILEGED | HAMLYN_TERMINUS_WAKES;
+        if body.flags & !flags != 0 {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.flags, flags));
         }
+        let wakes = body.flags & HAMLYN_TERMINUS_WAKES != 0;
+        let sleeper = wakes.then(|| self.check_vector(body.vector)).transpose()?;
+        let sleeper = sleeper.map(|vector| self.control.of_terminus(index, vector));
         if !(1..=HAMLYN_MAX_WEIGHT).contains(&body.weight) {
             return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.weight, HAMLYN_MAX_WEIGHT));
         }
         if body.status % 4096 != 0 {
             return Err(refused(HAMLYN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
         }
-        let terminus = Terminus::open(ports.window, ports.dma, index, &body)?;
+        let terminus = Terminus::open(ports, index, &body, sleeper)?;
         self.termini.open(index, terminus);
         Ok(())
     }
@@ -153,13 +157,19 @@ impl HamlynCard {
         if !(HAMLYN_QUEUE_MIN_ENTRIES..=HAMLYN_QUEUE_MAX_ENTRIES).contains(&body.entries) {
             return Err(refused(HAMLYN_STATUS_BAD_LENGTH, body.entries, HAMLYN_QUEUE_MAX_ENTRIES));
         }
-        if body.vector == 0 || body.vector >= self.options.vectors {
-            return Err(refused(HAMLYN_STATUS_BAD_VALUE, body.vector, self.options.vectors - 1));
-        }
+        let sleeper = self.control.of_queue(index, self.check_vector(body.vector)?);
         let area = table(&body.area, body.entries, HAMLYN_NOTIFICATION_SIZE)?;
-        self.queues.open(index, Nqcb::new(area, body.entries, body.vector));
-        ports.window.store(self.queue_control.armed(index), HAMLYN_ARMED_NO);
+        self.queues.open(index, Nqcb::new(area, body.entries, sleeper));
+        sleeper.disarm(ports.window);
         Ok(())
+    }
+
+    /// A vector that may wake somebody: the first is the link's.
+    fn check_vector(&self, vector: u32) -> Result<u32, Refused> {
+        if vector == HAMLYN_VECTOR_LINK || vector >= self.options.vectors {
+            return Err(refused(HAMLYN_STATUS_BAD_VALUE, vector, self.options.vectors - 1));
+        }
+        Ok(vector)
     }
 
     fn close_queue(&mut self, index: u32) -> Result<(), Refused> {

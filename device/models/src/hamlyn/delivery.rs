@@ -10,7 +10,7 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 
 use super::HamlynCard;
 use super::metadata::Entry;
-use super::notification::{Nqcb, QueueControl, Subject, Wake};
+use super::notification::{Nqcb, Subject};
 use super::packet::{
     PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_SILENT, PacketHeader,
     behind_header,
@@ -58,7 +58,7 @@ impl HamlynCard {
         counters.add(Statistic::PacketsReceived, 1);
         counters.add(Statistic::BytesReceived, u64::from(header.length) + u64::from(header.metadata_length));
         if whole {
-            let receiver = Receiver { queues: &mut self.queues, control: self.queue_control, counters };
+            let receiver = Receiver { queues: &mut self.queues, counters };
             receiver.complete(ports, &admitted, &header)?;
         }
         Ok(())
@@ -68,7 +68,6 @@ impl HamlynCard {
 /// The parts of the card that are concerned when a message is whole.
 struct Receiver<'a> {
     queues: &'a mut [Option<Nqcb>],
-    control: QueueControl,
     counters: &'a mut Counters,
 }
 
@@ -81,7 +80,7 @@ impl Receiver<'_> {
         &Admitted { slot, entry }: &Admitted<'_>,
         header: &PacketHeader,
     ) -> Result<(), Statistic> {
-        let Self { queues, control, counters } = self;
+        let Self { queues, counters } = self;
         counters.add(Statistic::MessagesReceived, 1);
         if let (Mode::ParanoidOneShot, Some(entry)) = (slot.mode, entry) {
             entry.lock(ports.dma).map_err(|_| Statistic::RefusedReceiveDma)?;
@@ -93,11 +92,7 @@ impl Receiver<'_> {
             .map_err(|_| Statistic::RefusedReceiveDma)?;
         counters.add(Statistic::Notifications, 1);
         if slot.interrupt || header.has(PACKET_INTERRUPT) {
-            match control.wake(ports.window, ports.interrupt, queue, nqcb) {
-                Wake::Awake => {}
-                Wake::Coalesced => counters.add(Statistic::InterruptsCoalesced, 1),
-                Wake::Raised => counters.add(Statistic::Interrupts, 1),
-            }
+            nqcb.sleeper.wake(ports, counters);
         }
         Ok(())
     }

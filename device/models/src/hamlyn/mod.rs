@@ -5,7 +5,7 @@
 //! | 2.2 slots, Table 1 | `slot`, `area`, `packet` |
 //! | 2.3 send termini | `terminus`, `request`, `gather`, `segment`, `scheduler`, `share` |
 //! | 2.4 metadata area, 2.5 packet counting, Table 2 | `metadata` |
-//! | 2.6 notification, Table 3 | `notification` |
+//! | 2.6 notification, Table 3 | `notification`, `sleepers` |
 //! | 2.7 special modes | `delivery`, `metadata` |
 //! | 2.8 back-pressure, dead hosts | `aside`, `handshake`, `registers` |
 //! | 5.1 remote fetch-and-op | `fetch` |
@@ -27,6 +27,7 @@ mod request;
 mod scheduler;
 mod segment;
 mod share;
+mod sleepers;
 mod slot;
 mod statistics;
 mod table;
@@ -41,13 +42,14 @@ use hamlyn_abi::card::{
 };
 use hamlyn_abi::hamlyn::registers::{HAMLYN_REGISTERS_SIZE, HAMLYN_VECTOR_LINK};
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
-use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
 
 use self::aside::Aside;
 use self::fetch::Fetches;
 use self::handshake::Handshake;
-use self::notification::{Nqcb, QueueControl};
+use self::notification::Nqcb;
 pub use self::options::{HamlynOptions, OptionsError};
+use self::sleepers::Control;
 use self::slot::Slot;
 use self::statistics::Counters;
 use self::table::Table;
@@ -66,7 +68,7 @@ pub struct HamlynCard {
     termini: Table<Terminus>,
     slots: Table<Slot>,
     queues: Table<Nqcb>,
-    queue_control: QueueControl,
+    control: Control,
     /// Termini at which the card looks unasked, in the order of their turns.
     awake: VecDeque<u32>,
     /// Those of them that wait for a host which takes nothing.
@@ -106,7 +108,7 @@ impl HamlynCard {
             termini: tables.termini,
             slots: tables.slots,
             queues: tables.queues,
-            queue_control: QueueControl { base: u64::from(options.termini) * u64::from(HAMLYN_WINDOW_SIZE) },
+            control: Control::new(&options),
             awake: VecDeque::new(),
             aside: Aside::default(),
             enabled: false,
@@ -126,16 +128,11 @@ impl HamlynCard {
     pub fn largest_packet(packet_size: u32) -> usize {
         packet::HEADER_BYTES + HAMLYN_MAX_METADATA as usize + packet_size as usize
     }
-
-    fn window_bytes(&self) -> u64 {
-        let areas = self.options.queues.div_ceil(512);
-        self.queue_control.base + u64::from(areas) * u64::from(HAMLYN_QUEUE_CONTROL_SIZE)
-    }
 }
 
 impl Card for HamlynCard {
     fn identity(&self) -> Identity {
-        let used = self.window_bytes();
+        let used = self.control.end();
         let doorbells = u64::from(self.options.termini) * u64::from(HAMLYN_DOORBELL_SIZE);
         Identity {
             vendor: HAMLYN_PCI_VENDOR,
@@ -231,7 +228,7 @@ impl Card for HamlynCard {
         };
         let (host, link_changes) = (self.host, self.link_changes);
         *self = Self { host, link_changes, ..Self::with_tables(self.options, tables) };
-        ports.window.clear(0, self.window_bytes());
+        ports.window.clear(0, self.control.end());
     }
 
     fn is_enabled(&self) -> bool {

@@ -6,15 +6,11 @@ use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_SIZE,
     HAMLYN_NOTIFICATION_WRAP, HamlynNotification,
 };
-use hamlyn_abi::hamlyn::window::{
-    HAMLYN_ARMED_FIRED, HAMLYN_ARMED_STRIDE, HAMLYN_ARMED_YES, HAMLYN_PENDING_STRIDE,
-    HAMLYN_QUEUE_CONTROL_ARMED, HAMLYN_QUEUE_CONTROL_PENDING,
-};
-
 use zerocopy::IntoBytes;
 
 use super::area::Area;
-use crate::ports::{Dma, DmaFault, Interrupt, VolatileSlice, Window, barrier_before_last_look};
+use super::sleepers::Sleeper;
+use crate::ports::{Dma, DmaFault, VolatileSlice};
 
 /// A notification queue control block (Figure 4).
 #[derive(Debug)]
@@ -25,8 +21,8 @@ pub(super) struct Nqcb {
     cursor: u32,
     /// How often the queue has been gone through. The first pass writes wrap flags of 1, the next of 0.
     pass: u32,
-    /// The interrupt vector of its owner.
-    vector: u32,
+    /// Who sleeps until there is more in it.
+    pub(super) sleeper: Sleeper,
 }
 
 /// What a notification is about.
@@ -40,8 +36,8 @@ pub(super) enum Subject {
 
 impl Nqcb {
     /// A queue whose memory is zero.
-    pub(super) fn new(area: Area, entries: u32, vector: u32) -> Self {
-        Self { area, entries, cursor: 0, pass: 0, vector }
+    pub(super) fn new(area: Area, entries: u32, sleeper: Sleeper) -> Self {
+        Self { area, entries, cursor: 0, pass: 0, sleeper }
     }
 
     /// Writes the next entry, its wrap flag last, and advances the cursor.
@@ -78,55 +74,5 @@ impl Nqcb {
             self.pass = self.pass.wrapping_add(1);
         }
         Ok(())
-    }
-}
-
-/// Where the words that the driver and the card share about sleepers are in the window.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct QueueControl {
-    /// Offset of the queue control area.
-    pub(super) base: u64,
-}
-
-/// What came of a wish to interrupt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wake {
-    /// The receiver does not sleep.
-    Awake,
-    /// An interrupt that its vector's handler has not seen yet will wake it.
-    Coalesced,
-    /// The vector was raised.
-    Raised,
-}
-
-impl QueueControl {
-    /// Offset of a queue's armed word.
-    pub(super) fn armed(self, queue: u32) -> u64 {
-        self.base + u64::from(HAMLYN_QUEUE_CONTROL_ARMED) + u64::from(queue) * u64::from(HAMLYN_ARMED_STRIDE)
-    }
-
-    /// Interrupts the owner of `queue` if it sleeps and no interrupt is pending on its vector (section 2.6).
-    pub(super) fn wake(
-        self,
-        window: &dyn Window,
-        interrupt: &dyn Interrupt,
-        queue: u32,
-        nqcb: &Nqcb,
-    ) -> Wake {
-        barrier_before_last_look();
-        if window.load(self.armed(queue)) != HAMLYN_ARMED_YES {
-            return Wake::Awake;
-        }
-        window.store(self.armed(queue), HAMLYN_ARMED_FIRED);
-        barrier_before_last_look();
-        let pending = self.base
-            + u64::from(HAMLYN_QUEUE_CONTROL_PENDING)
-            + u64::from(nqcb.vector) * u64::from(HAMLYN_PENDING_STRIDE);
-        if window.load(pending) != 0 {
-            return Wake::Coalesced;
-        }
-        window.store(pending, 1);
-        interrupt.raise(nqcb.vector as u16);
-        Wake::Raised
     }
 }

@@ -16,6 +16,7 @@ use super::gather::SendBuffers;
 use super::packet::{HEADER_BYTES, PACKET_PRIVILEGED};
 use super::request::Outgoing;
 use super::share::Share;
+use super::sleepers::Sleeper;
 use super::statistics::Counters;
 use crate::ports::{Dma, DmaFault, Link, Ports, VolatileSlice, Window, write_value};
 
@@ -39,6 +40,8 @@ pub(super) struct Terminus {
     waiting: bool,
     /// The flag that its packets carry if it is the operating system's; else none.
     privilege: u32,
+    /// Who sleeps until requests are finished, if its owner can.
+    sleeper: Option<Sleeper>,
     pub(super) share: Share,
 }
 
@@ -76,14 +79,17 @@ pub(super) fn set_awake(window: &dyn Window, terminus: u32, awake: bool) {
 impl Terminus {
     /// Opens a terminus: its window is cleared of what an earlier owner left there.
     pub(super) fn open(
-        window: &dyn Window,
-        dma: &dyn Dma,
+        ports: &Ports<'_>,
         index: u32,
         body: &HamlynOpenTerminus,
+        sleeper: Option<Sleeper>,
     ) -> Result<Self, DmaFault> {
-        write_value(dma, body.status, HamlynTerminusStatus::new_zeroed())?;
+        write_value(ports.dma, body.status, HamlynTerminusStatus::new_zeroed())?;
         let at = window_of(index);
-        window.clear(at, HAMLYN_WINDOW_SIZE.into());
+        ports.window.clear(at, HAMLYN_WINDOW_SIZE.into());
+        if let Some(sleeper) = sleeper {
+            sleeper.disarm(ports.window);
+        }
         Ok(Self {
             index,
             window: at,
@@ -95,6 +101,7 @@ impl Terminus {
             sending: None,
             waiting: false,
             privilege: if body.flags & HAMLYN_TERMINUS_PRIVILEGED != 0 { PACKET_PRIVILEGED } else { 0 },
+            sleeper,
             share: Share::new(body.weight),
         })
     }
@@ -118,7 +125,7 @@ impl Terminus {
             match self.backlog(ports.window) {
                 0 => return Turn::Idle,
                 backlog if backlog > HAMLYN_WORK_QUEUE_USABLE => {
-                    self.finish(ports.dma, backlog, Err(Statistic::RefusedOverrun), sending.counters);
+                    self.finish(ports, backlog, Err(Statistic::RefusedOverrun), sending.counters);
                     return Turn::Worked(0);
                 }
                 _ => {}
@@ -128,7 +135,7 @@ impl Terminus {
             match Outgoing::take(ports.window, entry, *packet_size, &self.buffers, fetches, self.privilege) {
                 Ok(message) => self.sending = Some(message),
                 Err(reason) => {
-                    self.finish(ports.dma, 1, Err(reason), sending.counters);
+                    self.finish(ports, 1, Err(reason), sending.counters);
                     return Turn::Worked(0);
                 }
             }
@@ -151,7 +158,7 @@ impl Terminus {
             }
             Err(reason) => {
                 self.sending = None;
-                self.finish(ports.dma, 1, Err(reason), counters);
+                self.finish(ports, 1, Err(reason), counters);
                 return Turn::Worked(0);
             }
         };
@@ -166,7 +173,7 @@ impl Terminus {
         }
         self.sending = None;
         if !self.waiting {
-            self.finish(ports.dma, 1, Ok(()), counters);
+            self.finish(ports, 1, Ok(()), counters);
         }
         Turn::Worked(bytes)
     }
@@ -185,7 +192,7 @@ impl Terminus {
             // If it cannot be written, nor can what says that it is there.
             let _ = ports.dma.write(address, VolatileSlice::from(word.as_mut_bytes()));
         }
-        self.finish(ports.dma, 1, found.map(drop), counters);
+        self.finish(ports, 1, found.map(drop), counters);
     }
 
     /// How many requests would be abandoned if the terminus closed now.
@@ -202,15 +209,18 @@ impl Terminus {
     /// Tells the owner that `requests` more are done with: entries and buffers may be used again.
     fn finish(
         &mut self,
-        dma: &dyn Dma,
+        ports: &Ports<'_>,
         requests: u32,
         result: Result<(), Statistic>,
         counters: &mut Counters,
     ) {
         counters.add(result.err().unwrap_or(Statistic::MessagesSent), 1);
-        if let Err(fault) = self.tell(dma, requests, result.err()) {
+        if let Err(fault) = self.tell(ports.dma, requests, result.err()) {
             // The owner alone is hurt: its memory is gone.
             tracing::debug!(%fault, "a terminus' status words are not there");
+        }
+        if let Some(sleeper) = self.sleeper {
+            sleeper.wake_at(self.completed, ports, counters);
         }
     }
 

@@ -287,7 +287,7 @@ impl Host {
 
     pub fn open_terminus_weighted(&mut self, terminus: u32, weight: u32) -> u64 {
         let status = self.page();
-        let body = HamlynOpenTerminus { status, weight, flags: 0 };
+        let body = HamlynOpenTerminus { status, weight, ..Default::default() };
         self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body).unwrap();
         status
     }

@@ -91,7 +91,7 @@ impl Host {
     }
 
     pub(super) fn open_terminus(&mut self) -> anyhow::Result<()> {
-        let body = HamlynOpenTerminus { status: self.pages(1), weight: 1, flags: 0 };
+        let body = HamlynOpenTerminus { status: self.pages(1), weight: 1, ..Default::default() };
         self.command(HAMLYN_COMMAND_OPEN_TERMINUS, body.as_bytes())
     }
 
