@@ -40,7 +40,7 @@ use crate::error::{Error, Result};
 use crate::manager::Manager;
 use crate::protocol::stream::{StreamListener, StreamPair, StreamReceiver, StreamSender};
 
-/// How soon to look again for room in the work queue, or memory: nobody notifies of that.
+/// How soon to look again whether what was on its way has come behind its sender's end.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Watches a manager, and wakes the task whose stream has news. One for each manager.
@@ -190,7 +190,7 @@ impl Stream {
         sender.set_token(writes.token);
         Ok(Self {
             from: ReadHalf { receiver, place: reads, peer, grace: None },
-            to: WriteHalf { sender, place: writes, peer: peer_of_sender, nap: None },
+            to: WriteHalf { sender, place: writes, peer: peer_of_sender },
         })
     }
 
@@ -248,8 +248,6 @@ pub struct WriteHalf {
     sender: StreamSender,
     place: Place,
     peer: Option<AsyncFd<OwnedFd>>,
-    /// Until it looks again for room that nobody tells of.
-    nap: Option<Pin<Box<Sleep>>>,
 }
 
 impl WriteHalf {
@@ -258,7 +256,7 @@ impl WriteHalf {
     pub fn new(hub: &Hub, mut sender: StreamSender) -> Self {
         let place = hub.enter();
         sender.set_token(place.token);
-        Self { sender, place, peer: None, nap: None }
+        Self { sender, place, peer: None }
     }
 
     /// Makes an attempt, and others when there is room.
@@ -270,23 +268,19 @@ impl WriteHalf {
         loop {
             self.place.wait(context)?;
             // Behind it: what was handed on before it is seen by this look, what comes later wakes.
-            let error = match attempt(&mut self.sender) {
+            match attempt(&mut self.sender) {
                 Ok(done) => return Poll::Ready(Ok(done)),
-                Err(error) if error.is_would_block() => error,
+                Err(error) if error.is_would_block() => {}
                 Err(error) => return Poll::Ready(Err(error.into())),
-            };
+            }
             if let Some(peer) = &self.peer {
                 if let Poll::Ready(ended) = peer.poll_read_ready(context) {
                     ended?.clear_ready();
                     continue;
                 }
             }
-            if StreamSender::waits_for_receiver(&error) {
-                return Poll::Pending;
-            }
-            let nap = self.nap.get_or_insert_with(|| Box::pin(sleep(NAP)));
-            ready!(nap.as_mut().poll(context));
-            self.nap = None;
+            // The hub is told of room, the receiver's and the card's.
+            return Poll::Pending;
         }
     }
 }

@@ -103,6 +103,14 @@ impl Fetch {
         self.handle.fetched().transpose()
     }
 
+    /// Makes [`Terminus::file`] readable once the answer is there, as [`Handle::arm`]. True if it is already.
+    ///
+    /// # Errors
+    /// Those of [`Terminus::arm_room`].
+    pub fn arm(&self) -> Result<bool> {
+        self.handle.arm()
+    }
+
     /// Waits for the word as it was before, for ever if there is no time-out.
     ///
     /// # Errors

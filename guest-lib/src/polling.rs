@@ -6,6 +6,9 @@ use rustix::thread::sched_yield;
 
 /// Yields before a waiter for which no interrupt exists begins to nap.
 const YIELDS_BEFORE_NAP: u32 = 1000;
+/// Yields before who waits for the card to finish with requests goes to sleep: about as long as it takes to sleep and be woken,
+/// for the card is mostly at it.
+const YIELDS_BEFORE_SLEEP: u32 = 100;
 /// How long it naps.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -46,6 +49,16 @@ impl Polling {
             (0..self.spins).find_map(|_| {
                 std::hint::spin_loop();
                 look()
+            })
+        })
+    }
+
+    /// Looks, and yields the processor now and then, for what comes soon if it comes at all.
+    pub(crate) fn look_on<T>(self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        self.look(&mut look).or_else(|| {
+            (0..YIELDS_BEFORE_SLEEP).find_map(|_| {
+                sched_yield();
+                self.look(&mut look)
             })
         })
     }

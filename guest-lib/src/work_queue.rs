@@ -97,9 +97,21 @@ impl WorkQueue {
         }
     }
 
+    /// The position of the request that who waits for room sleeps for: with it half of what is under way is finished, so that nobody
+    /// is woken for each request. `None` if nothing is under way.
+    pub(crate) fn half_way(&self) -> Option<u64> {
+        let under_way = self.posted - self.completed;
+        (under_way != 0).then(|| self.completed + under_way.div_ceil(2))
+    }
+
     /// Whether the card has finished with all requests.
     pub(crate) fn is_idle(&self) -> bool {
         self.completed == self.posted
+    }
+
+    /// The position of the last request that was posted.
+    pub(crate) fn posted(&self) -> u64 {
+        self.posted
     }
 
     /// The position of the last request that the card has finished with.

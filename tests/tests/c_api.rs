@@ -53,7 +53,7 @@ fn run(statements: &str) -> Vec<String> {
 fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
-    let start = "#include <hamlyn.h>\n#include <stdio.h>\n#include <string.h>\n";
+    let start = "#include <hamlyn.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
     let mut command = Command::new(build(folder.path(), &program));
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
@@ -350,7 +350,8 @@ fn the_lower_layer_is_all_there() {
          \tstruct hamlyn_message message = { \"meta\", 4, 8, 0, HAMLYN_MESSAGE_INTERRUPT, { 0 } }, word = { NULL, 0, 0, 9, 0, { 0 } };\n\
          \tstruct hamlyn_send_buffer *buffer;\n\tstruct hamlyn_piece pieces[2];\n\tstruct hamlyn_share whole, parts[2], taken;\n\
          \tstruct hamlyn_entrance *entrance[2];\n\tstruct hamlyn_barrier *barrier[2];\n\tuint64_t found, values[2];\n\
-         \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\n",
+         \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\
+         \tstruct pollfd sent = { 0, POLLIN, 0 };\n\n",
     );
     // What is to come, and the calls.
     let calls = [
@@ -367,7 +368,13 @@ fn the_lower_layer_is_all_there() {
         (0, "hamlyn_slot_ticket(slot, 3, &ticket)"),
         (-11, "hamlyn_queue_receive(queue, &news, 0)"),
         (0, "hamlyn_queue_arm(queue)"),
+        (1, "hamlyn_terminus_arm_room(terminus) && hamlyn_terminus_arm_flush(terminus)"),
         (0, "hamlyn_terminus_send(terminus, &ticket, &message, \"data\", 5, 60000)"),
+        (
+            1,
+            "sent.fd = hamlyn_terminus_fd(terminus), hamlyn_terminus_arm_flush(terminus) || poll(&sent, 1, 60000)",
+        ),
+        (1, "hamlyn_terminus_arm_flush(terminus)"),
         (0, "hamlyn_queue_receive(queue, &news, 60000)"),
         (1, "news.index == 77 && !news.is_fast"),
         (3, "hamlyn_slot_entry(slot, &news)"),

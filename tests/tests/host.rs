@@ -1,13 +1,16 @@
 //! The same programs with no machine at all: processes of the host that attach straight to a card's socket.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Arrival, Card, FetchOp, Message, NotificationQueue, SendBuffer, Slot, Terminus, Ticket};
 use hamlyn_cli::lab::Lab;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -240,8 +243,42 @@ fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
     }
     all_arrive(&queue_c, 300)?;
     ensure!(queue_b.recv()?.is_none(), "the card stands still, and yet takes messages");
+    // The work queue is full for as long as that lasts: who needs room sleeps, and is woken when it is over.
+    let file = to_b.file()?;
+    ensure!(!to_b.arm_room()? && !readable(file.as_fd(), Duration::ZERO)?, "room that there is not");
+    ensure!(to_b.wait_progress(Some(Duration::from_millis(10))).is_err_and(|error| error.is_timed_out()));
+    let (sender, ticket) = (to_b.clone(), ticket_b);
+    let sending = std::thread::spawn(move || sender.send(&Message::to(&ticket).word(taken), b"the last"));
     drop(held);
-    all_arrive(&queue_b, taken)
+    ensure!(readable(file.as_fd(), Duration::from_secs(60))? && to_b.arm_room()?, "nobody tells of room");
+    sending.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??.wait(long)?;
+    all_arrive(&queue_b, taken + 1)
+}
+
+#[test]
+fn a_file_tells_of_a_tag_and_of_a_request() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start()?;
+    let card = open(&lab, 0)?;
+    let mut receiver = TagReceiver::create(&card, 64, 8)?;
+    let sender = TagSender::new(card.create_terminus()?);
+    let (ticket, long) = (receiver.ticket()?, Duration::from_secs(60));
+    ensure!(!receiver.arm()? && !readable(receiver.file()?.as_fd(), Duration::ZERO)?, "nothing has come");
+    let handle = sender.send(&ticket, b"first", 0, 1)?;
+    ensure!(
+        handle.arm()? || readable(sender.terminus().file()?.as_fd(), long)?,
+        "nobody tells of the request"
+    );
+    ensure!(readable(receiver.file()?.as_fd(), long)? && receiver.arm()?, "nobody tells of the tag");
+    ensure!(receiver.get_tag()? == Some(1) && !receiver.arm()?, "there was one");
+    sender.send(&ticket, b"second", 0, 2)?.wait(Some(long))?;
+    ensure!(receiver.arm()? || readable(receiver.file()?.as_fd(), long)?, "nobody tells of the second tag");
+    ensure!(receiver.get_specific_tag(3)?.is_none() && receiver.arm()?, "it was put aside, and not taken");
+    Ok(())
+}
+
+/// Whether a file is readable, now or until that time is over.
+fn readable(file: BorrowedFd<'_>, patience: Duration) -> Result<bool> {
+    Ok(poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&patience.try_into()?))? > 0)
 }
 
 /// The number in an answer's field.

@@ -176,8 +176,9 @@ pub unsafe extern "C" fn hamlyn_datagram_send_from(
         let reply = reply.map(hamlyn_ticket::read).transpose()?;
         let sender = DatagramSender::new(&manager.manager);
         let part = part(start, length);
-        let handle =
-            retry(timeout_ms, || sender.try_send_from(&to, buffer, part.clone(), offset, reply.as_ref()))?;
+        let handle = retry(manager.manager.terminus(), timeout_ms, || {
+            sender.try_send_from(&to, buffer, part.clone(), offset, reply.as_ref())
+        })?;
         manager.sending().add(Way::Bytes(handle));
         Ok(0)
     })
@@ -221,7 +222,9 @@ pub unsafe extern "C" fn hamlyn_tag_send_from(
         let to = manager.sending().read(given(ticket, "ticket")?)?;
         let sender = TagSender::new(manager.manager.terminus().clone());
         let part = part(start, length);
-        let handle = retry(timeout_ms, || sender.try_send_from(&to, buffer, part.clone(), offset, tag))?;
+        let handle = retry(sender.terminus(), timeout_ms, || {
+            sender.try_send_from(&to, buffer, part.clone(), offset, tag)
+        })?;
         manager.sending().add(Way::Bytes(handle));
         Ok(0)
     })

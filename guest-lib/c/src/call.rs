@@ -6,15 +6,11 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss};
+use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss, Terminus};
 use libc::{
     EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EDQUOT, EHOSTDOWN, EHOSTUNREACH, EINVAL,
     EIO, ENETDOWN, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPIPE, EPROTO, ETIMEDOUT,
 };
-
-/// How often who waits for room yields before it naps, and how long it naps.
-const YIELDS: u32 = 1000;
-const NAP: Duration = Duration::from_micros(50);
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
@@ -147,14 +143,15 @@ pub(crate) fn wait<T>(
     if milliseconds == 0 { look() } else { wait(timeout(milliseconds)) }
 }
 
-/// Makes attempts until one has room or time is over: a single one with a time-out of 0. The card makes room by and by, and nobody
-/// is told, so in between it yields the processor, and naps in the end.
+/// Makes attempts until one has room or time is over: a single one with a time-out of 0. The card makes room by and by; in between
+/// it sleeps until the card has finished with requests of this terminus.
 pub(crate) fn retry<T>(
+    terminus: &Terminus,
     milliseconds: c_int,
     mut attempt: impl FnMut() -> hamlyn::Result<T>,
 ) -> hamlyn::Result<T> {
     let (start, limit) = (Instant::now(), timeout(milliseconds));
-    for yields in 0_u32.. {
+    loop {
         match attempt() {
             Err(error) if is_for_later(&error) && milliseconds != 0 => {}
             Err(Error::InFlight { .. }) => {
@@ -162,12 +159,15 @@ pub(crate) fn retry<T>(
             }
             outcome => return outcome,
         }
-        if limit.is_some_and(|limit| start.elapsed() >= limit) {
-            break;
+        let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::TimedOut { what: "room to send", after: limit.unwrap_or_default() });
         }
-        if yields < YIELDS { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        match terminus.wait_progress(left) {
+            Err(error) if !error.is_timed_out() => return Err(error),
+            _ => {}
+        }
     }
-    Err(Error::TimedOut { what: "room to send", after: limit.unwrap_or_default() })
 }
 
 fn is_for_later(error: &Error) -> bool {

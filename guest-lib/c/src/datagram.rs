@@ -122,7 +122,7 @@ pub unsafe extern "C" fn hamlyn_datagram_send(
         let reply = reply.map(hamlyn_ticket::read).transpose()?;
         let data = bytes(data, length, "data")?;
         let sender = DatagramSender::new(&manager.manager);
-        let way = retry(timeout_ms, || {
+        let way = retry(manager.manager.terminus(), timeout_ms, || {
             if length <= DatagramSender::MAX_DIRECT {
                 return Ok(Way::Bytes(sender.try_send(&to, data, offset, reply.as_ref())?));
             }

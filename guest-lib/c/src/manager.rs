@@ -186,8 +186,9 @@ pub unsafe extern "C" fn hamlyn_manager_fd(manager: Option<&hamlyn_manager>) -> 
     call(|| Ok(given(manager, "manager")?.manager.as_fd().as_raw_fd()))
 }
 
-/// Makes hamlyn_manager_fd readable once the next message is there. Returns 1 if one is there already (then the descriptor
-/// may not become readable for it) or hamlyn_manager_wake was called, else 0. It looks at memory for a while first.
+/// Makes hamlyn_manager_fd readable once the next message is there, or, if a call that sends was out of room (-EAGAIN), once there is
+/// some. Returns 1 if it is so already (then the descriptor may not become readable for it) or hamlyn_manager_wake was called, else 0.
+/// It looks at memory for a while first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_manager_arm(manager: Option<&hamlyn_manager>) -> c_int {
     call(|| Ok(given(manager, "manager")?.manager.arm()?.into()))

@@ -38,7 +38,7 @@ pub unsafe extern "C" fn hamlyn_tag_send(
         let data = bytes(data, length, "data")?;
         let sender = TagSender::new(manager.manager.terminus().clone());
         // Others may send from the manager while this waits.
-        retry(timeout_ms, || {
+        retry(sender.terminus(), timeout_ms, || {
             let mut sending = manager.sending();
             let handle = if length <= DIRECT {
                 sender.try_send(&ticket, data, offset, tag)?

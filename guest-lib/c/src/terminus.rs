@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
 
 use hamlyn::protocol::barrier::{Barrier, Entrance};
@@ -101,7 +102,7 @@ impl hamlyn_share {
 impl hamlyn_terminus {
     /// Sends when there is room.
     fn send(&self, message: &Message<'_>, data: Source<'_>, timeout_ms: c_int) -> Result<c_int, Failure> {
-        let handle = retry(timeout_ms, || self.terminus.try_send(message, data))?;
+        let handle = retry(&self.terminus, timeout_ms, || self.terminus.try_send(message, data))?;
         self.keep(handle).map(|()| 0)
     }
 
@@ -216,6 +217,32 @@ pub unsafe extern "C" fn hamlyn_terminus_flush(
         let mut under_way = terminus.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = under_way.drain(..).find_map(|handle| handle.is_complete().err());
         Ok(refused.map_or(Ok(0), Err)?)
+    })
+}
+
+/// A file descriptor for poll(2) and the like, which stays the library's: readable once what hamlyn_terminus_arm_room or
+/// hamlyn_terminus_arm_flush was called for is there, the one that was called last. It may stand for more than this terminus: call
+/// that before each wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_terminus_fd(terminus: Option<&hamlyn_terminus>) -> c_int {
+    call(|| Ok(given(terminus, "terminus")?.terminus.file()?.as_fd().as_raw_fd()))
+}
+
+/// Makes hamlyn_terminus_fd readable once there is room for a call that sends: for who was without, once half of the work queue is
+/// free. Returns 1 if there is room (then the descriptor may not become readable for it), else 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_terminus_arm_room(terminus: Option<&hamlyn_terminus>) -> c_int {
+    call(|| Ok(given(terminus, "terminus")?.terminus.arm_room()?.into()))
+}
+
+/// Makes hamlyn_terminus_fd readable once the card has finished with all that was sent until now. Returns 1 if it has (then the
+/// descriptor may not become readable for it), else 0. hamlyn_terminus_flush says whether it has refused any.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_terminus_arm_flush(terminus: Option<&hamlyn_terminus>) -> c_int {
+    call(|| {
+        let under_way = &given(terminus, "terminus")?.under_way;
+        let under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(under_way.back().map_or(Ok(true), Handle::arm)?.into())
     })
 }
 

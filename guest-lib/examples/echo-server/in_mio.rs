@@ -26,11 +26,11 @@ pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
     watch(LISTENER, server.file())?;
     let mut events = Events::with_capacity(64);
     loop {
-        let nap = server.work(|client, file| watch(Token(client as usize), file))?;
+        server.work(|client, file| watch(Token(client as usize), file))?;
         if server.served >= clients {
             return Ok(());
         }
-        match poll.poll(&mut events, nap) {
+        match poll.poll(&mut events, None) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
             _ => {}
         }

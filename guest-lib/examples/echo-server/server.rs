@@ -6,15 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamSender};
+use hamlyn::protocol::stream::{StreamListener, StreamPair};
 use hamlyn::{Error, Manager};
 use rustix::io::Errno;
 use serde_json::json;
 
 use crate::common::{Outcome, print};
-
-/// How soon to look again for room in the work queue: nobody is notified of that.
-const NAP: Duration = Duration::from_millis(5);
 
 /// A server.
 pub(crate) struct Server {
@@ -33,8 +30,6 @@ struct Client {
     echo: Vec<u8>,
     bytes: usize,
     closed: bool,
-    /// It waits for room that nobody is told of.
-    behind: bool,
 }
 
 impl Server {
@@ -50,14 +45,8 @@ impl Server {
         self.listener.as_fd()
     }
 
-    /// Does all that there is to do. Then it may sleep until one of the files is readable, the manager's among them, or the
-    /// time is over that this gives.
-    pub(crate) fn work(
-        &mut self,
-        mut watch: impl FnMut(u64, BorrowedFd<'_>) -> io::Result<()>,
-    ) -> Outcome<Option<Duration>> {
-        let behind = self.clients.iter().filter(|(_, client)| client.behind);
-        self.to_do.extend(behind.map(|(number, _)| *number));
+    /// Does all that there is to do. Then it may sleep until one of the files is readable, the manager's among them.
+    pub(crate) fn work(&mut self, mut watch: impl FnMut(u64, BorrowedFd<'_>) -> io::Result<()>) -> Outcome {
         loop {
             self.admit(&mut watch)?;
             self.manager.poll_all()?;
@@ -65,7 +54,7 @@ impl Server {
             self.attend()?;
             // What has come meanwhile, or for one while another was asked, is seen to first.
             if self.to_do.is_empty() && !self.manager.arm()? {
-                return Ok(self.clients.values().any(|client| client.behind).then_some(NAP));
+                return Ok(());
             }
         }
     }
@@ -136,13 +125,12 @@ enum Step {
 
 impl Client {
     fn new(pair: StreamPair) -> Self {
-        Self { pair, echo: Vec::new(), bytes: 0, closed: false, behind: false }
+        Self { pair, echo: Vec::new(), bytes: 0, closed: false }
     }
 
     /// Does what can be done now.
     fn step(&mut self) -> hamlyn::Result<Step> {
         let mut step = Step::Idle;
-        self.behind = false;
         if self.echo.is_empty() && !self.closed && self.take()? {
             step = Step::Busy;
         }
@@ -153,7 +141,7 @@ impl Client {
                     self.bytes += sent;
                     step = Step::Busy;
                 }
-                Err(error) => self.later(error)?,
+                Err(error) => later(error)?,
             }
         }
         // Held back, it might be what the client waits for.
@@ -162,18 +150,9 @@ impl Client {
         match if last { sender.try_close() } else { sender.try_flush() } {
             Ok(()) if last => return Ok(Step::Over),
             Ok(()) => {}
-            Err(error) => self.later(error)?,
+            Err(error) => later(error)?,
         }
         Ok(step)
-    }
-
-    /// Notes what has to wait: for its client, who makes room and has its token told, or for room that nobody tells of.
-    fn later(&mut self, error: Error) -> hamlyn::Result<()> {
-        if !error.is_would_block() {
-            return Err(error);
-        }
-        self.behind |= !StreamSender::waits_for_receiver(&error);
-        Ok(())
     }
 
     /// Takes a record, if one has come.
@@ -193,6 +172,11 @@ impl Client {
         self.pair.receiver.release(number)?;
         Ok(true)
     }
+}
+
+/// What has to wait, for room that the client or the card makes: its token is named then.
+fn later(error: Error) -> hamlyn::Result<()> {
+    if error.is_would_block() { Ok(()) } else { Err(error) }
 }
 
 /// Whether the card was reset or removed.

@@ -14,6 +14,7 @@ use crate::notification::NotificationQueue;
 use crate::polling::Polling;
 use crate::terminus::Terminus;
 
+mod behind;
 mod buffer;
 mod end_point;
 mod place;
@@ -22,6 +23,7 @@ mod receiver_class;
 mod registry;
 mod sleepers;
 
+use behind::Behind;
 pub use buffer::{Buffer, Sent};
 pub use end_point::EndPoint;
 pub(crate) use place::Place;
@@ -29,8 +31,8 @@ use queues::Queues;
 pub use receiver_class::{Arrived, ReceiveClass, ReceiverClass};
 pub use registry::Ready;
 use registry::{Registry, Room};
-use sleepers::Sleepers;
 pub use sleepers::Waker;
+use sleepers::{Sleeper, Sleepers};
 
 /// Entries of a manager's first notification queue, if nothing is said.
 const ENTRIES: u32 = 1024;
@@ -38,9 +40,17 @@ const ENTRIES: u32 = 1024;
 /// its first waker, or another queue.
 const IN_DRIVER: Duration = Duration::from_secs(1);
 
-/// What a waiter's look gave: what it waited for, or how long it may sleep before it must look again (`None`: until a
-/// notification comes).
-pub(crate) type Look<T> = ControlFlow<T, Option<Duration>>;
+/// What a waiter's look gave: what it waited for, or how it may sleep before it must look again.
+pub(crate) type Look<T> = ControlFlow<T, Pause>;
+
+/// How a waiter may sleep: until a notification comes, or as this says besides.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pause {
+    /// No longer than this.
+    pub(crate) limit: Option<Duration>,
+    /// Until the card has finished with requests: it is room in the work queue that is missing, or the like.
+    pub(crate) for_card: bool,
+}
 
 /// The manager of a send terminus: it owns the terminus, the notification queue of all receivers that are registered
 /// with it, and the memory that is sent from (section 3.3).
@@ -97,6 +107,7 @@ struct Inner {
     /// How many the loop of [`Manager::wait`] or [`Manager::arm`] knows of: what a receiver's `try_` call handed to another
     /// is news for it.
     told: AtomicU64,
+    behind: Behind,
     sleepers: Arc<Sleepers>,
     queues: Queues,
     terminus: Terminus,
@@ -121,13 +132,15 @@ impl Manager {
     pub fn create_with(card: &Card, entries: u32, polling: Polling) -> Result<Self> {
         let sleepers = Sleepers::new()?;
         let (terminus, queue) = (card.create_terminus()?, card.create_queue(entries)?);
-        watch(&sleepers, &queue)?;
+        watch(&sleepers, queue.file())?;
+        watch(&sleepers, terminus.file())?;
         let inner = Inner {
             buffers: buffer::Pool::new(&terminus),
             registry: Registry::new(entries),
             dispatch: Mutex::default(),
             handed_on: AtomicU64::new(0),
             told: AtomicU64::new(0),
+            behind: Behind::default(),
             sleepers,
             queues: Queues::new(queue),
             terminus,
@@ -208,7 +221,7 @@ impl Manager {
         timeout: Option<Duration>,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        self.wait_for(what, timeout, |_| Ok(look()?.map_or(Look::Continue(None), Look::Break)))
+        self.wait_for(what, timeout, |_| Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break)))
     }
 
     /// Hands on all notifications that are there. How many there were.
@@ -227,7 +240,8 @@ impl Manager {
 
     /// Waits until a notification is handed on, by this thread or another: looks at memory for a while, then sleeps.
     /// `None` waits for ever. Returns at once if one was handed on since the last call, perhaps by one receiver's `try_`
-    /// call to another that had been asked before, or if a [`Waker`] was used: ask all once more.
+    /// call to another that had been asked before, if there is room again in the work queue for a sender whose `try_` call found
+    /// none, or if a [`Waker`] was used: ask all once more.
     ///
     /// One loop for each manager, by this or by [`Manager::arm`]: what it knows of is remembered once.
     ///
@@ -239,36 +253,48 @@ impl Manager {
         self.wait_for("notification", timeout, |_| {
             // Another thread that waits may have been told of it first.
             let news = self.has_news() || handed_on() != before || self.inner.sleepers.take_wake();
-            Ok(if news { Look::Break(()) } else { Look::Continue(None) })
+            let for_card = self.inner.terminus.inner.behind().is_some();
+            Ok(if news { Look::Break(()) } else { Look::Continue(Pause { limit: None, for_card }) })
         })
     }
 
-    /// Makes the manager's file readable once the next notification is there. True if it is already, or if one was handed
-    /// on since the last call, or a [`Waker`] was used: a receiver may have something that it had not when it was asked, so ask
-    /// all once more. It looks as often as [`Polling`] says before it arms, so a loop needs no looking of its own.
+    /// Makes the manager's file readable once the next notification is there, or, if a sender's `try_` call found the work queue
+    /// full, once there is room in it. True if it is so already, or if a notification was handed on since the last call, or a
+    /// [`Waker`] was used: a receiver may have something that it had not when it was asked, so ask all once more. It looks as often as [`Polling`] says before it arms, so a loop needs no looking of its own.
     ///
     /// One loop for each manager, as for [`Manager::wait`].
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
-        let Inner { queues, sleepers, .. } = &*self.inner;
+        let Inner { queues, sleepers, behind, .. } = &*self.inner;
+        behind.loop_sleeps(false);
         let news = || (self.has_news() || sleepers.take_wake()).then_some(());
         // What is found in memory needs no system call.
         if self.inner.polling.look(|| news().or_else(|| queues.have_some().then_some(()))).is_some() {
             return Ok(true);
         }
-        let _one_step = self.dispatch();
-        sleepers.silence();
-        Ok(news().is_some() || self.arm_queues()?)
+        let there = {
+            let _one_step = self.dispatch();
+            sleepers.silence();
+            news().is_some() || self.arm_queues()?
+        };
+        behind.loop_sleeps(true);
+        let there = there || self.arm_room()?;
+        behind.loop_sleeps(!there);
+        Ok(there)
     }
 
-    /// The tokens of those to whom something was handed on since the last call, in rising order: a loop that serves many asks
-    /// these, and not all. Who has a token ([`crate::protocol::stream::StreamReceiver::set_token`] and its like) and something to
+    /// The tokens of those to whom something was handed on since the last call, and of senders that found the work queue full and
+    /// may find room now, in rising order: a loop that serves many asks these, and not all. Who has a token ([`crate::protocol::stream::StreamReceiver::set_token`] and its like) and something to
     /// give is named once; it may be asked in vain, and is to be asked until it has no more.
     #[must_use]
     pub fn ready(&self) -> Vec<u64> {
-        self.dispatch().ready.take()
+        self.inner.behind.loop_sleeps(false);
+        self.look_for_room();
+        let mut ready = self.inner.behind.take_ready();
+        ready.extend(self.dispatch().ready.take());
+        ready.into_iter().collect()
     }
 
     /// What ends a sleep at this manager, from any thread. Make it before somebody sleeps: a sleep that had begun before the
@@ -322,17 +348,19 @@ impl Manager {
             return found;
         }
         let start = Instant::now();
+        // Who waits for the card and messages alike sleeps on the file, which stands for both.
+        let mut for_card = false;
         loop {
-            let by_file = self.inner.queues.several() || self.inner.sleepers.has_waker();
+            let by_file = for_card || self.inner.queues.several() || self.inner.sleepers.has_waker();
             let sleeper = by_file.then(|| self.inner.sleepers.lie_down());
             // What is recorded after this has its notification behind `awaited`, so the sleep is over at once.
             let awaited = {
                 let _one_step = self.dispatch();
                 self.inner.queues.awaited()
             };
-            let nap = match look(true)? {
+            let pause = match look(true)? {
                 Look::Break(found) => return Ok(found),
-                Look::Continue(nap) => nap,
+                Look::Continue(pause) => pause,
             };
             if self.inner.sleepers.take_wake() {
                 return Err(Error::Woken { what });
@@ -341,16 +369,36 @@ impl Manager {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Error::TimedOut { what, after: timeout.unwrap_or_default() });
             }
-            let limit = nap.into_iter().chain(left);
+            for_card = pause.for_card;
+            let limit = pause.limit.into_iter().chain(left);
             match (sleeper, self.inner.queues.get(0)) {
-                (None, Some(only)) => only.wait_for(awaited[0], limit.chain([IN_DRIVER]).min())?,
-                (sleeper, _) => {
-                    let sleep = sleeper.map(|sleeper| sleeper.sleep(limit.min(), || self.arm_for(&awaited)));
-                    sleep.unwrap_or(Ok(()))?;
+                (Some(sleeper), _) => self.sleep_by_file(sleeper, for_card, limit.min(), &awaited)?,
+                (None, Some(only)) if !for_card => {
+                    only.wait_for(awaited[0], limit.chain([IN_DRIVER]).min())?;
                 }
+                // It lies down first, and then looks again.
+                _ => {}
             }
             self.poll_all()?;
         }
+    }
+
+    /// Sleeps until anything happens that the manager's file stands for.
+    fn sleep_by_file(
+        &self,
+        sleeper: Sleeper<'_>,
+        for_card: bool,
+        mut limit: Option<Duration>,
+        awaited: &[QueueWait],
+    ) -> Result<()> {
+        if for_card {
+            let (there, most) = self.arm_for_card()?;
+            if there {
+                return Ok(());
+            }
+            limit = Some(limit.map_or(most, |limit| limit.min(most)));
+        }
+        sleeper.sleep(limit, || self.arm_for(awaited), || self.quiet_room())
     }
 
     /// Arms the queues for what comes next in each. Whether it is there in any; then some may not be armed.
@@ -390,16 +438,18 @@ impl Manager {
     fn enter(&self, entries: u32) -> Result<Room> {
         self.inner.registry.enter(entries, |number, length| {
             let queue = self.inner.card.create_queue(length)?;
-            watch(&self.inner.sleepers, &queue)?;
+            watch(&self.inner.sleepers, queue.file())?;
             self.inner.queues.add(number, queue);
             Ok(())
         })
     }
 
-    /// Whether something was handed on that the loop has not been told of. Now it has.
+    /// Whether something was handed on that the loop has not been told of, or there is room. Now it has.
     fn has_news(&self) -> bool {
+        self.look_for_room();
+        let room = self.inner.behind.take_news();
         let handed_on = self.inner.handed_on.load(Ordering::Relaxed);
-        self.inner.told.swap(handed_on, Ordering::Relaxed) != handed_on
+        self.inner.told.swap(handed_on, Ordering::Relaxed) != handed_on || room
     }
 
     fn queue(&self, number: usize) -> Option<&NotificationQueue> {
@@ -421,9 +471,9 @@ impl AsFd for Manager {
     }
 }
 
-/// The manager's file is to stand for this queue, too. Where there are no files (a simulation) nobody sleeps.
-fn watch(sleepers: &Sleepers, queue: &NotificationQueue) -> Result<()> {
-    match queue.file() {
+/// The manager's file is to stand for this one, too. Where there are no files (a simulation) nobody sleeps.
+fn watch(sleepers: &Sleepers, file: Result<impl AsFd>) -> Result<()> {
+    match file {
         Ok(file) => sleepers.add(file.as_fd()),
         Err(Error::Unsupported(_)) => Ok(()),
         Err(error) => Err(error),

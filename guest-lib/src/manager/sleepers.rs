@@ -147,8 +147,13 @@ impl AsFd for Sleepers {
 }
 
 impl Sleeper<'_> {
-    /// Sleeps, if `arm` finds no reason not to. It may return early.
-    pub(super) fn sleep(self, timeout: Option<Duration>, arm: impl FnOnce() -> Result<bool>) -> Result<()> {
+    /// Sleeps, if `arm` finds no reason not to. It may return early. Who was the watch calls `disarm` before it has risen.
+    pub(super) fn sleep(
+        self,
+        timeout: Option<Duration>,
+        arm: impl FnOnce() -> Result<bool>,
+        disarm: impl FnOnce(),
+    ) -> Result<()> {
         let mut watch = self.sleepers.watch();
         if watch.rounds != self.round {
             return Ok(());
@@ -164,6 +169,7 @@ impl Sleeper<'_> {
         drop(watch);
         let slept = arm().and_then(|ready| if ready { Ok(()) } else { self.sleepers.sleep(timeout) });
         self.sleepers.silence();
+        disarm();
         let mut watch = self.sleepers.watch();
         (watch.posted, watch.rounds) = (false, watch.rounds + 1);
         self.sleepers.risen.notify_all();

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::key::random_key;
-use crate::manager::{Arrived, Buffer, Look, Manager, Place, Ready, ReceiverClass, Sent};
+use crate::manager::{Arrived, Buffer, Look, Manager, Pause, Place, Ready, ReceiverClass, Sent};
 use crate::message_area::MessageArea;
 use crate::record::{Landed, landed};
 use crate::request::Message;
@@ -341,7 +341,7 @@ impl DatagramReceiver {
 
     fn arrived(&self) -> Result<Look<Datagram<'_>>> {
         let metadata = self.group.arrived()[self.entry as usize];
-        metadata.map_or(Ok(Look::Continue(None)), |bytes| self.read(&bytes).map(Look::Break))
+        metadata.map_or(Ok(Look::Continue(Pause::default())), |bytes| self.read(&bytes).map(Look::Break))
     }
 
     /// The message that this metadata tells of. Its sender has written it.

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use hamlyn::attach::{
@@ -30,6 +30,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use zerocopy::{FromBytes, FromZeros};
 
+mod sleeper;
+
+use sleeper::Sleeper;
+
 /// The fake card's host id.
 pub(crate) const HOST: u32 = 5;
 
@@ -41,6 +45,12 @@ struct Card {
     /// While it is held it does nothing when rung.
     held: bool,
     next: u32,
+    /// How many requests it takes before it is held.
+    budget: Option<u32>,
+    /// How often somebody went to sleep until requests are finished.
+    sleeps: u32,
+    /// An older driver: it wakes nobody for that.
+    is_old: bool,
     /// What was lent, for as long as its lender keeps it.
     memory: Vec<Weak<Mapping>>,
     termini: BTreeMap<u32, Terminus>,
@@ -103,6 +113,7 @@ struct Terminus {
     window: Arc<Mapping>,
     status: Arc<Mapping>,
     done: u32,
+    sleeper: Sleeper,
     buffers: BTreeMap<u32, HamlynSendBuffer>,
 }
 
@@ -124,6 +135,23 @@ impl Fake {
         if !held {
             card.work();
         }
+    }
+
+    /// Takes so many requests, and then is held.
+    pub(crate) fn take(&self, requests: u32) {
+        let mut card = self.0.lock().unwrap();
+        (card.held, card.budget) = (false, Some(requests));
+        card.work();
+    }
+
+    /// How often somebody went to sleep until requests are finished.
+    pub(crate) fn sleeps(&self) -> u32 {
+        self.0.lock().unwrap().sleeps
+    }
+
+    /// From now on its driver wakes nobody who sleeps until requests are finished.
+    pub(crate) fn grow_old(&self) {
+        self.0.lock().unwrap().is_old = true;
     }
 
     pub(crate) fn rings(&self) -> u32 {
@@ -247,6 +275,12 @@ impl Card {
             terminus.status.store_u64(fetched + 8 * entry as usize, outcome.unwrap_or_default());
             terminus.done = terminus.done.wrapping_add(1);
             terminus.status.store_u32_release(0, terminus.done);
+            terminus.sleeper.look(terminus.done);
+            self.budget = self.budget.map(|left| left - 1);
+            if self.budget == Some(0) {
+                (self.held, self.budget) = (true, None);
+                return;
+            }
         }
     }
 
@@ -404,6 +438,13 @@ impl Doorbell for Bell {
     }
 }
 
+impl Fake {
+    fn card_that_wakes(&self) -> Result<MutexGuard<'_, Card>> {
+        let card = self.0.lock().unwrap();
+        if card.is_old { Err(Error::Unsupported("an old driver")) } else { Ok(card) }
+    }
+}
+
 fn no_system(source: std::io::Error) -> Error {
     Error::System { action: "fake".into(), source }
 }
@@ -440,7 +481,8 @@ impl Attachment for Fake {
         let mut card = self.0.lock().unwrap();
         let number = card.number();
         let buffers = BTreeMap::new();
-        let terminus = Terminus { window: window.clone(), status: status.clone(), done: 0, buffers };
+        let sleeper = Sleeper::new();
+        let terminus = Terminus { window: window.clone(), status: status.clone(), done: 0, sleeper, buffers };
         card.termini.insert(number, terminus);
         card.weights.push(weight);
         Ok(TerminusParts {
@@ -454,6 +496,27 @@ impl Attachment for Fake {
     fn destroy_terminus(&self, terminus: u32) -> Result<()> {
         self.0.lock().unwrap().termini.remove(&terminus);
         Ok(())
+    }
+
+    /// Sleeps for as long as it may, as [`Fake::wait_queue`].
+    fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
+        self.card_that_wakes()?.sleeps += 1;
+        let start = std::time::Instant::now();
+        let is_over = || sleeper::has_reached(self.0.lock().unwrap().termini[&terminus].done, completed);
+        while timeout.is_none_or(|limit| start.elapsed() < limit) && !is_over() {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
+        let mut card = self.card_that_wakes()?;
+        let terminus = card.termini.get_mut(&terminus).unwrap();
+        Ok(terminus.sleeper.arm(terminus.done, completed))
+    }
+
+    fn terminus_file(&self, terminus: u32) -> Result<QueueFile<'_>> {
+        Ok(QueueFile::Shared(self.card_that_wakes()?.termini[&terminus].sleeper.file()))
     }
 
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, _memory: &Memory) -> Result<()> {

@@ -16,7 +16,9 @@ use hamlyn_abi::hamlyn::notification::{
 };
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
-use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_abi::hamlyn::window::{
+    HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_TERMINUS_CONTROL_SIZE, HAMLYN_WINDOW_SIZE,
+};
 use hamlyn_abi::uapi::{
     HAMLYN_UAPI_VERSION, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
 };
@@ -27,9 +29,10 @@ use zerocopy::{FromZeros, IntoBytes};
 use self::client::{Client, MappableRegion};
 use self::commands::Commands;
 use self::handshake::Handshake;
-use self::interrupts::{Interrupts, QueueControl, Sleeper};
+use self::interrupts::Interrupts;
 use self::lender::Lender;
 use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
+use self::sleeper::{Control, Sleeper};
 use super::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::memory::Memory;
@@ -42,12 +45,15 @@ mod interrupts;
 mod lender;
 mod message;
 mod own;
+mod sleeper;
 
 /// Size of a page, in bytes.
 const PAGE: usize = 4096;
 /// Command register in configuration space, and its bits for memory accesses and bus mastering.
 const CONFIG_COMMAND: u32 = 4;
 const CONFIG_COMMAND_MEMORY_AND_MASTER: u16 = 6;
+/// The first version of the card's ABI with a terminus control area.
+const WAKES_SENDERS: u32 = 0x0002_0003;
 
 /// A card reached through its vfio-user socket.
 #[derive(Debug)]
@@ -73,7 +79,10 @@ struct Tables {
 
 #[derive(Debug)]
 struct Terminus {
-    _status: Memory,
+    status: Arc<StatusWords>,
+    /// None with a card that wakes nobody.
+    sleeper: Option<Arc<Sleeper>>,
+    _memory: Memory,
     /// Page lists of the send buffers, by tag.
     buffers: BTreeMap<u32, Memory>,
 }
@@ -158,19 +167,50 @@ impl Attachment for SocketAttachment {
         let action = "open a terminus";
         let mut tables = self.tables();
         let terminus = free_index(&tables.termini, self.description.termini, "termini")?;
-        let status = self.lender.lend(PAGE)?;
-        let parts = self.map_terminus(terminus, &status).map_err(Error::system("map a terminus"))?;
-        let body = HamlynOpenTerminus { status: status.card_address(), weight, flags: 0 };
-        self.commands.run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())?;
-        tables.termini.insert(terminus, Terminus { _status: status, buffers: BTreeMap::new() });
+        let memory = self.lender.lend(PAGE)?;
+        let parts = self.map_terminus(terminus, &memory).map_err(Error::system("map a terminus"))?;
+        let status = StatusWords::new(memory.mapping().clone()).map_err(Error::system("map a terminus"))?;
+        let sleeper = self.interrupts.serve_termini().then(|| self.interrupts.add_terminus(terminus));
+        let sleeper = sleeper.transpose().map_err(Error::system("serve a terminus"))?;
+        let body = HamlynOpenTerminus {
+            status: memory.card_address(),
+            weight,
+            flags: if sleeper.is_some() { HAMLYN_TERMINUS_WAKES } else { 0 },
+            vector: self.interrupts.vector_of(terminus),
+            reserved: 0,
+        };
+        self.commands
+            .run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())
+            .inspect_err(|_| sleeper.iter().for_each(|sleeper| self.interrupts.remove(sleeper)))?;
+        let buffers = BTreeMap::new();
+        let status = Arc::new(status);
+        tables.termini.insert(terminus, Terminus { status, sleeper, _memory: memory, buffers });
         Ok(parts)
     }
 
     fn destroy_terminus(&self, terminus: u32) -> Result<()> {
         let mut tables = self.tables();
         self.commands.run("close a terminus", HAMLYN_COMMAND_CLOSE_TERMINUS, terminus, &[])?;
-        tables.termini.remove(&terminus);
+        if let Some(sleeper) = tables.termini.remove(&terminus).and_then(|closed| closed.sleeper) {
+            self.interrupts.remove(&sleeper);
+        }
         Ok(())
+    }
+
+    fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
+        let (status, sleeper) = self.sleeper_of(terminus)?;
+        sleeper.wait(Some(completed), timeout, || has_reached(&status, completed));
+        Ok(())
+    }
+
+    fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
+        let (status, sleeper) = self.sleeper_of(terminus)?;
+        let armed = sleeper.arm(Some(completed), || has_reached(&status, completed));
+        armed.map_err(Error::system("arm a terminus"))
+    }
+
+    fn terminus_file(&self, terminus: u32) -> Result<QueueFile<'_>> {
+        Ok(QueueFile::Shared(self.sleeper_of(terminus)?.1.file()))
     }
 
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
@@ -213,12 +253,12 @@ impl Attachment for SocketAttachment {
             || QueueEntries::new(memory.mapping().clone(), entries).map_err(Error::system("map a queue"));
         let parts = QueueParts { queue, entries: view()? };
         let entries = Arc::new(view()?);
-        let sleeper = self.interrupts.add(queue).map_err(Error::system("serve a queue"))?;
+        let sleeper = self.interrupts.add_queue(queue).map_err(Error::system("serve a queue"))?;
         let body =
             HamlynOpenQueue { area, entries: entries.entries(), vector: self.interrupts.vector_of(queue) };
         self.commands
             .run("open a queue", HAMLYN_COMMAND_OPEN_QUEUE, queue, body.as_bytes())
-            .inspect_err(|_| self.interrupts.remove(queue))?;
+            .inspect_err(|_| self.interrupts.remove(&sleeper))?;
         tables.queues.insert(queue, Queue { entries, sleeper, _memory: [memory, lists] });
         Ok(parts)
     }
@@ -226,21 +266,23 @@ impl Attachment for SocketAttachment {
     fn destroy_queue(&self, queue: u32) -> Result<()> {
         let mut tables = self.tables();
         self.commands.run("close a queue", HAMLYN_COMMAND_CLOSE_QUEUE, queue, &[])?;
-        self.interrupts.remove(queue);
-        tables.queues.remove(&queue);
+        if let Some(closed) = tables.queues.remove(&queue) {
+            self.interrupts.remove(&closed.sleeper);
+        }
         Ok(())
     }
 
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let (entries, sleeper) = self.sleeper(wait.queue)?;
         let look = || wait.is_over(entries.word(wait.cursor));
-        sleeper.wait(timeout, look).map_err(Error::system("wait for a queue"))
+        sleeper.wait(None, timeout, look);
+        Ok(())
     }
 
     fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
         let (entries, sleeper) = self.sleeper(wait.queue)?;
         let look = || wait.is_over(entries.word(wait.cursor));
-        sleeper.arm(look).map_err(Error::system("arm a queue"))
+        sleeper.arm(None, look).map_err(Error::system("arm a queue"))
     }
 
     fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>> {
@@ -330,6 +372,13 @@ impl SocketAttachment {
         }
     }
 
+    fn sleeper_of(&self, terminus: u32) -> Result<(Arc<StatusWords>, Arc<Sleeper>)> {
+        let tables = self.tables();
+        let found = tables.termini.get(&terminus).ok_or(Error::Invalid("the terminus is not open"))?;
+        let sleeper = found.sleeper.clone().ok_or(Error::Unsupported(super::NO_COMPLETIONS))?;
+        Ok((found.status.clone(), sleeper))
+    }
+
     /// 0 if the card copies a page as told, 1 if it refuses, 2 if the bytes are wrong.
     fn test_dma(&self) -> Result<u32> {
         let memory = self.lender.lend(2 * PAGE)?;
@@ -409,12 +458,13 @@ fn check_card<F: FnOnce(io::Error) -> Error>(
     super::check_version("card ABI version", description.abi_version, HAMLYN_ABI_VERSION)
 }
 
-/// The queue control area, behind the last window.
-fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Result<QueueControl> {
+/// The queue control area, behind the last window, and behind it that of the termini, if the card has one.
+fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Result<Control> {
     let offset = u64::from(description.termini) * u64::from(HAMLYN_WINDOW_SIZE);
-    let pages = description.queues.div_ceil(512).max(1);
-    let control =
-        QueueControl::new(windows.map(offset, pages as usize * HAMLYN_QUEUE_CONTROL_SIZE as usize)?);
+    let queues = (description.queues.div_ceil(512).max(1) * HAMLYN_QUEUE_CONTROL_SIZE) as usize;
+    let wakes_senders = description.abi_version >= WAKES_SENDERS;
+    let termini = if wakes_senders { HAMLYN_TERMINUS_CONTROL_SIZE as usize } else { 0 };
+    let control = Control::new(windows.map(offset, queues + termini)?, queues);
     if control.queues() < description.queues {
         return Err(io::Error::other(format!(
             "{} notification queues have no control word",
@@ -422,6 +472,11 @@ fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Resul
         )));
     }
     Ok(control)
+}
+
+/// Whether the card has finished with the requests before this number.
+fn has_reached(status: &StatusWords, completed: u32) -> bool {
+    status.completed().wrapping_sub(completed) as i32 >= 0
 }
 
 fn free_index<T>(table: &BTreeMap<u32, T>, limit: u32, object: &'static str) -> Result<u32> {

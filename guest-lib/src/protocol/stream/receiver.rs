@@ -8,12 +8,9 @@ use super::pair::{GRACE, Watch};
 use super::records::{Record, Records};
 use crate::error::{Error, Result, at_most, inside};
 use crate::loss::PeerLoss;
-use crate::manager::{Arrived, Look, Manager, Place, Ready, ReceiverClass};
+use crate::manager::{Arrived, Look, Manager, Pause, Place, Ready, ReceiverClass};
 use crate::message_area::MessageArea;
 use crate::seed::Seed;
-
-/// How soon to look again for room in the work queue, to return tickets that the sender waits for.
-const NAP: Duration = Duration::from_millis(1);
 
 /// How a stream's buffers are to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,8 +211,7 @@ impl StreamReceiver {
         }
         self.grow(&mut state);
         let blocked = state.return_tickets(&self.manager)?;
-        let watching = self.watch.is_some().then_some(GRACE);
-        Ok(Look::Continue(if blocked { Some(NAP) } else { watching }))
+        Ok(Look::Continue(Pause { limit: self.watch.is_some().then_some(GRACE), for_card: blocked }))
     }
 
     pub(super) fn set_watch(&mut self, watch: Arc<Watch>) {

@@ -159,7 +159,10 @@ impl Records {
         while self.owes_tickets() && self.returns - self.taken_in + 1 < u64::from(WAY_BACK) {
             let back = Return { released: self.released, grant: self.grants.front().copied(), stop: false };
             match self.send_back(manager, back) {
-                Err(Error::WouldBlock { .. }) => return Ok(true),
+                Err(error @ Error::WouldBlock { .. }) => {
+                    manager.fell_behind(self.token, &error);
+                    return Ok(true);
+                }
                 result => result?,
             }
             self.told = self.released;

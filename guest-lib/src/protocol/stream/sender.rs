@@ -12,7 +12,7 @@ use super::tickets::{Tickets, WAY_BACK};
 use super::wire::{Head, Last};
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::loss::PeerLoss;
-use crate::manager::{Arrived, Buffer, Look, Manager, Place, Ready, ReceiverClass, Sent};
+use crate::manager::{Arrived, Buffer, Look, Manager, Pause, Place, Ready, ReceiverClass, Sent};
 use crate::request::Message;
 use crate::seed::Seed;
 use crate::send_buffer::Piece;
@@ -21,8 +21,6 @@ use crate::ticket::Ticket;
 
 /// The longest record that is coalesced, in bytes: what a seed says is not to decide how much memory that takes.
 const MAX_COALESCED: usize = 64 * 1024;
-/// How soon to look again for room in the work queue, or memory: nobody notifies of that.
-const NAP: Duration = Duration::from_millis(1);
 /// What a sender is out of when only its receiver can help.
 const TICKETS: &str = "tickets of the stream";
 
@@ -88,13 +86,13 @@ impl StreamSender {
         self.watch = Some(watch);
     }
 
-    /// From now on [`Manager::ready`] names this token when the receiver has made room, or the stream has ended.
+    /// From now on [`Manager::ready`] names this token when the receiver or the card has made room, or the stream has ended.
     pub fn set_token(&mut self, token: u64) {
         self.shared.lock().token = Some(token);
     }
 
-    /// Whether an error of a `try_` call says that only the receiver can make room, so that [`Manager::ready`] tells of it. If
-    /// not, the card has more to do than there is room for: it is done soon, and nobody tells of that.
+    /// Whether an error of a `try_` call says that only the receiver can make room. If not, the card has more to do than there is
+    /// room for: this host or the network is busy, or a receiver's card is. [`Manager::ready`] tells of either.
     #[must_use]
     pub fn waits_for_receiver(error: &Error) -> bool {
         matches!(error, Error::WouldBlock { object: TICKETS, .. })
@@ -272,7 +270,11 @@ impl StreamSender {
         self.collect()?;
         match self.under_way.len() as u32 {
             0 => Ok(()),
-            limit => Err(Error::WouldBlock { object: "requests of the stream", limit }),
+            limit => {
+                let error = Error::WouldBlock { object: "requests of the stream", limit };
+                self.note(&error);
+                Err(error)
+            }
         }
     }
 
@@ -301,7 +303,7 @@ impl StreamSender {
             return Err(Error::WouldBlock { object: TICKETS, limit: state.all_tickets() });
         }
         drop(state);
-        self.manager.terminus().check_room(records)
+        self.manager.terminus().check_room(records).inspect_err(|error| self.note(error))
     }
 
     /// Posts what is left of a buffer from `offset` to `end`, as far as there is room. `last` is its last request.
@@ -332,7 +334,10 @@ impl StreamSender {
         }
         let buffer = match &mut self.coalesced {
             Some(buffer) => buffer,
-            None => self.coalesced.insert(self.manager.allocate(full)?),
+            None => {
+                let buffer = self.manager.allocate(full).inspect_err(|error| self.note(error))?;
+                self.coalesced.insert(buffer)
+            }
         };
         let length = bytes.len().min(full - self.filled);
         buffer.write(self.filled, &bytes[..length])?;
@@ -390,11 +395,17 @@ impl StreamSender {
         let head = Head { number, length: length as u32, taken_in, way_back, last };
         let (metadata, size) = head.to_metadata();
         let message = Message::to(&ticket).metadata(&metadata[..size]);
-        let handle = self.manager.terminus().try_send(&message, data)?;
+        let sent = self.manager.terminus().try_send(&message, data);
+        let handle = sent.inspect_err(|error| self.manager.fell_behind(state.token, error))?;
         state.next += 1;
         state.tickets.pop_front();
         state.used.push_back(ticket);
         Ok(handle)
+    }
+
+    /// [`Manager::ready`] names this one once the card has finished with requests, if that is what is missing.
+    fn note(&self, error: &Error) {
+        self.manager.fell_behind(self.shared.lock().token, error);
     }
 
     /// Forgets requests that the card has finished with.
@@ -419,16 +430,16 @@ impl StreamSender {
         lost.map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
     }
 
-    /// Tries until it is done: sleeps until a return comes, or, if that is not what is missing, naps.
+    /// Tries until it is done: sleeps until a return comes, or, if that is not what is missing, until the card has finished with
+    /// requests.
     fn block(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let (manager, timeout) = (self.manager.clone(), self.timeout);
         manager.wait_for("room in the stream", timeout, |_| match attempt(self) {
             Ok(()) => Ok(Look::Break(())),
-            // Of tickets alone somebody notifies.
-            Err(Error::WouldBlock { object: TICKETS, .. }) => {
-                Ok(Look::Continue(self.watch.is_some().then_some(GRACE)))
+            Err(error @ Error::WouldBlock { .. }) => {
+                let limit = self.watch.is_some().then_some(GRACE);
+                Ok(Look::Continue(Pause { limit, for_card: !Self::waits_for_receiver(&error) }))
             }
-            Err(Error::WouldBlock { .. }) => Ok(Look::Continue(Some(NAP))),
             Err(error) => Err(error),
         })
     }

@@ -1,7 +1,7 @@
 //! Send termini: posting requests without the kernel (section 2.3).
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
 use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HAMLYN_SEND_BUFFERS, HamlynGather};
@@ -15,6 +15,11 @@ use crate::polling::Polling;
 use crate::request::{Message, Request, RequestBlock};
 use crate::send_buffer::{Piece, SendBuffer, Uses};
 use crate::work_queue::WorkQueue;
+
+mod completion;
+
+pub use completion::Handle;
+use completion::ROOM;
 
 /// A private send terminus: requests are stored into its mapped window; no system call on the way (section 2.3).
 ///
@@ -33,6 +38,8 @@ pub(crate) struct TerminusInner {
     packet_size: u32,
     polling: Polling,
     state: Mutex<State>,
+    /// Somebody is to be told of room ([`TerminusInner::take_room`]).
+    behind: AtomicBool,
 }
 
 /// What the threads of a terminus share.
@@ -42,6 +49,8 @@ pub(crate) struct State {
     pub(crate) uses: Uses,
     /// A bit for each send-buffer tag in use.
     tags: u32,
+    /// Somebody who did not wait found no room, when so many requests were finished.
+    behind: Option<u64>,
 }
 
 /// Nothing of a send buffer's is to be left alone until the request is finished.
@@ -105,6 +114,7 @@ impl Terminus {
             packet_size,
             polling: Polling::default(),
             state: Mutex::default(),
+            behind: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -127,27 +137,8 @@ impl Terminus {
         self.inner.observe().queue.completed()
     }
 
-    /// Waits until the card has finished with every request that was posted: before a process ends, for example, whose
-    /// messages would be abandoned. `None` waits for ever.
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`]. Which requests were refused, their handles say.
-    pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
-        let idle = || self.inner.observe().queue.is_idle().then_some(());
-        let idle = self.inner.polling.wait(timeout, true, idle);
-        let after = timeout.unwrap_or_default();
-        idle.ok_or(Error::TimedOut { what: "completion of all requests", after })
-    }
-
-    /// Waits until the card has finished with the request at a position, and so with those before it.
-    pub(crate) fn wait_completed(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
-        let done = || (self.completed() >= request).then_some(());
-        let after = timeout.unwrap_or_default();
-        let what = "completion of what was sent from a buffer";
-        self.inner.polling.wait(timeout, true, done).ok_or(Error::TimedOut { what, after })
-    }
-
-    /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits.
+    /// Sends a message: the paper's `h_send_msg` (section 3.2). While all 63 work-queue entries are in use it waits: looks at
+    /// memory for a while, then sleeps.
     ///
     /// Bytes go by direct I/O; a piece of a send buffer by direct I/O if small, else by DMA. The handle says when
     /// the send buffer may be used again, and whether the card refused the request.
@@ -262,7 +253,9 @@ impl Terminus {
 
     /// Whether so many requests could be posted now.
     pub(crate) fn check_room(&self, requests: usize) -> Result<()> {
-        if self.inner.observe().queue.room() < requests {
+        let mut state = self.inner.observe();
+        if state.queue.room() < requests {
+            self.inner.fall_behind(&mut state);
             return Err(no_room());
         }
         Ok(())
@@ -278,13 +271,13 @@ impl Terminus {
     #[inline(always)]
     fn post_request(&self, request: &Request<'_>, pieces: &[Piece<'_>], wait: bool) -> Result<Handle> {
         let posted = match self.inner.try_post(request, pieces) {
-            None if wait => self.inner.post_when_possible(request, pieces),
+            None if wait => Some(self.inner.post_when_possible(request, pieces)?),
             posted => posted,
         };
         let Some((request, ring)) = posted else {
             return Err(no_room());
         };
-        let handle = Handle { terminus: self.clone(), request };
+        let handle = Handle::new(self, request);
         if ring {
             self.inner.parts.doorbell.ring()?;
         }
@@ -298,8 +291,8 @@ fn no_room() -> Error {
 
 impl TerminusInner {
     #[cold]
-    fn post_when_possible(&self, request: &Request<'_>, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
-        self.polling.wait(None, true, || self.try_post(request, pieces))
+    fn post_when_possible(&self, request: &Request<'_>, pieces: &[Piece<'_>]) -> Result<(u64, bool)> {
+        self.wait_for(ROOM, None, WorkQueue::half_way, || self.try_post(request, pieces))
     }
 
     /// Posts if there is room. Gives the request's position, and whether the doorbell must be rung.
@@ -309,7 +302,10 @@ impl TerminusInner {
         if !pieces.is_empty() || state.queue.next_entry().is_none() {
             self.take_in(&mut state);
         }
-        let entry = state.queue.next_entry()?;
+        let Some(entry) = state.queue.next_entry() else {
+            self.fall_behind(&mut state);
+            return None;
+        };
         request.store(&self.parts.window, entry);
         let (position, tail) = state.queue.post();
         for piece in pieces {
@@ -362,63 +358,5 @@ impl Drop for TerminusInner {
     fn drop(&mut self) {
         // A card that is gone has no terminus to destroy.
         let _ = self.attachment.destroy_terminus(self.parts.terminus);
-    }
-}
-
-/// A request on its way: tells when its work-queue entry and buffers may be used again (sections 2.3 and 3.2).
-///
-/// It may be dropped: the message goes out all the same. A refusal is remembered for as long as its handle lives.
-#[derive(Debug)]
-pub struct Handle {
-    terminus: Terminus,
-    request: u64,
-}
-
-impl Handle {
-    /// The request's position among the terminus' requests; the first is 1.
-    #[must_use]
-    pub fn request(&self) -> u64 {
-        self.request
-    }
-
-    /// Whether the card has finished with the request: it is sent, and its buffers may be used again.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if the card has finished with it by refusing it.
-    pub fn is_complete(&self) -> Result<bool> {
-        self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
-    }
-
-    /// Waits until the card has finished with the request, for ever if there is no time-out.
-    ///
-    /// # Errors
-    /// Those of [`Handle::is_complete`], and [`Error::TimedOut`].
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        self.wait_for("completion of a request", timeout, Self::outcome)
-    }
-
-    pub(crate) fn wait_for<T>(
-        &self,
-        what: &'static str,
-        timeout: Option<Duration>,
-        look: impl Fn(&Self) -> Option<Result<T>>,
-    ) -> Result<T> {
-        let outcome = self.terminus.inner.polling.wait(timeout, true, || look(self));
-        outcome.unwrap_or(Err(Error::TimedOut { what, after: timeout.unwrap_or_default() }))
-    }
-
-    /// The word that the request fetched; `None` if it is not finished yet.
-    pub(crate) fn fetched(&self) -> Option<Result<u64>> {
-        self.terminus.inner.observe().queue.fetched(self.request)
-    }
-
-    fn outcome(&self) -> Option<Result<()>> {
-        self.terminus.inner.observe().queue.outcome(self.request)
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.terminus.inner.lock().queue.forget(self.request);
     }
 }

@@ -1,0 +1,315 @@
+//! How to sleep on a queue or a terminus: who sleeps says so in its `armed` word, looks once more, and is woken by the handler
+//! of the interrupt.
+//!
+//! A word may have several sleepers. A terminus' is beside the number that is waited for: the least that any sleeper wants. When
+//! the card has fired all of them look again, and arm anew.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::hamlyn::window::*;
+use hamlyn_sys::{Mapping, barrier};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, write};
+
+/// The queue control area, and behind it that of the termini, if the card has one.
+#[derive(Debug, Clone)]
+pub(super) struct Control {
+    mapping: Arc<Mapping>,
+    /// Bytes of the queue control area.
+    queues: usize,
+}
+
+/// Where the words of a queue or terminus are, in bytes from the start of the area.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words {
+    armed: usize,
+    wanted: Option<usize>,
+}
+
+impl Control {
+    /// A mapping whose first `queues` bytes are the queue control area.
+    pub(super) fn new(mapping: Mapping, queues: usize) -> Self {
+        Self { mapping: Arc::new(mapping), queues }
+    }
+
+    /// How many queues the mapping has words for.
+    pub(super) fn queues(&self) -> u32 {
+        let armed = self.queues.saturating_sub(HAMLYN_QUEUE_CONTROL_ARMED as usize);
+        (armed / HAMLYN_ARMED_STRIDE as usize) as u32
+    }
+
+    /// Whether it has words for termini.
+    pub(super) fn has_termini(&self) -> bool {
+        self.mapping.length() > self.queues
+    }
+
+    pub(super) fn words_of_terminus(&self, terminus: u32) -> Words {
+        let start = self.queues + (terminus * HAMLYN_TERMINUS_CONTROL_STRIDE) as usize;
+        let at = |word: u32| start + word as usize;
+        Words { armed: at(HAMLYN_TERMINUS_ARMED), wanted: Some(at(HAMLYN_TERMINUS_WANTED)) }
+    }
+
+    pub(super) fn clear_pending(&self, vector: u32) {
+        let pending = HAMLYN_QUEUE_CONTROL_PENDING + vector * HAMLYN_PENDING_STRIDE;
+        self.mapping.store_u32(pending as usize, 0);
+        barrier::before_queue_check();
+    }
+
+    fn armed(&self, words: Words) -> u32 {
+        self.mapping.load_u32_acquire(words.armed)
+    }
+}
+
+impl Words {
+    pub(super) fn of_queue(queue: u32) -> Self {
+        let armed = (HAMLYN_QUEUE_CONTROL_ARMED + queue * HAMLYN_ARMED_STRIDE) as usize;
+        Self { armed, wanted: None }
+    }
+
+    /// What no other queue or terminus has.
+    pub(super) fn place(self) -> usize {
+        self.armed
+    }
+}
+
+/// What sleepers of a queue or terminus sleep on.
+#[derive(Debug)]
+pub(super) struct Sleeper {
+    words: Words,
+    control: Control,
+    /// Readable once the card has fired for who armed it.
+    file: Arc<OwnedFd>,
+    /// Guards the words against others of this process: the card alone changes YES, and nothing else.
+    state: Mutex<State>,
+    fired: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Threads that sleep.
+    asleep: u32,
+    /// Somebody polls the file.
+    polled: bool,
+    /// The least number that is waited for, while the word is armed.
+    least: Option<u32>,
+}
+
+impl Sleeper {
+    pub(super) fn new(words: Words, control: Control) -> io::Result<Self> {
+        control.mapping.store_u32(words.armed, HAMLYN_ARMED_NO);
+        let file = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        Ok(Self { words, control, file, state: Mutex::default(), fired: Condvar::new() })
+    }
+
+    pub(super) fn words(&self) -> Words {
+        self.words
+    }
+
+    /// The file that becomes readable once the card has fired.
+    pub(super) fn file(&self) -> Arc<OwnedFd> {
+        self.file.clone()
+    }
+
+    /// Makes the file readable once the card has fired; true if `look` finds that there is no need. Of a terminus, `wanted` is
+    /// the number that `look` looks for.
+    pub(super) fn arm(&self, wanted: Option<u32>, look: impl Fn() -> bool) -> io::Result<bool> {
+        let mut state = self.lock();
+        drain(&self.file)?;
+        if look() {
+            return Ok(true);
+        }
+        self.arm_words(&mut state, wanted);
+        state.polled = true;
+        let ready = look();
+        if ready {
+            state.polled = false;
+            self.disarm_if_alone(&mut state);
+        }
+        Ok(ready)
+    }
+
+    /// Sleeps until `look` finds something or the time-out has passed.
+    pub(super) fn wait(&self, wanted: Option<u32>, timeout: Option<Duration>, look: impl Fn() -> bool) {
+        let start = Instant::now();
+        let mut state = self.lock();
+        state.asleep += 1;
+        while !look() {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            self.arm_words(&mut state, wanted);
+            if look() {
+                break;
+            }
+            state = self.sleep(state, left);
+        }
+        state.asleep -= 1;
+        self.disarm_if_alone(&mut state);
+    }
+
+    fn sleep<'a>(&'a self, state: MutexGuard<'a, State>, left: Option<Duration>) -> MutexGuard<'a, State> {
+        match left {
+            None => self.fired.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => self.fired.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+        }
+    }
+
+    /// An interrupt has come: wakes who sleeps, if the card has fired.
+    pub(super) fn interrupted(&self) {
+        let mut state = self.lock();
+        if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
+            self.wake(&mut state);
+        }
+    }
+
+    /// Has the card fire. Whoever comes before the handler does the handler's work.
+    fn arm_words(&self, state: &mut State, wanted: Option<u32>) {
+        let Control { mapping, .. } = &self.control;
+        if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
+            self.wake(state);
+        }
+        if let (Some(word), Some(wanted)) = (self.words.wanted, wanted) {
+            if state.least.is_none_or(|least| (wanted.wrapping_sub(least) as i32) < 0) {
+                mapping.store_u32(word, wanted);
+                state.least = Some(wanted);
+            }
+        }
+        // Behind it: the card looks at the number when it has found this.
+        if self.control.armed(self.words) == HAMLYN_ARMED_NO {
+            mapping.store_u32_release(self.words.armed, HAMLYN_ARMED_YES);
+        }
+        barrier::before_sleep_check();
+    }
+
+    /// Wakes everybody: each looks, and arms anew.
+    fn wake(&self, state: &mut State) {
+        self.disarm(state);
+        self.fired.notify_all();
+        if std::mem::take(&mut state.polled) {
+            // It can only fail for a file that was written to 2^64 times.
+            let _ = write(&*self.file, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// An interrupt for nobody is of no use.
+    fn disarm_if_alone(&self, state: &mut State) {
+        if state.asleep == 0 && !state.polled {
+            self.disarm(state);
+        }
+    }
+
+    fn disarm(&self, state: &mut State) {
+        self.control.mapping.store_u32(self.words.armed, HAMLYN_ARMED_NO);
+        state.least = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes an eventfd's signal back. True if there was one.
+pub(super) fn drain(eventfd: &OwnedFd) -> io::Result<bool> {
+    match read(eventfd, &mut [0_u8; 8]) {
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::polling::Polling;
+
+    const QUEUES: usize = HAMLYN_QUEUE_CONTROL_ARMED as usize + 64;
+
+    fn control() -> Control {
+        Control::new(Mapping::anonymous(QUEUES + HAMLYN_TERMINUS_CONTROL_SIZE as usize).unwrap(), QUEUES)
+    }
+
+    /// Waits until it is armed, as the card would find it.
+    fn until_armed(control: &Control, words: Words) {
+        let is_armed = || (control.armed(words) == HAMLYN_ARMED_YES).then_some(());
+        Polling::default()
+            .wait(Some(Duration::from_secs(10)), true, is_armed)
+            .expect("somebody sleeps, unarmed");
+    }
+
+    /// Finishes with so many requests, as the card does.
+    fn complete(control: &Control, words: Words, completed: &AtomicU32, to: u32) -> bool {
+        completed.store(to, Ordering::SeqCst);
+        let wanted = control.mapping.load_u32(words.wanted.unwrap());
+        let fires = control.armed(words) == HAMLYN_ARMED_YES && (to.wrapping_sub(wanted) as i32) >= 0;
+        if fires {
+            control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+        }
+        fires
+    }
+
+    #[test]
+    fn who_stops_waiting_leaves_the_queue_armed_for_other_sleepers() {
+        let (control, words) = (control(), Words::of_queue(0));
+        let sleeper = Sleeper::new(words, control.clone()).unwrap();
+        let arrived = AtomicU32::new(0);
+        let patience = Some(Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            scope.spawn(|| sleeper.wait(None, patience, || arrived.load(Ordering::Acquire) == 1));
+            until_armed(&control, words);
+            // Another thread gives up; a third finds what was meant for it between arming and sleeping.
+            sleeper.wait(None, Some(Duration::ZERO), || false);
+            until_armed(&control, words);
+            let looks = AtomicU32::new(0);
+            assert!(sleeper.arm(None, || looks.fetch_add(1, Ordering::Relaxed) == 1).unwrap());
+            until_armed(&control, words);
+            arrived.store(1, Ordering::Release);
+            control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+            sleeper.interrupted();
+        });
+        assert_eq!(control.armed(words), HAMLYN_ARMED_NO, "nobody sleeps any more");
+    }
+
+    #[test]
+    fn who_arms_before_the_handler_has_looked_wakes_whom_the_card_fired_for() {
+        let (control, words) = (control(), Words::of_queue(0));
+        let sleeper = Sleeper::new(words, control.clone()).unwrap();
+        assert!(!sleeper.arm(None, || false).unwrap());
+        assert!(!drain(&sleeper.file()).unwrap(), "nobody has fired");
+        // The card fires for this sleeper; before the handler runs, another one arms for something else.
+        control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+        assert!(!sleeper.arm(None, || false).unwrap());
+        assert!(drain(&sleeper.file()).unwrap(), "who slept looks again");
+        assert_eq!(control.armed(words), HAMLYN_ARMED_YES, "and the other is armed");
+    }
+
+    #[test]
+    fn the_least_number_wakes_and_the_others_arm_anew() {
+        let control = control();
+        let words = control.words_of_terminus(1023);
+        let sleeper = Sleeper::new(words, control.clone()).unwrap();
+        // Across the wrap of the card's counter.
+        let (completed, near, far) = (AtomicU32::new(u32::MAX - 5), u32::MAX, 3);
+        let reached = |wanted: u32| completed.load(Ordering::SeqCst).wrapping_sub(wanted) as i32 >= 0;
+        let patience = Some(Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| sleeper.wait(Some(far), patience, || reached(far)));
+            until_armed(&control, words);
+            assert!(!sleeper.arm(Some(near), || reached(near)).unwrap());
+            assert!(!complete(&control, words, &completed, near - 1), "nobody wants it yet");
+            assert!(complete(&control, words, &completed, near));
+            sleeper.interrupted();
+            assert!(drain(&sleeper.file()).unwrap());
+            until_armed(&control, words);
+            assert!(complete(&control, words, &completed, far));
+            sleeper.interrupted();
+            late.join().unwrap();
+        });
+        assert!(reached(far) && !drain(&sleeper.file()).unwrap(), "who polled had been told");
+    }
+}
