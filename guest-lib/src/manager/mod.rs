@@ -77,7 +77,7 @@ pub(crate) struct Pause {
 ///
 /// # Loops of one's own
 /// Its file ([`AsFd`]) is for `poll(2)`, `mio`, `tokio` and the like: readable once something has come that
-/// [`Manager::arm`] was called for, or a waker was used. It stays the same for as long as the manager lives. It may become
+/// [`Manager::arm`] was called for, there is room for a sender that had none, or a waker was used. It stays the same for as long as the manager lives. It may become
 /// readable for other managers of the card, too. Whoever is woken calls [`Manager::poll_all`], asks its receivers by their
 /// `try_` calls, and arms again before it waits.
 #[derive(Debug, Clone)]

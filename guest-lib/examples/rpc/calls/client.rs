@@ -110,8 +110,7 @@ impl Client {
     }
 
     fn sleep(&mut self, left: Duration) -> Result<(), CallError> {
-        let limit = if self.line.is_behind() { super::server::NAP } else { super::server::LOOK };
-        meet::sleep(&self.manager, self.line.file().as_slice(), left.min(limit))
+        meet::sleep(&self.manager, self.line.file().as_slice(), left.min(super::server::LOOK))
             .map_err(|error| CallError::Wait(error.to_string()))?;
         self.line.look_for_end()?;
         Ok(())

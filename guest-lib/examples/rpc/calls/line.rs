@@ -88,11 +88,6 @@ impl Line {
         Ok(true)
     }
 
-    /// Whether something has still to go.
-    pub(super) fn is_behind(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
     /// A file that becomes readable when the other end has ended; none where nobody can tell.
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().and_then(Watch::file)

@@ -10,8 +10,6 @@ use super::line::{Line, Lost};
 use crate::common::Outcome;
 use crate::meet::{self, Door, MeetOption};
 
-/// How soon to look again for room in the work queue: nobody is notified of that.
-pub(super) const NAP: Duration = Duration::from_millis(1);
 /// How soon to look again for what comes without a file to poll.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
@@ -142,10 +140,9 @@ impl Server {
     }
 
     fn sleep(&mut self, left: Duration) -> Outcome {
-        let behind = self.lines.values().any(Line::is_behind);
         let files: Vec<_> =
             self.door.file().into_iter().chain(self.lines.values().filter_map(Line::file)).collect();
-        meet::sleep(&self.manager, &files, left.min(if behind { NAP } else { LOOK }))?;
+        meet::sleep(&self.manager, &files, left.min(LOOK))?;
         for line in self.lines.values_mut() {
             line.look_for_end()?;
         }
