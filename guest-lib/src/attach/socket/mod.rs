@@ -160,7 +160,7 @@ impl Attachment for SocketAttachment {
         let terminus = free_index(&tables.termini, self.description.termini, "termini")?;
         let status = self.lender.lend(PAGE)?;
         let parts = self.map_terminus(terminus, &status).map_err(Error::system("map a terminus"))?;
-        let body = HamlynOpenTerminus { status: status.card_address(), weight, flags: 0 };
+        let body = HamlynOpenTerminus { status: status.card_address(), weight, ..Default::default() };
         self.commands.run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())?;
         tables.termini.insert(terminus, Terminus { _status: status, buffers: BTreeMap::new() });
         Ok(parts)
