@@ -13,6 +13,8 @@
 #define LINK_TRIES 3
 /* A card that claims to have more of anything than this is broken. */
 #define MAX_OBJECTS (1U << 24)
+/* As many as the terminus control area has words for. */
+#define MAX_TERMINI (HAMLYN_TERMINUS_CONTROL_SIZE / HAMLYN_TERMINUS_CONTROL_STRIDE)
 
 static u32 card_register(struct hamlyn_card *card, u32 offset)
 {
@@ -74,7 +76,7 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 	limits->slots = card_register(card, HAMLYN_REG_SLOTS);
 	limits->queues = card_register(card, HAMLYN_REG_QUEUES);
 	limits->vectors = card_register(card, HAMLYN_REG_VECTORS);
-	return card_check_limit(card, "termini", limits->termini, 1, MAX_OBJECTS) ?:
+	return card_check_limit(card, "termini", limits->termini, 1, MAX_TERMINI) ?:
 	       card_check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
 	       card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS) ?:
 	       card_check_limit(card, "interrupt vectors", limits->vectors, 2, HAMLYN_MAX_VECTORS) ?:
@@ -212,6 +214,7 @@ int hamlyn_card_start(struct hamlyn_card *card)
  */
 void hamlyn_card_stop(struct hamlyn_card *card)
 {
+	struct hamlyn_terminus *terminus;
 	struct hamlyn_queue *queue;
 	struct hamlyn_file *file;
 	unsigned long index;
@@ -228,7 +231,9 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	card->ready = false;
 	hamlyn_connections_stop(card);
 	xa_for_each(&card->queues, index, queue)
-		wake_up_all(&queue->wait);
+		wake_up_all(&queue->sleepers.wait);
+	xa_for_each(&card->termini, index, terminus)
+		wake_up_all(&terminus->sleepers.wait);
 	list_for_each_entry(file, &card->files, on_card)
 		wake_up_all(&file->wait);
 }
@@ -268,7 +273,7 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 	if (!hamlyn_card_answers(card))
 		return -ENODEV;
 	argument->query = card->limits;
-	argument->query.capabilities = HAMLYN_CAPABILITY_SHARES;
+	argument->query.capabilities = HAMLYN_CAPABILITY_SHARES | HAMLYN_CAPABILITY_COMPLETIONS;
 	argument->query.vectors = card->vectors;
 	argument->query.host = card_register(card, HAMLYN_REG_HOST_ID);
 	hamlyn_wellknown_query(card, &argument->query);

@@ -153,6 +153,7 @@ static int file_release(struct inode *inode, struct file *filp)
 static __poll_t file_poll(struct file *filp, poll_table *table)
 {
 	struct hamlyn_file *file = filp->private_data;
+	struct hamlyn_terminus *terminus;
 	struct hamlyn_queue *queue;
 	__poll_t events = 0;
 
@@ -162,6 +163,8 @@ static __poll_t file_poll(struct file *filp, poll_table *table)
 		return EPOLLERR | EPOLLHUP;
 	list_for_each_entry(queue, &file->queues, on_file)
 		events |= hamlyn_queue_poll(queue);
+	list_for_each_entry(terminus, &file->termini, on_file)
+		events |= hamlyn_terminus_poll(terminus);
 	return events;
 }
 
@@ -176,6 +179,8 @@ static const struct hamlyn_call {
 	{ HAMLYN_IOC_QUERY, true, hamlyn_card_query },
 	{ HAMLYN_IOC_TERMINUS_CREATE, true, hamlyn_terminus_create, hamlyn_terminus_undo },
 	{ HAMLYN_IOC_TERMINUS_DESTROY, false, hamlyn_terminus_destroy },
+	{ HAMLYN_IOC_TERMINUS_WAIT, false, hamlyn_terminus_wait },
+	{ HAMLYN_IOC_TERMINUS_ARM, true, hamlyn_terminus_arm },
 	{ HAMLYN_IOC_SEND_BUFFER_SET, false, hamlyn_send_buffer_set },
 	{ HAMLYN_IOC_SEND_BUFFER_CLEAR, false, hamlyn_send_buffer_clear },
 	{ HAMLYN_IOC_QUEUE_CREATE, true, hamlyn_queue_create, hamlyn_queue_undo },

@@ -68,7 +68,7 @@ struct hamlyn_vector {
 	/* How often it arrived. */
 	atomic_t arrived;
 	spinlock_t lock;
-	/* Guarded by lock: queues that the card may have fired (hamlyn_queue.on_armed). */
+	/* Guarded by lock: whom the card may have fired (hamlyn_sleepers.on_armed). */
 	struct list_head armed;
 };
 
@@ -87,9 +87,10 @@ struct hamlyn_card {
 	struct pci_dev *pdev;
 	int minor;
 
-	/* BAR 0, and of BAR 2 the queue control area. */
+	/* BAR 0, and of BAR 2 the control areas: first queues', then termini's. */
 	void __iomem *registers;
 	void __iomem *control;
+	u32 terminus_control;
 	u32 control_size;
 	/* Where the termini's windows (BAR 2) lie, and the first function's doorbells (BAR 4). */
 	resource_size_t windows;
@@ -185,7 +186,7 @@ struct hamlyn_file {
 	struct list_head slots;
 	struct list_head termini;
 	struct list_head queues;
-	/* For poll: one of the queues got something. */
+	/* For poll: there is something for one of the queues or termini. */
 	wait_queue_head_t wait;
 };
 
@@ -216,8 +217,30 @@ struct hamlyn_pages {
 	bool mapped_directory;
 };
 
+/* What sleepers wait for, as far as queues and termini differ. */
+struct hamlyn_sleepers;
+struct hamlyn_awaited {
+	/* Whether it is there. */
+	bool (*arrived)(const struct hamlyn_sleepers *sleepers, const void *what);
+	/* Says more of it to the card, if need be; the vector's lock is held. */
+	void (*want)(struct hamlyn_sleepers *sleepers, const void *what, bool armed);
+};
+
+/* Those who sleep on one queue or terminus. */
+struct hamlyn_sleepers {
+	struct hamlyn_file *file;
+	const struct hamlyn_awaited *awaited;
+	struct hamlyn_vector *vector;
+	/* The word that is shared with the card. */
+	void __iomem *armed;
+	wait_queue_head_t wait;
+	/* Guarded by the vector's lock. */
+	struct list_head on_armed;
+	bool open;
+};
+
 struct hamlyn_terminus {
-	/* The file's, and each mapping's. */
+	/* The file's, each waiter's, and each mapping's. */
 	struct kref users;
 	struct hamlyn_file *file;
 	struct list_head on_file;
@@ -231,6 +254,10 @@ struct hamlyn_terminus {
 	dma_addr_t status_dma;
 	bool status_mapped;
 	struct hamlyn_pages *buffers[HAMLYN_SEND_BUFFERS];
+	struct hamlyn_sleepers sleepers;
+	/* What poll waits for, if anything. */
+	bool polled;
+	struct hamlyn_terminus_wait poll;
 };
 
 struct hamlyn_slot {
@@ -253,16 +280,10 @@ struct hamlyn_queue {
 	u64 offset;
 	u32 entries;
 	struct hamlyn_pages *pages;
-	wait_queue_head_t wait;
+	struct hamlyn_sleepers sleepers;
 	/* What poll waits for, if anything. */
 	bool polled;
-	u32 poll_cursor;
-	u32 poll_pass;
-
-	struct hamlyn_vector *vector;
-	/* Guarded by the vector's lock. */
-	struct list_head on_armed;
-	bool open;
+	struct hamlyn_queue_wait poll;
 };
 
 /* The argument of any ioctl. */
@@ -273,6 +294,7 @@ union hamlyn_argument {
 	struct hamlyn_send_buffer buffer;
 	struct hamlyn_queue_create queue;
 	struct hamlyn_queue_wait wait;
+	struct hamlyn_terminus_wait terminus_wait;
 	struct hamlyn_slot_create slot;
 	struct hamlyn_statistics statistics;
 	struct hamlyn_self_test test;
@@ -380,6 +402,16 @@ DEFINE_CLASS(hamlyn_entry, struct hamlyn_turn,
 /* mmap.c */
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma);
 
+/* sleepers.c */
+void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
+			  const struct hamlyn_awaited *awaited);
+void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed);
+void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers);
+void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers);
+bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what);
+int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns);
+void hamlyn_sleepers_fired(struct hamlyn_vector *vector);
+
 /* terminus.c */
 int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_terminus_destroy(struct hamlyn_file *file, union hamlyn_argument *argument);
@@ -389,6 +421,9 @@ void hamlyn_terminus_release(struct hamlyn_terminus *terminus);
 void hamlyn_terminus_put(struct hamlyn_terminus *terminus);
 DEFINE_FREE(terminus_put, struct hamlyn_terminus *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_terminus_put(_T))
+int hamlyn_terminus_wait(struct hamlyn_file *file, union hamlyn_argument *argument);
+int hamlyn_terminus_arm(struct hamlyn_file *file, union hamlyn_argument *argument);
+__poll_t hamlyn_terminus_poll(struct hamlyn_terminus *terminus);
 int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *argument);
 
@@ -414,7 +449,6 @@ void hamlyn_queue_close(struct hamlyn_queue *queue);
 void hamlyn_queue_release(struct hamlyn_queue *queue);
 void hamlyn_queue_put(struct hamlyn_queue *queue);
 DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) hamlyn_queue_put(_T))
-void hamlyn_queues_fired(struct hamlyn_vector *vector);
 bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
 const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
 						    u32 *pass);

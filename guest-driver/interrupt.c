@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts: vector 0 says that the link has changed; the others, that a queue whose owner sleeps
- * has got a notification.
+ * Interrupts: vector 0 says that the link has changed; the others, that there is something for
+ * somebody who sleeps.
  */
 #include <linux/interrupt.h>
 
@@ -26,7 +26,7 @@ static irqreturn_t interrupt_queue(int irq, void *data)
 	struct hamlyn_vector *vector = data;
 
 	interrupt_acknowledge(vector);
-	hamlyn_queues_fired(vector);
+	hamlyn_sleepers_fired(vector);
 	return IRQ_HANDLED;
 }
 

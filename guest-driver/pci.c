@@ -131,7 +131,9 @@ static int card_map_control(struct hamlyn_card *card)
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
-	card->control_size = DIV_ROUND_UP(card->limits.queues, 512) * HAMLYN_QUEUE_CONTROL_SIZE;
+	card->terminus_control =
+		DIV_ROUND_UP(card->limits.queues, 512) * HAMLYN_QUEUE_CONTROL_SIZE;
+	card->control_size = card->terminus_control + HAMLYN_TERMINUS_CONTROL_SIZE;
 	ret = card_check_bar(pdev, BAR_WINDOWS, windows + card->control_size) ?:
 	      card_check_bar(pdev, BAR_DOORBELLS, (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
 	      pcim_request_region(pdev, BAR_WINDOWS, HAMLYN_NAME) ?:

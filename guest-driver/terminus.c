@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Send termini: a window of the card for each, its status words, and the send buffers that it may
- * gather from.
+ * Send termini: a window of the card for each, its status words, the send buffers that it may gather
+ * from, and sleep until requests are finished.
  */
 #include <linux/capability.h>
 #include <linux/nospec.h>
@@ -14,6 +14,30 @@ static struct hamlyn_terminus *terminus_find(struct hamlyn_file *file, u32 index
 
 	return terminus && terminus->file == file ? terminus : NULL;
 }
+
+/* Whether so many requests are finished, modulo 2^32. */
+static bool terminus_awaited(const struct hamlyn_sleepers *sleepers, const void *what)
+{
+	const struct hamlyn_terminus *terminus =
+		container_of_const(sleepers, struct hamlyn_terminus, sleepers);
+	const struct hamlyn_terminus_status *status = page_address(terminus->status);
+	const struct hamlyn_terminus_wait *wait = what;
+
+	return (s32)(READ_ONCE(status->completed) - wait->completed) >= 0;
+}
+
+/* Of several sleepers, the card is told what the first of them waits for. */
+static void terminus_want(struct hamlyn_sleepers *sleepers, const void *what, bool armed)
+{
+	void __iomem *wanted = sleepers->armed + HAMLYN_TERMINUS_WANTED - HAMLYN_TERMINUS_ARMED;
+	const struct hamlyn_terminus_wait *wait = what;
+
+	if (!armed || (s32)(wait->completed - readl(wanted)) < 0)
+		writel(wait->completed, wanted);
+}
+
+static const struct hamlyn_awaited terminus_news = { .arrived = terminus_awaited,
+						     .want = terminus_want };
 
 static void terminus_unmap_status(struct hamlyn_terminus *terminus)
 {
@@ -59,7 +83,8 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 	struct hamlyn_card *card = file->card;
 	struct hamlyn_open_terminus body = {
 		.weight = weight,
-		.flags = file->drivers_own ? HAMLYN_TERMINUS_PRIVILEGED : 0,
+		.flags = HAMLYN_TERMINUS_WAKES |
+			 (file->drivers_own ? HAMLYN_TERMINUS_PRIVILEGED : 0),
 		.status = terminus->status_dma,
 	};
 	int ret;
@@ -73,6 +98,10 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
+	hamlyn_sleepers_place(&terminus->sleepers,
+			      card->control + card->terminus_control + HAMLYN_TERMINUS_ARMED +
+				      terminus->index * HAMLYN_TERMINUS_CONTROL_STRIDE);
+	body.vector = terminus->sleepers.vector->number;
 	ret = terminus_zero_window(card, terminus->index) ?:
 	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body,
 			     sizeof(body));
@@ -98,6 +127,7 @@ static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&terminus->users);
 	terminus->file = file;
+	hamlyn_sleepers_init(&terminus->sleepers, file, &terminus_news);
 	terminus->status = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!terminus->status)
 		return ERR_PTR(-ENOMEM);
@@ -135,6 +165,7 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 	if (ret)
 		return ret;
 	terminus->open = true;
+	hamlyn_sleepers_open(&terminus->sleepers);
 	terminus->offset = file->card->next_offset;
 	file->card->next_offset += HAMLYN_MAP_STRIDE;
 	list_add_tail(&terminus->on_file, &file->termini);
@@ -159,6 +190,7 @@ void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
 	if (file->mapping)
 		unmap_mapping_range(file->mapping, terminus->offset, HAMLYN_MAP_STATUS, 1);
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->index, NULL, 0);
+	hamlyn_sleepers_close(&terminus->sleepers);
 	xa_erase(&card->termini, terminus->index);
 	hamlyn_share_give(file->share, HAMLYN_TERMINI);
 	list_del(&terminus->on_file);
@@ -213,6 +245,71 @@ int hamlyn_terminus_destroy(struct hamlyn_file *file, union hamlyn_argument *arg
 void hamlyn_terminus_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
 {
 	terminus_destroy(file, argument->terminus.terminus);
+}
+
+/* The terminus that a caller means, held for it; the card's lock is held. */
+static struct hamlyn_terminus *terminus_get(struct hamlyn_file *file, u32 index)
+{
+	struct hamlyn_terminus *terminus;
+
+	lockdep_assert_held(&file->card->lock);
+	terminus = terminus_find(file, index);
+	if (!terminus)
+		return ERR_PTR(-ENOENT);
+	kref_get(&terminus->users);
+	return terminus;
+}
+
+static struct hamlyn_terminus *terminus_get_alone(struct hamlyn_file *file, u32 index)
+{
+	CLASS(hamlyn_entry, entry)(file);
+
+	return entry.error ? ERR_PTR(entry.error) : terminus_get(file, index);
+}
+
+static bool terminus_wait_sound(const struct hamlyn_terminus_wait *wait)
+{
+	return !wait->ready && !wait->reserved0 && !wait->reserved1;
+}
+
+int hamlyn_terminus_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	const struct hamlyn_terminus_wait *wait = &argument->terminus_wait;
+	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
+
+	if (!terminus_wait_sound(wait) || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+		return -EINVAL;
+	terminus = terminus_get_alone(file, wait->terminus);
+	if (IS_ERR(terminus))
+		return PTR_ERR(terminus);
+	return hamlyn_sleepers_wait(&terminus->sleepers, wait, wait->timeout_ns);
+}
+
+int hamlyn_terminus_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	struct hamlyn_terminus_wait *wait = &argument->terminus_wait;
+	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
+
+	if (!terminus_wait_sound(wait) || wait->timeout_ns)
+		return -EINVAL;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	terminus = terminus_get(file, wait->terminus);
+	if (IS_ERR(terminus))
+		return PTR_ERR(terminus);
+	terminus->polled = true;
+	terminus->poll = *wait;
+	wait->ready = hamlyn_sleepers_ready(&terminus->sleepers, wait);
+	return 0;
+}
+
+/* Whether what the terminus was armed for is there; if not, it stays armed. Needs the card's lock. */
+__poll_t hamlyn_terminus_poll(struct hamlyn_terminus *terminus)
+{
+	if (terminus->polled && hamlyn_sleepers_ready(&terminus->sleepers, &terminus->poll))
+		return EPOLLIN | EPOLLRDNORM;
+	return 0;
 }
 
 int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument)

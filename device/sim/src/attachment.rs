@@ -204,6 +204,14 @@ impl Attachment for SimAttachment {
         self.machine.close_terminus(terminus).map_err(wrong)
     }
 
+    fn wait_terminus(&self, _terminus: u32, _completed: u32, _timeout: Option<Duration>) -> Result<()> {
+        Err(Error::Unsupported("the simulation's one thread cannot wait"))
+    }
+
+    fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
+        Ok(self.machine.arm_terminus(terminus, completed))
+    }
+
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, _memory: &hamlyn::Memory) -> Result<()> {
         let area = self.area(buffer.address, buffer.length)?;
         self.machine.set_send_buffer(buffer.terminus, buffer.tag, area).map_err(wrong)

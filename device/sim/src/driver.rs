@@ -26,6 +26,8 @@ pub(crate) struct OpenTerminus {
     /// Where its status words are.
     pub(crate) status: u64,
     pub(crate) send: BTreeMap<u32, Arc<Area>>,
+    /// What wakes an owner that sleeps until requests are finished.
+    pub(crate) vector: u32,
 }
 
 /// A slot as the driver opened it.
@@ -151,6 +153,14 @@ impl Tables {
             || self.slots.iter().flatten().any(|slot| slot.pid == pid)
     }
 
+    pub(crate) fn termini_on(&self, vector: u32) -> Vec<u32> {
+        let termini = self.termini.iter().zip(0..);
+        termini
+            .filter(|(terminus, _)| terminus.as_ref().is_some_and(|terminus| terminus.vector == vector))
+            .map(|(_, index)| index)
+            .collect()
+    }
+
     pub(crate) fn queues_on(&self, vector: u32) -> Vec<u32> {
         let queues = self.queues.iter().zip(0..);
         queues
@@ -198,8 +208,11 @@ impl Machine {
             self.memory.map(status, mapping, 0);
         }
         self.memory.permit(Right::Write, status, size_of::<HamlynTerminusStatus>() as u64, true);
-        termini[index as usize] = Some(OpenTerminus { pid, status, send: BTreeMap::new() });
-        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, index, &HamlynOpenTerminus { status, weight, flags })?;
+        let vector = 1 + index % (self.options.vectors - 1);
+        termini[index as usize] = Some(OpenTerminus { pid, status, send: BTreeMap::new(), vector });
+        let flags = flags | HAMLYN_TERMINUS_WAKES;
+        let body = HamlynOpenTerminus { status, weight, flags, vector, reserved: 0 };
+        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, index, &body)?;
         Ok(Some(index))
     }
 

@@ -83,14 +83,16 @@ impl Host {
     /// operating system.
     pub(crate) fn handle_interrupts(&mut self) -> Result<bool, Violation> {
         let handled = self.machine.handle_interrupts();
-        let looked = self.machine.look(handled.as_deref().unwrap_or_default())?;
+        let queues = handled.as_ref().map(|fired| fired.queues.as_slice());
+        let looked = self.machine.look(queues.unwrap_or_default())?;
         let Some(fired) = handled else { return Ok(looked) };
         for process in &mut self.processes {
             let queue = process.program().map(|program| program.queue.number());
-            if queue.is_some_and(|queue| fired.contains(&queue)) {
+            if queue.is_some_and(|queue| fired.queues.contains(&queue)) {
                 process.asleep = false;
             }
         }
+        self.wake_senders(&fired.termini)?;
         Ok(true)
     }
 }

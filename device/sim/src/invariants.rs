@@ -51,6 +51,7 @@ impl World {
         ensure(staged == 0 && !host.uplink.draw()?, || {
             format!("work has stopped, but packets for host {number} wait")
         })?;
+        host.check_dozers()?;
         for index in 0..host.processes.len() {
             let Some(program) = host.program(index) else { continue };
             ensure(program.in_flight.is_empty() && program.outbox.is_empty(), || {

@@ -36,6 +36,7 @@ mod connections;
 mod conversing;
 mod correspondent;
 mod delivery;
+mod dozing;
 mod driver;
 mod faults;
 mod fetches;
@@ -90,6 +91,8 @@ pub struct Outcome {
     pub delivered: u64,
     /// Times that a message found its sender's work queue full.
     pub blocked: u64,
+    /// Times that a program slept until its requests were finished.
+    pub dozed: u64,
     /// Messages that were delivered while a card stood still, and others waited for it.
     pub bystanders: u64,
     /// Notifications that were overwritten unread, and whose reader was told.
@@ -143,6 +146,7 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
     outcome.messages = world.ledger.parts.len() as u64;
     outcome.delivered = world.ledger.delivered();
     outcome.blocked = world.blocked;
+    outcome.dozed = world.dozed;
     outcome.bystanders = world.bystanders;
     outcome.overwritten = world.ledger.overwritten;
     outcome.pairs = world.ledger.pairs();

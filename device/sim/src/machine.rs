@@ -22,6 +22,13 @@ use crate::system::WellKnown;
 use crate::violation::{Violation, ensure};
 use crate::window::{Pages, Vectors};
 
+/// For whom the card has fired.
+#[derive(Debug, Default)]
+pub(crate) struct Fired {
+    pub(crate) queues: Vec<u32>,
+    pub(crate) termini: Vec<u32>,
+}
+
 /// Heartbeats in a period of the handshake timer.
 const BEATS: u64 = 4;
 
@@ -266,24 +273,57 @@ impl Machine {
         self.window.store(self.armed_word(queue), value);
     }
 
+    /// Where a terminus' words in the terminus control area are.
+    fn terminus_words(&self, terminus: u32) -> u64 {
+        let queues = u64::from(self.options.queues.div_ceil(512)) * u64::from(HAMLYN_QUEUE_CONTROL_SIZE);
+        self.queue_control() + queues + u64::from(terminus * HAMLYN_TERMINUS_CONTROL_STRIDE)
+    }
+
+    /// Has the card interrupt once so many requests of a terminus are finished, modulo 2^32. `true`: they are already.
+    pub(crate) fn arm_terminus(&self, terminus: u32, wanted: u32) -> bool {
+        let words = self.terminus_words(terminus);
+        self.window.store(words + u64::from(HAMLYN_TERMINUS_WANTED), wanted);
+        self.window.store(words + u64::from(HAMLYN_TERMINUS_ARMED), HAMLYN_ARMED_YES);
+        let ready = self.completed(terminus).wrapping_sub(wanted) as i32 >= 0;
+        if ready {
+            self.window.store(words + u64::from(HAMLYN_TERMINUS_ARMED), HAMLYN_ARMED_NO);
+        }
+        ready
+    }
+
+    /// Takes note that the card has fired for who sleeps on a terminus.
+    fn take_fired(&self, terminus: u32) -> bool {
+        let armed = self.terminus_words(terminus) + u64::from(HAMLYN_TERMINUS_ARMED);
+        let fired = self.window.load(armed) == HAMLYN_ARMED_FIRED;
+        if fired {
+            self.window.store(armed, HAMLYN_ARMED_NO);
+        }
+        fired
+    }
+
     pub(crate) fn pending(&self, vector: u32) -> u32 {
         self.window.load(self.pending_word(vector))
     }
 
-    /// The driver's interrupt handler: says that it has seen the interrupts, then finds out which queues fired. Returns
-    /// them, or none if there was no interrupt.
-    pub(crate) fn handle_interrupts(&self) -> Option<Vec<u32>> {
+    /// The driver's interrupt handler: says that it has seen the interrupts, then finds out which queues and termini fired.
+    /// Returns them, or none if there was no interrupt.
+    pub(crate) fn handle_interrupts(&self) -> Option<Fired> {
         let vectors = self.vectors.take();
         if vectors.iter().any(|vector| u32::from(*vector) == HAMLYN_VECTOR_LINK) {
             self.report_link();
         }
-        let mut fired = Vec::new();
+        let mut fired = Fired::default();
         for vector in vectors.iter().map(|vector| u32::from(*vector)).filter(|v| *v != HAMLYN_VECTOR_LINK) {
             self.window.store(self.pending_word(vector), 0);
             for queue in self.tables().queues_on(vector) {
                 if self.armed(queue) == HAMLYN_ARMED_FIRED {
                     self.set_armed(queue, HAMLYN_ARMED_NO);
-                    fired.push(queue);
+                    fired.queues.push(queue);
+                }
+            }
+            for terminus in self.tables().termini_on(vector) {
+                if self.take_fired(terminus) {
+                    fired.termini.push(terminus);
                 }
             }
         }

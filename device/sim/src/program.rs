@@ -91,6 +91,8 @@ pub(crate) struct Program {
     /// Requests posted.
     pub(crate) posted: u64,
     pub(crate) in_flight: VecDeque<InFlight>,
+    /// It sleeps until so many of its requests are finished.
+    pub(crate) dozes: Option<u64>,
     /// Finished requests whose handles the program keeps.
     pub(crate) kept: Vec<InFlight>,
     pub(crate) outbox: VecDeque<Errand>,
@@ -119,6 +121,7 @@ impl Program {
             terminus,
             posted: 0,
             in_flight: VecDeque::new(),
+            dozes: None,
             kept: Vec::new(),
             outbox: VecDeque::new(),
             interrupting: rng.percent(40),

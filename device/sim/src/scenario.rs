@@ -37,6 +37,8 @@ pub struct Scenario {
     pub paths: u16,
     /// Whether a card takes nothing for a while in the end, and the others must not mind.
     pub stands_still: bool,
+    /// Whether programs sleep until their requests are finished.
+    pub senders_sleep: bool,
     /// Milliseconds that pass in a step.
     pub step_ms: u64,
     /// The period of the cards' handshake timers, in steps; 0: they have none.
@@ -72,10 +74,12 @@ impl Scenario {
             reorder: rng.percent(60),
             paths: rng.pick(&[1, 1, 2, 5]).unwrap_or(1),
             stands_still: false,
+            senders_sleep: false,
             step_ms,
             handshake_steps: handshake_ms / step_ms.min(10) as u32,
         };
         // Who forges does not mind stops, and nor do operating systems.
+        scenario.senders_sleep = scenario.traffic % 3 == 0;
         scenario.stands_still = !scenario.forgers && !scenario.connections && !scenario.streams;
         scenario
     }
@@ -99,6 +103,7 @@ impl Scenario {
             reorder: false,
             paths: 1,
             stands_still: false,
+            senders_sleep: false,
             step_ms: 10,
             handshake_steps: 50,
         }

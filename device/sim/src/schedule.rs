@@ -132,6 +132,7 @@ impl World {
         busy |= self.finish_connections(host, process)?;
         busy |= self.collect(host, process)?;
         busy |= self.post_next(host, process)?;
+        self.doze(host, process)?;
         while self.read_queue(host, process)? {
             busy = true;
         }
@@ -228,7 +229,9 @@ impl World {
             2 | 3 => self.collect(host, process),
             4..=6 => {
                 let burst = self.rng.range(1, 8);
-                (0..burst).try_fold(false, |busy, _| Ok(self.post_next(host, process)? || busy))
+                let busy = (0..burst).try_fold(false, |busy, _| Ok(self.post_next(host, process)? || busy));
+                self.doze(host, process)?;
+                busy
             }
             _ => self.read_queue(host, process),
         }

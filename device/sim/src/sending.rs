@@ -35,7 +35,8 @@ impl World {
     /// Posts the next message that waits, if there is room for it.
     pub(crate) fn post_next(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let machine = self.hosts[host].machine.clone();
-        let Some(program) = self.hosts[host].program_mut(process) else { return Ok(false) };
+        let awake = |program: &&mut Program| program.dozes.is_none();
+        let Some(program) = self.hosts[host].program_mut(process).filter(awake) else { return Ok(false) };
         let Some(errand) = program.outbox.pop_front() else { return Ok(false) };
         let Errand { part: number, ticket, .. } = errand;
         let part = &self.ledger.parts[number];
@@ -56,7 +57,8 @@ impl World {
     /// Takes note of the requests that are finished. Their buffers are filled with something else at once.
     pub(crate) fn collect(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let at = &mut self.hosts[host];
-        let Some(program) = at.processes[process].program_mut() else { return Ok(false) };
+        let awake = |program: &&mut Program| program.dozes.is_none();
+        let Some(program) = at.processes[process].program_mut().filter(awake) else { return Ok(false) };
         let mut truth = Truth {
             completed: u64::from(at.machine.completed(program.terminus.number())),
             now: at.machine.clock.milliseconds(),

@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) faults: u64,
     /// Messages that found their sender's work queue full.
     pub(crate) blocked: u64,
+    /// Times that a program slept until its requests were finished.
+    pub(crate) dozed: u64,
     /// Messages that were delivered while a card stood still, and others waited for it.
     pub(crate) bystanders: u64,
     /// Messages for places that take one: host and process that may send them again.
@@ -97,6 +99,7 @@ impl World {
             skipped: 0,
             faults: 0,
             blocked: 0,
+            dozed: 0,
             bystanders: 0,
             sent_once: Vec::new(),
             healings: Vec::new(),

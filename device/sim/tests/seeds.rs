@@ -28,6 +28,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.messages += outcome.messages;
         all.delivered += outcome.delivered;
         all.blocked += outcome.blocked;
+        all.dozed += outcome.dozed;
         all.bystanders += outcome.bystanders;
         all.overwritten += outcome.overwritten;
         all.streamed += outcome.streamed;
@@ -42,8 +43,15 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     let ends: Vec<_> = EndReason::ALL.iter().zip(&all.connection_ends).collect();
     println!("connections {}, refused {}, ends {ends:?}", all.connections, all.refused_connections);
     println!(
-        "steps {}, faults {}, messages {}, delivered {}, blocked {}, bystanders {}, overwritten {}",
-        all.steps, all.faults, all.messages, all.delivered, all.blocked, all.bystanders, all.overwritten
+        "steps {}, faults {}, messages {}, delivered {}, blocked {}, dozed {}, bystanders {}, overwritten {}",
+        all.steps,
+        all.faults,
+        all.messages,
+        all.delivered,
+        all.blocked,
+        all.dozed,
+        all.bystanders,
+        all.overwritten
     );
     all
 }
@@ -51,7 +59,10 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
 /// A simulation in which nothing happens would hold, too: so each kind of thing must have happened.
 fn eventful(all: &Outcome) {
     assert!(all.faults > 50_000 && all.delivered > 100_000, "{all:?}");
-    assert!(all.blocked > 100 && all.overwritten > 100 && all.bystanders > 5000, "{all:?}");
+    assert!(
+        all.blocked > 100 && all.dozed > 1000 && all.overwritten > 100 && all.bystanders > 5000,
+        "{all:?}"
+    );
     assert!(all.streamed > 1_000_000 && all.streams > 1000 && all.broken_streams > 1000, "{all:?}");
     assert!(all.connections > 1000 && all.refused_connections > 1000, "{all:?}");
     for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {

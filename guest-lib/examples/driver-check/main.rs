@@ -17,6 +17,7 @@ mod calls;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
+mod completions;
 mod connections;
 mod crowd;
 mod fetch;
@@ -44,6 +45,8 @@ enum What {
     Calls,
     /// Sleeping: wait and poll, and all that ends them
     Sleep,
+    /// Sleeping until requests are finished
+    Completions,
     /// Several wait for one queue at different places
     Waiters,
     /// Creates all that the card can have, and one more (as root: the ordinary limit on pinned memory is lower)
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         match options.what {
             What::Calls => calls::calls(checks, &options.card)?,
             What::Sleep => sleep::sleep(checks, &options.card)?,
+            What::Completions => completions::completions(checks, &options.card)?,
             What::Waiters => waiters::waiters(checks, &options.card)?,
             What::Tables => tables::tables(checks, &options.card)?,
             What::Hold => hold::hold(checks, &options.card)?,

@@ -18,7 +18,7 @@ use crate::common::Outcome;
 /// Longer than the card's handshake timer runs, unless somebody restarts it.
 const LONG_NS: i64 = 10_000_000_000;
 
-fn counter(device: &Device, which: Statistic) -> Outcome<u64> {
+pub(crate) fn counter(device: &Device, which: Statistic) -> Outcome<u64> {
     let mut statistics = HamlynStatistics::new_zeroed();
     device.statistics(&mut statistics)?;
     Ok(statistics.values[which as usize])

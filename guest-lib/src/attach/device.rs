@@ -13,7 +13,7 @@ use hamlyn_abi::uapi::{
     HAMLYN_SHARE_CONNECTIONS, HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI,
     HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait,
     HamlynSelfTest, HamlynSendBuffer, HamlynShareQuery, HamlynSlotCreate, HamlynStatistics,
-    HamlynTerminusCreate,
+    HamlynTerminusCreate, HamlynTerminusWait,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Device, Mapping};
@@ -63,6 +63,14 @@ impl DeviceAttachment {
         move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::DQUOT) => self.quota(kind, error, &action),
             Some(Errno::NOSPC) => self.none_left(kind, error, &action),
+            _ => self.error(action)(error),
+        }
+    }
+
+    /// A driver of before does not know the call.
+    fn completion_error(&self, action: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Error {
+        move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOTTY) => Error::Unsupported(super::NO_COMPLETIONS),
             _ => self.error(action)(error),
         }
     }
@@ -153,6 +161,27 @@ impl Attachment for DeviceAttachment {
         self.device.terminus_destroy(&mut object).map_err(self.error(format!("destroy terminus {terminus}")))
     }
 
+    fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
+        let timeout_ns = nanoseconds(timeout);
+        let mut wait = HamlynTerminusWait { terminus, completed, timeout_ns, ..Default::default() };
+        match self.device.terminus_wait(&mut wait) {
+            Ok(()) => Ok(()),
+            Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(()),
+            Err(error) => Err(self.completion_error(format!("wait for terminus {terminus}"))(error)),
+        }
+    }
+
+    fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
+        let mut wait = HamlynTerminusWait { terminus, completed, ..Default::default() };
+        let action = format!("arm terminus {terminus}");
+        self.device.terminus_arm(&mut wait).map_err(self.completion_error(action))?;
+        Ok(wait.ready != 0)
+    }
+
+    fn terminus_file(&self, _terminus: u32) -> Result<QueueFile<'_>> {
+        Ok(QueueFile::Borrowed(self.device.as_fd()))
+    }
+
     fn set_send_buffer(&self, mut buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
         let action = format!("set send buffer {} ({} bytes)", buffer.tag, buffer.length);
         self.device.send_buffer_set(&mut buffer, memory.mapping()).map_err(self.error(action))
@@ -179,8 +208,7 @@ impl Attachment for DeviceAttachment {
 
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let mut wait = position(wait);
-        wait.timeout_ns =
-            timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX));
+        wait.timeout_ns = nanoseconds(timeout);
         match self.device.queue_wait(&mut wait) {
             Ok(()) => Ok(()),
             Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(()),
@@ -241,6 +269,11 @@ impl Attachment for DeviceAttachment {
         let file = self.device.connect(&mut argument);
         Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
     }
+}
+
+/// A time-out as the driver takes it.
+fn nanoseconds(timeout: Option<Duration>) -> i64 {
+    timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX))
 }
 
 fn position(wait: QueueWait) -> HamlynQueueWait {

@@ -130,6 +130,10 @@ calls! {
     queue_wait(HamlynQueueWait) = HAMLYN_IOC_QUEUE_WAIT;
     /// Makes `poll(2)` report the next notification.
     queue_arm(HamlynQueueWait) = HAMLYN_IOC_QUEUE_ARM;
+    /// Sleeps until requests of a terminus are finished.
+    terminus_wait(HamlynTerminusWait) = HAMLYN_IOC_TERMINUS_WAIT;
+    /// Makes `poll(2)` report that requests of a terminus are finished.
+    terminus_arm(HamlynTerminusWait) = HAMLYN_IOC_TERMINUS_ARM;
     /// Reads the card's counters.
     statistics(HamlynStatistics) = HAMLYN_IOC_STATISTICS;
     /// Runs the card's self-tests.

@@ -96,6 +96,13 @@ fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
 }
 
 #[test]
+fn who_sleeps_until_requests_are_finished_is_woken_then() -> Result<()> {
+    let lab = lab(1);
+    check(lab.vm(0).run(["driver-check", "completions"])?, 30)?;
+    nothing_is_left(&lab)
+}
+
+#[test]
 fn sleepers_of_one_queue_do_not_take_each_others_wake_ups() -> Result<()> {
     let lab = lab(1);
     check(lab.vm(0).run(["driver-check", "waiters"])?, 3)?;

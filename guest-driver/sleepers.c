@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How processes sleep until the card has something for them: on a notification queue until there is
+ * a notification, on a terminus until requests are finished.
+ *
+ * Sleeper and card must not miss each other. The sleeper has the armed word at YES, issues a full
+ * barrier, and looks once more before it sleeps; the card writes its news, issues a full barrier,
+ * and looks at the armed word. It answers YES with FIRED and an interrupt, which answers FIRED with
+ * NO and wakes everybody. Whoever still has to wait arms again.
+ *
+ * There is one armed word but there may be several sleepers, each of whom waits for something else.
+ * A sleeper that wants to arm and finds FIRED has come before the interrupt, and does the
+ * interrupt's work itself. If it only set the word back to YES, those whom the card wanted to wake
+ * would sleep on.
+ */
+#include "hamlyn.h"
+
+void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
+			  const struct hamlyn_awaited *awaited)
+{
+	sleepers->file = file;
+	sleepers->awaited = awaited;
+	init_waitqueue_head(&sleepers->wait);
+	INIT_LIST_HEAD(&sleepers->on_armed);
+}
+
+/* Chooses the vector, in turn, and where the armed word is; nobody sleeps. The card's lock is held. */
+void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed)
+{
+	struct hamlyn_card *card = sleepers->file->card;
+	unsigned int turn = card->next_vector++ % (card->vectors - HAMLYN_VECTOR_QUEUE);
+
+	lockdep_assert_held(&card->lock);
+	sleepers->vector = &card->vector[HAMLYN_VECTOR_QUEUE + turn];
+	sleepers->armed = armed;
+	writel(HAMLYN_ARMED_NO, armed);
+}
+
+void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers)
+{
+	guard(spinlock_irq)(&sleepers->vector->lock);
+	sleepers->open = true;
+}
+
+/* Those who sleep learn that there is nothing to wait for any more. */
+void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers)
+{
+	scoped_guard(spinlock_irq, &sleepers->vector->lock) {
+		WRITE_ONCE(sleepers->open, false);
+		list_del_init(&sleepers->on_armed);
+	}
+	wake_up_all(&sleepers->wait);
+}
+
+/* Who waits looks again; the vector's lock is held. */
+static void sleepers_wake(struct hamlyn_sleepers *sleepers)
+{
+	wake_up_all(&sleepers->wait);
+	wake_up_all(&sleepers->file->wait);
+}
+
+/* Has the card interrupt when what is waited for is there; the vector's lock is held. */
+static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
+{
+	u32 word = readl(sleepers->armed);
+
+	if (sleepers->awaited->want)
+		sleepers->awaited->want(sleepers, what, word == HAMLYN_ARMED_YES);
+	/* The card alone changes YES, and nothing else: no news of it is overwritten here. */
+	if (word == HAMLYN_ARMED_YES)
+		return;
+	writel(HAMLYN_ARMED_YES, sleepers->armed);
+	if (list_empty(&sleepers->on_armed))
+		list_add_tail(&sleepers->on_armed, &sleepers->vector->armed);
+	if (word != HAMLYN_ARMED_NO)
+		sleepers_wake(sleepers);
+}
+
+/* Whether what is waited for is there; if not, the card has been told, and the wait queues get woken. */
+bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what)
+{
+	if (sleepers->awaited->arrived(sleepers, what))
+		return true;
+	scoped_guard(spinlock_irqsave, &sleepers->vector->lock) {
+		if (!sleepers->open)
+			return false;
+		sleepers_arm(sleepers, what);
+	}
+	mb(); /* Either the card sees the armed word, or we see its news. */
+	return sleepers->awaited->arrived(sleepers, what);
+}
+
+/* An interrupt came: wakes those for whom the card has written something while they slept. */
+void hamlyn_sleepers_fired(struct hamlyn_vector *vector)
+{
+	struct hamlyn_sleepers *sleepers, *next;
+
+	guard(spinlock_irqsave)(&vector->lock);
+	list_for_each_entry_safe(sleepers, next, &vector->armed, on_armed) {
+		if (readl(sleepers->armed) == HAMLYN_ARMED_YES)
+			continue;
+		writel(HAMLYN_ARMED_NO, sleepers->armed);
+		list_del_init(&sleepers->on_armed);
+		sleepers_wake(sleepers);
+	}
+}
+
+/* Nothing will come any more. */
+static bool sleepers_hopeless(const struct hamlyn_sleepers *sleepers)
+{
+	return !READ_ONCE(sleepers->open) || !READ_ONCE(sleepers->file->card->live);
+}
+
+static long sleepers_sleep(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns)
+{
+	if (timeout_ns == 0)
+		return -ETIME;
+	if (timeout_ns == HAMLYN_WAIT_FOREVER)
+		return wait_event_interruptible(sleepers->wait,
+						sleepers_hopeless(sleepers) ||
+							hamlyn_sleepers_ready(sleepers, what));
+	return wait_event_interruptible_hrtimeout(
+		sleepers->wait,
+		sleepers_hopeless(sleepers) || hamlyn_sleepers_ready(sleepers, what),
+		ns_to_ktime(timeout_ns));
+}
+
+/* Sleeps until it is there; the caller holds whatever the sleepers are part of. */
+int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns)
+{
+	long ret = sleepers_sleep(sleepers, what, timeout_ns);
+
+	/* First of all: it may have come together with the time-out or the signal. */
+	if (sleepers->awaited->arrived(sleepers, what))
+		return 0;
+	if (ret == -ETIME)
+		return -ETIMEDOUT;
+	/*
+	 * Stopped or suspended: nobody need know, unless what is left of a time-out must be
+	 * reckoned.
+	 */
+	if (ret)
+		return timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
+	CLASS(hamlyn_entry, entry)(sleepers->file);
+	return entry.error ?: -ENOENT;
+}
