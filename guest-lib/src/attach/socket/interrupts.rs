@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::hamlyn::registers::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_QUEUE};
+use hamlyn_abi::hamlyn::registers::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_LINK, HAMLYN_VECTOR_QUEUE};
 use hamlyn_abi::hamlyn::window::{
     HAMLYN_ARMED_FIRED, HAMLYN_ARMED_NO, HAMLYN_ARMED_STRIDE, HAMLYN_ARMED_YES, HAMLYN_PENDING_STRIDE,
     HAMLYN_QUEUE_CONTROL_ARMED, HAMLYN_QUEUE_CONTROL_PENDING,
@@ -168,6 +168,8 @@ struct Shared {
     eventfds: Vec<OwnedFd>,
     /// How often each vector has arrived.
     arrivals: Vec<AtomicU32>,
+    /// Readable once the link has changed.
+    link: Arc<OwnedFd>,
     sleepers: Mutex<Sleepers>,
 }
 
@@ -182,11 +184,17 @@ impl Interrupts {
             client.set_vector(vector, eventfd.as_fd())?;
         }
         let arrivals = (0..vectors).map(|_| AtomicU32::new(0)).collect();
-        let shared = Arc::new(Shared { control, eventfds, arrivals, sleepers: Mutex::default() });
+        let link = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let shared = Arc::new(Shared { control, eventfds, arrivals, link, sleepers: Mutex::default() });
         let handler = shared.clone();
         let thread =
             std::thread::Builder::new().name("hamlyn-interrupt".into()).spawn(move || handler.run())?;
         Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// What is readable once the link has changed.
+    pub(super) fn link(&self) -> Arc<OwnedFd> {
+        self.shared.link.clone()
     }
 
     /// The vector that queue `queue` is to use.
@@ -243,6 +251,9 @@ impl Shared {
         let Some(arrivals) = self.arrivals.get(vector as usize) else { return };
         arrivals.fetch_add(1, Ordering::Release);
         self.control.clear_pending(vector);
+        if vector == HAMLYN_VECTOR_LINK {
+            let _ = write(&self.link, &1_u64.to_ne_bytes());
+        }
         for (_, sleeper) in self.lock().values().filter(|(of, _)| *of == vector) {
             let _ = sleeper.interrupted();
         }
@@ -265,7 +276,7 @@ impl Drop for Interrupts {
 }
 
 /// Takes an eventfd's signal back. True if there was one.
-fn drain(eventfd: &OwnedFd) -> io::Result<bool> {
+pub(super) fn drain(eventfd: &OwnedFd) -> io::Result<bool> {
     match read(eventfd, &mut [0_u8; 8]) {
         Ok(_) => Ok(true),
         Err(Errno::AGAIN | Errno::INTR) => Ok(false),

@@ -9,7 +9,9 @@ use anyhow::{Context, Result, ensure};
 use hamlyn::{Arrival, Card, FetchOp, Message, NotificationQueue, SendBuffer, Slot, Terminus, Ticket};
 use hamlyn_cli::lab::Lab;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+mod names;
 
 /// A program at a card.
 struct Program {
