@@ -60,7 +60,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::System`], also if the name is taken (`EADDRINUSE`); [`Error::Unsupported`] on a
-    /// card that is attached to by socket.
+    /// card that has no room for it.
     pub fn listen(&self, name: &str) -> Result<Listener> {
         self.listen_backlog(name, BACKLOG)
     }
@@ -80,7 +80,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Ended`] if it was refused or the host is not there, [`Error::TimedOut`], [`Error::OutOfRange`],
-    /// [`Error::System`]; [`Error::Unsupported`] on a card that is attached to by socket.
+    /// [`Error::System`]; [`Error::Unsupported`] on a card that has no room for it.
     pub fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connection> {
         self.begin_connect(host, name, private)?.finish(Some(CONNECT_TIMEOUT))
     }

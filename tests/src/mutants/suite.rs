@@ -13,9 +13,10 @@ use super::group::{Group, Interrupted, Said};
 use super::{Mutant, Tree};
 
 /// The packages whose tests must notice, from fast to slow, and what their folders end with.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 9] = [
     ("hamlyn-door", "door"),
     ("hamlyn-sys", "sys"),
+    ("hamlyn-system", "system"),
     ("hamlyn", "guest-lib"),
     ("hamlyn-models", "models"),
     ("hamlyn-bus", "bus"),

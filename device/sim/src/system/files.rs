@@ -10,10 +10,10 @@ use hamlyn::{Error, Result};
 use hamlyn_abi::uapi::{
     HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET, HAMLYN_END_CLOSED, HamlynConnectionState,
 };
+use hamlyn_system::System;
 use rustix::io::Errno;
 use zerocopy::FromZeros;
 
-use super::System;
 use crate::machine::Machine;
 
 /// A listener of a process.

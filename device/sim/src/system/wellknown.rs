@@ -11,25 +11,21 @@ use hamlyn_abi::card::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_TERMINUS_PRIVILEGED};
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN};
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
-use hamlyn_abi::hamlyn::request::HamlynRequest;
-use hamlyn_abi::hamlyn::well_known::*;
+use hamlyn_abi::hamlyn::well_known::{HAMLYN_WELL_KNOWN_KEY, HamlynWire};
 use hamlyn_abi::hamlyn::window::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES, HAMLYN_WORK_QUEUE_USABLE};
 use hamlyn_abi::uapi::HAMLYN_END_LAPSED;
+use hamlyn_system::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
+use hamlyn_system::{Action, System};
 use rustix::io::Errno;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
-use super::{Action, PLACES, System};
 use crate::area::Area;
-use crate::driver::{ENTRY_ACCUMULATOR, ENTRY_HIGH, ENTRY_KEY, ENTRY_LOW, ENTRY_ONE_SHOT, OpenSlot};
+use crate::driver::{ENTRY_ACCUMULATOR, ENTRY_ONE_SHOT, OpenSlot};
 use crate::machine::Machine;
 use crate::violation::Violation;
 
 /// The process number of what is the operating system's own.
 pub(crate) const SYSTEM: u64 = 0;
-/// Metadata entries of a slot: for messages, and as many for acknowledgements.
-const ENTRIES: u32 = 2 * PLACES;
-/// A slot's page: the places, then the metadata entries.
-const METADATA_OFFSET: u64 = (PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE) as u64;
 
 /// The system, and what it has of its card.
 #[derive(Debug)]
@@ -110,19 +106,12 @@ impl Machine {
         let frames = &mut self.tables().frames;
         let page = frames.take(&self.memory);
         own.pages.push(page);
-        let metadata = u64::from(ENTRIES * HAMLYN_METADATA_SIZE);
-        for entry in 0..ENTRIES {
-            let at = page + METADATA_OFFSET + u64::from(entry * HAMLYN_METADATA_SIZE);
-            let (place, size) = (u64::from(entry), u64::from(HAMLYN_WELL_KNOWN_PLACE_SIZE));
-            let (low, high) = if entry < PLACES { (place * size, (place + 1) * size) } else { (0, 0) };
-            for (field, value) in [(ENTRY_KEY, HAMLYN_WELL_KNOWN_KEY), (ENTRY_LOW, low), (ENTRY_HIGH, high)] {
-                self.memory.poke(at + field, &value.to_le_bytes());
-            }
-        }
+        let (offset, length) = (u64::from(METADATA_OFFSET), u64::from(METADATA_LENGTH));
+        self.memory.poke(page + offset, &slots::metadata());
         OpenSlot {
             pid: SYSTEM,
-            area: Area::over(&self.memory, frames, vec![page], 0, METADATA_OFFSET),
-            metadata: Some(Area::over(&self.memory, frames, vec![page], METADATA_OFFSET, metadata)),
+            area: Area::over(&self.memory, frames, vec![page], 0, offset),
+            metadata: Some(Area::over(&self.memory, frames, vec![page], offset, length)),
             entries: ENTRIES,
             pointer: 0,
             key: HAMLYN_WELL_KNOWN_KEY,
@@ -174,6 +163,8 @@ impl Machine {
                 Action::Send { host, entry, wire, data } => {
                     self.post_message(own, host, entry, &wire, &data)?
                 }
+                // The simulation's programs look by themselves.
+                Action::Decided { .. } | Action::Requests { .. } => {}
             }
         }
         Ok(())
@@ -191,19 +182,8 @@ impl Machine {
         if own.tail.wrapping_sub(self.completed(own.terminus)) >= HAMLYN_WORK_QUEUE_USABLE {
             return Ok(());
         }
-        let request = HamlynRequest {
-            destination: host,
-            slot: self.id.into(),
-            metadata_index: entry,
-            key: HAMLYN_WELL_KNOWN_KEY,
-            // Acknowledgements have no place.
-            offset: if entry < PLACES { entry * HAMLYN_WELL_KNOWN_PLACE_SIZE } else { 0 },
-            length: data.len() as u32,
-            metadata_length: size_of::<HamlynWire>() as u32,
-            ..HamlynRequest::default()
-        };
         own.tail = own.tail.wrapping_add(1);
-        self.post(own.terminus, own.tail, &[request.as_bytes(), wire.as_bytes(), data].concat())
+        self.post(own.terminus, own.tail, &slots::request(self.id.into(), host, entry, wire, data))
     }
 
     /// Whether the next notification is there; if not, the card will interrupt for it.
@@ -260,12 +240,8 @@ impl Machine {
         let Some(address) = slot.entry_address(entry) else { return };
         let bytes = self.memory.peek(address, size_of::<HamlynWire>());
         let Ok(wire) = HamlynWire::read_from_bytes(&bytes) else { return };
-        let size = u64::from(HAMLYN_WELL_KNOWN_PLACE_SIZE);
-        let place = if entry < PLACES {
-            slot.area.peek(&self.memory, u64::from(entry) * size, size)
-        } else {
-            Vec::new()
-        };
+        let (offset, length) = (slots::place_offset(entry), slots::place_length(entry));
+        let place = slot.area.peek(&self.memory, offset.into(), length.into());
         own.system.arrived(host, entry, wire, place);
     }
 

@@ -71,6 +71,12 @@ impl Client {
         Ok(client)
     }
 
+    /// What hangs up when the card's process ends, to be polled.
+    pub(super) fn hang_up(&self) -> io::Result<OwnedFd> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.stream.as_fd().try_clone_to_owned()
+    }
+
     /// Lends memory to the card at `address`.
     pub(super) fn dma_map(&self, address: u64, size: u64, file: BorrowedFd<'_>) -> io::Result<()> {
         let argsz = size_of::<DmaMap>() as u32;

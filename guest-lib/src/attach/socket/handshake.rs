@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Enables the card, and keeps its handshake if it wants one.
-    pub(super) fn start(client: &Arc<Client>) -> io::Result<Self> {
+    /// Enables the card, and keeps its handshake if it wants one. Counts in `lapses` how often that was too late.
+    pub(super) fn start(client: &Arc<Client>, lapses: Arc<AtomicU32>) -> io::Result<Self> {
         let period = client.read_u32(REGION_BAR0, HAMLYN_REG_HANDSHAKE_TIMEOUT)?;
         let begun = Instant::now();
         client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE)?;
@@ -31,8 +32,8 @@ impl Handshake {
             return Ok(Self { stop: None, thread: None });
         }
         let (stop, stopped) = channel();
-        let keeper =
-            Keeper { client: client.clone(), period: Duration::from_millis(period.into()), last: begun };
+        let period = Duration::from_millis(period.into());
+        let keeper = Keeper { client: client.clone(), lapses, period, last: begun };
         let thread = std::thread::Builder::new().name("hamlyn-handshake".into());
         Ok(Self { stop: Some(stop), thread: Some(thread.spawn(move || keeper.run(&stopped))?) })
     }
@@ -49,6 +50,7 @@ impl Drop for Handshake {
 
 struct Keeper {
     client: Arc<Client>,
+    lapses: Arc<AtomicU32>,
     period: Duration,
     /// Not later than when the card's timer was restarted.
     last: Instant,
@@ -69,6 +71,7 @@ impl Keeper {
             let control = self.client.read_u32(REGION_BAR0, HAMLYN_REG_CONTROL)?;
             if control & HAMLYN_CONTROL_ENABLE == 0 {
                 self.client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE)?;
+                self.lapses.fetch_add(1, Ordering::Relaxed);
             }
         }
         self.last = begun;
@@ -121,11 +124,15 @@ mod tests {
     fn two_beats(late: Duration, control: u32) -> Vec<(u64, u32)> {
         let (client, card) = registers(control);
         let last = Instant::now().checked_sub(late).unwrap();
-        let mut keeper = Keeper { client, period: Duration::from_secs(3600), last };
+        let lapses = Arc::<AtomicU32>::default();
+        let mut keeper = Keeper { client, lapses: lapses.clone(), period: Duration::from_secs(3600), last };
         keeper.keep().unwrap();
         keeper.keep().unwrap();
         drop(keeper);
-        card.join().unwrap()
+        let written = card.join().unwrap();
+        let enabled = written.iter().filter(|write| **write == ENABLED).count();
+        assert_eq!(lapses.load(Ordering::Relaxed) as usize, enabled, "each is told of");
+        written
     }
 
     #[test]
@@ -139,7 +146,7 @@ mod tests {
     #[test]
     fn the_thread_beats_and_stops() {
         let (client, card) = registers(4);
-        let handshake = Handshake::start(&client).unwrap();
+        let handshake = Handshake::start(&client, Arc::default()).unwrap();
         std::thread::sleep(Duration::from_millis(50));
         drop((handshake, client));
         let written = card.join().unwrap();
@@ -149,7 +156,7 @@ mod tests {
     #[test]
     fn a_card_without_a_timer_is_left_alone() {
         let (client, card) = registers(0);
-        let handshake = Handshake::start(&client).unwrap();
+        let handshake = Handshake::start(&client, Arc::default()).unwrap();
         assert!(handshake.thread.is_none());
         drop((handshake, client));
         assert_eq!(card.join().unwrap(), [ENABLED]);

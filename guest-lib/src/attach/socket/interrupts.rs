@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hamlyn_abi::hamlyn::registers::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_QUEUE};
+use hamlyn_abi::hamlyn::registers::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_LINK, HAMLYN_VECTOR_QUEUE};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, write};
 
@@ -33,6 +33,8 @@ struct Shared {
     eventfds: Vec<OwnedFd>,
     /// How often each vector has arrived.
     arrivals: Vec<AtomicU32>,
+    /// Readable once the link has changed.
+    link: Arc<OwnedFd>,
     sleepers: Mutex<Sleepers>,
 }
 
@@ -47,11 +49,17 @@ impl Interrupts {
             client.set_vector(vector, eventfd.as_fd())?;
         }
         let arrivals = (0..vectors).map(|_| AtomicU32::new(0)).collect();
-        let shared = Arc::new(Shared { control, eventfds, arrivals, sleepers: Mutex::default() });
+        let link = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let shared = Arc::new(Shared { control, eventfds, arrivals, link, sleepers: Mutex::default() });
         let handler = shared.clone();
         let thread =
             std::thread::Builder::new().name("hamlyn-interrupt".into()).spawn(move || handler.run())?;
         Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// What is readable once the link has changed.
+    pub(super) fn link(&self) -> Arc<OwnedFd> {
+        self.shared.link.clone()
     }
 
     /// The vector that a queue or terminus is to use.
@@ -120,6 +128,9 @@ impl Shared {
         let Some(arrivals) = self.arrivals.get(vector as usize) else { return };
         arrivals.fetch_add(1, Ordering::Release);
         self.control.clear_pending(vector);
+        if vector == HAMLYN_VECTOR_LINK {
+            let _ = write(&self.link, &1_u64.to_ne_bytes());
+        }
         for (_, sleeper) in self.lock().values().filter(|(of, _)| *of == vector) {
             sleeper.interrupted();
         }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,11 +17,13 @@ use hamlyn_abi::hamlyn::notification::{
 };
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
+use hamlyn_abi::hamlyn::well_known::HAMLYN_WELL_KNOWN_SLOTS;
 use hamlyn_abi::hamlyn::window::{
     HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_TERMINUS_CONTROL_SIZE, HAMLYN_WINDOW_SIZE,
 };
 use hamlyn_abi::uapi::{
-    HAMLYN_UAPI_VERSION, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
+    HAMLYN_CAPABILITY_CONNECTIONS, HAMLYN_UAPI_VERSION, HamlynQuery, HamlynSelfTest, HamlynSendBuffer,
+    HamlynSlotCreate, HamlynStatistics,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Mapping};
@@ -32,8 +35,11 @@ use self::handshake::Handshake;
 use self::interrupts::Interrupts;
 use self::lender::Lender;
 use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
+use self::names::Names;
 use self::sleeper::{Control, Sleeper};
-use super::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
+use super::{
+    Attachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait, TerminusParts,
+};
 use crate::error::{Error, GivenBack, Result, at_most};
 use crate::memory::Memory;
 
@@ -44,6 +50,7 @@ mod handshake;
 mod interrupts;
 mod lender;
 mod message;
+mod names;
 mod own;
 mod sleeper;
 
@@ -59,6 +66,8 @@ const WAKES_SENDERS: u32 = 0x0002_0003;
 #[derive(Debug)]
 pub struct SocketAttachment {
     // In the order in which they must go: the threads, the tables' memory, the command page, the connection.
+    /// The operating system's part of connections, if the card has room for it.
+    names: Option<Names>,
     interrupts: Interrupts,
     _handshake: Handshake,
     tables: Mutex<Tables>,
@@ -112,9 +121,22 @@ impl SocketAttachment {
         let interrupts = Interrupts::start(&client, control, description.vectors).map_err(failed())?;
         let lender = Lender::new(client.clone());
         let commands = Commands::start(client.clone(), lender.lend(HAMLYN_COMMAND_PAGE_SIZE as usize)?)?;
-        let _handshake = Handshake::start(&client).map_err(failed())?;
+        let lapses = Arc::<AtomicU32>::default();
+        let _handshake = Handshake::start(&client, lapses.clone()).map_err(failed())?;
         let tables = Mutex::default();
-        Ok(Self { interrupts, _handshake, tables, commands, lender, windows, description, client })
+        let names = None;
+        let mut own =
+            Self { names, interrupts, _handshake, tables, commands, lender, windows, description, client };
+        if names::has_room(&own.description) {
+            own.names = Some(Names::start(&own, lapses)?);
+        }
+        Ok(own)
+    }
+
+    fn names(&self) -> Result<&Names> {
+        self.names.as_ref().ok_or(Error::Unsupported(
+            "the card has no room for connections: they take 64 slots, a terminus and a queue, and packets of 320 bytes",
+        ))
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -152,7 +174,15 @@ impl Attachment for SocketAttachment {
             .client
             .read_u32(REGION_BAR0, HAMLYN_REG_HOST_ID)
             .map_err(Error::system("ask for the host id"))?;
-        Ok(HamlynQuery { host, ..self.description })
+        let mut query = HamlynQuery { host, ..self.description };
+        // What the operating system's part has is not the program's.
+        if self.names.is_some() {
+            query.termini -= 1;
+            query.queues -= 1;
+            query.slots -= HAMLYN_WELL_KNOWN_SLOTS;
+            query.capabilities |= HAMLYN_CAPABILITY_CONNECTIONS;
+        }
+        Ok(query)
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
@@ -164,28 +194,7 @@ impl Attachment for SocketAttachment {
     }
 
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
-        let action = "open a terminus";
-        let mut tables = self.tables();
-        let terminus = free_index(&tables.termini, self.description.termini, "termini")?;
-        let memory = self.lender.lend(PAGE)?;
-        let parts = self.map_terminus(terminus, &memory).map_err(Error::system("map a terminus"))?;
-        let status = StatusWords::new(memory.mapping().clone()).map_err(Error::system("map a terminus"))?;
-        let sleeper = self.interrupts.serve_termini().then(|| self.interrupts.add_terminus(terminus));
-        let sleeper = sleeper.transpose().map_err(Error::system("serve a terminus"))?;
-        let body = HamlynOpenTerminus {
-            status: memory.card_address(),
-            weight,
-            flags: if sleeper.is_some() { HAMLYN_TERMINUS_WAKES } else { 0 },
-            vector: self.interrupts.vector_of(terminus),
-            reserved: 0,
-        };
-        self.commands
-            .run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())
-            .inspect_err(|_| sleeper.iter().for_each(|sleeper| self.interrupts.remove(sleeper)))?;
-        let buffers = BTreeMap::new();
-        let status = Arc::new(status);
-        tables.termini.insert(terminus, Terminus { status, sleeper, _memory: memory, buffers });
-        Ok(parts)
+        self.open_terminus(weight, 0)
     }
 
     fn destroy_terminus(&self, terminus: u32) -> Result<()> {
@@ -245,22 +254,7 @@ impl Attachment for SocketAttachment {
         if entries < HAMLYN_QUEUE_MIN_ENTRIES {
             return Err(Error::Invalid("a notification queue has at least 2 entries"));
         }
-        let mut tables = self.tables();
-        let queue = free_index(&tables.queues, self.description.queues, "notification queues")?;
-        let memory = self.lender.lend(entries as usize * HAMLYN_NOTIFICATION_SIZE as usize)?;
-        let (area, lists) = self.area(&memory, memory.card_address(), memory.len() as u64)?;
-        let view =
-            || QueueEntries::new(memory.mapping().clone(), entries).map_err(Error::system("map a queue"));
-        let parts = QueueParts { queue, entries: view()? };
-        let entries = Arc::new(view()?);
-        let sleeper = self.interrupts.add_queue(queue).map_err(Error::system("serve a queue"))?;
-        let body =
-            HamlynOpenQueue { area, entries: entries.entries(), vector: self.interrupts.vector_of(queue) };
-        self.commands
-            .run("open a queue", HAMLYN_COMMAND_OPEN_QUEUE, queue, body.as_bytes())
-            .inspect_err(|_| self.interrupts.remove(&sleeper))?;
-        tables.queues.insert(queue, Queue { entries, sleeper, _memory: [memory, lists] });
-        Ok(parts)
+        self.open_queue(entries)
     }
 
     fn destroy_queue(&self, queue: u32) -> Result<()> {
@@ -362,9 +356,61 @@ impl Attachment for SocketAttachment {
         }
         Ok(results)
     }
+
+    fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
+        self.names()?.listen(name, backlog)
+    }
+
+    fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        self.names()?.connect(host, name, private)
+    }
 }
 
 impl SocketAttachment {
+    fn open_terminus(&self, weight: u32, flags: u32) -> Result<TerminusParts> {
+        let action = "open a terminus";
+        let mut tables = self.tables();
+        let terminus = free_index(&tables.termini, self.description.termini, "termini")?;
+        let memory = self.lender.lend(PAGE)?;
+        let parts = self.map_terminus(terminus, &memory).map_err(Error::system("map a terminus"))?;
+        let status = StatusWords::new(memory.mapping().clone()).map_err(Error::system("map a terminus"))?;
+        let sleeper = self.interrupts.serve_termini().then(|| self.interrupts.add_terminus(terminus));
+        let sleeper = sleeper.transpose().map_err(Error::system("serve a terminus"))?;
+        let body = HamlynOpenTerminus {
+            status: memory.card_address(),
+            weight,
+            flags: flags | if sleeper.is_some() { HAMLYN_TERMINUS_WAKES } else { 0 },
+            vector: self.interrupts.vector_of(terminus),
+            reserved: 0,
+        };
+        self.commands
+            .run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())
+            .inspect_err(|_| sleeper.iter().for_each(|sleeper| self.interrupts.remove(sleeper)))?;
+        let buffers = BTreeMap::new();
+        let status = Arc::new(status);
+        tables.termini.insert(terminus, Terminus { status, sleeper, _memory: memory, buffers });
+        Ok(parts)
+    }
+
+    fn open_queue(&self, entries: u32) -> Result<QueueParts> {
+        let mut tables = self.tables();
+        let queue = free_index(&tables.queues, self.description.queues, "notification queues")?;
+        let memory = self.lender.lend(entries as usize * HAMLYN_NOTIFICATION_SIZE as usize)?;
+        let (area, lists) = self.area(&memory, memory.card_address(), memory.len() as u64)?;
+        let view =
+            || QueueEntries::new(memory.mapping().clone(), entries).map_err(Error::system("map a queue"));
+        let parts = QueueParts { queue, entries: view()? };
+        let entries = Arc::new(view()?);
+        let sleeper = self.interrupts.add_queue(queue).map_err(Error::system("serve a queue"))?;
+        let body =
+            HamlynOpenQueue { area, entries: entries.entries(), vector: self.interrupts.vector_of(queue) };
+        self.commands
+            .run("open a queue", HAMLYN_COMMAND_OPEN_QUEUE, queue, body.as_bytes())
+            .inspect_err(|_| self.interrupts.remove(&sleeper))?;
+        tables.queues.insert(queue, Queue { entries, sleeper, _memory: [memory, lists] });
+        Ok(parts)
+    }
+
     fn sleeper(&self, queue: u32) -> Result<(Arc<QueueEntries>, Arc<Sleeper>)> {
         match self.tables().queues.get(&queue) {
             Some(found) => Ok((found.entries.clone(), found.sleeper.clone())),
@@ -397,6 +443,9 @@ impl SocketAttachment {
 
 impl Drop for SocketAttachment {
     fn drop(&mut self) {
+        if let Some(names) = &mut self.names {
+            names.stop();
+        }
         // Before the memory goes that the card may still write to. A card that is gone needs no reset.
         let _ = self.client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET);
     }

@@ -10,7 +10,7 @@ use hamlyn_abi::uapi::*;
 use rustix::io::Errno;
 
 use super::peer::Message;
-use super::{Connection, Listener, MAX_COUNT, System};
+use super::{Action, Connection, Listener, MAX_COUNT, System};
 
 impl System {
     /// Those with a host that have not ended, in the order in which they began.
@@ -60,6 +60,7 @@ impl System {
         if let Some(listener) = left.and_then(|listener| self.listeners.get_mut(&listener)) {
             listener.requests.retain(|request| *request != number);
         }
+        self.actions.extend(left.map(|listener| Action::Requests { listener }));
         left.is_some()
     }
 
@@ -68,6 +69,7 @@ impl System {
         let unclaimed = self.leave_listener(number);
         if let Some(connection) = self.connections.get_mut(&number) {
             (connection.reason, connection.state) = (reason, HAMLYN_CONNECTION_ENDED);
+            self.actions.push(Action::Decided { connection: number });
             // Nobody has been told of it, and nobody need be.
             connection.held &= !unclaimed;
         }
@@ -82,7 +84,7 @@ impl System {
     }
 
     /// Asks for a connection.
-    pub(crate) fn request(&mut self, host: u32, name: &[u8], private: &[u8]) -> Result<u32, Errno> {
+    pub fn request(&mut self, host: u32, name: &[u8], private: &[u8]) -> Result<u32, Errno> {
         if !self.open {
             return Err(Errno::OPNOTSUPP);
         }
@@ -108,13 +110,14 @@ impl System {
     }
 
     /// Accepts or rejects what was asked for.
-    pub(crate) fn answer(&mut self, number: u32, accept: bool, private: &[u8]) -> Result<(), Errno> {
+    pub fn answer(&mut self, number: u32, accept: bool, private: &[u8]) -> Result<(), Errno> {
         let Some(connection) = self.connections.get_mut(&number) else { return Err(Errno::NOTCONN) };
         if connection.state != HAMLYN_CONNECTION_REQUESTED {
             return Err(Errno::NOTCONN);
         }
         if accept {
             connection.state = HAMLYN_CONNECTION_ESTABLISHED;
+            self.actions.push(Action::Decided { connection: number });
             self.say(number, true, HAMLYN_WIRE_ACCEPT, 0, private);
         } else {
             self.say(number, true, HAMLYN_WIRE_REJECT, HAMLYN_END_REJECTED, private);
@@ -124,7 +127,7 @@ impl System {
     }
 
     /// Ends a connection from our side.
-    pub(crate) fn close(&mut self, number: u32, reason: u32, private: &[u8]) -> Result<(), Errno> {
+    pub fn close(&mut self, number: u32, reason: u32, private: &[u8]) -> Result<(), Errno> {
         let Some(connection) = self.connections.get(&number) else { return Err(Errno::NOTCONN) };
         let Connection { peer, state, .. } = *connection;
         match state {
@@ -138,7 +141,7 @@ impl System {
     }
 
     /// Its file is closed.
-    pub(crate) fn release(&mut self, number: u32) {
+    pub fn release(&mut self, number: u32) {
         // It may have ended already.
         let _ = self.close(number, HAMLYN_END_DIED, &[]);
         if let Some(connection) = self.connections.get_mut(&number) {
@@ -148,7 +151,7 @@ impl System {
     }
 
     /// How a connection stands.
-    pub(crate) fn state(&self, number: u32) -> Option<(u32, u32, u32, &[u8])> {
+    pub fn state(&self, number: u32) -> Option<(u32, u32, u32, &[u8])> {
         let connection = self.connections.get(&number)?;
         Some((connection.state, connection.reason, connection.peer, &connection.private))
     }
@@ -194,6 +197,7 @@ impl System {
         if let Some(listener) = self.listeners.get_mut(&number) {
             listener.requests.push_back(created);
         }
+        self.actions.push(Action::Requests { listener: number });
     }
 
     /// Who asked has gone before it knew our number.
@@ -209,6 +213,7 @@ impl System {
         if wire.kind == HAMLYN_WIRE_ACCEPT {
             connection.remote = wire.from;
             connection.state = HAMLYN_CONNECTION_ESTABLISHED;
+            self.actions.push(Action::Decided { connection: number });
             return;
         }
         match wire.reason {
@@ -250,7 +255,7 @@ impl System {
     }
 
     /// Takes a name.
-    pub(crate) fn listen(&mut self, name: &[u8], backlog: u32) -> Result<u32, Errno> {
+    pub fn listen(&mut self, name: &[u8], backlog: u32) -> Result<u32, Errno> {
         if !self.open {
             return Err(Errno::OPNOTSUPP);
         }
@@ -268,7 +273,7 @@ impl System {
     }
 
     /// The next request of a listener, which gets a file.
-    pub(crate) fn claim(&mut self, listener: u32) -> Result<Option<u32>, Errno> {
+    pub fn claim(&mut self, listener: u32) -> Result<Option<u32>, Errno> {
         let listener = self.listeners.get_mut(&listener).ok_or(Errno::NODEV)?;
         let Some(number) = listener.requests.pop_front() else { return Ok(None) };
         self.leave_listener(number);
@@ -276,7 +281,7 @@ impl System {
     }
 
     /// Gives a name back, and refuses who asked for it.
-    pub(crate) fn unlisten(&mut self, listener: u32) {
+    pub fn unlisten(&mut self, listener: u32) {
         let Some(open) = self.listeners.get(&listener) else { return };
         for number in open.requests.clone() {
             self.say(number, true, HAMLYN_WIRE_REJECT, HAMLYN_END_NO_NAME, &[]);
@@ -285,14 +290,36 @@ impl System {
         self.listeners.remove(&listener);
     }
 
+    /// How many requests wait for a listener.
+    #[must_use]
+    pub fn waiting(&self, listener: u32) -> Option<usize> {
+        self.listeners.get(&listener).map(|listener| listener.requests.len())
+    }
+
+    /// This side goes: gives all names back, and tells its peers that the processes are gone.
+    pub fn leave(&mut self) {
+        for listener in self.listeners.keys().copied().collect::<Vec<_>>() {
+            self.unlisten(listener);
+        }
+        let live = self.connections.iter().filter(|(_, connection)| connection.is_live());
+        for number in live.map(|(number, _)| *number).collect::<Vec<_>>() {
+            // It is live, so it can be closed.
+            let _ = self.close(number, HAMLYN_END_DIED, &[]);
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.reason = HAMLYN_END_CARD_RESET;
+            }
+        }
+    }
+
     /// This host cannot be relied upon any more: ends all connections.
-    pub(crate) fn connections_lost(&mut self, reason: u32) {
+    pub fn connections_lost(&mut self, reason: u32) {
         (0..HAMLYN_WELL_KNOWN_SLOTS).for_each(|host| self.peer_lost(host, reason));
     }
 
     /// The card has stopped: so have connections and listeners.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.connections_lost(HAMLYN_END_CARD_RESET);
+        self.actions.extend(self.listeners.keys().map(|listener| Action::Requests { listener: *listener }));
         self.listeners.clear();
         self.open = false;
     }

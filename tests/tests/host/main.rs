@@ -12,7 +12,9 @@ use hamlyn::{Arrival, Card, FetchOp, Message, NotificationQueue, SendBuffer, Slo
 use hamlyn_cli::lab::Lab;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+mod names;
 
 /// A program at a card.
 struct Program {

@@ -392,3 +392,47 @@ fn a_system_that_was_started_again_counts_its_requests_anew() {
         two.systems[0].link_is(true, 1);
     }
 }
+
+#[test]
+fn a_side_that_leaves_tells_its_peers_and_holds_no_names() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    let listener = two.systems[1].listen(b"name", 4).unwrap();
+    let waits = two.systems[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    assert_eq!(two.systems[1].waiting(listener), Some(1));
+    two.systems[1].leave();
+    assert_eq!(two.systems[1].table_sizes().2, 2, "both have still to hear of it");
+    two.carry();
+    assert_eq!(two.reason(0, asked), HAMLYN_END_DIED);
+    assert_eq!(two.reason(0, waits), HAMLYN_END_NO_NAME);
+    assert_eq!(two.reason(1, taken), HAMLYN_END_CARD_RESET);
+    assert_eq!((two.systems[1].waiting(listener), two.systems[1].table_sizes().2), (None, 0));
+}
+
+#[test]
+fn who_sleeps_is_told_when_there_is_something_to_see() {
+    let mut two = Two::new();
+    let listener = two.systems[1].listen(b"name", 4).unwrap();
+    let asked = two.systems[0].request(1, b"name", b"").unwrap();
+    let mut told = Vec::new();
+    for _ in 0..8 {
+        let mut collected: Vec<(usize, Action)> = Vec::new();
+        for (from, system) in two.systems.iter_mut().enumerate() {
+            collected.extend(system.take_actions().into_iter().map(|action| (from, action)));
+        }
+        for (from, action) in collected {
+            match action {
+                Action::Send { .. } => two.deliver((from, action)),
+                Action::Reopen { .. } => {}
+                news => told.push((from, news)),
+            }
+        }
+        if let Ok(Some(taken)) = two.systems[1].claim(listener) {
+            two.systems[1].answer(taken, false, b"").unwrap();
+        }
+    }
+    let [first, .., last] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(*first, (1, Action::Requests { listener }));
+    assert_eq!(*last, (0, Action::Decided { connection: asked }));
+}

@@ -1,0 +1,61 @@
+//! Well-known slots (section 6.3): how they lie in memory, and what is posted to them.
+//!
+//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while it is looked at. A slot has
+//! a page: its places, then its metadata entries.
+
+use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
+use hamlyn_abi::hamlyn::request::HamlynRequest;
+use hamlyn_abi::hamlyn::well_known::*;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Places of a slot, and messages that may be on their way to a host unacknowledged.
+pub const PLACES: u32 = HAMLYN_WELL_KNOWN_PLACES;
+/// Metadata entries of a slot: for messages, and as many for acknowledgements.
+pub const ENTRIES: u32 = 2 * PLACES;
+/// Bytes of a slot's places, and where in its page its metadata entries begin.
+pub const METADATA_OFFSET: u32 = PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
+/// Bytes of a slot's metadata entries.
+pub const METADATA_LENGTH: u32 = ENTRIES * HAMLYN_METADATA_SIZE;
+
+/// A slot's metadata entries as they are to begin with.
+#[must_use]
+pub fn metadata() -> Vec<u8> {
+    let entries = (0..ENTRIES).flat_map(|entry| {
+        let entry = HamlynMetadataEntry {
+            key: HAMLYN_WELL_KNOWN_KEY,
+            low: place_offset(entry).into(),
+            high: (place_offset(entry) + place_length(entry)).into(),
+            ..HamlynMetadataEntry::new_zeroed()
+        };
+        entry.as_bytes().to_vec()
+    });
+    entries.collect()
+}
+
+/// Where in the message area an entry's place begins. Acknowledgements have none.
+#[must_use]
+pub fn place_offset(entry: u32) -> u32 {
+    if entry < PLACES { entry * HAMLYN_WELL_KNOWN_PLACE_SIZE } else { 0 }
+}
+
+/// Bytes of an entry's place.
+#[must_use]
+pub fn place_length(entry: u32) -> u32 {
+    if entry < PLACES { HAMLYN_WELL_KNOWN_PLACE_SIZE } else { 0 }
+}
+
+/// The work-queue entry that sends a message from host `from` to an entry of its slot on host `to`.
+#[must_use]
+pub fn request(from: u32, to: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> Vec<u8> {
+    let request = HamlynRequest {
+        destination: to,
+        slot: from,
+        metadata_index: entry,
+        key: HAMLYN_WELL_KNOWN_KEY,
+        offset: place_offset(entry),
+        length: data.len() as u32,
+        metadata_length: size_of::<HamlynWire>() as u32,
+        ..HamlynRequest::default()
+    };
+    [request.as_bytes(), wire.as_bytes(), data].concat()
+}
