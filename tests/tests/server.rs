@@ -108,10 +108,17 @@ fn a_value_longer_than_all_records_goes_both_ways() -> Result<()> {
     Ok(())
 }
 
+/// Small streams.
+const OPTIONS: StreamOptions = StreamOptions { record_size: 2048, records: 4, max_records: 4 };
+
+/// A card that this process is at.
+fn at(lab: &Lab, card: usize) -> Result<Card> {
+    Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
+}
+
 /// A client of this test's own.
 fn client(manager: &Manager, server: &mut Program) -> Result<Result<StreamPair, String>> {
-    let options = StreamOptions { record_size: 2048, records: 4, max_records: 4 };
-    let receiver = StreamReceiver::create_with(manager, options)?;
+    let receiver = StreamReceiver::create_with(manager, OPTIONS)?;
     Ok(match server.ask(&receiver.make_seed()?.to_string())? {
         Ok(seed) => Ok(StreamPair { sender: StreamSender::from_seed(manager, &seed.parse()?)?, receiver }),
         Err(reason) => Err(reason),
@@ -141,7 +148,7 @@ fn say(pair: &mut StreamPair, bytes: &[u8]) -> Result<()> {
 fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> {
     let lab = lab(2, &[])?;
     let mut server = Program::start(&lab, 0, &["serve", "--clients", "4", "--patience", "500"])?;
-    let manager = Manager::create(&Card::open(format!("vfio-user:{}", lab.card_socket(1)?.display()))?)?;
+    let manager = Manager::create(&at(&lab, 1)?)?;
     let mut sound = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
     let mut malformed = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
     let mut slow = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
@@ -195,28 +202,23 @@ fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> 
 
 #[test]
 fn a_card_with_no_room_refuses_a_client_at_once_and_says_what_gives_more() -> Result<()> {
-    // Room for some clients, at both cards.
-    let lab = lab(2, &["--sram", "16384"])?;
+    // 64 slots at each card. Clients that only listen take one of theirs and two of the server's.
+    let lab = lab(2, &["--sram", "57344"])?;
     let mut server = Program::start(&lab, 0, &["serve"])?;
-    // Fewer slots are needed at the clients' side for as long as another process has taken some at the server's.
-    let manager = Manager::create(&Card::open(format!("vfio-user:{}", lab.card_socket(1)?.display()))?)?;
-    let mut clients = Vec::new();
+    let manager = Manager::create(&at(&lab, 1)?)?;
+    let mut first = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
+    let mut listening = Vec::new();
     let reason = loop {
-        match client(&manager, &mut server) {
-            Ok(Ok(client)) => clients.push(client),
-            Ok(Err(reason)) => break reason,
-            Err(error) => break error.to_string(),
+        let receiver = StreamReceiver::create_with(&manager, OPTIONS)?;
+        match server.ask(&receiver.make_seed()?.to_string())? {
+            Ok(_) => listening.push(receiver),
+            Err(reason) => break reason,
         }
     };
-    let slots = manager.card().info()?.slots;
-    assert_eq!(
-        reason,
-        format!("all {slots} slots are in use: close some, or give the card more memory (hamlyn card --sram)")
-    );
-    for client in &mut clients {
-        say(client, &frame(b"\x01\x01\x00k"))?;
-        assert_eq!(answer(client)?, (1, vec![]), "those who are in are served");
-    }
+    let remedy = "close some, or give the card more memory (hamlyn card --sram)";
+    assert_eq!((reason, listening.len()), (format!("all 64 slots are in use: {remedy}"), 31));
+    say(&mut first, &frame(b"\x01\x01\x00k"))?;
+    assert_eq!(answer(&mut first)?, (1, vec![]), "those who are in are served");
     server.child.kill()?;
     server.child.wait()?;
     Ok(())

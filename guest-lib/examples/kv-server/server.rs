@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
-use crate::session::{Session, Step, Store, Stream};
+use crate::session::{CLOSED, Session, Step, Store, Stream};
 
 /// How soon to look again for room that nobody tells of.
 const NAP: Duration = Duration::from_millis(1);
@@ -136,10 +136,13 @@ impl<T: Stream> Server<T> {
     /// Drops a client: what it holds of the card is free again, and it is told.
     fn remove(&mut self, number: u64, why: &str) -> Outcome {
         self.free(number);
-        if let Some(client) = self.clients.remove(&number) {
-            self.served += 1;
-            print(&json!({ "client": number, "answered": client.answered, "ended": why }))?;
+        let Some(client) = self.clients.remove(&number) else { return Ok(()) };
+        self.served += 1;
+        // One that closed has ended as it should.
+        if why == CLOSED {
+            Ok(())
+        } else {
+            print(&json!({ "client": number, "answered": client.answered, "ended": why }))
         }
-        Ok(())
     }
 }

@@ -19,6 +19,9 @@ pub(crate) trait Stream: Read + Write {
     fn look_for_end(&self) {}
 }
 
+/// Why a client has ended that did so by itself.
+pub(crate) const CLOSED: &str = "closed";
+
 /// Keys and their values.
 pub(crate) type Store = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -65,7 +68,7 @@ impl<T: Stream> Session<T> {
             return Ok(if now(closed)?.is_some() { Step::Over(why.clone()) } else { Step::Stuck });
         }
         match self.frames.next(&mut self.stream) {
-            Ok(None) => self.last = Some("closed".to_owned()),
+            Ok(None) => self.last = Some(CLOSED.to_owned()),
             Ok(Some(frame)) => match Request::parse(&frame) {
                 Ok(request) => self.serve(store, &request),
                 Err(error) => self.refuse(&error),
