@@ -65,7 +65,9 @@ pub enum Error {
     /// The user who opened the card holds as much of it as one user may: the rest is left to others. Give something
     /// back, or wait until others do.
     #[error(
-        "user {user} holds {held} {object} of the card and may hold no more (limit {limit}): the rest is others'"
+        "user {user} holds {held} {object} of the card and may hold no more (limit {limit}): the rest is others'. A card \
+         with more (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
+         (/sys/module/hamlyn/parameters/share)"
     )]
     Quota {
         /// What.
@@ -390,6 +392,17 @@ pub(crate) fn inside(object: &'static str, offset: u64, length: u64, limit: u64)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_users_share_comes_with_what_gives_more() {
+        let error = Error::Quota { object: "termini", user: 1000, held: 28, limit: 28 };
+        assert_eq!(
+            error.to_string(),
+            "user 1000 holds 28 termini of the card and may hold no more (limit 28): the rest is others'. A card with more \
+             (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
+             (/sys/module/hamlyn/parameters/share)"
+        );
+    }
 
     #[test]
     fn an_error_of_the_system_has_the_kind_of_its_errno() {

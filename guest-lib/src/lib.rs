@@ -64,6 +64,7 @@ pub mod copies;
 mod cursor;
 mod error;
 mod fetch;
+mod free;
 mod group;
 mod key;
 mod lend;

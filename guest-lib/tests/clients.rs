@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fake::Fake;
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
-use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
+use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::{Card, Error, ErrorKind, Manager, PeerLoss, Polling};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -273,6 +273,38 @@ fn those_with_news_are_named_by_their_tokens() {
     receiver.peer_lost(PeerLoss::Link);
     assert!(manager.arm().unwrap(), "that is news, too");
     assert_eq!(manager.ready(), [10]);
+}
+
+#[test]
+fn who_could_not_return_its_tickets_is_named_until_it_could() {
+    let (fake, manager) = manager();
+    let options = StreamOptions { record_size: 64, records: 2, max_records: 2 };
+    let mut receiver = StreamReceiver::create_with(&manager, options).unwrap();
+    let mut stream = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
+    let place = DatagramReceiver::create(&manager, 8).unwrap();
+    receiver.set_token(1);
+    stream.set_token(2);
+    stream.send(b"x").unwrap();
+    stream.flush().unwrap();
+    let number = receiver.receive(WATCHDOG).unwrap().unwrap().number();
+    let _ = manager.ready();
+
+    // The work queue is full, so the sender cannot be told.
+    fake.hold(true);
+    let (sender, ticket) = (DatagramSender::new(&manager), place.ticket().unwrap());
+    while sender.try_send(&ticket, b"y", 0, None).is_ok() {}
+    receiver.release(number).unwrap();
+    for _ in 0..2 {
+        assert!(manager.arm().unwrap());
+        assert_eq!(manager.ready(), [1]);
+        assert!(receiver.try_receive().unwrap_err().is_would_block());
+    }
+    fake.hold(false);
+    assert!(receiver.try_receive().unwrap_err().is_would_block());
+    manager.poll_all().unwrap();
+    assert!(manager.ready().contains(&2), "the sender has been told");
+    assert_eq!(stream.try_send(b"z").unwrap(), 1);
+    stream.try_flush().unwrap();
 }
 
 #[test]

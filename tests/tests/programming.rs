@@ -26,12 +26,20 @@ fn program(path: &str) -> String {
     code.map(|line| format!("{line}\n")).collect()
 }
 
+/// The server of the last chapter, which `server.rs` runs.
+const SERVER: &str = "guest-lib/examples/kv-server";
+
 #[test]
 fn the_blocks_are_the_text_of_the_programs() {
     let document = read("docs/programming.md");
     let (hello, tour) =
         (program("guest-lib/examples/hello.rs"), program("guest-lib/examples/programming.rs"));
-    let rust = blocks(&document, "rust");
+    let (document, server) = document.split_once("\n## A complete server\n").expect("the last chapter");
+    for block in blocks(server, "rust") {
+        let files = ["session", "server", "on_card"].map(|file| read(&format!("{SERVER}/{file}.rs")));
+        assert!(files.iter().any(|file| file.contains(&block)), "{block}");
+    }
+    let rust = blocks(document, "rust");
     assert_eq!(rust.first(), Some(&hello), "the first program");
     for block in &rust[1..] {
         // From the start of a line to the end of one.
@@ -44,7 +52,7 @@ fn the_blocks_are_the_text_of_the_programs() {
     }
     let functions = tour.matches("\nfn ").count() - 1;
     assert_eq!(rust.len() - 1, functions, "every function is shown, but for main");
-    assert_eq!(blocks(&document, "c"), [read("guest-lib/c/examples/c-hello.c")]);
+    assert_eq!(blocks(document, "c"), [read("guest-lib/c/examples/c-hello.c")]);
 }
 
 /// An example, which cargo has put beside this test's folder.

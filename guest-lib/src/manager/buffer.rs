@@ -1,6 +1,5 @@
 //! Memory to send from: pieces of a terminus' send buffers, handed out and taken back (sections 2.3 and 6.2).
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +9,7 @@ use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
 
 use crate::attach::Mapping;
 use crate::error::{Error, GivenBack, Result, at_most, inside};
+use crate::free::Free;
 use crate::lend::Lendable;
 use crate::send_buffer::{Piece, SendBuffer};
 use crate::terminus::{Handle, Terminus};
@@ -32,8 +32,7 @@ pub(super) struct Pool {
 #[derive(Debug)]
 struct Arena {
     memory: Arc<SendBuffer>,
-    /// Free pieces: their lengths by their offsets. No two touch.
-    free: BTreeMap<usize, usize>,
+    free: Free,
     /// Given back while the card may still gather from them: the request, offset and length.
     draining: Vec<(u64, usize, usize)>,
 }
@@ -63,7 +62,7 @@ impl Pool {
                         .create_send_buffer(size.max((2 * longest).min(HAMLYN_MAX_AREA as usize)))
                         .map_err(|error| come_again(error, draining))?,
                 );
-                let start = arena.take(size).unwrap_or_default();
+                let start = arena.free.take(size).unwrap_or_default();
                 let memory = arena.memory.clone();
                 arenas.push(arena);
                 (memory, start)
@@ -115,36 +114,13 @@ fn come_again(error: Error, draining: bool) -> Error {
 
 /// Takes `size` bytes from the first arena that has them.
 fn find(arenas: &mut [Arena], size: usize) -> Option<(Arc<SendBuffer>, usize)> {
-    arenas.iter_mut().find_map(|arena| Some((arena.memory.clone(), arena.take(size)?)))
+    arenas.iter_mut().find_map(|arena| Some((arena.memory.clone(), arena.free.take(size)?)))
 }
 
 impl Arena {
     fn new(memory: SendBuffer) -> Self {
-        let free = BTreeMap::from([(0, memory.len())]);
+        let free = Free::all(memory.len());
         Self { memory: Arc::new(memory), free, draining: Vec::new() }
-    }
-
-    /// First fit.
-    fn take(&mut self, size: usize) -> Option<usize> {
-        let (start, length) =
-            self.free.iter().find(|(_, length)| **length >= size).map(|(start, length)| (*start, *length))?;
-        self.free.remove(&start);
-        if length > size {
-            self.free.insert(start + size, length - size);
-        }
-        Some(start)
-    }
-
-    fn give(&mut self, mut start: usize, mut size: usize) {
-        if let Some(behind) = self.free.remove(&(start + size)) {
-            size += behind;
-        }
-        if let Some((before, length)) = self.free.range(..start).next_back() {
-            if before + length == start {
-                (start, size) = (*before, length + size);
-            }
-        }
-        self.free.insert(start, size);
     }
 
     /// Frees what the card has finished with.
@@ -153,7 +129,7 @@ impl Arena {
             std::mem::take(&mut self.draining).into_iter().partition(|(request, ..)| *request <= completed);
         self.draining = draining;
         let done: Vec<_> = done;
-        done.into_iter().for_each(|(_, start, size)| self.give(start, size));
+        done.into_iter().for_each(|(_, start, size)| self.free.give(start, size));
     }
 }
 
@@ -289,7 +265,7 @@ impl Drop for Buffer {
         let done = last == 0 || last <= self.pool.terminus.completed();
         let mut arenas = self.pool.arenas();
         match arenas.iter_mut().find(|arena| Arc::ptr_eq(&arena.memory, &self.memory)) {
-            Some(arena) if done => arena.give(self.start, self.size),
+            Some(arena) if done => arena.free.give(self.start, self.size),
             Some(arena) => arena.draining.push((last, self.start, self.size)),
             None if done => {}
             None => {

@@ -61,7 +61,7 @@ mod sender;
 mod tickets;
 mod wire;
 
-pub use pair::{StreamListener, StreamPair};
+pub use pair::{StreamListener, StreamPair, StreamRequest};
 pub use receiver::{StreamOptions, StreamReceiver};
 pub use records::Record;
 pub use sender::StreamSender;

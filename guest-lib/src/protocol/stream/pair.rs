@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
-use crate::connection::{Connection, EndReason, Listener, MAX_PRIVATE};
+use crate::connection::{Connection, EndReason, Listener, MAX_PRIVATE, Request};
 use crate::error::{Error, Result};
 use crate::loss::PeerLoss;
 use crate::manager::Manager;
@@ -95,42 +95,39 @@ impl StreamListener {
         Ok(Self { listener: manager.card().listen(name)?, manager: manager.clone(), options })
     }
 
-    /// Waits for the next peer. Requests that bring no seed are rejected meanwhile. A time-out of zero only looks.
+    /// Waits for the next peer, and accepts it. A time-out of zero only looks.
     ///
     /// # Errors
-    /// Those of [`Listener::request`] and [`crate::Request::accept`]; those of [`StreamReceiver::create_with`] and
-    /// [`StreamSender::from_seed`]: the peer is rejected then, and told why.
+    /// Those of [`StreamListener::request`] and [`StreamRequest::accept`].
     pub fn accept(&self, timeout: Option<Duration>) -> Result<StreamPair> {
         let start = Instant::now();
         loop {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            let request = self.listener.request(left)?;
-            let seed = match Seed::from_bytes(request.private()) {
-                Ok(seed) => seed,
-                Err(error) => {
-                    request.reject(error.to_string().as_bytes())?;
-                    continue;
-                }
-            };
-            let (sender, receiver, own) = match self.make_ends(&seed) {
-                Ok(ends) => ends,
-                Err(error) => {
-                    // The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
-                    let _ = request.reject(cut(&error.to_string()));
-                    return Err(error);
-                }
-            };
-            match request.accept(&own.to_bytes()) {
-                Ok(connection) => return Ok(StreamPair::watched(sender, receiver, connection)),
+            match self.request(left)?.accept() {
                 // Who asked has gone meanwhile.
                 Err(Error::Ended(_) | Error::NotConnected) => {}
-                Err(error) => return Err(error),
+                other => return other,
             }
         }
     }
-}
 
-impl StreamListener {
+    /// Waits for the next peer, and leaves it to the caller whether it is accepted. Requests that bring no seed are rejected
+    /// meanwhile. A time-out of zero only looks.
+    ///
+    /// # Errors
+    /// Those of [`Listener::request`].
+    pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest<'_>> {
+        let start = Instant::now();
+        loop {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            let request = self.listener.request(left)?;
+            match Seed::from_bytes(request.private()) {
+                Ok(seed) => return Ok(StreamRequest { request, seed, listener: self }),
+                Err(error) => request.reject(cut(&error.to_string()))?,
+            }
+        }
+    }
+
     fn make_ends(&self, seed: &Seed) -> Result<(StreamSender, StreamReceiver, Seed)> {
         let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
         let sender = StreamSender::from_seed(&self.manager, seed)?;
@@ -139,9 +136,52 @@ impl StreamListener {
     }
 }
 
+/// A peer that asks for a [`StreamPair`]. If it is dropped, it is rejected.
+#[derive(Debug)]
+pub struct StreamRequest<'a> {
+    request: Request,
+    seed: Seed,
+    listener: &'a StreamListener,
+}
+
+impl StreamRequest<'_> {
+    /// The asker's host id.
+    #[must_use]
+    pub fn host(&self) -> u32 {
+        self.request.host()
+    }
+
+    /// Makes the streams.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::create_with`] and [`StreamSender::from_seed`]: the peer is rejected then, and told why. Those
+    /// of [`Request::accept`].
+    pub fn accept(self) -> Result<StreamPair> {
+        let (sender, receiver, own) = match self.listener.make_ends(&self.seed) {
+            Ok(ends) => ends,
+            Err(error) => {
+                // The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+                let _ = self.request.reject(cut(&error.to_string()));
+                return Err(error);
+            }
+        };
+        Ok(StreamPair::watched(sender, receiver, self.request.accept(&own.to_bytes())?))
+    }
+
+    /// Rejects it, for a reason that the asker's error shows: as much of it as [`MAX_PRIVATE`] bytes hold. It is no error if the
+    /// asker is gone already.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn reject(self, reason: &str) -> Result<()> {
+        self.request.reject(cut(reason))
+    }
+}
+
 /// As much of a text as can be passed.
 fn cut(text: &str) -> &[u8] {
-    &text.as_bytes()[..text.len().min(MAX_PRIVATE)]
+    let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
+    &text.as_bytes()[..whole.unwrap_or_default()]
 }
 
 impl AsFd for StreamListener {

@@ -1,0 +1,225 @@
+//! The server of docs/programming.md with all its clients, and with those that misbehave: no machine, two or three cards.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use hamlyn::protocol::stream::{StreamOptions, StreamPair, StreamReceiver, StreamSender};
+use hamlyn::{Card, ErrorKind, Manager};
+use hamlyn_cli::lab::Lab;
+use serde_json::Value;
+
+/// Nobody has to wait so long.
+const WATCHDOG: Option<Duration> = Some(Duration::from_secs(60));
+
+/// A program at a card.
+struct Program {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Program {
+    fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
+        let test = std::env::current_exe()?;
+        let folder = test.parent().and_then(|deps| deps.parent()).context("the test has no folder")?;
+        let program: PathBuf = folder.join("examples/kv-server");
+        ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg("--by-hand")
+            .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().context("no standard input")?;
+        let output = BufReader::new(child.stdout.take().context("no standard output")?).lines();
+        Ok(Self { child, input, output })
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        Ok(serde_json::from_str(&self.output.next().context("the program said no more")??)?)
+    }
+
+    /// Carries a seed to the server: its own, or why there is none.
+    fn ask(&mut self, seed: &str) -> Result<Result<String, String>> {
+        writeln!(self.input, "{seed}")?;
+        let answer = self.answer()?;
+        match (answer["seed"].as_str(), answer["refused"].as_str()) {
+            (Some(seed), _) => Ok(Ok(seed.to_owned())),
+            (_, Some(reason)) => Ok(Err(reason.to_owned())),
+            _ => bail!("the server said {answer}"),
+        }
+    }
+
+    /// Waits for its end. The last that it said.
+    fn finish(mut self) -> Result<Value> {
+        let last = self.output.last().context("no answer")??;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "{status}: {last}");
+        Ok(serde_json::from_str(&last)?)
+    }
+}
+
+/// Carries the seeds of a crowd to its server and back; the first refusal is handed on, too, and ends that.
+fn introduce(crowd: &mut Program, server: &mut Program, clients: usize) -> Result<Option<String>> {
+    for _ in 0..clients {
+        let offer = crowd.answer()?;
+        let answer = server.ask(offer["offer"].as_str().context("no offer")?)?;
+        writeln!(crowd.input, "{}", answer.as_ref().unwrap_or_else(|reason| reason))?;
+        if let Err(reason) = answer {
+            return Ok(Some(reason));
+        }
+    }
+    Ok(None)
+}
+
+fn lab(cards: usize, arguments: &[&str]) -> Result<Lab> {
+    Lab::builder().vms(0).spare_cards(cards).one_process(true).card_args(arguments.iter().copied()).start()
+}
+
+#[test]
+fn a_thousand_clients_are_served_by_one_thread() -> Result<()> {
+    let lab = lab(2, &[])?;
+    let mut server = Program::start(&lab, 0, &["serve", "--until", "1000"])?;
+    // Each answer is looked at, and there are two for each client.
+    let asked = ["crowd", "--clients", "1000", "--requests", "2000", "--size", "100"];
+    let mut crowd = Program::start(&lab, 1, &asked)?;
+    assert_eq!(introduce(&mut crowd, &mut server, 1000)?, None);
+    let result = crowd.finish()?;
+    assert_eq!((result["messages"].as_u64(), result["all"].as_u64()), (Some(2000), Some(3000)));
+    assert_eq!(server.finish()?["served"], 1000);
+    Ok(())
+}
+
+#[test]
+fn a_value_longer_than_all_records_goes_both_ways() -> Result<()> {
+    let lab = lab(2, &[])?;
+    for ask in ["get", "put"] {
+        let mut server = Program::start(&lab, 0, &["serve", "--until", "3"])?;
+        let asked = ["crowd", "--clients", "3", "--requests", "6", "--size", "1048576", "--ask", ask];
+        let mut crowd = Program::start(&lab, 1, &asked)?;
+        assert_eq!(introduce(&mut crowd, &mut server, 3)?, None);
+        assert_eq!(crowd.finish()?["bytes"], 6 << 20);
+        server.finish()?;
+    }
+    Ok(())
+}
+
+/// Small streams.
+const OPTIONS: StreamOptions = StreamOptions { record_size: 2048, records: 4, max_records: 4 };
+
+/// A card that this process is at.
+fn at(lab: &Lab, card: usize) -> Result<Card> {
+    Ok(Card::open(&format!("vfio-user:{}", lab.card_socket(card)?.display()))?)
+}
+
+/// A client of this test's own.
+fn client(manager: &Manager, server: &mut Program) -> Result<Result<StreamPair, String>> {
+    let receiver = StreamReceiver::create_with(manager, OPTIONS)?;
+    Ok(match server.ask(&receiver.make_seed()?.to_string())? {
+        Ok(seed) => Ok(StreamPair { sender: StreamSender::from_seed(manager, &seed.parse()?)?, receiver }),
+        Err(reason) => Err(reason),
+    })
+}
+
+fn frame(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_le_bytes(), bytes].concat()
+}
+
+/// The next answer: its status, and what it says.
+fn answer(pair: &mut StreamPair) -> Result<(u8, Vec<u8>)> {
+    let mut head = [0; 4];
+    ensure!(pair.receiver.read_exact_or_end(&mut head, WATCHDOG)? == 4, "no answer");
+    let mut bytes = vec![0; u32::from_le_bytes(head) as usize];
+    ensure!(pair.receiver.read_exact_or_end(&mut bytes, WATCHDOG)? == bytes.len(), "half an answer");
+    let text = bytes.split_off(1);
+    Ok((bytes[0], text))
+}
+
+fn say(pair: &mut StreamPair, bytes: &[u8]) -> Result<()> {
+    pair.sender.send(bytes)?;
+    Ok(pair.sender.flush()?)
+}
+
+#[test]
+fn who_is_malformed_slow_dead_or_one_too_many_harms_nobody_else() -> Result<()> {
+    let lab = lab(2, &[])?;
+    let mut server = Program::start(&lab, 0, &["serve", "--clients", "4", "--patience", "500"])?;
+    let manager = Manager::create(&at(&lab, 1)?)?;
+    let mut sound = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
+    let mut malformed = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
+    let mut slow = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
+    let dead = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
+    let refused = client(&manager, &mut server)?.map(drop);
+    assert_eq!(refused, Err("4 of 4 clients are being served: come again later".to_owned()));
+
+    // A value that is longer than a stream's records, so that an answer to it cannot go as long as nobody takes it.
+    let value = vec![7; 100_000];
+    say(&mut sound, &frame(&[b"\x02\x01\x00k", &value[..]].concat()))?;
+    assert_eq!(answer(&mut sound)?, (0, vec![]));
+
+    say(&mut malformed, &frame(b"\x09\x00\x00"))?;
+    assert_eq!(answer(&mut malformed)?, (2, b"request 9, with 0 bytes behind the key".to_vec()));
+    assert!(malformed.receiver.receive(WATCHDOG)?.is_none(), "that was the last answer");
+    let told = server.answer()?;
+    assert_eq!((&told["client"], &told["answered"]), (&1.into(), &0.into()));
+
+    for _ in 0..3 {
+        say(&mut slow, &frame(b"\x01\x01\x00k"))?;
+    }
+    say(&mut sound, &frame(b"\x01\x01\x00k"))?;
+    assert_eq!(answer(&mut sound)?, (0, value.clone()), "another's answers are not waited for");
+    let told = server.answer()?;
+    assert_eq!((&told["client"], &told["ended"]), (&2.into(), &"it took no answer for 500ms".into()));
+    let lost = loop {
+        match slow.receiver.receive(WATCHDOG) {
+            Ok(Some(record)) => {
+                let number = record.number();
+                slow.receiver.release(number)?;
+            }
+            Ok(None) => bail!("half an answer was taken for all"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(lost.kind(), ErrorKind::PeerLost);
+
+    drop(dead);
+    let told = server.answer()?;
+    assert_eq!(told["client"], 3);
+    assert!(told["ended"].as_str().is_some_and(|why| why.contains("the peer is lost")), "{told}");
+
+    // Their places are free again.
+    let mut next = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
+    say(&mut next, &frame(b"\x01\x01\x00k"))?;
+    assert_eq!(answer(&mut next)?, (0, value));
+    server.child.kill()?;
+    server.child.wait()?;
+    Ok(())
+}
+
+#[test]
+fn a_card_with_no_room_refuses_a_client_at_once_and_says_what_gives_more() -> Result<()> {
+    // 64 slots at each card. Clients that only listen take one of theirs and two of the server's.
+    let lab = lab(2, &["--sram", "57344"])?;
+    let mut server = Program::start(&lab, 0, &["serve"])?;
+    let manager = Manager::create(&at(&lab, 1)?)?;
+    let mut first = client(&manager, &mut server)?.map_err(anyhow::Error::msg)?;
+    let mut listening = Vec::new();
+    let reason = loop {
+        let receiver = StreamReceiver::create_with(&manager, OPTIONS)?;
+        match server.ask(&receiver.make_seed()?.to_string())? {
+            Ok(_) => listening.push(receiver),
+            Err(reason) => break reason,
+        }
+    };
+    let remedy = "close some, or give the card more memory (hamlyn card --sram)";
+    assert_eq!((reason, listening.len()), (format!("all 64 slots are in use: {remedy}"), 31));
+    say(&mut first, &frame(b"\x01\x01\x00k"))?;
+    assert_eq!(answer(&mut first)?, (1, vec![]), "those who are in are served");
+    server.child.kill()?;
+    server.child.wait()?;
+    Ok(())
+}
