@@ -681,8 +681,9 @@ int hamlyn_manager_poll(const struct hamlyn_manager *manager);
 int hamlyn_manager_fd(const struct hamlyn_manager *manager);
 
 /**
- * Makes hamlyn_manager_fd readable once the next message is there. Returns 1 if one is there already (then the descriptor
- * may not become readable for it) or hamlyn_manager_wake was called, else 0. It looks at memory for a while first.
+ * Makes hamlyn_manager_fd readable once the next message is there, or, if a call that sends was out of room (-EAGAIN), once there is
+ * some. Returns 1 if it is so already (then the descriptor may not become readable for it) or hamlyn_manager_wake was called, else 0.
+ * It looks at memory for a while first.
  */
 int hamlyn_manager_arm(const struct hamlyn_manager *manager);
 
@@ -1124,6 +1125,25 @@ int hamlyn_terminus_send_share(const struct hamlyn_terminus *terminus,
  * Waits until the card has finished with all requests. If it has refused any of them, this says so, once.
  */
 int hamlyn_terminus_flush(const struct hamlyn_terminus *terminus, int timeout_ms);
+
+/**
+ * A file descriptor for poll(2) and the like, which stays the library's: readable once what hamlyn_terminus_arm_room or
+ * hamlyn_terminus_arm_flush was called for is there, the one that was called last. It may stand for more than this terminus: call
+ * that before each wait.
+ */
+int hamlyn_terminus_fd(const struct hamlyn_terminus *terminus);
+
+/**
+ * Makes hamlyn_terminus_fd readable once there is room for a call that sends: for who was without, once half of the work queue is
+ * free. Returns 1 if there is room (then the descriptor may not become readable for it), else 0.
+ */
+int hamlyn_terminus_arm_room(const struct hamlyn_terminus *terminus);
+
+/**
+ * Makes hamlyn_terminus_fd readable once the card has finished with all that was sent until now. Returns 1 if it has (then the
+ * descriptor may not become readable for it), else 0. hamlyn_terminus_flush says whether it has refused any.
+ */
+int hamlyn_terminus_arm_flush(const struct hamlyn_terminus *terminus);
 
 /**
  * Changes the 64-bit word `offset` bytes into a ticket's buffer (a multiple of 8), and stores what it was. The slot is

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hamlyn_abi::hamlyn::registers::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_LINK, HAMLYN_VECTOR_QUEUE};
+use hamlyn_sys::window::StatusWords;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, write};
 
@@ -70,16 +71,16 @@ impl Interrupts {
 
     /// Begins to serve a queue.
     pub(super) fn add_queue(&self, queue: u32) -> io::Result<Arc<Sleeper>> {
-        self.add(Words::of_queue(queue), queue)
+        self.add(Words::of_queue(queue), queue, None)
     }
 
     /// Begins to serve a terminus.
-    pub(super) fn add_terminus(&self, terminus: u32) -> io::Result<Arc<Sleeper>> {
-        self.add(self.shared.control.words_of_terminus(terminus), terminus)
+    pub(super) fn add_terminus(&self, terminus: u32, status: Arc<StatusWords>) -> io::Result<Arc<Sleeper>> {
+        self.add(self.shared.control.words_of_terminus(terminus), terminus, Some(status))
     }
 
-    fn add(&self, words: Words, index: u32) -> io::Result<Arc<Sleeper>> {
-        let sleeper = Arc::new(Sleeper::new(words, self.shared.control.clone())?);
+    fn add(&self, words: Words, index: u32, status: Option<Arc<StatusWords>>) -> io::Result<Arc<Sleeper>> {
+        let sleeper = Arc::new(Sleeper::new(words, self.shared.control.clone(), status)?);
         self.shared.lock().insert(words.place(), (self.vector_of(index), sleeper.clone()));
         Ok(sleeper)
     }

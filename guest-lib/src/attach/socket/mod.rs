@@ -374,7 +374,9 @@ impl SocketAttachment {
         let memory = self.lender.lend(PAGE)?;
         let parts = self.map_terminus(terminus, &memory).map_err(Error::system("map a terminus"))?;
         let status = StatusWords::new(memory.mapping().clone()).map_err(Error::system("map a terminus"))?;
-        let sleeper = self.interrupts.serve_termini().then(|| self.interrupts.add_terminus(terminus));
+        let status = Arc::new(status);
+        let serve = || self.interrupts.add_terminus(terminus, status.clone());
+        let sleeper = self.interrupts.serve_termini().then(serve);
         let sleeper = sleeper.transpose().map_err(Error::system("serve a terminus"))?;
         let body = HamlynOpenTerminus {
             status: memory.card_address(),
@@ -387,7 +389,6 @@ impl SocketAttachment {
             .run(action, HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body.as_bytes())
             .inspect_err(|_| sleeper.iter().for_each(|sleeper| self.interrupts.remove(sleeper)))?;
         let buffers = BTreeMap::new();
-        let status = Arc::new(status);
         tables.termini.insert(terminus, Terminus { status, sleeper, _memory: memory, buffers });
         Ok(parts)
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hamlyn_abi::hamlyn::window::*;
+use hamlyn_sys::window::StatusWords;
 use hamlyn_sys::{Mapping, barrier};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
@@ -80,6 +81,8 @@ impl Words {
 pub(super) struct Sleeper {
     words: Words,
     control: Control,
+    /// Of a terminus.
+    status: Option<Arc<StatusWords>>,
     /// Readable once the card has fired for who armed it.
     file: Arc<OwnedFd>,
     /// Guards the words against others of this process: the card alone changes YES, and nothing else.
@@ -91,17 +94,18 @@ pub(super) struct Sleeper {
 struct State {
     /// Threads that sleep.
     asleep: u32,
-    /// Somebody polls the file.
+    /// Somebody polls the file, until a terminus has reached the number.
     polled: bool,
+    polled_for: Option<u32>,
     /// The least number that is waited for, while the word is armed.
     least: Option<u32>,
 }
 
 impl Sleeper {
-    pub(super) fn new(words: Words, control: Control) -> io::Result<Self> {
+    pub(super) fn new(words: Words, control: Control, status: Option<Arc<StatusWords>>) -> io::Result<Self> {
         control.mapping.store_u32(words.armed, HAMLYN_ARMED_NO);
         let file = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        Ok(Self { words, control, file, state: Mutex::default(), fired: Condvar::new() })
+        Ok(Self { words, control, status, file, state: Mutex::default(), fired: Condvar::new() })
     }
 
     pub(super) fn words(&self) -> Words {
@@ -121,8 +125,12 @@ impl Sleeper {
         if look() {
             return Ok(true);
         }
+        if state.asleep == 0 {
+            // What the file was armed for before counts no more.
+            state.least = None;
+        }
         self.arm_words(&mut state, wanted);
-        state.polled = true;
+        (state.polled, state.polled_for) = (true, wanted);
         let ready = look();
         if ready {
             state.polled = false;
@@ -168,10 +176,14 @@ impl Sleeper {
 
     /// Has the card fire. Whoever comes before the handler does the handler's work.
     fn arm_words(&self, state: &mut State, wanted: Option<u32>) {
-        let Control { mapping, .. } = &self.control;
         if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
             self.wake(state);
         }
+        self.store_words(state, wanted);
+    }
+
+    fn store_words(&self, state: &mut State, wanted: Option<u32>) {
+        let Control { mapping, .. } = &self.control;
         if let (Some(word), Some(wanted)) = (self.words.wanted, wanted) {
             if state.least.is_none_or(|least| (wanted.wrapping_sub(least) as i32) < 0) {
                 mapping.store_u32(word, wanted);
@@ -185,13 +197,29 @@ impl Sleeper {
         barrier::before_sleep_check();
     }
 
-    /// Wakes everybody: each looks, and arms anew.
+    /// Wakes everybody: each looks, and arms anew. So the file, which is readable for nobody else's number.
     fn wake(&self, state: &mut State) {
         self.disarm(state);
         self.fired.notify_all();
-        if std::mem::take(&mut state.polled) {
-            // It can only fail for a file that was written to 2^64 times.
-            let _ = write(&*self.file, &1_u64.to_ne_bytes());
+        if !state.polled {
+            return;
+        }
+        if !self.has_reached(state.polled_for) {
+            self.store_words(state, state.polled_for);
+            if !self.has_reached(state.polled_for) {
+                return;
+            }
+        }
+        state.polled = false;
+        // It can only fail for a file that was written to 2^64 times.
+        let _ = write(&*self.file, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether a terminus has; a queue's sleepers see for themselves.
+    fn has_reached(&self, wanted: Option<u32>) -> bool {
+        match (&self.status, wanted) {
+            (Some(status), Some(wanted)) => status.completed().wrapping_sub(wanted) as i32 >= 0,
+            _ => true,
         }
     }
 
@@ -243,8 +271,9 @@ mod tests {
     }
 
     /// Finishes with so many requests, as the card does.
-    fn complete(control: &Control, words: Words, completed: &AtomicU32, to: u32) -> bool {
-        completed.store(to, Ordering::SeqCst);
+    fn complete(control: &Control, words: Words, status: &Mapping, to: u32) -> bool {
+        status.store_u32_release(0, to);
+        barrier::before_queue_check();
         let wanted = control.mapping.load_u32(words.wanted.unwrap());
         let fires = control.armed(words) == HAMLYN_ARMED_YES && (to.wrapping_sub(wanted) as i32) >= 0;
         if fires {
@@ -256,7 +285,7 @@ mod tests {
     #[test]
     fn who_stops_waiting_leaves_the_queue_armed_for_other_sleepers() {
         let (control, words) = (control(), Words::of_queue(0));
-        let sleeper = Sleeper::new(words, control.clone()).unwrap();
+        let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
         let arrived = AtomicU32::new(0);
         let patience = Some(Duration::from_secs(20));
         std::thread::scope(|scope| {
@@ -278,7 +307,7 @@ mod tests {
     #[test]
     fn who_arms_before_the_handler_has_looked_wakes_whom_the_card_fired_for() {
         let (control, words) = (control(), Words::of_queue(0));
-        let sleeper = Sleeper::new(words, control.clone()).unwrap();
+        let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
         assert!(!sleeper.arm(None, || false).unwrap());
         assert!(!drain(&sleeper.file()).unwrap(), "nobody has fired");
         // The card fires for this sleeper; before the handler runs, another one arms for something else.
@@ -288,28 +317,63 @@ mod tests {
         assert_eq!(control.armed(words), HAMLYN_ARMED_YES, "and the other is armed");
     }
 
+    /// The last terminus, with its status.
+    fn terminus(control: &Control) -> (Words, Arc<Mapping>, Sleeper) {
+        let words = control.words_of_terminus(1023);
+        let status = Arc::new(Mapping::anonymous(4096).unwrap());
+        let seen = Arc::new(StatusWords::new(status.clone()).unwrap());
+        (words, status, Sleeper::new(words, control.clone(), Some(seen)).unwrap())
+    }
+
     #[test]
     fn the_least_number_wakes_and_the_others_arm_anew() {
         let control = control();
-        let words = control.words_of_terminus(1023);
-        let sleeper = Sleeper::new(words, control.clone()).unwrap();
+        let (words, status, sleeper) = terminus(&control);
         // Across the wrap of the card's counter.
-        let (completed, near, far) = (AtomicU32::new(u32::MAX - 5), u32::MAX, 3);
-        let reached = |wanted: u32| completed.load(Ordering::SeqCst).wrapping_sub(wanted) as i32 >= 0;
+        let (near, far) = (u32::MAX, 3);
+        status.store_u32(0, near - 5);
+        let reached = |wanted: u32| sleeper.has_reached(Some(wanted));
         let patience = Some(Duration::from_secs(20));
         std::thread::scope(|scope| {
             let late = scope.spawn(|| sleeper.wait(Some(far), patience, || reached(far)));
             until_armed(&control, words);
             assert!(!sleeper.arm(Some(near), || reached(near)).unwrap());
-            assert!(!complete(&control, words, &completed, near - 1), "nobody wants it yet");
-            assert!(complete(&control, words, &completed, near));
+            assert!(!complete(&control, words, &status, near - 1), "nobody wants it yet");
+            assert!(complete(&control, words, &status, near));
             sleeper.interrupted();
             assert!(drain(&sleeper.file()).unwrap());
             until_armed(&control, words);
-            assert!(complete(&control, words, &completed, far));
+            assert!(complete(&control, words, &status, far));
             sleeper.interrupted();
             late.join().unwrap();
         });
         assert!(reached(far) && !drain(&sleeper.file()).unwrap(), "who polled had been told");
+    }
+
+    #[test]
+    fn the_file_is_readable_for_its_own_number_alone() {
+        let control = control();
+        let (words, status, sleeper) = terminus(&control);
+        let (near, far) = (5, 9);
+        let reached = |wanted: u32| sleeper.has_reached(Some(wanted));
+        let patience = Some(Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| sleeper.wait(Some(near), patience, || reached(near)));
+            until_armed(&control, words);
+            assert!(!sleeper.arm(Some(far), || reached(far)).unwrap());
+            assert!(complete(&control, words, &status, near));
+            sleeper.interrupted();
+            first.join().unwrap();
+        });
+        assert!(!drain(&sleeper.file()).unwrap(), "it was another's");
+        assert!(complete(&control, words, &status, far), "it is armed still");
+        sleeper.interrupted();
+        assert!(drain(&sleeper.file()).unwrap());
+        // Armed for later, it is readable no sooner.
+        assert!(
+            !sleeper.arm(Some(20), || reached(20)).unwrap()
+                && !sleeper.arm(Some(30), || reached(30)).unwrap()
+        );
+        assert!(!complete(&control, words, &status, 20));
     }
 }
