@@ -425,8 +425,10 @@ impl Manager {
     /// Has those who sleep look again, for what they wait for is known by other means than a message. So has who has this
     /// token.
     pub(crate) fn look_again(&self, token: Option<u64>) {
-        self.dispatch().ready.add(token);
-        self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
+        if token.is_some() {
+            self.dispatch().ready.add(token);
+            self.inner.handed_on.fetch_add(1, Ordering::Relaxed);
+        }
         if self.inner.sleepers.has_waker() || self.inner.queues.several() {
             self.inner.sleepers.ring();
         }

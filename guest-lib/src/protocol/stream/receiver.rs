@@ -121,8 +121,7 @@ impl StreamReceiver {
         self.manager.poll_all()?;
         match self.look(true)? {
             Look::Break(next) => Ok(next),
-            Look::Continue(nap) => {
-                self.return_soon(nap == Some(NAP));
+            Look::Continue(_) => {
                 Err(Error::WouldBlock { object: "buffers of the stream", limit: self.shared.lock().buffers })
             }
         }
@@ -159,19 +158,7 @@ impl StreamReceiver {
             self.read = 0;
         }
         state.release(up_to);
-        let blocked = state.return_tickets(&self.manager)?;
-        drop(state);
-        self.return_soon(blocked);
-        Ok(())
-    }
-
-    /// The card's work queue had no room for the tickets that the sender may be waiting for. A loop that asks those with news only
-    /// is told to ask this one again, which tries again; nobody else would tell it.
-    fn return_soon(&self, blocked: bool) {
-        if blocked {
-            let token = self.shared.lock().token;
-            self.manager.look_again(token);
-        }
+        state.return_tickets(&self.manager).map(drop)
     }
 
     /// Ends the stream for a reason that somebody else has learned of, for example the operating system (section
