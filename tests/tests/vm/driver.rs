@@ -98,7 +98,7 @@ fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
 #[test]
 fn who_sleeps_until_requests_are_finished_is_woken_then() -> Result<()> {
     let lab = lab(1);
-    check(lab.vm(0).run(["driver-check", "completions"])?, 30)?;
+    check(lab.vm(0).run(["driver-check", "completions"])?, 28)?;
     nothing_is_left(&lab)
 }
 
