@@ -276,6 +276,8 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 	argument->query.capabilities = HAMLYN_CAPABILITY_SHARES | HAMLYN_CAPABILITY_COMPLETIONS;
 	argument->query.vectors = card->vectors;
 	argument->query.host = card_register(card, HAMLYN_REG_HOST_ID);
+	/* A card that does not have it answers 0. */
+	argument->query.ports = card_register(card, HAMLYN_REG_PORTS);
 	hamlyn_wellknown_query(card, &argument->query);
 	return 0;
 }

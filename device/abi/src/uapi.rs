@@ -160,8 +160,12 @@ pub struct HamlynQuery {
     pub queues: u32,
     /// Out: interrupt vectors in use.
     pub vectors: u32,
+    /// Out: ports of the switch, which host ids are below. 0: not known, or the link is down.
+    pub ports: u32,
     /// Zero.
-    pub reserved: [u64; 10],
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved: [u64; 9],
 }
 
 /// Names an object of the file: terminus, queue or slot.

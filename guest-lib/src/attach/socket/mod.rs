@@ -174,7 +174,9 @@ impl Attachment for SocketAttachment {
             .client
             .read_u32(REGION_BAR0, HAMLYN_REG_HOST_ID)
             .map_err(Error::system("ask for the host id"))?;
-        let mut query = HamlynQuery { host, ..self.description };
+        let ports = self.client.read_u32(REGION_BAR0, HAMLYN_REG_PORTS);
+        let ports = ports.map_err(Error::system("ask for the switch's ports"))?;
+        let mut query = HamlynQuery { host, ports, ..self.description };
         // What the operating system's part has is not the program's.
         if self.names.is_some() {
             query.termini -= 1;
