@@ -49,7 +49,8 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
     checks.done("query", device.query(&mut query))?;
     let sound = query.uapi_version == HAMLYN_UAPI_VERSION
         && query.reserved == [0; 10]
-        && query.capabilities == HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_SHARES;
+        && query.capabilities
+            == HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_SHARES | HAMLYN_CAPABILITY_COMPLETIONS;
     checks.holds(
         "query's answer is sound",
         sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,
