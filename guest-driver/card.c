@@ -7,6 +7,8 @@
 
 #define MAJOR_OF(version) ((version) >> 16)
 #define MINOR_OF(version) ((version) & 0xffff)
+/* Below the driver's own: what came since, a card's PORTS, reads as 0 where it is not. */
+#define MINOR_NEEDED 3
 /* How often a card is asked whether it is still there. */
 #define WATCH_INTERVAL (5 * HZ)
 /* The link may change while it is read. Then it is read again at once, at most so many times. */
@@ -62,11 +64,11 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 	}
 	limits->abi_version = card_register(card, HAMLYN_REG_ABI_VERSION);
 	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(HAMLYN_ABI_VERSION) ||
-	    MINOR_OF(limits->abi_version) < MINOR_OF(HAMLYN_ABI_VERSION)) {
+	    MINOR_OF(limits->abi_version) < MINOR_NEEDED) {
 		dev_err(dev,
 			"the card speaks version %u.%u, the driver needs %u.%u or a later %u: use card and driver of one release\n",
 			MAJOR_OF(limits->abi_version), MINOR_OF(limits->abi_version),
-			MAJOR_OF(HAMLYN_ABI_VERSION), MINOR_OF(HAMLYN_ABI_VERSION),
+			MAJOR_OF(HAMLYN_ABI_VERSION), MINOR_NEEDED,
 			MAJOR_OF(HAMLYN_ABI_VERSION));
 		return -ENODEV;
 	}
@@ -276,6 +278,8 @@ int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
 	argument->query.capabilities = HAMLYN_CAPABILITY_SHARES | HAMLYN_CAPABILITY_COMPLETIONS;
 	argument->query.vectors = card->vectors;
 	argument->query.host = card_register(card, HAMLYN_REG_HOST_ID);
+	/* A card of before 2.4 answers 0. */
+	argument->query.ports = card_register(card, HAMLYN_REG_PORTS);
 	hamlyn_wellknown_query(card, &argument->query);
 	return 0;
 }

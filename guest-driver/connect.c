@@ -135,13 +135,32 @@ static void connection_send(struct hamlyn_connection *connection, struct hamlyn_
 	hamlyn_peer_send(connection->peer, message);
 }
 
-/* Asks for a connection, made of memory that is all zero; the card's lock is held. */
+/* A question has no name of its own: what it asks for is what it passes. */
+static void connection_put_request(struct hamlyn_connection *connection,
+				   const struct hamlyn_connect *connect)
+{
+	struct hamlyn_message *message = &connection->opening;
+	bool question = connection->question;
+
+	message->wire.kind = HAMLYN_WIRE_REQUEST;
+	message->wire.from = connection->number;
+	message->wire.request = ++connection->peer->requests;
+	message->wire.name_length = question ? 0 : connect->name_length;
+	message->wire.private_length = question ? connect->name_length : connect->private_length;
+	memcpy(message->data, connect->name, connect->name_length);
+	memcpy(message->data + connect->name_length, connect->data, connect->private_length);
+	hamlyn_peer_send(connection->peer, message);
+}
+
+/*
+ * Asks for a connection, made of memory that is all zero but for whether it is a question; the
+ * card's lock is held.
+ */
 int hamlyn_connection_request(struct hamlyn_file *file, const struct hamlyn_connect *connect,
 			      struct hamlyn_connection *connection)
 {
 	struct hamlyn_card *card = file->card;
 	struct hamlyn_wellknown *own = card->wellknown;
-	struct hamlyn_message *message;
 	u32 host;
 	int ret;
 
@@ -157,15 +176,7 @@ int hamlyn_connection_request(struct hamlyn_file *file, const struct hamlyn_conn
 			      file->share, file->privileged);
 	if (ret)
 		return ret;
-	message = &connection->opening;
-	message->wire.kind = HAMLYN_WIRE_REQUEST;
-	message->wire.from = connection->number;
-	message->wire.request = ++connection->peer->requests;
-	message->wire.name_length = connect->name_length;
-	message->wire.private_length = connect->private_length;
-	memcpy(message->data, connect->name, connect->name_length);
-	memcpy(message->data + connect->name_length, connect->data, connect->private_length);
-	hamlyn_peer_send(connection->peer, message);
+	connection_put_request(connection, connect);
 	return 0;
 }
 
@@ -196,8 +207,10 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 		return -ENOTCONN;
 	if (connection->state == HAMLYN_CONNECTION_REQUESTED)
 		return hamlyn_connection_answer(connection, HAMLYN_WIRE_REJECT, private);
-	if (connection->state != HAMLYN_CONNECTION_CONNECTING ||
-	    !hamlyn_peer_withdraw(connection->peer, &connection->opening))
+	/* Nobody remembers a question. */
+	if ((connection->state != HAMLYN_CONNECTION_CONNECTING ||
+	     !hamlyn_peer_withdraw(connection->peer, &connection->opening)) &&
+	    !connection->question)
 		connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
 	hamlyn_connection_end(connection, reason);
 	return 0;
@@ -287,8 +300,16 @@ static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *liste
 static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
 {
 	struct hamlyn_listener *listener;
+	bool new = request_is_new(peer, wire);
 
-	if (!request_is_new(peer, wire)) {
+	/* A question, which may be answered twice. */
+	if (!wire->name_length) {
+		listener = listener_find(peer->own, data, wire->private_length);
+		connection_refuse(peer, wire->from,
+				  listener ? HAMLYN_END_LISTENING : HAMLYN_END_NOBODY);
+		return;
+	}
+	if (!new) {
 		/* A listener may have had it, but we have forgotten what came of it. */
 		connection_refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
 		return;
@@ -313,22 +334,37 @@ static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer
 	return NULL;
 }
 
+/* Reasons that are the other operating system's own; any other is the listener's. */
+static bool reason_is_known(const struct hamlyn_connection *connection, u32 reason)
+{
+	switch (reason) {
+	case HAMLYN_END_NO_NAME:
+	case HAMLYN_END_BACKLOG:
+	case HAMLYN_END_HOST_RESET:
+		return true;
+	case HAMLYN_END_LISTENING:
+	case HAMLYN_END_NOBODY:
+		return connection->question;
+	default:
+		return false;
+	}
+}
+
 static void connection_answered(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
 		     const u8 *data)
 {
 	if (connection->state != HAMLYN_CONNECTION_CONNECTING)
 		return;
 	connection_keep(connection, wire, data);
-	if (wire->kind == HAMLYN_WIRE_ACCEPT) {
+	/* Nobody accepts a question. */
+	if (wire->kind == HAMLYN_WIRE_ACCEPT && !connection->question) {
 		connection->remote = wire->from;
 		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
 		connection_trace(connection);
 		wake_up_all(&connection->wait);
-	} else if (wire->reason == HAMLYN_END_NO_NAME || wire->reason == HAMLYN_END_BACKLOG ||
-		   wire->reason == HAMLYN_END_HOST_RESET) {
-		hamlyn_connection_end(connection, wire->reason);
 	} else {
-		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);
+		hamlyn_connection_end(connection, reason_is_known(connection, wire->reason) ?
+							  wire->reason : HAMLYN_END_REJECTED);
 	}
 }
 

@@ -22,8 +22,6 @@
 #include "hamlyn.h"
 
 #define PLACES HAMLYN_WELL_KNOWN_PLACES
-/* Connections and listeners of a card. */
-#define HAMLYN_MAX_CONNECTIONS 16384
 
 struct hamlyn_connection;
 
@@ -146,6 +144,8 @@ struct hamlyn_connection {
 	struct list_head on_listener;
 	u32 state;
 	u32 reason;
+	/* It only asks whether somebody listens, and ends with the answer. */
+	bool question;
 	/* Its numbers here and there. */
 	u32 number;
 	u32 remote;

@@ -155,9 +155,9 @@ static int connection_request(struct hamlyn_file *file, const struct hamlyn_conn
 	return entry.error ?: hamlyn_connection_request(file, connect, connection);
 }
 
-int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
+static int connection_open(struct hamlyn_file *file, const struct hamlyn_connect *connect,
+			   bool question)
 {
-	const struct hamlyn_connect *connect = &argument->connect;
 	struct hamlyn_connection *connection;
 	struct file *made;
 	int ret;
@@ -170,6 +170,8 @@ int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
 	if (IS_ERR(made))
 		return PTR_ERR(made);
 	connection = kzalloc(sizeof(*connection), GFP_KERNEL_ACCOUNT);
+	if (connection)
+		connection->question = question;
 	ret = connection ? connection_request(file, connect, connection) : -ENOMEM;
 	if (ret) {
 		kfree(connection);
@@ -178,6 +180,18 @@ int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
 	}
 	file_adopt(made, file->card, connection);
 	return file_give(made);
+}
+
+int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	return connection_open(file, &argument->connect, false);
+}
+
+int hamlyn_ask(struct hamlyn_file *file, union hamlyn_argument *argument)
+{
+	if (argument->connect.private_length)
+		return -EINVAL;
+	return connection_open(file, &argument->connect, true);
 }
 
 /* The file has the first of those that wait. */

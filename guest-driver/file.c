@@ -193,6 +193,7 @@ static const struct hamlyn_call {
 	{ HAMLYN_IOC_SELF_TEST, true, hamlyn_selftest },
 	{ HAMLYN_IOC_LISTEN, false, hamlyn_listen },
 	{ HAMLYN_IOC_CONNECT, false, hamlyn_connect },
+	{ HAMLYN_IOC_ASK, false, hamlyn_ask },
 	{ HAMLYN_IOC_SHARE, true, hamlyn_share_answer },
 };
 

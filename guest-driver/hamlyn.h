@@ -486,6 +486,7 @@ void hamlyn_connections_stop(struct hamlyn_card *card);
 /* connectfile.c */
 int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument);
 int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument);
+int hamlyn_ask(struct hamlyn_file *file, union hamlyn_argument *argument);
 
 /* selftest.c */
 u32 hamlyn_selftest_access(struct hamlyn_card *card);

@@ -36,7 +36,7 @@
 #define HAMLYN_MODEL_HAMLYN 1
 
 /* Value of HAMLYN_REG_ABI_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
-#define HAMLYN_ABI_VERSION 0x00020003
+#define HAMLYN_ABI_VERSION 0x00020004
 
 /* RO. HAMLYN_MAGIC. */
 #define HAMLYN_REG_MAGIC 0x000
@@ -411,6 +411,9 @@ struct hamlyn_notification {
  */
 #define HAMLYN_REG_HANDSHAKE 0x054
 
+/* RO. How many ports the switch has: host ids are below it. 0 while the link is down, or if the switch does not say. */
+#define HAMLYN_REG_PORTS 0x058
+
 /*
  * The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the card discards
  * every arriving packet (section 2.8).
@@ -590,7 +593,11 @@ struct hamlyn_fetch {
 /* The same, and asks for the same. */
 #define HAMLYN_WIRE_PROBE 2
 
-/* Asks for a connection to the listener name; from is its number at the sender. Carries private data. */
+/*
+ * Asks for a connection to the listener name; from is its number at the sender. Carries private data. One without a name
+ * is a question, whether anybody listens under the name that is its private data: the answer is a refusal, for
+ * HAMLYN_END_LISTENING or HAMLYN_END_NOBODY; or for HAMLYN_END_NO_NAME, from an operating system that knows no questions.
+ */
 #define HAMLYN_WIRE_REQUEST 3
 
 /* Accepts connection to; from is its number at the sender. Carries private data. */

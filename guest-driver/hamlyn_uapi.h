@@ -118,6 +118,14 @@
  */
 #define HAMLYN_IOC_TERMINUS_ARM _IOWR('H', 23, struct hamlyn_terminus_wait)
 
+/*
+ * Asks whether anybody listens under a name: answers the question at once, a file of its own, which stands and is polled as a
+ * connection's does, and ends with the answer: HAMLYN_END_LISTENING, HAMLYN_END_NOBODY, or why there is none
+ * (HAMLYN_END_NO_NAME: that host's driver is too old to know questions). Argument: hamlyn_connect without private
+ * data. Errors as for HAMLYN_IOC_CONNECT; ENOTTY without HAMLYN_CAPABILITY_QUESTIONS.
+ */
+#define HAMLYN_IOC_ASK _IOWR('H', 24, struct hamlyn_connect)
+
 /* hamlyn_query.capabilities: listen and connect. */
 #define HAMLYN_CAPABILITY_CONNECTIONS 1ULL
 
@@ -126,6 +134,9 @@
 
 /* hamlyn_query.capabilities: to sleep until requests are finished. */
 #define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
+
+/* hamlyn_query.capabilities: to ask whether a name is listened to. */
+#define HAMLYN_CAPABILITY_QUESTIONS 8ULL
 
 /* Index into hamlyn_share_query: send termini. */
 #define HAMLYN_SHARE_TERMINI 0
@@ -147,6 +158,9 @@
 
 /* The longest backlog of a listener. */
 #define HAMLYN_MAX_BACKLOG 1024
+
+/* Connections and listeners that a card's driver has room for. */
+#define HAMLYN_MAX_CONNECTIONS 16384
 
 /* State of a connection: asked for by this side; the other has not answered. */
 #define HAMLYN_CONNECTION_CONNECTING 1
@@ -190,6 +204,12 @@
 /* Why a connection was refused: the listener rejected it. */
 #define HAMLYN_END_REJECTED 10
 
+/* How a question ended: somebody listens under that name. */
+#define HAMLYN_END_LISTENING 11
+
+/* How a question ended: nobody listens under that name. */
+#define HAMLYN_END_NOBODY 12
+
 /* hamlyn_queue_wait.timeout_ns: no time-out. */
 #define HAMLYN_WAIT_FOREVER (-1)
 
@@ -217,8 +237,12 @@ struct hamlyn_query {
 	__u32 queues;
 	/* Out: interrupt vectors in use. */
 	__u32 vectors;
+	/* Out: ports of the switch, which host ids are below. 0: not known, or the link is down. */
+	__u32 ports;
 	/* Zero. */
-	__u64 reserved[10];
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved[9];
 };
 
 /* Names an object of the file: terminus, queue or slot. */

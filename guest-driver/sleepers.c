@@ -13,6 +13,8 @@
  * interrupt's work itself. If it only set the word back to YES, those whom the card wanted to wake
  * would sleep on.
  */
+#include <linux/irq.h>
+
 #include "hamlyn.h"
 
 void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
@@ -24,14 +26,39 @@ void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *
 	INIT_LIST_HEAD(&sleepers->on_armed);
 }
 
-/* Chooses the vector, in turn, and where the armed word is; nobody sleeps. The card's lock is held. */
+/* Whether it interrupts the processor on which this runs. Either may change at any moment. */
+static bool vector_is_near(const struct hamlyn_vector *vector)
+{
+	unsigned int irq = pci_irq_vector(vector->card->pdev, vector->number);
+	const struct cpumask *processors = irq_get_effective_affinity_mask(irq);
+
+	return processors && cpumask_test_cpu(raw_smp_processor_id(), processors);
+}
+
+/*
+ * Who opens a queue most likely waits where he is now: a vector that interrupts that processor wakes
+ * him there, and "none is pending" is close to what it is in the paper, by processor (section 2.6).
+ * In turn among those, or among all if there is none.
+ */
+static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
+{
+	unsigned int first = card->next_vector++, number = card->vectors - HAMLYN_VECTOR_QUEUE, i;
+	struct hamlyn_vector *vectors = &card->vector[HAMLYN_VECTOR_QUEUE];
+
+	for (i = 0; i < number; i++) {
+		if (vector_is_near(&vectors[(first + i) % number]))
+			return &vectors[(first + i) % number];
+	}
+	return &vectors[first % number];
+}
+
+/* Chooses the vector, and where the armed word is; nobody sleeps. The card's lock is held. */
 void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed)
 {
 	struct hamlyn_card *card = sleepers->file->card;
-	unsigned int turn = card->next_vector++ % (card->vectors - HAMLYN_VECTOR_QUEUE);
 
 	lockdep_assert_held(&card->lock);
-	sleepers->vector = &card->vector[HAMLYN_VECTOR_QUEUE + turn];
+	sleepers->vector = sleepers_vector(card);
 	sleepers->armed = armed;
 	writel(HAMLYN_ARMED_NO, armed);
 }

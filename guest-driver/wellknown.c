@@ -50,7 +50,7 @@ void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query 
 	query->queues--;
 	query->slots -= HAMLYN_WELL_KNOWN_SLOTS;
 	if (card->wellknown->open)
-		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS;
+		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
 }
 
 /* Sends one packet to the operating system of a host; false if the work queue is full. */

@@ -7,6 +7,8 @@
 //! | `accept NAME [TEXT]` | the next request's `host` and `private` text, and the `connection` that it has become |
 //! | `reject NAME [TEXT]` | the next request's `host` and `private` text |
 //! | `connect HOST NAME [TEXT]` | the `connection` and what its peer passed, or the `refused` reason and that |
+//! | `find NAME` | the `hosts` that have it, those that are `too_old` to say, and how many are `silent` for 8 s |
+//! | `any NAME [TEXT]` | connects on whichever host has it: `host`, and as for `connect` |
 //! | `ask HOST NAME` | `asked`: the request goes out, the answer is not waited for |
 //! | `forget` | `forgotten`: what was asked for is given up |
 //! | `close CONNECTION [TEXT]` | `closed` |
@@ -90,6 +92,19 @@ impl Desk {
             ["connect", host, name, ref text @ ..] => {
                 self.connect(host.parse()?, name, text.join(" ").as_bytes())
             }
+            ["find", name] => {
+                let found = self.card.find(name, PATIENCE)?;
+                let silent = found.silent.len();
+                Ok(json!({ "hosts": found.hosts, "too_old": found.too_old, "silent": silent }))
+            }
+            ["any", name, ref text @ ..] => {
+                let (hosts, private) = (self.card.hosts()?, text.join(" "));
+                let made = self.card.connect_any(hosts, name, private.as_bytes(), PATIENCE);
+                let host = made.as_ref().ok().map(Connection::host);
+                let mut answer = self.connected(made)?;
+                answer["host"] = json!(host);
+                Ok(answer)
+            }
             ["ask", host, name] => {
                 self.asked.push(self.card.begin_connect(host.parse()?, name, b"")?);
                 Ok(json!({ "asked": name }))
@@ -122,7 +137,12 @@ impl Desk {
     }
 
     fn connect(&mut self, host: u32, name: &str, private: &[u8]) -> Outcome<Value> {
-        match self.card.connect(host, name, private) {
+        let made = self.card.connect(host, name, private);
+        self.connected(made)
+    }
+
+    fn connected(&mut self, made: hamlyn::Result<Connection>) -> Outcome<Value> {
+        match made {
             Ok(connection) => {
                 let private = text_of(connection.private());
                 Ok(json!({ "connection": self.keep(connection), "private": private }))

@@ -1,11 +1,12 @@
-//! A long message by DMA, gathered from several send buffers (section 2.3); the receiver verifies every byte.
+//! A long message by DMA, gathered from several send buffers (section 2.3); the receiver verifies every byte. With `--own` the
+//! bytes lie in vectors of the programs' own, at both ends.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::{Card, Message, Piece, Ticket};
+use hamlyn::{Message, MessageArea, Piece, SendBuffer, Slot, Terminus, Ticket};
 use serde_json::json;
 
 mod common;
@@ -18,6 +19,9 @@ struct Options {
     /// Seconds to wait for the message
     #[arg(long, global = true, default_value_t = 60)]
     timeout: u64,
+    /// In memory of the program's own
+    #[arg(long, global = true)]
+    own: bool,
     #[command(subcommand)]
     role: Role,
 }
@@ -53,12 +57,9 @@ enum Role {
 fn main() -> ExitCode {
     common::run(|| {
         let options = Options::parse();
-        let card = options.card.open()?;
-        match options.role {
-            Role::Receive { bytes, seed } => receive(&card, bytes, seed, options.timeout),
-            Role::Send { ticket, bytes, seed, buffers } => {
-                send(&card, &ticket, bytes, seed, buffers, options.timeout)
-            }
+        match &options.role {
+            Role::Receive { bytes, seed } => receive(&options, *bytes, *seed),
+            Role::Send { ticket, bytes, seed, buffers } => send(&options, ticket, *bytes, *seed, *buffers),
         }
     })
 }
@@ -68,16 +69,16 @@ fn metadata(bytes: usize, seed: u64) -> Vec<u8> {
     [(bytes as u64).to_le_bytes(), seed.to_le_bytes()].concat()
 }
 
-fn receive(card: &Card, bytes: usize, seed: u64, timeout: u64) -> Outcome {
-    let area = card.create_area(bytes)?;
+fn receive(options: &Options, bytes: usize, seed: u64) -> Outcome {
+    let card = options.card.open()?;
+    let area = if options.own { card.lend(vec![0_u8; bytes])? } else { card.create_area(bytes)? };
     let queue = card.create_queue(2)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     print(&json!({ "ticket": slot.ticket(0)?.to_string() }))?;
-    let arrived = queue.recv_block(common::seconds(timeout))?;
+    let arrived = queue.recv_block(common::seconds(options.timeout))?;
     let entry = slot.entry_of(&arrived).ok_or("the notification is not about this slot")?;
     let described = slot.metadata(entry)?.user()[..16] == metadata(bytes, seed);
-    let mut data = vec![0; bytes];
-    slot.read(0, &mut data)?;
+    let data = if options.own { taken_back(slot, area)? } else { copied_out(&slot, bytes)? };
     let difference = common::find_difference(seed, 0, &data);
     let verified = described && difference.is_none();
     print(&json!({ "received": bytes, "verified": verified }))?;
@@ -88,27 +89,44 @@ fn receive(card: &Card, bytes: usize, seed: u64, timeout: u64) -> Outcome {
     }
 }
 
-fn send(card: &Card, ticket: &Ticket, bytes: usize, seed: u64, buffers: usize, timeout: u64) -> Outcome {
+/// The vector that was lent. Once the slot is closed nobody writes to it.
+fn taken_back(slot: Slot, area: MessageArea) -> Outcome<Vec<u8>> {
+    drop(slot);
+    Ok(area.take_back::<Vec<u8>>()?)
+}
+
+fn copied_out(slot: &Slot, bytes: usize) -> Outcome<Vec<u8>> {
+    let mut data = vec![0; bytes];
+    slot.read(0, &mut data)?;
+    Ok(data)
+}
+
+fn send(options: &Options, ticket: &Ticket, bytes: usize, seed: u64, buffers: usize) -> Outcome {
     if !(1..=8).contains(&buffers) || bytes < buffers {
         return Err(format!("{buffers} send buffers for {bytes} bytes (limits 1 to 8, a byte each)").into());
     }
+    let card = options.card.open()?;
     let terminus = card.create_terminus()?;
     let share = bytes.div_ceil(buffers);
     let mut filled = Vec::new();
     for offset in (0..bytes).step_by(share) {
         let mut data = vec![0; share.min(bytes - offset)];
         common::fill_pattern(seed, offset, &mut data);
-        let mut buffer = terminus.create_send_buffer(data.len())?;
-        buffer.write(0, &data)?;
-        filled.push(buffer);
+        filled.push(if options.own { terminus.lend(data)? } else { copied_in(&terminus, &data)? });
     }
     let pieces: Vec<Piece<'_>> =
         filled.iter().map(|buffer| buffer.piece(0, buffer.len())).collect::<hamlyn::Result<_>>()?;
     let metadata = metadata(bytes, seed);
     let start = Instant::now();
     let handle = terminus.send_gather(&Message::to(ticket).metadata(&metadata), &pieces)?;
-    handle.wait(common::seconds(timeout))?;
+    handle.wait(common::seconds(options.timeout))?;
     let time = start.elapsed();
     let rate = bytes as f64 / 1e6 / time.as_secs_f64();
     print(&json!({ "sent": bytes, "ns": time.as_nanos() as u64, "mb_per_s": (rate * 10.0).round() / 10.0 }))
+}
+
+fn copied_in(terminus: &Terminus, data: &[u8]) -> Outcome<SendBuffer> {
+    let mut buffer = terminus.create_send_buffer(data.len())?;
+    buffer.write(0, data)?;
+    Ok(buffer)
 }

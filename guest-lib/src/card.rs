@@ -49,6 +49,8 @@ pub struct CardInfo {
     pub queues: u32,
     /// Interrupt vectors.
     pub vectors: u32,
+    /// Ports of the switch: host ids are below it. None while the link is down, or if the card or driver is too old to know.
+    pub ports: Option<u32>,
 }
 
 /// Results of a card's self-tests: none, or what failed.
@@ -118,6 +120,7 @@ impl Card {
             slots: query.slots,
             queues: query.queues,
             vectors: query.vectors,
+            ports: (query.ports != 0).then_some(query.ports),
         })
     }
 

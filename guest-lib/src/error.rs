@@ -65,9 +65,8 @@ pub enum Error {
     /// The user who opened the card holds as much of it as one user may: the rest is left to others. Give something
     /// back, or wait until others do.
     #[error(
-        "user {user} holds {held} {object} of the card and may hold no more (limit {limit}): the rest is others'. A card \
-         with more (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
-         (/sys/module/hamlyn/parameters/share)"
+        "user {user} holds {held} {object} of the card and may hold no more (limit {limit}): the rest is others'. {}",
+        what_gives_more(object)
     )]
     Quota {
         /// What.
@@ -88,6 +87,20 @@ pub enum Error {
         limit: u32,
         /// How to have more.
         remedy: &'static str,
+    },
+    /// There is no memory that the card may reach: there is none, or the process may lock no more, all that its user has locked
+    /// included.
+    #[error(
+        "cannot {action}: there is no memory, or {bytes} bytes more are over what the process may lock (limit {limit} bytes, with \
+         what its user has locked already): close some, or raise the limit (ulimit -l, LimitMEMLOCK= of a service)"
+    )]
+    Locked {
+        /// What was tried, with its object.
+        action: String,
+        /// How many bytes it takes.
+        bytes: u64,
+        /// The process' `RLIMIT_MEMLOCK`.
+        limit: u64,
     },
     /// Another thread has called [`crate::Waker::wake`].
     #[error("woken up before there was a {what}")]
@@ -212,7 +225,7 @@ impl Error {
             Error::WouldBlock { .. } => ErrorKind::WouldBlock,
             Error::TimedOut { .. } => ErrorKind::TimedOut,
             Error::Woken { .. } => ErrorKind::Woken,
-            Error::Exhausted { .. } | Error::Quota { .. } => ErrorKind::Exhausted,
+            Error::Exhausted { .. } | Error::Quota { .. } | Error::Locked { .. } => ErrorKind::Exhausted,
             Error::OutOfRange { .. }
             | Error::Misaligned { .. }
             | Error::PastEnd { .. }
@@ -371,6 +384,16 @@ impl<T: std::fmt::Debug> From<GivenBack<T>> for Error {
     }
 }
 
+/// What gives a user more of what cards have, or of what the driver has.
+fn what_gives_more(object: &str) -> &'static str {
+    if object == crate::attach::CONNECTIONS {
+        "Another share gives each more (/sys/module/hamlyn/parameters/share)"
+    } else {
+        "A card with more (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
+         (/sys/module/hamlyn/parameters/share)"
+    }
+}
+
 /// Refuses a value over its limit.
 #[inline]
 pub(crate) fn at_most(object: &'static str, value: u64, limit: u64) -> Result<()> {
@@ -402,6 +425,10 @@ mod tests {
              (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
              (/sys/module/hamlyn/parameters/share)"
         );
+        // No flag of a card makes these more.
+        let error =
+            Error::Quota { object: crate::attach::CONNECTIONS, user: 1000, held: 9, limit: 9 }.to_string();
+        assert!(error.contains("parameters/share") && !error.contains("--"), "{error}");
     }
 
     #[test]

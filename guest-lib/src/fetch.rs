@@ -96,9 +96,9 @@ impl Fetch {
     /// The word as it was before, if the answer is there. It stays the same however late one asks.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`crate::Statistic::RefusedByDestination`] if the destination's card refused (a wrong key, bounds,
-    /// a slot that does not allow it: that card counts which), [`crate::Statistic::RefusedUnanswered`] if it did not answer
-    /// within 10 s (then nobody knows whether the word was changed), or another reason of this card's.
+    /// [`Error::Refused`], with [`crate::Statistic::RefusedByDestination`] if the destination's card refused (a wrong key,
+    /// bounds, a slot that does not allow it: that card counts which), [`crate::Statistic::RefusedUnanswered`] if it did not
+    /// answer within 10 s (then nobody knows whether the word was changed), or another reason of this card's.
     pub fn value(&self) -> Result<Option<u64>> {
         self.handle.fetched().transpose()
     }

@@ -88,7 +88,8 @@ mod work_queue;
 
 pub use card::{Card, CardInfo, SelfTest};
 pub use connection::{
-    CONNECT_TIMEOUT, Connecting, Connection, End, EndReason, Listener, MAX_NAME, MAX_PRIVATE, Request,
+    Answer, CONNECT_TIMEOUT, Connecting, Connection, End, EndReason, FIND_TIMEOUT, Found, Listener, MAX_NAME,
+    MAX_PRIVATE, Question, Request,
 };
 pub use error::{Error, ErrorKind, GivenBack, Result};
 pub use fetch::{Fetch, FetchOp};

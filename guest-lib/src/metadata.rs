@@ -35,9 +35,9 @@ const CLOSED: u64 = u64::MAX;
 /// opens it. What the entry holds can only narrow what the slot opens, whatever its owner stores.
 ///
 /// A packet that the card is checking at this very moment may still be judged by the entry as it was, though never by
-/// words of before and after together: the card looks twice. To give a revoked sender's bytes to another use, and be certain, [`MetadataEntry::close`] the entry, wait for
-/// such a packet ([`crate::Card::settle`]), and then protect it anew. If that sender stopped half-way in a message, set the
-/// accumulator to 0 as well.
+/// words of before and after together: the card looks twice. To give a revoked sender's bytes to another use, and be certain,
+/// [`MetadataEntry::close`] the entry, wait for such a packet ([`crate::Card::settle`]), and then protect it anew. If that sender
+/// stopped half-way in a message, set the accumulator to 0 as well.
 #[derive(Debug, Clone)]
 pub struct MetadataEntry {
     memory: Arc<Memory>,

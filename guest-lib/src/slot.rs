@@ -109,8 +109,8 @@ impl<'a> SlotBuilder<'a> {
     /// Creates the slot.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no slot left, [`Error::System`] if
-    /// the driver or card refuses.
+    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no slot left, [`Error::System`]
+    /// if the driver or card refuses.
     pub fn create(self) -> Result<Slot> {
         let length = self.range.end.saturating_sub(self.range.start);
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;

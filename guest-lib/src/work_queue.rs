@@ -97,8 +97,8 @@ impl WorkQueue {
         }
     }
 
-    /// The position of the request that who waits for room sleeps for: with it half of what is under way is finished, so that nobody
-    /// is woken for each request. `None` if nothing is under way.
+    /// The position of the request that who waits for room sleeps for: with it half of what is under way is finished, so that
+    /// nobody is woken for each request. `None` if nothing is under way.
     pub(crate) fn half_way(&self) -> Option<u64> {
         let under_way = self.posted - self.completed;
         (under_way != 0).then(|| self.completed + under_way.div_ceil(2))

@@ -17,7 +17,7 @@ pub const HAMLYN_MAGIC: u32 = 0x4e4c_4d48;
 /// Value of [`HAMLYN_REG_MODEL`] for the Hamlyn card.
 pub const HAMLYN_MODEL_HAMLYN: u32 = 1;
 /// Value of [`HAMLYN_REG_ABI_VERSION`]: major in the upper half (incompatible changes), minor in the lower (additions).
-pub const HAMLYN_ABI_VERSION: u32 = 0x0002_0003;
+pub const HAMLYN_ABI_VERSION: u32 = 0x0002_0004;
 
 /// RO. [`HAMLYN_MAGIC`].
 pub const HAMLYN_REG_MAGIC: u32 = 0x000;

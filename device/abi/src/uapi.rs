@@ -78,12 +78,20 @@ pub const HAMLYN_IOC_TERMINUS_WAIT: u32 = iowr::<HamlynTerminusWait>(22);
 /// of each terminus: whoever arms it again moves it. Argument: [`HamlynTerminusWait`].
 pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
 
+/// Asks whether anybody listens under a name: answers the question at once, a file of its own, which stands and is polled as a
+/// connection's does, and ends with the answer: [`HAMLYN_END_LISTENING`], [`HAMLYN_END_NOBODY`], or why there is none
+/// ([`HAMLYN_END_NO_NAME`]: that host's driver is too old to know questions). Argument: [`HamlynConnect`] without private
+/// data. Errors as for [`HAMLYN_IOC_CONNECT`]; `ENOTTY` without [`HAMLYN_CAPABILITY_QUESTIONS`].
+pub const HAMLYN_IOC_ASK: u32 = iowr::<HamlynConnect>(24);
+
 /// `HamlynQuery::capabilities`: listen and connect.
 pub const HAMLYN_CAPABILITY_CONNECTIONS: u64 = 1;
 /// `HamlynQuery::capabilities`: shares of users.
 pub const HAMLYN_CAPABILITY_SHARES: u64 = 2;
 /// `HamlynQuery::capabilities`: to sleep until requests are finished.
 pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
+/// `HamlynQuery::capabilities`: to ask whether a name is listened to.
+pub const HAMLYN_CAPABILITY_QUESTIONS: u64 = 8;
 
 /// Index into [`HamlynShareQuery`]: send termini.
 pub const HAMLYN_SHARE_TERMINI: u32 = 0;
@@ -100,6 +108,9 @@ pub const HAMLYN_MAX_NAME: u32 = 64;
 pub const HAMLYN_MAX_PRIVATE: u32 = 256;
 /// The longest backlog of a listener.
 pub const HAMLYN_MAX_BACKLOG: u32 = 1024;
+
+/// Connections and listeners that a card's driver has room for.
+pub const HAMLYN_MAX_CONNECTIONS: u32 = 16384;
 
 /// State of a connection: asked for by this side; the other has not answered.
 pub const HAMLYN_CONNECTION_CONNECTING: u32 = 1;
@@ -130,6 +141,10 @@ pub const HAMLYN_END_NO_NAME: u32 = 8;
 pub const HAMLYN_END_BACKLOG: u32 = 9;
 /// Why a connection was refused: the listener rejected it.
 pub const HAMLYN_END_REJECTED: u32 = 10;
+/// How a question ended: somebody listens under that name.
+pub const HAMLYN_END_LISTENING: u32 = 11;
+/// How a question ended: nobody listens under that name.
+pub const HAMLYN_END_NOBODY: u32 = 12;
 
 /// `HamlynQueueWait::timeout_ns`: no time-out.
 pub const HAMLYN_WAIT_FOREVER: i64 = -1;
@@ -160,8 +175,12 @@ pub struct HamlynQuery {
     pub queues: u32,
     /// Out: interrupt vectors in use.
     pub vectors: u32,
+    /// Out: ports of the switch, which host ids are below. 0: not known, or the link is down.
+    pub ports: u32,
     /// Zero.
-    pub reserved: [u64; 10],
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved: [u64; 9],
 }
 
 /// Names an object of the file: terminus, queue or slot.

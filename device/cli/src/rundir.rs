@@ -1,11 +1,12 @@
 //! Where running processes keep their sockets: a directory of this user alone.
 
 use std::env;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
 
 /// Names the run directory; set for every process that a lab starts.
 pub const VARIABLE: &str = "HAMLYN_RUN";
@@ -109,6 +110,24 @@ pub fn all() -> anyhow::Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
+/// How the names of labs' directories begin.
+pub const LAB: &str = "lab-";
+
+/// Locks a lab's directory for as long as the file is open: the lab still runs.
+pub fn claim(dir: &Path) -> anyhow::Result<File> {
+    let file = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;
+    flock(&file, FlockOperation::NonBlockingLockShared)
+        .with_context(|| format!("cannot lock {}", dir.display()))?;
+    Ok(file)
+}
+
+/// Whether a lab's directory is no longer claimed: all of the lab ended so suddenly that nobody could remove it.
+pub fn is_left_over(dir: &Path) -> bool {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(LAB)
+        && File::open(dir).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -121,6 +140,21 @@ mod tests {
         let longest = "x".repeat(98);
         assert_eq!(doorbell_path(&card_path(&longest).unwrap()).as_os_str().len(), LONGEST_SOCKET);
         assert!(card_path(&"x".repeat(99)).unwrap_err().contains("99 bytes (limit 98)"));
+    }
+
+    #[test]
+    fn a_labs_directory_is_left_over_once_nobody_claims_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let lab = dir.path().join("lab-x");
+        fs::create_dir(&lab).unwrap();
+        let (first, second) = (claim(&lab).unwrap(), claim(&lab).unwrap());
+        assert!(!is_left_over(&lab));
+        drop(first);
+        assert!(!is_left_over(&lab));
+        drop(second);
+        assert!(is_left_over(&lab));
+        // Only labs claim theirs.
+        assert!(!is_left_over(dir.path()) && !is_left_over(&dir.path().join("lab-none")));
     }
 
     #[test]

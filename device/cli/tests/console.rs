@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use hamlyn_cli::rundir::claim;
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
@@ -20,7 +21,7 @@ struct Session {
     inner: File,
     machine: UnixStream,
     console: Child,
-    _run: TempDir,
+    _run: (TempDir, File),
 }
 
 impl Session {
@@ -28,6 +29,7 @@ impl Session {
         let run = tempfile::tempdir().unwrap();
         fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700)).unwrap();
         fs::create_dir(run.path().join("lab-x")).unwrap();
+        let claim = claim(&run.path().join("lab-x")).unwrap();
         let listener = UnixListener::bind(run.path().join("lab-x/vm0.console")).unwrap();
 
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -50,7 +52,7 @@ impl Session {
             .unwrap();
         let (machine, _) = listener.accept().unwrap();
         machine.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let session = Session { terminal: File::from(terminal), inner, machine, console, _run: run };
+        let session = Session { terminal: File::from(terminal), inner, machine, console, _run: (run, claim) };
         session.wait_for_mode(false);
         session
     }

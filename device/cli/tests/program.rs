@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use hamlyn_cli::rundir::claim;
 use hamlyn_cli::stat::StatServer;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -138,10 +139,15 @@ fn with_nothing_running_it_says_so() {
 #[test]
 fn a_machine_that_is_not_there_is_answered_with_those_that_are() {
     let run = run_directory();
-    for lab in ["lab-a", "lab-b"] {
-        fs::create_dir(run.path().join(lab)).unwrap();
-        fs::write(run.path().join(lab).join("vm0.console"), "").unwrap();
-    }
+    let lab = |name: &str| {
+        let lab = run.path().join(name);
+        fs::create_dir(&lab).unwrap();
+        fs::write(lab.join("vm0.console"), "").unwrap();
+        claim(&lab).unwrap()
+    };
+    let _running = ["lab-a", "lab-b"].map(lab);
+    // Of this one everything was killed at once.
+    drop(lab("lab-c"));
     let console = hamlyn(run.path(), &["console", "vm7"]);
     assert!(stderr(&console).contains("there is no machine \"vm7\"; running are: lab-a/vm0, lab-b/vm0"));
     let console = hamlyn(run.path(), &["console", "vm0"]);

@@ -8,6 +8,7 @@
 //! | version | 2 | | version | 2 |
 //! | host id wanted, or 0xffff for any | 2 | | host id | 2 |
 //! | | | | 0: accepted, 1: refused | 2 |
+//! | | | | ports of the switch, 0 if it does not say | 2 |
 //! | | | | bytes of a ring | 4 |
 //! | | | | largest packet, bytes | 4 |
 //!
@@ -64,7 +65,7 @@ struct Answer {
     version: U16,
     host: U16,
     status: U16,
-    reserved: U16,
+    ports: U16,
     capacity: U32,
     max_packet: U32,
 }
@@ -113,6 +114,8 @@ pub enum ConnectError {
 pub struct Attached {
     /// The host id: the port's number.
     pub host: HostId,
+    /// How many ports the switch has; 0 if it does not say.
+    pub ports: u16,
     /// The card's end of the link.
     pub link: Link,
 }
@@ -168,7 +171,7 @@ pub fn connect_to(
     let link = Shared::adopt(geometry, memory)
         .and_then(|shared| shared.link(End::Card, Some(Bell::over(socket.into()))))
         .map_err(|error| protocol(path, error.to_string()))?;
-    Ok(Attached { host: HostId(answer.host.get()), link })
+    Ok(Attached { host: HostId(answer.host.get()), ports: answer.ports.get(), link })
 }
 
 fn protocol(path: &Path, reason: String) -> ConnectError {
@@ -265,13 +268,14 @@ pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
     Ok(Request { host: Some(hello.host.get()).filter(|&host| host != ANY_HOST).map(HostId) })
 }
 
-/// Accepts a client as `host` and returns the switch's end of its new link. Never blocks.
-pub fn accept(socket: impl Into<Socket>, host: HostId, geometry: Geometry) -> io::Result<Link> {
+/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. Never blocks.
+pub fn accept(socket: impl Into<Socket>, host: HostId, ports: u16, geometry: Geometry) -> io::Result<Link> {
     let socket = socket.into();
     let shared = Shared::new(geometry).inspect_err(|error| refuse(socket.as_fd(), &error.to_string()))?;
     let answer = Answer {
         capacity: (geometry.capacity as u32).into(),
         max_packet: (geometry.max_packet as u32).into(),
+        ports: ports.into(),
         ..answer(ACCEPTED, host)
     };
     let descriptors = [shared.memory.as_fd()];

@@ -66,10 +66,10 @@ fn a_link_carries_packets_both_ways() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let card = with_switch(PATIENCE, |socket| {
         wait_for_request(&socket);
-        sender.send(accept(socket, HostId(3), SMALL).unwrap()).unwrap();
+        sender.send(accept(socket, HostId(3), 5, SMALL).unwrap()).unwrap();
     });
     let (mut card, mut switch) = (card.unwrap(), receiver.recv().unwrap());
-    assert_eq!((card.host, card.link.max_packet()), (HostId(3), 1000));
+    assert_eq!((card.host, card.ports, card.link.max_packet()), (HostId(3), 5, 1000));
     let header = Header { destination: HostId(1), source: HostId(2), protocol: Protocol::Clan };
     for (from, to) in [(&mut card.link, &mut switch)] {
         for _ in 0..2 {

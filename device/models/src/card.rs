@@ -46,6 +46,15 @@ pub struct Bar {
     pub kind: BarKind,
 }
 
+/// A card's place on its switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The host id: the port's number.
+    pub host: u16,
+    /// How many ports the switch has; 0 if it does not say.
+    pub ports: u16,
+}
+
 /// What is behind a base address register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BarKind {
@@ -101,8 +110,8 @@ pub trait Card {
     /// afterwards, so it comes before [`Card::sleep`].
     fn tick(&mut self, ports: &Ports<'_>);
 
-    /// The link to the switch has come up, with this host id, or gone down.
-    fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>);
+    /// The link to the switch has come up, with this place, or gone down.
+    fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>);
 
     /// Back to the state at power-on, counters included.
     fn reset(&mut self, ports: &Ports<'_>);

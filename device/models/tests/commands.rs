@@ -8,7 +8,7 @@ use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_INTERRUPT, HamlynRequest};
 use hamlyn_abi::hamlyn::statistics::{HAMLYN_STATISTICS, Statistic};
 use hamlyn_abi::hamlyn::window::*;
-use hamlyn_models::card::{Card, Progress};
+use hamlyn_models::card::{Card, Place, Progress};
 use hamlyn_models::hamlyn::HamlynOptions;
 use hamlyn_models::ports::Window;
 use support::{Host, Refusal, Two, request};
@@ -180,9 +180,13 @@ fn reset_goes_back_to_power_on() {
 fn the_card_counts_how_often_its_link_has_changed() {
     let mut host = host();
     let changes = |host: &mut Host| host.read_register(HAMLYN_REG_LINK_CHANGES, 4);
-    let set = |host: &mut Host, id| host.with_card(|card, ports, _| card.link_changed(ports, id));
+    let set = |host: &mut Host, id: Option<u16>| {
+        let place = id.map(|host| Place { host, ports: 9 });
+        host.with_card(|card, ports, _| card.link_changed(ports, place));
+    };
     assert_eq!(changes(&mut host), 1, "it has come up");
     set(&mut host, None);
+    assert_eq!(host.read_register(HAMLYN_REG_PORTS, 4), 0, "there is no switch");
     set(&mut host, None);
     assert_eq!(changes(&mut host), 2, "what is down cannot go down");
     set(&mut host, Some(3));
@@ -191,4 +195,5 @@ fn the_card_counts_how_often_its_link_has_changed() {
     assert_eq!(changes(&mut host), 4, "it was up and is up, so it is another");
     host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
     assert_eq!(changes(&mut host), 4, "a reset does not hide a change");
+    assert_eq!(host.read_register(HAMLYN_REG_PORTS, 4), 9);
 }

@@ -8,7 +8,7 @@ use hamlyn_abi::hamlyn::command::{
 };
 use hamlyn_abi::hamlyn::request::{HAMLYN_FETCH_ADD, HamlynRequest};
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_models::card::{Card, Progress};
+use hamlyn_models::card::{Card, Place, Progress};
 use hamlyn_models::hamlyn::HamlynOptions;
 use support::{Host, SLOT, request};
 
@@ -157,7 +157,7 @@ fn another_link_knows_of_no_stops() {
     assert_eq!(sent(&mut host), NOTHING);
     // The count starts anew with it.
     host.wire.stopped.clear();
-    host.with_card(|card, ports, _| card.link_changed(ports, Some(0)));
+    host.with_card(|card, ports, _| card.link_changed(ports, Some(Place { host: 0, ports: 64 })));
     host.transmit_all();
     assert_eq!(sent(&mut host), [7, 7]);
 }

@@ -320,7 +320,11 @@ impl Attachment for SimAttachment {
     }
 
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
-        Ok(Box::new(ConnectionHandle::ask(&self.machine, host, name, private)?))
+        Ok(Box::new(ConnectionHandle::request(&self.machine, host, name, private)?))
+    }
+
+    fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
+        Ok(Box::new(ConnectionHandle::ask(&self.machine, host, name)?))
     }
 
     fn self_test(&self) -> Result<HamlynSelfTest> {

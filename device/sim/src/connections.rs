@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use hamlyn::{End, EndReason};
 
+use crate::questions::Answers;
 use crate::violation::{Violation, ensure};
 use crate::world::World;
 
@@ -62,6 +63,10 @@ pub(crate) struct Connections {
     live: Vec<usize>,
     /// When a name of a host was last not listened to; it is, if it is here.
     listened: BTreeMap<(usize, String), (u64, Option<u64>)>,
+    /// When a name of a host was last listened to, but for now.
+    ceased: BTreeMap<(usize, String), u64>,
+    /// What questions were told.
+    pub(crate) answers: Answers,
     /// Ends that sides were told of, by reason.
     pub(crate) ends: [u64; EndReason::ALL.len()],
     /// Sides whose host has lost its link since they were established, and that are to be told when it looks: host, process,
@@ -85,8 +90,12 @@ impl Connections {
     }
 
     /// A process listens no more.
-    pub(crate) fn listens_no_more(&mut self, pid: u64) {
-        self.listened.values_mut().filter(|(of, _)| *of == pid).for_each(|(_, since)| *since = None);
+    pub(crate) fn listens_no_more(&mut self, pid: u64, now: u64) {
+        let own = self.listened.iter_mut().filter(|(_, (of, since))| *of == pid && since.is_some());
+        for (name, (_, since)) in own {
+            *since = None;
+            self.ceased.insert(name.clone(), now);
+        }
     }
 
     /// A name that is listened to on a host.
@@ -95,7 +104,15 @@ impl Connections {
         here.map(|((_, name), _)| name.clone())
     }
 
-    fn was_there_since(&self, host: usize, name: &str, time: u64) -> bool {
+    /// Whether a name was listened to at any moment from this one on.
+    pub(crate) fn was_there_after(&self, host: usize, name: &str, time: u64) -> bool {
+        let name = (host, name.to_owned());
+        self.listened.get(&name).is_some_and(|(_, since)| since.is_some())
+            || self.ceased.get(&name).is_some_and(|ceased| *ceased >= time)
+    }
+
+    /// Whether it was all the time since then.
+    pub(crate) fn was_there_since(&self, host: usize, name: &str, time: u64) -> bool {
         let listened = self.listened.get(&(host, name.to_owned()));
         listened.and_then(|(_, since)| *since).is_some_and(|since| since < time)
     }
@@ -110,7 +127,7 @@ impl Connections {
 
     /// A process has died.
     pub(crate) fn bury(&mut self, pid: u64, now: u64) {
-        self.listens_no_more(pid);
+        self.listens_no_more(pid, now);
         for index in 0..self.live.len() {
             for side in [ASKER, LISTENER] {
                 let number = self.live[index];
@@ -218,6 +235,7 @@ impl World {
     /// Everything is over, and each side knows. Nothing is left of it anywhere.
     pub(crate) fn check_connections_at_rest(&mut self) -> Result<(), Violation> {
         self.check_connections()?;
+        self.check_questions_at_rest()?;
         if let Some(number) = self.connections.live.first() {
             let record = &self.connections.records[*number];
             return Err(Violation::new(format!(

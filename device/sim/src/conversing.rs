@@ -13,7 +13,7 @@ use crate::violation::{Violation, ensure};
 use crate::world::World;
 
 /// Names that are listened to. There are more than any host has processes.
-const NAMES: [&str; 3] = ["weather", "tides", "w"];
+pub(crate) const NAMES: [&str; 3] = ["weather", "tides", "w"];
 /// Connections that a program has at a time.
 const MOST: usize = 4;
 /// What a passed letter begins with: the connection's number, and whether a seed follows.
@@ -42,12 +42,14 @@ fn seed_in(letter: &[u8]) -> Option<Seed> {
 impl World {
     /// A program does something about its connections.
     pub(crate) fn converse(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        match self.rng.below(10) {
+        match self.rng.below(11) {
             0 => self.listen(host, process),
             1 if self.rng.percent(10) => Ok(self.stop_listening(host, process)),
             1..=3 => self.ask(host, process),
             4 | 5 => self.part(host, process),
+            6 => self.wonder(host, process),
             _ => Ok(self.take_request(host, process)?
+                || self.look_at_questions(host, process)?
                 || self.look_at_answers(host, process)?
                 || self.look_at_ends(host, process)?),
         }
@@ -56,6 +58,7 @@ impl World {
     /// Called when no more is to happen: answers what is asked, takes answers, and ends all. Whether anything was done.
     pub(crate) fn finish_connections(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = self.take_request(host, process)?;
+        busy |= self.look_at_questions(host, process)?;
         busy |= self.look_at_answers(host, process)?;
         busy |= self.look_at_ends(host, process)?;
         let done = |world: &Self, open: &Open| world.has_no_ends_of(host, process, open.record);
@@ -91,12 +94,12 @@ impl World {
     }
 
     fn stop_listening(&mut self, host: usize, process: usize) -> bool {
-        let pid = self.hosts[host].processes[process].pid;
+        let (now, pid) = (self.now(), self.hosts[host].processes[process].pid);
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return false };
         if program.listener.take().is_none() {
             return false;
         }
-        self.connections.listens_no_more(pid);
+        self.connections.listens_no_more(pid, now);
         self.note(|| format!("host {host} process {process} listens no more"));
         true
     }

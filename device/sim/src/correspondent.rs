@@ -7,6 +7,7 @@ use hamlyn::{Card, Connecting, Connection, Error, Listener, Manager, PeerLoss, P
 
 use crate::attachment::SimAttachment;
 use crate::machine::Machine;
+use crate::questions::Wondering;
 
 /// Entries of its notification queue.
 const ENTRIES: u32 = 64;
@@ -19,6 +20,7 @@ pub(crate) struct Correspondent {
     /// The name that it listens to.
     pub(crate) listener: Option<Listener>,
     pub(crate) asking: Vec<Asking>,
+    pub(crate) wondering: Vec<Wondering>,
     pub(crate) open: Vec<Open>,
     pub(crate) manager: Manager,
 }
@@ -74,6 +76,7 @@ impl Correspondent {
             receivers: Vec::new(),
             listener: None,
             asking: Vec::new(),
+            wondering: Vec::new(),
             open: Vec::new(),
             manager,
         })

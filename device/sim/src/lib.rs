@@ -51,6 +51,7 @@ mod machine;
 mod memory;
 mod process;
 mod program;
+mod questions;
 mod receiving;
 mod rng;
 mod scenario;
@@ -109,6 +110,8 @@ pub struct Outcome {
     pub connections: u64,
     /// Requests for a connection that were told why there is none.
     pub refused_connections: u64,
+    /// Questions for a name that were answered: that somebody listens, that nobody does, not at all.
+    pub answers: [u64; 3],
     /// Ends that a side of a connection was told of, by reason, in the order of [`hamlyn::EndReason::ALL`].
     pub connection_ends: Vec<u64>,
     /// The cards' counters at the end, by number, all cards together.
@@ -152,6 +155,8 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
     outcome.pairs = world.ledger.pairs();
     (outcome.streamed, outcome.streams, outcome.broken_streams) = world.stream_totals();
     (outcome.connections, outcome.refused_connections) = world.connection_totals();
+    let answers = world.connections.answers;
+    outcome.answers = [answers.listening, answers.nobody, answers.silent];
     outcome.connection_ends = world.connections.ends.to_vec();
     outcome.counters = vec![0; HAMLYN_STATISTICS as usize];
     for host in &world.hosts {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::window::*;
-use hamlyn_models::card::{BarKind, Card};
+use hamlyn_models::card::{BarKind, Card, Place};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{Ports, Window};
 use zerocopy::{Immutable, IntoBytes};
@@ -208,8 +208,8 @@ impl Machine {
 
     pub(crate) fn set_link_state(&self, up: bool) -> Result<(), Violation> {
         self.set_asleep(false);
-        let id = up.then_some(self.id);
-        self.with_card(|card, ports| card.link_changed(ports, id))
+        let place = up.then_some(Place { host: self.id, ports: 0 });
+        self.with_card(|card, ports| card.link_changed(ports, place))
     }
 
     /// Runs a command that must succeed.

@@ -36,12 +36,14 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.broken_streams += outcome.broken_streams;
         all.connections += outcome.connections;
         all.refused_connections += outcome.refused_connections;
+        all.answers.iter_mut().zip(outcome.answers).for_each(|(sum, count)| *sum += count);
         all.connection_ends.iter_mut().zip(outcome.connection_ends).for_each(|(sum, count)| *sum += count);
         all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
     }
     println!("streams {}, broken {}, bytes {}", all.streams, all.broken_streams, all.streamed);
     let ends: Vec<_> = EndReason::ALL.iter().zip(&all.connection_ends).collect();
     println!("connections {}, refused {}, ends {ends:?}", all.connections, all.refused_connections);
+    println!("names asked for: listened to, not, no answer: {:?}", all.answers);
     println!(
         "steps {}, faults {}, messages {}, delivered {}, blocked {}, dozed {}, bystanders {}, overwritten {}",
         all.steps,
@@ -65,6 +67,7 @@ fn eventful(all: &Outcome) {
     );
     assert!(all.streamed > 1_000_000 && all.streams > 1000 && all.broken_streams > 1000, "{all:?}");
     assert!(all.connections > 1000 && all.refused_connections > 1000, "{all:?}");
+    assert!(all.answers.iter().all(|count| *count > 500), "{all:?}");
     for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
         // A card that is reset takes its processes with it: nobody is left to be told.
         assert_eq!(*count == 0, reason == EndReason::CardReset, "{reason}: {count}");
@@ -212,7 +215,7 @@ fn where_nothing_goes_wrong_connections_end_by_what_their_sides_say() {
 
 #[test]
 fn ten_thousand_connections_on_one_fabric_leave_nothing_behind() {
-    let scenario = Scenario { steps: 1_200_000, ..talkative(3) };
+    let scenario = Scenario { steps: 1_600_000, ..talkative(3) };
     let outcome = run_as(1, scenario);
     sound(&outcome);
     assert!(outcome.connections >= 10_000, "{outcome:?}");

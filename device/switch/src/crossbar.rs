@@ -5,8 +5,8 @@
 //! in a queue of its input and output alone, and the input goes on: nobody waits for a third party. When the output has room
 //! again its queues are served in turn, so no input starves at a contended output either.
 //!
-//! **Stops.** A card is told to send no more to a host for which much of its own waits; see the [bounds][held] for how much that can
-//! be. A card that does not mind waits at its own ring.
+//! **Stops.** A card is told to send no more to a host for which much of its own waits; see the [bounds][held] for how much that
+//! can be. A card that does not mind waits at its own ring.
 //!
 //! **Stalls.** A host that takes nothing for a while although others wait for it is detached ([`Crossbar::look`]).
 //!

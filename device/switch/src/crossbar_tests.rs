@@ -163,7 +163,8 @@ fn a_packet_without_a_sound_header_is_dropped_and_counted() {
 fn a_full_output_stops_its_senders_and_nobody_else() {
     for (paths, on_paths) in [(1, 0), (2, 8), (16, 64)] {
         let (mut crossbar, mut cards) = fabric_with_paths(3, paths, 5);
-        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, the switch 32 for host 0, and 16 more wait there.
+        // Host 1 does not take anything: its ring holds 16 packets of 240 bytes, the switch 32 for host 0, and 16 more wait
+        // there.
         let mut sent = 0;
         while send(&mut cards[0], 1, &[sent; 240])
             || wake_all(&mut crossbar, 3) > 0 && send(&mut cards[0], 1, &[sent; 240])

@@ -301,7 +301,8 @@ impl Switch {
             }
         };
         // A client that leaves in the middle is no reason to stop, nor is one that the system has no memory for.
-        let link = handshake::accept(client.socket, host, self.options.geometry).map_err(SwitchError::from);
+        let link = handshake::accept(client.socket, host, self.options.ports, self.options.geometry);
+        let link = link.map_err(SwitchError::from);
         match link.and_then(|link| self.add_port(link, Some(host))) {
             Ok(host) => self.owners.attached(host, user),
             Err(error) => {

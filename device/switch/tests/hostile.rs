@@ -40,6 +40,8 @@ fn pass(socket: &OwnedFd, message: &[u8], passed: OwnedFd) {
     let fds = [passed.as_fd()];
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
     sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::empty()).unwrap();
+    // The other side may have let go of it by now, if this thread had to wait for a processor: then this is the last, and slow.
+    std::thread::spawn(move || drop(passed));
 }
 
 /// Two cards that exchange packets, and a third that comes, on a thread: a switch that stands still is noticed.

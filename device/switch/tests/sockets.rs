@@ -21,6 +21,12 @@ fn refusal(result: Result<hamlyn_fabric::Attached, ConnectError>) -> String {
     }
 }
 
+#[test]
+fn a_card_is_told_how_many_ports_there_are() {
+    let running = Running::start(Options { ports: 3, ..kit::small() });
+    assert_eq!(connect(running.path(), None, PATIENCE).unwrap().ports, 3);
+}
+
 /// Everybody sends to everybody; returns what the switch has counted.
 fn all_to_all(paths: u16) -> SwitchCounters {
     const PORTS: usize = 64;

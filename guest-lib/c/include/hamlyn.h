@@ -251,6 +251,11 @@ struct hamlyn_stream_listener;
 struct hamlyn_stream_receiver;
 
 /**
+ * Somebody who wants to open streams. One thread at a time may use it.
+ */
+struct hamlyn_stream_request;
+
+/**
  * The sending end of a stream: bytes in order, from one sender to one receiver. One thread at a time may use it.
  */
 struct hamlyn_stream_sender;
@@ -302,9 +307,13 @@ struct hamlyn_card_info {
    */
   uint32_t vectors;
   /**
+   * Ports of the switch, which host ids are below; 0 while the link is down, or if the card or driver is too old to know.
+   */
+  uint32_t ports;
+  /**
    * For what may come: zeros.
    */
-  uint32_t reserved[8];
+  uint32_t reserved[7];
 };
 
 /**
@@ -560,6 +569,28 @@ struct hamlyn_passed {
    * For what may come: zeros.
    */
   uint32_t reserved[4];
+};
+
+/**
+ * Which hosts have a name: bit h of each word stands for host h.
+ */
+struct hamlyn_found {
+  /**
+   * Hosts on which somebody listened under it when they were asked.
+   */
+  uint64_t hosts;
+  /**
+   * Hosts that cannot say, as their drivers are too old: only who connects will know.
+   */
+  uint64_t too_old;
+  /**
+   * Hosts that have said nothing in time: most are not there.
+   */
+  uint64_t silent;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[10];
 };
 
 /**
@@ -1276,6 +1307,38 @@ int hamlyn_stream_accept(const struct hamlyn_stream_listener *listener,
                          int timeout_ms);
 
 /**
+ * Gives the next who wants to open streams, and leaves it to the caller whether to accept: hamlyn_stream_request_accept or
+ * hamlyn_stream_request_reject. It may outlive its listener.
+ */
+int hamlyn_stream_listener_request(const struct hamlyn_stream_listener *listener,
+                                   struct hamlyn_stream_request **request,
+                                   int timeout_ms);
+
+/**
+ * The host id of who wants to open streams.
+ */
+int hamlyn_stream_request_host(const struct hamlyn_stream_request *request);
+
+/**
+ * Accepts, and gives the streams, as hamlyn_stream_accept does. If they cannot be made, the asker is told why. The request is
+ * gone, even if this fails.
+ */
+int hamlyn_stream_request_accept(struct hamlyn_stream_request *request,
+                                 struct hamlyn_stream_sender **sender,
+                                 struct hamlyn_stream_receiver **receiver);
+
+/**
+ * Rejects, for a reason that the asker's error shows: as much of it as 256 bytes hold. The request is gone, even if this fails.
+ */
+int hamlyn_stream_request_reject(struct hamlyn_stream_request *request,
+                                 const char *reason);
+
+/**
+ * Lets a request go: it is rejected. NULL is nothing.
+ */
+void hamlyn_stream_request_destroy(struct hamlyn_stream_request *request);
+
+/**
  * Connects to a name on a host, and gives streams there and back, as hamlyn_stream_accept does: -ECONNREFUSED if nobody
  * listens there, -EHOSTUNREACH if there is no such host.
  */
@@ -1379,6 +1442,28 @@ int hamlyn_connect_begin(const struct hamlyn_card *card,
                          const void *data,
                          size_t length,
                          struct hamlyn_connecting **connecting);
+
+/**
+ * Connects to a name, as hamlyn_connect does, on whichever of these hosts accepts first: bit h of the word stands for host h, and
+ * 0 for all hosts. They are asked at once, and first whether they have the name.
+ */
+int hamlyn_connect_any(const struct hamlyn_card *card,
+                       uint64_t hosts,
+                       const char *name,
+                       const void *data,
+                       size_t length,
+                       struct hamlyn_connection **connection,
+                       int timeout_ms);
+
+/**
+ * Which hosts have a listener of a name; returns how many. All hosts of the switch are asked at once: it is done once each has
+ * answered, or with the time-out, which is no error. A host that is not there never answers; 2000 ms allow for a busy one. Then
+ * hamlyn_connect.
+ */
+int hamlyn_find(const struct hamlyn_card *card,
+                const char *name,
+                struct hamlyn_found *found,
+                int timeout_ms);
 
 /**
  * A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss, Terminus};
 use libc::{
     EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EDQUOT, EHOSTDOWN, EHOSTUNREACH, EINVAL,
-    EIO, ENETDOWN, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPIPE, EPROTO, ETIMEDOUT,
+    EIO, ENETDOWN, ENOMEM, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPIPE, EPROTO, ETIMEDOUT,
 };
 
 thread_local! {
@@ -54,6 +54,7 @@ fn errno(error: &Error) -> c_int {
         ErrorKind::TimedOut => ETIMEDOUT,
         ErrorKind::Woken => ECANCELED,
         ErrorKind::Exhausted if matches!(error, Error::Quota { .. }) => EDQUOT,
+        ErrorKind::Exhausted if matches!(error, Error::Locked { .. }) => ENOMEM,
         ErrorKind::Exhausted => ENOSPC,
         ErrorKind::Invalid => EINVAL,
         ErrorKind::Closed => EPIPE,
@@ -217,6 +218,8 @@ mod tests {
         std::thread::spawn(|| assert_eq!(text(), "")).join().unwrap();
         let exhausted = || Error::Exhausted { object: "slots", limit: 4, remedy: "close some" };
         assert_eq!(call(|| Err(exhausted().into())), -ENOSPC);
+        let locked = || Error::Locked { action: "create a slot".into(), bytes: 5, limit: 4 };
+        assert_eq!(call(|| Err(locked().into())), -ENOMEM);
         assert_eq!(call(|| Err(Error::Closed("the stream").into())), -EPIPE);
         assert_eq!(call(|| Err(Error::Unsupported("no").into())), -EOPNOTSUPP);
         assert_eq!(call(|| Err(Error::Invalid("no").into())), -EINVAL);

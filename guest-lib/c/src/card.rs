@@ -34,8 +34,10 @@ pub struct hamlyn_card_info {
     pub queues: u32,
     /// Interrupt vectors.
     pub vectors: u32,
+    /// Ports of the switch, which host ids are below; 0 while the link is down, or if the card or driver is too old to know.
+    pub ports: u32,
     /// For what may come: zeros.
-    pub reserved: [u32; 8],
+    pub reserved: [u32; 7],
 }
 
 /// Opens a card: "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, with no virtual machine. NULL is
@@ -76,7 +78,8 @@ pub unsafe extern "C" fn hamlyn_get_info(
             slots: info.slots,
             queues: info.queues,
             vectors: info.vectors,
-            reserved: [0; 8],
+            ports: info.ports.unwrap_or(0),
+            reserved: [0; 7],
         };
         store(to, info)
     })

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use hamlyn::Error;
-use hamlyn::protocol::stream::{StreamListener, StreamPair};
+use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamRequest};
 use libc::EAGAIN;
 
 use crate::call::{Failure, at_once, call, count, free, given, store, timeout};
@@ -15,6 +15,9 @@ use crate::stream::{hamlyn_stream_options, hamlyn_stream_receiver, hamlyn_stream
 
 /// A name under which others open streams to this process. Any number of threads may use it at once.
 pub struct hamlyn_stream_listener(StreamListener);
+
+/// Somebody who wants to open streams. One thread at a time may use it.
+pub struct hamlyn_stream_request(StreamRequest);
 
 /// Takes a name, of 1 to 64 bytes, under which processes of any host open streams to this one.
 #[unsafe(no_mangle)]
@@ -72,6 +75,57 @@ pub unsafe extern "C" fn hamlyn_stream_accept(
         let pair = given(listener, "listener")?.0.accept(timeout(timeout_ms));
         store_pair(to, at_once(timeout_ms, pair)?)
     })
+}
+
+/// Gives the next who wants to open streams, and leaves it to the caller whether to accept: hamlyn_stream_request_accept or
+/// hamlyn_stream_request_reject. It may outlive its listener.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_listener_request(
+    listener: Option<&hamlyn_stream_listener>,
+    request: Option<&mut MaybeUninit<Box<hamlyn_stream_request>>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = given(request, "request")?;
+        let request = at_once(timeout_ms, given(listener, "listener")?.0.request(timeout(timeout_ms)))?;
+        store(to, Box::new(hamlyn_stream_request(request)))
+    })
+}
+
+/// The host id of who wants to open streams.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_request_host(request: Option<&hamlyn_stream_request>) -> c_int {
+    call(|| Ok(given(request, "request")?.0.host() as c_int))
+}
+
+/// Accepts, and gives the streams, as hamlyn_stream_accept does. If they cannot be made, the asker is told why. The request is
+/// gone, even if this fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_request_accept(
+    request: Option<Box<hamlyn_stream_request>>,
+    sender: Option<&mut MaybeUninit<Box<hamlyn_stream_sender>>>,
+    receiver: Option<&mut MaybeUninit<Box<hamlyn_stream_receiver>>>,
+) -> c_int {
+    call(|| {
+        let request = given(request, "request")?;
+        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
+        store_pair(to, request.0.accept()?)
+    })
+}
+
+/// Rejects, for a reason that the asker's error shows: as much of it as 256 bytes hold. The request is gone, even if this fails.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_request_reject(
+    request: Option<Box<hamlyn_stream_request>>,
+    reason: *const c_char,
+) -> c_int {
+    call(|| Ok(given(request, "request")?.0.reject(text(reason, "reason")?).map(|()| 0)?))
+}
+
+/// Lets a request go: it is rejected. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_stream_request_destroy(request: Option<Box<hamlyn_stream_request>>) {
+    free(request);
 }
 
 /// Connects to a name on a host, and gives streams there and back, as hamlyn_stream_accept does: -ECONNREFUSED if nobody

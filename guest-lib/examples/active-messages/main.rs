@@ -1,8 +1,8 @@
 //! Active Messages over the library (section 5.4): a histogram whose bins lie in several processes; see docs/active-messages.md.
 //!
 //! Every process has samples of its own and a part of the bins, and sends each sample's bin to the process that counts it.
-//! Process 0 collects the bins by bulk replies and sends the whole histogram to all by bulk requests. All samples are made from seeds, so every
-//! process can check every bin.
+//! Process 0 collects the bins by bulk replies and sends the whole histogram to all by bulk requests. All samples are made from
+//! seeds, so every process can check every bin.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

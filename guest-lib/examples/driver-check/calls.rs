@@ -48,18 +48,25 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
     let mut query = HamlynQuery::default();
     checks.done("query", device.query(&mut query))?;
     let sound = query.uapi_version == HAMLYN_UAPI_VERSION
-        && query.reserved == [0; 10]
+        && query.ports > query.host
+        && query.reserved0 == 0
+        && query.reserved == [0; 9]
         && query.capabilities
-            == HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_SHARES | HAMLYN_CAPABILITY_COMPLETIONS;
+            == HAMLYN_CAPABILITY_CONNECTIONS
+                | HAMLYN_CAPABILITY_SHARES
+                | HAMLYN_CAPABILITY_COMPLETIONS
+                | HAMLYN_CAPABILITY_QUESTIONS;
     checks.holds(
         "query's answer is sound",
         sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,
     )?;
-    let ways: [Spoil<HamlynQuery>; 4] = [
+    let ways: [Spoil<HamlynQuery>; 6] = [
         ("something in the answer's place", |query| query.model = 1, Errno::INVAL),
         ("capabilities", |query| query.capabilities = 1, Errno::INVAL),
+        ("ports", |query| query.ports = 1, Errno::INVAL),
+        ("reserved0", |query| query.reserved0 = 1, Errno::INVAL),
         ("first reserved", |query| query.reserved[0] = 1, Errno::INVAL),
-        ("last reserved", |query| query.reserved[9] = 1, Errno::INVAL),
+        ("last reserved", |query| query.reserved[8] = 1, Errno::INVAL),
     ];
     spoilt(checks, "query", &HamlynQuery::default(), &ways, |query| device.query(query))?;
     let mut statistics = HamlynStatistics::new_zeroed();

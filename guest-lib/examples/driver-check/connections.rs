@@ -74,7 +74,26 @@ fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
         ("the largest number as host", |connect| connect.host = NOBODY, Errno::HOSTUNREACH),
     ];
     let good = connect_to(host(device)?, b"calls");
-    spoilt(checks, "connect", &good, &ways, |connect| device.connect(connect).map(drop))
+    spoilt(checks, "connect", &good, &ways, |connect| device.connect(connect).map(drop))?;
+    spoilt(checks, "ask", &good, &ways, |connect| device.ask(connect).map(drop))?;
+    let mut with_data = HamlynConnect { private_length: 1, ..good };
+    checks.refused("a question with private data", device.ask(&mut with_data), Errno::INVAL)?;
+    questions(checks, device)
+}
+
+/// A question ends with its answer, and nothing else can be done with it.
+fn questions(checks: &mut Checks, device: &Device) -> Outcome {
+    let ask = |due: u32| -> io::Result<bool> {
+        let question = device.ask(&mut connect_to(host(device)?, b"calls"))?;
+        let mut private = HamlynPrivate::new_zeroed();
+        let inert = question.accept(&mut private).is_err() && question.reject(&mut private).is_err();
+        let reason = until(&question, HAMLYN_CONNECTION_ENDED)?.reason;
+        Ok(inert && reason == due && question.close(&mut private).is_err())
+    };
+    checks.holds("a question that nobody says yes to", ask(HAMLYN_END_NOBODY)?)?;
+    let listener = device.listen(&mut listen_to(b"calls"))?;
+    checks.holds("a question that somebody says yes to", ask(HAMLYN_END_LISTENING)?)?;
+    checks.refused("a question is no request", listener.next_request(), Errno::AGAIN)
 }
 
 /// Waits until a connection is in a state.

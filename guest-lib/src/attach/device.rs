@@ -8,16 +8,19 @@ use std::time::Duration;
 
 use hamlyn_abi::card::HAMLYN_MODEL_HAMLYN;
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
-    HAMLYN_SHARE_CONNECTIONS, HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI,
-    HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER, HamlynObject, HamlynQuery, HamlynQueueCreate, HamlynQueueWait,
-    HamlynSelfTest, HamlynSendBuffer, HamlynShareQuery, HamlynSlotCreate, HamlynStatistics,
-    HamlynTerminusCreate, HamlynTerminusWait,
+    HAMLYN_MAX_CONNECTIONS, HAMLYN_SHARE_CONNECTIONS, HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS,
+    HAMLYN_SHARE_TERMINI, HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER, HamlynObject, HamlynQuery,
+    HamlynQueueCreate, HamlynQueueWait, HamlynSelfTest, HamlynSendBuffer, HamlynShareQuery, HamlynSlotCreate,
+    HamlynStatistics, HamlynTerminusCreate, HamlynTerminusWait,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use zerocopy::FromZeros;
 
 use super::{
@@ -30,7 +33,7 @@ use crate::memory::Memory;
 /// Bytes of the page that starts with a terminus' status words.
 const STATUS_PAGE: usize = 4096;
 /// What users share, by `HAMLYN_SHARE_*`.
-const SHARED: [&str; 4] = ["termini", "slots", "notification queues", "connections and names"];
+const SHARED: [&str; 4] = ["termini", "slots", "notification queues", super::CONNECTIONS];
 
 /// A card reached through the driver.
 #[derive(Debug)]
@@ -67,6 +70,20 @@ impl DeviceAttachment {
         }
     }
 
+    /// Says so if it was about these bytes, which count against what the process may lock.
+    fn memory_error(
+        &self,
+        bytes: u64,
+        action: String,
+        other: impl FnOnce(io::Error) -> Error,
+    ) -> impl FnOnce(io::Error) -> Error {
+        let action = format!("{action} of {}", self.path.display());
+        move |error| match getrlimit(Resource::Memlock).current {
+            Some(limit) if is(&error, Errno::NOMEM) => Error::Locked { action, bytes, limit },
+            _ => other(error),
+        }
+    }
+
     /// A driver of before does not know the call.
     fn completion_error(&self, action: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Error {
         move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -92,6 +109,7 @@ impl DeviceAttachment {
             HAMLYN_SHARE_TERMINI => Some(card.termini),
             HAMLYN_SHARE_SLOTS => Some(card.slots),
             HAMLYN_SHARE_QUEUES => Some(card.queues),
+            HAMLYN_SHARE_CONNECTIONS => Some(HAMLYN_MAX_CONNECTIONS),
             _ => None,
         });
         match limit {
@@ -184,7 +202,9 @@ impl Attachment for DeviceAttachment {
 
     fn set_send_buffer(&self, mut buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
         let action = format!("set send buffer {} ({} bytes)", buffer.tag, buffer.length);
-        self.device.send_buffer_set(&mut buffer, memory.mapping()).map_err(self.error(action))
+        let (bytes, other) = (buffer.length, self.error(action.clone()));
+        let set = self.device.send_buffer_set(&mut buffer, memory.mapping());
+        set.map_err(self.memory_error(bytes, action, other))
     }
 
     fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<()> {
@@ -195,7 +215,9 @@ impl Attachment for DeviceAttachment {
     fn create_queue(&self, entries: u32) -> Result<QueueParts> {
         let mut created = HamlynQueueCreate { entries, ..HamlynQueueCreate::default() };
         let action = format!("create a queue of {entries} entries");
-        self.device.queue_create(&mut created).map_err(self.create_error(action, HAMLYN_SHARE_QUEUES))?;
+        let bytes = u64::from(entries) * u64::from(HAMLYN_NOTIFICATION_SIZE);
+        let other = self.create_error(action.clone(), HAMLYN_SHARE_QUEUES);
+        self.device.queue_create(&mut created).map_err(self.memory_error(bytes, action, other))?;
         self.map_queue(&created).inspect_err(|_| {
             let _ = self.destroy_queue(created.queue);
         })
@@ -234,9 +256,12 @@ impl Attachment for DeviceAttachment {
         metadata: Option<&Memory>,
     ) -> Result<()> {
         let action = format!("create a slot of {} bytes", slot.area_length);
+        let metadata_length = u64::from(slot.metadata_entries) * u64::from(HAMLYN_METADATA_SIZE);
+        let (bytes, other) =
+            (slot.area_length + metadata_length, self.create_error(action.clone(), HAMLYN_SHARE_SLOTS));
         self.device
             .slot_create(slot, area.mapping(), metadata.map(|memory| &**memory.mapping()))
-            .map_err(self.create_error(action, HAMLYN_SHARE_SLOTS))
+            .map_err(self.memory_error(bytes, action, other))
     }
 
     fn destroy_slot(&self, slot: u32) -> Result<()> {
@@ -268,6 +293,17 @@ impl Attachment for DeviceAttachment {
         let action = format!("connect to {name:?} on host {host}");
         let file = self.device.connect(&mut argument);
         Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
+    }
+
+    fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
+        let mut argument = connection::connect(host, name, b"");
+        let action = format!("ask for {name:?} on host {host}");
+        match self.device.ask(&mut argument) {
+            Ok(file) => Ok(Box::new(file)),
+            // A driver of before does not know the call.
+            Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(super::NO_QUESTIONS)),
+            Err(error) => Err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS)(error)),
+        }
     }
 }
 

@@ -232,7 +232,22 @@ pub trait Attachment: Debug + Send + Sync {
     fn connect(&self, _host: u32, _name: &str, _private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         Err(Error::Unsupported(NO_CONNECTIONS))
     }
+
+    /// Asks whether anybody on a host listens under a name (section 6.3). The question stands as a connection does, and ends with
+    /// the answer.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] by a driver that cannot, or where no operating system takes part.
+    fn ask(&self, _host: u32, _name: &str) -> Result<Box<dyn ConnectionParts>> {
+        Err(Error::Unsupported(NO_QUESTIONS))
+    }
 }
+
+/// What users share that a card has only as many of as its driver has room for.
+pub(crate) const CONNECTIONS: &str = "connections and names";
+
+const NO_QUESTIONS: &str =
+    "nobody here can ask whether a name is listened to: this machine's driver is too old, or there is none";
 
 const NO_COMPLETIONS: &str = "nobody here wakes who sleeps until requests are finished";
 
@@ -304,6 +319,7 @@ impl std::os::fd::AsFd for QueueFile<'_> {
 fn none_left(object: &'static str, limit: u32) -> Error {
     let remedy = match object {
         "termini" => "close some, or give the card more (hamlyn card --termini)",
+        CONNECTIONS => "close some, here or in another process: a card has no more",
         "notification queues" => "close some, or give the card more (hamlyn card --queues)",
         _ => "close some, or give the card more memory (hamlyn card --sram)",
     };

@@ -1,22 +1,23 @@
 //! A name on whichever host has it.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-
-use super::{Connecting, Connection};
+use super::question::{Answer, FIND_TIMEOUT, Question};
+use super::wait::{deadline, wait_for_any};
+use super::{Connecting, Connection, End, EndReason};
 use crate::card::Card;
 use crate::error::{Error, Result};
 
 impl Card {
-    /// Connects to the listener `name` on whichever of these hosts accepts first. All are asked at once, so a host that is absent or
-    /// does not have the name costs no time while another does; what was asked of the others is given up, which a listener that
-    /// had accepted notices as the end of a connection. `None` waits for ever.
+    /// Connects to the listener `name` on whichever of these hosts accepts first; [`Card::hosts`] has all there are. They are asked
+    /// at once whether they have the name ([`Card::ask`]), and those that do for a connection. What was asked of the others is given
+    /// up, which a listener that had accepted notices as the end of a connection. A host that is absent costs no time while
+    /// another has the name, and [`FIND_TIMEOUT`] for all together if none has. `None` waits for ever for a listener to accept.
     ///
     /// # Errors
-    /// If none accepts, what the last of them said: [`Error::Ended`], or why it could not be asked. [`Error::TimedOut`];
-    /// [`Error::Invalid`] for no hosts; those of [`Card::begin_connect`].
+    /// If none accepts, why not: [`Error::Ended`], or why they could not be asked. [`Error::TimedOut`]; [`Error::Invalid`] for no
+    /// hosts; those of [`Card::begin_connect`].
     pub fn connect_any(
         &self,
         hosts: impl IntoIterator<Item = u32>,
@@ -24,53 +25,132 @@ impl Card {
         private: &[u8],
         timeout: Option<Duration>,
     ) -> Result<Connection> {
-        let mut last = Error::Invalid("no hosts to connect to were named");
-        let mut asked = Vec::new();
+        let mut search = Search { card: self, name, private, steps: Vec::new(), failed: None };
         for host in hosts {
-            match self.begin_connect(host, name, private) {
-                Ok(connecting) => asked.push(connecting),
-                // It concerns all of them.
-                Err(error @ (Error::Unsupported(_) | Error::OutOfRange { .. } | Error::Invalid(_))) => {
-                    return Err(error);
-                }
-                Err(error) => last = error,
-            }
+            search.begin(host)?;
         }
-        // A time-out past the end of time is none.
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        while !asked.is_empty() {
-            match take_decided(&mut asked)?.map(|decided| decided.finish(None)) {
-                Some(Ok(connection)) => return Ok(connection),
-                Some(Err(error)) => last = error,
-                None => wait_for_any(&asked, deadline, timeout)?,
-            }
+        if search.steps.is_empty() && search.failed.is_none() {
+            return Err(Error::Invalid("no hosts to connect to were named"));
         }
-        Err(last)
+        let (until, patience) = (deadline(timeout), deadline(Some(FIND_TIMEOUT)));
+        while !search.steps.is_empty() {
+            if let Some(connection) = search.look()? {
+                return Ok(connection);
+            }
+            // Whoever is only waited for to say whether it has the name is not waited for so long.
+            let asks_only = search.steps.iter().all(|step| matches!(step, Step::Asked(_)));
+            let next = if asks_only { earlier(until, patience) } else { until };
+            if search.steps.is_empty() || wait_for_any(&search.steps, next)? {
+                continue;
+            }
+            if asks_only && until.is_none_or(|until| Instant::now() < until) {
+                break;
+            }
+            let what = "answer to any request for a connection";
+            return Err(Error::TimedOut { what, after: timeout.unwrap_or_default() });
+        }
+        Err(search.failure())
     }
 }
 
-/// One that would not have to wait.
-fn take_decided(asked: &mut Vec<Connecting>) -> Result<Option<Connecting>> {
-    for index in 0..asked.len() {
-        if asked[index].is_decided()? {
-            return Ok(Some(asked.swap_remove(index)));
-        }
-    }
-    Ok(None)
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
 }
 
-/// Sleeps until one of them may be decided.
-fn wait_for_any(asked: &[Connecting], deadline: Option<Instant>, timeout: Option<Duration>) -> Result<()> {
-    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    if left == Some(Duration::ZERO) {
-        let what = "answer to any request for a connection";
-        return Err(Error::TimedOut { what, after: timeout.unwrap_or_default() });
+/// How far it has come with a host.
+enum Step {
+    /// Whether it has the name.
+    Asked(Question),
+    /// It may have.
+    Connecting(Connecting),
+}
+
+impl Step {
+    fn is_decided(&self) -> Result<bool> {
+        match self {
+            Step::Asked(question) => Ok(question.answer()?.is_some()),
+            Step::Connecting(connecting) => connecting.is_decided(),
+        }
     }
-    let left = left.and_then(|left| Timespec::try_from(left).ok());
-    let news = PollFlags::IN | PollFlags::OUT;
-    let mut files: Vec<_> = asked.iter().map(|connecting| PollFd::new(connecting, news)).collect();
-    match poll(&mut files, left.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(Error::system("wait for an answer to a request for a connection")(errno.into())),
+}
+
+impl AsFd for Step {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Step::Asked(question) => question.as_fd(),
+            Step::Connecting(connecting) => connecting.as_fd(),
+        }
     }
+}
+
+struct Search<'a> {
+    card: &'a Card,
+    name: &'a str,
+    private: &'a [u8],
+    steps: Vec<Step>,
+    /// Why the last of those hosts that are there did not accept.
+    failed: Option<Error>,
+}
+
+impl Search<'_> {
+    fn begin(&mut self, host: u32) -> Result<()> {
+        match self.card.ask(host, self.name) {
+            Ok(question) => self.steps.push(Step::Asked(question)),
+            // Here nobody can ask first.
+            Err(Error::Unsupported(_)) => self.connect(host)?,
+            // It concerns all of them.
+            Err(error @ (Error::OutOfRange { .. } | Error::Invalid(_))) => return Err(error),
+            Err(error) => self.failed = Some(error),
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, host: u32) -> Result<()> {
+        match self.card.begin_connect(host, self.name, self.private) {
+            Ok(connecting) => self.steps.push(Step::Connecting(connecting)),
+            // It concerns all of them.
+            Err(error @ (Error::Unsupported(_) | Error::OutOfRange { .. } | Error::Invalid(_))) => {
+                return Err(error);
+            }
+            Err(error) => self.failed = Some(error),
+        }
+        Ok(())
+    }
+
+    /// Goes on with whatever need not be waited for.
+    fn look(&mut self) -> Result<Option<Connection>> {
+        let mut index = 0;
+        while index < self.steps.len() {
+            if !self.steps[index].is_decided()? {
+                index += 1;
+                continue;
+            }
+            match self.steps.swap_remove(index) {
+                Step::Asked(question) => self.answered(&question)?,
+                Step::Connecting(connecting) => match connecting.finish(None) {
+                    Ok(connection) => return Ok(Some(connection)),
+                    Err(error) => self.failed = Some(error),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    fn answered(&mut self, question: &Question) -> Result<()> {
+        match question.answer()? {
+            Some(Answer::Listening | Answer::TooOld) => self.connect(question.host())?,
+            Some(Answer::Nobody) => self.failed = Some(ended(EndReason::NoName)),
+            // Who is there knows better.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn failure(self) -> Error {
+        self.failed.unwrap_or_else(|| ended(EndReason::HostLost))
+    }
+}
+
+fn ended(reason: EndReason) -> Error {
+    Error::Ended(End { reason, private: Vec::new() })
 }

@@ -26,6 +26,7 @@ mod any;
 mod connecting;
 mod end;
 mod listener;
+mod question;
 mod wait;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,6 +44,7 @@ use crate::error::{Error, Result, at_most};
 pub use self::connecting::Connecting;
 pub use self::end::{End, EndReason};
 pub use self::listener::{Listener, Request};
+pub use self::question::{Answer, FIND_TIMEOUT, Found, Question};
 use self::wait::wait_for;
 
 /// The longest name of a listener, in bytes.

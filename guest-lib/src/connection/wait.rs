@@ -1,12 +1,32 @@
 //! Sleeping until a file of the driver has news.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+
+/// When a time-out is over. One past the end of time is none.
+pub(super) fn deadline(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+/// Sleeps until one of them may be decided; false: it is too late.
+pub(super) fn wait_for_any(files: &[impl AsFd], until: Option<Instant>) -> Result<bool> {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    if left == Some(Duration::ZERO) {
+        return Ok(false);
+    }
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
+    let news = PollFlags::IN | PollFlags::OUT;
+    let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(file, news)).collect();
+    match poll(&mut polled, left.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(true),
+        Err(errno) => Err(Error::system("wait for an answer from any host")(errno.into())),
+    }
+}
 
 /// Calls `look` until it finds something, and sleeps on `file` in between until it has `news`.
 pub(super) fn wait_for<T>(
@@ -15,8 +35,7 @@ pub(super) fn wait_for<T>(
     timeout: Option<Duration>,
     mut look: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    // A time-out past the end of time is none.
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = deadline(timeout);
     loop {
         if let Some(found) = look()? {
             return Ok(found);

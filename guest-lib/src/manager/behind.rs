@@ -1,5 +1,5 @@
-//! Who waits for the card: for room in the work queue, mostly. No notification tells of that, but the card wakes who sleeps until it
-//! has finished with requests.
+//! Who waits for the card: for room in the work queue, mostly. No notification tells of that, but the card wakes who sleeps until
+//! it has finished with requests.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

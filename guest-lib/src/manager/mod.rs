@@ -77,9 +77,9 @@ pub(crate) struct Pause {
 ///
 /// # Loops of one's own
 /// Its file ([`AsFd`]) is for `poll(2)`, `mio`, `tokio` and the like: readable once something has come that
-/// [`Manager::arm`] was called for, there is room for a sender that had none, or a waker was used. It stays the same for as long as the manager lives. It may become
-/// readable for other managers of the card, too. Whoever is woken calls [`Manager::poll_all`], asks its receivers by their
-/// `try_` calls, and arms again before it waits.
+/// [`Manager::arm`] was called for, there is room for a sender that had none, or a waker was used. It stays the same for as long
+/// as the manager lives. It may become readable for other managers of the card, too. Whoever is woken calls
+/// [`Manager::poll_all`], asks its receivers by their `try_` calls, and arms again before it waits.
 #[derive(Debug, Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
@@ -195,8 +195,8 @@ impl Manager {
         }
     }
 
-    /// Has a receiver found by a pointer of its own in metadata entries ([`crate::MetadataEntry::set_receive_class`]), for as long
-    /// as what this gives lives. [`EndPoint::open`] does it for an end point's entries.
+    /// Has a receiver found by a pointer of its own in metadata entries ([`crate::MetadataEntry::set_receive_class`]), for as
+    /// long as what this gives lives. [`EndPoint::open`] does it for an end point's entries.
     #[must_use]
     pub fn register(&self, receiver: Weak<dyn ReceiverClass>) -> ReceiveClass {
         self.inner.registry.register(receiver)
@@ -209,9 +209,9 @@ impl Manager {
         self.dispatch().unclaimed
     }
 
-    /// Waits for what a receiver of one's own has recorded: takes notifications and hands them on until `look` gives something, as
-    /// the library's receivers do (section 3.3). It looks at memory for a while, then sleeps; `None` waits for ever. `what` is what
-    /// the error names.
+    /// Waits for what a receiver of one's own has recorded: takes notifications and hands them on until `look` gives something,
+    /// as the library's receivers do (section 3.3). It looks at memory for a while, then sleeps; `None` waits for ever. `what` is
+    /// what the error names.
     ///
     /// # Errors
     /// Those of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
@@ -260,7 +260,8 @@ impl Manager {
 
     /// Makes the manager's file readable once the next notification is there, or, if a sender's `try_` call found the work queue
     /// full, once there is room in it. True if it is so already, or if a notification was handed on since the last call, or a
-    /// [`Waker`] was used: a receiver may have something that it had not when it was asked, so ask all once more. It looks as often as [`Polling`] says before it arms, so a loop needs no looking of its own.
+    /// [`Waker`] was used: a receiver may have something that it had not when it was asked, so ask all once more. It looks as
+    /// often as [`Polling`] says before it arms, so a loop needs no looking of its own.
     ///
     /// One loop for each manager, as for [`Manager::wait`].
     ///
@@ -286,8 +287,9 @@ impl Manager {
     }
 
     /// The tokens of those to whom something was handed on since the last call, and of senders that found the work queue full and
-    /// may find room now, in rising order: a loop that serves many asks these, and not all. Who has a token ([`crate::protocol::stream::StreamReceiver::set_token`] and its like) and something to
-    /// give is named once; it may be asked in vain, and is to be asked until it has no more.
+    /// may find room now, in rising order: a loop that serves many asks these, and not all. Who has a token
+    /// ([`crate::protocol::stream::StreamReceiver::set_token`] and its like) and something to give is named once; it may be asked
+    /// in vain, and is to be asked until it has no more.
     #[must_use]
     pub fn ready(&self) -> Vec<u64> {
         self.inner.behind.loop_sleeps(false);

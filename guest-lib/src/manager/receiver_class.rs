@@ -8,8 +8,8 @@ use crate::metadata::MetadataEntry;
 
 /// An end point that messages arrive at, of the library's protocols or the application's own: the paper's receiver class.
 ///
-/// The manager takes a notification off its queue, follows it to the metadata entry, and that entry's receive class pointer to the
-/// receiver, and calls it. It holds a lock meanwhile: a receiver records what has come and returns, and calls nothing of its
+/// The manager takes a notification off its queue, follows it to the metadata entry, and that entry's receive class pointer to
+/// the receiver, and calls it. It holds a lock meanwhile: a receiver records what has come and returns, and calls nothing of its
 /// manager's that takes notifications, or it waits for itself.
 pub trait ReceiverClass: Debug + Send + Sync {
     /// Records the arrival of a message.

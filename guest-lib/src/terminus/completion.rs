@@ -80,8 +80,8 @@ impl Terminus {
     }
 
     /// A file descriptor for `poll(2)` and the like: readable once what [`Terminus::arm_room`] or [`Handle::arm`] was called for
-    /// is there. A terminus is armed for one thing: who arms it again means that from then on, and a [`crate::Manager`] arms its own
-    /// terminus. The file may stand for several termini and queues of the card: look, and arm again before each wait.
+    /// is there. A terminus is armed for one thing: who arms it again means that from then on, and a [`crate::Manager`] arms its
+    /// own terminus. The file may stand for several termini and queues of the card: look, and arm again before each wait.
     ///
     /// # Errors
     /// Those of [`Terminus::arm_room`].

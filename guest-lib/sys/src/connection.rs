@@ -71,6 +71,14 @@ impl Device {
     pub fn connect(&self, argument: &mut HamlynConnect) -> io::Result<ConnectionFile> {
         open::<HAMLYN_IOC_CONNECT, _>(self, argument).map(ConnectionFile)
     }
+
+    /// Asks whether anybody listens under a name: a question, which stands as a connection does.
+    ///
+    /// # Errors
+    /// The driver's: see `hamlyn_abi::uapi`.
+    pub fn ask(&self, argument: &mut HamlynConnect) -> io::Result<ConnectionFile> {
+        open::<HAMLYN_IOC_ASK, _>(self, argument).map(ConnectionFile)
+    }
 }
 
 /// A listener. Its name is free again when it is dropped.

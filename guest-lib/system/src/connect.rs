@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use hamlyn_abi::hamlyn::well_known::*;
 use hamlyn_abi::uapi::*;
 use rustix::io::Errno;
+use zerocopy::FromZeros;
 
 use super::peer::Message;
 use super::{Action, Connection, Listener, MAX_COUNT, System};
@@ -37,6 +38,7 @@ impl System {
             reason: 0,
             remote: 0,
             asked: state == HAMLYN_CONNECTION_CONNECTING,
+            question: false,
             listener: None,
             held: true,
             private: Vec::new(),
@@ -85,6 +87,16 @@ impl System {
 
     /// Asks for a connection.
     pub fn request(&mut self, host: u32, name: &[u8], private: &[u8]) -> Result<u32, Errno> {
+        self.put_request(host, name, private, false)
+    }
+
+    /// Asks whether anybody listens under a name. The question stands as a connection does, and ends with the answer.
+    pub fn ask(&mut self, host: u32, name: &[u8]) -> Result<u32, Errno> {
+        // It has no name of its own: what it asks for is what it passes.
+        self.put_request(host, &[], name, true)
+    }
+
+    fn put_request(&mut self, host: u32, name: &[u8], private: &[u8], question: bool) -> Result<u32, Errno> {
         if !self.open {
             return Err(Errno::OPNOTSUPP);
         }
@@ -95,6 +107,9 @@ impl System {
             return Err(Errno::HOSTUNREACH);
         }
         let number = self.create(host, HAMLYN_CONNECTION_CONNECTING)?;
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.question = question;
+        }
         let peer = self.peer(host);
         peer.requests = peer.requests.wrapping_add(1);
         let wire = HamlynWire {
@@ -129,11 +144,13 @@ impl System {
     /// Ends a connection from our side.
     pub fn close(&mut self, number: u32, reason: u32, private: &[u8]) -> Result<(), Errno> {
         let Some(connection) = self.connections.get(&number) else { return Err(Errno::NOTCONN) };
-        let Connection { peer, state, .. } = *connection;
+        let Connection { peer, state, question, .. } = *connection;
         match state {
             HAMLYN_CONNECTION_ENDED => return Err(Errno::NOTCONN),
             HAMLYN_CONNECTION_REQUESTED => return self.answer(number, false, private),
             HAMLYN_CONNECTION_CONNECTING if self.withdraw(peer, number) => {}
+            // Nobody remembers it.
+            _ if question => {}
             _ => self.say(number, false, HAMLYN_WIRE_CLOSE, reason, private),
         }
         self.end(number, reason);
@@ -154,6 +171,18 @@ impl System {
     pub fn state(&self, number: u32) -> Option<(u32, u32, u32, &[u8])> {
         let connection = self.connections.get(&number)?;
         Some((connection.state, connection.reason, connection.peer, &connection.private))
+    }
+
+    /// The same as a driver tells it. One that there is not has gone with the card.
+    pub fn describe(&self, number: u32) -> HamlynConnectionState {
+        let mut state = HamlynConnectionState::new_zeroed();
+        (state.state, state.reason) = (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET);
+        if let Some((is, reason, host, private)) = self.state(number) {
+            (state.state, state.reason, state.host) = (is, reason, host);
+            state.private_length = private.len() as u32;
+            state.data[..private.len()].copy_from_slice(private);
+        }
+        state
     }
 
     /// A message says that there is no connection with number `to`.
@@ -178,7 +207,14 @@ impl System {
     }
 
     fn requested(&mut self, host: u32, wire: &HamlynWire, data: &[u8]) {
-        if !self.is_new(host, wire) {
+        let new = self.is_new(host, wire);
+        // A question, which may be answered twice.
+        if wire.name_length == 0 {
+            let listening = self.find_listener(&data[..wire.private_length as usize]).is_some();
+            let answer = if listening { HAMLYN_END_LISTENING } else { HAMLYN_END_NOBODY };
+            return self.refuse(host, wire.from, answer);
+        }
+        if !new {
             // What became of it is forgotten, but a listener may have had it.
             return self.refuse(host, wire.from, HAMLYN_END_HOST_RESET);
         }
@@ -210,7 +246,9 @@ impl System {
 
     fn answered(&mut self, number: u32, wire: &HamlynWire) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        if wire.kind == HAMLYN_WIRE_ACCEPT {
+        let question = connection.question;
+        // Nobody accepts a question.
+        if wire.kind == HAMLYN_WIRE_ACCEPT && !question {
             connection.remote = wire.from;
             connection.state = HAMLYN_CONNECTION_ESTABLISHED;
             self.actions.push(Action::Decided { connection: number });
@@ -218,6 +256,7 @@ impl System {
         }
         match wire.reason {
             HAMLYN_END_NO_NAME | HAMLYN_END_BACKLOG | HAMLYN_END_HOST_RESET => self.end(number, wire.reason),
+            HAMLYN_END_LISTENING | HAMLYN_END_NOBODY if question => self.end(number, wire.reason),
             _ => self.end(number, HAMLYN_END_REJECTED),
         }
     }

@@ -13,6 +13,8 @@
 
 mod connect;
 mod peer;
+#[cfg(test)]
+mod question_tests;
 pub mod slots;
 #[cfg(test)]
 mod tests;
@@ -20,13 +22,13 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use hamlyn_abi::hamlyn::well_known::{HAMLYN_WELL_KNOWN_SLOTS, HamlynWire};
-use hamlyn_abi::uapi::HAMLYN_CONNECTION_ENDED;
+use hamlyn_abi::uapi::{HAMLYN_CONNECTION_ENDED, HAMLYN_MAX_CONNECTIONS};
 
 use peer::Peer;
 use slots::PLACES;
 
 /// Connections and listeners of a card.
-const MAX_COUNT: usize = 16384;
+const MAX_COUNT: usize = HAMLYN_MAX_CONNECTIONS as usize;
 
 /// What an operating system wants done to its card.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +76,8 @@ struct Connection {
     remote: u32,
     /// This side asked for it.
     asked: bool,
+    /// It only asks whether somebody listens, and ends with the answer.
+    question: bool,
     /// Whose requests it is among.
     listener: Option<u32>,
     /// It has a file, or is among a listener's requests.

@@ -4,20 +4,21 @@ use hamlyn_abi::hamlyn::well_known::{HAMLYN_WIRE_ACCEPT, HamlynWire};
 use hamlyn_abi::uapi::*;
 use rustix::io::Errno;
 
+use super::peer::TICK;
 use super::{Action, PLACES, System};
 
-const TIMEOUT: u64 = 8000;
+pub(super) const TIMEOUT: u64 = 8000;
 
 /// Hosts 0 and 1.
-struct Two {
-    systems: [System; 2],
+pub(super) struct Two {
+    pub(super) systems: [System; 2],
     /// What is on its way: from whom, and what.
-    flying: Vec<(usize, Action)>,
+    pub(super) flying: Vec<(usize, Action)>,
     now: u64,
 }
 
 impl Two {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let systems = [1, 3].map(|seed| {
             let mut system = System::new(seed, TIMEOUT);
             system.start();
@@ -27,7 +28,7 @@ impl Two {
         Self { systems, flying: Vec::new(), now: 0 }
     }
 
-    fn collect(&mut self) {
+    pub(super) fn collect(&mut self) {
         for (from, system) in self.systems.iter_mut().enumerate() {
             let sent =
                 system.take_actions().into_iter().filter(|action| matches!(action, Action::Send { .. }));
@@ -36,7 +37,7 @@ impl Two {
     }
 
     /// Brings one message to its end, if there is somebody.
-    fn deliver(&mut self, (from, action): (usize, Action)) {
+    pub(super) fn deliver(&mut self, (from, action): (usize, Action)) {
         let Action::Send { host, entry, wire, data } = action else { return };
         let Some(to) = self.systems.get_mut(host as usize) else { return };
         let mut place = data;
@@ -46,7 +47,7 @@ impl Two {
     }
 
     /// Brings all messages to their ends, until there are none.
-    fn carry(&mut self) {
+    pub(super) fn carry(&mut self) {
         self.collect();
         while !self.flying.is_empty() {
             let message = self.flying.remove(0);
@@ -56,7 +57,7 @@ impl Two {
     }
 
     /// Lets time pass, in which those messages arrive that `arrives` says.
-    fn pass(&mut self, milliseconds: u64, arrives: bool) {
+    pub(super) fn pass(&mut self, milliseconds: u64, arrives: bool) {
         for _ in 0..milliseconds / 50 {
             self.now += 50;
             for system in &mut self.systems {
@@ -89,12 +90,12 @@ impl Two {
         [asked, taken]
     }
 
-    fn reason(&self, host: usize, number: u32) -> u32 {
+    pub(super) fn reason(&self, host: usize, number: u32) -> u32 {
         self.systems[host].state(number).unwrap().1
     }
 
     /// Nobody remembers anything.
-    fn check_baseline(&self) {
+    pub(super) fn check_baseline(&self) {
         assert_eq!(self.systems.each_ref().map(System::table_sizes), [(0, 0, 0); 2]);
     }
 }
@@ -124,6 +125,52 @@ fn who_lets_go_without_a_word_has_died() {
     assert_eq!(two.reason(0, asked), HAMLYN_END_DIED);
     two.systems[0].release(asked);
     two.check_baseline();
+}
+
+#[test]
+fn who_listens_is_told_of_a_request_and_nobody_else() {
+    let mut two = Two::new();
+    two.connect();
+    let [_, wanted] = [&b"other"[..], b"name"].map(|name| two.systems[1].listen(name, 1).unwrap());
+    two.systems[0].request(1, b"name", b"").unwrap();
+    two.systems[0].request(1, b"nobody", b"").unwrap();
+    two.collect();
+    while !two.flying.is_empty() {
+        let message = two.flying.remove(0);
+        two.deliver(message);
+    }
+    let told = two.systems[1].take_actions();
+    let told = told.iter().filter(|action| matches!(action, Action::Requests { .. }));
+    assert_eq!(told.collect::<Vec<_>>(), [&Action::Requests { listener: wanted }]);
+}
+
+#[test]
+fn a_message_in_the_place_of_another_is_not_taken() {
+    let mut two = Two::new();
+    two.connect();
+    let listener = two.systems[1].listen(b"name", 2).unwrap();
+    for said in [b"first", b"later"] {
+        two.systems[0].request(1, b"name", said).unwrap();
+    }
+    two.collect();
+    let mut places = Vec::new();
+    for (_, action) in &two.flying {
+        let Action::Send { entry, .. } = action else { continue };
+        places.push(*entry);
+    }
+    assert_eq!(places.len(), 2);
+    for (_, action) in &mut two.flying {
+        let Action::Send { entry, .. } = action else { continue };
+        *entry = places.pop().unwrap();
+    }
+    two.carry();
+    assert_eq!(two.systems[1].waiting(listener), Some(0));
+    // They are sent again, and are right then.
+    two.pass(2 * TICK, true);
+    for said in [b"first", b"later"] {
+        let number = two.systems[1].claim(listener).unwrap().unwrap();
+        assert_eq!(two.systems[1].state(number).unwrap().3, said);
+    }
 }
 
 #[test]

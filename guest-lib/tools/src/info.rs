@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use hamlyn::attach::{Attachment, DeviceAttachment};
-use hamlyn::{Card, CardInfo, Statistic};
+use hamlyn::{Card, CardInfo, FIND_TIMEOUT, Found, Statistic};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_AREA, HAMLYN_MAX_WEIGHT};
 use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
 use hamlyn_abi::hamlyn::request::{HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA};
@@ -19,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   hamlyn-info                  every card of this machine
   hamlyn-info -d /dev/hamlyn1 -v
+  hamlyn-info --find weather   which hosts have a listener of that name
   hamlyn-info --json | jq -r 'select(.host == null).card'      cards without a link";
 
 /// Shows what a card is and how much of everything it has
@@ -32,6 +33,9 @@ pub(crate) struct Options {
     /// The card's counters too, even those that are zero
     #[arg(short, long)]
     verbose: bool,
+    /// Which hosts have a listener of this name, instead: they are asked through the card
+    #[arg(long, value_name = "NAME")]
+    find: Option<String>,
     /// A JSON object for each card, on a line of its own
     #[arg(long)]
     json: bool,
@@ -44,9 +48,12 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     };
     let mut status = ExitCode::SUCCESS;
     for name in &names {
-        match About::ask(name) {
-            Ok(about) if options.json => say(about.object())?,
-            Ok(about) => say(about.text(options.verbose))?,
+        let about = match &options.find {
+            Some(wanted) => Sought::ask(name, wanted).map(|sought| sought.show(options.json)),
+            None => About::ask(name).map(|about| about.show(options)),
+        };
+        match about {
+            Ok(text) => say(text)?,
             Err(error) => {
                 eprintln!("error: {name}: {error}");
                 status = ExitCode::FAILURE;
@@ -114,7 +121,49 @@ const LIMITS: [(&str, u64, &str); 6] = [
     ("work_queue_entries", HAMLYN_WORK_QUEUE_ENTRIES as u64, ""),
 ];
 
+/// Which hosts have a name, asked through a card.
+struct Sought {
+    card: String,
+    name: String,
+    found: Found,
+}
+
+impl Sought {
+    fn ask(card: &str, name: &str) -> Outcome<Self> {
+        let found = Card::open(card)?.find(name, Some(FIND_TIMEOUT))?;
+        Ok(Self { card: card.to_owned(), name: name.to_owned(), found })
+    }
+
+    fn show(&self, json: bool) -> String {
+        let Found { hosts, too_old, silent, .. } = &self.found;
+        if json {
+            let Self { card, name, .. } = self;
+            let object =
+                json!({ "card": card, "name": name, "hosts": hosts, "too_old": too_old, "silent": silent });
+            return object.to_string();
+        }
+        // Most of those that say nothing are not there: their number will do.
+        let lines = [
+            format!("card:\t{}", self.card),
+            line("name", &self.name),
+            line("hosts", list(hosts)),
+            line("too_old", list(too_old)),
+            line("silent", silent.len()),
+        ];
+        lines.join("\n")
+    }
+}
+
+fn list(hosts: &[u32]) -> String {
+    let hosts: Vec<String> = hosts.iter().map(u32::to_string).collect();
+    if hosts.is_empty() { "none".to_owned() } else { hosts.join(" ") }
+}
+
 impl About {
+    fn show(&self, options: &Options) -> String {
+        if options.json { self.object().to_string() } else { self.text(options.verbose) }
+    }
+
     fn ask(name: &str) -> Outcome<Self> {
         let card = Card::open(name)?;
         let (info, counters) = (card.info()?, card.statistics()?);
@@ -133,6 +182,7 @@ impl About {
         json!({
             "card": self.name,
             "host": info.host,
+            "ports": info.ports,
             "pci_address": self.driver.pci_address,
             "driver_version": self.driver.version,
             "uapi_version": self.driver.interface.map(version),
@@ -156,6 +206,7 @@ impl About {
             format!("card:\t{}", self.name),
             line("link", state),
             line("host", info.host.map_or_else(none, |host| host.to_string())),
+            line("ports", info.ports.map_or_else(none, |ports| ports.to_string())),
             line("pci_address", self.driver.pci_address.clone().unwrap_or_else(none)),
             line("driver_version", self.driver.version.clone().unwrap_or_else(none)),
             line("uapi_version", self.driver.interface.map_or_else(none, version)),
@@ -205,13 +256,12 @@ mod tests {
         let about = About { name: "/dev/hamlyn0".to_owned(), info, driver, counters };
         let said = about.text(true);
         let words: Vec<&str> = said.split_whitespace().collect();
-        assert_eq!(
-            words[..8],
-            ["card:", "/dev/hamlyn0", "link:", "down", "host:", "none", "pci_address:", "0000:00:02.0"]
-        );
+        assert_eq!(words[..8], ["card:", "/dev/hamlyn0", "link:", "down", "host:", "none", "ports:", "none"]);
         assert_eq!(words[words.len() - 2..], [&format!("{}:", Statistic::ALL[0].name()), "7"]);
         assert!(said.contains("max_area:                       1073741824 bytes"), "{said}");
+        assert!(said.contains("0000:00:02.0"), "{said}");
         let object = about.object();
+        assert_eq!(object["ports"], Value::Null);
         assert_eq!((&object["host"], &object["uapi_version"]), (&Value::Null, &Value::Null));
         assert_eq!(object["abi_version"], "1.2");
     }

@@ -28,6 +28,8 @@ pub const HAMLYN_REG_HANDSHAKE_TIMEOUT: u32 = 0x050;
 /// WO. Any value: restarts the handshake timer. If the host fails to for a whole period, [`HAMLYN_CONTROL_ENABLE`] is
 /// cleared: the card discards what arrives until the host sets it again.
 pub const HAMLYN_REG_HANDSHAKE: u32 = 0x054;
+/// RO. How many ports the switch has: host ids are below it. 0 while the link is down, or if the switch does not say.
+pub const HAMLYN_REG_PORTS: u32 = 0x058;
 
 /// The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the card discards
 /// every arriving packet (section 2.8).

@@ -22,7 +22,9 @@ pub const HAMLYN_WELL_KNOWN_KEY: u64 = 0x6b6e_6f77_6e6c_6c65;
 pub const HAMLYN_WIRE_ACK: u32 = 1;
 /// The same, and asks for the same.
 pub const HAMLYN_WIRE_PROBE: u32 = 2;
-/// Asks for a connection to the listener `name`; `from` is its number at the sender. Carries private data.
+/// Asks for a connection to the listener `name`; `from` is its number at the sender. Carries private data. One without a name
+/// is a question, whether anybody listens under the name that is its private data: the answer is a refusal, for
+/// `HAMLYN_END_LISTENING` or `HAMLYN_END_NOBODY`; or for `HAMLYN_END_NO_NAME`, from an operating system that knows no questions.
 pub const HAMLYN_WIRE_REQUEST: u32 = 3;
 /// Accepts connection `to`; `from` is its number at the sender. Carries private data.
 pub const HAMLYN_WIRE_ACCEPT: u32 = 4;

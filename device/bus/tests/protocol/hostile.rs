@@ -1,5 +1,5 @@
-//! A client that makes what it handed over block whoever touches it. Here that is its porter: the thread that serves others is this
-//! test's own, and a test that hangs has failed.
+//! A client that makes what it handed over block whoever touches it. Here that is its porter: the thread that serves others is
+//! this test's own, and a test that hangs has failed.
 
 use crate::harness::*;
 use rustix::event::{EventfdFlags, eventfd};

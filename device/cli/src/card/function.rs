@@ -120,8 +120,8 @@ impl CardFunction {
     }
 
     pub(super) fn link_changed(&mut self, bus: &Bus) {
-        let host = self.uplink.host();
-        self.with_ports(bus, |card, ports, _| card.link_changed(ports, host));
+        let place = self.uplink.place();
+        self.with_ports(bus, |card, ports, _| card.link_changed(ports, place));
     }
 
     /// Ticks if it is time.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, Record, connect_to};
+use hamlyn_models::card::Place;
 use hamlyn_models::ports::{self, VolatileSlice};
 
 /// What the card's packets are to the fabric.
@@ -26,6 +27,8 @@ pub(crate) struct Uplink {
     largest: usize,
     /// The host id that it asks for: what a person chose, then what it had.
     wanted: Option<HostId>,
+    /// How many ports the switch has; 0 if it does not say.
+    ports: u16,
     link: Option<Link>,
     /// The switch hung up, or scribbled on the rings.
     lost: bool,
@@ -36,17 +39,27 @@ pub(crate) struct Uplink {
 impl Uplink {
     pub(super) fn new(switch: PathBuf, trusted: Vec<u32>, wanted: Option<u16>, largest: usize) -> Self {
         let (wanted, next_attempt) = (wanted.map(HostId), Instant::now());
-        Self { switch: Some(switch), trusted, largest, wanted, link: None, lost: false, next_attempt }
+        Self {
+            switch: Some(switch),
+            trusted,
+            largest,
+            wanted,
+            ports: 0,
+            link: None,
+            lost: false,
+            next_attempt,
+        }
     }
 
-    /// A link to a switch in the same process.
-    pub(crate) fn within(link: Link, host: HostId, largest: usize) -> anyhow::Result<Self> {
+    /// A link to a switch in the same process, at a place.
+    pub(crate) fn within(link: Link, place: Place, largest: usize) -> anyhow::Result<Self> {
         let next_attempt = Instant::now();
         let uplink = Self {
             switch: None,
             trusted: Vec::new(),
             largest,
-            wanted: Some(host),
+            wanted: Some(HostId(place.host)),
+            ports: place.ports,
             link: Some(link),
             lost: false,
             next_attempt,
@@ -86,7 +99,7 @@ impl Uplink {
         let attached = connect_to(switch, &self.trusted, self.wanted, timeout)
             .with_context(|| format!("cannot link to the switch at {}", switch.display()))?;
         self.check(Some(&attached.link))?;
-        self.wanted = Some(attached.host);
+        (self.wanted, self.ports) = (Some(attached.host), attached.ports);
         self.lost = false;
         self.link = Some(attached.link);
         Ok(attached.host)
@@ -94,6 +107,10 @@ impl Uplink {
 
     pub(super) fn host(&self) -> Option<u16> {
         self.link.as_ref().and(self.wanted).map(|host| host.0)
+    }
+
+    pub(super) fn place(&self) -> Option<Place> {
+        self.host().map(|host| Place { host, ports: self.ports })
     }
 
     pub(super) fn link(&self) -> Option<&Link> {

@@ -27,7 +27,8 @@ impl Found {
 /// The machine of this name: `vm0`, or with several labs at once `DIRECTORY/vm0`.
 pub(super) fn find(name: &str) -> anyhow::Result<Found> {
     let mut all = Vec::new();
-    for lab in rundir::all()? {
+    // A machine whose lab was killed as a whole, with its directory's keeper, is no more.
+    for lab in rundir::all()?.into_iter().filter(|lab| !rundir::is_left_over(lab)) {
         for console in std::fs::read_dir(&lab).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if console.extension().is_some_and(|ending| ending == "console") {
                 let name = console.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::{Geometry, HostId, Link};
+use hamlyn_models::card::Place;
 use hamlyn_models::hamlyn::HamlynCard;
 use hamlyn_models::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_switch::crossbar::Crossbar;
@@ -57,7 +58,7 @@ impl Fabric {
             let (card, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
             let largest = HamlynCard::largest_packet(args.options.packet_size);
-            let uplink = Uplink::within(card, host, largest)?;
+            let uplink = Uplink::within(card, Place { host: host.0, ports: count as u16 }, largest)?;
             // Who takes away what it lent ends the process, and with it the cards of others.
             let memory = GuestMemory::Sealed { limit: args.options.guest_memory };
             let mut station = Station::start(&args.options, socket, memory, uplink)?;

@@ -1,7 +1,7 @@
 //! Child processes that never outlive their parent.
 
 use std::ffi::OsString;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -202,13 +202,12 @@ pub fn cores(most: usize) -> Vec<u16> {
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
+    /// Says that the lab is running: `hamlyn exec` and its like pass over what is left of another.
+    _claim: File,
     /// Waits for the end of its standard input, which comes with our end, whatever that is.
     keeper: Child,
     pipe: Option<ChildStdin>,
 }
-
-/// How the names of labs' directories begin.
-const DIRECTORY: &str = "lab-";
 
 impl Directory {
     /// Makes a directory in the run directory.
@@ -216,18 +215,19 @@ impl Directory {
         let program = hamlyn()?;
         let top = rundir::open()?;
         let directory = tempfile::Builder::new()
-            .prefix(DIRECTORY)
+            .prefix(rundir::LAB)
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&top)
             .with_context(|| format!("cannot make a directory in {}", top.display()))?;
         rundir::has_room(directory.path())?;
+        let _claim = rundir::claim(directory.path())?;
         let mut command = Command::new(program);
         command.arg("keeper").arg(directory.path()).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut keeper = command.spawn().context("cannot start the directory's keeper")?;
         let pipe = keeper.stdin.take();
         // From here on it is the keeper's to remove.
-        Ok(Directory { path: directory.keep(), keeper, pipe })
+        Ok(Directory { path: directory.keep(), _claim, keeper, pipe })
     }
 
     /// Where it is.
@@ -243,10 +243,10 @@ impl Drop for Directory {
     }
 }
 
-/// `hamlyn keeper DIRECTORY`: removes a lab's directory at the end of standard input.
+/// `hamlyn keeper rundir::LAB`: removes a lab's directory at the end of standard input.
 pub fn keep(directory: &Path) -> anyhow::Result<()> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    if !name.starts_with(DIRECTORY) {
+    if !name.starts_with(rundir::LAB) {
         bail!("{} is not a lab's directory", directory.display());
     }
     // A signal to the whole group or session must not leave the directory behind: the pipe alone ends this.

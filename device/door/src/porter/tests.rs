@@ -6,7 +6,7 @@ use rustix::pipe::pipe;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A watchdog: nothing here takes long.
 const LONG: Duration = Duration::from_secs(60);
@@ -16,11 +16,13 @@ fn porter() -> Porter {
 }
 
 fn eventually(mut come: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !come() {
-        assert!(begun.elapsed() < LONG, "it does not come");
+    for _ in 0..60_000 {
+        if come() {
+            return;
+        }
         thread::sleep(Duration::from_millis(1));
     }
+    panic!("it does not come");
 }
 
 /// Both ends.

@@ -54,7 +54,7 @@ use self::slot::Slot;
 use self::statistics::Counters;
 use self::table::Table;
 use self::terminus::Terminus;
-use crate::card::{Bar, BarKind, Card, Doorbells, Identity, Progress};
+use crate::card::{Bar, BarKind, Card, Doorbells, Identity, Place, Progress};
 use crate::ports::{Link, Packet, Ports};
 
 const REGISTERS: u8 = 0;
@@ -77,7 +77,7 @@ pub struct HamlynCard {
     enabled: bool,
     handshake: Handshake,
     fetches: Fetches,
-    host: Option<u16>,
+    place: Option<Place>,
     /// How often the link has changed.
     link_changes: u32,
     scratch: u32,
@@ -114,7 +114,7 @@ impl HamlynCard {
             enabled: false,
             handshake: Handshake::new(options.handshake_ms),
             fetches: Fetches::default(),
-            host: None,
+            place: None,
             link_changes: 0,
             scratch: 0,
             command_page: 0,
@@ -206,12 +206,12 @@ impl Card for HamlynCard {
         self.give_up(ports);
     }
 
-    fn link_changed(&mut self, ports: &Ports<'_>, host: Option<u16>) {
+    fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
         // If the link was up before as well, this is another link: packets on their way on the first are lost.
-        if host.is_some() || self.host.is_some() {
+        if place.is_some() || self.place.is_some() {
             self.link_changes = self.link_changes.wrapping_add(1);
         }
-        self.host = host;
+        self.place = place;
         self.end_stops();
         ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
     }
@@ -226,8 +226,8 @@ impl Card for HamlynCard {
             slots: std::mem::replace(&mut self.slots, Table::new(0)),
             queues: std::mem::replace(&mut self.queues, Table::new(0)),
         };
-        let (host, link_changes) = (self.host, self.link_changes);
-        *self = Self { host, link_changes, ..Self::with_tables(self.options, tables) };
+        let (place, link_changes) = (self.place, self.link_changes);
+        *self = Self { place, link_changes, ..Self::with_tables(self.options, tables) };
         ports.window.clear(0, self.control.end());
     }
 

@@ -19,8 +19,8 @@ impl HamlynCard {
             HAMLYN_REG_MAGIC => HAMLYN_MAGIC.into(),
             HAMLYN_REG_MODEL => HAMLYN_MODEL_HAMLYN.into(),
             HAMLYN_REG_ABI_VERSION => HAMLYN_ABI_VERSION.into(),
-            HAMLYN_REG_HOST_ID => self.host.map_or(HAMLYN_NO_HOST, u32::from).into(),
-            HAMLYN_REG_LINK => self.host.is_some().into(),
+            HAMLYN_REG_HOST_ID => self.place.map_or(HAMLYN_NO_HOST, |place| place.host.into()).into(),
+            HAMLYN_REG_LINK => self.place.is_some().into(),
             HAMLYN_REG_LINK_CHANGES => self.link_changes.into(),
             HAMLYN_REG_SCRATCH => u64::from(!self.scratch),
             HAMLYN_REG_CONTROL if self.enabled => HAMLYN_CONTROL_ENABLE.into(),
@@ -34,6 +34,7 @@ impl HamlynCard {
             COMMAND_PAGE_HIGH => self.command_page >> 32,
             HAMLYN_REG_COMMAND_STATUS => self.command_status.into(),
             HAMLYN_REG_HANDSHAKE_TIMEOUT => options.handshake_ms.into(),
+            HAMLYN_REG_PORTS => self.place.map_or(0, |place| place.ports).into(),
             _ => 0,
         }
     }

@@ -13,7 +13,7 @@ use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::request::HamlynRequest;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::*;
-use hamlyn_models::card::{Card, Progress};
+use hamlyn_models::card::{Card, Place, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{
     Clock, Dma, DmaFault, Interrupt, Link, Operation, Packet, Pieces, Ports, VolatileSlice, Window,
@@ -192,7 +192,7 @@ impl Host {
             free: Cell::new(2 * 4096),
             queues: Vec::new(),
         };
-        host.with_card(|card, ports, _| card.link_changed(ports, Some(id)));
+        host.with_card(|card, ports, _| card.link_changed(ports, Some(Place { host: id, ports: 64 })));
         host.interrupts.0.borrow_mut().clear();
         host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, COMMAND_PAGE);
         host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());

@@ -7,9 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use hamlyn::attach::{ConnectionParts, ListenerParts};
 use hamlyn::{Error, Result};
-use hamlyn_abi::uapi::{
-    HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET, HAMLYN_END_CLOSED, HamlynConnectionState,
-};
+use hamlyn_abi::uapi::{HAMLYN_END_CLOSED, HamlynConnectionState};
 use hamlyn_system::System;
 use rustix::io::Errno;
 use zerocopy::FromZeros;
@@ -84,10 +82,17 @@ impl Drop for ListenerHandle {
 }
 
 impl ConnectionHandle {
-    pub(crate) fn ask(machine: &Arc<Machine>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
+    pub(crate) fn request(machine: &Arc<Machine>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
         machine.report_link();
         let number = machine.system_call(|system| system.request(host, name.as_bytes(), private));
         Ok(Self { machine: machine.clone(), number: number.map_err(system("connect"))? })
+    }
+
+    /// A question, which stands as a connection does.
+    pub(crate) fn ask(machine: &Arc<Machine>, host: u32, name: &str) -> Result<Self> {
+        machine.report_link();
+        let number = machine.system_call(|system| system.ask(host, name.as_bytes()));
+        Ok(Self { machine: machine.clone(), number: number.map_err(system("ask for a name"))? })
     }
 
     fn call(&self, verb: impl FnOnce(&mut System) -> std::result::Result<(), Errno>) -> Result<()> {
@@ -98,13 +103,8 @@ impl ConnectionHandle {
 impl ConnectionParts for ConnectionHandle {
     fn state(&self) -> Result<HamlynConnectionState> {
         let mut state = HamlynConnectionState::new_zeroed();
-        (state.state, state.reason) = (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET);
         self.call(|system| {
-            if let Some((is, reason, host, private)) = system.state(self.number) {
-                (state.state, state.reason, state.host) = (is, reason, host);
-                state.private_length = private.len() as u32;
-                state.data[..private.len()].copy_from_slice(private);
-            }
+            state = system.describe(self.number);
             Ok(())
         })?;
         Ok(state)

@@ -3,7 +3,7 @@
 //! Why not the crate `vfio_user`: its client takes no notice of the error in a reply, waits for data that a refused
 //! read does not bring, and stops the process at a reply of unexpected size.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -60,7 +60,8 @@ impl Client {
         let client = Self { connection: Mutex::new(Connection { stream, next_id: 0 }) };
         let version = Version { major: 0, minor: 0 };
         let capabilities = b"{\"capabilities\":{\"max_msg_fds\":8,\"max_data_xfer_size\":1048576}}\0";
-        let (reply, _) = client.call(VERSION, &[version.as_bytes(), capabilities], &[])?;
+        let (reply, _) =
+            client.call(VERSION, &[version.as_bytes(), capabilities], &[]).map_err(turned_away)?;
         let (answer, _) = Version::read_from_prefix(&reply).map_err(|_| short("version"))?;
         if answer.major != 0 {
             return Err(io::Error::other(format!(
@@ -225,7 +226,18 @@ impl Connection {
 }
 
 fn short(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("vfio-user {what} reply has the wrong size"))
+    io::Error::new(ErrorKind::InvalidData, format!("vfio-user {what} reply has the wrong size"))
+}
+
+/// A card that has a client hangs up on the next one.
+fn turned_away(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => io::Error::new(
+            error.kind(),
+            "the card hung up: another process or machine has it, and one at a time may (or it has just ended)",
+        ),
+        _ => error,
+    }
 }
 
 #[cfg(test)]
@@ -304,7 +316,8 @@ mod tests {
         let reply = (as_it_is as fn(&mut Header), b"\x01\0\0\0{}\0".to_vec());
         let error = Client::negotiate(against(vec![reply])).unwrap_err();
         assert_eq!(error.to_string(), "vfio-user version 1 is not known (limit 0)");
-        assert!(Client::negotiate(against(vec![])).is_err());
+        let error = Client::negotiate(against(vec![])).unwrap_err().to_string();
+        assert!(error.contains("one at a time may"), "{error}");
     }
 
     #[test]

@@ -24,8 +24,8 @@ const FIRST_ADDRESS: u64 = 1 << 32;
 const FIRST_FILE: usize = 1 << 20;
 const LONGEST_FILE: usize = 64 << 20;
 
-/// Lends memory to the card, each piece at addresses of its own. Short pieces are parts of files that they share, for a card takes
-/// a few files only: a virtual machine has one or two.
+/// Lends memory to the card, each piece at addresses of its own. Short pieces are parts of files that they share, for a card
+/// takes a few files only: a virtual machine has one or two.
 #[derive(Debug)]
 pub(super) struct Lender {
     client: Arc<Client>,

@@ -18,12 +18,10 @@ use hamlyn_abi::hamlyn::notification::{
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
 use hamlyn_abi::hamlyn::well_known::HAMLYN_WELL_KNOWN_SLOTS;
-use hamlyn_abi::hamlyn::window::{
-    HAMLYN_DOORBELL_SIZE, HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_TERMINUS_CONTROL_SIZE, HAMLYN_WINDOW_SIZE,
-};
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
-    HAMLYN_CAPABILITY_CONNECTIONS, HAMLYN_UAPI_VERSION, HamlynQuery, HamlynSelfTest, HamlynSendBuffer,
-    HamlynSlotCreate, HamlynStatistics,
+    HAMLYN_CAPABILITY_CONNECTIONS, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate,
+    HamlynStatistics,
 };
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
 use hamlyn_sys::{Access, Mapping};
@@ -32,11 +30,12 @@ use zerocopy::{FromZeros, IntoBytes};
 use self::client::{Client, MappableRegion};
 use self::commands::Commands;
 use self::handshake::Handshake;
+use self::identity::{check_card, describe, map_control};
 use self::interrupts::Interrupts;
 use self::lender::Lender;
 use self::message::{REGION_BAR0, REGION_BAR2, REGION_BAR4, REGION_CONFIG};
 use self::names::Names;
-use self::sleeper::{Control, Sleeper};
+use self::tables::{Queue, Tables, Terminus, free_index};
 use super::{
     Attachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait, TerminusParts,
 };
@@ -47,21 +46,20 @@ mod area;
 mod client;
 mod commands;
 mod handshake;
+mod identity;
 mod interrupts;
 mod lender;
 mod message;
 mod names;
 mod own;
 mod sleeper;
+mod tables;
 
 /// Size of a page, in bytes.
 const PAGE: usize = 4096;
 /// Command register in configuration space, and its bits for memory accesses and bus mastering.
 const CONFIG_COMMAND: u32 = 4;
 const CONFIG_COMMAND_MEMORY_AND_MASTER: u16 = 6;
-/// The first version of the card's ABI with a terminus control area.
-const WAKES_SENDERS: u32 = 0x0002_0003;
-
 /// A card reached through its vfio-user socket.
 #[derive(Debug)]
 pub struct SocketAttachment {
@@ -76,31 +74,6 @@ pub struct SocketAttachment {
     windows: MappableRegion,
     description: HamlynQuery,
     client: Arc<Client>,
-}
-
-/// What is open, with the memory that the driver keeps for it.
-#[derive(Debug, Default)]
-struct Tables {
-    termini: BTreeMap<u32, Terminus>,
-    queues: BTreeMap<u32, Queue>,
-    slots: BTreeMap<u32, Vec<Memory>>,
-}
-
-#[derive(Debug)]
-struct Terminus {
-    status: Arc<StatusWords>,
-    /// None with a card that wakes nobody.
-    sleeper: Option<Arc<Sleeper>>,
-    _memory: Memory,
-    /// Page lists of the send buffers, by tag.
-    buffers: BTreeMap<u32, Memory>,
-}
-
-#[derive(Debug)]
-struct Queue {
-    entries: Arc<QueueEntries>,
-    sleeper: Arc<Sleeper>,
-    _memory: [Memory; 2],
 }
 
 impl SocketAttachment {
@@ -174,7 +147,9 @@ impl Attachment for SocketAttachment {
             .client
             .read_u32(REGION_BAR0, HAMLYN_REG_HOST_ID)
             .map_err(Error::system("ask for the host id"))?;
-        let mut query = HamlynQuery { host, ..self.description };
+        let ports = self.client.read_u32(REGION_BAR0, HAMLYN_REG_PORTS);
+        let ports = ports.map_err(Error::system("ask for the switch's ports"))?;
+        let mut query = HamlynQuery { host, ports, ..self.description };
         // What the operating system's part has is not the program's.
         if self.names.is_some() {
             query.termini -= 1;
@@ -207,19 +182,19 @@ impl Attachment for SocketAttachment {
     }
 
     fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
-        let (status, sleeper) = self.sleeper_of(terminus)?;
+        let (status, sleeper) = self.tables().sleeper_of(terminus)?;
         sleeper.wait(Some(completed), timeout, || has_reached(&status, completed));
         Ok(())
     }
 
     fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
-        let (status, sleeper) = self.sleeper_of(terminus)?;
+        let (status, sleeper) = self.tables().sleeper_of(terminus)?;
         let armed = sleeper.arm(Some(completed), || has_reached(&status, completed));
         armed.map_err(Error::system("arm a terminus"))
     }
 
     fn terminus_file(&self, terminus: u32) -> Result<QueueFile<'_>> {
-        Ok(QueueFile::Shared(self.sleeper_of(terminus)?.1.file()))
+        Ok(QueueFile::Shared(self.tables().sleeper_of(terminus)?.1.file()))
     }
 
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
@@ -267,20 +242,20 @@ impl Attachment for SocketAttachment {
     }
 
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
-        let (entries, sleeper) = self.sleeper(wait.queue)?;
+        let (entries, sleeper) = self.tables().sleeper(wait.queue)?;
         let look = || wait.is_over(entries.word(wait.cursor));
         sleeper.wait(None, timeout, look);
         Ok(())
     }
 
     fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
-        let (entries, sleeper) = self.sleeper(wait.queue)?;
+        let (entries, sleeper) = self.tables().sleeper(wait.queue)?;
         let look = || wait.is_over(entries.word(wait.cursor));
         sleeper.arm(None, look).map_err(Error::system("arm a queue"))
     }
 
     fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>> {
-        Ok(QueueFile::Shared(self.sleeper(queue)?.1.file()))
+        Ok(QueueFile::Shared(self.tables().sleeper(queue)?.1.file()))
     }
 
     fn create_slot(
@@ -364,6 +339,10 @@ impl Attachment for SocketAttachment {
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         self.names()?.connect(host, name, private)
     }
+
+    fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
+        self.names()?.ask(host, name)
+    }
 }
 
 impl SocketAttachment {
@@ -410,20 +389,6 @@ impl SocketAttachment {
             .inspect_err(|_| self.interrupts.remove(&sleeper))?;
         tables.queues.insert(queue, Queue { entries, sleeper, _memory: [memory, lists] });
         Ok(parts)
-    }
-
-    fn sleeper(&self, queue: u32) -> Result<(Arc<QueueEntries>, Arc<Sleeper>)> {
-        match self.tables().queues.get(&queue) {
-            Some(found) => Ok((found.entries.clone(), found.sleeper.clone())),
-            None => Err(Error::Invalid("the notification queue is not open")),
-        }
-    }
-
-    fn sleeper_of(&self, terminus: u32) -> Result<(Arc<StatusWords>, Arc<Sleeper>)> {
-        let tables = self.tables();
-        let found = tables.termini.get(&terminus).ok_or(Error::Invalid("the terminus is not open"))?;
-        let sleeper = found.sleeper.clone().ok_or(Error::Unsupported(super::NO_COMPLETIONS))?;
-        Ok((found.status.clone(), sleeper))
     }
 
     /// 0 if the card copies a page as told, 1 if it refuses, 2 if the bytes are wrong.
@@ -476,59 +441,7 @@ impl MappableRegion {
     }
 }
 
-/// What a driver would answer to a query, the host id left out.
-fn describe(client: &Client) -> io::Result<HamlynQuery> {
-    let register = |offset| client.read_u32(REGION_BAR0, offset);
-    Ok(HamlynQuery {
-        uapi_version: HAMLYN_UAPI_VERSION,
-        abi_version: register(HAMLYN_REG_ABI_VERSION)?,
-        model: register(HAMLYN_REG_MODEL)?,
-        host: HAMLYN_NO_HOST,
-        packet_size: register(HAMLYN_REG_PACKET_SIZE)?,
-        sram_size: register(HAMLYN_REG_SRAM_SIZE)?,
-        termini: register(HAMLYN_REG_TERMINI)?,
-        slots: register(HAMLYN_REG_SLOTS)?,
-        queues: register(HAMLYN_REG_QUEUES)?,
-        vectors: register(HAMLYN_REG_VECTORS)?,
-        ..HamlynQuery::default()
-    })
-}
-
-fn check_card<F: FnOnce(io::Error) -> Error>(
-    client: &Client,
-    description: &HamlynQuery,
-    failed: impl Fn() -> F,
-) -> Result<()> {
-    let magic = client.read_u32(REGION_BAR0, HAMLYN_REG_MAGIC).map_err(failed())?;
-    if magic != HAMLYN_MAGIC {
-        let (value, expected) = (magic.into(), HAMLYN_MAGIC.into());
-        return Err(Error::Incompatible { object: "card magic", value, expected });
-    }
-    super::check_model(description.model, HAMLYN_MODEL_HAMLYN)?;
-    super::check_version("card ABI version", description.abi_version, HAMLYN_ABI_VERSION)
-}
-
-/// The queue control area, behind the last window, and behind it that of the termini, if the card has one.
-fn map_control(windows: &MappableRegion, description: &HamlynQuery) -> io::Result<Control> {
-    let offset = u64::from(description.termini) * u64::from(HAMLYN_WINDOW_SIZE);
-    let queues = (description.queues.div_ceil(512).max(1) * HAMLYN_QUEUE_CONTROL_SIZE) as usize;
-    let wakes_senders = description.abi_version >= WAKES_SENDERS;
-    let termini = if wakes_senders { HAMLYN_TERMINUS_CONTROL_SIZE as usize } else { 0 };
-    let control = Control::new(windows.map(offset, queues + termini)?, queues);
-    if control.queues() < description.queues {
-        return Err(io::Error::other(format!(
-            "{} notification queues have no control word",
-            description.queues
-        )));
-    }
-    Ok(control)
-}
-
 /// Whether the card has finished with the requests before this number.
 fn has_reached(status: &StatusWords, completed: u32) -> bool {
     status.completed().wrapping_sub(completed) as i32 >= 0
-}
-
-fn free_index<T>(table: &BTreeMap<u32, T>, limit: u32, object: &'static str) -> Result<u32> {
-    (0..limit).find(|index| !table.contains_key(index)).ok_or(super::none_left(object, limit))
 }

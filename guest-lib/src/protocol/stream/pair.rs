@@ -116,35 +116,32 @@ impl StreamListener {
     ///
     /// # Errors
     /// Those of [`Listener::request`].
-    pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest<'_>> {
+    pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest> {
         let start = Instant::now();
         loop {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             let request = self.listener.request(left)?;
             match Seed::from_bytes(request.private()) {
-                Ok(seed) => return Ok(StreamRequest { request, seed, listener: self }),
+                Ok(seed) => {
+                    let (manager, options) = (self.manager.clone(), self.options);
+                    return Ok(StreamRequest { request, seed, manager, options });
+                }
                 Err(error) => request.reject(cut(&error.to_string()))?,
             }
         }
     }
-
-    fn make_ends(&self, seed: &Seed) -> Result<(StreamSender, StreamReceiver, Seed)> {
-        let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
-        let sender = StreamSender::from_seed(&self.manager, seed)?;
-        let own = receiver.make_seed()?;
-        Ok((sender, receiver, own))
-    }
 }
 
-/// A peer that asks for a [`StreamPair`]. If it is dropped, it is rejected.
+/// A peer that asks for a [`StreamPair`]. If it is dropped, it is rejected. It may outlive its listener.
 #[derive(Debug)]
-pub struct StreamRequest<'a> {
+pub struct StreamRequest {
     request: Request,
     seed: Seed,
-    listener: &'a StreamListener,
+    manager: Manager,
+    options: StreamOptions,
 }
 
-impl StreamRequest<'_> {
+impl StreamRequest {
     /// The asker's host id.
     #[must_use]
     pub fn host(&self) -> u32 {
@@ -157,7 +154,7 @@ impl StreamRequest<'_> {
     /// Those of [`StreamReceiver::create_with`] and [`StreamSender::from_seed`]: the peer is rejected then, and told why. Those
     /// of [`Request::accept`].
     pub fn accept(self) -> Result<StreamPair> {
-        let (sender, receiver, own) = match self.listener.make_ends(&self.seed) {
+        let (sender, receiver, own) = match self.make_ends() {
             Ok(ends) => ends,
             Err(error) => {
                 // The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
@@ -166,6 +163,13 @@ impl StreamRequest<'_> {
             }
         };
         Ok(StreamPair::watched(sender, receiver, self.request.accept(&own.to_bytes())?))
+    }
+
+    fn make_ends(&self) -> Result<(StreamSender, StreamReceiver, Seed)> {
+        let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
+        let sender = StreamSender::from_seed(&self.manager, &self.seed)?;
+        let own = receiver.make_seed()?;
+        Ok((sender, receiver, own))
     }
 
     /// Rejects it, for a reason that the asker's error shows: as much of it as [`MAX_PRIVATE`] bytes hold. It is no error if the

@@ -167,9 +167,9 @@ impl StreamSender {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if there is no room for all of it: nothing of it is sent then (unless other threads take the room at
-    /// this moment, when [`StreamSender::accepted`] says how much). [`Error::OutOfRange`] for a buffer that takes more records than
-    /// a work queue has entries; one that takes more than the receiver has finds room by [`StreamSender::send_buffer`] alone.
-    /// [`Error::PeerLost`], [`Error::Refused`]. The buffer is given back.
+    /// this moment, when [`StreamSender::accepted`] says how much). [`Error::OutOfRange`] for a buffer that takes more records
+    /// than a work queue has entries; one that takes more than the receiver has finds room by [`StreamSender::send_buffer`]
+    /// alone. [`Error::PeerLost`], [`Error::Refused`]. The buffer is given back.
     pub fn try_send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         match self

@@ -19,7 +19,8 @@ use table::Table;
 /// Show two machines that exchange messages: round trips, transfers, and intruders that are refused
 ///
 /// Starts a switch, two cards and two machines, runs programs of ordinary users in them, and ends with a table. Unless
-/// --isolate is given, the round trips are made once more with a process for each card, to compare. The exit status is 0 only if every byte arrived and every intruder was refused.
+/// --isolate is given, the round trips are made once more with a process for each card, to compare. The exit status is 0 only if
+/// every byte arrived and every intruder was refused.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use zerocopy::FromZeros;
 
 use super::Shared;
-use crate::attach::{ConnectionParts, ListenerParts};
+use crate::attach::{CONNECTIONS, ConnectionParts, ListenerParts, none_left};
 use crate::error::{Error, Result};
 
 /// The other ends of the files that the program polls, by the numbers of what they are for.
@@ -70,6 +70,7 @@ fn failed(action: impl Into<String>) -> impl FnOnce(Errno) -> Error {
     let action = action.into();
     move |errno| match errno {
         Errno::NOTCONN => Error::NotConnected,
+        Errno::NOSPC => none_left(CONNECTIONS, HAMLYN_MAX_CONNECTIONS),
         _ => Error::System { action, source: errno.into() },
     }
 }
@@ -137,14 +138,27 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn ask(shared: &Arc<Shared>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
-        let asked = shared.call(|system, files| {
+    pub(super) fn request(shared: &Arc<Shared>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
+        Self::make(shared, |system| system.request(host, name.as_bytes(), private))
+            .map_err(failed(format!("connect to {name:?} on host {host}")))
+    }
+
+    /// A question, which stands as a connection does.
+    pub(super) fn ask(shared: &Arc<Shared>, host: u32, name: &str) -> Result<Self> {
+        Self::make(shared, |system| system.ask(host, name.as_bytes()))
+            .map_err(failed(format!("ask for {name:?} on host {host}")))
+    }
+
+    fn make(
+        shared: &Arc<Shared>,
+        verb: impl FnOnce(&mut System) -> rustix::io::Result<u32>,
+    ) -> rustix::io::Result<Self> {
+        let (number, file) = shared.call(|system, files| {
             let (file, end) = connection_file()?;
-            let number = system.request(host, name.as_bytes(), private)?;
+            let number = verb(system)?;
             files.connections.insert(number, Some(end));
             Ok((number, file))
-        });
-        let (number, file) = asked.map_err(failed(format!("connect to {name:?} on host {host}")))?;
+        })?;
         Ok(Self { shared: shared.clone(), number, file })
     }
 
@@ -160,13 +174,8 @@ impl Connection {
 impl ConnectionParts for Connection {
     fn state(&self) -> Result<HamlynConnectionState> {
         let mut state = HamlynConnectionState::new_zeroed();
-        (state.state, state.reason) = (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET);
         self.call("ask how a connection stands", |system| {
-            if let Some((is, reason, host, private)) = system.state(self.number) {
-                (state.state, state.reason, state.host) = (is, reason, host);
-                state.private_length = private.len() as u32;
-                state.data[..private.len()].copy_from_slice(private);
-            }
+            state = system.describe(self.number);
             Ok(())
         })?;
         Ok(state)
@@ -229,6 +238,16 @@ mod tests {
         let taken = system.claim(listener).unwrap().unwrap();
         system.answer(taken, true, b"").unwrap();
         [asked, taken]
+    }
+
+    #[test]
+    fn a_full_table_says_what_helps() {
+        let full = failed("connect to \"name\" on host 1")(Errno::NOSPC);
+        assert!(full.is_exhausted());
+        assert_eq!(
+            full.to_string(),
+            "all 16384 connections and names are in use: close some, here or in another process: a card has no more"
+        );
     }
 
     #[test]

@@ -105,10 +105,19 @@ impl Names {
     }
 
     pub(super) fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
-        // The link may have come up this moment.
+        self.look_at_link()?;
+        Ok(Box::new(files::Connection::request(&self.shared, host, name, private)?))
+    }
+
+    pub(super) fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
+        self.look_at_link()?;
+        Ok(Box::new(files::Connection::ask(&self.shared, host, name)?))
+    }
+
+    /// The link may have come up this moment.
+    fn look_at_link(&self) -> Result<()> {
         let looked = self.shared.lock().look_at_link(&self.shared.client);
-        looked.map_err(Error::system("ask for the link"))?;
-        Ok(Box::new(files::Connection::ask(&self.shared, host, name, private)?))
+        looked.map_err(Error::system("ask for the link"))
     }
 
     /// Ends everything, and waits a while until the peers have heard of it. The card is to be reset before this is dropped.

@@ -62,7 +62,7 @@ impl WellKnown {
     pub(super) fn open(card: &SocketAttachment) -> Result<Self> {
         let terminus = card.open_terminus(1, HAMLYN_TERMINUS_PRIVILEGED)?;
         let queue = card.open_queue((2 * HAMLYN_WELL_KNOWN_SLOTS * ENTRIES).next_power_of_two())?;
-        let (_, sleeper) = card.sleeper(queue.queue)?;
+        let (_, sleeper) = card.tables().sleeper(queue.queue)?;
         let memory = card.lender.lend(HOSTS * (1 + LIST_PAGES) * PAGE)?;
         let own = Self { host: 0, terminus, tail: 0, queue, sleeper, cursor: Cursor::default(), memory };
         for host in 0..HAMLYN_WELL_KNOWN_SLOTS {

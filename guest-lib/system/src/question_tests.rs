@@ -1,0 +1,107 @@
+//! Questions whether a name is listened to.
+
+use hamlyn_abi::hamlyn::well_known::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT, HamlynWire};
+use hamlyn_abi::uapi::*;
+
+use super::Action;
+use super::tests::{TIMEOUT, Two};
+
+/// How a question of host 0 to host 1 ends.
+fn ask(two: &mut Two, name: &[u8]) -> u32 {
+    let number = two.systems[0].ask(1, name).unwrap();
+    two.carry();
+    let reason = two.reason(0, number);
+    two.systems[0].release(number);
+    reason
+}
+
+#[test]
+fn a_question_ends_with_its_answer_and_is_no_request() {
+    let mut two = Two::new();
+    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    let listener = two.systems[1].listen(b"name", 1).unwrap();
+    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_LISTENING);
+    assert_eq!(ask(&mut two, b"nam"), HAMLYN_END_NOBODY);
+    assert_eq!(ask(&mut two, &[0; 256]), HAMLYN_END_NOBODY);
+    assert_eq!(two.systems[1].claim(listener), Ok(None));
+    // One that nobody waits for any more leaves nothing behind.
+    let number = two.systems[0].ask(1, b"name").unwrap();
+    two.systems[0].release(number);
+    two.carry();
+    two.systems[1].unlisten(listener);
+    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    two.check_baseline();
+}
+
+#[test]
+fn a_question_that_another_incarnation_has_heard_is_answered_all_the_same() {
+    let mut two = Two::new();
+    ask(&mut two, b"name");
+    let number = two.systems[0].ask(1, b"name").unwrap();
+    two.collect();
+    let question = two.flying.remove(0);
+    two.deliver(question);
+    two.systems[1].take_actions();
+    two.systems[1].connections_lost(HAMLYN_END_LAPSED);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, number), HAMLYN_END_NOBODY);
+}
+
+#[test]
+fn a_host_that_is_not_there_says_nothing_until_it_is_given_up() {
+    let mut two = Two::new();
+    let number = two.systems[0].ask(7, b"name").unwrap();
+    two.pass(TIMEOUT - 250, true);
+    assert_eq!(two.reason(0, number), 0);
+    two.pass(1500, true);
+    assert_eq!(two.reason(0, number), HAMLYN_END_HOST_LOST);
+    two.systems[0].release(number);
+    two.check_baseline();
+}
+
+/// How a question ends if its answer is another one.
+fn answered_with(change: impl Fn(&mut HamlynWire)) -> u32 {
+    let mut two = Two::new();
+    let number = two.systems[0].ask(1, b"name").unwrap();
+    two.collect();
+    while !two.flying.is_empty() {
+        let (from, mut action) = two.flying.remove(0);
+        if let Action::Send { wire, .. } = &mut action {
+            if wire.kind == HAMLYN_WIRE_REJECT {
+                change(wire);
+            }
+        }
+        two.deliver((from, action));
+        two.collect();
+    }
+    two.reason(0, number)
+}
+
+#[test]
+fn another_answer_is_none() {
+    // An older system has nobody under the name that a question has: none.
+    assert_eq!(answered_with(|wire| wire.reason = HAMLYN_END_NO_NAME), HAMLYN_END_NO_NAME);
+    // What makes no sense ends it, and is believed of nothing.
+    let accepts = |wire: &mut HamlynWire| (wire.kind, wire.from, wire.reason) = (HAMLYN_WIRE_ACCEPT, 1, 0);
+    assert_eq!(answered_with(accepts), HAMLYN_END_REJECTED);
+    assert_eq!(answered_with(|wire| wire.reason = 99), HAMLYN_END_REJECTED);
+}
+
+#[test]
+fn a_request_is_not_refused_with_the_answer_to_a_question() {
+    let mut two = Two::new();
+    let asked = two.systems[0].request(1, b"name", b"").unwrap();
+    two.collect();
+    while !two.flying.is_empty() {
+        let (from, mut action) = two.flying.remove(0);
+        match &mut action {
+            Action::Send { wire, .. } if wire.kind == HAMLYN_WIRE_REJECT => {
+                wire.reason = HAMLYN_END_LISTENING
+            }
+            _ => {}
+        }
+        two.deliver((from, action));
+        two.collect();
+    }
+    assert_eq!(two.reason(0, asked), HAMLYN_END_REJECTED);
+}

@@ -1,0 +1,61 @@
+//! Connections that are asked for, and answered as the tests say.
+
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+use hamlyn::attach::ConnectionParts;
+use hamlyn::{Error, Result};
+use hamlyn_abi::uapi::*;
+use zerocopy::FromZeros;
+
+/// A request for a connection.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) state: u32,
+    pub(super) reason: u32,
+    pub(super) theirs: UnixStream,
+}
+
+#[derive(Debug)]
+pub(super) struct FakeConnection {
+    pub(super) host: u32,
+    pub(super) asked: Arc<Mutex<Asked>>,
+    pub(super) file: UnixStream,
+}
+
+impl FakeConnection {
+    pub(super) fn undecided(host: u32) -> Self {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        // Full, it is neither readable nor writable.
+        while (&ours).write(&[0; 4096]).is_ok() {}
+        let asked = Arc::new(Mutex::new(Asked { state: HAMLYN_CONNECTION_CONNECTING, reason: 0, theirs }));
+        Self { host, asked, file: ours }
+    }
+}
+
+impl ConnectionParts for FakeConnection {
+    fn state(&self) -> Result<HamlynConnectionState> {
+        let asked = self.asked.lock().unwrap();
+        let (state, reason, host) = (asked.state, asked.reason, self.host);
+        Ok(HamlynConnectionState { state, reason, host, ..FromZeros::new_zeroed() })
+    }
+
+    fn accept(&self, _: &[u8]) -> Result<()> {
+        Err(Error::NotConnected)
+    }
+
+    fn reject(&self, _: &[u8]) -> Result<()> {
+        Err(Error::NotConnected)
+    }
+
+    fn close(&self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
