@@ -23,7 +23,7 @@ impl Attacker {
 
     /// Asks a host to add to a word of a slot that there may be, with a key that is made up. Never takes an answer.
     fn fetch(&mut self, victim: u16, number: u32) -> Result<bool> {
-        let Attached { host, link } = &mut self.0;
+        let Attached { host, link, .. } = &mut self.0;
         let header = Header { destination: HostId(victim), source: *host, protocol: Protocol::Hamlyn };
         let Some(room) = link.reserve(header, FETCH_BYTES)? else { return Ok(false) };
         let (slot, entry, key, length, fetch, add) = (0, u32::MAX, [number, 0x5eed], 16, 4, 1);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hamlyn_c::{
-    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_manager_options, hamlyn_message,
+    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_found, hamlyn_manager_options, hamlyn_message,
     hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share,
     hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
 };
@@ -59,6 +59,23 @@ fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Makes calls of a card, one after the other, and compares what each gives: 0 is success. What stands before a call's last
+/// line is done first.
+#[track_caller]
+fn expect(statements: &str, calls: &[(i32, &str)]) {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let mut statements = statements.to_owned();
+    for (_, call) in calls {
+        let (before, call) = call.rsplit_once('\n').unwrap_or(("", call));
+        let _ = writeln!(statements, "\t{before}\n\tprintf(\"%d\\n\", (int)({call}));");
+    }
+    let said = run_with(&statements, lab.card_socket(0).unwrap());
+    for ((due, call), said) in calls.iter().zip(&said) {
+        assert_eq!(said, &due.to_string(), "{call}");
+    }
+    assert_eq!(said.len(), calls.len());
 }
 
 /// The names that stand before a `(` at a declaration's place.
@@ -120,7 +137,8 @@ macro_rules! layout {
 #[test]
 fn c_and_rust_agree_on_every_size_and_offset() {
     let rust = layout! {
-        hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors, reserved }
+        hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors, ports, reserved }
+        hamlyn_found { hosts, too_old, silent, reserved }
         hamlyn_ticket { bytes }
         hamlyn_seed { bytes }
         hamlyn_datagram { data, length, offset, has_reply, reply, reserved }
@@ -209,16 +227,14 @@ fn what_cannot_be_opened_or_read_is_said() {
 
 #[test]
 fn without_a_time_to_wait_nothing_waits() {
-    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
-    let mut statements = String::from(
-        "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_seed seed;\n\
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_seed seed;\n\
          \tstruct hamlyn_stream_receiver *receiver;\n\tstruct hamlyn_stream_sender *sender;\n\
          \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\
          \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tuint32_t tag;\n\
          \tstruct hamlyn_ticket ticket;\n\tstruct hamlyn_manager *other;\n\
-         \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, HAMLYN_NO_LOOKS, { 0 } };\n",
-    );
-    const CLOSE: &str = "hamlyn_stream_try_close(sender)";
+         \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, HAMLYN_NO_LOOKS, { 0 } };\n";
+    const CLOSE: &str =
+        "while (hamlyn_stream_try_close(sender) == -11)\n\t\t;\nhamlyn_stream_try_close(sender)";
     // What is to come, and the calls: 0 is success, 11 EAGAIN, 107 ENOTCONN.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
@@ -262,31 +278,67 @@ fn without_a_time_to_wait_nothing_waits() {
         (0, CLOSE),
         (0, "hamlyn_stream_receive(receiver, &record, 60000)"),
     ];
-    for (_, call) in calls {
-        if call == CLOSE {
-            let _ = writeln!(statements, "\twhile ({CLOSE} == -11)\n\t\t;");
-        }
-        let _ = writeln!(statements, "\tprintf(\"%d\\n\", (int)({call}));");
-    }
-    let said = run_with(&statements, lab.card_socket(0).unwrap());
-    for ((due, call), said) in calls.iter().zip(&said) {
-        assert_eq!(said, &due.to_string(), "{call}");
-    }
-    assert_eq!(said.len(), calls.len());
+    expect(statements, &calls);
+}
+
+#[test]
+fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
+    // The fabric has one host, so there is nobody to wait for.
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_card_info info;\n\
+         \tstruct hamlyn_found found;\n\tstruct hamlyn_seed seed;\n\tstruct hamlyn_connection *connection;\n\
+         \tstruct hamlyn_connecting *asking;\n\tstruct hamlyn_stream_listener *listener;\n\
+         \tstruct hamlyn_stream_request *request;\n\tstruct hamlyn_stream_sender *sender;\n\
+         \tstruct hamlyn_stream_receiver *receiver, *own;\n";
+    const ASK: &str = "hamlyn_connect_begin(card, 0, \"svc\", &seed, sizeof(seed), &asking)";
+    const FINISH: &str = "hamlyn_connect_finish(asking, &connection, 60000)";
+    // What is to come, and the calls: 111 is ECONNREFUSED.
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (1, "hamlyn_get_info(card, &info) + info.ports"),
+        (0, "hamlyn_find(card, \"svc\", &found, 60000)"),
+        (0, "found.hosts | found.too_old | found.silent"),
+        (-111, "hamlyn_connect_any(card, 0, \"svc\", NULL, 0, &connection, 60000)"),
+        (-22, "hamlyn_connect_any(card, 2, \"svc\", NULL, 0, &connection, 60000)"),
+        (0, "hamlyn_manager_create(card, &manager)"),
+        (0, "hamlyn_stream_listen(manager, \"svc\", &listener)"),
+        (1, "hamlyn_find(card, \"svc\", &found, 60000)"),
+        (1, "found.hosts == 1 && !found.too_old && !found.silent"),
+        (-11, "hamlyn_stream_listener_request(listener, &request, 0)"),
+        (0, "hamlyn_stream_receiver_create(manager, NULL, &own)"),
+        (0, "hamlyn_stream_receiver_seed(own, &seed)"),
+        (0, ASK),
+        (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
+        (0, "hamlyn_stream_request_host(request)"),
+        (0, "hamlyn_stream_request_reject(request, \"not today\")"),
+        (-111, FINISH),
+        (1, "strstr(hamlyn_error(), \"not today\") != NULL"),
+        (0, ASK),
+        (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
+        (0, "(hamlyn_stream_request_destroy(request), 0)"),
+        (-111, FINISH),
+        (0, ASK),
+        (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
+        // It may outlive its listener.
+        (0, "(hamlyn_stream_listener_destroy(listener), 0)"),
+        (0, "hamlyn_stream_request_accept(request, &sender, &receiver)"),
+        (0, FINISH),
+        (2, "hamlyn_stream_send(sender, \"hi\", 2, 60000)"),
+        (0, "hamlyn_stream_flush(sender, 60000)"),
+        (2, "hamlyn_stream_read(own, &seed, 2, 60000)"),
+        (0, "memcmp(&seed, \"hi\", 2)"),
+    ];
+    expect(statements, &calls);
 }
 
 #[test]
 fn a_program_sends_from_and_receives_into_memory_of_its_own() {
-    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
-    let mut statements = String::from(
-        "\tstatic _Alignas(4096) unsigned char from[65536], to[65536];\n\tstruct hamlyn_card *card;\n\
+    let statements = "\tstatic _Alignas(4096) unsigned char from[65536], to[65536];\n\tstruct hamlyn_card *card;\n\
          \tstruct hamlyn_manager *manager;\n\tstruct hamlyn_area *area, *odd;\n\tstruct hamlyn_buffer *buffer;\n\
          \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tstruct hamlyn_ticket ticket;\n\
          \tstruct hamlyn_stream_receiver *receiver;\n\tstruct hamlyn_stream_sender *sender;\n\tstruct hamlyn_seed seed;\n\
          \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\tuint32_t tag;\n\
          \tstruct hamlyn_stream_options options = { 4096, 8, 0, { 0 } };\n\tsize_t at;\n\n\
-         \tfor (at = 0; at < sizeof(from); at++)\n\t\tfrom[at] = (unsigned char)(at * 7 + 1);\n",
-    );
+         \tfor (at = 0; at < sizeof(from); at++)\n\t\tfrom[at] = (unsigned char)(at * 7 + 1);\n";
     // What is to come, and the calls: 95 is EOPNOTSUPP.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
@@ -328,21 +380,12 @@ fn a_program_sends_from_and_receives_into_memory_of_its_own() {
         (1, "hamlyn_buffer_data(buffer) != NULL"),
         (0, "(hamlyn_buffer_destroy(buffer), 0)"),
     ];
-    for (_, call) in calls {
-        let _ = writeln!(statements, "\tprintf(\"%d\\n\", (int)({call}));");
-    }
-    let said = run_with(&statements, lab.card_socket(0).unwrap());
-    for ((due, call), said) in calls.iter().zip(&said) {
-        assert_eq!(said, &due.to_string(), "{call}");
-    }
-    assert_eq!(said.len(), calls.len());
+    expect(statements, &calls);
 }
 
 #[test]
 fn the_lower_layer_is_all_there() {
-    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
-    let mut statements = String::from(
-        "\tstruct hamlyn_card *card;\n\tstruct hamlyn_area *area;\n\tstruct hamlyn_queue *queue;\n\tstruct hamlyn_slot *slot, *words;\n\
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_area *area;\n\tstruct hamlyn_queue *queue;\n\tstruct hamlyn_slot *slot, *words;\n\
          \tstruct hamlyn_terminus *terminus;\n\tstruct hamlyn_ticket ticket, fast, tickets[2];\n\tstruct hamlyn_notification news;\n\
          \tstruct hamlyn_slot_options options = { 64, 1024, 4, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
          \tstruct hamlyn_slot_options plain = { 2048, 0, 1, HAMLYN_MODE_NORMAL, 78, HAMLYN_SLOT_FETCHABLE, { 0 } };\n\
@@ -351,8 +394,7 @@ fn the_lower_layer_is_all_there() {
          \tstruct hamlyn_send_buffer *buffer;\n\tstruct hamlyn_piece pieces[2];\n\tstruct hamlyn_share whole, parts[2], taken;\n\
          \tstruct hamlyn_entrance *entrance[2];\n\tstruct hamlyn_barrier *barrier[2];\n\tuint64_t found, values[2];\n\
          \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\
-         \tstruct pollfd sent = { 0, POLLIN, 0 };\n\n",
-    );
+         \tstruct pollfd sent = { 0, POLLIN, 0 };\n\n";
     // What is to come, and the calls.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
@@ -434,14 +476,7 @@ fn the_lower_layer_is_all_there() {
         (1, "strlen(name) > 3"),
         (-22, "hamlyn_statistic_name(100000, name, sizeof(name))"),
     ];
-    for (_, call) in calls {
-        let _ = writeln!(statements, "\tprintf(\"%d\\n\", (int)({call}));");
-    }
-    let said = run_with(&statements, lab.card_socket(0).unwrap());
-    for ((due, call), said) in calls.iter().zip(&said) {
-        assert_eq!(said, &due.to_string(), "{call}");
-    }
-    assert_eq!(said.len(), calls.len());
+    expect(statements, &calls);
 }
 
 #[test]

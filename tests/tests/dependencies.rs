@@ -32,7 +32,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn", &["hamlyn-abi", "hamlyn-sys", "hamlyn-system"]),
     ("hamlyn-c", &["hamlyn"]),
     ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
-    ("hamlyn-bench-guest", &["hamlyn", "hamlyn-sys"]),
+    ("hamlyn-bench-guest", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
 ];
 
 /// What a model must not name in its sources: a card is a pure state machine.

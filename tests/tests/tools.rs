@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn::Statistic;
 use hamlyn_cli::lab::Lab;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Where the tools are: beside this test's folder.
 fn tools() -> Result<PathBuf> {
@@ -104,9 +104,18 @@ fn what_a_card_is_has_limits_and_no_driver_where_there_is_none() -> Result<()> {
     let lines = Tool::start(&lab, 0, &["hamlyn-info"])?.finish()?;
     assert!(lines[0].starts_with("card:\tvfio-user:"), "{lines:?}");
     let shown: Vec<Vec<&str>> = lines[1..].iter().map(|line| words(line)).collect();
-    for wanted in [["link:", "up"], ["driver_version:", "none"], ["max_queue_entries:", "65536"]] {
+    for wanted in
+        [["link:", "up"], ["ports:", "64"], ["driver_version:", "none"], ["max_queue_entries:", "65536"]]
+    {
         assert!(shown.iter().any(|line| line[..] == wanted), "{wanted:?}: {lines:?}");
     }
+    // Nobody but the tool itself is there.
+    let sought = Tool::start(&lab, 0, &["hamlyn-info", "--find", "weather", "--json"])?;
+    let sought: Value = serde_json::from_str(&sought.finish()?[0])?;
+    assert_eq!((&sought["name"], &sought["hosts"]), (&"weather".into(), &json!([])), "{sought}");
+    assert_eq!(sought["silent"].as_array().map(Vec::len), Some(63), "{sought}");
+    let lines = Tool::start(&lab, 0, &["hamlyn-info", "--find", "weather"])?.finish()?;
+    assert!(words(&lines[2]) == ["hosts:", "none"] && words(&lines[4]) == ["silent:", "63"], "{lines:?}");
     let nowhere = Tool::start(&lab, 0, &["hamlyn-info", "-d", "/dev/hamlyn99"])?;
     let (status, lines, errors) = nowhere.end()?;
     assert!((status, lines.len()) == (Some(1), 0) && errors.contains("/dev/hamlyn99"), "{errors}");

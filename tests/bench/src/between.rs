@@ -124,21 +124,22 @@ fn others(fabric: &Machines, few: u64, many: u64) -> Vec<(String, Exchange<'_>)>
 /// One-way bandwidth, all peers in turn; TCP at the MTU that serves it best.
 pub fn bandwidths(labs: &Labs, effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
     let fabric = &labs.fabric;
-    let tcp = |mib: u64| {
-        let arguments = format!("--address {} {}", fabric.address(), stream_arguments(64 << 10, mib * 16));
-        fabric.exchange(&format!("tcp-send {arguments}"), &format!("tcp-sink {arguments}"))
-    };
-    let best = best_mtu(fabric, tcp(4), progress)?;
-    progress.note(&format!("virtio-net's best MTU for TCP is {best}"));
-    let mut exchanges = vec![(TCP_STREAM.to_owned(), tcp(effort.pick(8, 64)))];
+    tune_tcp(fabric, progress)?;
+    let mut exchanges = vec![(TCP_STREAM.to_owned(), tcp_stream(fabric, effort.pick(8, 64)))];
     for (what, size) in STREAMS {
+        let count = effort.pick(128 << 20, 512 << 20) / size;
         for (lab, machines) in labs.all().into_iter().chain([(LARGE_PACKETS, &labs.wide)]) {
-            exchanges.push((of(lab, what), machines.stream(size, effort.pick(128 << 20, 512 << 20) / size)));
+            exchanges.push((of(lab, what), machines.stream(size, count)));
         }
+        exchanges.push((of(LARGE_PACKETS, &own_name(what)), labs.wide.stream_of_own(size, count)));
         exchanges.push((copy_name(what), copy(size, "")));
         exchanges.push((hot_name(what), copy(size, "--hot")));
     }
     Ok(interleave(&exchanges, effort.rounds(), progress))
+}
+
+fn own_name(what: &str) -> String {
+    format!("{what}, memory of the programs' own")
 }
 
 fn copy_name(what: &str) -> String {
@@ -152,6 +153,19 @@ fn hot_name(what: &str) -> String {
 fn copy(size: u64, more: &str) -> Exchange<'static> {
     let arguments = stream_arguments(size, (512 << 20) / size);
     Exchange::alone(Site::Host(None), &format!("memcpy {arguments} {more}"))
+}
+
+/// A stream of so many MiB by TCP.
+fn tcp_stream(machines: &Machines, mib: u64) -> Exchange<'_> {
+    let arguments = format!("--address {} {}", machines.address(), stream_arguments(64 << 10, mib * 16));
+    machines.exchange(&format!("tcp-send {arguments}"), &format!("tcp-sink {arguments}"))
+}
+
+/// Gives virtio-net between two machines the MTU that serves TCP best.
+pub(crate) fn tune_tcp(machines: &Machines, progress: &Progress) -> anyhow::Result<()> {
+    let best = best_mtu(machines, tcp_stream(machines, 4), progress)?;
+    progress.note(&format!("virtio-net's best MTU for TCP is {best}"));
+    Ok(())
 }
 
 /// Sets the MTU with which a TCP stream is fastest.

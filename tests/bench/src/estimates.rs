@@ -89,6 +89,22 @@ fn estimate(benchmark: &Value, found: &Value) -> anyhow::Result<(String, Estimat
     Ok((name.to_owned(), Estimate { ns, packets, bytes }))
 }
 
+impl Estimates {
+    /// What one run of this takes, in microseconds; none if it was not measured.
+    pub(crate) fn us(&self, name: &str) -> Option<f64> {
+        self.0.get(name).map(|estimate| estimate.ns / 1e3)
+    }
+}
+
+#[cfg(test)]
+impl Estimates {
+    /// These, in nanoseconds.
+    pub(crate) fn of(times: &[(&str, f64)]) -> Self {
+        let estimate = |ns| Estimate { ns, packets: None, bytes: None };
+        Self(times.iter().map(|(name, ns)| ((*name).to_owned(), estimate(*ns))).collect())
+    }
+}
+
 impl Estimate {
     fn packets(&self) -> Option<f64> {
         self.packets.map(|packets| packets * 1e3 / self.ns)

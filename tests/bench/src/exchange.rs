@@ -7,11 +7,13 @@ use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use crate::processes::{Child, times};
-use crate::site::Site;
+use crate::site::{PROGRAM, Site};
 
 /// Two programs that meet. What is measured is measured at the near end.
 #[derive(Debug, Clone)]
 pub struct Exchange<'a> {
+    /// The program of both ends.
+    pub program: &'static str,
     /// Where the measuring program runs, and its role.
     pub near: (Site<'a>, Vec<String>),
     /// Where its peer runs, and its role; none for a program that measures by itself.
@@ -49,12 +51,17 @@ pub fn words(line: &str) -> Vec<String> {
 impl<'a> Exchange<'a> {
     /// Two programs.
     pub fn between(near: Site<'a>, near_role: &str, far: Site<'a>, far_role: &str) -> Self {
-        Self { near: (near, words(near_role)), far: Some((far, words(far_role))), watched: Vec::new() }
+        Self { far: Some((far, words(far_role))), ..Self::alone(near, near_role) }
     }
 
     /// One program by itself.
     pub fn alone(site: Site<'a>, role: &str) -> Self {
-        Self { near: (site, words(role)), far: None, watched: Vec::new() }
+        Self { program: PROGRAM, near: (site, words(role)), far: None, watched: Vec::new() }
+    }
+
+    /// The same by another program than the benchmark's own.
+    pub fn of(self, program: &'static str) -> Self {
+        Self { program, ..self }
     }
 
     /// Takes the processor time of these, too.
@@ -64,8 +71,8 @@ impl<'a> Exchange<'a> {
 
     /// The commands as a person would type them, the far end's first.
     pub fn commands(&self) -> Vec<String> {
-        let far = self.far.iter().map(|(site, role)| site.command(role));
-        far.chain([self.near.0.command(&self.near.1)]).collect()
+        let far = self.far.iter().map(|(site, role)| site.command(self.program, role));
+        far.chain([self.near.0.command(self.program, &self.near.1)]).collect()
     }
 
     /// Makes it.
@@ -76,12 +83,12 @@ impl<'a> Exchange<'a> {
     fn try_run(&self) -> anyhow::Result<Outcome> {
         let (site, role) = &self.near;
         let Some((far_site, far_role)) = &self.far else {
-            return Outcome::read(&site.start(role)?.finish()?, &Value::Null);
+            return Outcome::read(&site.start(self.program, role)?.finish()?, &Value::Null);
         };
-        let mut far = far_site.start(far_role)?;
+        let mut far = far_site.start(self.program, far_role)?;
         let hello = far.answer()?;
         let mut before = times(&self.watched);
-        let mut near = site.start(role)?;
+        let mut near = site.start(self.program, role)?;
         if let Some(ticket) = hello["ticket"].as_str() {
             let own = near.answer()?;
             let Some(own) = own["ticket"].as_str() else { bail!("the near end said {own}, not a ticket") };

@@ -177,6 +177,12 @@ impl Goal {
     }
 }
 
+/// How many times the peer's a figure is, as they had them in turn: the median of the rounds' ratios, and where that lies.
+pub(crate) fn beside_text(values: &[f64], peers: &[f64]) -> [String; 2] {
+    let goal = Goal::beside(0, "", "", values, ("", peers), Need::AtLeast(0.0));
+    [goal.ratio_text(), goal.spread_text()]
+}
+
 /// An interval that holds the median of what these are samples of, at nine times in ten or more: from the so-manieth of
 /// them to the so-manieth from the end, whatever their distribution is. Of fewer than five it is all of them, which is less
 /// sure. None of none.
@@ -290,6 +296,12 @@ mod tests {
             assert_eq!(goal(values, peers, Need::RatioAtMost(2.0)).verdict(), Verdict::NotMeasured);
         }
         assert_eq!(goal(&[], &[], Need::RatioAtMost(2.0)).verdict().text(), "not measured");
+    }
+
+    #[test]
+    fn figures_beside_each_other_have_a_ratio_and_its_spread() {
+        assert_eq!(beside_text(&[10.0, 10.0, 12.0], &[20.0, 40.0, 30.0]), ["0.4", "0.25 to 0.5"]);
+        assert_eq!(beside_text(&[], &[1.0]), ["", ""]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::goals::{Goal, Need};
 use crate::machines::Machines;
 use crate::processes::times;
 use crate::progress::Progress;
+use crate::site::PROGRAM;
 
 /// Parts of a core, while nothing is sent.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub fn measure(machines: &Machines, seconds: u64, progress: &Progress) -> anyhow
     progress.step(&format!("{layout}: idle for {seconds} s"));
     let services: Vec<_> = machines.processes.iter().filter(|child| child.is_service()).cloned().collect();
     let role = words(&format!("card-doze --seconds {}", seconds + 2));
-    let mut sleepers = [machines.near(), machines.far()].map(|site| site.start(&role));
+    let mut sleepers = [machines.near(), machines.far()].map(|site| site.start(PROGRAM, &role));
     // Until they are asleep.
     sleep(Duration::from_secs(1));
     let sum = || times(&services).values().sum::<u64>();

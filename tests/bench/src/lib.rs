@@ -2,6 +2,7 @@
 
 pub mod all_to_all;
 pub mod between;
+mod crossover;
 pub mod effort;
 pub mod estimates;
 pub mod exchange;
@@ -23,7 +24,9 @@ pub mod report;
 pub mod run;
 pub mod scale;
 pub mod scratch;
+pub mod server;
 pub mod site;
 pub mod stats;
+pub mod table4;
 pub mod track;
 pub mod vsock;

@@ -125,10 +125,20 @@ impl Machines {
         self.exchange(&format!("{role}-ping {arguments}"), &format!("{role}-echo {arguments}"))
     }
 
-    /// A one-way stream of messages of this size between the two.
+    /// A one-way stream of messages of this size between the two. By root, who may lock as much memory as a lap has.
     pub fn stream(&self, size: u64, count: u64) -> Exchange<'_> {
-        let arguments = stream_arguments(size, count);
-        self.exchange(&format!("card-send {arguments}"), &format!("card-sink {arguments}"))
+        self.stream_by(&stream_arguments(size, count))
+    }
+
+    /// The same, from and into memory of the programs' own.
+    pub fn stream_of_own(&self, size: u64, count: u64) -> Exchange<'_> {
+        self.stream_by(&format!("{} --own", stream_arguments(size, count)))
+    }
+
+    fn stream_by(&self, arguments: &str) -> Exchange<'_> {
+        let (send, sink) = (format!("card-send {arguments}"), format!("card-sink {arguments}"));
+        let [near, far] = [0, 1].map(|index| Site::Root(self.lab.vm(index)));
+        Exchange::between(near, &send, far, &sink).watching(&self.processes)
     }
 
     /// The measuring end.
@@ -146,6 +156,12 @@ impl Machines {
         format!("{NETWORK}.2:{PORT}")
     }
 
+    /// Lets one user have all that a card has: no part is for others, and none is reserved.
+    pub fn share_all(&self) -> anyhow::Result<()> {
+        let script = "cd /sys/module/hamlyn/parameters && echo 100 > share && echo 0 > reserve";
+        (0..2).try_for_each(|index| self.as_root(index, script))
+    }
+
     /// Sets the MTU of virtio-net in both.
     pub fn set_mtu(&self, mtu: u32) -> anyhow::Result<()> {
         (0..2).try_for_each(|index| self.as_root(index, &format!("ip link set eth0 mtu {mtu}")))
@@ -156,18 +172,18 @@ impl Machines {
     }
 }
 
-/// The most bytes that a stream's places take at each end: with its queue they must stay under the 8 MiB that a user may
-/// lock in memory.
-const PLACES: u64 = 4 << 20;
+/// The most bytes that a stream's places take at each end: many, for a lap has what it costs to begin it and to wake the
+/// receiver in the end.
+const PLACES: u64 = 64 << 20;
 
 /// How many messages a stream's laps have: each has a place of its own, and after so many all bytes are looked at.
-fn places(size: u64) -> u64 {
-    (PLACES / size).max(1)
+fn places(size: u64, count: u64) -> u64 {
+    (PLACES / size).clamp(1, count)
 }
 
 /// Arguments of both ends of a stream of messages.
 pub fn stream_arguments(size: u64, count: u64) -> String {
-    let places = places(size);
+    let places = places(size, count);
     format!("--size {size} --places {places} --warmup {} --count {count}", places.min(1024))
 }
 

@@ -28,8 +28,8 @@ struct Options {
     /// Write the figures to reach as JSON objects too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only this: a figure of the paper (7, 8, 9, 10), or machines, scale, all-to-all, host, parts (may be given
-    /// again)
+    /// Only this: a figure of the paper (7, 8, 9, 10), or machines, scale, all-to-all, host, parts, table-4, server
+    /// (may be given again)
     #[arg(long, value_name = "NAME", value_parser = figure)]
     figure: Vec<Choice>,
     /// What runs the machines
@@ -59,6 +59,25 @@ fn figure(text: &str) -> Result<Choice, String> {
     })
 }
 
+impl Options {
+    /// The paper's figures, and what else is measured.
+    fn wanted(&self) -> (Vec<Name>, Vec<Topic>) {
+        let all = !self.goals && self.figure.is_empty();
+        let mut figures = if all { Name::ALL.to_vec() } else { Vec::new() };
+        let mut topics = if all || self.goals { Topic::GOALS.to_vec() } else { Vec::new() };
+        if all {
+            topics.extend([Topic::AllToAll, Topic::Table4, Topic::Server]);
+        }
+        for choice in &self.figure {
+            match choice {
+                Choice::Paper(name) => figures.push(*name),
+                Choice::Topic(topic) => topics.push(*topic),
+            }
+        }
+        (figures, topics)
+    }
+}
+
 fn main() -> ExitCode {
     match bench(Options::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -76,16 +95,7 @@ fn bench(options: Options) -> anyhow::Result<bool> {
     let progress = Progress::new();
     // Where ./scripts/bench keeps what it fetched.
     let home = std::env::var_os("HAMLYN_BENCH").map(PathBuf::from);
-    let all = !options.goals && options.figure.is_empty();
-    let mut figures = if all { Name::ALL.to_vec() } else { Vec::new() };
-    let mut topics = if all || options.goals { Topic::GOALS.to_vec() } else { Vec::new() };
-    topics.extend(all.then_some(Topic::AllToAll));
-    for choice in &options.figure {
-        match choice {
-            Choice::Paper(name) => figures.push(*name),
-            Choice::Topic(topic) => topics.push(*topic),
-        }
-    }
+    let (figures, topics) = options.wanted();
     let request = Request {
         effort: if options.full { Effort::Full } else { Effort::Quick },
         accel: options.accel,
@@ -132,5 +142,9 @@ mod tests {
         assert_eq!((parsed.figure, parsed.card_args.len()), (vec![Choice::Paper(Name::Seven)], 2));
         let parsed = Options::try_parse_from(["bench", "--figure", "parts"]).unwrap();
         assert_eq!(parsed.figure, [Choice::Topic(Topic::Parts)]);
+        let wanted = |words: &[&str]| Options::try_parse_from(words).unwrap().wanted();
+        assert_eq!(wanted(&["bench", "--figure", "table-4"]), (Vec::new(), vec![Topic::Table4]));
+        assert_eq!(wanted(&["bench", "--goals"]).1, Topic::GOALS);
+        assert!(wanted(&["bench"]).1.contains(&Topic::Server));
     }
 }

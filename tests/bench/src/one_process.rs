@@ -17,7 +17,7 @@ use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
 use hamlyn_bench_guest::pattern::{check_mark, mark};
-use hamlyn_models::card::{Card as _, Progress};
+use hamlyn_models::card::{Card as _, Place, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
 use hamlyn_sys::{Mapping, window};
@@ -197,7 +197,8 @@ impl Local {
         let local = Self { host, packet_size: options.packet_size, inner: Arc::new(Mutex::new(inner)) };
         local.allocate(PAGE as usize)?;
         let mut inner = local.lock();
-        inner.with_card(|card, ports, _| card.link_changed(ports, Some(host as u16)));
+        let place = Place { host: host as u16, ports: 0 };
+        inner.with_card(|card, ports, _| card.link_changed(ports, Some(place)));
         inner.write_register(HAMLYN_REG_COMMAND_PAGE, 8, COMMAND_PAGE);
         inner.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
         drop(inner);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::exchange::words;
 use crate::goals::number;
@@ -66,6 +66,7 @@ fn count(root: &Path, function: &str, what: &'static str) -> anyhow::Result<Cost
     let arguments = [vec![library, loader.display().to_string()], arguments].concat();
     let text = HostProgram::start(Path::new("/usr/bin/env"), &arguments, None)?.finish_text()?;
     let counts = collected(&text).with_context(|| format!("callgrind said {text:?}"))?;
+    ensure!(counts[0] > 0, "nothing was counted of {function}: is it part of another function?");
     let [instructions, loads, stores, lines] = counts.map(|count| count as f64 / f64::from(MESSAGES));
     Ok(Cost { what, instructions, loads, stores, lines })
 }

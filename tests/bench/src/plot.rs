@@ -65,7 +65,7 @@ pub enum Scale {
 }
 
 /// Colours that are told apart by who does not see all of them, too (Okabe and Ito), but for black: that is the paper's.
-const COLOURS: [RGBColor; 7] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -73,6 +73,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(160, 110, 0),
     RGBColor(110, 80, 160),
+    RGBColor(140, 140, 140),
 ];
 
 /// The drawing's sizes, in pixels: the plot itself, and a line for each curve below it.
@@ -207,8 +208,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Text within HTML and SVG.
-pub fn escape(text: &str) -> String {
+/// Text within SVG.
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -7,7 +7,7 @@ use hamlyn_cli::lab::Accel;
 use crate::all_to_all;
 use crate::between::{self, AWAKE, Labs, WIDE, WIDE_PACKET};
 use crate::effort::Effort;
-use crate::estimates;
+use crate::estimates::{self, Estimates};
 use crate::figures::{self, Figures, USUAL_PACKET};
 use crate::goals::Goal;
 use crate::host::{self, Peer};
@@ -18,6 +18,8 @@ use crate::plot::Figure;
 use crate::progress::Progress;
 use crate::report::{Facts, Results, Table};
 use crate::scale;
+use crate::server::{self, Length};
+use crate::table4;
 use crate::track::Track;
 
 /// What can be measured besides the paper's figures.
@@ -33,18 +35,24 @@ pub enum Topic {
     Host,
     /// Goal 9: the parts of a card by themselves, and the library's instructions.
     Parts,
+    /// Table 4: the card without the library, and the parts of a message's time.
+    Table4,
+    /// A whole program: the key-value server, over the card and over TCP.
+    Server,
 }
 
 impl Topic {
     /// Those with goals.
     pub const GOALS: [Topic; 4] = [Topic::Machines, Topic::Scale, Topic::Host, Topic::Parts];
     /// Those that have a name for the command line.
-    pub const NAMED: [(&'static str, Topic); 5] = [
+    pub const NAMED: [(&'static str, Topic); 7] = [
         ("machines", Topic::Machines),
         ("scale", Topic::Scale),
         ("all-to-all", Topic::AllToAll),
         ("host", Topic::Host),
         ("parts", Topic::Parts),
+        ("table-4", Topic::Table4),
+        ("server", Topic::Server),
     ];
 }
 
@@ -76,13 +84,16 @@ struct Run<'a> {
     peers: Vec<Peer>,
     tables: Vec<(String, Vec<Track>)>,
     others: Vec<Table>,
+    /// The parts by themselves, once they are measured.
+    parts: Option<Estimates>,
+    /// Short messages with the library and without it.
+    short: Vec<Track>,
 }
 
 /// Measures what is asked for.
 pub fn run(request: &Request, progress: &Progress) -> anyhow::Result<Results> {
     let facts = Facts::gather(&request.accel.decide()?.to_string());
-    let (goals, plots, peers, tables, others) = Default::default();
-    let mut run = Run { request, progress, goals, plots, peers, tables, others };
+    let mut run = Run::new(request, progress);
     let mut figures = Figures::default();
     run.usual_packet(&mut figures)?;
     if run.wants(Topic::Scale) {
@@ -96,6 +107,9 @@ pub fn run(request: &Request, progress: &Progress) -> anyhow::Result<Results> {
     }
     if run.wants(Topic::Parts) {
         run.parts();
+    }
+    if run.wants(Topic::Table4) {
+        run.table4_lines();
     }
     for packet in figures::packet_sizes(&request.figures, request.effort) {
         if packet != USUAL_PACKET {
@@ -113,7 +127,12 @@ pub fn run(request: &Request, progress: &Progress) -> anyhow::Result<Results> {
     Ok(Results { facts, goals, figures, peers, tables, others })
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(request: &'a Request, progress: &'a Progress) -> Self {
+        let (goals, plots, peers, tables, others, parts, short) = Default::default();
+        Self { request, progress, goals, plots, peers, tables, others, parts, short }
+    }
+
     fn wants(&self, topic: Topic) -> bool {
         self.request.topics.contains(&topic)
     }
@@ -138,9 +157,19 @@ impl Run<'_> {
             };
             self.vm_goals(&labs)?;
             let Labs { fabric, separate, .. } = labs;
+            self.with_pinned(&fabric);
             self.figures(figures, &fabric, Some(&separate), USUAL_PACKET)?;
-        } else if has_figures {
-            let fabric = self.machines(Layout::Pinned, &[], true)?;
+            return Ok(());
+        }
+        if !has_figures && !self.wants(Topic::Server) && !self.wants(Topic::Table4) {
+            return Ok(());
+        }
+        let fabric = self.machines(Layout::Pinned, &[], true)?;
+        if self.wants(Topic::Server) {
+            self.progress.part("TCP's best MTU", || between::tune_tcp(&fabric, self.progress))?;
+        }
+        self.with_pinned(&fabric);
+        if has_figures {
             let separate = self.machines(Layout::Separate, &[], false)?;
             self.figures(figures, &fabric, Some(&separate), USUAL_PACKET)?;
         }
@@ -200,6 +229,7 @@ impl Run<'_> {
         let machines = self.machines(Layout::Pinned, &scale::CARD_ARGS.map(str::to_owned), false);
         if let Some(machines) = self.noted(machines) {
             let between = progress.part("beside idle termini, slots and processes (goal 7)", || {
+                machines.share_all()?;
                 Ok(scale::between_machines(&machines, effort, all, progress))
             });
             scales.extend(self.noted(between).unwrap_or_default());
@@ -208,6 +238,50 @@ impl Run<'_> {
         self.plots.push(scale::figure(&scales));
         let tracks = scale::into_tracks(scales);
         self.tables.push(("Round trips beside what nobody uses".to_owned(), tracks));
+    }
+
+    /// What is measured between pinned machines besides goals and figures.
+    fn with_pinned(&mut self, machines: &Machines) {
+        if self.wants(Topic::Table4) {
+            let (effort, progress) = (self.request.effort, self.progress);
+            let tracks = progress
+                .part("Table 4", || Ok(table4::measure(machines, effort, progress)))
+                .unwrap_or_default();
+            self.short = tracks;
+        }
+        if self.wants(Topic::Server) {
+            self.server(machines);
+        }
+    }
+
+    /// Table 4, once its parts are known.
+    fn table4_lines(&mut self) {
+        let parts = self.parts.take().unwrap_or_else(|| self.estimates());
+        self.others.push(table4::table(&self.short, &parts));
+        let tracks = std::mem::take(&mut self.short);
+        self.tables.push(("Table 4: with the library and without it".to_owned(), tracks));
+    }
+
+    /// The parts by themselves.
+    fn estimates(&self) -> Estimates {
+        let (effort, progress) = (self.request.effort, self.progress);
+        let parts =
+            progress.part("the parts by themselves (goal 9)", || estimates::measure(effort, progress));
+        self.noted(parts).unwrap_or_default()
+    }
+
+    /// The key-value server over the card and over TCP, whose MTU has been chosen.
+    fn server(&mut self, machines: &Machines) {
+        let Request { topics, figures, effort, .. } = self.request;
+        // A whole run has little time for each thing.
+        let quick = if topics.len() + figures.len() > 1 { Length::Brief } else { Length::Usual };
+        let (length, progress) = (effort.pick(quick, Length::Full), self.progress);
+        let tracks = progress
+            .part("the key-value server", || Ok(server::measure(machines, length, progress)))
+            .unwrap_or_default();
+        self.plots.push(server::figure(&tracks));
+        self.others.extend(server::tables(&tracks));
+        self.tables.push(("Requests of the key-value server between two machines".to_owned(), tracks));
     }
 
     fn all_to_all(&mut self) {
@@ -237,10 +311,9 @@ impl Run<'_> {
     /// Goal 9, and the library's instructions.
     fn parts(&mut self) {
         let (effort, progress) = (self.request.effort, self.progress);
-        let parts =
-            progress.part("the parts by themselves (goal 9)", || estimates::measure(effort, progress));
-        let parts = self.noted(parts).unwrap_or_default();
+        let parts = self.estimates();
         self.others.push(estimates::table(&parts));
+        self.parts = Some(parts);
         let turns = progress.part("card and copies in turn (goal 9)", || estimates::turns(effort));
         self.goals.extend(estimates::goals(&self.noted(turns).unwrap_or_default()));
         if let Some(folder) = self.request.peers.as_ref().filter(|_| !self.request.goals_only) {

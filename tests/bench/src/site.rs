@@ -11,7 +11,7 @@ use hamlyn_cli::lab::{Run, Vm, hamlyn};
 use serde_json::Value;
 
 /// Our program's name, in guests and on the host.
-const PROGRAM: &str = "hamlyn-bench-guest";
+pub const PROGRAM: &str = "hamlyn-bench-guest";
 
 /// A place to run programs in.
 #[derive(Debug, Clone)]
@@ -44,21 +44,21 @@ pub struct HostProgram {
 }
 
 impl Site<'_> {
-    /// Starts our program in one of its roles.
-    pub fn start(&self, role: &[String]) -> anyhow::Result<Program> {
-        let words = [PROGRAM.to_owned()].into_iter().chain(role.iter().cloned());
+    /// Starts a program in one of its roles; on the host, one that lies beside this one.
+    pub fn start(&self, name: &str, role: &[String]) -> anyhow::Result<Program> {
+        let words = [name.to_owned()].into_iter().chain(role.iter().cloned());
         match self {
             Site::Guest(vm) => vm.run(words).map(Program::Guest),
             Site::Root(vm) => vm.run_as(0, words).map(Program::Guest),
             Site::Host(card) => {
                 let program = std::env::current_exe().context("cannot find this program")?;
-                HostProgram::start(&program.with_file_name(PROGRAM), role, card.as_deref()).map(Program::Host)
+                HostProgram::start(&program.with_file_name(name), role, card.as_deref()).map(Program::Host)
             }
         }
     }
 
     /// The command as a person would type it there.
-    pub fn command(&self, role: &[String]) -> String {
+    pub fn command(&self, name: &str, role: &[String]) -> String {
         let prompt = match self {
             Site::Guest(vm) => format!("{}$", vm.name()),
             Site::Root(vm) => format!("{}#", vm.name()),
@@ -68,7 +68,7 @@ impl Site<'_> {
                 format!("host$ HAMLYN_CARD=vfio-user:{socket}")
             }
         };
-        format!("{prompt} {PROGRAM} {}", role.join(" "))
+        format!("{prompt} {name} {}", role.join(" "))
     }
 }
 

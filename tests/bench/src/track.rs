@@ -61,6 +61,11 @@ impl Track {
         self.rounds.iter().filter(|round| round.bytes > 0).map(Outcome::rate).collect()
     }
 
+    /// The rounds' messages a second.
+    pub fn message_rates(&self) -> Vec<f64> {
+        self.rounds.iter().map(|round| round.messages as f64 * 1e9 / round.ns as f64).collect()
+    }
+
     /// Processor time of the near and of the far program for each message, in microseconds.
     pub fn cpu_us(&self) -> Option<[f64; 2]> {
         let messages: u64 = self.rounds.iter().map(|round| round.messages).sum();
@@ -189,5 +194,6 @@ mod tests {
         assert_eq!(track.counted(1, "doorbells"), None);
         assert_eq!(track.cpu_us(), Some([2.0, 0.5]));
         assert_eq!(track.watched_us(), Some([2.0, 4.0]));
+        assert_eq!(track.message_rates(), [1e7, 1e7]);
     }
 }

@@ -1,9 +1,6 @@
 //! The same programs with no machine at all: processes of the host that attach straight to a card's socket.
 
-use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -14,66 +11,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+#[path = "../common/desk.rs"]
+mod desk;
 mod names;
+#[path = "../common/program.rs"]
+mod program;
 
-/// A program at a card.
-struct Program {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<std::process::ChildStdout>,
-}
-
-/// Where the examples of `guest-lib` are: beside this test's folder.
-fn example(name: &str) -> Result<PathBuf> {
-    let test = std::env::current_exe()?;
-    let folder =
-        test.parent().and_then(|deps| deps.parent()).context("the test has no folder")?.join("examples");
-    let program = folder.join(name);
-    ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
-    Ok(program)
-}
-
-impl Program {
-    fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
-        let mut child = Command::new(example(arguments[0])?)
-            .args(&arguments[1..])
-            .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdin = child.stdin.take().context("no standard input")?;
-        let stdout = BufReader::new(child.stdout.take().context("no standard output")?);
-        Ok(Self { child, stdin, stdout })
-    }
-
-    fn answer(&mut self) -> Result<Value> {
-        let mut line = String::new();
-        ensure!(self.stdout.read_line(&mut line)? != 0, "the program said no more");
-        Ok(serde_json::from_str(&line)?)
-    }
-
-    fn say(&mut self, line: &str) -> Result<()> {
-        Ok(writeln!(self.stdin, "{line}")?)
-    }
-
-    /// Ends its standard input, which tells a server to end; its last answer.
-    fn shut(self) -> Result<Value> {
-        let Self { mut child, stdin, stdout } = self;
-        drop(stdin);
-        let last = stdout.lines().last().context("no answer")??;
-        let status = child.wait()?;
-        ensure!(status.success(), "{status}: {last}");
-        Ok(serde_json::from_str(&last)?)
-    }
-
-    /// The last answer of a program that ended well.
-    fn finish(mut self) -> Result<Value> {
-        let last = self.stdout.lines().last().context("no answer")??;
-        let status = self.child.wait()?;
-        ensure!(status.success(), "{status}: {last}");
-        Ok(serde_json::from_str(&last)?)
-    }
-}
+use desk::{Desk, connected, end};
+use program::Program;
 
 fn ticket(answer: &Value) -> String {
     answer["ticket"].as_str().unwrap_or_else(|| panic!("no ticket in {answer}")).to_owned()

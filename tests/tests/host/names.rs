@@ -2,57 +2,16 @@
 
 use super::*;
 
-/// A program that listens and connects as it is told, a line each.
-struct Desk(Program);
-
-impl Desk {
-    fn open(lab: &Lab, card: usize) -> Result<Self> {
-        Program::start(lab, card, &["connections"]).map(Self)
-    }
-
-    fn ask(&mut self, line: &str) -> Result<Value> {
-        self.0.say(line)?;
-        self.0.answer()
-    }
-
-    /// Asks, and fails on another answer.
-    fn expect(&mut self, line: &str, answer: &Value) -> Result<()> {
-        let given = self.ask(line)?;
-        ensure!(given == *answer, "{line}: {given}, not {answer}");
-        Ok(())
-    }
-
-    fn fails(&mut self, line: &str, reason: &str) -> Result<()> {
-        let given = self.ask(line)?;
-        ensure!(given["error"].as_str().is_some_and(|text| text.contains(reason)), "{line}: {given}");
-        Ok(())
-    }
-}
-
-/// `svc` on card `server`, and a program on card `client` that is connected to it: connection 1 in both.
-fn connected(lab: &Lab, server: usize, client: usize) -> Result<(Desk, Desk)> {
-    let (mut listening, mut connecting) = (Desk::open(lab, server)?, Desk::open(lab, client)?);
-    listening.expect("listen svc", &json!({ "listening": "svc" }))?;
-    connecting.0.say(&format!("connect {server} svc question"))?;
-    let accepted = json!({ "connection": 1, "host": client, "private": "question" });
-    listening.expect("accept svc answer", &accepted)?;
-    let made = connecting.0.answer()?;
-    ensure!(made == json!({ "connection": 1, "private": "answer" }), "{made}");
-    Ok((listening, connecting))
-}
+type Desk = crate::Desk<Program>;
 
 fn refused(reason: &str, text: &str) -> Value {
     json!({ "refused": reason, "private": text })
 }
 
-fn end(reason: &str, text: &str) -> Value {
-    json!({ "reason": reason, "private": text })
-}
-
 #[test]
 fn two_programs_find_each_other_by_name() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
-    let (mut server, mut client) = connected(&lab, 1, 0)?;
+    let (mut server, mut client) = connected::<Program, Program>(&lab, 1, 0)?;
     // Who is not there, who is there already, who does not want to, who has enough.
     client.expect("connect 1 nobody", &refused("no_name", ""))?;
     server.fails("listen svc", "in use")?;
@@ -79,13 +38,33 @@ fn two_programs_find_each_other_by_name() -> Result<()> {
 }
 
 #[test]
+fn a_program_finds_a_name_wherever_it_is() -> Result<()> {
+    // At the third card nobody is, and the switch has 64 ports.
+    let lab = Lab::builder().vms(0).spare_cards(3).start()?;
+    let (mut server, mut client) = (Desk::open(&lab, 1)?, Desk::open(&lab, 0)?);
+    let found = |hosts: &[u32]| json!({ "hosts": hosts, "too_old": [], "silent": 62 });
+    client.expect("find svc", &found(&[]))?;
+    server.expect("listen svc 1", &json!({ "listening": "svc" }))?;
+    client.expect("listen svc 1", &json!({ "listening": "svc" }))?;
+    client.expect("find svc", &found(&[0, 1]))?;
+    client.expect("unlisten svc", &json!({ "unlistened": "svc" }))?;
+    // No question has taken the only place of the backlog.
+    client.0.say("any svc question")?;
+    let accepted = json!({ "connection": 1, "host": 0, "private": "question" });
+    server.expect("accept svc answer", &accepted)?;
+    let made = client.0.answer()?;
+    ensure!(made == json!({ "connection": 1, "host": 1, "private": "answer" }), "{made}");
+    let nobody = json!({ "refused": "no_name", "private": "", "host": null });
+    client.expect("any nobody", &nobody)?;
+    server.expect("find svc", &found(&[1]))
+}
+
+#[test]
 fn the_end_of_a_program_is_told_at_once_or_when_it_is_missed() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
     // One that ends as programs do says so itself.
-    let (mut server, client) = connected(&lab, 1, 0)?;
-    let Program { mut child, stdin, .. } = client.0;
-    drop(stdin);
-    ensure!(child.wait()?.success());
+    let (mut server, client) = connected::<Program, Program>(&lab, 1, 0)?;
+    client.0.end()?;
     server.expect("end 1", &end("died", ""))?;
     // One that is killed cannot, and its card with it.
     let mut client = Desk::open(&lab, 0)?;

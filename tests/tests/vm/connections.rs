@@ -4,63 +4,21 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_cli::lab::{Lab, Run};
 use serde_json::{Value, json};
 
+use crate::desk::{self, end};
+use crate::program::Program;
 use crate::{Turn, eventually, lab, lab_of};
 
-/// A program that listens and connects as it is told.
-struct Desk(Run);
-
-impl Desk {
-    fn open(lab: &Lab, vm: usize) -> Result<Desk> {
-        Ok(Desk(lab.vm(vm).run(["connections"])?))
-    }
-
-    fn begin(&mut self, line: &str) -> Result<()> {
-        self.0.say(line)
-    }
-
-    fn answer(&mut self) -> Result<Value> {
-        self.0.answer()
-    }
-
-    fn ask(&mut self, line: &str) -> Result<Value> {
-        self.begin(line)?;
-        self.answer()
-    }
-
-    /// Asks, and fails on another answer.
-    fn expect(&mut self, line: &str, answer: &Value) -> Result<()> {
-        let given = self.ask(line)?;
-        ensure!(given == *answer, "{line}: {given}, not {answer}");
-        Ok(())
-    }
-
-    fn fails(&mut self, line: &str, reason: &str) -> Result<()> {
-        let given = self.ask(line)?;
-        ensure!(given["error"].as_str().is_some_and(|text| text.contains(reason)), "{line}: {given}");
-        Ok(())
-    }
-}
-
-/// A listener called `svc` in one machine, and a process connected to it in another: connection 1 in both.
-fn connected(lab: &Lab, server: usize, client: usize) -> Result<(Desk, Desk)> {
-    let (mut listening, mut connecting) = (Desk::open(lab, server)?, Desk::open(lab, client)?);
-    listening.expect("listen svc", &json!({ "listening": "svc" }))?;
-    connecting.begin(&format!("connect {server} svc question"))?;
-    let accepted = json!({ "connection": 1, "host": client, "private": "question" });
-    listening.expect("accept svc answer", &accepted)?;
-    ensure!(connecting.answer()? == json!({ "connection": 1, "private": "answer" }));
-    Ok((listening, connecting))
-}
-
-fn end(reason: &str, private: &str) -> Value {
-    json!({ "reason": reason, "private": private })
-}
+type Desk = crate::desk::Desk<Run>;
 
 /// A reason that only names the host: which one it is depends on what its kernel hears first.
 fn host_is_gone(desk: &mut Desk) -> Result<()> {
     let answer = desk.ask("end 1")?;
     ensure!(answer["reason"] == "host_lost" || answer["reason"] == "host_reset", "{answer}");
     Ok(())
+}
+
+fn connected(lab: &Lab, server: usize, client: usize) -> Result<(Desk, Desk)> {
+    desk::connected(lab, server, client)
 }
 
 /// The kernel has nothing to complain of.
@@ -114,6 +72,28 @@ fn names_requests_and_answers() -> Result<()> {
 }
 
 #[test]
+fn a_name_is_found_on_whichever_host_has_it() -> Result<()> {
+    let lab = lab(3);
+    let (mut first, mut second) = (Desk::open(&lab, 1)?, Desk::open(&lab, 2)?);
+    let mut client = Desk::open(&lab, 0)?;
+    // The switch has 64 ports: most hosts are not there, and are waited for but once.
+    let found = |hosts: &[u32]| json!({ "hosts": hosts, "too_old": [], "silent": 61 });
+    client.expect("find svc", &found(&[]))?;
+    first.expect("listen svc 1", &json!({ "listening": "svc" }))?;
+    second.expect("listen svc 1", &json!({ "listening": "svc" }))?;
+    client.expect("find svc", &found(&[1, 2]))?;
+    first.expect("unlisten svc", &json!({ "unlistened": "svc" }))?;
+    // No question has taken the only place of the backlog.
+    client.begin("any svc question")?;
+    second.expect("accept svc answer", &json!({ "connection": 1, "host": 0, "private": "question" }))?;
+    ensure!(client.answer()? == json!({ "connection": 1, "host": 2, "private": "answer" }));
+    client.expect("any nobody", &json!({ "refused": "no_name", "private": "", "host": null }))?;
+    // A host finds its own.
+    second.expect("find svc", &found(&[2]))?;
+    (0..3).try_for_each(|vm| log_is_clean(&lab, vm))
+}
+
+#[test]
 fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
     let lab = lab(2);
     let (mut server, mut client) = connected(&lab, 1, 0)?;
@@ -126,7 +106,7 @@ fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
         eventually(|| Ok(refusals()? == forged), "it is refused and counted")?;
     }
     // Nor can a process of root's, which the driver does not bind by shares.
-    let mut root = Desk(lab.vm(0).run_as(0, ["connections"])?);
+    let mut root = desk::Desk(lab.vm(0).run_as(0, ["connections"])?);
     root.begin("connect 1 svc question")?;
     server.expect("accept svc answer", &json!({ "connection": 2, "host": 0, "private": "question" }))?;
     ensure!(root.answer()? == json!({ "connection": 1, "private": "answer" }));
@@ -322,4 +302,28 @@ fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
     lab.vm(1).run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
     connected(&lab, 1, 0)?;
     Ok(())
+}
+
+/// A program at a card's socket, whose library is its operating system, and one in a machine, whose kernel is.
+#[test]
+fn a_machine_and_a_program_at_a_socket_connect_by_name() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(1).spare_cards(1));
+    let (mut here, mut there) = desk::connected::<Program, Run>(&lab, 1, 0)?;
+    there.expect("close 1 enough", &json!({ "closed": "1" }))?;
+    here.expect("end 1", &end("closed", "enough"))?;
+    there.expect("listen own", &json!({ "listening": "own" }))?;
+    here.expect("connect 0 nobody", &json!({ "refused": "no_name", "private": "" }))?;
+    here.begin("connect 0 own")?;
+    there.expect("accept own", &json!({ "connection": 2, "host": 1, "private": "" }))?;
+    ensure!(here.answer()? == json!({ "connection": 2, "private": "" }));
+    there.0.kill(9)?;
+    there.0.wait()?;
+    here.expect("end 2", &end("died", ""))?;
+    // And the other way round: its library is gone with it, so the kernel has to find that out.
+    here.0.end()?;
+    let (here, mut there) = desk::connected::<Program, Run>(&lab, 1, 0)?;
+    here.0.end()?;
+    let answer = there.ask("end 1")?;
+    ensure!(answer["reason"] == "died" || answer["reason"] == "host_lost", "{answer}");
+    log_is_clean(&lab, 0)
 }

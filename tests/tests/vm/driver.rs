@@ -1,10 +1,10 @@
 //! The driver's promises: every call, every sleep, and that nothing is left of those who die or lose their card.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use hamlyn_cli::lab::{Exit, Lab, Run};
 use serde_json::Value;
 
-use crate::{eventually, lab};
+use crate::{eventually, lab, lab_of};
 
 /// Runs checks to their end: all must pass, and there must be as many as to mean something.
 pub(crate) fn check(mut run: Run, least: u64) -> Result<()> {
@@ -102,6 +102,36 @@ fn who_sleeps_until_requests_are_finished_is_woken_then() -> Result<()> {
     nothing_is_left(&lab)
 }
 
+/// Interrupts of the card's queues on each of two processors.
+fn interrupts_by_processor(lab: &Lab) -> Result<[u64; 2]> {
+    let mut sums = [0; 2];
+    for line in lab.vm(0).read("/proc/interrupts")?.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // Vector 0 is the link's.
+        if words.last().is_some_and(|name| name.starts_with("hamlyn0-") && *name != "hamlyn0-0") {
+            for (sum, word) in sums.iter_mut().zip(&words[1..]) {
+                *sum += word.parse::<u64>()?;
+            }
+        }
+    }
+    Ok(sums)
+}
+
+#[test]
+fn who_waits_is_interrupted_on_the_processor_where_he_is() -> Result<()> {
+    let two = |_: usize, _: &std::path::Path| ["-smp", "2"].map(str::to_owned).to_vec();
+    let lab = lab_of(Lab::builder().vms(1).qemu_args(two));
+    for (here, there) in [(0, 1), (1, 0), (0, 1)] {
+        let before = interrupts_by_processor(&lab)?;
+        let pinned = ["taskset", "-c", &here.to_string(), "driver-check", "waiters"].map(str::to_owned);
+        check(lab.vm(0).run(pinned)?, 3)?;
+        let after = interrupts_by_processor(&lab)?;
+        let come = [after[here] - before[here], after[there] - before[there]];
+        ensure!(come[0] > 0 && come[1] == 0, "on processor {here} and elsewhere: {come:?}");
+    }
+    nothing_is_left(&lab)
+}
+
 #[test]
 fn sleepers_of_one_queue_do_not_take_each_others_wake_ups() -> Result<()> {
     let lab = lab(1);
@@ -142,7 +172,8 @@ fn an_open_file_whose_card_goes_learns_it_and_a_new_one_works() -> Result<()> {
     for way in ways {
         let mut hold = lab.vm(0).run(["driver-check", "hold"])?;
         assert_eq!(hold.answer()?["holding"], Value::Bool(true));
-        // One that is in the midst of calls, too. All are different users', as what is pinned, or still mapped, counts for the user.
+        // One that is in the midst of calls, too. All are different users', as what is pinned, or still mapped, counts for the
+        // user.
         let mut stress = lab.vm(0).run_as(1002, ["driver-check", "stress", "--seconds", "600"])?;
         stress.answer()?;
         lab.vm(0).run_as(0, ["sh", "-c", &way])?.finish_text()?;

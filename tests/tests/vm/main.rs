@@ -6,6 +6,8 @@
 mod c_api;
 mod connections;
 mod deaths;
+#[path = "../common/desk.rs"]
+mod desk;
 mod doorbells;
 mod driver;
 mod fetch;
@@ -21,10 +23,13 @@ mod neighbours;
 mod notifications;
 mod own_program;
 mod power;
+#[path = "../common/program.rs"]
+mod program;
 mod protocols;
 mod quotas;
 mod refusals;
 mod resets;
+mod server;
 mod tools;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -21,11 +21,16 @@ pub(crate) fn ping_pong(lab: &Lab, from: usize, to: usize, count: u32) -> Result
 
 /// A transfer of `bytes` from one machine to the other, gathered from several buffers, every byte verified.
 pub(crate) fn transfer(lab: &Lab, from: usize, to: usize, bytes: u32) -> Result<()> {
+    transfer_how(lab, [from, to], bytes, &[])
+}
+
+fn transfer_how(lab: &Lab, [from, to]: [usize; 2], bytes: u32, how: &[&str]) -> Result<()> {
     let bytes = bytes.to_string();
-    let mut receiver = lab.vm(to).run(["transfer", "receive", "--bytes", &bytes, "--seed", "7"])?;
+    let receive = ["transfer", "receive", "--bytes", &bytes, "--seed", "7"];
+    let mut receiver = lab.vm(to).run([&receive[..], how].concat())?;
     let ticket = text(&receiver.answer()?, "ticket");
     let send = ["transfer", "send", "--ticket", &ticket, "--bytes", &bytes, "--seed", "7", "--buffers", "4"];
-    lab.vm(from).run(send)?.finish()?;
+    lab.vm(from).run([&send[..], how].concat())?.finish()?;
     let arrived = receiver.finish()?;
     assert_eq!(arrived.last().unwrap()["verified"], true);
     Ok(())
@@ -45,6 +50,19 @@ fn large_areas_lie_in_huge_pages() -> Result<()> {
     assert_eq!([huge_pages(&lab, 0)?, huge_pages(&lab, 1)?], [0, 0]);
     transfer(&lab, 0, 1, 5 << 20)?;
     assert!(huge_pages(&lab, 1)? > 0);
+    Ok(())
+}
+
+#[test]
+fn programs_send_from_and_receive_into_memory_of_their_own() -> Result<()> {
+    let lab = lab(2);
+    // Neither begins nor ends with a page.
+    for bytes in [1000, 100_001, 3 << 20] {
+        transfer_how(&lab, [0, 1], bytes, &["--own"])?;
+    }
+    // The tour has a part about that, and one for each thing else that the library does.
+    let said = lab.vm(0).run(["programming"])?.finish_text()?;
+    assert_eq!(said.last().map(String::as_str), Some("all examples have run"), "{said:?}");
     Ok(())
 }
 

@@ -63,6 +63,16 @@ fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
 }
 
 #[test]
+fn who_may_lock_too_little_memory_is_told_what_to_raise() -> Result<()> {
+    let lab = lab(1);
+    let mut poor = lab.vm(0).run(["sh", "-c", "ulimit -l 4; exec stream receive"])?;
+    assert_eq!(poor.wait()?, Exit::Code(1));
+    let said = poor.stderr();
+    assert!(said.contains("ulimit -l") && said.contains("limit 4096 bytes"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> {
     let lab = lab(1);
     // Of the connections there are more than a process may have files.

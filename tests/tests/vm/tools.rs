@@ -49,12 +49,13 @@ fn info(lab: &Lab) -> Result<()> {
         assert!(info["pci_address"].as_str().is_some_and(|address| address.starts_with("0000:")), "{info}");
         assert!(info["uapi_version"].is_string(), "{info}");
         assert!(number(&info, "slots") > 1.0 && info["counters"]["commands"].is_u64(), "{info}");
+        assert_eq!(info["ports"], 64, "{info}");
         hosts.push(info["host"].as_u64().context("no host")?);
     }
     assert_ne!(hosts[0], hosts[1]);
     let lines = lab.vm(0).run(["hamlyn-info", "-v"])?.finish_text()?;
     assert_eq!(lines[0], "card:\t/dev/hamlyn0");
-    for field in ["link:", "host:", "packet_size:", "refused_key:"] {
+    for field in ["link:", "host:", "ports:", "packet_size:", "refused_key:"] {
         assert!(lines.iter().any(|line| line.trim_start().starts_with(field)), "{field}: {lines:?}");
     }
     let mut nowhere = lab.vm(0).run(["hamlyn-info", "--card", "/dev/hamlyn9"])?;

@@ -3,16 +3,22 @@
 //! Each message has its number at both ends, and who receives one reads all of it, as those do who receive from sockets.
 
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
-use hamlyn::{Card, Message, NotificationQueue, Polling, SendBuffer, Slot, Source, Terminus, Ticket};
+use hamlyn::{
+    Card, Message, NotificationQueue, Polling, RequestBlock, SendBuffer, Slot, Source, Terminus, Ticket,
+};
+use hamlyn_abi::hamlyn::request::{
+    HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INTERRUPT, HamlynGather, HamlynRequest,
+};
 use hamlyn_bench_guest::pattern::{check_mark, ends, mark, mark_of};
 use serde_json::{Value, json};
+use zerocopy::IntoBytes;
 
 use crate::idle::IdleOptions;
 use crate::result::{Rounds, exchange_tickets, say};
 use crate::{Outcome, PATIENCE, Wait};
 
 /// More looks than a peer takes to answer: a poller yields its processor only if the peer is not running at all.
-const POLL: Polling = Polling { spins: 20_000_000 };
+pub(crate) const POLL: Polling = Polling { spins: 20_000_000 };
 /// To sleep at once.
 const SLEEP: Polling = Polling { spins: 0 };
 
@@ -25,7 +31,7 @@ fn looks(wait: Wait) -> Polling {
 }
 
 /// Entries of a notification queue: more than ever are under way.
-const ENTRIES: u32 = 64;
+pub(crate) const ENTRIES: u32 = 64;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -37,6 +43,10 @@ pub(crate) struct Options {
     /// Bytes of metadata, 0 to 60; without this option a tagged remote write, which has none (fast mode)
     #[arg(long, value_parser = clap::value_parser!(u8).range(..=60))]
     metadata: Option<u8>,
+    /// Has the card fetch metadata and data by DMA, from a buffer for each, as the paper's did: the library sends metadata by
+    /// direct I/O
+    #[arg(long, requires = "metadata")]
+    fetch_metadata: bool,
     /// How the receiver waits
     #[arg(long, value_enum, default_value = "poll")]
     wait: Wait,
@@ -87,13 +97,26 @@ pub(crate) fn loopback(options: &Options) -> Outcome {
 }
 
 /// Says a result, along with what the card counted meanwhile: the warm-up's messages too.
-fn counted(card: &Card, act: impl FnOnce() -> Outcome<Value>) -> Outcome {
+pub(crate) fn counted(card: &Card, act: impl FnOnce() -> Outcome<Value>) -> Outcome {
     let before = card.statistics()?;
     let mut result = act()?;
     let counters = card.statistics()?.into_iter().zip(before);
     result["counters"] = counters.map(|((what, now), (_, then))| (what.name(), json!(now - then))).collect();
     say(&result)
 }
+
+/// Writes a long message's number to both of its ends, in one of the buffer's two places. Gives the place.
+fn fill(buffer: &mut SendBuffer, length: usize, round: u64) -> Outcome<usize> {
+    let start = (round % 2) as usize * length;
+    // As `mark` does: of a message of fewer than 16 bytes the start is whole.
+    for end in ends(length).into_iter().rev() {
+        buffer.write(start + end.start, &mark_of(round)[..end.len()])?;
+    }
+    Ok(start)
+}
+
+/// Room for metadata, in bytes.
+const METADATA: usize = 64;
 
 /// One end: how it sends and how it receives.
 struct End {
@@ -102,6 +125,8 @@ struct End {
     /// number, twice: the card may still read the one before.
     bytes: Vec<u8>,
     buffer: SendBuffer,
+    /// Metadata that the card fetches, twice as well.
+    fetched: Option<SendBuffer>,
     /// What was received.
     received: Vec<u8>,
     protocol: Protocol,
@@ -120,6 +145,8 @@ impl End {
         let bytes = vec![0xa5; options.size];
         let length = options.size.max(1);
         let buffer = terminus.create_send_buffer(2 * length)?;
+        let fetched =
+            options.fetch_metadata.then(|| terminus.create_send_buffer(2 * METADATA)).transpose()?;
         let protocol = if options.metadata.is_none() {
             let receiver = TagReceiver::create(card, length, ENTRIES)?.polling(looks(options.wait));
             Protocol::Tagged { sender: TagSender::new(terminus), receiver }
@@ -130,7 +157,7 @@ impl End {
             Protocol::Plain { terminus, slot, queue }
         };
         let received = bytes.clone();
-        Ok(Self { metadata, bytes, buffer, received, protocol, last: None })
+        Ok(Self { metadata, bytes, buffer, fetched, received, protocol, last: None })
     }
 
     fn ticket(&self) -> Outcome<Ticket> {
@@ -141,17 +168,17 @@ impl End {
     }
 
     fn send(&mut self, peer: &Ticket, round: u64) -> Outcome {
-        let length = self.bytes.len();
         mark(&mut self.metadata, round);
+        if self.fetched.is_some() {
+            return self.send_fetched(peer, round);
+        }
         let message = Message::to(peer).metadata(&self.metadata);
+        let length = self.bytes.len();
         let source = if length <= message.direct_limit() {
             mark(&mut self.bytes, round);
             Source::Bytes(&self.bytes)
         } else {
-            let start = (round % 2) as usize * length;
-            for end in ends(length) {
-                self.buffer.write(start + end.start, &mark_of(round)[..end.len()])?;
-            }
+            let start = fill(&mut self.buffer, length, round)?;
             Source::Piece(self.buffer.piece(start, length)?)
         };
         let handle = match &self.protocol {
@@ -159,6 +186,39 @@ impl End {
             Protocol::Plain { terminus, .. } => terminus.send(&message, source)?,
         };
         self.last = Some(handle);
+        Ok(())
+    }
+
+    /// The request as the paper's library wrote it: tuples for metadata and data, and nothing of either.
+    fn send_fetched(&mut self, peer: &Ticket, round: u64) -> Outcome {
+        let (Some(fetched), Protocol::Plain { terminus, .. }) = (&mut self.fetched, &self.protocol) else {
+            return Err("a tagged remote write has no metadata to fetch".into());
+        };
+        let length = self.bytes.len();
+        let place = (round % 2) as usize * METADATA;
+        fetched.write(place, &self.metadata)?;
+        let start = fill(&mut self.buffer, length, round)?;
+        let tuple = |buffer: &SendBuffer, offset: usize, length: usize| HamlynGather {
+            tag: buffer.tag(),
+            offset: offset as u32,
+            length: length as u32,
+            ..HamlynGather::default()
+        };
+        let both = [tuple(fetched, place, self.metadata.len()), tuple(&self.buffer, start, length)];
+        let tuples: Vec<HamlynGather> = both.into_iter().filter(|tuple| tuple.length > 0).collect();
+        let head = HamlynRequest {
+            destination: peer.destination,
+            slot: peer.slot,
+            metadata_index: peer.metadata_index,
+            flags: HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INTERRUPT,
+            key: peer.key,
+            offset: peer.base,
+            length: length as u32,
+            metadata_length: self.metadata.len() as u32,
+            gather_count: tuples.len() as u32,
+            ..HamlynRequest::default()
+        };
+        self.last = Some(terminus.post(&RequestBlock::raw(&head, tuples.as_bytes())?)?);
         Ok(())
     }
 

@@ -3,7 +3,10 @@
 
 use std::collections::VecDeque;
 
-use hamlyn::{Card, Handle, Message, NotificationQueue, Polling, SendBuffer, Slot, Source, Terminus, Ticket};
+use hamlyn::{
+    Card, Handle, Message, MessageArea, NotificationQueue, Pages, Polling, SendBuffer, Slot, Source,
+    Terminus, Ticket,
+};
 use serde_json::json;
 
 use crate::laps::{Lap, Laps, Sum};
@@ -17,9 +20,26 @@ pub(crate) struct Options {
     /// Messages under way at most
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
     window: u32,
+    /// In memory of the program's own
+    #[arg(long)]
+    own: bool,
     /// A message that is not sent: to see that the receiver notices
     #[arg(long, hide = true)]
     leave_out: Option<u64>,
+}
+
+impl Options {
+    /// The receiver's places.
+    fn area(&self, card: &Card) -> Outcome<MessageArea> {
+        let bytes = self.laps.bytes();
+        Ok(if self.own { card.lend(Pages::new(bytes))? } else { card.create_area(bytes)? })
+    }
+
+    /// The sender's places.
+    fn buffer(&self, terminus: &Terminus) -> Outcome<SendBuffer> {
+        let bytes = self.laps.bytes();
+        Ok(if self.own { terminus.lend(Pages::new(bytes))? } else { terminus.create_send_buffer(bytes)? })
+    }
 }
 
 /// What the receiver says once it has looked at a lap: all bytes are right.
@@ -29,7 +49,7 @@ const WRONG: [u8; 8] = *b"not so..";
 pub(crate) fn sink(options: &Options) -> Outcome {
     let laps = options.laps;
     let card = Card::open_default()?;
-    let area = card.create_area(laps.bytes())?;
+    let area = options.area(&card)?;
     let queue = card.create_queue(64)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     let terminus = card.create_terminus()?;
@@ -49,51 +69,28 @@ pub(crate) fn sink(options: &Options) -> Outcome {
 }
 
 pub(crate) fn send(options: &Options) -> Outcome {
-    let laps = options.laps;
     let card = Card::open_default()?;
     let area = card.create_area(RIGHT.len())?;
     let queue = card.create_queue(8)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     let terminus = card.create_terminus()?;
-    let buffer = terminus.create_send_buffer(laps.bytes())?;
+    let buffer = options.buffer(&terminus)?;
     let peer = exchange_tickets(&slot.ticket(0)?)?;
     let mut sender = Sender { options, terminus, buffer, peer, under_way: VecDeque::new() };
-    let mut sum = Sum::default();
-    for lap in laps.laps() {
-        laps.fill(&lap, |at, bytes| Ok(sender.buffer.write(at, bytes)?))?;
-        let meter = Meter::start();
-        sender.send(&lap)?;
-        wait(&queue)?;
-        sum.add(&lap, meter);
-        hear_verdict(&queue, &slot)?;
-    }
-    let (bytes, all) = (laps.count * laps.size as u64, laps.all());
-    say(&json!({ "bytes": bytes, "messages": laps.count, "all": all, "ns": sum.ns, "cpu_ns": sum.cpu_ns }))
+    sender.send_all(&queue, |_| hear_verdict(&queue, &slot))
 }
 
 /// A process to itself (Figure 10): both ends of every lap.
 pub(crate) fn send_self(options: &Options) -> Outcome {
-    // Both ends are this process', which may lock so much memory and no more.
-    let laps = Laps { places: (options.laps.places / 2).max(1), ..options.laps };
-    let options = &Options { laps, ..options.clone() };
+    let laps = options.laps;
     let card = Card::open_default()?;
-    let area = card.create_area(laps.bytes())?;
+    let area = options.area(&card)?;
     let queue = card.create_queue(8)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     let terminus = card.create_terminus()?;
-    let buffer = terminus.create_send_buffer(laps.bytes())?;
+    let buffer = options.buffer(&terminus)?;
     let mut sender = Sender { options, terminus, buffer, peer: slot.ticket(0)?, under_way: VecDeque::new() };
-    let mut sum = Sum::default();
-    for lap in laps.laps() {
-        laps.fill(&lap, |at, bytes| Ok(sender.buffer.write(at, bytes)?))?;
-        let meter = Meter::start();
-        sender.send(&lap)?;
-        wait(&queue)?;
-        sum.add(&lap, meter);
-        laps.check(&lap, |at, bytes| Ok(slot.read(at, bytes)?))?;
-    }
-    let (bytes, all) = (laps.count * laps.size as u64, laps.all());
-    say(&json!({ "bytes": bytes, "messages": laps.count, "all": all, "ns": sum.ns, "cpu_ns": sum.cpu_ns }))
+    sender.send_all(&queue, |lap| laps.check(lap, |at, bytes| Ok(slot.read(at, bytes)?)))
 }
 
 /// What sends a lap.
@@ -106,6 +103,24 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
+    /// All laps, and what came of them. A lap has arrived when `queue` says so; then `look` sees to its bytes.
+    fn send_all(&mut self, queue: &NotificationQueue, look: impl Fn(&Lap) -> Outcome) -> Outcome {
+        let laps = self.options.laps;
+        let mut sum = Sum::default();
+        for lap in laps.laps() {
+            laps.fill(&lap, |at, bytes| Ok(self.buffer.write(at, bytes)?))?;
+            let meter = Meter::start();
+            self.send(&lap)?;
+            wait(queue)?;
+            sum.add(&lap, meter);
+            look(&lap)?;
+        }
+        let (bytes, all) = (laps.count * laps.size as u64, laps.all());
+        say(
+            &json!({ "bytes": bytes, "messages": laps.count, "all": all, "ns": sum.ns, "cpu_ns": sum.cpu_ns }),
+        )
+    }
+
     fn send(&mut self, lap: &Lap) -> Outcome {
         let laps = self.options.laps;
         for number in lap.messages.clone() {

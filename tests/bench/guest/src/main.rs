@@ -1,7 +1,7 @@
 //! `hamlyn-bench-guest`: both ends of every exchange that the benchmark measures, one role a process.
 //!
 //! Results are JSON objects, one a line, on standard output; what a role needs from its peer comes on standard input.
-//! The roles that begin with `card-` need a card, in a guest or by its socket (`HAMLYN_CARD`); the others are peers.
+//! The roles that begin with `card-` or `raw-` need a card, in a guest or by its socket (`HAMLYN_CARD`); the others are peers.
 
 mod card;
 mod card_stream;
@@ -9,8 +9,11 @@ mod idle;
 mod ivshmem;
 mod laps;
 mod memcpy;
+mod nobody;
+mod raw;
 mod result;
 mod sockets;
+mod software;
 mod tcp_stream;
 
 use std::process::ExitCode;
@@ -46,6 +49,12 @@ enum Role {
     CardSend(card_stream::Options),
     /// Measures the bandwidth of a process to itself (Figure 10)
     CardSendSelf(card_stream::Options),
+    /// Sends back what raw-ping sends
+    RawEcho(raw::Options),
+    /// Measures round trips through cards without the library (Table 4)
+    RawPing(raw::Options),
+    /// Measures what a message takes a program, with a card that does nothing (Table 4)
+    Software(software::Options),
     /// Sleeps until a message that never comes; tells how much processor time that took
     CardDoze(idle::DozeOptions),
     /// Sends back what udp-ping sends
@@ -103,6 +112,9 @@ fn run(role: Role) -> Outcome {
         Role::CardSink(options) => card_stream::sink(&options),
         Role::CardSend(options) => card_stream::send(&options),
         Role::CardSendSelf(options) => card_stream::send_self(&options),
+        Role::RawEcho(options) => raw::echo(&options),
+        Role::RawPing(options) => raw::ping(&options),
+        Role::Software(options) => software::run(&options),
         Role::CardDoze(options) => idle::doze(&options),
         Role::UdpEcho(options) => sockets::udp_echo(&options),
         Role::UdpPing(options) => sockets::udp_ping(&options),

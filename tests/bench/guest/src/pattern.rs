@@ -24,32 +24,39 @@ impl Pattern {
         Self { first: mixed(number), turn: if turn % 2 == 0 { TURN } else { 0 } }
     }
 
-    /// The eight bytes at eight times `index`.
-    fn word(self, index: u64) -> [u8; WORD] {
+    /// The word at eight times `index`.
+    fn word(self, index: u64) -> u64 {
         let word = self.first.wrapping_add(index.wrapping_mul(STEP));
-        (word & !TURN | self.turn).to_le_bytes()
+        word & !TURN | self.turn
     }
 
     /// The words from byte `offset` on, a multiple of 8.
-    fn words(self, offset: usize) -> impl Iterator<Item = [u8; WORD]> {
+    fn words(self, offset: usize) -> impl Iterator<Item = u64> {
         ((offset / WORD) as u64..).map(move |index| self.word(index))
     }
 
     /// Writes the message's bytes from `offset` on, a multiple of 8.
+    ///
+    /// Word by word, as [`Pattern::wrong`] looks at them: an emulated processor does this for every byte of a transfer.
     pub fn fill(self, offset: usize, bytes: &mut [u8]) {
-        for (to, word) in bytes.chunks_mut(WORD).zip(self.words(offset)) {
-            to.copy_from_slice(&word[..to.len()]);
+        let last = self.word(((offset + bytes.len()) / WORD) as u64).to_le_bytes();
+        let mut whole = bytes.chunks_exact_mut(WORD);
+        for (to, word) in whole.by_ref().zip(self.words(offset)) {
+            to.copy_from_slice(&word.to_le_bytes());
         }
+        let rest = whole.into_remainder();
+        rest.copy_from_slice(&last[..rest.len()]);
     }
 
     /// The first of these bytes, from `offset` on, that the message did not bring: its place in the message.
     #[must_use]
     pub fn wrong(self, offset: usize, bytes: &[u8]) -> Option<usize> {
-        let (at, (found, word)) = (offset..)
-            .step_by(WORD)
-            .zip(bytes.chunks(WORD).zip(self.words(offset)))
-            .find(|(_, (found, word))| **found != word[..found.len()])?;
-        found.iter().zip(word).position(|(found, expected)| *found != expected).map(|byte| at + byte)
+        let whole = bytes.chunks_exact(WORD).zip(self.words(offset));
+        let right = whole.take_while(|(found, word)| **found == word.to_le_bytes()).count();
+        let found = bytes[WORD * right..].iter().take(WORD);
+        let expected = self.word((offset / WORD + right) as u64).to_le_bytes();
+        let byte = found.zip(expected).position(|(found, expected)| *found != expected)?;
+        Some(offset + WORD * right + byte)
     }
 }
 

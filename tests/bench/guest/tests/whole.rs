@@ -92,12 +92,39 @@ fn a_process_to_itself_gets_all_too() -> Result<()> {
 fn every_kind_of_round_trip_reads_what_came() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
     let sizes = ["--size 0 --metadata 0", "--size 3", "--size 16", "--size 4000"];
-    let with_metadata = ["--size 100 --metadata 60", "--size 9000 --metadata 4"];
+    let with_metadata = [
+        "--size 100 --metadata 60",
+        "--size 9000 --metadata 4",
+        "--size 0 --metadata 4 --fetch-metadata",
+        "--size 3 --metadata 0 --fetch-metadata",
+        "--size 9000 --metadata 60 --fetch-metadata",
+    ];
     for shape in sizes.into_iter().chain(with_metadata) {
         let arguments = format!("{shape} --wait yield --warmup 2 --count 20");
         for said in exchange(&lab, &format!("card-echo {arguments}"), &format!("card-ping {arguments}"))? {
             assert_eq!(said.with_context(|| arguments.clone())?["messages"], 20);
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_program_without_the_library_gets_its_messages_too() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
+    // More than a queue has entries: the wrap flag turns.
+    for said in exchange(&lab, "raw-echo --warmup 70 --count 200", "raw-ping --warmup 70 --count 200")? {
+        let said = said?;
+        assert_eq!((&said["messages"], &said["counters"]["messages_sent"]), (&200.into(), &270.into()));
+    }
+    Ok(())
+}
+
+#[test]
+fn the_programs_part_is_timed_without_a_card() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start()?;
+    for more in ["", "--raw"] {
+        let said = Program::start(&lab, 0, &format!("software --count 200 {more}"))?.finish()?;
+        assert_eq!(said["messages"], 200);
     }
     Ok(())
 }

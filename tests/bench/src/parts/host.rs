@@ -10,7 +10,7 @@ use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
 use hamlyn_abi::hamlyn::window::*;
-use hamlyn_models::card::{Card, Progress};
+use hamlyn_models::card::{Card, Place, Progress};
 use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_models::ports::{
     Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window, add_to_word, replace_entry,
@@ -49,7 +49,7 @@ impl Host {
             tail: 0,
             place: 0,
         };
-        host.with_card(|card, ports, _| card.link_changed(ports, Some(0)));
+        host.with_card(|card, ports, _| card.link_changed(ports, Some(Place { host: 0, ports: 1 })));
         host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, COMMAND_PAGE);
         host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
         Ok(host)

@@ -22,7 +22,7 @@ pub(super) fn json(results: &Results) -> Value {
             json!({ "label": curve.label, "paper": curve.paper, "points": points })
         };
         let curves: Vec<Value> = figure.curves.iter().map(curve).collect();
-        json!({ "name": figure.key, "title": figure.title, "answers": figure.answers, "x": figure.x.0, "y": figure.y.0, "curves": curves })
+        json!({ "name": figure.key, "title": figure.title, "answers": figure.answers, "note": figure.paper, "x": figure.x.0, "y": figure.y.0, "curves": curves })
     };
     json!({
         "run": facts,

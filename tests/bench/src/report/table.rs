@@ -1,9 +1,10 @@
 //! A table of anything: what is neither a round trip nor a stream.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Rows of text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Table {
     /// Its title.
     pub title: String,

@@ -1,0 +1,101 @@
+//! The example `connections`, which listens and connects as it is told: in a machine, or at the socket of a card.
+
+use anyhow::{Result, ensure};
+use hamlyn_cli::lab::{Lab, Run};
+use serde_json::{Value, json};
+
+use crate::program::Program;
+
+/// Where the example runs.
+pub(crate) trait Place: Sized {
+    /// Starts it at the lab's card of this number, which is its host id as well.
+    fn start(lab: &Lab, card: usize) -> Result<Self>;
+
+    fn say(&mut self, line: &str) -> Result<()>;
+
+    fn answer(&mut self) -> Result<Value>;
+}
+
+impl Place for Run {
+    fn start(lab: &Lab, card: usize) -> Result<Self> {
+        lab.vm(card).run(["connections"])
+    }
+
+    fn say(&mut self, line: &str) -> Result<()> {
+        Run::say(self, line)
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        Run::answer(self)
+    }
+}
+
+impl Place for Program {
+    fn start(lab: &Lab, card: usize) -> Result<Self> {
+        Program::start(lab, card, &["connections"])
+    }
+
+    fn say(&mut self, line: &str) -> Result<()> {
+        Program::say(self, line)
+    }
+
+    fn answer(&mut self) -> Result<Value> {
+        Program::answer(self)
+    }
+}
+
+/// The example, a line for each thing that it is to do, and one for what came of it.
+pub(crate) struct Desk<P>(pub(crate) P);
+
+impl<P: Place> Desk<P> {
+    pub(crate) fn open(lab: &Lab, card: usize) -> Result<Self> {
+        P::start(lab, card).map(Self)
+    }
+
+    pub(crate) fn begin(&mut self, line: &str) -> Result<()> {
+        self.0.say(line)
+    }
+
+    pub(crate) fn answer(&mut self) -> Result<Value> {
+        self.0.answer()
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> Result<Value> {
+        self.begin(line)?;
+        self.answer()
+    }
+
+    /// Asks, and fails on another answer.
+    pub(crate) fn expect(&mut self, line: &str, answer: &Value) -> Result<()> {
+        let given = self.ask(line)?;
+        ensure!(given == *answer, "{line}: {given}, not {answer}");
+        Ok(())
+    }
+
+    pub(crate) fn fails(&mut self, line: &str, reason: &str) -> Result<()> {
+        let given = self.ask(line)?;
+        ensure!(given["error"].as_str().is_some_and(|text| text.contains(reason)), "{line}: {given}");
+        Ok(())
+    }
+}
+
+/// A listener called `svc` at one card, and a process at another that is connected to it: connection 1 in both.
+pub(crate) fn connected<S: Place, C: Place>(
+    lab: &Lab,
+    server: usize,
+    client: usize,
+) -> Result<(Desk<S>, Desk<C>)> {
+    let (mut listening, mut connecting) = (Desk::<S>::open(lab, server)?, Desk::<C>::open(lab, client)?);
+    listening.expect("listen svc", &json!({ "listening": "svc" }))?;
+    connecting.begin(&format!("connect {server} svc question"))?;
+    let accepted = json!({ "connection": 1, "host": client, "private": "question" });
+    listening.expect("accept svc answer", &accepted)?;
+    let made = connecting.answer()?;
+    ensure!(made == json!({ "connection": 1, "private": "answer" }), "{made}");
+    Ok((listening, connecting))
+}
+
+/// How a connection ended.
+pub(crate) fn end(reason: &str, private: &str) -> Value {
+    json!({ "reason": reason, "private": private })
+}

@@ -1,0 +1,80 @@
+//! A program of `guest-lib/examples` that runs on the host, at the socket of a card.
+
+// Not every program of tests uses all of it.
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_cli::lab::Lab;
+use serde_json::Value;
+
+/// A program at a card.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    pub(crate) stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+/// Where the examples of `guest-lib` are: beside this test's folder.
+pub(crate) fn example(name: &str) -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let folder =
+        test.parent().and_then(|deps| deps.parent()).context("the test has no folder")?.join("examples");
+    let program = folder.join(name);
+    ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
+    Ok(program)
+}
+
+impl Program {
+    pub(crate) fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(example(arguments[0])?)
+            .args(&arguments[1..])
+            .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take().context("no standard input")?;
+        let stdout = BufReader::new(child.stdout.take().context("no standard output")?);
+        Ok(Self { child, stdin, stdout })
+    }
+
+    pub(crate) fn answer(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        ensure!(self.stdout.read_line(&mut line)? != 0, "the program said no more");
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    pub(crate) fn say(&mut self, line: &str) -> Result<()> {
+        Ok(writeln!(self.stdin, "{line}")?)
+    }
+
+    /// Ends its standard input, which tells it to end, and waits for that.
+    pub(crate) fn end(self) -> Result<()> {
+        let Self { mut child, stdin, .. } = self;
+        drop(stdin);
+        let status = child.wait()?;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+
+    /// Ends its standard input, which tells a server to end; its last answer.
+    pub(crate) fn shut(self) -> Result<Value> {
+        let Self { mut child, stdin, stdout } = self;
+        drop(stdin);
+        let last = stdout.lines().last().context("no answer")??;
+        let status = child.wait()?;
+        ensure!(status.success(), "{status}: {last}");
+        Ok(serde_json::from_str(&last)?)
+    }
+
+    /// The last answer of a program that ended well.
+    pub(crate) fn finish(mut self) -> Result<Value> {
+        let last = self.stdout.lines().last().context("no answer")??;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "{status}: {last}");
+        Ok(serde_json::from_str(&last)?)
+    }
+}

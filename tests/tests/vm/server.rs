@@ -1,0 +1,24 @@
+//! The server of docs/programming.md and its clients in machines.
+
+use anyhow::Result;
+
+use crate::lab;
+
+#[test]
+fn a_server_by_name_serves_many_clients_of_another_machine_and_its_own() -> Result<()> {
+    let lab = lab(2);
+    let mut server = lab.vm(1).run(["kv-server", "serve", "--until", "205"])?;
+    assert_eq!(server.answer()?["listening"], "kv");
+    let crowd = |vm: usize, clients: &str, more: &[&str]| {
+        let asked = ["kv-server", "crowd", "--host", "1", "--clients", clients, "--requests", "400"];
+        lab.vm(vm).run([&asked[..], more].concat())
+    };
+    let far = crowd(0, "200", &[])?;
+    let near = crowd(1, "5", &["--size", "10000", "--ask", "put"])?;
+    for mut run in [far, near] {
+        let result = run.finish()?;
+        assert_eq!(result.last().map(|result| &result["messages"]), Some(&serde_json::json!(400)));
+    }
+    assert_eq!(server.finish()?.last().map(|result| &result["served"]), Some(&serde_json::json!(205)));
+    Ok(())
+}
