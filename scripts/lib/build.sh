@@ -48,9 +48,7 @@ build_all() {
 build_programs() {
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
         hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn -p hamlyn-tools \
-        --bins --examples
-    CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo rustc --release --target "$TARGET" -p hamlyn-c --crate-type staticlib
+        -p hamlyn-c --lib --bins --examples
     mkdir -p target/release
     ln -sf "../$TARGET/release/hamlyn" target/release/hamlyn
 }
@@ -125,7 +123,8 @@ write_kit() {
   "qemu": "$CACHE/bin/qemu-system-x86_64",
   "kernel": "$GUEST/vmlinux",
   "initrd": "$GUEST/initrd.img",
-  "module": "$MODULE"
+  "module": "$MODULE",
+  "programs": "$BINARIES"
 }
 EOF
     mv "$KIT.partial" "$KIT"

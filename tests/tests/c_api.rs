@@ -12,7 +12,7 @@ use hamlyn_c::{
     hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share,
     hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
 };
-use hamlyn_cli::lab::Lab;
+use hamlyn_cli::lab::{Kit, Lab};
 use hamlyn_tests::c_api;
 
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
@@ -25,9 +25,9 @@ fn header() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(c_api::HEADER)).unwrap()
 }
 
-/// The library's archive, which cargo has made beside this test.
+/// The library's archive.
 fn archive() -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name("libhamlyn_c.a")
+    Kit::find().unwrap().program("libhamlyn_c.a").unwrap()
 }
 
 fn compile(compiler: &str, standard: &str, source: &Path, more: &[&Path]) -> Output {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use hamlyn_cli::lab::Lab;
+use hamlyn_cli::lab::{Kit, Lab};
 
 fn read(path: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
@@ -55,12 +55,8 @@ fn the_blocks_are_the_text_of_the_programs() {
     assert_eq!(blocks(document, "c"), [read("guest-lib/c/examples/c-hello.c")]);
 }
 
-/// An example, which cargo has put beside this test's folder.
 fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().unwrap().parent().unwrap().join("examples").join(name);
-    assert!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
-    program
+    Kit::find().unwrap().program(&format!("examples/{name}")).unwrap()
 }
 
 fn at_card(lab: &Lab, card: usize, program: &Path) -> Command {
@@ -99,8 +95,7 @@ fn the_first_program_greets_itself_and_its_translation() {
     let folder = tempfile::tempdir().unwrap();
     let (rust, c) = (example("hello"), folder.path().join("c-hello"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c");
-    // The library for C, which cargo has made beside this test.
-    let archive = std::env::current_exe().unwrap().with_file_name("libhamlyn_c.a");
+    let archive = Kit::find().unwrap().program("libhamlyn_c.a").unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root.join("include"));
     compiler.arg(root.join("examples/c-hello.c")).arg(archive).arg("-o").arg(&c);

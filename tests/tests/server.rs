@@ -1,14 +1,13 @@
 //! The server of docs/programming.md with all its clients, and with those that misbehave: no machine, two or three cards.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn::protocol::stream::{StreamOptions, StreamPair, StreamReceiver, StreamSender};
 use hamlyn::{Card, ErrorKind, Manager};
-use hamlyn_cli::lab::Lab;
+use hamlyn_cli::lab::{Kit, Lab};
 use serde_json::Value;
 
 /// Nobody has to wait so long.
@@ -23,11 +22,7 @@ struct Program {
 
 impl Program {
     fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
-        let test = std::env::current_exe()?;
-        let folder = test.parent().and_then(|deps| deps.parent()).context("the test has no folder")?;
-        let program: PathBuf = folder.join("examples/kv-server");
-        ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
-        let mut child = Command::new(program)
+        let mut child = Command::new(Kit::find()?.program("examples/kv-server")?)
             .args(arguments)
             .arg("--by-hand")
             .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()))

@@ -1,22 +1,17 @@
 //! The guest's tools with no machine: programs of the host that attach straight to a card's socket. In machines: `vm/tools.rs`.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use hamlyn::Statistic;
-use hamlyn_cli::lab::Lab;
+use hamlyn_cli::lab::{Kit, Lab};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// Where the tools are: beside this test's folder.
 fn tools() -> Result<PathBuf> {
-    let test = std::env::current_exe()?;
-    let folder = test.parent().and_then(Path::parent).context("the test has no folder")?;
-    let program = folder.join("hamlyn-tools");
-    ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn-tools", program.display());
-    Ok(program)
+    Kit::find()?.program("hamlyn-tools")
 }
 
 /// A tool at a card; it is killed when it is dropped.

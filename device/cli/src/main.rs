@@ -1,21 +1,17 @@
 //! `hamlyn`: a virtual user-level network card for stock QEMU.
 
+use std::env;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Parser;
 use hamlyn_cli::commands::Cli;
 use hamlyn_cli::plain::plain;
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("HAMLYN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    // Nobody waits for a log that is full: see lab/log.rs.
-    let log = log.log_internal_errors(false);
-    log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).init();
-    match cli.run() {
+    match log_level().and_then(|level| run(cli, level)) {
         Ok(status) => status,
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -24,6 +20,22 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(cli: Cli, level: LevelFilter) -> anyhow::Result<ExitCode> {
+    let log = tracing_subscriber::fmt().with_max_level(level).with_target(false);
+    // Nobody waits for a log that is full: see lab/log.rs.
+    let log = log.log_internal_errors(false);
+    log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).init();
+    cli.run()
+}
+
+fn log_level() -> anyhow::Result<LevelFilter> {
+    let Some(level) = env::var_os("HAMLYN_LOG") else { return Ok(LevelFilter::INFO) };
+    let level = level.to_string_lossy();
+    level.parse().map_err(|_| {
+        anyhow::anyhow!("HAMLYN_LOG is '{level}', and may be off, error, warn, info, debug or trace")
+    })
 }
 
 /// The error and its causes, but for those that the one before them tells already.

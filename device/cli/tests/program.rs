@@ -72,6 +72,17 @@ fn help_teaches_with_examples() {
 }
 
 #[test]
+fn a_level_of_the_log_that_there_is_not_is_refused() {
+    let run = run_directory();
+    for (level, works) in [("warn", true), ("loud", false), ("hamlyn=debug", false)] {
+        let output = command(run.path()).arg("stat").env("HAMLYN_LOG", level).output().unwrap();
+        let said =
+            format!("error: HAMLYN_LOG is '{level}', and may be off, error, warn, info, debug or trace");
+        assert_eq!(!stderr(&output).contains(&said), works, "{output:?}");
+    }
+}
+
+#[test]
 fn the_printed_arguments_survive_the_shell() {
     let run = run_directory();
     let output = hamlyn(run.path(), &["qemu-args", "--socket", "/tmp/it's here.sock", "--memory", "1G"]);

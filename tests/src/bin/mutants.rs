@@ -60,15 +60,14 @@ fn print_list(mutants: &[Mutant]) -> io::Result<()> {
 /// Makes the breaks one by one. How many were caught.
 fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
     let cache = env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
-    let tree = Tree::copy(repository, &cache.join("mutants"))?;
+    let target = env::var_os("CARGO_TARGET_DIR").map_or(repository.join("target"), PathBuf::from);
+    let tree = Tree::copy(repository, &cache.join("mutants"), target)?;
     for mutant in mutants {
         mutant.texts(&tree.root)?;
     }
     let interrupted = Interrupted::watch()?;
-    let start = Instant::now();
-    println!("building and testing with nothing broken");
-    let suites = Suites::new(&tree, interrupted)?;
-    println!("{} tests pass, {:.1} s", suites.tests, start.elapsed().as_secs_f32());
+    println!("each package's tests are built and run with nothing broken before its first break");
+    let mut suites = Suites::new(&tree, interrupted)?;
     let mut caught = 0;
     for (number, mutant) in (1..).zip(mutants) {
         let start = Instant::now();

@@ -4,14 +4,16 @@
 //! |---|---|
 //! | `list` | the breaks, as a person writes them down |
 //! | `tree` | the copy of the repository in which they are made |
+//! | `packages` | whose tests can notice a break |
 //! | `suite` | the test programs: built, run, and who noticed |
 //! | `group` | a program that ends, with all its children, when we are done with it |
 //!
-//! A break is made in the copy and built there, so the checkout never holds one. The test programs run from fast to
-//! slow, and the first test that fails ends the matter.
+//! A break is made in the copy and built there, so the checkout never holds one. What others have written is built once
+//! for both. The first test that fails ends the matter.
 
 mod group;
 mod list;
+mod packages;
 mod suite;
 mod tree;
 

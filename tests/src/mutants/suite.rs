@@ -10,20 +10,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::group::{Group, Interrupted, Said};
+use super::packages::Packages;
 use super::{Mutant, Tree};
 
-/// The packages whose tests must notice, from fast to slow, and what their folders end with.
-const PACKAGES: [(&str, &str); 9] = [
-    ("hamlyn-door", "door"),
-    ("hamlyn-sys", "sys"),
-    ("hamlyn-system", "system"),
-    ("hamlyn", "guest-lib"),
-    ("hamlyn-models", "models"),
-    ("hamlyn-bus", "bus"),
-    ("hamlyn-fabric", "fabric"),
-    ("hamlyn-switch", "switch"),
-    ("hamlyn-sim", "sim"),
-];
 /// How long the unbroken tree may take for one build or test program.
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// How long a program may take with a break in it, besides four times what it takes without.
@@ -52,65 +41,79 @@ struct Program {
     new: bool,
 }
 
-/// The tests of a tree that pass when nothing is broken.
+/// The tests of a tree, which pass when nothing is broken.
 #[derive(Debug)]
 pub struct Suites<'a> {
     tree: &'a Tree,
     interrupted: Interrupted,
-    /// How many tests there are.
-    pub tests: usize,
-    /// How long each program took.
-    usual: BTreeMap<String, Duration>,
+    cargo: PathBuf,
+    packages: Packages,
+    /// How long each program took when nothing was broken, for those packages whose tests were needed.
+    usual: BTreeMap<&'static str, BTreeMap<String, Duration>>,
 }
 
 impl<'a> Suites<'a> {
-    /// Builds the unbroken tree and runs all its tests. An error if one fails.
+    /// Of this tree.
     pub fn new(tree: &'a Tree, interrupted: Interrupted) -> Result<Self> {
-        let mut suites = Self { tree, interrupted, tests: 0, usual: BTreeMap::new() };
-        let programs = match suites.build(Stdio::inherit())? {
+        let cargo = env::var_os("CARGO").map_or("cargo".into(), PathBuf::from);
+        let packages = Packages::of(&tree.root, &cargo)?;
+        Ok(Self { tree, interrupted, cargo, packages, usual: BTreeMap::new() })
+    }
+
+    /// Makes a break, and lets the tests look at it: those of its own package first. An error if one fails without it.
+    pub fn judge(&mut self, mutant: &Mutant) -> Result<Verdict> {
+        for package in self.packages.that_see(&mutant.file) {
+            self.learn(package)?;
+            let verdict = self.tree.broken(mutant, || self.look(package))?;
+            if verdict != Verdict::Missed {
+                return Ok(verdict);
+            }
+        }
+        Ok(Verdict::Missed)
+    }
+
+    /// Builds a package's tests and runs them with nothing broken, unless that has been done.
+    fn learn(&mut self, package: &'static str) -> Result<()> {
+        if self.usual.contains_key(package) {
+            return Ok(());
+        }
+        let programs = match self.build(package)? {
             Ok(programs) => programs,
             Err(reason) => bail!("the unbroken tree does not build: {reason}"),
         };
-        for program in &programs {
+        let mut usual = BTreeMap::new();
+        for program in programs {
             let start = Instant::now();
-            let (passed, fault) = suites.run(program, PATIENCE)?;
-            if let Some(fault) = fault {
+            if let Some(fault) = self.run(&program, PATIENCE)? {
                 bail!("the unbroken tree does not pass its tests: {fault}");
             }
-            suites.tests += passed;
-            suites.usual.insert(program.name.clone(), start.elapsed());
+            usual.insert(program.name, start.elapsed());
         }
-        Ok(suites)
+        self.usual.insert(package, usual);
+        Ok(())
     }
 
-    /// Makes a break, and lets the tests look at it.
-    pub fn judge(&self, mutant: &Mutant) -> Result<Verdict> {
-        self.tree.broken(mutant, || {
-            let programs = match self.build(Stdio::null())? {
-                Ok(programs) => programs,
-                Err(reason) => return Ok(Verdict::Unbuildable(reason)),
-            };
-            // A program that was not built anew cannot see the break.
-            for program in programs.iter().filter(|program| program.new) {
-                let usual = self.usual.get(&program.name).context("a new test program")?;
-                let (_, fault) = self.run(program, *usual * 4 + GRACE)?;
-                if let Some(fault) = fault {
-                    return Ok(Verdict::Caught(fault));
-                }
+    fn look(&self, package: &str) -> Result<Verdict> {
+        let programs = match self.build(package)? {
+            Ok(programs) => programs,
+            Err(reason) => return Ok(Verdict::Unbuildable(reason)),
+        };
+        // A program that was not built anew cannot see the break.
+        for program in programs.iter().filter(|program| program.new) {
+            let usual = self.usual[package].get(&program.name).context("a new test program")?;
+            if let Some(fault) = self.run(program, *usual * 4 + GRACE)? {
+                return Ok(Verdict::Caught(fault));
             }
-            Ok(Verdict::Missed)
-        })
+        }
+        Ok(Verdict::Missed)
     }
 
-    /// Builds the test programs: those, from fast to slow, or the compiler's first error.
-    fn build(&self, errors: Stdio) -> Result<Result<Vec<Program>, String>> {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(["test", "--no-run", "--message-format=json"]);
-        command.args(PACKAGES.map(|(package, _)| format!("--package={package}")));
-        command.current_dir(&self.tree.root).stderr(errors);
-        // Nobody will look for lines in a debugger, and linking without them is faster.
-        command.env("CARGO_TARGET_DIR", &self.tree.target).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    /// Builds a package's test programs: those, the library's own first, or the compiler's first error.
+    fn build(&self, package: &str) -> Result<Result<Vec<Program>, String>> {
+        let mut command = Command::new(&self.cargo);
+        command.args(["test", "--no-run", "--tests", "--message-format=json", "--package", package]);
+        command.current_dir(&self.tree.root).stderr(Stdio::null());
+        command.env("CARGO_TARGET_DIR", &self.tree.target);
         let mut cargo = Group::start(&mut command, &self.interrupted)?;
         let (mut programs, mut error) = (Vec::new(), None);
         let deadline = Instant::now() + PATIENCE;
@@ -128,7 +131,7 @@ impl<'a> Suites<'a> {
         if !status.success() {
             return Ok(Err(error.unwrap_or_else(|| format!("cargo failed ({status})"))));
         }
-        programs.sort_by_key(|program| (rank(program), program.name.clone()));
+        programs.sort_by_key(|program| (!program.name.ends_with("src/lib.rs"), program.name.clone()));
         Ok(Ok(programs))
     }
 
@@ -148,8 +151,8 @@ impl<'a> Suites<'a> {
         })
     }
 
-    /// Runs a program until a test fails: how many passed, and what was wrong.
-    fn run(&self, program: &Program, limit: Duration) -> Result<(usize, Option<String>)> {
+    /// Runs a program until a test fails: what was wrong.
+    fn run(&self, program: &Program, limit: Duration) -> Result<Option<String>> {
         let Program { name, executable, folder, .. } = program;
         let mut command = Command::new(executable);
         command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).stderr(Stdio::null());
@@ -162,33 +165,24 @@ impl<'a> Suites<'a> {
         command.env("RUST_BACKTRACE", "0");
         let deadline = Instant::now() + limit;
         let mut tests = Group::start(&mut command, &self.interrupted)?;
-        let mut passed = 0;
         loop {
             let fault = match tests.next(deadline)? {
-                Said::Line(line) => match result_in(&line) {
+                Said::Line(line) => match failure_in(&line) {
                     None => continue,
-                    Some((_, "ok")) => {
-                        passed += 1;
-                        continue;
-                    }
-                    Some((test, _)) => format!("{name} {test}"),
+                    Some(test) => format!("{name} {test}"),
                 },
-                Said::Ended(status) if status.success() => return Ok((passed, None)),
+                Said::Ended(status) if status.success() => return Ok(None),
                 Said::Ended(status) => format!("{name}, which died ({status})"),
                 Said::Late => format!("{name}, which hung (limit {} s)", limit.as_secs()),
             };
-            return Ok((passed, Some(fault)));
+            return Ok(Some(fault));
         }
     }
 }
 
-fn rank(program: &Program) -> Option<usize> {
-    PACKAGES.iter().position(|(_, folder)| program.folder.ends_with(folder))
-}
-
-/// A test's name and result, if this line of a test program tells them.
-fn result_in(line: &str) -> Option<(&str, &str)> {
-    line.strip_prefix("test ")?.split_once(" ... ").filter(|(_, result)| ["ok", "FAILED"].contains(result))
+/// The test that has failed, if this line of a test program says so.
+fn failure_in(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 /// The error that a message of cargo carries.

@@ -9,12 +9,12 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::Mutant;
 
-/// The copy, and beside it what is built from it. Both stay from run to run: only what has changed is built anew.
+/// The copy. It stays from run to run: only what has changed is built anew.
 #[derive(Debug)]
 pub struct Tree {
     /// Where the copy is.
     pub root: PathBuf,
-    /// Where it is built.
+    /// Where it is built: cargo tells packages in different folders apart, and shares the others.
     pub target: PathBuf,
     /// Held as long as this lives.
     _lock: File,
@@ -22,14 +22,14 @@ pub struct Tree {
 
 impl Tree {
     /// Brings the copy in `folder` up to date with `origin`. One run at a time has it.
-    pub fn copy(origin: &Path, folder: &Path) -> Result<Self> {
+    pub fn copy(origin: &Path, folder: &Path, target: PathBuf) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let lock = File::create(folder.join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .with_context(|| format!("another run works in {}", folder.display()))?;
         let root = folder.join("tree");
         update(origin, &root, folder)?;
-        Ok(Self { root, target: folder.join("target"), _lock: lock })
+        Ok(Self { root, target, _lock: lock })
     }
 
     /// Does something while a break is in the copy.
@@ -90,12 +90,12 @@ mod tests {
             fs::write(place(name), text).unwrap();
         }
         fs::write(place("part/target/CACHEDIR.TAG"), "").unwrap();
-        let tree = Tree::copy(from.path(), work.path()).unwrap();
+        let tree = Tree::copy(from.path(), work.path(), PathBuf::new()).unwrap();
         let copied = |name: &str| fs::read_to_string(tree.root.join(name)).ok();
         assert_eq!(copied("part/other").as_deref(), Some("1"));
         assert_eq!(copied("empty").as_deref(), Some(""));
         assert_eq!((copied(".hidden"), copied("part/target/CACHEDIR.TAG")), (None, None));
-        assert!(Tree::copy(from.path(), work.path()).is_err(), "one run at a time");
+        assert!(Tree::copy(from.path(), work.path(), PathBuf::new()).is_err(), "one run at a time");
         let changed = |name: &str| fs::metadata(tree.root.join(name)).unwrap().modified().unwrap();
         let before = changed("same");
         fs::write(place("part/other"), "2").unwrap();
@@ -109,7 +109,7 @@ mod tests {
     fn a_break_is_in_the_copy_only_while_it_is_looked_at() {
         let (from, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(from.path().join("a.rs"), "n += 1;\n").unwrap();
-        let tree = Tree::copy(from.path(), work.path()).unwrap();
+        let tree = Tree::copy(from.path(), work.path(), PathBuf::new()).unwrap();
         let mutant =
             Mutant { file: "a.rs".into(), old: "+= 1".into(), new: "+= 2".into(), ..Mutant::default() };
         let text = || Ok(fs::read_to_string(tree.root.join("a.rs"))?);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::Lab;
+use hamlyn_cli::lab::{Kit, Lab};
 use serde_json::Value;
 
 /// A program at a card.
@@ -18,14 +18,9 @@ pub(crate) struct Program {
     stdout: BufReader<ChildStdout>,
 }
 
-/// Where the examples of `guest-lib` are: beside this test's folder.
+/// An example of `guest-lib`.
 pub(crate) fn example(name: &str) -> Result<PathBuf> {
-    let test = std::env::current_exe()?;
-    let folder =
-        test.parent().and_then(|deps| deps.parent()).context("the test has no folder")?.join("examples");
-    let program = folder.join(name);
-    ensure!(program.exists(), "{} is missing: run cargo build -p hamlyn --examples", program.display());
-    Ok(program)
+    Kit::find()?.program(&format!("examples/{name}"))
 }
 
 impl Program {

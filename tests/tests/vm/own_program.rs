@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::MutexGuard;
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::hamlyn;
+use hamlyn_cli::lab::{Kit, hamlyn};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn repository() -> PathBuf {
@@ -55,7 +55,7 @@ fn build_c(folder: &Path) -> Result<PathBuf> {
     let library = repository().join("guest-lib/c");
     fs::copy(library.join("examples/c-hello.c"), folder.join("c-hello.c"))?;
     // What scripts/install calls it.
-    let archive = std::env::current_exe()?.with_file_name("libhamlyn_c.a");
+    let archive = Kit::find()?.program("libhamlyn_c.a")?;
     fs::copy(archive, folder.join("libhamlyn.a"))?;
     let description = fs::read_to_string(library.join("hamlyn.pc"))?;
     let field = |name: &str| {

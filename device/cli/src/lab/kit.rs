@@ -18,6 +18,8 @@ pub struct Kit {
     pub initrd: PathBuf,
     /// The kernel module alone.
     pub module: PathBuf,
+    /// The folder of the programs that run on this machine: those of the guests, and `hamlyn`.
+    pub programs: PathBuf,
 }
 
 impl Kit {
@@ -48,8 +50,8 @@ impl Kit {
             .with_context(|| format!("cannot read the kit {}: run ./scripts/prepare", file.display()))?;
         let kit: Kit = serde_json::from_slice(&text)
             .with_context(|| format!("the kit {} is damaged: run ./scripts/prepare", file.display()))?;
-        for part in [&kit.qemu, &kit.kernel, &kit.initrd] {
-            if !part.is_file() {
+        for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.programs] {
+            if !part.exists() {
                 bail!(
                     "the kit {} names {}, which is missing: run ./scripts/prepare",
                     file.display(),
@@ -58,6 +60,15 @@ impl Kit {
             }
         }
         Ok(kit)
+    }
+
+    /// A program that runs on this machine, or the library for C, by its path below the folder of programs.
+    pub fn program(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let program = self.programs.join(name);
+        if !program.is_file() {
+            bail!("{} is missing: run ./scripts/prepare", program.display());
+        }
+        Ok(program)
     }
 }
 
@@ -78,7 +89,7 @@ mod tests {
     fn every_error_says_what_to_run() {
         let dir = tempfile::tempdir().unwrap();
         let missing = format!("{:#}", Kit::read(&dir.path().join("kit.json")).unwrap_err());
-        let absent = json!({ "qemu": "/no/qemu", "kernel": "/no/k", "initrd": "/no/i", "module": "/no/m" });
+        let absent = json!({ "qemu": "/no/qemu", "kernel": "/no/k", "initrd": "/no/i", "module": "/no/m", "programs": "/no/p" });
         for error in [missing, error_of("{"), error_of("{}"), error_of(&absent.to_string())] {
             assert!(error.contains("run ./scripts/prepare"), "{error}");
         }

@@ -20,6 +20,7 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::kit::Kit;
 use super::log::{Haste, Log};
 use crate::rundir;
 
@@ -264,7 +265,7 @@ pub fn keep(directory: &Path) -> anyhow::Result<()> {
     fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
 }
 
-/// The `hamlyn` program: this one, or for tests the one that was built beside them. `$HAMLYN_BIN` overrides.
+/// The `hamlyn` program: this one, or for tests the kit's. `$HAMLYN_BIN` overrides.
 pub fn hamlyn() -> anyhow::Result<PathBuf> {
     if let Some(program) = env::var_os("HAMLYN_BIN") {
         return Ok(program.into());
@@ -273,8 +274,5 @@ pub fn hamlyn() -> anyhow::Result<PathBuf> {
     if this.file_name().is_some_and(|name| name == "hamlyn") {
         return Ok(this);
     }
-    // A test program lies in target/PROFILE/deps.
-    let beside =
-        this.ancestors().skip(1).take(2).map(|folder| folder.join("hamlyn")).find(|file| file.is_file());
-    beside.context("the program hamlyn is missing: build it (cargo build -p hamlyn-cli), or set HAMLYN_BIN")
+    Kit::find()?.program("hamlyn")
 }

@@ -1,0 +1,16 @@
+//! The card, on hosts made of vectors. One program: what it shares is compiled once.
+
+mod commands;
+mod completions;
+mod exact;
+mod fairness;
+mod fetch;
+mod handshake;
+mod hostile;
+mod last_look;
+mod messages;
+mod notification_order;
+mod overrun;
+mod privilege;
+mod stops;
+mod support;

@@ -1,0 +1,198 @@
+//! Clients and cards that want to stop others, or to be others. Those who want neither are served meanwhile.
+
+use std::fs;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::kit::{Card, PATIENCE, Running};
+use hamlyn_fabric::{HostId, connect};
+use hamlyn_switch::{Options, Policy, Switch};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+const HELLO: &[u8] = b"HMLN\x02\x00\xff\xff";
+const RING: &[u8] = b"!";
+
+/// A socket that, when it is closed, waits for hours for what nobody reads; and the one who does not read.
+fn lingering() -> (OwnedFd, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (reader, _) = listener.accept().unwrap();
+    set_socket_linger(&socket, Some(Duration::from_secs(10_000))).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 1 << 16]).is_ok() {}
+    (socket.into(), reader)
+}
+
+fn pass(socket: &OwnedFd, message: &[u8], passed: OwnedFd) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds = [passed.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+    sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, SendFlags::empty()).unwrap();
+    // The other side may have let go of it by now, if this thread had to wait for a processor: then this is the last, and slow.
+    std::thread::spawn(move || drop(passed));
+}
+
+/// Two cards that exchange packets, and a third that comes, on a thread: a switch that stands still is noticed.
+fn is_served(running: &Running) {
+    let path = running.path().to_owned();
+    let (done, wait) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut one, mut two) = (Card::connect(&path, None), Card::connect(&path, None));
+        for number in 0..200u8 {
+            one.send_when_room(two.host, &[number]);
+            assert_eq!(two.receive(), (one.host, vec![number]));
+        }
+        done.send(()).unwrap();
+    });
+    wait.recv_timeout(PATIENCE).expect("the switch stands still");
+}
+
+#[test]
+fn who_passes_what_is_slow_to_close_waits_alone() {
+    let running = Running::start(crate::kit::small());
+    for message in [HELLO, RING] {
+        let (passed, mut reader) = lingering();
+        let socket = match message {
+            HELLO => crate::kit::raw_connect(&running),
+            _ => crate::kit::raw_card(&running, 9).0,
+        };
+        pass(&socket, message, passed);
+        is_served(&running);
+        assert!(crate::kit::hangs_up(&socket));
+        drop(socket);
+        is_served(&running);
+        // Nothing else has closed it: what it waits for is there to be read, and comes to its end.
+        reader.set_read_timeout(Some(PATIENCE)).unwrap();
+        std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
+    }
+}
+
+#[test]
+fn a_card_that_floods_its_bell_and_does_not_hear_it_harms_nobody() {
+    let running = Running::start(crate::kit::small());
+    let (socket, _memory) = crate::kit::raw_card(&running, 9);
+    let (stop, stopped) = mpsc::channel::<()>();
+    let flood = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {
+            let _ = rustix::net::send(&socket, RING, SendFlags::DONTWAIT);
+        }
+    });
+    is_served(&running);
+    drop(stop);
+    flood.join().unwrap();
+}
+
+#[test]
+fn what_is_no_socket_is_not_replaced_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("thesis.tex");
+    fs::write(&path, "precious").unwrap();
+    let error = Switch::bind(&path, crate::kit::small()).unwrap_err();
+    assert!(error.to_string().ends_with("exists and is not a socket"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn a_switch_leaves_its_successor_the_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("switch");
+    let old = Switch::bind(&path, crate::kit::small()).unwrap();
+    fs::remove_file(&path).unwrap();
+    let _successor = Switch::bind(&path, crate::kit::small()).unwrap();
+    drop(old);
+    assert!(path.exists());
+}
+
+#[test]
+fn a_user_that_is_not_named_is_refused() {
+    let own = rustix::process::geteuid().as_raw();
+    let policy = Policy { users: vec![own + 1], ..Policy::default() };
+    let running = Running::start(Options { policy, ..crate::kit::small() });
+    let error = connect(running.path(), None, PATIENCE).unwrap_err().to_string();
+    assert!(error.contains(&format!("user {own} may not attach here; see --allow-user")), "{error}");
+}
+
+#[test]
+fn a_user_has_so_many_ports() {
+    let policy = Policy { ports_for_each: 2, ..Policy::default() };
+    let running = Running::start(Options { policy, ..crate::kit::small() });
+    let _cards = [Card::attach(&running, None), Card::attach(&running, None)];
+    let error = connect(running.path(), None, PATIENCE).unwrap_err().to_string();
+    assert!(error.contains("(limit 2; see --user-ports)"), "{error}");
+}
+
+const NOBODY: u32 = 65534;
+
+/// Runs only as a child of the next test, as another user: asks for ports, and says what it is told.
+#[test]
+fn child_of_another_user() {
+    let Ok(path) = std::env::var("HAMLYN_TEST_STRANGER") else { return };
+    for wanted in [Some(HostId(0)), None, Some(HostId(1))] {
+        match connect(path.as_ref(), wanted, PATIENCE) {
+            Ok(attached) => println!("got {}", attached.host),
+            Err(error) => println!("{error}"),
+        }
+    }
+}
+
+/// Needs root, to be two users.
+#[test]
+fn a_host_id_stays_its_last_users() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let policy = Policy { users: vec![0, NOBODY], ..Policy::default() };
+    let running = Running::start(Options { policy, ..crate::kit::small() });
+    let folder = running.path().parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.join("test");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let ask = || {
+        let mut command = Command::new(&program);
+        command
+            .args(["--exact", "hostile::child_of_another_user", "--nocapture"])
+            .uid(NOBODY)
+            .current_dir("/");
+        let output = command.env("HAMLYN_TEST_STRANGER", running.path()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    drop(Card::attach(&running, Some(0)));
+    let said = ask();
+    assert!(said.contains("host id 0 is kept for user 0, who had it last (not for user 65534)"), "{said}");
+    assert!(said.contains("got 1"), "{said}");
+    // Nor is it the other way round, though root may do all else.
+    let error = connect(running.path(), Some(HostId(1)), PATIENCE).unwrap_err().to_string();
+    assert!(error.contains("host id 1 is kept for user 65534"), "{error}");
+    Card::attach(&running, Some(0));
+}
+
+#[test]
+fn a_card_that_takes_nothing_holds_up_nobody_and_is_detached_in_the_end() {
+    let stall_timeout = Duration::from_secs(2);
+    let running = Running::start(Options { stall_timeout, ..crate::kit::small() });
+    let [mut sender, stuck, mut third] = [0, 1, 2].map(|port| Card::attach(&running, Some(port)));
+    // Twice what its ring holds.
+    for number in 0..40 {
+        sender.send_when_room(stuck.host, &[number; 3000]);
+    }
+    for number in 0..100 {
+        sender.send_when_room(third.host, &[number; 100]);
+        assert_eq!(third.receive(), (sender.host, vec![number; 100]));
+    }
+    assert!(stuck.is_cut_off(PATIENCE));
+    // It may come again.
+    let mut again = Card::attach(&running, Some(1));
+    sender.send_when_room(again.host, b"again");
+    assert_eq!(again.receive(), (sender.host, b"again".to_vec()));
+    let counters = running.stop();
+    assert_eq!((counters.ports[1].stalled_out, counters.ports[0].blocked), (1, 0));
+}

@@ -1,0 +1,5 @@
+//! The switch, by its socket.
+
+mod hostile;
+mod kit;
+mod sockets;

@@ -1,0 +1,342 @@
+//! One manager for many peers, and how calls that fail say so, against a card in memory (section 3.3).
+
+use std::io::{ErrorKind as IoKind, Read, Write};
+use std::time::Duration;
+
+use crate::fake::Fake;
+use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
+use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
+use hamlyn::{Card, Error, ErrorKind, Manager, PeerLoss, Polling};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Nobody has to wait so long.
+const WATCHDOG: Option<Duration> = Some(Duration::from_secs(60));
+
+fn manager() -> (Fake, Manager) {
+    let fake = Fake::default();
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    (fake, manager)
+}
+
+#[test]
+fn one_manager_serves_a_thousand_streams() {
+    let (_fake, manager) = manager();
+    let mut ends: Vec<(StreamSender, StreamReceiver)> = (0..1000_u32)
+        .map(|client| {
+            let receiver =
+                StreamReceiver::create(&manager).unwrap_or_else(|error| panic!("{client}: {error}"));
+            let sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap());
+            (sender.unwrap_or_else(|error| panic!("{client}: {error}")), receiver)
+        })
+        .collect();
+    for (client, (sender, _)) in (0_u32..).zip(&mut ends) {
+        sender.send(&client.to_le_bytes()).unwrap();
+        sender.flush().unwrap();
+    }
+    for (client, (_, receiver)) in (0_u32..).zip(&ends) {
+        assert_eq!(receiver.try_receive().unwrap().unwrap().to_vec(), client.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_stream_as_an_io_object_keeps_the_kind_of_its_errors() {
+    let (_fake, manager) = manager();
+    let mut receiver = StreamReceiver::create(&manager).unwrap();
+    let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
+    sender.set_timeout(Some(Duration::from_millis(1)));
+    let all = sender.write_all(&[7; 1 << 20]).unwrap_err();
+    assert_eq!(all.kind(), IoKind::TimedOut);
+    receiver.peer_lost(PeerLoss::Host);
+    while sender.accepted() > 0 {
+        match receiver.read(&mut [0; 1 << 16]) {
+            Ok(length) => assert!(length > 0, "the loss comes before the end"),
+            Err(error) => {
+                assert_eq!(error.kind(), IoKind::HostUnreachable);
+                break;
+            }
+        }
+    }
+    sender.peer_lost(PeerLoss::Process);
+    assert_eq!(sender.write(b"x").unwrap_err().kind(), IoKind::ConnectionReset);
+}
+
+/// A manager whose second queue is in use, with a place whose notifications go to the first and one of the second.
+fn two_queues() -> (Fake, Manager, Vec<DatagramReceiver>) {
+    let fake = Fake::default();
+    let manager = Manager::create_with(&Card::attached(fake.share()), 2, Polling { spins: 0 }).unwrap();
+    let mut places = DatagramReceiver::create_group(&manager, 2, 8).unwrap();
+    places.push(DatagramReceiver::create(&manager, 8).unwrap());
+    (fake, manager, places)
+}
+
+#[test]
+fn who_sleeps_is_woken_by_any_queue() {
+    let (_fake, manager, places) = two_queues();
+    let sender = DatagramSender::new(&manager);
+    for place in places.iter().rev() {
+        std::thread::scope(|scope| {
+            let received = scope.spawn(|| place.receive(WATCHDOG).unwrap().to_vec());
+            let _ = sender.send(&place.ticket().unwrap(), b"go", 0, None).unwrap();
+            assert_eq!(received.join().unwrap(), b"go");
+        });
+    }
+}
+
+#[test]
+fn threads_that_sleep_on_several_queues_miss_nothing_that_another_hands_on() {
+    let (_fake, manager, mut places) = two_queues();
+    places.extend(DatagramReceiver::create_group(&manager, 5, 8).unwrap());
+    let tickets: Vec<_> = places.iter().map(|place| place.ticket().unwrap()).collect();
+    let sender = DatagramSender::new(&manager);
+    std::thread::scope(|scope| {
+        for (number, mut place) in places.into_iter().enumerate() {
+            let (tickets, sender) = (&tickets, &sender);
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    place.receive(WATCHDOG).unwrap();
+                    place.rearm();
+                    let _ = sender.send(&tickets[(number + 1) % tickets.len()], b"go", 0, None).unwrap();
+                }
+            });
+        }
+        for ticket in &tickets[..1] {
+            let _ = sender.send(ticket, b"go", 0, None).unwrap();
+        }
+    });
+}
+
+fn is_readable(manager: &Manager) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(manager, PollFlags::IN)], Some(&now)).unwrap() == 1
+}
+
+#[test]
+fn the_managers_file_stands_for_all_its_queues_and_its_wakers() {
+    let (_fake, manager, places) = two_queues();
+    for place in &places {
+        assert!(!manager.arm().unwrap() && !is_readable(&manager));
+        let _ = DatagramSender::new(&manager).send(&place.ticket().unwrap(), b"x", 0, None).unwrap();
+        assert!(is_readable(&manager));
+        assert_eq!(manager.poll_all().unwrap(), 1);
+        assert!(manager.arm().unwrap(), "it was handed on since");
+    }
+    manager.waker().wake();
+    assert!(is_readable(&manager));
+    assert!(manager.arm().unwrap());
+    assert!(!manager.arm().unwrap() && !is_readable(&manager), "it is told once");
+}
+
+#[test]
+fn a_thread_that_sleeps_can_be_woken_by_another() {
+    let (_fake, manager) = manager();
+    let place = DatagramReceiver::create(&manager, 8).unwrap();
+    let waker = manager.waker();
+    let woken = |error: Error| {
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::Woken, "woken up before there was a datagram")
+        );
+    };
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| place.receive(WATCHDOG).map(|_| ()).unwrap_err());
+        waker.wake();
+        woken(sleeper.join().unwrap());
+    });
+    // Or who would sleep next.
+    waker.wake();
+    waker.wake();
+    woken(place.receive(WATCHDOG).map(|_| ()).unwrap_err());
+    waker.wake();
+    manager.wait(WATCHDOG).unwrap();
+    let soon = Some(Duration::from_millis(1));
+    assert_eq!(manager.wait(soon).unwrap_err().kind(), ErrorKind::TimedOut);
+    // A message that is there comes first.
+    let _ = DatagramSender::new(&manager).send(&place.ticket().unwrap(), b"go", 0, None).unwrap();
+    waker.wake();
+    assert_eq!(place.receive(WATCHDOG).unwrap().to_vec(), b"go");
+}
+
+#[test]
+fn who_sleeps_at_a_stream_is_told_of_a_peer_that_another_thread_loses() {
+    let (_fake, manager) = manager();
+    let receiver = StreamReceiver::create(&manager).unwrap();
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| receiver.receive(WATCHDOG).map(|_| ()).unwrap_err());
+        receiver.peer_lost(PeerLoss::Process);
+        assert_eq!(sleeper.join().unwrap().kind(), ErrorKind::PeerLost);
+    });
+}
+
+#[test]
+fn what_there_is_none_of_is_not_waited_for() {
+    let (_fake, manager) = manager();
+    let buffers: Vec<_> = (0..7).map(|_| manager.terminus().create_send_buffer(64).unwrap()).collect();
+    let held = manager.allocate(1).unwrap();
+    let exhausted = manager.allocate(1 << 20).unwrap_err();
+    assert_eq!(exhausted.kind(), ErrorKind::Exhausted);
+    assert_eq!(
+        exhausted.to_string(),
+        "all 8 send-buffer tags are in use: drop a send buffer, or take another terminus"
+    );
+    drop((buffers, held));
+    assert!(manager.allocate(1 << 20).is_ok());
+}
+
+#[test]
+fn memory_that_the_card_still_gathers_from_comes_back_by_itself() {
+    let (fake, manager) = manager();
+    let place = DatagramReceiver::create(&manager, 1 << 16).unwrap();
+    let _buffers: Vec<_> = (0..7).map(|_| manager.terminus().create_send_buffer(64).unwrap()).collect();
+    fake.hold(true);
+    let all = manager.allocate(1 << 16).unwrap();
+    drop(DatagramSender::new(&manager).send_buffer(&place.ticket().unwrap(), all, 0, None).unwrap());
+    assert_eq!(manager.allocate(1).unwrap_err().kind(), ErrorKind::WouldBlock);
+    fake.hold(false);
+    assert!(manager.allocate(1 << 16).is_ok());
+}
+
+#[test]
+fn what_fails_gives_the_buffer_back() {
+    let (fake, manager) = manager();
+    let sender = DatagramSender::new(&manager);
+    let place = DatagramReceiver::create(&manager, 1000).unwrap();
+    let too_long = manager.allocate(1001).unwrap();
+    let failed = sender.send_buffer(&place.ticket().unwrap(), too_long, 0, None).unwrap_err();
+    assert_eq!((failed.error.kind(), failed.back.len()), (ErrorKind::Invalid, 1001));
+
+    fake.hold(true);
+    let buffer = manager.allocate(1000).unwrap();
+    let sent = sender.send_buffer(&place.ticket().unwrap(), buffer, 0, None).unwrap();
+    let soon = Some(Duration::from_millis(1));
+    let failed = sent.wait(soon).unwrap_err();
+    assert!(failed.error.is_timed_out());
+    fake.hold(false);
+    assert_eq!(failed.back.wait(None).unwrap().len(), 1000);
+}
+
+#[test]
+fn a_stream_that_has_no_room_gives_the_buffer_back_and_no_more_of_it_is_sent() {
+    let (_fake, manager) = manager();
+    let mut receiver = StreamReceiver::create(&manager).unwrap();
+    let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
+    // 15 records of 16 KiB may go at once.
+    let buffer = manager.allocate(16 * 16 * 1024).unwrap();
+    let failed = sender.try_send_buffer(buffer).unwrap_err();
+    assert!(failed.error.is_would_block());
+    assert_eq!(sender.accepted(), 0);
+    sender.set_timeout(Some(Duration::from_millis(1)));
+    let mut failed = sender.send_buffer(failed.back).unwrap_err();
+    assert!(failed.error.is_timed_out());
+    assert_eq!(sender.accepted(), 15 * 16 * 1024);
+    failed.back.write(0, b"it is mine again").unwrap();
+    let number = receiver.receive(None).unwrap().unwrap().number();
+    receiver.release(number).unwrap();
+    let little = manager.allocate(1).unwrap();
+    drop(sender.try_send_buffer(little).unwrap());
+    sender.try_close().unwrap();
+    let closed = sender.try_send(b"x").unwrap_err();
+    assert_eq!((closed.kind(), closed.to_string().as_str()), (ErrorKind::Closed, "the stream is closed"));
+}
+
+#[test]
+fn those_with_news_are_named_by_their_tokens() {
+    let (_fake, manager) = manager();
+    let sender = DatagramSender::new(&manager);
+    let mut places = DatagramReceiver::create_group(&manager, 3, 8).unwrap();
+    (0..).zip(&mut places).for_each(|(token, place)| place.set_token(token));
+    let mut receiver = StreamReceiver::create(&manager).unwrap();
+    let mut stream = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
+    receiver.set_token(10);
+    stream.set_token(11);
+    assert!(manager.ready().is_empty());
+    for place in [2, 0] {
+        let _ = sender.send(&places[place].ticket().unwrap(), b"x", 0, None).unwrap();
+    }
+    stream.send(b"x").unwrap();
+    stream.flush().unwrap();
+    assert!(manager.ready().is_empty(), "they are handed on by whoever asks");
+    manager.poll_all().unwrap();
+    assert_eq!(manager.ready(), [0, 2, 10]);
+    assert!(manager.ready().is_empty());
+    // The receiver tells of what it releases when that is worth a message.
+    for _ in 0..4 {
+        stream.send(b"x").unwrap();
+        stream.flush().unwrap();
+        let number = receiver.receive(WATCHDOG).unwrap().unwrap().number();
+        receiver.release(number).unwrap();
+    }
+    manager.poll_all().unwrap();
+    assert_eq!(manager.ready(), [10, 11]);
+    receiver.peer_lost(PeerLoss::Link);
+    assert!(manager.arm().unwrap(), "that is news, too");
+    assert_eq!(manager.ready(), [10]);
+}
+
+#[test]
+fn who_could_not_return_its_tickets_is_named_once_it_can() {
+    let (fake, manager) = manager();
+    let options = StreamOptions { record_size: 64, records: 2, max_records: 2 };
+    let mut receiver = StreamReceiver::create_with(&manager, options).unwrap();
+    let mut stream = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
+    let place = DatagramReceiver::create(&manager, 8).unwrap();
+    receiver.set_token(1);
+    stream.set_token(2);
+    stream.send(b"x").unwrap();
+    stream.flush().unwrap();
+    let number = receiver.receive(WATCHDOG).unwrap().unwrap().number();
+    let _ = (manager.ready(), manager.arm().unwrap());
+
+    // The work queue is full, so the sender cannot be told.
+    fake.hold(true);
+    let (sender, ticket) = (DatagramSender::new(&manager), place.ticket().unwrap());
+    while sender.try_send(&ticket, b"y", 0, None).is_ok() {}
+    receiver.release(number).unwrap();
+    assert!(!manager.arm().unwrap(), "a loop may sleep until there is room");
+    assert!(manager.ready().is_empty());
+    fake.hold(false);
+    assert!(manager.arm().unwrap());
+    assert_eq!(manager.ready(), [1]);
+    assert!(receiver.try_receive().unwrap_err().is_would_block());
+    manager.poll_all().unwrap();
+    assert!(manager.ready().contains(&2), "the sender has been told");
+    assert_eq!(stream.try_send(b"z").unwrap(), 1);
+    stream.try_flush().unwrap();
+}
+
+#[test]
+fn an_exact_read_has_all_or_says_why_not() {
+    let (_fake, manager) = manager();
+    let mut receiver = StreamReceiver::create(&manager).unwrap();
+    let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
+    let soon = Some(Duration::from_millis(1));
+    for part in [b"abc", b"def", b"ghi"] {
+        sender.send(part).unwrap();
+        sender.flush().unwrap();
+    }
+    let mut four = [0; 4];
+    assert_eq!((receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap(), &four), (4, b"abcd"));
+    assert_eq!((receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap(), &four), (4, b"efgh"));
+    assert_eq!((receiver.read_exact_or_end(&mut four, soon).unwrap(), four[0]), (1, b'i'));
+    assert!(receiver.read_exact_or_end(&mut four, soon).unwrap_err().is_timed_out());
+    sender.send(b"j").unwrap();
+    sender.flush().unwrap();
+    drop(sender);
+    // A loss behind some bytes is told by the next call: it is not taken for an end.
+    assert_eq!(receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap(), 1);
+    assert_eq!(receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap_err().kind(), ErrorKind::PeerLost);
+}
+
+#[test]
+fn a_stream_is_flushed_and_closed_in_either_order() {
+    let (fake, manager) = manager();
+    let receiver = StreamReceiver::create(&manager).unwrap();
+    let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
+    sender.send(b"x").unwrap();
+    fake.hold(true);
+    assert!(sender.try_close().unwrap_err().is_would_block());
+    sender.try_flush().unwrap();
+    sender.flush().unwrap();
+    fake.hold(false);
+    sender.try_close().unwrap();
+    sender.try_flush().unwrap();
+}

@@ -1,0 +1,230 @@
+//! Who waits until the card has finished with requests sleeps, and is woken: against a card in memory.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::fake::Fake;
+use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
+use hamlyn::{Card, Error, FetchOp, Handle, Manager, Message, Slot, Terminus, Ticket};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Nobody has to wait so long.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+/// The token of the stream's sender.
+const TOKEN: u64 = 77;
+
+/// A card that is held, a terminus of it, and a place to send to.
+fn bench() -> (Fake, Terminus, Slot, Ticket) {
+    let fake = Fake::default();
+    let card = Card::attached(fake.share());
+    let slot = card.slot(&card.create_area(64).unwrap()).allow_fetch().create().unwrap();
+    let ticket = slot.fast_ticket().unwrap();
+    fake.hold(true);
+    (fake, card.create_terminus().unwrap(), slot, ticket)
+}
+
+fn send(terminus: &Terminus, ticket: &Ticket) -> hamlyn::Result<Handle> {
+    terminus.try_send(&Message::to(ticket), b"one of many")
+}
+
+/// Fills the work queue.
+fn fill(terminus: &Terminus, ticket: &Ticket) -> Vec<Handle> {
+    let sent: Vec<_> = std::iter::from_fn(|| send(terminus, ticket).ok()).collect();
+    assert_eq!(sent.len(), 63);
+    sent
+}
+
+fn is_readable(file: BorrowedFd<'_>) -> bool {
+    poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&Timespec::default())).unwrap() > 0
+}
+
+/// Waits until somebody sleeps.
+fn until_asleep(fake: &Fake, sleepers: u32) {
+    while fake.sleeps() < sleepers {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_waits_for_a_request_sleeps_once_and_is_woken() {
+    let (fake, terminus, _slot, ticket) = bench();
+    let handles = [send(&terminus, &ticket).unwrap(), send(&terminus, &ticket).unwrap()];
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| handles[1].wait(PATIENCE));
+        until_asleep(&fake, 1);
+        fake.take(1);
+        assert!(!waiting.is_finished(), "it is the second that is waited for");
+        fake.hold(false);
+        waiting.join().unwrap().unwrap();
+        assert_eq!(fake.sleeps(), 1, "it does not look, nap and look again");
+    });
+    assert!(handles[0].is_complete().unwrap());
+}
+
+#[test]
+fn whatever_waits_for_the_card_sleeps() {
+    let (fake, terminus, _slot, ticket) = bench();
+    let fetch = terminus.fetch(&ticket, 0, FetchOp::Add(1)).unwrap();
+    let last = fill_up(&terminus, &ticket);
+    std::thread::scope(|scope| {
+        let mut waiting = vec![scope.spawn(|| fetch.wait(PATIENCE).map(drop))];
+        waiting.push(scope.spawn(|| terminus.finish(PATIENCE)));
+        waiting.push(scope.spawn(|| terminus.wait_progress(PATIENCE)));
+        waiting.push(scope.spawn(|| terminus.wait_completed(last, PATIENCE)));
+        waiting.push(scope.spawn(|| terminus.send(&Message::to(&ticket), b"in the end").map(drop)));
+        until_asleep(&fake, 5);
+        fake.hold(false);
+        waiting.into_iter().for_each(|waiting| waiting.join().unwrap().unwrap());
+    });
+}
+
+/// Fills the rest of the work queue. The last request's position.
+fn fill_up(terminus: &Terminus, ticket: &Ticket) -> u64 {
+    std::iter::from_fn(|| send(terminus, ticket).ok()).map(|handle| handle.request()).last().unwrap()
+}
+
+#[test]
+fn a_timeout_gives_the_buffer_back() {
+    let fake = Fake::default();
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    let (mut to, _from) = ends(&manager);
+    fake.hold(true);
+    let sent = to.send_buffer(manager.allocate(10).unwrap()).unwrap();
+    let failed = sent.wait(Some(Duration::from_millis(1))).unwrap_err();
+    assert!(failed.error.is_timed_out() && fake.sleeps() > 0);
+    let sent = failed.back.reclaim().unwrap_err();
+    fake.hold(false);
+    assert_eq!(sent.wait(PATIENCE).unwrap().len(), 10);
+}
+
+#[test]
+fn a_file_tells_of_room_when_half_of_the_work_queue_is_free() {
+    let (fake, terminus, _slot, ticket) = bench();
+    let sent = fill(&terminus, &ticket);
+    let file = terminus.file().unwrap();
+    assert!(send(&terminus, &ticket).unwrap_err().is_would_block());
+    assert!(!terminus.arm_room().unwrap() && !is_readable(file.as_fd()));
+    fake.take(31);
+    assert!(!is_readable(file.as_fd()), "nobody is woken for each request");
+    fake.take(1);
+    assert!(is_readable(file.as_fd()) && terminus.arm_room().unwrap());
+    assert!(!sent[62].arm().unwrap() && !is_readable(file.as_fd()));
+    fake.take(30);
+    assert!(!is_readable(file.as_fd()));
+    fake.take(1);
+    assert!(is_readable(file.as_fd()) && sent[62].arm().unwrap());
+}
+
+#[test]
+fn by_an_older_driver_the_waiter_naps() {
+    let (fake, terminus, _slot, ticket) = bench();
+    fake.grow_old();
+    let handle = send(&terminus, &ticket).unwrap();
+    assert!(matches!(handle.arm(), Err(Error::Unsupported(_))));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| handle.wait(PATIENCE));
+        assert!(handle.wait(Some(Duration::from_millis(1))).unwrap_err().is_timed_out());
+        fake.hold(false);
+        waiting.join().unwrap().unwrap();
+    });
+    assert_eq!(fake.sleeps(), 0);
+}
+
+/// A stream with more tickets than there are work-queue entries.
+fn ends(manager: &Manager) -> (StreamSender, StreamReceiver) {
+    let mut options = StreamOptions::default();
+    (options.record_size, options.records, options.max_records) = (10, 200, 200);
+    let receiver = StreamReceiver::create_with(manager, options).unwrap();
+    let mut sender = StreamSender::from_seed(manager, &receiver.make_seed().unwrap()).unwrap();
+    sender.set_token(TOKEN);
+    (sender, receiver)
+}
+
+/// Sends until there is no room left.
+fn send_all(sender: &mut StreamSender) -> Error {
+    loop {
+        if let Err(error) = sender.try_send(&[7; 10]) {
+            assert!(!StreamSender::waits_for_receiver(&error), "{error}");
+            return error;
+        }
+    }
+}
+
+/// Nothing is left to do: the loop arms, and its file says nothing.
+fn sleep(manager: &Manager) {
+    manager.poll_all().unwrap();
+    while manager.arm().unwrap() {}
+    assert!(!is_readable(manager.as_fd()) && manager.ready().is_empty());
+    assert!(!manager.arm().unwrap());
+}
+
+#[test]
+fn a_loop_beside_a_stuck_card_sleeps_and_is_told_of_room() {
+    let fake = Fake::default();
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    let (mut sender, receiver) = ends(&manager);
+    fake.hold(true);
+    for _ in 0..2 {
+        assert!(send_all(&mut sender).is_would_block());
+        sleep(&manager);
+        fake.take(32);
+        assert!(is_readable(manager.as_fd()));
+        assert_eq!(manager.ready(), [TOKEN]);
+    }
+    sender.try_send(&[7; 10]).unwrap();
+    // Whoever found room wants no more: what the card finishes with from now on is news for nobody.
+    fake.hold(false);
+    manager.poll_all().unwrap();
+    let _ = manager.ready();
+    sleep(&manager);
+    assert!(receiver.try_receive().unwrap().is_some());
+}
+
+#[test]
+fn a_loop_that_sleeps_is_told_of_room_that_another_thread_needs() {
+    let fake = Fake::default();
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    let (mut sender, _receiver) = ends(&manager);
+    sleep(&manager);
+    fake.hold(true);
+    send_all(&mut sender);
+    assert!(is_readable(manager.as_fd()), "it has to arm for it");
+    sleep(&manager);
+    fake.take(32);
+    assert!(is_readable(manager.as_fd()));
+    assert_eq!(manager.ready(), [TOKEN]);
+}
+
+#[test]
+fn a_receiver_whose_tickets_the_card_does_not_take_is_named() {
+    let fake = Fake::default();
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    let (mut sender, mut receiver) = ends(&manager);
+    receiver.set_token(TOKEN + 1);
+    (0..130).for_each(|_| assert_eq!(sender.try_send(&[7; 10]).unwrap(), 10));
+    fake.hold(true);
+    send_all(&mut sender);
+    (0..130).for_each(|_| assert!(receiver.try_receive().unwrap().is_some()));
+    receiver.release(129).unwrap();
+    let _ = manager.ready();
+    sleep(&manager);
+    fake.take(32);
+    assert!(is_readable(manager.as_fd()));
+    assert_eq!(manager.ready(), [TOKEN, TOKEN + 1]);
+}
+
+#[test]
+fn a_stream_that_waits_for_the_card_sleeps_until_there_is_room() {
+    let fake = Fake::default();
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    let (mut sender, receiver) = ends(&manager);
+    fake.hold(true);
+    send_all(&mut sender);
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| sender.send(&[7; 10]));
+        // Whether it is asleep yet or not.
+        fake.hold(false);
+        sending.join().unwrap().unwrap();
+    });
+    assert!(receiver.receive(PATIENCE).unwrap().is_some());
+}

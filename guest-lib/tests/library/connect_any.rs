@@ -1,0 +1,105 @@
+//! A name on whichever host has it (section 6.3).
+
+use std::time::Duration;
+
+use crate::fake::Fake;
+use hamlyn::{Card, EndReason, Error};
+use hamlyn_abi::uapi::*;
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+
+/// Answers once all of these hosts were asked.
+fn answer(fake: &Fake, hosts: &[u32], answers: &[(u32, u32)]) {
+    while hosts.iter().any(|host| fake.asked(*host).1 == 0) {
+        std::thread::yield_now();
+    }
+    answers.iter().for_each(|(host, reason)| fake.answer(*host, *reason));
+}
+
+#[test]
+fn the_first_that_accepts_is_taken_and_absent_ones_are_not_waited_for() {
+    let fake = Fake::default();
+    let card = Card::attached(fake.share());
+    let connection = std::thread::scope(|scope| {
+        scope.spawn(|| answer(&fake, &[1, 2, 3], &[(1, HAMLYN_END_NO_NAME), (3, 0)]));
+        // Host 2 never says anything.
+        card.connect_any(1..=3, "store", b"hello", None).unwrap()
+    });
+    assert_eq!(connection.host(), 3);
+    assert_eq!([1, 2, 3].map(|host| fake.asked(host).0), [0, 0, 1], "the others are given up");
+}
+
+#[test]
+fn if_nobody_has_the_name_the_last_answer_says_so() {
+    let fake = Fake::default();
+    let card = Card::attached(fake.share());
+    let failed = std::thread::scope(|scope| {
+        scope.spawn(|| answer(&fake, &[1, 2], &[(1, HAMLYN_END_HOST_LOST), (2, HAMLYN_END_NO_NAME)]));
+        card.connect_any([1, 2], "store", b"", PATIENCE).unwrap_err()
+    });
+    let reasons = [EndReason::NoName, EndReason::HostLost];
+    assert!(matches!(&failed, Error::Ended(end) if reasons.contains(&end.reason)), "{failed}");
+    let none = card.connect_any([7], "store", b"", Some(Duration::ZERO)).unwrap_err();
+    assert!(none.is_timed_out() && fake.asked(7) == (0, 1), "{none}");
+    assert!(matches!(card.connect_any([], "store", b"", PATIENCE), Err(Error::Invalid(_))));
+    assert!(card.connect_any([1], "", b"", PATIENCE).is_err());
+}
+
+#[test]
+fn only_hosts_that_may_have_the_name_are_connected_to() {
+    let fake = Fake::default();
+    let answers = [(0, HAMLYN_END_NOBODY), (1, HAMLYN_END_LISTENING), (2, HAMLYN_END_NO_NAME)];
+    fake.say(4, &answers);
+    let card = Card::attached(fake.share());
+    let connection = std::thread::scope(|scope| {
+        // Host 2 is too old to say. Host 3 never says anything.
+        scope.spawn(|| answer(&fake, &[1, 2], &[(2, HAMLYN_END_NO_NAME), (1, 0)]));
+        card.connect_any(card.hosts().unwrap(), "store", b"", None).unwrap()
+    });
+    assert_eq!(connection.host(), 1);
+    assert_eq!([0, 1, 2, 3].map(|host| fake.asked(host).1), [0, 1, 1, 0]);
+}
+
+#[test]
+fn hosts_that_are_silent_are_not_waited_for_until_they_are_given_up() {
+    let fake = Fake::default();
+    fake.say(3, &[(0, HAMLYN_END_NOBODY)]);
+    let card = Card::attached(fake.share());
+    let reason = |hosts: std::ops::Range<u32>| match card.connect_any(hosts, "store", b"", None).unwrap_err()
+    {
+        Error::Ended(end) => end.reason,
+        other => panic!("{other}"),
+    };
+    // Without a time-out, both would wait for ever.
+    assert_eq!(reason(0..3), EndReason::NoName, "who is there knows better");
+    assert_eq!(reason(1..3), EndReason::HostLost);
+}
+
+#[test]
+fn it_is_found_where_a_name_is_and_who_could_not_say() {
+    let fake = Fake::default();
+    let answers = [
+        (5, HAMLYN_END_LISTENING),
+        (1, HAMLYN_END_LISTENING),
+        (2, HAMLYN_END_NO_NAME),
+        (3, HAMLYN_END_NOBODY),
+    ];
+    fake.say(6, &[&answers[..], &[(4, HAMLYN_END_HOST_LOST), (0, HAMLYN_END_HOST_RESET)]].concat());
+    let card = Card::attached(fake.share());
+    let found = card.find("store", None).unwrap();
+    assert_eq!((found.hosts, found.too_old, found.silent), (vec![1, 5], vec![2], vec![0, 4]));
+    // Who says nothing at all is silent when the time is over.
+    fake.say(3, &[(1, HAMLYN_END_LISTENING)]);
+    let found = card.find("store", Some(Duration::from_millis(1))).unwrap();
+    assert_eq!((found.hosts, found.silent), (vec![1], vec![0, 2]));
+    // Of a switch that does not say how many ports it has all are asked that can have names.
+    fake.say(0, &[]);
+    assert_eq!(card.find("store", Some(Duration::ZERO)).unwrap().silent.len(), 64);
+    fake.say(1000, &[]);
+    assert_eq!(card.hosts().unwrap(), 0..64);
+    // What lies with this host is no answer.
+    fake.say(2, &[(0, HAMLYN_END_NOBODY), (1, HAMLYN_END_LINK_LOST)]);
+    let failed = card.find("store", None).unwrap_err();
+    assert!(matches!(&failed, Error::Ended(end) if end.reason == EndReason::LinkLost), "{failed}");
+    assert!(card.find("", None).is_err() && card.find(&"x".repeat(65), None).is_err());
+}

@@ -1,0 +1,256 @@
+//! Simple datagrams and the manager that hands them on, against a card in memory (section 3.3).
+
+use std::time::Duration;
+
+use crate::fake::Fake;
+use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
+use hamlyn::{Card, Error, Manager, Message, Polling};
+use proptest::prelude::*;
+
+const SOON: Option<Duration> = Some(Duration::from_millis(1));
+
+fn manager() -> (Fake, Manager) {
+    let fake = Fake::default();
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    (fake, manager)
+}
+
+#[test]
+fn a_datagram_says_where_it_is_and_how_to_reply() {
+    let (_fake, manager) = manager();
+    let (question, answer) =
+        (DatagramReceiver::create(&manager, 100).unwrap(), DatagramReceiver::create(&manager, 8).unwrap());
+    let sender = DatagramSender::new(&manager);
+    let _ = sender.send(&question.ticket().unwrap(), b"what?", 95, Some(&answer.ticket().unwrap())).unwrap();
+    let got = question.receive(None).unwrap();
+    assert_eq!((got.offset(), got.to_vec().as_slice()), (95, b"what?".as_slice()));
+    let _ = sender.send(&got.reply().unwrap(), b"so", 0, None).unwrap();
+    let got = answer.receive(None).unwrap();
+    assert_eq!((got.to_vec().as_slice(), got.reply()), (b"so".as_slice(), None));
+    let mut two = [0; 1];
+    got.read(1, &mut two).unwrap();
+    assert_eq!(two, *b"o");
+    assert!(matches!(got.read(1, &mut [0; 2]), Err(Error::PastEnd { .. })));
+}
+
+#[test]
+fn a_receiver_takes_one_until_it_is_rearmed() {
+    let (_fake, manager) = manager();
+    let mut receiver = DatagramReceiver::create(&manager, 16).unwrap();
+    let sender = DatagramSender::new(&manager);
+    let ticket = receiver.ticket().unwrap();
+    for message in [b"one", b"two"] {
+        let _ = sender.send(&ticket, message, 0, None).unwrap();
+    }
+    assert!(!receiver.is_ready());
+    assert_eq!(receiver.try_receive().unwrap().to_vec(), b"one");
+    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"one", "the same until it is re-armed");
+    receiver.rearm();
+    assert!(receiver.is_ready());
+    assert!(receiver.try_receive().unwrap_err().is_would_block(), "the second was refused");
+    let _ = sender.send(&ticket, b"three", 0, None).unwrap();
+    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"three");
+}
+
+#[test]
+fn a_group_shares_a_slot_and_nothing_else() {
+    let (fake, manager) = manager();
+    let mut group = DatagramReceiver::create_group(&manager, 3, 8).unwrap();
+    assert_eq!(fake.open().2, 1);
+    let sender = DatagramSender::new(&manager);
+    let tickets: Vec<_> = group.iter().map(|receiver| receiver.ticket().unwrap()).collect();
+    let stolen = hamlyn::Ticket { base: 8, ..tickets[0] };
+    let _ = sender.send(&stolen, b"into the neighbour", 0, None);
+    let swapped = hamlyn::Ticket { metadata_index: 1, ..tickets[0] };
+    let _ = sender.send(&swapped, b"bad key", 0, None).unwrap();
+    group[2].revoke().unwrap();
+    for (ticket, message) in tickets.iter().zip([b"a", b"b", b"c"]) {
+        let _ = sender.send(ticket, message, 0, None).unwrap();
+    }
+    assert_eq!(group[0].receive(None).unwrap().to_vec(), b"a");
+    assert_eq!(group[1].receive(None).unwrap().to_vec(), b"b");
+    assert!(group[2].receive(SOON).unwrap_err().is_timed_out(), "its ticket is void");
+    let again = group[2].ticket().unwrap();
+    let _ = sender.send(&again, b"c", 0, None).unwrap();
+    assert_eq!(group[2].receive(None).unwrap().to_vec(), b"c");
+}
+
+#[test]
+fn a_silent_message_blocks_its_sender_alone_and_not_for_ever() {
+    let (_fake, manager) = manager();
+    let mut receiver = DatagramReceiver::create(&manager, 8).unwrap();
+    let ticket = receiver.ticket().unwrap();
+    let _ = manager.terminus().send(&Message::to(&ticket).silent(), b"quiet").unwrap();
+    assert!(!receiver.is_ready() && receiver.try_receive().unwrap_err().is_would_block());
+    receiver.revoke().unwrap();
+    assert!(receiver.is_ready());
+    let ticket = receiver.ticket().unwrap();
+    let _ = DatagramSender::new(&manager).send(&ticket, b"loud", 0, None).unwrap();
+    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"loud");
+}
+
+#[test]
+fn a_buffer_comes_back_once_it_is_sent() {
+    let (fake, manager) = manager();
+    let receiver = DatagramReceiver::create(&manager, 5000).unwrap();
+    let mut buffer = manager.allocate(5000).unwrap();
+    buffer.write(4990, b"0123456789").unwrap();
+    assert!(matches!(buffer.write(4991, b"0123456789"), Err(Error::PastEnd { .. })));
+    fake.hold(true);
+    let sent =
+        DatagramSender::new(&manager).send_buffer(&receiver.ticket().unwrap(), buffer, 0, None).unwrap();
+    let sent = sent.reclaim().expect_err("the card has not sent it");
+    assert!(!sent.is_complete().unwrap());
+    fake.hold(false);
+    let mut buffer = sent.wait(None).unwrap();
+    buffer.write(4990, b"and change").unwrap();
+    assert_eq!(receiver.receive(None).unwrap().to_vec()[4990..], *b"0123456789");
+}
+
+#[test]
+fn memory_of_a_dropped_buffer_is_not_reused_before_it_is_sent() {
+    let (fake, manager) = manager();
+    let receiver = DatagramReceiver::create(&manager, 1000).unwrap();
+    let mut buffer = manager.allocate(1000).unwrap();
+    buffer.write(0, &[7; 1000]).unwrap();
+    fake.hold(true);
+    drop(DatagramSender::new(&manager).send_buffer(&receiver.ticket().unwrap(), buffer, 0, None).unwrap());
+    let mut others: Vec<_> = (0..400).map(|_| manager.allocate(1000).unwrap()).collect();
+    others.iter_mut().for_each(|other| other.write(0, &[8; 1000]).unwrap());
+    drop(others);
+    fake.hold(false);
+    assert_eq!(receiver.receive(None).unwrap().to_vec(), [7; 1000]);
+}
+
+proptest! {
+    /// Buffers never overlap, and memory that was given back is used again.
+    #[test]
+    fn buffers_do_not_overlap(steps in prop::collection::vec((any::<bool>(), 0..100_000_usize), 1..200)) {
+        let (_fake, manager) = manager();
+        let mut held: Vec<(hamlyn::Buffer, u8)> = Vec::new();
+        for (index, (free, amount)) in steps.into_iter().enumerate() {
+            if free && !held.is_empty() {
+                drop(held.swap_remove(amount % held.len()));
+            } else if held.len() < 20 {
+                let mut buffer = manager.allocate(amount).unwrap();
+                buffer.write(0, &vec![index as u8; amount]).unwrap();
+                held.push((buffer, index as u8));
+            }
+        }
+        for (buffer, value) in &held {
+            let mut bytes = vec![0; buffer.len()];
+            buffer.read(0, &mut bytes).unwrap();
+            prop_assert!(bytes.iter().all(|byte| byte == value));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_datagram_is_said_to_be_none() {
+    let (_fake, manager) = manager();
+    let mut receiver = DatagramReceiver::create(&manager, 8).unwrap();
+    let ticket = receiver.ticket().unwrap();
+    let mut lie = b"HDG1\x05\0\0\0\x04\0\0\0".to_vec();
+    for metadata in [b"".as_slice(), b"HDG1\xff\xff\xff\xff\xff\xff\xff\xff", &lie.clone()] {
+        let _ = manager.terminus().send(&Message::to(&ticket).metadata(metadata), b"").unwrap();
+        assert!(matches!(receiver.receive(None), Err(Error::Malformed(_))), "{metadata:?}");
+        receiver.rearm();
+    }
+    lie[8] = 3;
+    lie.resize(52, 1);
+    let _ = manager.terminus().send(&Message::to(&ticket).metadata(&lie), b"").unwrap();
+    let error = receiver.try_receive().unwrap_err().to_string();
+    assert_eq!(error, "the peer sent a datagram with a reply ticket that cannot be read");
+}
+
+#[test]
+fn a_manager_takes_another_queue_when_one_has_no_entries_left_and_uses_them_again() {
+    let fake = Fake::default();
+    let manager = Manager::create_with(&Card::attached(fake.share()), 4, Polling::default()).unwrap();
+    for _ in 0..10 {
+        let mut group = DatagramReceiver::create_group(&manager, 4, 8).unwrap();
+        let other = DatagramReceiver::create(&manager, 8).unwrap();
+        let sender = DatagramSender::new(&manager);
+        for receiver in group.iter().chain([&other]) {
+            let _ = sender.send(&receiver.ticket().unwrap(), b"x", 0, None).unwrap();
+        }
+        assert_eq!(other.receive(None).unwrap().to_vec(), b"x");
+        // What nobody received does not count against those who come.
+        group.clear();
+    }
+    assert_eq!(fake.open(), (1, 2, 0));
+    drop(manager);
+    assert_eq!(fake.open(), (0, 0, 0));
+}
+
+#[test]
+fn whoever_waits_hands_on_what_is_for_others() {
+    let (_fake, manager) = manager();
+    let receivers: Vec<_> = (0..4).map(|_| DatagramReceiver::create(&manager, 8).unwrap()).collect();
+    let tickets: Vec<_> = receivers.iter().map(|receiver| receiver.ticket().unwrap()).collect();
+    std::thread::scope(|scope| {
+        for mut receiver in receivers {
+            let (tickets, manager) = (&tickets, &manager);
+            scope.spawn(move || {
+                // Each answers its own message to the next: all depend on all.
+                let own = receiver.ticket().unwrap();
+                let place = tickets.iter().position(|ticket| *ticket == own).unwrap();
+                let sender = DatagramSender::new(manager);
+                for _ in 0..500 {
+                    receiver.receive(None).unwrap();
+                    receiver.rearm();
+                    let _ = sender.send(&tickets[(place + 1) % tickets.len()], b"go", 0, None).unwrap();
+                }
+            });
+        }
+        let _ = DatagramSender::new(&manager).send(&tickets[0], b"go", 0, None).unwrap();
+    });
+}
+
+#[test]
+fn who_waits_for_any_message_asks_its_receivers_then() {
+    let (_fake, manager) = manager();
+    let receiver = DatagramReceiver::create(&manager, 8).unwrap();
+    let _ = DatagramSender::new(&manager).send(&receiver.ticket().unwrap(), b"go", 0, None).unwrap();
+    manager.wait(None).unwrap();
+    assert_eq!(receiver.try_receive().unwrap().to_vec(), b"go");
+    assert!(manager.wait(SOON).unwrap_err().is_timed_out());
+    assert!(!manager.poll().unwrap());
+}
+
+#[test]
+fn who_waits_is_told_of_what_one_receiver_handed_to_another() {
+    let (_fake, manager) = manager();
+    let receivers = [8, 8].map(|capacity| DatagramReceiver::create(&manager, capacity).unwrap());
+    let sender = DatagramSender::new(&manager);
+    // The first has nothing; then something comes for it, which the second finds in the queue.
+    assert!(receivers[0].try_receive().unwrap_err().is_would_block());
+    let _ = sender.send(&receivers[0].ticket().unwrap(), b"go", 0, None).unwrap();
+    assert!(receivers[1].try_receive().unwrap_err().is_would_block());
+    manager.wait(SOON).unwrap();
+    assert_eq!(receivers[0].try_receive().unwrap().to_vec(), b"go");
+    assert!(manager.wait(SOON).unwrap_err().is_timed_out());
+}
+
+#[test]
+fn a_message_that_was_found_without_its_notification_comes_once() {
+    let fake = Fake::default();
+    let manager = Manager::create_with(&Card::attached(fake.share()), 4, Polling::default()).unwrap();
+    let mut receivers = [8, 8].map(|capacity| DatagramReceiver::create(&manager, capacity).unwrap());
+    let sender = DatagramSender::new(&manager);
+    let _ = sender.send(&receivers[0].ticket().unwrap(), b"first", 0, None).unwrap();
+    fake.babble(4);
+    // The notification of the first is overwritten, that of the second is still there.
+    let _ = sender.send(&receivers[1].ticket().unwrap(), b"second", 0, None).unwrap();
+    assert!(matches!(receivers[1].try_receive(), Err(Error::Overrun { .. })));
+    for (receiver, message) in receivers.iter_mut().zip([&b"first"[..], b"second"]) {
+        assert_eq!(receiver.try_receive().unwrap().to_vec(), message);
+        receiver.rearm();
+    }
+    for receiver in &receivers {
+        assert!(receiver.try_receive().unwrap_err().is_would_block());
+    }
+    // Nor does that hide the next.
+    let _ = sender.send(&receivers[1].ticket().unwrap(), b"third", 0, None).unwrap();
+    assert_eq!(receivers[1].try_receive().unwrap().to_vec(), b"third");
+}

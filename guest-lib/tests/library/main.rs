@@ -1,0 +1,18 @@
+//! The library, with a card that is played. One program: what it shares is compiled once.
+
+#[cfg(feature = "tokio")]
+mod asynchronous;
+mod barrier;
+mod clients;
+mod completions;
+mod connect_any;
+#[cfg(debug_assertions)]
+mod copies;
+mod datagram;
+mod fake;
+mod group;
+mod lower_layer;
+mod own_memory;
+mod receiver_class;
+mod stream;
+mod tagged_write;

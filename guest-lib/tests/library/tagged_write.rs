@@ -1,0 +1,125 @@
+//! Tagged remote write against a card in memory (section 3.3).
+
+use std::time::Duration;
+
+use crate::fake::Fake;
+use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
+use hamlyn::{Card, Error};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+fn ends() -> (TagReceiver, TagSender, Card) {
+    let card = Card::attached(Fake::default().share());
+    let receiver = TagReceiver::create(&card, 4096, 64).unwrap();
+    (receiver, TagSender::new(card.create_terminus().unwrap()), card)
+}
+
+#[test]
+fn data_goes_to_its_offset_and_tags_come_in_order() {
+    let (mut receiver, sender, _card) = ends();
+    let ticket = receiver.ticket().unwrap();
+    for (offset, tag) in [(0, 10), (100, 11), (4091, u32::MAX)] {
+        let _ = sender.send(&ticket, b"hello", offset, tag).unwrap();
+    }
+    for (offset, tag) in [(0, 10), (100, 11), (4091, u32::MAX)] {
+        assert_eq!(receiver.get_tag().unwrap(), Some(tag));
+        let mut back = [0; 5];
+        receiver.read(offset, &mut back).unwrap();
+        assert_eq!(back, *b"hello");
+    }
+    assert_eq!(receiver.get_tag().unwrap(), None);
+}
+
+#[test]
+fn its_file_is_readable_once_a_tag_has_come() {
+    let (mut receiver, sender, _card) = ends();
+    let ticket = receiver.ticket().unwrap();
+    let readable = |receiver: &TagReceiver| {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let file = receiver.file().unwrap();
+        poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&now)).unwrap() == 1
+    };
+    assert!(!receiver.arm().unwrap() && !readable(&receiver));
+    for tag in [1, 2] {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+    }
+    assert!(readable(&receiver));
+    assert_eq!(receiver.get_specific_tag(2).unwrap(), Some(2));
+    assert!(receiver.arm().unwrap(), "one was taken off the queue, and waits");
+    assert_eq!(receiver.get_tag().unwrap(), Some(1));
+    assert!(!receiver.arm().unwrap() && !readable(&receiver));
+}
+
+#[test]
+fn a_specific_tag_leaves_the_others_in_their_order() {
+    let (mut receiver, sender, _card) = ends();
+    let ticket = receiver.ticket().unwrap();
+    assert_eq!(receiver.get_specific_tag(3).unwrap(), None);
+    for tag in [1, 2, 3, 2, 4] {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+    }
+    assert_eq!(receiver.get_specific_tag(3).unwrap(), Some(3));
+    assert_eq!(receiver.get_specific_tag(3).unwrap(), None);
+    assert_eq!(receiver.get_specific_tag_block(2, None).unwrap(), 2);
+    assert_eq!(receiver.get_tag().unwrap(), Some(1));
+    assert_eq!(receiver.get_tag_block(None).unwrap(), 2);
+    assert_eq!(receiver.get_tag_poll(None).unwrap(), 4);
+    assert_eq!(receiver.get_tag().unwrap(), None);
+}
+
+#[test]
+fn a_wait_for_another_tag_times_out_and_keeps_what_came() {
+    let (mut receiver, sender, _card) = ends();
+    let ticket = receiver.ticket().unwrap();
+    let _ = sender.send(&ticket, &[], 0, 1).unwrap();
+    let short = Some(Duration::from_millis(1));
+    assert!(receiver.get_specific_tag_block(9, short).unwrap_err().is_timed_out());
+    assert_eq!(receiver.get_tag_block(short).unwrap(), 1);
+    assert!(receiver.get_tag_block(short).unwrap_err().is_timed_out());
+    assert!(receiver.get_tag_poll(short).unwrap_err().is_timed_out());
+}
+
+#[test]
+fn a_sleeper_is_found_by_a_later_message() {
+    let (mut receiver, sender, _card) = ends();
+    let ticket = receiver.ticket().unwrap();
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(move || receiver.get_tag_block(None).unwrap());
+        let _ = sender.send(&ticket, &[], 0, 7).unwrap();
+        assert_eq!(receiver.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_message_fits_in_a_packet() {
+    let (receiver, sender, card) = ends();
+    let ticket = receiver.ticket().unwrap();
+    let terminus = sender.terminus();
+    let buffer = terminus.create_send_buffer(2048).unwrap();
+    sender.send(&ticket, buffer.piece(0, 1024).unwrap(), 0, 1).unwrap().wait(None).unwrap();
+    let error = sender.send(&ticket, buffer.piece(0, 1025).unwrap(), 0, 1).unwrap_err();
+    assert_eq!(error.to_string(), "fast-mode message length 1025 is out of range (limit 1024)");
+    let area = card.create_area(64).unwrap();
+    let slot = card.slot(&area).metadata_entries(1).create().unwrap();
+    let wrong = sender.send(&slot.ticket(0).unwrap(), b"x", 0, 1).unwrap_err();
+    assert!(matches!(wrong, Error::Invalid(_)), "{wrong}");
+}
+
+#[test]
+fn lost_tags_are_told_once_by_whatever_looks_next() {
+    let card = Card::attached(Fake::default().share());
+    let mut receiver = TagReceiver::create(&card, 64, 4).unwrap();
+    let sender = TagSender::new(card.create_terminus().unwrap());
+    let ticket = receiver.ticket().unwrap();
+    for tag in 0..20 {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+    }
+    assert!(matches!(receiver.get_tag_block(None), Err(Error::Overrun { lost: 16, entries: 4, .. })));
+    assert_eq!(receiver.get_specific_tag(18).unwrap(), Some(18));
+    assert_eq!(receiver.get_tag().unwrap(), Some(16));
+    for tag in 20..30 {
+        let _ = sender.send(&ticket, &[], 0, tag).unwrap();
+    }
+    assert_eq!(receiver.get_tag().unwrap(), Some(17), "what was taken off the queue is not lost");
+    assert!(receiver.get_tag_poll(None).unwrap_err().is_overrun());
+    assert_eq!(receiver.get_tag_poll(None).unwrap(), 26);
+}

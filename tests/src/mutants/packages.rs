@@ -1,0 +1,94 @@
+//! Whose tests can notice a break: those of the package that has it, and of those that stand on it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// The packages whose tests must notice, from fast to slow.
+const PACKAGES: [&str; 9] = [
+    "hamlyn-door",
+    "hamlyn-sys",
+    "hamlyn-system",
+    "hamlyn-models",
+    "hamlyn-bus",
+    "hamlyn-fabric",
+    "hamlyn-switch",
+    "hamlyn",
+    "hamlyn-sim",
+];
+
+/// What cargo says of a package.
+#[derive(Debug)]
+struct Package {
+    /// From the root of the repository.
+    folder: String,
+    needs: Vec<String>,
+}
+
+/// The packages of the repository.
+#[derive(Debug)]
+pub(super) struct Packages(BTreeMap<String, Package>);
+
+impl Packages {
+    /// Asks cargo.
+    pub(super) fn of(root: &Path, cargo: &Path) -> Result<Self> {
+        let mut command = Command::new(cargo);
+        let command = command.args(["metadata", "--no-deps", "--offline", "--format-version=1"]);
+        let output = command.current_dir(root).output().context("cannot start cargo")?;
+        ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+        let said: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+        let all = said["packages"].as_array().context("cargo metadata names no packages")?;
+        Ok(Self(all.iter().filter_map(|package| read(package, root)).collect()))
+    }
+
+    /// Those whose tests can notice a break in a file: its own package first, then the others from fast to slow.
+    pub(super) fn that_see(&self, file: &str) -> Vec<&'static str> {
+        let holds =
+            |name: &str| self.0.get(name).is_some_and(|package| Path::new(file).starts_with(&package.folder));
+        // A package's folder may lie in another's.
+        let depth = |name: &&str| self.0[*name].folder.len();
+        let own = self.0.keys().map(String::as_str).filter(|name| holds(name)).max_by_key(depth);
+        let Some(own) = own else { return Vec::new() };
+        let mut all: Vec<_> = PACKAGES.into_iter().filter(|name| self.stands_on(name, own)).collect();
+        all.sort_by_key(|name| *name != own);
+        all
+    }
+
+    fn stands_on(&self, name: &str, other: &str) -> bool {
+        // Its own name is among what a package needs for its tests.
+        let below =
+            |package: &Package| package.needs.iter().any(|need| need != name && self.stands_on(need, other));
+        name == other || self.0.get(name).is_some_and(below)
+    }
+}
+
+fn read(package: &Value, root: &Path) -> Option<(String, Package)> {
+    let folder = Path::new(package["manifest_path"].as_str()?).parent()?.strip_prefix(root).ok()?;
+    let needs = package["dependencies"].as_array()?.iter();
+    let needs = needs.filter(|need| need["path"].is_string()).filter_map(|need| need["name"].as_str());
+    let needs = needs.map(str::to_owned).collect();
+    Some((package["name"].as_str()?.to_owned(), Package { folder: folder.to_str()?.to_owned(), needs }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_break_is_shown_to_its_package_and_those_above() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let packages = Packages::of(root, Path::new(env!("CARGO"))).unwrap();
+        assert_eq!(packages.that_see("device/sim/src/lib.rs"), ["hamlyn-sim"]);
+        assert_eq!(packages.that_see("guest-lib/src/lib.rs"), ["hamlyn", "hamlyn-sim"]);
+        let system = packages.that_see("guest-lib/system/src/peer.rs");
+        assert_eq!(system, ["hamlyn-system", "hamlyn", "hamlyn-sim"]);
+        assert_eq!(packages.that_see("device/models/src/card.rs")[0], "hamlyn-models");
+        // It has no tests of its own here.
+        let contract = packages.that_see("device/abi/src/card.rs");
+        assert!(contract.contains(&"hamlyn-models") && !contract.contains(&"hamlyn-door"), "{contract:?}");
+        assert!(packages.that_see("guest-driver/main.c").is_empty());
+    }
+}
