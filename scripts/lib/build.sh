@@ -35,20 +35,24 @@ check_qemu() {
         die "this QEMU has no vfio-user-pci device" "QEMU 10.1 or newer is needed"
 }
 
-# build_all: bring everything made from the sources up to date, and name it in the kit.
+# build_all: bring everything made from the sources up to date, and name it in the kit. With DEMO set, no more than the demo
+# shows; but once there is more, that is kept up to date as well.
 build_all() {
+    if [[ -e $CACHE/whole ]]; then DEMO=; fi
     step programs "build the programs" build_programs
-    build_c_examples
+    if [[ ! $DEMO ]]; then build_c_examples; fi
     build_module
     build_image
     write_kit
+    if [[ ! $DEMO ]]; then touch "$CACHE/whole"; fi
 }
 
 # They are static, so they run on any host and in the guest's bare image. One invocation builds shared dependencies once.
 build_programs() {
+    local what=(-p hamlyn-tools -p hamlyn-c --lib --examples)
+    if [[ $DEMO ]]; then what=(--example ping-pong --example transfer --example intrude); fi
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn -p hamlyn-tools \
-        -p hamlyn-c --lib --bins --examples
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn --bins "${what[@]}"
     mkdir -p target/release
     ln -sf "../$TARGET/release/hamlyn" target/release/hamlyn
 }

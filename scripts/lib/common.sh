@@ -14,6 +14,8 @@ SELF=$(realpath "$0")
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=$(realpath -m "${HAMLYN_CACHE:-$REPO/.hamlyn}")
 ROOT=$CACHE/root
+# Set by scripts/prepare --demo: no more is wanted than the demo shows.
+DEMO=
 # Which kernel the guests have: that of Debian's backports, or Debian 13's own, which has a kit beside the other's.
 HAMLYN_KERNEL=${HAMLYN_KERNEL:-backports}
 case $HAMLYN_KERNEL in

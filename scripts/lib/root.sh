@@ -11,7 +11,8 @@ wanted_packages() {
     echo linux-image-cloud-amd64 linux-headers-cloud-amd64 gcc libc6-dev make kmod busybox-static cpio zstd \
         dash coreutils sed grep findutils diffutils mawk
     if [[ -z $(host_qemu) ]]; then echo qemu-system-x86; fi
-    if [[ $HAMLYN_RUST == root ]]; then echo cargo rustc rustfmt rust-clippy ca-certificates; fi
+    if [[ $HAMLYN_RUST == root ]]; then echo cargo rustc ca-certificates; fi
+    if [[ $HAMLYN_RUST == root && ! $DEMO ]]; then echo rustfmt rust-clippy; fi
 }
 
 # The host's QEMU, if it has the device that loads our card.
