@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::desk::{self, end};
 use crate::program::Program;
-use crate::{Turn, eventually, lab, lab_of};
+use crate::{Turn, eventually, lab, lab_of, share};
 
 type Desk = crate::desk::Desk<Run>;
 
@@ -253,7 +253,9 @@ fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
     // Cards with a few termini and queues more than processes and drivers need: each must be given back.
     let small = ["--termini", "8", "--queues", "8"];
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]).card_args(small));
-    let mut server = lab.vm(1).run(["echo-server", "serve", "--clients", "2021"])?;
+    let streams = share(2000, 300);
+    let clients = (streams + 21).to_string();
+    let mut server = lab.vm(1).run(["echo-server", "serve", "--clients", &clients])?;
     server.answer()?;
     let mut client = lab.vm(0).run(["echo-server", "churn", "--host", "1"])?;
     client.set_patience(std::time::Duration::from_secs(900));
@@ -268,7 +270,7 @@ fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
     };
     churn(10)?;
     let before = [pinned_now(&lab, 0)?, pinned_now(&lab, 1)?];
-    churn(2000)?;
+    churn(streams)?;
     for (vm, before) in before.into_iter().enumerate() {
         eventually(|| Ok(pinned_now(&lab, vm)? == before), "nothing more is pinned than before")?;
         log_is_clean(&lab, vm)?;
@@ -279,15 +281,17 @@ fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
 
 #[test]
 fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    // More connections than the card has slots: each must have been given back.
+    let small = ["--sram", "262144"];
+    let count = share(10_000, 2000);
+    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]).card_args(small));
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     let before = [pinned(&lab, 0)?, pinned(&lab, 1)?];
-    // More than the card has slots: each must have been given back.
-    server.begin("serve svc 10000")?;
+    server.begin(&format!("serve svc {count}"))?;
     client.0.set_patience(std::time::Duration::from_secs(900));
     server.0.set_patience(std::time::Duration::from_secs(900));
-    client.expect("churn 1 svc 10000", &json!({ "made": 10000 }))?;
-    ensure!(server.answer()? == json!({ "served": 10000, "closed": 10000 }));
+    client.expect(&format!("churn 1 svc {count}"), &json!({ "made": count }))?;
+    ensure!(server.answer()? == json!({ "served": count, "closed": count }));
     client.expect("look 1", &Value::Null)?;
     eventually(|| Ok([pinned(&lab, 0)?, pinned(&lab, 1)?] == before), "nothing is pinned any more")?;
     for vm in 0..2 {

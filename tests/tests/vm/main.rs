@@ -59,6 +59,11 @@ pub(crate) fn lab(vms: usize) -> Turn {
     lab_of(Lab::builder().vms(vms))
 }
 
+/// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
+pub(crate) fn share(all: u32, part: u32) -> u32 {
+    if std::env::var_os("HAMLYN_LONG").is_some() { all } else { part }
+}
+
 /// The right to have machines, until this is dropped.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
