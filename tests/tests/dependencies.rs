@@ -13,6 +13,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-fabric", &["hamlyn-door"]),
     ("hamlyn-agent", &[]),
     ("hamlyn-bus", &["hamlyn-door"]),
+    ("hamlyn-host", &["hamlyn-bus", "hamlyn-door", "hamlyn-fabric", "hamlyn-models", "hamlyn-switch"]),
     ("hamlyn-models", &["hamlyn-abi"]),
     (
         "hamlyn-sim",

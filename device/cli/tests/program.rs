@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hamlyn_cli::rundir::claim;
-use hamlyn_cli::stat::StatServer;
+use hamlyn_host::rundir::claim;
+use hamlyn_host::stat::StatServer;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;

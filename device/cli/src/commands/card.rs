@@ -1,22 +1,15 @@
-//! The flags of `hamlyn card`.
+//! `hamlyn card`
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, value_parser};
-use hamlyn_bus::GuestMemory;
-use hamlyn_models::hamlyn::HamlynOptions;
+use clap::{Args, value_parser};
+use hamlyn_host::rundir::{card_path, socket_path};
+use hamlyn_host::single::{self, Options};
 use hamlyn_switch::crossbar::MAX_PORTS;
 
-use crate::rundir::{card_path, socket_path};
+use super::options::CardFlags;
 use crate::users;
-
-/// The cards of the family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Model {
-    /// Sender-based memory management (OSDI '96)
-    Hamlyn,
-}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,91 +24,43 @@ The paper's authors recommend 1 KiB for their prototype (section 4.3), where a 4
 
 The card stays when its machine or its switch goes, and serves the next.";
 
-/// What a person chooses about a card, wherever it runs.
-#[derive(Debug, Clone, Args)]
-pub struct CardOptions {
-    /// Which card
-    #[arg(long, value_enum, default_value_t = Model::Hamlyn)]
-    pub model: Model,
-    /// The most data in a packet, in bytes: 256 to 65536, a multiple of 8
-    #[arg(long, value_name = "BYTES", default_value_t = HamlynOptions::default().packet_size)]
-    pub packet_size: u32,
-    /// The card's memory for slots, queues and termini: 4096 to 67108864
-    #[arg(long, value_name = "BYTES", default_value_t = HamlynOptions::default().sram_size)]
-    pub sram: u32,
-    /// Send termini: 1 to 1024
-    #[arg(long, value_name = "N", default_value_t = HamlynOptions::default().termini)]
-    pub termini: u32,
-    /// Notification queues: 1 to 4096
-    #[arg(long, value_name = "N", default_value_t = HamlynOptions::default().queues)]
-    pub queues: u32,
-    /// Interrupt vectors: 2 to 16
-    #[arg(long, value_name = "N", default_value_t = HamlynOptions::default().vectors)]
-    pub vectors: u32,
-    /// How long the host may go without keeping the card's handshake before the card discards what arrives, in
-    /// milliseconds: 100 to 600000, or 0 for ever
-    #[arg(long, value_name = "MS", default_value_t = HamlynOptions::default().handshake_ms)]
-    pub handshake: u32,
-    /// The most guest memory that the card maps, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = GuestMemory::DEFAULT_LIMIT)]
-    pub guest_memory: u64,
-}
-
-impl CardOptions {
-    pub(super) fn hamlyn(&self) -> HamlynOptions {
-        HamlynOptions {
-            packet_size: self.packet_size,
-            sram_size: self.sram,
-            termini: self.termini,
-            queues: self.queues,
-            vectors: self.vectors,
-            handshake_ms: self.handshake,
-        }
-    }
-}
-
-/// The flags of `hamlyn card`.
+/// Run a card: QEMU loads it, the switch links it with others
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct CardArgs {
+pub(super) struct CardArgs {
     /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell
     #[arg(long, value_name = "PATH", value_parser = card_path)]
-    pub socket: PathBuf,
+    socket: PathBuf,
     /// Where the switch listens
     #[arg(long, value_name = "PATH", value_parser = socket_path)]
-    pub switch: PathBuf,
+    switch: PathBuf,
     /// A user whose switch the card trusts with its packets, by name or number; may be given more than once [default: the
     /// card's own user and root]
     #[arg(long, value_name = "USER", value_parser = users::parse)]
-    pub switch_user: Vec<u32>,
+    switch_user: Vec<u32>,
     /// Host id to ask the switch for: a number of one of its ports [default: the first free one]
     #[arg(long, value_name = "ID", value_parser = value_parser!(u16).range(..i64::from(MAX_PORTS)))]
-    pub host: Option<u16>,
-    /// What it is like.
+    host: Option<u16>,
     #[command(flatten)]
-    pub options: CardOptions,
+    card: CardFlags,
     /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
-    pub spin: u64,
+    spin: u64,
 }
 
-impl CardArgs {
-    /// Whose switch it may be.
-    pub(super) fn trusted(&self) -> Vec<u32> {
-        match self.switch_user.is_empty() {
-            true => vec![rustix::process::geteuid().as_raw(), 0],
-            false => self.switch_user.clone(),
-        }
-    }
-
-    pub(super) fn spin(&self) -> Duration {
-        Duration::from_micros(self.spin)
-    }
-
-    /// What `hamlyn stat` calls the process.
-    pub(super) fn name(&self) -> String {
-        self.socket.file_stem().map_or_else(|| "card".into(), |stem| stem.to_string_lossy().into_owned())
-    }
+pub(super) fn run(args: CardArgs) -> anyhow::Result<()> {
+    let trusted = match args.switch_user.is_empty() {
+        true => vec![rustix::process::geteuid().as_raw(), 0],
+        false => args.switch_user,
+    };
+    single::run(&Options {
+        socket: args.socket,
+        switch: args.switch,
+        trusted,
+        host: args.host,
+        card: args.card.options(),
+        spin: Duration::from_micros(args.spin),
+    })
 }
 
 #[cfg(test)]
