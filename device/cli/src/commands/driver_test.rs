@@ -11,7 +11,7 @@ use crate::lab::{Lab, MODULE};
 use crate::plain::plain;
 
 /// The program in the image that tests the module with a card.
-const SELF_TESTS: PerModel<&str> = PerModel::new("test of the driver", &[("hamlyn", "self-test")]);
+pub(super) const SELF_TESTS: PerModel<&str> = PerModel::new("test of the driver", &[("hamlyn", "self-test")]);
 
 /// Load the kernel module in a fresh machine and test it there
 #[derive(Debug, Args)]

@@ -162,6 +162,8 @@ impl MachineArgs {
 
 #[cfg(test)]
 mod tests {
+    use hamlyn_host::catalogue;
+
     use super::*;
 
     #[test]
@@ -185,6 +187,14 @@ mod tests {
         assert!(error("hamlyn qemu-args --socket c --model x").contains("possible values: hamlyn"));
         for command in ["switch --socket s", "up", "demo"] {
             assert!(error(&format!("hamlyn {command} --paths 17")).contains("17 is not in 1..=16"));
+        }
+    }
+
+    #[test]
+    fn what_commands_have_for_models_is_for_models_that_there_are() {
+        let names = demo::SCENES.names().chain(driver_test::SELF_TESTS.names());
+        for name in names.chain(sim::SIMULATIONS.names()) {
+            assert!(catalogue::find(name).is_ok(), "{name}");
         }
     }
 

@@ -21,7 +21,8 @@ use super::options::ModelFlag;
 type Simulation = fn(u64, Option<u16>) -> Outcome;
 
 /// The simulations that there are.
-const SIMULATIONS: PerModel<Simulation> = PerModel::new("simulation", &[("hamlyn", hamlyn_sim::run)]);
+pub(super) const SIMULATIONS: PerModel<Simulation> =
+    PerModel::new("simulation", &[("hamlyn", hamlyn_sim::run)]);
 
 /// Simulate whole fabrics, each in one thread and decided by a seed
 ///

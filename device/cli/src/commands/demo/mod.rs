@@ -46,7 +46,7 @@ const SEND_BUFFERS: u64 = 4;
 const PAYLOAD: u64 = 16;
 
 /// What is shown of each model.
-const SCENES: PerModel<fn(&DemoArgs) -> anyhow::Result<()>> =
+pub(super) const SCENES: PerModel<fn(&DemoArgs) -> anyhow::Result<()>> =
     PerModel::new("scenes for the demo", &[("hamlyn", show_hamlyn)]);
 
 pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
