@@ -27,7 +27,7 @@ pub fn default() -> &'static Model {
 
 /// Whether cards of the model have a second function, for doorbells.
 pub fn has_doorbells(model: &'static Model) -> bool {
-    Choice::of(model).make().is_ok_and(|made| made.card.identity().doorbells.is_some())
+    Choice::of(model).make().is_ok_and(|card| card.identity().doorbells.is_some())
 }
 
 /// What a person may choose about cards, each setting once, with the models that have it.
@@ -102,6 +102,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::uplink::Packets;
 
     /// A model that has one setting in common with Hamlyn and one of its own.
     static OTHER: Model = Model {
@@ -121,8 +122,9 @@ mod tests {
         assert_eq!(names.len(), MODELS.len(), "two models have one name");
         for model in MODELS {
             assert!(std::ptr::eq(find(model.name).unwrap(), *model));
-            let made = Choice::of(model).make().map_err(|error| format!("{}: {error}", model.name)).unwrap();
-            assert!(made.largest_packet > 0, "{}", model.name);
+            let card = Choice::of(model).make().map_err(|error| format!("{}: {error}", model.name)).unwrap();
+            let packets = Packets::of(&card.identity());
+            assert!(packets.is_ok_and(|packets| packets.largest > 0), "{}", model.name);
             for text in [model.paper, model.about].into_iter().chain(model.settings.iter().map(|s| s.about)) {
                 assert!(!text.is_empty() && !text.contains('\n'), "{}: {text:?}", model.name);
             }

@@ -17,14 +17,13 @@ use event_manager::{
 };
 use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::Link;
-use hamlyn_models::model::Made;
 use rustix::thread::sched_yield;
 
 use crate::limits;
 use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
 use crate::station::{CardOptions, Carried, Socket, Station};
-use crate::uplink::{Alone, RETRY, Uplink};
+use crate::uplink::{Alone, Packets, RETRY, Uplink};
 use crate::wait::sooner;
 
 const SERVER: u32 = 0;
@@ -114,9 +113,9 @@ struct CardProcess {
 
 impl CardProcess {
     fn start(options: &Options) -> anyhow::Result<(Self, u16)> {
-        let Made { card, largest_packet } = options.card.make()?;
+        let card = options.card.make()?;
         let (switch, trusted) = (options.switch.clone(), options.trusted.clone());
-        let uplink = Uplink::new(switch, trusted, options.host, largest_packet);
+        let uplink = Uplink::new(switch, trusted, options.host, Packets::of(&card.identity())?);
         let memory = GuestMemory::Trusted { limit: options.card.guest_memory };
         let mut station = Station::start(card, &options.socket, memory, uplink)?;
         let host = station.function.uplink.connect()?.0;

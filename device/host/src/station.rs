@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hamlyn_bus::{GuestMemory, Server, ServerError, Waiter};
 use hamlyn_models::card::{BarKind, Card, Progress};
-use hamlyn_models::model::{Choice, Made};
+use hamlyn_models::model::Choice;
 use hamlyn_models::ports::Packet;
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,7 @@ impl CardOptions {
     /// What it maps if nobody says otherwise.
     pub const GUEST_MEMORY: u64 = GuestMemory::DEFAULT_LIMIT;
 
-    pub(crate) fn make(&self) -> anyhow::Result<Made> {
+    pub(crate) fn make(&self) -> anyhow::Result<Box<dyn Card + Send>> {
         self.choice.make().map_err(anyhow::Error::from_boxed)
     }
 }

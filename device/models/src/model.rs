@@ -18,7 +18,7 @@ pub struct Model {
     /// What a person may choose about a card.
     pub settings: &'static [Setting],
     /// Makes a card as chosen: see [`Choice::make`].
-    pub make: fn(&Choice) -> Result<Made, MakeError>,
+    pub make: fn(&Choice) -> Result<Box<dyn Card + Send>, MakeError>,
 }
 
 /// A number that a person may choose about a card.
@@ -32,14 +32,6 @@ pub struct Setting {
     pub about: &'static str,
     /// What it is if nobody chooses.
     pub default: u32,
-}
-
-/// A card at power-on, and what must be known of it before it runs.
-pub struct Made {
-    /// The card.
-    pub card: Box<dyn Card + Send>,
-    /// The largest packet that it sends, in bytes.
-    pub largest_packet: usize,
 }
 
 /// Why a card was not made.
@@ -90,8 +82,8 @@ impl Choice {
         Ok(chosen.map_or(default, |(_, value)| *value))
     }
 
-    /// Makes a card.
-    pub fn make(&self) -> Result<Made, MakeError> {
+    /// Makes a card, at power-on.
+    pub fn make(&self) -> Result<Box<dyn Card + Send>, MakeError> {
         (self.model.make)(self)
     }
 }

@@ -10,7 +10,6 @@ use anyhow::{Context, ensure};
 use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::{Geometry, HostId, Link};
 use hamlyn_models::card::Place;
-use hamlyn_models::model::Made;
 use hamlyn_models::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_switch::crossbar::Crossbar;
 use rustix::thread::sched_yield;
@@ -21,7 +20,7 @@ use super::roster::{self, Set, Ticks};
 use crate::ports::SystemClock;
 use crate::station::{Carried, Socket, Station};
 use crate::switch;
-use crate::uplink::{Neighbours, Uplink};
+use crate::uplink::{Neighbours, Packets, Uplink};
 use crate::wait::sooner;
 
 /// The most cards. One thread at a time serves them all.
@@ -58,11 +57,11 @@ impl Ensemble {
         let mut crossbar = Crossbar::new(count as u16, geometry).with_paths(options.paths, 0);
         let (mut stations, mut names) = (Vec::new(), Vec::new());
         for (host, socket) in options.sockets.iter().enumerate() {
-            let Made { card, largest_packet } = options.card.make()?;
+            let card = options.card.make()?;
             let (link, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
             let place = Place { host: host.0, ports: count as u16 };
-            let uplink = Uplink::within(link, place, largest_packet)?;
+            let uplink = Uplink::within(link, place, Packets::of(&card.identity())?)?;
             // Who takes away what it lent ends the process, and with it the cards of others.
             let memory = GuestMemory::Sealed { limit: options.card.guest_memory };
             let mut station = Station::start(card, socket, memory, uplink)?;

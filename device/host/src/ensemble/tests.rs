@@ -4,15 +4,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hamlyn_models::hamlyn::MODEL;
-use hamlyn_models::model::Choice;
-
 use super::Options;
 use super::round::Ensemble;
+use crate::catalogue::{self, Choice};
 use crate::station::{CardOptions, Socket};
 
 fn ensemble(folder: &Path, cards: usize) -> Ensemble {
-    let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: CardOptions::GUEST_MEMORY };
+    let card =
+        CardOptions { choice: Choice::of(catalogue::default()), guest_memory: CardOptions::GUEST_MEMORY };
     let sockets = (0..cards).map(|card| folder.join(format!("{card}.sock"))).collect();
     let options = Options { sockets, card, paths: 1, cores: Vec::new(), spin: Duration::ZERO };
     let mut ensemble = Ensemble::start(&options).unwrap();

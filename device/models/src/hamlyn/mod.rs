@@ -59,6 +59,8 @@ use self::terminus::Terminus;
 use crate::card::{Bar, BarKind, Card, Doorbells, Identity, Place, Progress};
 use crate::ports::{Link, Packet, Ports};
 
+/// What the fabric calls its packets.
+const PROTOCOL: u8 = 1;
 const REGISTERS: u8 = 0;
 const WINDOWS: u8 = 2;
 const DOORBELLS: u8 = 4;
@@ -137,6 +139,8 @@ impl Card for HamlynCard {
         let used = self.control.end();
         let doorbells = u64::from(self.options.termini) * u64::from(HAMLYN_DOORBELL_SIZE);
         Identity {
+            protocol: PROTOCOL,
+            largest_packet: Self::largest_packet(self.options.packet_size),
             vendor: HAMLYN_PCI_VENDOR,
             device: HAMLYN_PCI_DEVICE,
             class: HAMLYN_PCI_CLASS,

@@ -1,7 +1,8 @@
 //! The model as a catalogue has it.
 
 use super::{HamlynCard, HamlynOptions};
-use crate::model::{Choice, Made, MakeError, Model, Setting};
+use crate::card::Card;
+use crate::model::{Choice, MakeError, Model, Setting};
 
 const BY_DEFAULT: HamlynOptions = HamlynOptions::DEFAULT;
 
@@ -47,7 +48,7 @@ pub static MODEL: Model = Model {
     make,
 };
 
-fn make(choice: &Choice) -> Result<Made, MakeError> {
+fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
     let options = HamlynOptions {
         packet_size: choice.get("packet-size")?,
         sram_size: choice.get("sram")?,
@@ -56,8 +57,7 @@ fn make(choice: &Choice) -> Result<Made, MakeError> {
         vectors: choice.get("vectors")?,
         handshake_ms: choice.get("handshake")?,
     };
-    let card = HamlynCard::new(options)?;
-    Ok(Made { card: Box::new(card), largest_packet: HamlynCard::largest_packet(options.packet_size) })
+    Ok(Box::new(HamlynCard::new(options)?))
 }
 
 #[cfg(test)]
