@@ -1,7 +1,7 @@
 //! Dependencies point one way (docs/ARCHITECTURE.md).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -13,6 +13,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-fabric", &["hamlyn-door"]),
     ("hamlyn-agent", &[]),
     ("hamlyn-bus", &["hamlyn-door"]),
+    ("hamlyn-host", &["hamlyn-bus", "hamlyn-door", "hamlyn-fabric", "hamlyn-models", "hamlyn-switch"]),
     ("hamlyn-models", &["hamlyn-abi"]),
     (
         "hamlyn-sim",
@@ -124,24 +125,43 @@ fn what_the_workspace_declares_is_used() {
     assert!(unused.is_empty(), "declared and not used: {unused:?}");
 }
 
-#[test]
-fn models_know_no_socket_thread_clock_or_descriptor() {
-    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../device/models/src");
-    let mut folders = vec![models];
-    let mut files = 0;
+/// The files below a folder, with what they hold.
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)];
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-                continue;
-            }
-            files += 1;
-            let text = std::fs::read_to_string(&path).unwrap();
-            for word in WORLD {
-                assert!(!text.contains(word), "{} names {word}", path.display());
+            } else {
+                let text = std::fs::read_to_string(&path).unwrap();
+                files.push((path, text));
             }
         }
     }
-    assert!(files > 10, "only {files} files were read");
+    files
+}
+
+#[test]
+fn hosts_of_cards_name_them_in_the_catalogue_alone() {
+    let names =
+        |text: &str| ["::MODEL", "HamlynCard", "HamlynOptions"].iter().any(|word| text.contains(word));
+    let files = sources("device/host/src");
+    let named: Vec<_> = files.iter().filter(|(_, text)| names(text)).map(|(path, _)| path).collect();
+    assert!(named.len() == 1 && named[0].ends_with("catalogue.rs"), "{named:?}");
+    let commands = sources("device/cli/src");
+    let named: Vec<_> = commands.iter().filter(|(_, text)| names(text)).map(|(path, _)| path).collect();
+    assert!(named.is_empty(), "{named:?}");
+}
+
+#[test]
+fn models_know_no_socket_thread_clock_or_descriptor() {
+    let files = sources("device/models/src");
+    for (path, text) in &files {
+        for word in WORLD {
+            assert!(!text.contains(word), "{} names {word}", path.display());
+        }
+    }
+    assert!(files.len() > 10, "only {} files were read", files.len());
 }

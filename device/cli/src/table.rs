@@ -1,15 +1,29 @@
-//! Tables for people: columns as wide as their longest cell, all but the first to the right.
+//! Tables for people: columns as wide as their longest cell.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// The lines of a table.
+/// The lines of a table of numbers: all columns but the first to the right.
 pub(crate) fn lines<const COLUMNS: usize>(rows: impl IntoIterator<Item = [String; COLUMNS]>) -> Vec<String> {
+    aligned(rows, CellAlignment::Right)
+}
+
+/// The lines of a table of words.
+pub(crate) fn text_lines<const COLUMNS: usize>(
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
+) -> Vec<String> {
+    aligned(rows, CellAlignment::Left)
+}
+
+fn aligned<const COLUMNS: usize>(
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
+    others: CellAlignment,
+) -> Vec<String> {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((2, 0));
         if index > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
+            column.set_cell_alignment(others);
         }
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect()
@@ -24,5 +38,11 @@ mod tests {
         let rows = [["packets", "7", ""], ["refused", "1000", "2.0/s"]].map(|row| row.map(str::to_owned));
         assert_eq!(lines(rows), ["  packets     7", "  refused  1000  2.0/s"]);
         assert!(lines::<2>([]).is_empty());
+    }
+
+    #[test]
+    fn words_are_to_the_left() {
+        let rows = [["one", "a", "b"], ["another", "more", "c"]].map(|row| row.map(str::to_owned));
+        assert_eq!(text_lines(rows), ["  one      a     b", "  another  more  c"]);
     }
 }

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use hamlyn_cli::rundir::claim;
-use hamlyn_cli::stat::StatServer;
+use hamlyn_host::rundir::claim;
+use hamlyn_host::stat::StatServer;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -94,6 +94,37 @@ fn the_printed_arguments_survive_the_shell() {
     for (word, socket) in [(words[7], "/tmp/it's here.sock"), (words[9], "/tmp/it's here.sock.doorbell")] {
         let device: Value = serde_json::from_str(word).unwrap();
         assert_eq!(device["socket"]["path"], socket);
+    }
+}
+
+#[test]
+fn the_models_are_listed_with_what_can_be_chosen() {
+    let run = run_directory();
+    let table = hamlyn(run.path(), &["models"]);
+    let lines: Vec<&str> = stdout(&table).lines().collect();
+    assert!(lines[0].trim_start().starts_with("model"), "{table:?}");
+    assert!(lines[1].trim_start().starts_with("hamlyn ") && lines[1].contains("Sender-based"), "{table:?}");
+    let models: Value = serde_json::from_str(stdout(&hamlyn(run.path(), &["models", "--json"]))).unwrap();
+    assert_eq!(models.as_array().unwrap().len(), lines.len() - 1);
+    let help = hamlyn(run.path(), &["card", "--help"]);
+    for model in models.as_array().unwrap() {
+        for setting in model["settings"].as_array().unwrap() {
+            let flag =
+                format!("--{} <{}>", setting["name"].as_str().unwrap(), setting["unit"].as_str().unwrap());
+            assert!(stdout(&help).contains(&flag), "{flag}: {help:?}");
+        }
+    }
+}
+
+#[test]
+fn a_card_that_cannot_be_made_says_why() {
+    let run = run_directory();
+    let socket = run.path().join("c.sock").display().to_string();
+    for command in [&["card", "--switch", "s.sock"][..], &["fabric"]] {
+        let flags = ["--socket", &socket, "--packet-size", "131072"];
+        let output = hamlyn(run.path(), &[command, &flags].concat());
+        let said = "error: packet size 131072 is out of range (256 to 65536)\n";
+        assert_eq!((output.status.code(), stderr(&output)), (Some(1), said));
     }
 }
 

@@ -53,7 +53,8 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    fn parse(value: u8) -> Result<Protocol, HeaderError> {
+    /// The one of this number.
+    pub fn parse(value: u8) -> Result<Protocol, HeaderError> {
         match value {
             1 => Ok(Protocol::Hamlyn),
             2 => Ok(Protocol::Shrimp),

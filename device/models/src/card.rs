@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use crate::ports::{Link, Packet, Ports};
 
-/// What a card looks like on the PCI bus.
+/// What a card looks like in the fabric and on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
+    /// The number that the fabric's header has for its packets: cards with the same understand each other.
+    pub protocol: u8,
+    /// The largest packet that it sends or takes, in bytes, without the fabric's header.
+    pub largest_packet: usize,
     /// Vendor id.
     pub vendor: u16,
     /// Device id.

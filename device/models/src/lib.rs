@@ -6,4 +6,5 @@
 
 pub mod card;
 pub mod hamlyn;
+pub mod model;
 pub mod ports;

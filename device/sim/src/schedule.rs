@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// The handshake of `device/cli/src/card/process.rs`. Returns whether there is something to do after all.
+    /// The handshake of `device/host/src/single.rs`. Returns whether there is something to do after all.
     fn card_sleeps(&mut self, host: usize, link_full: bool) -> Result<bool, Violation> {
         if self.hosts[host].uplink.draw()? {
             return Ok(true);

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use clap::Args;
 
-use crate::fabric::MOST_CORES;
+use super::fabric::MOST_CORES;
 use crate::lab::{Builder, cores};
 
 /// What a person says of the layout.

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-
-use crate::rundir;
+use hamlyn_host::rundir;
 
 /// A machine of another process.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,16 +1,20 @@
 //! The program's commands, one file each.
 
+mod card;
 mod console;
 mod cp;
 mod demo;
 mod driver_test;
 mod exec;
+mod fabric;
 mod layout;
 mod machines;
+mod models;
+mod options;
 mod qemu_args;
 mod sim;
 mod stat;
-pub(crate) mod switch;
+mod switch;
 mod up;
 
 use std::ffi::OsString;
@@ -20,8 +24,6 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::card::{self, CardArgs};
-use crate::fabric::{self, FabricArgs};
 use crate::lab::{self, Accel, Memory};
 use layout::Layout;
 
@@ -32,6 +34,7 @@ Examples:
   hamlyn exec vm0 -- hamlyn-info runs a program there; hamlyn cp FILE vm0: brings it
   hamlyn console vm0             a shell in the first of them (in another terminal)
   hamlyn stat --watch            what cards and switch are doing
+  hamlyn models                  which cards there are; --model NAME takes another than the first
 
   # by hand, with your own machine:
   dir=$(mktemp -d)               of yours alone: who reaches the sockets reaches the machines' memory
@@ -61,11 +64,10 @@ enum Command {
     Cp(cp::CpArgs),
     Stat(stat::StatArgs),
     QemuArgs(qemu_args::QemuArgs),
-    /// Run a card: QEMU loads it, the switch links it with others
-    Card(CardArgs),
+    Models(models::ModelsArgs),
+    Card(card::CardArgs),
     Switch(switch::SwitchArgs),
-    /// Run cards and the switch between them in one process: a message takes one wake-up on its way
-    Fabric(FabricArgs),
+    Fabric(fabric::FabricArgs),
     Sim(sim::SimArgs),
     DriverTest(driver_test::DriverTestArgs),
     /// Print a completion script for a shell
@@ -107,8 +109,9 @@ impl Cli {
             Command::Console(args) => console::run(args),
             Command::Stat(args) => stat::run(args),
             Command::QemuArgs(args) => qemu_args::run(args),
+            Command::Models(args) => models::run(&args),
             Command::Card(args) => card::run(args),
-            Command::Switch(args) => switch::run(args),
+            Command::Switch(args) => switch::run(&args),
             Command::Fabric(args) => fabric::run(args),
             Command::Sim(args) => sim::run_seeds(args),
             Command::DriverTest(args) => driver_test::run(args),
@@ -133,6 +136,8 @@ fn shown() -> clap::Command {
 /// What the commands that start machines have in common.
 #[derive(Debug, Args)]
 struct MachineArgs {
+    #[command(flatten)]
+    model: options::ModelFlag,
     /// What runs the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
@@ -149,13 +154,16 @@ impl MachineArgs {
     /// A lab of so many machines, laid out in this way.
     fn lab(&self, machines: usize, layout: &Layout) -> lab::Builder {
         let paths = self.routing.paths.to_string();
-        let lab = lab::Lab::builder().vms(machines).accel(self.accel).memory(self.memory);
+        let lab =
+            lab::Lab::builder().model(self.model.model).vms(machines).accel(self.accel).memory(self.memory);
         layout.apply(lab.switch_args(["--paths", &paths]))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hamlyn_host::catalogue;
+
     use super::*;
 
     #[test]
@@ -172,8 +180,21 @@ mod tests {
         assert!(error("hamlyn switch --socket s --ports 0").contains("0 is not in"));
         assert!(error("hamlyn up --isolate --cores 0").contains("cannot be used with"));
         assert!(error("hamlyn up --add :x").contains("is not FILE or FILE:NAME"));
+        for command in ["card --socket c --switch s", "fabric --socket c", "up", "demo", "sim", "driver-test"]
+        {
+            assert!(error(&format!("hamlyn {command} --model x")).contains("possible values: hamlyn"));
+        }
+        assert!(error("hamlyn qemu-args --socket c --model x").contains("possible values: hamlyn"));
         for command in ["switch --socket s", "up", "demo"] {
             assert!(error(&format!("hamlyn {command} --paths 17")).contains("17 is not in 1..=16"));
+        }
+    }
+
+    #[test]
+    fn what_commands_have_for_models_is_for_models_that_there_are() {
+        let names = demo::SCENES.names().chain(driver_test::SELF_TESTS.names());
+        for name in names.chain(sim::SIMULATIONS.names()) {
+            assert!(catalogue::find(name).is_ok(), "{name}");
         }
     }
 

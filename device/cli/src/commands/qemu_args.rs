@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use hamlyn_host::{catalogue, rundir};
 
+use super::options::ModelFlag;
 use crate::lab::{CARD_SLOT, Memory, card_arguments};
-use crate::rundir;
 
 /// Print the arguments that give your own QEMU the card
 ///
@@ -24,6 +25,8 @@ Examples:
   hamlyn card --socket $dir/c0.sock --switch $dir/s.sock &
   eval qemu-system-x86_64 \"$(hamlyn qemu-args --socket $dir/c0.sock --memory 2G)\" disk.qcow2")]
 pub(super) struct QemuArgs {
+    #[command(flatten)]
+    model: ModelFlag,
     /// The card's socket
     #[arg(long, value_name = "PATH", value_parser = rundir::card_path)]
     socket: PathBuf,
@@ -40,7 +43,8 @@ pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
     let socket = std::path::absolute(&args.socket)?;
     let text = socket.to_str().with_context(|| format!("{} is not UTF-8", socket.display()))?;
     let socket = rundir::card_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
-    let arguments: Vec<String> = card_arguments(&socket, args.memory, Some(args.slot))
+    let slot = catalogue::has_doorbells(args.model.model).then_some(args.slot);
+    let arguments: Vec<String> = card_arguments(&socket, args.memory, slot)
         .chunks(2)
         .map(|option| Ok(format!("{} {}", option[0], shlex::try_quote(&option[1])?)))
         .collect::<anyhow::Result<_>>()?;

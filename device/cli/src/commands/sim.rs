@@ -9,10 +9,20 @@ use std::thread;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use hamlyn_sim::{Outcome, run};
+use hamlyn_host::catalogue::PerModel;
+use hamlyn_sim::Outcome;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::TERM_SIGNALS;
 use tracing::subscriber::{NoSubscriber, with_default};
+
+use super::options::ModelFlag;
+
+/// Runs a fabric as a seed decides, of so many cards if that is said.
+type Simulation = fn(u64, Option<u16>) -> Outcome;
+
+/// The simulations that there are.
+pub(super) const SIMULATIONS: PerModel<Simulation> =
+    PerModel::new("simulation", &[("hamlyn", hamlyn_sim::run)]);
 
 /// Simulate whole fabrics, each in one thread and decided by a seed
 ///
@@ -28,6 +38,8 @@ Examples:
   hamlyn sim --seeds 100000 --from 5000
   hamlyn sim --seeds 1 --from 42 --cards 8     one seed again, with eight cards")]
 pub(super) struct SimArgs {
+    #[command(flatten)]
+    model: ModelFlag,
     /// How many seeds
     #[arg(long, value_name = "N", default_value = "1000")]
     seeds: NonZeroU64,
@@ -60,6 +72,7 @@ struct Totals {
 }
 
 pub(super) fn run_seeds(args: SimArgs) -> anyhow::Result<()> {
+    let simulation = SIMULATIONS.of(args.model.model)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
         signal_hook::flag::register(*signal, stop.clone())
@@ -70,7 +83,7 @@ pub(super) fn run_seeds(args: SimArgs) -> anyhow::Result<()> {
         let (done, outcomes) = mpsc::sync_channel(jobs);
         for _ in 0..jobs {
             let (done, stop, next, args) = (done.clone(), &stop, &next, &args);
-            scope.spawn(move || work(args, next, stop, &done));
+            scope.spawn(move || work(*simulation, args, next, stop, &done));
         }
         drop(done);
         collect(&args, &outcomes)
@@ -94,14 +107,20 @@ pub(super) fn run_seeds(args: SimArgs) -> anyhow::Result<()> {
 }
 
 /// Runs one seed after the other, whichever is next, until there are no more or it is to stop.
-fn work(args: &SimArgs, next: &AtomicU64, stop: &AtomicBool, done: &SyncSender<(u64, Outcome)>) {
+fn work(
+    simulation: Simulation,
+    args: &SimArgs,
+    next: &AtomicU64,
+    stop: &AtomicBool,
+    done: &SyncSender<(u64, Outcome)>,
+) {
     while !stop.load(Ordering::Relaxed) {
         let offset = next.fetch_add(1, Ordering::Relaxed);
         if offset >= args.seeds.get() {
             return;
         }
         // What card and switch have to log would drown what the simulation has to say.
-        let run = || run(args.from.wrapping_add(offset), args.cards);
+        let run = || simulation(args.from.wrapping_add(offset), args.cards);
         let outcome = with_default(NoSubscriber::new(), run);
         if done.send((offset, outcome)).is_err() {
             return;

@@ -1,17 +1,14 @@
 //! `hamlyn switch`
 
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use hamlyn_host::{rundir, switch};
 use hamlyn_switch::paths::MAX_PATHS;
-use hamlyn_switch::{Options, Policy, PortCounters, Switch, SwitchCounters};
-use serde_json::{Map, Value, json};
+use hamlyn_switch::{Options, Policy};
 
-use crate::card::stop_on_signals;
-use crate::stat::StatServer;
-use crate::{limits, rundir, users};
+use crate::users;
 
 /// Run a switch, which links cards
 ///
@@ -63,51 +60,16 @@ impl SwitchArgs {
 
 /// How packets find their way.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct RoutingArgs {
+pub(super) struct RoutingArgs {
     /// The switch's paths to each card: with more than one, packets of a message overtake each other
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
-    pub paths: u16,
+    pub(super) paths: u16,
 }
 
-pub(super) fn run(args: SwitchArgs) -> anyhow::Result<()> {
-    limits::keep_guests_out_of_core_dumps();
-    limits::allow_many_descriptors();
+pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
     let (ports, paths, spin) = (args.ports, args.routing.paths, Duration::from_micros(args.spin));
     let stall_timeout = Duration::from_secs(args.stall_timeout);
     let options = Options { ports, paths, spin, stall_timeout, policy: args.policy(), ..Options::default() };
-    let mut switch = Switch::bind(&args.socket, options)?;
-    let stop = stop_on_signals()?;
-    let name = args.socket.file_stem().unwrap_or_default().to_string_lossy();
-    let stat = StatServer::bind("switch", &name)?;
-    tracing::info!("switch with {} ports on {}", args.ports, args.socket.display());
-    switch.run_with(stop.as_fd(), stat.as_fd(), |switch| stat.answer(|| counters(&switch.counters())))?;
-    Ok(())
-}
-
-/// The ports that have ever been of use.
-pub(crate) fn counters(counters: &SwitchCounters) -> Value {
-    let used = counters.ports.iter().enumerate().filter(|(_, port)| **port != PortCounters::default());
-    let ports: Map<String, Value> = used.map(|(number, port)| (number.to_string(), of_port(port))).collect();
-    json!({ "ports": ports })
-}
-
-fn of_port(port: &PortCounters) -> Value {
-    json!({
-        "attached": port.attached,
-        "packets_in": port.packets_in,
-        "bytes_in": port.bytes_in,
-        "packets_out": port.packets_out,
-        "bytes_out": port.bytes_out,
-        "overtaken": port.overtaken,
-        "waiting": port.waiting,
-        "stalls": port.stalls,
-        "stops": port.stops,
-        "blocked": port.blocked,
-        "stalled_out": port.stalled_out,
-        "dropped_absent": port.dropped_absent,
-        "dropped_malformed": port.dropped_malformed,
-        "orphaned": port.orphaned,
-        "undelivered": port.undelivered,
-    })
+    switch::run(&args.socket, options)
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::ensure;
+use hamlyn_host::catalogue::{self, Model};
 
 use super::network;
 use super::processes::Directory;
@@ -16,6 +17,7 @@ type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
 
 /// What a lab shall consist of.
 pub struct Builder {
+    model: &'static Model,
     vms: usize,
     spare_cards: usize,
     accel: Accel,
@@ -39,6 +41,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Builder {
         Builder {
+            model: catalogue::default(),
             vms: 2,
             spare_cards: 0,
             accel: Accel::Auto,
@@ -62,6 +65,12 @@ impl Default for Builder {
 }
 
 impl Builder {
+    /// Which cards.
+    pub fn model(mut self, model: &'static Model) -> Builder {
+        self.model = model;
+        self
+    }
+
     /// So many virtual machines, each with a card.
     pub fn vms(mut self, count: usize) -> Builder {
         self.vms = count;
@@ -222,7 +231,7 @@ impl Builder {
             vec![self.service(run, "switch", "switch", &["--socket", &uplink], &self.switch_args)?];
         for (index, socket) in sockets.iter().enumerate() {
             let socket = socket.to_string_lossy();
-            let fixed = ["--socket", &socket, "--model", "hamlyn", "--switch", &uplink];
+            let fixed = ["--socket", &socket, "--model", self.model.name, "--switch", &uplink];
             services.push(self.service(run, "card", &format!("card{index}"), &fixed, &self.card_args)?);
         }
         Ok(services)
@@ -231,7 +240,8 @@ impl Builder {
     /// One process for all.
     fn fabric(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
         let sockets: Vec<_> = sockets.iter().map(|socket| socket.to_string_lossy()).collect();
-        let fixed: Vec<&str> = sockets.iter().flat_map(|socket| ["--socket", socket]).collect();
+        let fixed = sockets.iter().flat_map(|socket| ["--socket", socket]);
+        let fixed: Vec<&str> = fixed.chain(["--model", self.model.name]).collect();
         let cores = self.cores.iter().map(|core| format!("--cores={core}")).collect::<Vec<_>>();
         let more = [&self.card_args[..], &self.switch_args[..], &cores].concat();
         Ok(vec![self.service(run, "fabric", "fabric", &fixed, &more)?])
@@ -254,6 +264,11 @@ impl Builder {
             run: run.to_owned(),
             patience: self.patience,
         })
+    }
+
+    /// Where both the card's functions are; none if there is but one.
+    fn slot(&self) -> Option<u8> {
+        (self.doorbell_function && catalogue::has_doorbells(self.model)).then_some(CARD_SLOT)
     }
 
     /// The words for a machine's kernel.
@@ -291,7 +306,7 @@ impl Builder {
             initrd: kit.initrd.clone(),
             append: self.words(index),
             card: card.socket.clone(),
-            slot: self.doorbell_function.then_some(CARD_SLOT),
+            slot: self.slot(),
             console: file("console"),
             console_log: file("log"),
             agent: file("agent"),

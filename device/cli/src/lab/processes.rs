@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use anyhow::{Context, bail};
+use hamlyn_host::rundir;
 use rustix::process::{
     Pid, Signal, getppid, getpriority_process, kill_process, set_parent_process_death_signal,
     setpriority_process,
@@ -22,7 +23,6 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::kit::Kit;
 use super::log::{Haste, Log};
-use crate::rundir;
 
 /// A running child. Dropping it kills and reaps it.
 #[derive(Debug)]

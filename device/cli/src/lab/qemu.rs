@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hamlyn_agent::protocol::PORT;
+use hamlyn_host::rundir::doorbell_path;
 use serde_json::{Value, json};
 
 use super::accel::Accelerator;
-use crate::rundir::doorbell_path;
 
 /// A reply that comes after QEMU's time-out ruins the stream for good, and the default of 5 s is short for a host under
 /// load. In milliseconds.

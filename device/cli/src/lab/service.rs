@@ -7,11 +7,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use hamlyn_host::stat;
 use serde_json::Value;
 
 use super::evidence;
 use super::processes::{Held, Process, Words, hamlyn};
-use crate::stat;
 
 /// What a service is started with.
 #[derive(Debug)]

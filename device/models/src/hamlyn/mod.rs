@@ -19,6 +19,7 @@ mod fetch;
 mod gather;
 mod handshake;
 mod metadata;
+mod model;
 mod notification;
 mod options;
 mod packet;
@@ -47,6 +48,7 @@ use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
 use self::aside::Aside;
 use self::fetch::Fetches;
 use self::handshake::Handshake;
+pub use self::model::MODEL;
 use self::notification::Nqcb;
 pub use self::options::{HamlynOptions, OptionsError};
 use self::sleepers::Control;
@@ -57,6 +59,8 @@ use self::terminus::Terminus;
 use crate::card::{Bar, BarKind, Card, Doorbells, Identity, Place, Progress};
 use crate::ports::{Link, Packet, Ports};
 
+/// What the fabric calls its packets.
+const PROTOCOL: u8 = 1;
 const REGISTERS: u8 = 0;
 const WINDOWS: u8 = 2;
 const DOORBELLS: u8 = 4;
@@ -135,6 +139,8 @@ impl Card for HamlynCard {
         let used = self.control.end();
         let doorbells = u64::from(self.options.termini) * u64::from(HAMLYN_DOORBELL_SIZE);
         Identity {
+            protocol: PROTOCOL,
+            largest_packet: Self::largest_packet(self.options.packet_size),
             vendor: HAMLYN_PCI_VENDOR,
             device: HAMLYN_PCI_DEVICE,
             class: HAMLYN_PCI_CLASS,

@@ -29,16 +29,21 @@ pub struct HamlynOptions {
     pub handshake_ms: u32,
 }
 
+impl HamlynOptions {
+    /// What it is like if nobody chooses.
+    pub const DEFAULT: Self = Self {
+        packet_size: 4096,
+        sram_size: 512 << 10,
+        termini: 64,
+        queues: 256,
+        vectors: 8,
+        handshake_ms: 8000,
+    };
+}
+
 impl Default for HamlynOptions {
     fn default() -> Self {
-        Self {
-            packet_size: 4096,
-            sram_size: 512 << 10,
-            termini: 64,
-            queues: 256,
-            vectors: 8,
-            handshake_ms: 8000,
-        }
+        Self::DEFAULT
     }
 }
 

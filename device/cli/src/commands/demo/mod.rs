@@ -8,6 +8,7 @@ use std::io::{Write, stdout};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use hamlyn_host::catalogue::PerModel;
 
 use super::MachineArgs;
 use super::layout::Layout;
@@ -44,10 +45,18 @@ const SEND_BUFFERS: u64 = 4;
 /// The payload of a round trip, in bytes.
 const PAYLOAD: u64 = 16;
 
+/// What is shown of each model.
+pub(super) const SCENES: PerModel<fn(&DemoArgs) -> anyhow::Result<()>> =
+    PerModel::new("scenes for the demo", &[("hamlyn", show_hamlyn)]);
+
 pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
+    SCENES.of(args.machine.model.model)?(&args)
+}
+
+fn show_hamlyn(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
     let layout = args.machine.layout.choose(2);
-    let lab = start(&stage, &args, &layout)?;
+    let lab = start(&stage, args, &layout)?;
     stage.step("find the card's driver in both machines", |_| scenes::find_drivers(&lab))?;
     let mut round_trips = vec![(layout.clone(), round_trips_of(&stage, &lab, args.count)?)];
     let mut transfers = Vec::new();
@@ -64,7 +73,7 @@ pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
     lab.check().context("after the last message")?;
     drop(lab);
     if layout != Layout::Isolated {
-        let lab = start(&stage, &args, &Layout::Isolated)?;
+        let lab = start(&stage, args, &Layout::Isolated)?;
         round_trips.push((Layout::Isolated, round_trips_of(&stage, &lab, args.count)?));
         lab.check().context("after the last round trip")?;
     }

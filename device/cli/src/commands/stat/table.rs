@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
+use hamlyn_host::stat::Report;
 use serde_json::Value;
 
-use super::Report;
 use crate::table;
 
 /// Prints one table for each process; with the reports of `ago` seconds before, also the change per second.
 ///
 /// Counters that are zero are left out, unless `zeros` are wanted.
-pub fn print(
+pub(super) fn print(
     out: &mut impl Write,
     reports: &[Report],
     zeros: bool,
@@ -39,7 +39,7 @@ pub fn print(
 }
 
 /// The leaves of nested objects and arrays, named by their path: `card.refused_key`, `ports.0.packets`.
-pub fn flatten(value: &Value) -> Vec<(String, Value)> {
+fn flatten(value: &Value) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     walk("", value, &mut leaves);
     leaves

@@ -10,16 +10,18 @@ use anyhow::{Context, ensure};
 use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::{Geometry, HostId, Link};
 use hamlyn_models::card::Place;
-use hamlyn_models::hamlyn::HamlynCard;
 use hamlyn_models::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_switch::crossbar::Crossbar;
 use rustix::thread::sched_yield;
 use serde_json::{Map, Value, json};
 
-use super::args::FabricArgs;
+use super::Options;
 use super::roster::{self, Set, Ticks};
-use crate::card::{Neighbours, Socket, Station, SystemClock, Turn, Uplink, sooner};
-use crate::commands::switch;
+use crate::ports::SystemClock;
+use crate::station::{Carried, Socket, Station};
+use crate::switch;
+use crate::uplink::{Neighbours, Packets, Uplink};
+use crate::wait::sooner;
 
 /// The most cards. One thread at a time serves them all.
 const MOST_CARDS: usize = roster::MOST;
@@ -29,7 +31,7 @@ const ROUNDS: usize = 16;
 const BUDGET: usize = 256;
 
 /// Cards and switch.
-pub(super) struct Fabric {
+pub(super) struct Ensemble {
     pub(super) stations: Vec<Station>,
     /// What the stations are called.
     pub(super) names: Vec<String>,
@@ -47,27 +49,27 @@ pub(super) struct Fabric {
     looks: u64,
 }
 
-impl Fabric {
-    pub(super) fn start(args: &FabricArgs) -> anyhow::Result<Self> {
-        let count = args.sockets.len();
+impl Ensemble {
+    pub(super) fn start(options: &Options) -> anyhow::Result<Self> {
+        let count = options.sockets.len();
         ensure!(count <= MOST_CARDS, "{count} cards are too many for one process (limit {MOST_CARDS})");
         let geometry = Geometry::default();
-        let mut crossbar = Crossbar::new(count as u16, geometry).with_paths(args.routing.paths, 0);
+        let mut crossbar = Crossbar::new(count as u16, geometry).with_paths(options.paths, 0);
         let (mut stations, mut names) = (Vec::new(), Vec::new());
-        for (host, socket) in args.sockets.iter().enumerate() {
-            let (card, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
+        for (host, socket) in options.sockets.iter().enumerate() {
+            let card = options.card.make()?;
+            let (link, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
-            let largest = HamlynCard::largest_packet(args.options.packet_size);
-            let uplink = Uplink::within(card, Place { host: host.0, ports: count as u16 }, largest)?;
+            let place = Place { host: host.0, ports: count as u16 };
+            let uplink = Uplink::within(link, place, Packets::of(&card.identity())?)?;
             // Who takes away what it lent ends the process, and with it the cards of others.
-            let memory = GuestMemory::Sealed { limit: args.options.guest_memory };
-            let mut station = Station::start(&args.options, socket, memory, uplink)?;
+            let memory = GuestMemory::Sealed { limit: options.card.guest_memory };
+            let mut station = Station::start(card, socket, memory, uplink)?;
             station.link_changed();
             stations.push(station);
             names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());
         }
-        let (spin, busy, all) =
-            (Duration::from_micros(args.spin), Instant::now(), Set::first(stations.len()));
+        let (spin, busy, all) = (options.spin, Instant::now(), Set::first(stations.len()));
         let ticks = Ticks::default();
         Ok(Self { stations, names, crossbar, spin, busy, awake: all, moved: all, ticks, looks: 0 })
     }
@@ -150,7 +152,7 @@ impl Fabric {
             let roused = [&mut self.awake, &mut self.moved];
             let mut others =
                 Others { host: host as u16, before, after, crossbar: &mut self.crossbar, roused };
-            busy |= station.turn(&mut others) != Turn::Idle;
+            busy |= station.turn(&mut others) != Carried::Idle;
             // There may be packets in its ring now, and room in the other where that was full.
             self.crossbar.wake(HostId(host as u16));
         }

@@ -4,7 +4,7 @@
 //! several machines, all but one of them have to interrupt another core, which takes longer than all else that is done for
 //! a message (docs/performance.md).
 //!
-//! The fabric itself is not divided: a thread that is woken has it alone, until there is nothing more to do.
+//! The ensemble itself is not divided: a thread that is woken has it alone, until there is nothing more to do.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use hamlyn_bus::Waiter;
 use hamlyn_fabric::Bell;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::round::Fabric;
-use crate::card::Socket;
+use super::round::Ensemble;
+use crate::station::Socket;
 
-/// The fabric, for several threads.
+/// The ensemble, for several threads.
 pub(super) struct Shared {
-    /// Held by the one that is next: who has just had the fabric, and wants it again, comes behind those that wait.
+    /// Held by the one that is next: who has just had the ensemble, and wants it again, comes behind those that wait.
     next: Mutex<()>,
     hall: Mutex<Hall>,
     /// Wakes the main thread.
@@ -31,7 +31,7 @@ pub(super) struct Shared {
 }
 
 struct Hall {
-    fabric: Fabric,
+    ensemble: Ensemble,
     /// The tick that the main thread waits for.
     awaited: Option<Duration>,
     /// Why an ear hears no more.
@@ -39,8 +39,8 @@ struct Hall {
 }
 
 impl Shared {
-    pub(super) fn new(fabric: Fabric) -> io::Result<Self> {
-        let hall = Mutex::new(Hall { fabric, awaited: None, failure: None });
+    pub(super) fn new(ensemble: Ensemble) -> io::Result<Self> {
+        let hall = Mutex::new(Hall { ensemble, awaited: None, failure: None });
         let (bell, waker) = Bell::pair()?;
         Ok(Self { next: Mutex::new(()), hall, bell, waker })
     }
@@ -52,9 +52,9 @@ impl Shared {
         hall
     }
 
-    /// Has the fabric alone. Fails when another thread has panicked with it.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Fabric) -> T) -> anyhow::Result<T> {
-        Ok(act(&mut self.enter()?.fabric))
+    /// Has the ensemble alone. Fails when another thread has panicked with it.
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Ensemble) -> T) -> anyhow::Result<T> {
+        Ok(act(&mut self.enter()?.ensemble))
     }
 
     /// Works, for a thread that will be back in time for the next tick: says how long it may wait, in milliseconds. Fails if an
@@ -62,21 +62,21 @@ impl Shared {
     pub(super) fn work_and_tick(&self) -> anyhow::Result<i32> {
         let mut hall = self.enter()?;
         hall.failure.take().map_or(Ok(()), Err)?;
-        hall.fabric.tick();
-        let done = hall.fabric.work();
-        hall.awaited = hall.fabric.next_tick();
-        Ok(if done { hall.fabric.wait() } else { 0 })
+        hall.ensemble.tick();
+        let done = hall.ensemble.work();
+        hall.awaited = hall.ensemble.next_tick();
+        Ok(if done { hall.ensemble.wait() } else { 0 })
     }
 
     /// Handles a machine's messages and all that follows from them, or a part of it: `false`. None: there is no such machine
     /// any more.
     fn hear(&self, station: usize, socket: Socket) -> anyhow::Result<Option<bool>> {
         let mut hall = self.enter()?;
-        if !hall.fabric.serve(station, socket) {
+        if !hall.ensemble.serve(station, socket) {
             return Ok(None);
         }
-        let done = hall.fabric.work();
-        let next = hall.fabric.next_tick();
+        let done = hall.ensemble.work();
+        let next = hall.ensemble.next_tick();
         if next.is_some_and(|next| hall.awaited.is_none_or(|awaited| next < awaited)) {
             hall.awaited = next;
             self.bell.ring();
@@ -86,7 +86,7 @@ impl Shared {
 
     /// Closes all sockets; the ears end when they next hear something.
     pub(super) fn close(&self) {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner).fabric.stations.clear();
+        self.hall.lock().unwrap_or_else(PoisonError::into_inner).ensemble.stations.clear();
     }
 }
 
@@ -105,8 +105,8 @@ pub(super) fn listen(shared: &Arc<Shared>, cores: &[u16]) -> anyhow::Result<()> 
     for core in cores {
         ensure!(allowed.is_set((*core).into()), "core {core} is not there, or not for this process");
     }
-    let ears = shared.with(|fabric| {
-        let stations = fabric.stations.iter().enumerate();
+    let ears = shared.with(|ensemble| {
+        let stations = ensemble.stations.iter().enumerate();
         let waiters = stations.flat_map(|(station, at)| at.waiters().map(move |found| (station, found)));
         waiters
             .map(|(station, (socket, waiter))| {

@@ -1,4 +1,4 @@
-//! The event loop of the fabric process.
+//! The event loop of `hamlyn fabric`.
 //!
 //! Only the machines' messages, and signals, come from outside. All come to one thread; with `--cores` the machines' come to
 //! threads of their own ([`ears`]), and the main thread has the rest: signals, who asks for the counters, and the cards' timers.
@@ -12,12 +12,13 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
 
-use super::args::FabricArgs;
+use super::Options;
 use super::ears::{self, Shared};
-use super::round::Fabric;
-use crate::card::{Socket, Station, stop_on_signals};
+use super::round::Ensemble;
 use crate::limits;
+use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
+use crate::station::{Socket, Station};
 
 const STAT: u32 = 0;
 const STOP: u32 = 1;
@@ -26,14 +27,14 @@ const BELL: u32 = 2;
 const STATION: u32 = 4;
 
 /// Runs cards and switch until a signal ends them.
-pub fn run(args: FabricArgs) -> anyhow::Result<()> {
+pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
     limits::allow_many_descriptors();
-    let fabric = Fabric::start(&args)?;
-    tracing::info!("{} cards in one process, on {}", args.sockets.len(), fabric.names.join(", "));
-    let sockets = if args.cores.is_empty() { sockets(&fabric) } else { Vec::new() };
-    let shared = Arc::new(Shared::new(fabric).context("cannot make a bell")?);
-    let end = run_loop(&shared, sockets, &args.cores);
+    let ensemble = Ensemble::start(options)?;
+    tracing::info!("{} cards in one process, on {}", options.sockets.len(), ensemble.names.join(", "));
+    let sockets = if options.cores.is_empty() { sockets(&ensemble) } else { Vec::new() };
+    let shared = Arc::new(Shared::new(ensemble).context("cannot make a bell")?);
+    let end = run_loop(&shared, sockets, &options.cores);
     shared.close();
     end
 }
@@ -45,7 +46,7 @@ fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> 
     }
     let stat = StatServer::bind("fabric", "fabric")?;
     let mut manager = EventManager::new().context("cannot make an event manager")?;
-    let process = FabricProcess { shared: shared.clone(), sockets, stat, stop, end: None };
+    let process = EnsembleProcess { shared: shared.clone(), sockets, stat, stop, end: None };
     let id = manager.add_subscriber(process);
     loop {
         let process = manager.subscriber_mut(id).context("the fabric has left its event manager")?;
@@ -58,16 +59,16 @@ fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> 
 }
 
 /// The stations' sockets, numbered.
-fn sockets(fabric: &Fabric) -> Vec<(RawFd, u32)> {
+fn sockets(ensemble: &Ensemble) -> Vec<(RawFd, u32)> {
     let number = |(station, first): (_, u32)| {
         Station::sockets(station)
             .map(move |(socket, fd)| (fd, first + u32::from(socket == Socket::Doorbells)))
     };
-    fabric.stations.iter().zip((STATION..).step_by(2)).flat_map(number).collect()
+    ensemble.stations.iter().zip((STATION..).step_by(2)).flat_map(number).collect()
 }
 
 /// What the main thread has to do.
-struct FabricProcess {
+struct EnsembleProcess {
     shared: Arc<Shared>,
     /// The machines', where those have no threads.
     sockets: Vec<(RawFd, u32)>,
@@ -77,11 +78,11 @@ struct FabricProcess {
     end: Option<anyhow::Result<()>>,
 }
 
-impl FabricProcess {
+impl EnsembleProcess {
     fn handle(&mut self, number: u32) -> anyhow::Result<()> {
         match number {
             STAT => {
-                let counters = self.shared.with(|fabric| fabric.counters())?;
+                let counters = self.shared.with(|ensemble| ensemble.counters())?;
                 self.stat.answer(|| &counters);
             }
             STOP => self.end = Some(Ok(())),
@@ -89,14 +90,14 @@ impl FabricProcess {
             number => {
                 let (station, odd) = ((number - STATION) / 2, (number - STATION) % 2 == 1);
                 let socket = if odd { Socket::Doorbells } else { Socket::Card };
-                self.shared.with(|fabric| fabric.serve(station as usize, socket))?;
+                self.shared.with(|ensemble| ensemble.serve(station as usize, socket))?;
             }
         }
         Ok(())
     }
 }
 
-impl MutEventSubscriber for FabricProcess {
+impl MutEventSubscriber for EnsembleProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
         let bell = self.shared.waker.as_fd().as_raw_fd();
         let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP), (bell, BELL)];

@@ -104,8 +104,9 @@ impl CardFunction {
     /// Hands the next packet that has arrived to the card, if there is one.
     pub(super) fn receive(&mut self, bus: &Bus) -> bool {
         self.with_ports(bus, |card, ports, uplink| {
+            let protocol = uplink.protocol();
             let Some(record) = uplink.peek() else { return false };
-            if let Some(source) = source_of(&record) {
+            if let Some(source) = source_of(&record, protocol) {
                 card.packet_arrived(ports, &Packet { source, bytes: record.payload.into() });
             }
             uplink.consume();

@@ -5,11 +5,9 @@
 
 mod client;
 mod server;
-mod table;
 
 pub use client::{all, read};
 pub use server::StatServer;
-pub use table::{flatten, print};
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +17,7 @@ use serde_json::Value;
 /// What a process says of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// `card` or `switch`.
+    /// `card`, `switch` or `fabric`.
     pub kind: String,
     /// Its name among its kind: `card0`.
     pub name: String,

@@ -4,12 +4,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, Record, connect_to};
-use hamlyn_models::card::Place;
+use hamlyn_fabric::{Header, HeaderError, Heard, HostId, Link, Protocol, Record, connect_to};
+use hamlyn_models::card::{Identity, Place};
 use hamlyn_models::ports::{self, VolatileSlice};
 
-/// What the card's packets are to the fabric.
-const PROTOCOL: Protocol = Protocol::Hamlyn;
 /// How long a card without a switch waits before it asks for its port again.
 pub(super) const RETRY: Duration = Duration::from_millis(200);
 /// How long the switch may take to answer a card that starts.
@@ -17,14 +15,29 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The same when it asks again. The machine waits meanwhile: far below its time-out.
 const IMPATIENCE: Duration = Duration::from_millis(100);
 
+/// What a card's packets are to the fabric.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packets {
+    /// Whose they are.
+    pub(crate) protocol: Protocol,
+    /// The largest that the card sends.
+    pub(crate) largest: usize,
+}
+
+impl Packets {
+    /// As the card says.
+    pub(crate) fn of(identity: &Identity) -> Result<Self, HeaderError> {
+        Ok(Self { protocol: Protocol::parse(identity.protocol)?, largest: identity.largest_packet })
+    }
+}
+
 /// The card's end of its link to the switch.
 pub(crate) struct Uplink {
     /// Where the switch listens; none if it is in this process.
     switch: Option<PathBuf>,
     /// Whose switch it may be.
     trusted: Vec<u32>,
-    /// The largest packet that the card sends.
-    largest: usize,
+    packets: Packets,
     /// The host id that it asks for: what a person chose, then what it had.
     wanted: Option<HostId>,
     /// How many ports the switch has; 0 if it does not say.
@@ -37,12 +50,12 @@ pub(crate) struct Uplink {
 }
 
 impl Uplink {
-    pub(super) fn new(switch: PathBuf, trusted: Vec<u32>, wanted: Option<u16>, largest: usize) -> Self {
+    pub(super) fn new(switch: PathBuf, trusted: Vec<u32>, wanted: Option<u16>, packets: Packets) -> Self {
         let (wanted, next_attempt) = (wanted.map(HostId), Instant::now());
         Self {
             switch: Some(switch),
             trusted,
-            largest,
+            packets,
             wanted,
             ports: 0,
             link: None,
@@ -52,12 +65,12 @@ impl Uplink {
     }
 
     /// A link to a switch in the same process, at a place.
-    pub(crate) fn within(link: Link, place: Place, largest: usize) -> anyhow::Result<Self> {
+    pub(crate) fn within(link: Link, place: Place, packets: Packets) -> anyhow::Result<Self> {
         let next_attempt = Instant::now();
         let uplink = Self {
             switch: None,
             trusted: Vec::new(),
-            largest,
+            packets,
             wanted: Some(HostId(place.host)),
             ports: place.ports,
             link: Some(link),
@@ -72,9 +85,9 @@ impl Uplink {
     fn check(&self, link: Option<&Link>) -> anyhow::Result<()> {
         let most = link.map_or(0, Link::max_packet);
         ensure!(
-            self.largest <= most,
+            self.packets.largest <= most,
             "a packet of {} bytes is over the switch's limit of {most}",
-            self.largest
+            self.packets.largest
         );
         Ok(())
     }
@@ -103,6 +116,11 @@ impl Uplink {
         self.lost = false;
         self.link = Some(attached.link);
         Ok(attached.host)
+    }
+
+    /// Whose packets the card's are.
+    pub(super) fn protocol(&self) -> Protocol {
+        self.packets.protocol
     }
 
     pub(super) fn host(&self) -> Option<u16> {
@@ -172,10 +190,10 @@ impl Uplink {
 }
 
 /// Who sent a packet, if it is one for cards of this model.
-pub(super) fn source_of(record: &Record<'_>) -> Option<u16> {
+pub(super) fn source_of(record: &Record<'_>, protocol: Protocol) -> Option<u16> {
     // Whoever sends others could flood the log.
     match record.header() {
-        Ok(header) if header.protocol == PROTOCOL => return Some(header.source.0),
+        Ok(header) if header.protocol == protocol => return Some(header.source.0),
         Ok(header) => tracing::debug!("a packet of {:?} is discarded", header.protocol),
         Err(error) => tracing::debug!("a packet is discarded: {error}"),
     }
@@ -186,7 +204,8 @@ impl ports::Link for Uplink {
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let Some(host) = self.host() else { return false };
         // The switch writes the source itself.
-        let header = Header { destination: HostId(destination), source: HostId(host), protocol: PROTOCOL };
+        let (destination, source) = (HostId(destination), HostId(host));
+        let header = Header { destination, source, protocol: self.packets.protocol };
         let sent = self.link.as_mut().map_or(Ok(false), |link| link.send(header, packet));
         sent.unwrap_or_else(|error| {
             tracing::error!("the switch broke the link: {error}");
@@ -245,8 +264,10 @@ mod tests {
 
     use super::*;
 
+    const PACKETS: Packets = Packets { protocol: Protocol::Hamlyn, largest: 4096 };
+
     fn unlinked() -> Uplink {
-        Uplink::new("/nonexistent/switch.sock".into(), vec![0], Some(3), 4096)
+        Uplink::new("/nonexistent/switch.sock".into(), vec![0], Some(3), PACKETS)
     }
 
     #[test]
@@ -275,11 +296,11 @@ mod tests {
     fn packets_of_other_models_and_without_a_header_are_nobodys() {
         let (mut card, mut switch) = Link::pair(Geometry::default()).unwrap();
         let header = |protocol| Header { destination: HostId(0), source: HostId(7), protocol };
-        let headers = [header(PROTOCOL).to_bytes(), header(Protocol::Clan).to_bytes(), [0xff; 8]];
+        let headers = [header(PACKETS.protocol).to_bytes(), header(Protocol::Clan).to_bytes(), [0xff; 8]];
         let sources = headers.map(|header| {
             switch.sender.reserve_as_is(header, 16).unwrap().unwrap();
             switch.commit();
-            let source = source_of(&card.peek().unwrap().unwrap());
+            let source = source_of(&card.peek().unwrap().unwrap(), PACKETS.protocol);
             card.consume();
             source
         });

@@ -8,17 +8,34 @@ use std::time::Duration;
 
 use hamlyn_bus::{GuestMemory, Server, ServerError, Waiter};
 use hamlyn_models::card::{BarKind, Card, Progress};
-use hamlyn_models::hamlyn::HamlynCard;
+use hamlyn_models::model::Choice;
 use hamlyn_models::ports::Packet;
 use serde_json::{Map, Value, json};
 
-use super::args::{CardOptions, Model};
 use super::function::{CardFunction, DoorbellFunction, description, doorbell_description};
 use super::uplink::{Neighbours, Uplink};
 use crate::rundir::doorbell_path;
 
 /// Packets taken and sent before the descriptors are looked at again.
 const BATCH: usize = 32;
+
+/// What a person chooses about a card, wherever it runs.
+#[derive(Debug, Clone)]
+pub struct CardOptions {
+    /// Its model, and what is chosen of that.
+    pub choice: Choice,
+    /// The most guest memory that it maps, in bytes.
+    pub guest_memory: u64,
+}
+
+impl CardOptions {
+    /// What it maps if nobody says otherwise.
+    pub const GUEST_MEMORY: u64 = GuestMemory::DEFAULT_LIMIT;
+
+    pub(crate) fn make(&self) -> anyhow::Result<Box<dyn Card + Send>> {
+        self.choice.make().map_err(anyhow::Error::from_boxed)
+    }
+}
 
 /// A card between its machine and its link.
 pub(crate) struct Station {
@@ -43,9 +60,9 @@ pub(crate) enum Socket {
     Doorbells,
 }
 
-/// What came of a turn.
+/// What came of a station's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Carried {
     /// Packets were taken or sent.
     Worked,
     /// There is nothing to do.
@@ -57,14 +74,11 @@ pub(crate) enum Turn {
 impl Station {
     /// A card that waits for its machine at `socket`, and for the machine's doorbells beside it.
     pub(crate) fn start(
-        options: &CardOptions,
+        card: Box<dyn Card + Send>,
         socket: &Path,
         memory: GuestMemory,
         uplink: Uplink,
     ) -> anyhow::Result<Self> {
-        let card: Box<dyn Card + Send> = match options.model {
-            Model::Hamlyn => Box::new(HamlynCard::new(options.hamlyn())?),
-        };
         let bars = card.identity().bars;
         let window = bars.iter().find(|bar| matches!(bar.kind, BarKind::Window { .. }));
         let mut server = Server::bind(socket, description(card.as_ref()))?;
@@ -113,22 +127,22 @@ impl Station {
     }
 
     /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either.
-    pub(crate) fn turn(&mut self, neighbours: &mut dyn Neighbours) -> Turn {
+    pub(crate) fn turn(&mut self, neighbours: &mut dyn Neighbours) -> Carried {
         let bus = self.server.bus();
-        let mut turn = Turn::Idle;
+        let mut carried = Carried::Idle;
         for _ in 0..BATCH {
             let received = (0..BATCH).take_while(|_| self.function.receive(bus)).count();
             let progress = self.function.transmit(bus, neighbours);
             if received > 0 || progress == Progress::Worked {
-                turn = Turn::Worked;
-            } else if turn == Turn::Idle && progress == Progress::LinkFull {
-                turn = Turn::Full;
+                carried = Carried::Worked;
+            } else if carried == Carried::Idle && progress == Progress::LinkFull {
+                carried = Carried::Full;
             }
             if received == BATCH || progress != Progress::Worked {
                 break;
             }
         }
-        turn
+        carried
     }
 
     /// Takes a packet of a neighbour.

@@ -8,6 +8,7 @@
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -16,16 +17,14 @@ use event_manager::{
 };
 use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::Link;
-use hamlyn_models::hamlyn::HamlynCard;
 use rustix::thread::sched_yield;
 
-use super::args::CardArgs;
-use super::signals::stop_on_signals;
-use super::station::{Socket, Station, Turn};
-use super::uplink::{Alone, RETRY, Uplink};
-use super::wait::sooner;
 use crate::limits;
+use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
+use crate::station::{CardOptions, Carried, Socket, Station};
+use crate::uplink::{Alone, Packets, RETRY, Uplink};
+use crate::wait::sooner;
 
 const SERVER: u32 = 0;
 const BELL: u32 = 1;
@@ -33,14 +32,38 @@ const STAT: u32 = 2;
 const STOP: u32 = 3;
 const DOORBELLS: u32 = 4;
 
+/// What a card's process is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where its machine connects.
+    pub socket: PathBuf,
+    /// Where the switch listens.
+    pub switch: PathBuf,
+    /// The users whose switch it may be.
+    pub trusted: Vec<u32>,
+    /// The host id to ask for; else the switch chooses.
+    pub host: Option<u16>,
+    /// What the card is like.
+    pub card: CardOptions,
+    /// How long to look for work before sleeping.
+    pub spin: Duration,
+}
+
+impl Options {
+    /// What `hamlyn stat` calls the process.
+    fn name(&self) -> String {
+        self.socket.file_stem().map_or_else(|| "card".into(), |stem| stem.to_string_lossy().into_owned())
+    }
+}
+
 /// Runs the card until a signal ends it.
-pub fn run(args: CardArgs) -> anyhow::Result<()> {
+pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
-    let (process, host) = CardProcess::start(&args)?;
+    let (process, host) = CardProcess::start(options)?;
     tracing::info!(
         "card on {}, host {host} of the switch at {}",
-        args.socket.display(),
-        args.switch.display()
+        options.socket.display(),
+        options.switch.display()
     );
     let mut manager = EventManager::new().context("cannot make an event manager")?;
     let id = manager.add_subscriber(process);
@@ -89,16 +112,17 @@ struct CardProcess {
 }
 
 impl CardProcess {
-    fn start(args: &CardArgs) -> anyhow::Result<(Self, u16)> {
-        let largest = HamlynCard::largest_packet(args.options.packet_size);
-        let uplink = Uplink::new(args.switch.clone(), args.trusted(), args.host, largest);
-        let memory = GuestMemory::Trusted { limit: args.options.guest_memory };
-        let mut station = Station::start(&args.options, &args.socket, memory, uplink)?;
+    fn start(options: &Options) -> anyhow::Result<(Self, u16)> {
+        let card = options.card.make()?;
+        let (switch, trusted) = (options.switch.clone(), options.trusted.clone());
+        let uplink = Uplink::new(switch, trusted, options.host, Packets::of(&card.identity())?);
+        let memory = GuestMemory::Trusted { limit: options.card.guest_memory };
+        let mut station = Station::start(card, &options.socket, memory, uplink)?;
         let host = station.function.uplink.connect()?.0;
         station.link_changed();
         let stop = stop_on_signals()?;
-        let stat = StatServer::bind("card", &args.name())?;
-        let (stopped, busy, spin) = (false, Instant::now(), args.spin());
+        let stat = StatServer::bind("card", &options.name())?;
+        let (stopped, busy, spin) = (false, Instant::now(), options.spin);
         Ok((Self { station, stat, stop, stopped, spin, busy }, host))
     }
 
@@ -119,8 +143,8 @@ impl CardProcess {
 
     /// Takes what has arrived and sends what is to be sent. Says how long the loop may wait as far as this is concerned.
     fn carry(&mut self) -> i32 {
-        let turn = self.station.turn(&mut Alone);
-        if turn == Turn::Worked {
+        let carried = self.station.turn(&mut Alone);
+        if carried == Carried::Worked {
             self.busy = Instant::now();
             return 0;
         }
@@ -129,7 +153,7 @@ impl CardProcess {
             sched_yield();
             return 0;
         }
-        let full = turn == Turn::Full;
+        let full = carried == Carried::Full;
         let asleep = (full || self.station.sleep()) && self.station.function.uplink.sleep(full);
         match (asleep, self.station.function.uplink.link()) {
             (false, Some(_)) => 0,

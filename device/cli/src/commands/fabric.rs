@@ -1,14 +1,15 @@
-//! The flags of `hamlyn fabric`.
+//! `hamlyn fabric`
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, value_parser};
-
+use hamlyn_host::ensemble::{self, Options};
+use hamlyn_host::rundir::card_path;
 use rustix::thread::CpuSet;
 
-use crate::card::CardOptions;
-use crate::commands::switch::RoutingArgs;
-use crate::rundir::card_path;
+use super::options::CardFlags;
+use super::switch::RoutingArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,30 +21,38 @@ Examples:
 The first socket's card has host id 0, the next 1, and so on.";
 
 /// Cores have numbers below this.
-pub const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
+pub(super) const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
 
-/// The flags of `hamlyn fabric`.
+/// Run cards and the switch between them in one process: a message takes one wake-up on its way
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct FabricArgs {
+pub(super) struct FabricArgs {
     /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell; once for each card, at
     /// most 64
     #[arg(long = "socket", value_name = "PATH", value_parser = card_path, required = true)]
-    pub sockets: Vec<PathBuf>,
-    /// What each card is like.
+    sockets: Vec<PathBuf>,
     #[command(flatten)]
-    pub options: CardOptions,
-    /// How packets find their way.
+    card: CardFlags,
     #[command(flatten)]
-    pub routing: RoutingArgs,
+    routing: RoutingArgs,
     /// The cores that the machines are pinned to, the first card's first; again from the first for more cards. A machine's
     /// messages come to a thread of their own, pinned to the same core
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "spin")]
     #[arg(value_parser = value_parser!(u16).range(..MOST_CORES))]
-    pub cores: Vec<u16>,
+    cores: Vec<u16>,
     /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
-    pub spin: u64,
+    spin: u64,
+}
+
+pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
+    ensemble::run(&Options {
+        sockets: args.sockets,
+        card: args.card.options(),
+        paths: args.routing.paths,
+        cores: args.cores,
+        spin: Duration::from_micros(args.spin),
+    })
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! `hamlyn stat`
 
+mod table;
+
 use std::io::{Write, stdout};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-
-use crate::rundir;
-use crate::stat::{self, Report};
+use hamlyn_host::rundir;
+use hamlyn_host::stat::{self, Report};
 
 /// Show the counters of running cards and switches
 #[derive(Debug, Args)]
@@ -57,6 +58,6 @@ fn show(args: &StatArgs, reports: &[Report], before: &[Report], ago: f64) -> any
     if reports.is_empty() {
         writeln!(out, "no card or switch is running (looked in {})", rundir::open()?.display())?;
     }
-    stat::print(&mut out, reports, args.all, before, ago)?;
+    table::print(&mut out, reports, args.all, before, ago)?;
     Ok(())
 }

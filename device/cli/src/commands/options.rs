@@ -1,0 +1,154 @@
+//! Flags that choose a model, and what a card of it is like.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use hamlyn_host::CardOptions;
+use hamlyn_host::catalogue::{self, Choice, MODELS, Model, Offered};
+
+/// The flag that chooses a model.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ModelFlag {
+    /// Which card
+    #[arg(long, value_name = "NAME", value_parser = model_parser(), default_value = catalogue::default().name)]
+    #[arg(overrides_with = "model")]
+    pub(super) model: &'static Model,
+}
+
+fn model_parser() -> ValueParser {
+    let names = MODELS.iter().map(|model| PossibleValue::new(model.name).help(model.about));
+    PossibleValuesParser::new(names).try_map(|name| catalogue::find(&name)).into()
+}
+
+/// The flags that say what a card is like, wherever it runs.
+#[derive(Debug, Clone, Args)]
+pub(super) struct CardFlags {
+    #[command(flatten)]
+    choice: ChoiceFlags,
+    /// The most guest memory that the card maps, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = CardOptions::GUEST_MEMORY)]
+    guest_memory: u64,
+}
+
+impl CardFlags {
+    pub(super) fn options(self) -> CardOptions {
+        CardOptions { choice: self.choice.0, guest_memory: self.guest_memory }
+    }
+}
+
+/// A model, and a flag for each setting that any model has.
+#[derive(Debug, Clone)]
+struct ChoiceFlags(Choice);
+
+impl Args for ChoiceFlags {
+    fn augment_args(command: Command) -> Command {
+        ModelFlag::augment_args(command).args(catalogue::settings(MODELS).iter().map(flag))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ChoiceFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let model = ModelFlag::from_arg_matches(matches)?.model;
+        choice(model, &catalogue::settings(MODELS), matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A setting's flag. What it is by default depends on the model, so clap is told of no default.
+fn flag(offered: &Offered) -> Arg {
+    let setting = offered.setting;
+    let defaults: Vec<String> = match &offered.defaults[..] {
+        [(_, default)] if MODELS.len() == 1 => vec![default.to_string()],
+        several => several.iter().map(|(model, default)| format!("{default} ({model})")).collect(),
+    };
+    Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.unit)
+        .value_parser(value_parser!(u32))
+        .help(format!("{} [default: {}]", setting.about, defaults.join(", ")))
+}
+
+/// What the flags say about a card. One that only other models have is refused.
+fn choice(model: &'static Model, offered: &[Offered], matches: &ArgMatches) -> Result<Choice, clap::Error> {
+    let mut choice = Choice::of(model);
+    for Offered { setting, defaults } in offered {
+        let Some(value) = matches.get_one::<u32>(setting.name) else { continue };
+        if choice.set(setting.name, *value).is_err() {
+            let owners: Vec<&str> = defaults.iter().map(|(model, _)| *model).collect();
+            let (flag, owners) = (setting.name, owners.join(", "));
+            let reason = format!("model {} has no flag --{flag}; these have: {owners}\n", model.name);
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, reason));
+        }
+    }
+    Ok(choice)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use hamlyn_host::catalogue::Setting;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        card: CardFlags,
+    }
+
+    fn parse(flags: &[&str]) -> Result<CardOptions, String> {
+        let words = ["card"].iter().chain(flags);
+        Program::try_parse_from(words).map(|it| it.card.options()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_model_is_chosen_by_name_with_its_settings() {
+        for model in MODELS {
+            assert_eq!(parse(&["--model", model.name]).unwrap().choice.model().name, model.name);
+        }
+        let options = parse(&["--packet-size", "1024", "--guest-memory", "4096"]).unwrap();
+        assert_eq!((options.choice.model().name, options.guest_memory), ("hamlyn", 4096));
+        assert_eq!(options.choice.get("packet-size"), Ok(1024));
+        assert_eq!(options.choice.get("termini"), Choice::of(catalogue::default()).get("termini"));
+    }
+
+    #[test]
+    fn an_unknown_model_is_answered_with_all_that_there_are() {
+        let error = parse(&["--model", "x"]).unwrap_err();
+        assert!(error.contains("invalid value 'x' for '--model <NAME>'"), "{error}");
+        assert!(MODELS.iter().all(|model| error.contains(model.name)), "{error}");
+        assert!(parse(&["--packet-size", "much"]).unwrap_err().contains("invalid value 'much'"));
+    }
+
+    static OTHER: Model = Model {
+        name: "other",
+        paper: "none",
+        about: "For tests",
+        settings: &[Setting { name: "rings", unit: "N", about: "Its rings", default: 2 }],
+        make: |_| Err("it cannot be made".into()),
+    };
+
+    #[test]
+    fn a_flag_of_another_model_is_refused() {
+        let offered = catalogue::settings(&[catalogue::default(), &OTHER]);
+        let command = Command::new("card").args(offered.iter().map(flag));
+        let refused = |model, words: &[&str]| {
+            let matches = command.clone().try_get_matches_from([&["card"], words].concat()).unwrap();
+            choice(model, &offered, &matches).err().map(|error| error.to_string())
+        };
+        let said = refused(&OTHER, &["--termini", "3"]).unwrap();
+        assert_eq!(said, "error: model other has no flag --termini; these have: hamlyn\n");
+        let said = refused(catalogue::default(), &["--rings", "3"]).unwrap();
+        assert_eq!(said, "error: model hamlyn has no flag --rings; these have: other\n");
+        assert_eq!(refused(&OTHER, &["--rings", "3"]), None);
+        assert_eq!(refused(catalogue::default(), &["--termini", "3"]), None);
+    }
+}

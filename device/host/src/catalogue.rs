@@ -1,0 +1,173 @@
+//! The models of the family. This is the one place on the host's side that names a card.
+
+use hamlyn_models::hamlyn;
+pub use hamlyn_models::model::{Choice, Model, NoSetting, Setting};
+use thiserror::Error;
+
+/// A line for each model. The first is what people get who name none.
+pub static MODELS: &[&Model] = &[
+    &hamlyn::MODEL, //
+];
+
+/// A name that no model has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("there is no model {0}; there are: {names}", names = list(MODELS.iter().map(|model| model.name)))]
+pub struct NoModel(pub String);
+
+/// The model of this name.
+pub fn find(name: &str) -> Result<&'static Model, NoModel> {
+    let found = MODELS.iter().find(|model| model.name == name);
+    found.copied().ok_or_else(|| NoModel(name.to_owned()))
+}
+
+/// What people get who name no model.
+pub fn default() -> &'static Model {
+    MODELS[0]
+}
+
+/// Whether cards of the model have a second function, for doorbells.
+pub fn has_doorbells(model: &'static Model) -> bool {
+    Choice::of(model).make().is_ok_and(|card| card.identity().doorbells.is_some())
+}
+
+/// What a person may choose about cards, each setting once, with the models that have it.
+pub fn settings(models: &[&'static Model]) -> Vec<Offered> {
+    let mut all: Vec<Offered> = Vec::new();
+    for model in models {
+        for setting in model.settings {
+            match all.iter_mut().find(|offered| offered.setting.name == setting.name) {
+                Some(offered) => offered.defaults.push((model.name, setting.default)),
+                None => all.push(Offered { setting, defaults: vec![(model.name, setting.default)] }),
+            }
+        }
+    }
+    all
+}
+
+/// A setting, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offered {
+    /// As the first model that has it tells it.
+    pub setting: &'static Setting,
+    /// The models that have it, and what it is there by default.
+    pub defaults: Vec<(&'static str, u32)>,
+}
+
+/// What some models have and others need not have: scenes of a demo, a simulation. Who brings it along adds a line.
+#[derive(Debug)]
+pub struct PerModel<T: 'static> {
+    /// What it is called: `simulation`.
+    what: &'static str,
+    /// By the models' names.
+    entries: &'static [(&'static str, T)],
+}
+
+impl<T> PerModel<T> {
+    /// What these models have.
+    pub const fn new(what: &'static str, entries: &'static [(&'static str, T)]) -> Self {
+        Self { what, entries }
+    }
+
+    /// What a model has. Fails if it has none, with the names of those that do.
+    pub fn of(&self, model: &Model) -> Result<&'static T, NotThere> {
+        let found = self.entries.iter().find(|(name, _)| *name == model.name);
+        found.map(|(_, entry)| entry).ok_or_else(|| NotThere {
+            model: model.name,
+            what: self.what,
+            others: list(self.entries.iter().map(|(name, _)| *name)),
+        })
+    }
+
+    /// The models that have it.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.iter().map(|(name, _)| *name)
+    }
+}
+
+/// A model does not have what others have.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("model {model} has no {what}; these have: {others}")]
+pub struct NotThere {
+    model: &'static str,
+    what: &'static str,
+    others: String,
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::uplink::Packets;
+
+    /// A model that has one setting in common with Hamlyn and one of its own.
+    static OTHER: Model = Model {
+        name: "other",
+        paper: "none",
+        about: "For tests",
+        settings: &[
+            Setting { name: "packet-size", unit: "BYTES", about: "Its packets", default: 64 },
+            Setting { name: "rings", unit: "N", about: "Its rings", default: 2 },
+        ],
+        make: |_| Err("it cannot be made".into()),
+    };
+
+    #[test]
+    fn each_model_is_found_by_its_name_and_can_be_made_as_it_is_by_default() {
+        let names: BTreeSet<_> = MODELS.iter().map(|model| model.name).collect();
+        assert_eq!(names.len(), MODELS.len(), "two models have one name");
+        for model in MODELS {
+            assert!(std::ptr::eq(find(model.name).unwrap(), *model));
+            let card = Choice::of(model).make().map_err(|error| format!("{}: {error}", model.name)).unwrap();
+            let packets = Packets::of(&card.identity());
+            assert!(packets.is_ok_and(|packets| packets.largest > 0), "{}", model.name);
+            for text in [model.paper, model.about].into_iter().chain(model.settings.iter().map(|s| s.about)) {
+                assert!(!text.is_empty() && !text.contains('\n'), "{}: {text:?}", model.name);
+            }
+        }
+        assert_eq!(default().name, "hamlyn");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_all_that_there_are() {
+        let error = find("Hamlyn ").unwrap_err().to_string();
+        assert!(error.starts_with("there is no model Hamlyn ; there are: "), "{error}");
+        assert!(MODELS.iter().all(|model| error.contains(model.name)), "{error}");
+    }
+
+    #[test]
+    fn a_setting_that_models_share_is_offered_once_with_the_defaults_of_each() {
+        let offered = settings(&[&hamlyn::MODEL, &OTHER]);
+        let of = |name| offered.iter().filter(|offered| offered.setting.name == name).collect::<Vec<_>>();
+        assert_eq!(of("packet-size").len(), 1);
+        assert_eq!(of("packet-size")[0].defaults, [("hamlyn", 4096), ("other", 64)]);
+        assert_eq!(of("rings")[0].defaults, [("other", 2)]);
+        assert_eq!(offered.len(), hamlyn::MODEL.settings.len() + 1);
+    }
+
+    #[test]
+    fn a_setting_of_another_model_is_refused() {
+        let refused = Choice::of(&OTHER).set("termini", 3).unwrap_err();
+        assert_eq!(refused.to_string(), "model other has no termini");
+        assert!(Choice::of(&hamlyn::MODEL).set("rings", 3).is_err());
+        Choice::of(&OTHER).set("packet-size", 3).unwrap();
+    }
+
+    #[test]
+    fn what_a_model_lacks_is_refused_with_those_that_have_it() {
+        static SONGS: PerModel<u32> = PerModel::new("song", &[("hamlyn", 7)]);
+        assert_eq!(SONGS.of(&hamlyn::MODEL), Ok(&7));
+        let refused = SONGS.of(&OTHER).unwrap_err().to_string();
+        assert_eq!(refused, "model other has no song; these have: hamlyn");
+    }
+
+    #[test]
+    fn doorbells_are_those_of_the_card() {
+        assert!(has_doorbells(&hamlyn::MODEL));
+        assert!(!has_doorbells(&OTHER));
+    }
+}

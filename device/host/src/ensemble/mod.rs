@@ -1,0 +1,41 @@
+//! `hamlyn fabric`: cards and the switch between them in one process, one thread at a time.
+//!
+//! To the code they are an ensemble: a fabric is what carries packets, here and between processes.
+//!
+//! A message takes one wake-up on its way, that of one thread here, where separate processes take three. What is given up
+//! is that a card's process can fail, be limited or be killed alone; and that machines may lend any memory: here only what
+//! they cannot take away. Guests and their processes are as protected from each other as before: the cards make the same
+//! checks.
+//!
+//! * `round`: the cards and the switch, and what is done in a round
+//! * `roster`: which of the cards are looked at
+//! * `ears`: the threads that hear the machines, and how they share the ensemble
+//! * `process`: the event loop
+
+mod ears;
+mod process;
+mod roster;
+mod round;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use self::process::run;
+use crate::station::CardOptions;
+
+/// What the process is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the machines connect, one for each card.
+    pub sockets: Vec<PathBuf>,
+    /// What each card is like.
+    pub card: CardOptions,
+    /// The switch's paths to each card.
+    pub paths: u16,
+    /// The cores that the machines are pinned to, the first card's first; none if they are anywhere.
+    pub cores: Vec<u16>,
+    /// How long to look for work before sleeping.
+    pub spin: Duration,
+}
