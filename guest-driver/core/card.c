@@ -167,7 +167,7 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	if (was_up)
 		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
 	if (lost)
-		hamlyn_connections_lost(card, HAMLYN_END_LINK_LOST);
+		hamlyn_system_lost(card->system, HAMLYN_END_LINK_LOST);
 	if (card->link) {
 		card->host = host;
 		dev_info_ratelimited(&card->dev, "link is up, host %u\n", card->host);
@@ -231,7 +231,7 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 		dev_err(&card->dev, "the card still waits for memory, and may read what is given back\n");
 	WRITE_ONCE(card->live, false);
 	card->ready = false;
-	hamlyn_connections_stop(card);
+	hamlyn_system_stop(card->system);
 	xa_for_each(&card->queues, index, queue)
 		wake_up_all(&queue->sleepers.wait);
 	xa_for_each(&card->termini, index, terminus)

@@ -44,6 +44,8 @@
 
 #include "hamlyn_card.h"
 #include "hamlyn_uapi.h"
+#include "share.h"
+#include "system.h"
 
 #ifdef __BIG_ENDIAN
 #error "the card's structures are little-endian"
@@ -70,15 +72,6 @@ struct hamlyn_vector {
 	spinlock_t lock;
 	/* Guarded by lock: whom the card may have fired (hamlyn_sleepers.on_armed). */
 	struct list_head armed;
-};
-
-/* What a user may hold a part of. */
-enum hamlyn_kind {
-	HAMLYN_TERMINI = HAMLYN_SHARE_TERMINI,
-	HAMLYN_SLOTS = HAMLYN_SHARE_SLOTS,
-	HAMLYN_QUEUES = HAMLYN_SHARE_QUEUES,
-	HAMLYN_CONNECTIONS = HAMLYN_SHARE_CONNECTIONS,
-	HAMLYN_KINDS
 };
 
 struct hamlyn_card {
@@ -146,7 +139,9 @@ struct hamlyn_card {
 	struct xarray termini;
 	struct xarray slots;
 	struct xarray queues;
-	/* What the driver has for itself, to talk to other hosts' (connect.h). */
+	/* This operating system, as others see it through this card (kernel/). */
+	struct hamlyn_system *system;
+	/* What the driver has for itself, to talk to other hosts' (wellknown.c). */
 	struct hamlyn_wellknown *wellknown;
 };
 
@@ -373,10 +368,6 @@ static inline bool hamlyn_file_live(const struct hamlyn_file *file)
 /* share.c */
 struct hamlyn_share *hamlyn_share_alloc(void);
 int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare);
-void hamlyn_share_get(struct hamlyn_share *share);
-void hamlyn_share_put(struct hamlyn_share *share);
-int hamlyn_share_take(struct hamlyn_share *share, enum hamlyn_kind kind, bool privileged);
-void hamlyn_share_give(struct hamlyn_share *share, enum hamlyn_kind kind);
 int hamlyn_share_answer(struct hamlyn_file *file, union hamlyn_argument *argument);
 ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text);
 void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *share);
@@ -470,18 +461,12 @@ DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn
 
 /* wellknown.c */
 int hamlyn_wellknown_init(struct hamlyn_card *card);
-void hamlyn_wellknown_reborn(struct hamlyn_card *card);
 void hamlyn_wellknown_free(struct hamlyn_card *card);
 void hamlyn_wellknown_start(struct hamlyn_card *card);
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
 void hamlyn_wellknown_doorbell(struct hamlyn_card *card);
-void hamlyn_wellknown_lapsed(struct hamlyn_card *card);
 u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
 void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
-
-/* connect.c */
-void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason);
-void hamlyn_connections_stop(struct hamlyn_card *card);
 
 /* connectfile.c */
 int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument);

@@ -42,6 +42,7 @@ static void card_release(struct device *dev)
 	xa_destroy(&card->slots);
 	xa_destroy(&card->queues);
 	hamlyn_wellknown_free(card);
+	hamlyn_system_free(card->system);
 	pci_dev_put(card->pdev);
 	kfree(card);
 }
@@ -188,6 +189,20 @@ void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state)
 	pci_restore_state(pdev);
 }
 
+static void system_cancel(void *system)
+{
+	hamlyn_system_cancel(system);
+}
+
+/* Once for a card, before it is started; freed with the card's structure. */
+static int card_join_system(struct hamlyn_card *card)
+{
+	card->system = hamlyn_system_create(card, &card->lock, card->minor);
+	if (!card->system)
+		return -ENOMEM;
+	return devm_add_action_or_reset(&card->pdev->dev, system_cancel, card->system);
+}
+
 static int card_prepare(struct hamlyn_card *card)
 {
 	struct pci_dev *pdev = card->pdev;
@@ -203,7 +218,7 @@ static int card_prepare(struct hamlyn_card *card)
 	      hamlyn_bells_join(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
-	return card_allocate_page(card) ?: hamlyn_wellknown_init(card) ?:
+	return card_allocate_page(card) ?: card_join_system(card) ?: hamlyn_wellknown_init(card) ?:
 	       hamlyn_interrupts_request(card) ?: hamlyn_state_keep(pdev, &card->state) ?:
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
 }
@@ -327,7 +342,8 @@ static int hamlyn_restore(struct device *dev)
 {
 	struct hamlyn_card *card = dev_get_drvdata(dev);
 
-	hamlyn_wellknown_reborn(card);
+	scoped_guard(mutex, &card->lock)
+		hamlyn_system_reborn(card->system);
 	return card_restart(card, "restored");
 }
 

@@ -17,7 +17,7 @@
 #include <linux/sysfs.h>
 #include <linux/user_namespace.h>
 
-#include "connect.h"
+#include "hamlyn.h"
 
 static unsigned int share = 50;
 module_param(share, uint, 0644);
