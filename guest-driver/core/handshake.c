@@ -9,7 +9,7 @@
  * memory and takes no lock, so that neither load nor a long call looks like death; nor is it frozen
  * with processes, before the card is suspended and after it is resumed.
  */
-#include "hamlyn.h"
+#include "core.h"
 
 /* Stores in a period: some may be late. */
 #define BEATS 4

@@ -15,7 +15,7 @@
  */
 #include <linux/irq.h>
 
-#include "hamlyn.h"
+#include "core.h"
 
 void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
 			  const struct hamlyn_awaited *awaited)

@@ -193,7 +193,7 @@ int hamlyn_wellknown_init(struct hamlyn_card *card)
 
 	if (!own)
 		return -ENOMEM;
-	card->wellknown = own;
+	hamlyn_parts(card)->wellknown = own;
 	own->card = card;
 	hamlyn_file_init(&own->file, card);
 	own->file.drivers_own = true;
@@ -205,24 +205,24 @@ int hamlyn_wellknown_init(struct hamlyn_card *card)
 
 void hamlyn_wellknown_free(struct hamlyn_card *card)
 {
-	kfree(card->wellknown);
+	kfree(hamlyn_parts(card)->wellknown);
 }
 
 static void __iomem *wellknown_map_doorbell(struct hamlyn_card *card, u32 terminus)
 {
-	return ioremap(card->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
+	return ioremap(hamlyn_parts(card)->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
 		       HAMLYN_DOORBELL_SIZE);
 }
 
 /* Doorbells have changed places; the card's lock is held. */
 void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
 {
-	struct hamlyn_wellknown *own = card->wellknown;
+	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
 	void __iomem *doorbell;
 
 	if (!own || !own->doorbell)
 		return;
-	doorbell = wellknown_map_doorbell(card, own->terminus->index);
+	doorbell = wellknown_map_doorbell(card, own->terminus->object.index);
 	if (!doorbell) {
 		hamlyn_card_fail(card);
 		return;
@@ -251,7 +251,7 @@ static int wellknown_open_slots(struct hamlyn_wellknown *own)
 	struct hamlyn_open_slot body = {
 		.metadata_entries = ENTRIES,
 		.mode = HAMLYN_MODE_PARANOID_ONE_SHOT,
-		.queue = own->queue->index,
+		.queue = own->queue->object.index,
 		.flags = HAMLYN_SLOT_INTERRUPT | HAMLYN_SLOT_PRIVILEGED,
 	};
 	struct hamlyn_slot *slot;
@@ -268,29 +268,29 @@ static int wellknown_open_slots(struct hamlyn_wellknown *own)
 
 static int wellknown_open(struct hamlyn_wellknown *own)
 {
+	struct hamlyn_queue_create queue = { .entries = QUEUE_ENTRIES };
+	struct hamlyn_terminus_create terminus = {};
 	struct hamlyn_card *card = own->card;
-	union hamlyn_argument argument = {};
-	u32 index;
+	struct hamlyn_parts *parts = hamlyn_parts(card);
 	int ret;
 
-	ret = hamlyn_terminus_create(&own->file, &argument);
+	ret = hamlyn_terminus_create(&own->file, &terminus);
 	if (ret)
 		return ret;
-	index = argument.terminus.terminus;
-	argument = (union hamlyn_argument) { .queue.entries = QUEUE_ENTRIES };
-	ret = hamlyn_queue_create(&own->file, &argument);
+	ret = hamlyn_queue_create(&own->file, &queue);
 	if (ret)
 		return ret;
 
 	guard(mutex)(&card->lock);
 	if (!card->live)
 		return -ENODEV;
-	own->terminus = xa_load(&card->termini, index);
-	own->window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
-	own->doorbell = wellknown_map_doorbell(card, index);
+	own->terminus = xa_load(&parts->termini, terminus.terminus);
+	own->window = ioremap(parts->windows + (u64)terminus.terminus * HAMLYN_WINDOW_SIZE,
+			      HAMLYN_WINDOW_SIZE);
+	own->doorbell = wellknown_map_doorbell(card, terminus.terminus);
 	if (!own->window || !own->doorbell)
 		return -ENOMEM;
-	own->queue = xa_load(&card->queues, argument.queue.queue);
+	own->queue = xa_load(&parts->queues, queue.queue);
 	own->tail = 0;
 	own->cursor = 0;
 	own->pass = 0;
@@ -304,7 +304,7 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 /* The card has been started. It works without connections, too. */
 void hamlyn_wellknown_start(struct hamlyn_card *card)
 {
-	int ret = wellknown_has_room(&card->limits) ? wellknown_open(card->wellknown) : -ENOSPC;
+	int ret = wellknown_has_room(&card->limits) ? wellknown_open(hamlyn_parts(card)->wellknown) : -ENOSPC;
 	struct hamlyn_closed closed;
 
 	if (!ret)
@@ -312,7 +312,7 @@ void hamlyn_wellknown_start(struct hamlyn_card *card)
 	dev_warn(&card->pdev->dev, "no connections: %s (%d)\n",
 		 ret == -ENOSPC ? "the card has no room for well-known slots" :
 				  "well-known slots cannot be opened", ret);
-	hamlyn_closed_init(&closed);
+	hamlyn_closed_init(&closed, card);
 	scoped_guard(mutex, &card->lock)
 		hamlyn_wellknown_stop(card, &closed);
 	hamlyn_closed_release(&closed);
@@ -321,7 +321,7 @@ void hamlyn_wellknown_start(struct hamlyn_card *card)
 /* Gives all back, some of it to be released; the card's lock is held. */
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
-	struct hamlyn_wellknown *own = card->wellknown;
+	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
 
 	hamlyn_system_stop(card->system);
 	while (hamlyn_file_close_next(&own->file, closed))

@@ -8,7 +8,7 @@
 #include <linux/uaccess.h>
 
 #include "connect.h"
-#include "hamlyn.h"
+#include "core.h"
 
 union argument {
 	struct hamlyn_object object;
@@ -184,16 +184,18 @@ static int connection_open(struct hamlyn_file *file, const struct hamlyn_connect
 	return file_give(made);
 }
 
-int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_connect(struct hamlyn_file *file, void *argument)
 {
-	return connection_open(file, &argument->connect, false);
+	return connection_open(file, argument, false);
 }
 
-int hamlyn_ask(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_ask(struct hamlyn_file *file, void *argument)
 {
-	if (argument->connect.private_length)
+	const struct hamlyn_connect *connect = argument;
+
+	if (connect->private_length)
 		return -EINVAL;
-	return connection_open(file, &argument->connect, true);
+	return connection_open(file, connect, true);
 }
 
 /* The file has the first of those that wait. */
@@ -306,9 +308,9 @@ static struct hamlyn_listener *listener_alloc(struct hamlyn_file *file)
 	return listener;
 }
 
-int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_listen(struct hamlyn_file *file, void *argument)
 {
-	const struct hamlyn_listen *listen = &argument->listen;
+	const struct hamlyn_listen *listen = argument;
 	struct hamlyn_listener *listener;
 	struct file *made;
 	int ret;
