@@ -6,9 +6,9 @@
  * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
  * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's, as
  * a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its user's
- * share, and a card's own of what it has beside (hamlyn/doorbell.c). Below it is one spinlock for each vector,
- * which interrupts take: it guards the list of what is armed on the vector, and their
- * words.
+ * share, and what a card's folder has for all cards together. Below it is one spinlock for each
+ * vector, which interrupts take: it guards the list of what is armed on the vector, and the words
+ * of that.
  *
  * The watch over all connections of the host needs that mutex, so nobody may hold it for long. Work
  * that grows with somebody's memory or objects is done without it, or one object at a time. And a

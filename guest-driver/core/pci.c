@@ -16,6 +16,12 @@
 
 enum { BAR_REGISTERS = 0 };
 
+#define CARD_DECLARATION(device, operations) extern const struct card_ops operations;
+CARDS(CARD_DECLARATION)
+
+#define CARD_OPERATIONS(device, operations) &operations,
+static const struct card_ops * const cards[] = { CARDS(CARD_OPERATIONS) };
+
 static dev_t first_number;
 static DEFINE_IDA(minors);
 
@@ -217,9 +223,15 @@ static void card_open_doors(struct hamlyn_card *card)
 	card->ready = card->live;
 }
 
+/* Who forces the driver on a function gives no id: whether it is such a card, its registers tell. */
+static const struct card_ops *card_operations(const struct pci_device_id *id)
+{
+	return id->driver_data ? (const struct card_ops *)id->driver_data : cards[0];
+}
+
 static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
-	struct hamlyn_card *card = card_create(pdev, (const struct card_ops *)id->driver_data);
+	struct hamlyn_card *card = card_create(pdev, card_operations(id));
 	int ret;
 
 	if (IS_ERR(card))
@@ -361,12 +373,6 @@ static const struct pci_error_handlers hamlyn_errors = {
 	.reset_prepare = hamlyn_reset_prepare,
 	.reset_done = hamlyn_reset_done,
 };
-
-#define CARD_DECLARATION(device, operations) extern const struct card_ops operations;
-CARDS(CARD_DECLARATION)
-
-#define CARD_OPERATIONS(device, operations) &operations,
-static const struct card_ops * const cards[] = { CARDS(CARD_OPERATIONS) };
 
 #define CARD_ID(device, operations) \
 	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, device), .driver_data = (kernel_ulong_t)&operations },

@@ -96,7 +96,8 @@ static int slot_open(struct hamlyn_slot *slot, const struct hamlyn_open_slot *bo
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->object.index, body, sizeof(*body));
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->object.index, body,
+			     sizeof(*body));
 	if (ret)
 		goto release_index;
 	return 0;

@@ -304,7 +304,8 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 /* The card has been started. It works without connections, too. */
 void hamlyn_wellknown_start(struct hamlyn_card *card)
 {
-	int ret = wellknown_has_room(&card->limits) ? wellknown_open(hamlyn_parts(card)->wellknown) : -ENOSPC;
+	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
+	int ret = wellknown_has_room(&card->limits) ? wellknown_open(own) : -ENOSPC;
 	struct hamlyn_closed closed;
 
 	if (!ret)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings of termini. Window and doorbell are mapped page by page, as they are touched, so that they
- * can be taken away again. The status words are ordinary memory.
+ * Mappings of termini. Window and doorbell are mapped page by page, as they are touched, so that
+ * they can be taken away again. The status words are ordinary memory.
  */
 #include "hamlyn.h"
 
@@ -97,7 +97,8 @@ int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma,
 	case HAMLYN_MAP_DOORBELL:
 		return size == HAMLYN_DOORBELL_SIZE ? window_map(vma, terminus) : -EINVAL;
 	case HAMLYN_MAP_STATUS:
-		return size == HAMLYN_PAGE_SIZE ? hamlyn_mmap_memory(vma, &terminus->status, 1) : -EINVAL;
+		return size == HAMLYN_PAGE_SIZE ? hamlyn_mmap_memory(vma, &terminus->status, 1) :
+						  -EINVAL;
 	default:
 		return -EINVAL;
 	}
