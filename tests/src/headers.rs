@@ -1,4 +1,4 @@
-//! The C headers of `guest-driver/`, made from the sources of `hamlyn-abi`.
+//! The C headers of `guest-driver/include/`, made from the sources of `hamlyn-abi`.
 //!
 //! The contract's files are read with `syn` and written down item by item, in their order and with their comments and
 //! the spelling of their numbers. Whatever could not be carried over is an error, never left out in silence: a
@@ -12,7 +12,7 @@ use syn::{Attribute, Expr, Fields, GenericArgument, Item, Lit, Meta, PathArgumen
 
 /// A header: its file's name, its title, and the parts that it is made of.
 pub struct Header {
-    /// File name, in `guest-driver/`.
+    /// File name, in `guest-driver/include/`.
     pub name: &'static str,
     /// First line of the header's comment.
     title: &'static str,

@@ -46,7 +46,7 @@ struct Parameter {
 /// The page of `/dev/hamlynN`.
 pub(super) fn page(tests: &Path) -> io::Result<Page> {
     let driver = tests.join("../guest-driver");
-    check_attributes(&fs::read_to_string(driver.join("sysfs.c"))?)?;
+    check_attributes(&fs::read_to_string(driver.join("core/sysfs.c"))?)?;
     let mut page = Roff::new();
     page.control("TH", ["hamlyn", "4", "", concat!("Hamlyn ", env!("CARGO_PKG_VERSION")), "Hamlyn"]);
     page.control("SH", ["NAME"]).text([roman("hamlyn - the device of a virtual user-level network card")]);
@@ -127,12 +127,14 @@ fn check_attributes(source: &str) -> io::Result<()> {
     if made == told { Ok(()) } else { Err(io::Error::other(format!("attributes {made:?}, told {told:?}"))) }
 }
 
-/// The parameters, by their names.
+/// The parameters of a folder of the driver's and of those in it, by their names.
 fn parameters(driver: &Path) -> io::Result<Vec<Parameter>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(driver)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|ending| ending == "c") {
+        if path.is_dir() {
+            found.extend(parameters(&path)?);
+        } else if path.extension().is_some_and(|ending| ending == "c") {
             found.extend(parameters_of(&fs::read_to_string(path)?));
         }
     }

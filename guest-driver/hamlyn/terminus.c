@@ -10,9 +10,9 @@
 
 static struct hamlyn_terminus *terminus_find(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_terminus *terminus = xa_load(&file->card->termini, index);
+	struct hamlyn_terminus *terminus = xa_load(&hamlyn_parts(file->card)->termini, index);
 
-	return terminus && terminus->file == file ? terminus : NULL;
+	return terminus && terminus->object.file == file ? terminus : NULL;
 }
 
 /* Whether so many requests are finished, modulo 2^32. */
@@ -42,13 +42,14 @@ static const struct hamlyn_awaited terminus_news = { .arrived = terminus_awaited
 static void terminus_unmap_status(struct hamlyn_terminus *terminus)
 {
 	if (terminus->status_mapped)
-		hamlyn_page_unmap(terminus->file->card, terminus->status_dma, DMA_BIDIRECTIONAL);
+		hamlyn_page_unmap(terminus->object.file->card, terminus->status_dma,
+				  DMA_BIDIRECTIONAL);
 	terminus->status_mapped = false;
 }
 
 static void terminus_free(struct kref *users)
 {
-	struct hamlyn_terminus *terminus = container_of(users, struct hamlyn_terminus, users);
+	struct hamlyn_terminus *terminus = container_of(users, struct hamlyn_terminus, object.users);
 
 	terminus_unmap_status(terminus);
 	if (terminus->status)
@@ -58,7 +59,7 @@ static void terminus_free(struct kref *users)
 
 void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 {
-	kref_put(&terminus->users, terminus_free);
+	kref_put(&terminus->object.users, terminus_free);
 }
 
 /*
@@ -69,7 +70,8 @@ static int terminus_zero_window(struct hamlyn_card *card, u32 index)
 {
 	void __iomem *window;
 
-	window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
+	window = ioremap(hamlyn_parts(card)->windows + (u64)index * HAMLYN_WINDOW_SIZE,
+			 HAMLYN_WINDOW_SIZE);
 	if (!window)
 		return -ENOMEM;
 	memset_io(window, 0, HAMLYN_WINDOW_SIZE);
@@ -79,8 +81,9 @@ static int terminus_zero_window(struct hamlyn_card *card, u32 index)
 
 static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 {
-	struct hamlyn_file *file = terminus->file;
+	struct hamlyn_file *file = terminus->object.file;
 	struct hamlyn_card *card = file->card;
+	struct hamlyn_parts *parts = hamlyn_parts(card);
 	struct hamlyn_open_terminus body = {
 		.weight = weight,
 		.flags = HAMLYN_TERMINUS_WAKES |
@@ -92,25 +95,25 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 	ret = hamlyn_share_take(file->share, HAMLYN_TERMINI, file->privileged);
 	if (ret)
 		return ret;
-	ret = xa_alloc(&card->termini, &terminus->index, terminus,
+	ret = xa_alloc(&parts->termini, &terminus->object.index, terminus,
 		       XA_LIMIT(0, card->limits.termini - 1), GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
 	hamlyn_sleepers_place(&terminus->sleepers,
-			      card->control + card->terminus_control + HAMLYN_TERMINUS_ARMED +
-				      terminus->index * HAMLYN_TERMINUS_CONTROL_STRIDE);
+			      parts->control + parts->terminus_control + HAMLYN_TERMINUS_ARMED +
+				      terminus->object.index * HAMLYN_TERMINUS_CONTROL_STRIDE);
 	body.vector = terminus->sleepers.vector->number;
-	ret = terminus_zero_window(card, terminus->index) ?:
-	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->index, &body,
+	ret = terminus_zero_window(card, terminus->object.index) ?:
+	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->object.index, &body,
 			     sizeof(body));
 	if (ret)
 		goto release_index;
 	return 0;
 
 release_index:
-	xa_erase(&card->termini, terminus->index);
+	xa_erase(&parts->termini, terminus->object.index);
 give_back:
 	hamlyn_share_give(file->share, HAMLYN_TERMINI);
 	return ret;
@@ -125,8 +128,7 @@ static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
 
 	if (!terminus)
 		return ERR_PTR(-ENOMEM);
-	kref_init(&terminus->users);
-	terminus->file = file;
+	hamlyn_object_init(&terminus->object, file);
 	hamlyn_sleepers_init(&terminus->sleepers, file, &terminus_news);
 	terminus->status = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!terminus->status)
@@ -139,10 +141,10 @@ static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
 	return_ptr(terminus);
 }
 
-int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_terminus_create(struct hamlyn_file *file, void *argument)
 {
 	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
-	struct hamlyn_terminus_create *create = &argument->terminus;
+	struct hamlyn_terminus_create *create = argument;
 	u32 weight = create->weight ?: 1;
 	int ret;
 
@@ -166,13 +168,11 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
 		return ret;
 	terminus->open = true;
 	hamlyn_sleepers_open(&terminus->sleepers);
-	terminus->offset = file->card->next_offset;
-	file->card->next_offset += HAMLYN_MAP_STRIDE;
-	list_add_tail(&terminus->on_file, &file->termini);
-	create->terminus = terminus->index;
-	create->window_offset = terminus->offset + HAMLYN_MAP_WINDOW;
-	create->doorbell_offset = terminus->offset + HAMLYN_MAP_DOORBELL;
-	create->status_offset = terminus->offset + HAMLYN_MAP_STATUS;
+	hamlyn_object_join(&terminus->object, HAMLYN_KIND_TERMINUS);
+	create->terminus = terminus->object.index;
+	create->window_offset = terminus->object.offset + HAMLYN_MAP_WINDOW;
+	create->doorbell_offset = terminus->object.offset + HAMLYN_MAP_DOORBELL;
+	create->status_offset = terminus->object.offset + HAMLYN_MAP_STATUS;
 	retain_and_null_ptr(terminus);
 	return 0;
 }
@@ -181,27 +181,29 @@ int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argu
  * Takes a terminus from its file and the card; the card's lock is held. The caller has to release
  * it, with its memory.
  */
-void hamlyn_terminus_close(struct hamlyn_terminus *terminus)
+static void terminus_close(struct card_object *object)
 {
-	struct hamlyn_file *file = terminus->file;
+	struct hamlyn_terminus *terminus = container_of(object, struct hamlyn_terminus, object);
+	struct hamlyn_file *file = terminus->object.file;
 	struct hamlyn_card *card = file->card;
 
 	terminus->open = false;
 	if (file->mapping)
-		unmap_mapping_range(file->mapping, terminus->offset, HAMLYN_MAP_STATUS, 1);
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->index, NULL, 0);
+		unmap_mapping_range(file->mapping, terminus->object.offset, HAMLYN_MAP_STATUS, 1);
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->object.index, NULL, 0);
 	hamlyn_sleepers_close(&terminus->sleepers);
-	xa_erase(&card->termini, terminus->index);
+	xa_erase(&hamlyn_parts(card)->termini, terminus->object.index);
 	hamlyn_share_give(file->share, HAMLYN_TERMINI);
-	list_del(&terminus->on_file);
+	list_del(&terminus->object.on_file);
 }
 
 /*
  * Releases a closed terminus, without the card's lock. Mappings may keep it, and its status words,
  * for longer.
  */
-void hamlyn_terminus_release(struct hamlyn_terminus *terminus)
+static void terminus_release(struct card_object *object)
 {
+	struct hamlyn_terminus *terminus = container_of(object, struct hamlyn_terminus, object);
 	unsigned int tag;
 
 	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++)
@@ -221,7 +223,7 @@ static struct hamlyn_terminus *terminus_take(struct hamlyn_file *file, u32 index
 	terminus = terminus_find(file, index);
 	if (!terminus)
 		return ERR_PTR(-ENOENT);
-	hamlyn_terminus_close(terminus);
+	terminus_close(&terminus->object);
 	return terminus;
 }
 
@@ -231,20 +233,24 @@ static int terminus_destroy(struct hamlyn_file *file, u32 index)
 
 	if (IS_ERR(terminus))
 		return PTR_ERR(terminus);
-	hamlyn_terminus_release(terminus);
+	terminus_release(&terminus->object);
 	return 0;
 }
 
-int hamlyn_terminus_destroy(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_terminus_destroy(struct hamlyn_file *file, void *argument)
 {
-	if (argument->object.reserved0 || argument->object.reserved1)
+	const struct hamlyn_object *object = argument;
+
+	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
-	return terminus_destroy(file, argument->object.index);
+	return terminus_destroy(file, object->index);
 }
 
-void hamlyn_terminus_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
+void hamlyn_terminus_undo(struct hamlyn_file *file, void *argument)
 {
-	terminus_destroy(file, argument->terminus.terminus);
+	const struct hamlyn_terminus_create *create = argument;
+
+	terminus_destroy(file, create->terminus);
 }
 
 /* The terminus that a caller means, held for it; the card's lock is held. */
@@ -256,7 +262,7 @@ static struct hamlyn_terminus *terminus_get(struct hamlyn_file *file, u32 index)
 	terminus = terminus_find(file, index);
 	if (!terminus)
 		return ERR_PTR(-ENOENT);
-	kref_get(&terminus->users);
+	kref_get(&terminus->object.users);
 	return terminus;
 }
 
@@ -272,9 +278,9 @@ static bool terminus_wait_sound(const struct hamlyn_terminus_wait *wait)
 	return !wait->ready && !wait->reserved0 && !wait->reserved1;
 }
 
-int hamlyn_terminus_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_terminus_wait(struct hamlyn_file *file, void *argument)
 {
-	const struct hamlyn_terminus_wait *wait = &argument->terminus_wait;
+	const struct hamlyn_terminus_wait *wait = argument;
 	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
 
 	if (!terminus_wait_sound(wait) || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
@@ -285,9 +291,9 @@ int hamlyn_terminus_wait(struct hamlyn_file *file, union hamlyn_argument *argume
 	return hamlyn_sleepers_wait(&terminus->sleepers, wait, wait->timeout_ns);
 }
 
-int hamlyn_terminus_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_terminus_arm(struct hamlyn_file *file, void *argument)
 {
-	struct hamlyn_terminus_wait *wait = &argument->terminus_wait;
+	struct hamlyn_terminus_wait *wait = argument;
 	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
 
 	if (!terminus_wait_sound(wait) || wait->timeout_ns)
@@ -305,16 +311,18 @@ int hamlyn_terminus_arm(struct hamlyn_file *file, union hamlyn_argument *argumen
 }
 
 /* Whether what the terminus was armed for is there; if not, it stays armed. Needs the card's lock. */
-__poll_t hamlyn_terminus_poll(struct hamlyn_terminus *terminus)
+static __poll_t terminus_poll(struct card_object *object)
 {
+	struct hamlyn_terminus *terminus = container_of(object, struct hamlyn_terminus, object);
+
 	if (terminus->polled && hamlyn_sleepers_ready(&terminus->sleepers, &terminus->poll))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }
 
-int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_send_buffer_set(struct hamlyn_file *file, void *argument)
 {
-	const struct hamlyn_send_buffer *buffer = &argument->buffer;
+	const struct hamlyn_send_buffer *buffer = argument;
 	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
 	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
 	struct hamlyn_card *card = file->card;
@@ -341,7 +349,7 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argu
 	if (terminus->buffers[tag])
 		return -EBUSY;
 	hamlyn_pages_describe(pages, &body.area);
-	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->index, &body,
+	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->object.index, &body,
 			     sizeof(body));
 	if (ret)
 		return ret;
@@ -349,9 +357,9 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argu
 	return 0;
 }
 
-int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_send_buffer_clear(struct hamlyn_file *file, void *argument)
 {
-	const struct hamlyn_send_buffer *buffer = &argument->buffer;
+	const struct hamlyn_send_buffer *buffer = argument;
 	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
 	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
 	struct hamlyn_card *card = file->card;
@@ -368,9 +376,17 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *ar
 	terminus = terminus_find(file, buffer->terminus);
 	if (!terminus || !terminus->buffers[tag])
 		return -ENOENT;
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->index, &body,
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->object.index, &body,
 			     sizeof(body));
 	pages = terminus->buffers[tag];
 	terminus->buffers[tag] = NULL;
 	return 0;
 }
+
+const struct card_kind hamlyn_terminus_kind = {
+	.close = terminus_close,
+	.release = terminus_release,
+	.poll = terminus_poll,
+	.mmap = hamlyn_terminus_mmap,
+	.free = terminus_free,
+};

@@ -7,16 +7,14 @@
  * are in paranoid one-shot mode, so a message cannot change while it is read. The queue has more
  * entries than there can be messages, so it is never overrun.
  */
-#include <linux/random.h>
+#include "hamlyn.h"
+#include "transport.h"
 
-#include "connect.h"
-
+#define PLACES HAMLYN_WELL_KNOWN_PLACES
 #define ENTRIES (2 * PLACES)
 /* A slot's page: the places, then the metadata entries. */
 #define METADATA_OFFSET (PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE)
 #define QUEUE_ENTRIES (2 * HAMLYN_WELL_KNOWN_SLOTS * ENTRIES)
-/* Looked at in a row, with the card's lock held. */
-#define BATCH 256
 
 static_assert(METADATA_OFFSET + ENTRIES * HAMLYN_METADATA_SIZE <= HAMLYN_PAGE_SIZE);
 static_assert(sizeof(struct hamlyn_wire) <= HAMLYN_MAX_METADATA);
@@ -24,6 +22,30 @@ static_assert(sizeof(struct hamlyn_wire) % 8 == 0);
 static_assert(HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE <= HAMLYN_WELL_KNOWN_PLACE_SIZE);
 static_assert(sizeof(struct hamlyn_wire) + HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE <=
 	      HAMLYN_BODY_SIZE);
+
+struct hamlyn_wellknown {
+	struct hamlyn_card *card;
+	struct peer_transport transport;
+	/* The owner of what is opened. */
+	struct hamlyn_file file;
+	struct hamlyn_terminus *terminus;
+	void __iomem *window;
+	void __iomem *doorbell;
+	u32 tail;
+
+	struct hamlyn_queue *queue;
+	u32 cursor;
+	u32 pass;
+	/* On file.wait: has the queue looked at. */
+	struct wait_queue_entry woken;
+	/* The slots' memory. */
+	void *page[HAMLYN_WELL_KNOWN_SLOTS];
+};
+
+static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
+{
+	return container_of(transport, struct hamlyn_wellknown, transport);
+}
 
 /*
  * Whether the card has room for the driver's own objects and for at least one of each kind for
@@ -49,14 +71,15 @@ void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query 
 	query->termini--;
 	query->queues--;
 	query->slots -= HAMLYN_WELL_KNOWN_SLOTS;
-	if (card->wellknown->open)
+	if (hamlyn_system_is_open(card->system))
 		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
 }
 
 /* Sends one packet to the operating system of a host; false if the work queue is full. */
-bool hamlyn_wellknown_post(struct hamlyn_wellknown *own, u32 host, u32 entry,
+static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry,
 			   const struct hamlyn_wire *wire, const void *data, u32 length)
 {
+	struct hamlyn_wellknown *own = wellknown_of(transport);
 	struct hamlyn_terminus_status *status = page_address(own->terminus->status);
 	struct hamlyn_request request = {
 		.destination = host,
@@ -85,9 +108,10 @@ bool hamlyn_wellknown_post(struct hamlyn_wellknown *own, u32 host, u32 entry,
 	return true;
 }
 
-/* The next notification's peer and entry; false if there is none. */
-static bool wellknown_next(struct hamlyn_wellknown *own, struct hamlyn_peer **peer, u32 *entry)
+/* The next notification's host and entry; false if there is none. */
+static bool wellknown_take(struct peer_transport *transport, u32 *host, u32 *entry)
 {
+	struct hamlyn_wellknown *own = wellknown_of(transport);
 	const struct hamlyn_notification *notification;
 	u64 pointer;
 
@@ -95,122 +119,110 @@ static bool wellknown_next(struct hamlyn_wellknown *own, struct hamlyn_peer **pe
 	if (!notification)
 		return false;
 	/* Slots are named by their hosts, and pointers count from the start of a metadata area. */
-	*peer = &own->peers[notification->slot % HAMLYN_WELL_KNOWN_SLOTS];
+	*host = notification->slot % HAMLYN_WELL_KNOWN_SLOTS;
 	pointer = notification->metadata;
 	*entry = pointer / HAMLYN_METADATA_SIZE % ENTRIES;
 	return true;
 }
 
-/* Takes what has arrived, and tells those who sent it. */
-static void wellknown_look(struct work_struct *work)
+static bool wellknown_more(struct peer_transport *transport)
 {
-	struct hamlyn_wellknown *own = container_of(work, struct hamlyn_wellknown, look);
-	unsigned int left = BATCH, i;
-	struct hamlyn_peer *peer;
-	u32 entry;
+	struct hamlyn_wellknown *own = wellknown_of(transport);
 
-	guard(mutex)(&own->card->lock);
-	if (!own->open || !own->card->live)
-		return;
-	if (xchg(&own->lapsed, false))
-		hamlyn_connections_lost(own->card, HAMLYN_END_LAPSED);
-	do {
-		while (left && wellknown_next(own, &peer, &entry)) {
-			hamlyn_peer_arrived(peer, entry);
-			left--;
-		}
-	} while (left && hamlyn_queue_ready(own->queue, own->cursor, own->pass));
-	for (i = 0; i < ARRAY_SIZE(own->peers); i++)
-		hamlyn_peer_answer(&own->peers[i]);
-	/* Others want the lock, too. */
-	if (!left)
-		queue_work(system_highpri_wq, &own->look);
+	return hamlyn_queue_ready(own->queue, own->cursor, own->pass);
 }
+
+static struct hamlyn_metadata_entry *wellknown_entry(struct hamlyn_wellknown *own, u32 host,
+						     u32 entry)
+{
+	struct hamlyn_metadata_entry *entries = own->page[host] + METADATA_OFFSET;
+
+	return &entries[entry];
+}
+
+static const u8 *wellknown_read(struct peer_transport *transport, u32 host, u32 entry,
+				struct hamlyn_wire *wire)
+{
+	struct hamlyn_wellknown *own = wellknown_of(transport);
+
+	memcpy(wire, wellknown_entry(own, host, entry)->user, sizeof(*wire));
+	return own->page[host] + entry % PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
+}
+
+/* Lets the card put a message into an entry, and its place, again. */
+static void wellknown_reopen(struct peer_transport *transport, u32 host, u32 entry)
+{
+	struct hamlyn_metadata_entry *metadata =
+		wellknown_entry(wellknown_of(transport), host, entry);
+
+	WRITE_ONCE(metadata->accumulator, 0);
+	dma_mb(); /* Whoever finds it open finds it empty, and read. */
+	WRITE_ONCE(metadata->one_shot, HAMLYN_ONE_SHOT_OPEN);
+}
+
+static bool wellknown_link(struct peer_transport *transport, u32 *host)
+{
+	struct hamlyn_card *card = wellknown_of(transport)->card;
+
+	hamlyn_card_report_link(card);
+	*host = card->host;
+	return card->link;
+}
+
+static const struct peer_transport_ops wellknown_transport = {
+	.link = wellknown_link,
+	.post = wellknown_post,
+	.take = wellknown_take,
+	.more = wellknown_more,
+	.read = wellknown_read,
+	.reopen = wellknown_reopen,
+};
 
 static int wellknown_wake(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
 	struct hamlyn_wellknown *own = container_of(entry, struct hamlyn_wellknown, woken);
 
-	queue_work(system_highpri_wq, &own->look);
+	hamlyn_system_arrived(own->card->system);
 	return 1;
-}
-
-/* The machine stood still, and the card discarded what came meanwhile. Takes no lock. */
-void hamlyn_wellknown_lapsed(struct hamlyn_card *card)
-{
-	WRITE_ONCE(card->wellknown->lapsed, true);
-	queue_work(system_highpri_wq, &card->wellknown->look);
-}
-
-static void wellknown_cancel(void *data)
-{
-	struct hamlyn_wellknown *own = data;
-
-	cancel_work_sync(&own->look);
-	cancel_delayed_work_sync(&own->tick);
-}
-
-/* Never 0: that is unknown. */
-static u32 wellknown_make_origin(void)
-{
-	return get_random_u32() | 1;
-}
-
-/* What other hosts were told is not remembered. */
-void hamlyn_wellknown_reborn(struct hamlyn_card *card)
-{
-	guard(mutex)(&card->lock);
-	card->wellknown->origin = wellknown_make_origin();
 }
 
 /* Once for a card, before it is started; freed with the card's structure. */
 int hamlyn_wellknown_init(struct hamlyn_card *card)
 {
 	struct hamlyn_wellknown *own = kzalloc(sizeof(*own), GFP_KERNEL);
-	unsigned int i;
 
 	if (!own)
 		return -ENOMEM;
-	card->wellknown = own;
+	hamlyn_parts(card)->wellknown = own;
 	own->card = card;
-	own->origin = wellknown_make_origin();
 	hamlyn_file_init(&own->file, card);
 	own->file.drivers_own = true;
 	init_waitqueue_func_entry(&own->woken, wellknown_wake);
 	add_wait_queue(&own->file.wait, &own->woken);
-	INIT_WORK(&own->look, wellknown_look);
-	INIT_DELAYED_WORK(&own->tick, hamlyn_peers_tick);
-	hash_init(own->listeners);
-	hash_init(own->remotes);
-	own->hash_seed = get_random_u32();
-	xa_init_flags(&own->connections, XA_FLAGS_ALLOC1);
-	for (i = 0; i < ARRAY_SIZE(own->peers); i++)
-		hamlyn_peer_init(own, i);
-	return devm_add_action_or_reset(&card->pdev->dev, wellknown_cancel, own);
+	own->transport.ops = &wellknown_transport;
+	return 0;
 }
 
 void hamlyn_wellknown_free(struct hamlyn_card *card)
 {
-	if (card->wellknown)
-		xa_destroy(&card->wellknown->connections);
-	kfree(card->wellknown);
+	kfree(hamlyn_parts(card)->wellknown);
 }
 
 static void __iomem *wellknown_map_doorbell(struct hamlyn_card *card, u32 terminus)
 {
-	return ioremap(card->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
+	return ioremap(hamlyn_parts(card)->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
 		       HAMLYN_DOORBELL_SIZE);
 }
 
 /* Doorbells have changed places; the card's lock is held. */
 void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
 {
-	struct hamlyn_wellknown *own = card->wellknown;
+	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
 	void __iomem *doorbell;
 
 	if (!own || !own->doorbell)
 		return;
-	doorbell = wellknown_map_doorbell(card, own->terminus->index);
+	doorbell = wellknown_map_doorbell(card, own->terminus->object.index);
 	if (!doorbell) {
 		hamlyn_card_fail(card);
 		return;
@@ -219,12 +231,27 @@ void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
 	own->doorbell = doorbell;
 }
 
+/* Each entry of a slot takes messages of a place, or of none. */
+static void wellknown_lay_out(struct hamlyn_wellknown *own, u32 host, void *page)
+{
+	unsigned int i;
+
+	own->page[host] = page;
+	for (i = 0; i < ENTRIES; i++) {
+		struct hamlyn_metadata_entry *entry = wellknown_entry(own, host, i);
+
+		entry->key = HAMLYN_WELL_KNOWN_KEY;
+		entry->low = i < PLACES ? i * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
+		entry->high = i < PLACES ? entry->low + HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
+	}
+}
+
 static int wellknown_open_slots(struct hamlyn_wellknown *own)
 {
 	struct hamlyn_open_slot body = {
 		.metadata_entries = ENTRIES,
 		.mode = HAMLYN_MODE_PARANOID_ONE_SHOT,
-		.queue = own->queue->index,
+		.queue = own->queue->object.index,
 		.flags = HAMLYN_SLOT_INTERRUPT | HAMLYN_SLOT_PRIVILEGED,
 	};
 	struct hamlyn_slot *slot;
@@ -234,52 +261,51 @@ static int wellknown_open_slots(struct hamlyn_wellknown *own)
 		slot = hamlyn_slot_open_page(&own->file, host, own->queue, &body, METADATA_OFFSET);
 		if (IS_ERR(slot))
 			return PTR_ERR(slot);
-		hamlyn_peer_open(&own->peers[host], page_address(slot->area->page[0]));
+		wellknown_lay_out(own, host, page_address(slot->area->page[0]));
 	}
 	return 0;
 }
 
 static int wellknown_open(struct hamlyn_wellknown *own)
 {
+	struct hamlyn_queue_create queue = { .entries = QUEUE_ENTRIES };
+	struct hamlyn_terminus_create terminus = {};
 	struct hamlyn_card *card = own->card;
-	union hamlyn_argument argument = {};
-	u32 index;
+	struct hamlyn_parts *parts = hamlyn_parts(card);
 	int ret;
 
-	ret = hamlyn_terminus_create(&own->file, &argument);
+	ret = hamlyn_terminus_create(&own->file, &terminus);
 	if (ret)
 		return ret;
-	index = argument.terminus.terminus;
-	argument = (union hamlyn_argument) { .queue.entries = QUEUE_ENTRIES };
-	ret = hamlyn_queue_create(&own->file, &argument);
+	ret = hamlyn_queue_create(&own->file, &queue);
 	if (ret)
 		return ret;
 
 	guard(mutex)(&card->lock);
 	if (!card->live)
 		return -ENODEV;
-	own->terminus = xa_load(&card->termini, index);
-	own->window = ioremap(card->windows + (u64)index * HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_SIZE);
-	own->doorbell = wellknown_map_doorbell(card, index);
+	own->terminus = xa_load(&parts->termini, terminus.terminus);
+	own->window = ioremap(parts->windows + (u64)terminus.terminus * HAMLYN_WINDOW_SIZE,
+			      HAMLYN_WINDOW_SIZE);
+	own->doorbell = wellknown_map_doorbell(card, terminus.terminus);
 	if (!own->window || !own->doorbell)
 		return -ENOMEM;
-	own->queue = xa_load(&card->queues, argument.queue.queue);
-	own->lapsed = false;
+	own->queue = xa_load(&parts->queues, queue.queue);
 	own->tail = 0;
 	own->cursor = 0;
 	own->pass = 0;
 	ret = wellknown_open_slots(own);
 	if (ret)
 		return ret;
-	own->open = true;
-	queue_work(system_highpri_wq, &own->look);
+	hamlyn_system_open(card->system, &own->transport);
 	return 0;
 }
 
 /* The card has been started. It works without connections, too. */
 void hamlyn_wellknown_start(struct hamlyn_card *card)
 {
-	int ret = wellknown_has_room(&card->limits) ? wellknown_open(card->wellknown) : -ENOSPC;
+	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
+	int ret = wellknown_has_room(&card->limits) ? wellknown_open(own) : -ENOSPC;
 	struct hamlyn_closed closed;
 
 	if (!ret)
@@ -287,7 +313,7 @@ void hamlyn_wellknown_start(struct hamlyn_card *card)
 	dev_warn(&card->pdev->dev, "no connections: %s (%d)\n",
 		 ret == -ENOSPC ? "the card has no room for well-known slots" :
 				  "well-known slots cannot be opened", ret);
-	hamlyn_closed_init(&closed);
+	hamlyn_closed_init(&closed, card);
 	scoped_guard(mutex, &card->lock)
 		hamlyn_wellknown_stop(card, &closed);
 	hamlyn_closed_release(&closed);
@@ -296,10 +322,9 @@ void hamlyn_wellknown_start(struct hamlyn_card *card)
 /* Gives all back, some of it to be released; the card's lock is held. */
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
-	struct hamlyn_wellknown *own = card->wellknown;
+	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
 
-	hamlyn_connections_stop(card);
-	own->open = false;
+	hamlyn_system_stop(card->system);
 	while (hamlyn_file_close_next(&own->file, closed))
 		;
 	if (own->window)

@@ -26,7 +26,7 @@ static void connection_free(struct kref *users)
 /* The card's lock is held. */
 void hamlyn_connection_put(struct hamlyn_connection *connection)
 {
-	lockdep_assert_held(&connection->card->lock);
+	lockdep_assert_held(connection->system->lock);
 	kref_put(&connection->users, connection_free);
 }
 
@@ -46,15 +46,15 @@ void hamlyn_connection_settle(struct hamlyn_connection *connection)
 
 static void connection_trace(const struct hamlyn_connection *connection)
 {
-	trace_hamlyn_connection(connection->card->minor, connection->number, connection->peer->host,
-				connection->state, connection->reason);
+	trace_hamlyn_connection(connection->system->number, connection->number,
+				connection->peer->host, connection->state, connection->reason);
 }
 
 /* Makes a connection of memory that is all zero. */
 static int connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer, u32 state,
 			   struct hamlyn_share *share, bool privileged)
 {
-	struct hamlyn_wellknown *own = peer->own;
+	struct hamlyn_system *system = peer->system;
 	int ret;
 
 	ret = hamlyn_share_take(share, HAMLYN_CONNECTIONS, privileged);
@@ -64,8 +64,8 @@ static int connection_init(struct hamlyn_connection *connection, struct hamlyn_p
 	 * A number is used again late, so that a late message is not taken for another
 	 * connection's.
 	 */
-	ret = xa_alloc_cyclic(&own->connections, &connection->number, connection,
-			      XA_LIMIT(1, INT_MAX), &own->next_number, GFP_KERNEL);
+	ret = xa_alloc_cyclic(&system->connections, &connection->number, connection,
+			      XA_LIMIT(1, INT_MAX), &system->next_number, GFP_KERNEL);
 	if (ret < 0) {
 		hamlyn_share_give(share, HAMLYN_CONNECTIONS);
 		return ret;
@@ -75,7 +75,7 @@ static int connection_init(struct hamlyn_connection *connection, struct hamlyn_p
 	connection->counted = true;
 	kref_init(&connection->users);
 	kref_get(&connection->users); /* The table's. */
-	connection->card = own->card;
+	connection->system = system;
 	connection->peer = peer;
 	connection->state = state;
 	connection->opening.connection = connection;
@@ -109,7 +109,7 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 	WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ENDED);
 	connection_trace(connection);
 	connection_leave(connection);
-	xa_erase(&connection->card->wellknown->connections, connection->number);
+	xa_erase(&connection->system->connections, connection->number);
 	list_del(&connection->on_peer);
 	hash_del(&connection->by_remote);
 	wake_up_all(&connection->wait);
@@ -156,24 +156,23 @@ static void connection_put_request(struct hamlyn_connection *connection,
  * Asks for a connection, made of memory that is all zero but for whether it is a question; the
  * card's lock is held.
  */
-int hamlyn_connection_request(struct hamlyn_file *file, const struct hamlyn_connect *connect,
+int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share *share,
+			      bool privileged, const struct hamlyn_connect *connect,
 			      struct hamlyn_connection *connection)
 {
-	struct hamlyn_card *card = file->card;
-	struct hamlyn_wellknown *own = card->wellknown;
-	u32 host;
+	struct peer_transport *transport = system->transport;
+	u32 here, host;
 	int ret;
 
-	if (!own->open)
+	if (!system->open)
 		return -EOPNOTSUPP;
-	hamlyn_card_report_link(card);
-	if (!card->link)
+	if (!transport->ops->link(transport, &here))
 		return -ENETDOWN;
-	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || card->host >= HAMLYN_WELL_KNOWN_SLOTS)
+	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || here >= HAMLYN_WELL_KNOWN_SLOTS)
 		return -EHOSTUNREACH;
 	host = array_index_nospec(connect->host, HAMLYN_WELL_KNOWN_SLOTS);
-	ret = connection_init(connection, &own->peers[host], HAMLYN_CONNECTION_CONNECTING,
-			      file->share, file->privileged);
+	ret = connection_init(connection, &system->peers[host], HAMLYN_CONNECTION_CONNECTING,
+			      share, privileged);
 	if (ret)
 		return ret;
 	connection_put_request(connection, connect);
@@ -230,17 +229,17 @@ static void connection_refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 	hamlyn_peer_send(peer, message);
 }
 
-static u32 listener_hash(const struct hamlyn_wellknown *own, const u8 *name, u32 length)
+static u32 listener_hash(const struct hamlyn_system *system, const u8 *name, u32 length)
 {
-	return jhash(name, length, own->hash_seed);
+	return jhash(name, length, system->hash_seed);
 }
 
-static struct hamlyn_listener *listener_find(struct hamlyn_wellknown *own, const u8 *name,
+static struct hamlyn_listener *listener_find(struct hamlyn_system *system, const u8 *name,
 					     u32 length)
 {
 	struct hamlyn_listener *listener;
 
-	hash_for_each_possible(own->listeners, listener, by_name, listener_hash(own, name, length))
+	hash_for_each_possible(system->listeners, listener, by_name, listener_hash(system, name, length))
 		if (listener->name_length == length && !memcmp(listener->name, name, length))
 			return listener;
 	return NULL;
@@ -271,7 +270,7 @@ static bool request_is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *w
 
 static u32 connection_hash(const struct hamlyn_peer *peer, u32 remote)
 {
-	return jhash_2words(peer->host, remote, peer->own->hash_seed);
+	return jhash_2words(peer->host, remote, peer->system->hash_seed);
 }
 
 /* A connection that was asked for is one of the listener's; false: there cannot be one more. */
@@ -288,7 +287,7 @@ static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *liste
 		return false;
 	}
 	connection->remote = wire->from;
-	hash_add(peer->own->remotes, &connection->by_remote, connection_hash(peer, wire->from));
+	hash_add(peer->system->remotes, &connection->by_remote, connection_hash(peer, wire->from));
 	connection_keep(connection, wire, data);
 	connection->listener = listener;
 	list_add_tail(&connection->on_listener, &listener->requests);
@@ -304,7 +303,7 @@ static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *
 
 	/* A question, which may be answered twice. */
 	if (!wire->name_length) {
-		listener = listener_find(peer->own, data, wire->private_length);
+		listener = listener_find(peer->system, data, wire->private_length);
 		connection_refuse(peer, wire->from,
 				  listener ? HAMLYN_END_LISTENING : HAMLYN_END_NOBODY);
 		return;
@@ -314,7 +313,7 @@ static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *
 		connection_refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
 		return;
 	}
-	listener = listener_find(peer->own, data, wire->name_length);
+	listener = listener_find(peer->system, data, wire->name_length);
 	if (!listener) {
 		connection_refuse(peer, wire->from, HAMLYN_END_NO_NAME);
 		return;
@@ -328,7 +327,7 @@ static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer
 {
 	struct hamlyn_connection *connection;
 
-	hash_for_each_possible(peer->own->remotes, connection, by_remote, connection_hash(peer, remote))
+	hash_for_each_possible(peer->system->remotes, connection, by_remote, connection_hash(peer, remote))
 		if (connection->peer == peer && connection->remote == remote)
 			return connection;
 	return NULL;
@@ -392,7 +391,7 @@ void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wir
 		return;
 	}
 	if (wire->to)
-		connection = xa_load(&peer->own->connections, wire->to);
+		connection = xa_load(&peer->system->connections, wire->to);
 	else if (wire->kind == HAMLYN_WIRE_CLOSE && wire->from)
 		connection = connection_find_remote(peer, wire->from);
 	if (!connection || connection->peer != peer)
@@ -411,12 +410,12 @@ void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wir
 /* Takes a name; the card's lock is held. */
 int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen)
 {
-	struct hamlyn_wellknown *own = listener->card->wellknown;
+	struct hamlyn_system *system = listener->system;
 	int ret;
 
-	if (!own->open)
+	if (!system->open)
 		return -EOPNOTSUPP;
-	if (listener_find(own, listen->name, listen->name_length))
+	if (listener_find(system, listen->name, listen->name_length))
 		return -EADDRINUSE;
 	ret = hamlyn_share_take(listener->share, HAMLYN_CONNECTIONS, listener->privileged);
 	if (ret)
@@ -425,8 +424,8 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 	listener->backlog = listen->backlog;
 	listener->name_length = listen->name_length;
 	memcpy(listener->name, listen->name, listen->name_length);
-	hash_add(own->listeners, &listener->by_name,
-		 listener_hash(own, listener->name, listener->name_length));
+	hash_add(system->listeners, &listener->by_name,
+		 listener_hash(system, listener->name, listener->name_length));
 	return 0;
 }
 
@@ -451,25 +450,14 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 	hamlyn_share_put(listener->share);
 }
 
-/* This host may have missed messages: ends all connections. The card's lock is held. */
-void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason)
-{
-	struct hamlyn_wellknown *own = card->wellknown;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(own->peers); i++)
-		hamlyn_peer_lost(&own->peers[i], reason);
-}
-
-/* The card has stopped: so have connections and listeners. The card's lock is held. */
-void hamlyn_connections_stop(struct hamlyn_card *card)
+/* All listeners are dead. The card's lock is held. */
+void hamlyn_listeners_stop(struct hamlyn_system *system)
 {
 	struct hamlyn_listener *listener;
 	struct hlist_node *following;
 	unsigned int bucket;
 
-	hamlyn_connections_lost(card, HAMLYN_END_CARD_RESET);
-	hash_for_each_safe(card->wellknown->listeners, bucket, following, listener, by_name) {
+	hash_for_each_safe(system->listeners, bucket, following, listener, by_name) {
 		WRITE_ONCE(listener->dead, true);
 		hash_del(&listener->by_name);
 		wake_up_all(&listener->wait);

@@ -8,6 +8,7 @@
 #include <linux/uaccess.h>
 
 #include "connect.h"
+#include "core.h"
 
 union argument {
 	struct hamlyn_object object;
@@ -50,7 +51,7 @@ static int connection_release(struct inode *inode, struct file *filp)
 	/* It has never been one's. */
 	if (!connection)
 		return 0;
-	card = connection->card;
+	card = connection->system->card;
 	scoped_guard(mutex, &card->lock) {
 		hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL);
 		hamlyn_connection_put(connection);
@@ -79,7 +80,7 @@ static long connection_query(struct hamlyn_connection *connection, struct hamlyn
 {
 	if (memchr_inv(state, 0, sizeof(*state)))
 		return -EINVAL;
-	CLASS(hamlyn_turn, turn)(connection->card, connection->share);
+	CLASS(hamlyn_turn, turn)(connection->system->card, connection->share);
 	if (turn.error)
 		return turn.error;
 	state->state = connection->state;
@@ -95,7 +96,7 @@ static long connection_end_or_answer(struct hamlyn_connection *connection, unsig
 {
 	if (private->reserved || !private_is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
 		return -EINVAL;
-	CLASS(hamlyn_turn, turn)(connection->card, connection->share);
+	CLASS(hamlyn_turn, turn)(connection->system->card, connection->share);
 	if (turn.error)
 		return turn.error;
 	switch (code) {
@@ -152,7 +153,8 @@ static int connection_request(struct hamlyn_file *file, const struct hamlyn_conn
 {
 	CLASS(hamlyn_entry, entry)(file);
 
-	return entry.error ?: hamlyn_connection_request(file, connect, connection);
+	return entry.error ?: hamlyn_connection_request(file->card->system, file->share,
+							file->privileged, connect, connection);
 }
 
 static int connection_open(struct hamlyn_file *file, const struct hamlyn_connect *connect,
@@ -182,22 +184,24 @@ static int connection_open(struct hamlyn_file *file, const struct hamlyn_connect
 	return file_give(made);
 }
 
-int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_connect(struct hamlyn_file *file, void *argument)
 {
-	return connection_open(file, &argument->connect, false);
+	return connection_open(file, argument, false);
 }
 
-int hamlyn_ask(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_ask(struct hamlyn_file *file, void *argument)
 {
-	if (argument->connect.private_length)
+	const struct hamlyn_connect *connect = argument;
+
+	if (connect->private_length)
 		return -EINVAL;
-	return connection_open(file, &argument->connect, true);
+	return connection_open(file, connect, true);
 }
 
 /* The file has the first of those that wait. */
 static int listener_claim(struct hamlyn_listener *listener, struct file *made)
 {
-	struct hamlyn_card *card = listener->card;
+	struct hamlyn_card *card = listener->system->card;
 	struct hamlyn_connection *connection;
 
 	CLASS(hamlyn_turn, turn)(card, listener->share);
@@ -242,7 +246,7 @@ static int listener_release(struct inode *inode, struct file *filp)
 
 	if (!listener)
 		return 0;
-	card = listener->card;
+	card = listener->system->card;
 	scoped_guard(mutex, &card->lock)
 		hamlyn_listener_close(listener);
 	kfree(listener);
@@ -296,7 +300,7 @@ static struct hamlyn_listener *listener_alloc(struct hamlyn_file *file)
 
 	if (!listener)
 		return NULL;
-	listener->card = file->card;
+	listener->system = file->card->system;
 	listener->share = file->share;
 	listener->privileged = file->privileged;
 	INIT_LIST_HEAD(&listener->requests);
@@ -304,9 +308,9 @@ static struct hamlyn_listener *listener_alloc(struct hamlyn_file *file)
 	return listener;
 }
 
-int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_listen(struct hamlyn_file *file, void *argument)
 {
-	const struct hamlyn_listen *listen = &argument->listen;
+	const struct hamlyn_listen *listen = argument;
 	struct hamlyn_listener *listener;
 	struct file *made;
 	int ret;

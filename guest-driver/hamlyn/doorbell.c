@@ -7,6 +7,8 @@
  * cannot go, nor be another's, unnoticed. When it comes or goes the doorbells change places: those
  * that are mapped are taken away, and fault in again at the other place.
  */
+#include <linux/random.h>
+
 #include "hamlyn.h"
 
 enum { BAR_POSTED_DOORBELLS = 0 };
@@ -28,16 +30,17 @@ static LIST_HEAD(cards);
 /* Doorbells are rung there from now on; the card's lock is held. */
 static void bell_move(struct hamlyn_card *card, resource_size_t start, bool posted)
 {
+	struct hamlyn_parts *parts = hamlyn_parts(card);
 	struct hamlyn_terminus *terminus;
 	unsigned long index;
 
 	lockdep_assert_held(&card->lock);
-	card->doorbells = start;
-	card->posted = posted;
-	xa_for_each(&card->termini, index, terminus)
-		if (terminus->file->mapping)
-			unmap_mapping_range(terminus->file->mapping,
-					    terminus->offset + HAMLYN_MAP_DOORBELL,
+	parts->doorbells = start;
+	parts->posted = posted;
+	xa_for_each(&parts->termini, index, terminus)
+		if (terminus->object.file->mapping)
+			unmap_mapping_range(terminus->object.file->mapping,
+					    terminus->object.offset + HAMLYN_MAP_DOORBELL,
 					    HAMLYN_DOORBELL_SIZE, 1);
 	hamlyn_wellknown_doorbell(card);
 }
@@ -47,6 +50,21 @@ static bool bell_belongs(const struct hamlyn_bell *bell, const struct hamlyn_car
 {
 	return bell->pdev->bus == card->pdev->bus && bell->pdev->devfn == card->pdev->devfn + 1 &&
 	       PCI_SLOT(bell->pdev->devfn) == PCI_SLOT(card->pdev->devfn);
+}
+
+/* 0, or 1 if what lies there is no doorbell of this card: those read as its scratch register. */
+static u32 bell_test(struct hamlyn_card *card, resource_size_t doorbell)
+{
+	void __iomem *page = ioremap(doorbell, HAMLYN_DOORBELL_SIZE);
+	u32 pattern = get_random_u32();
+	u32 result;
+
+	if (!page)
+		return 1;
+	writel(pattern, card->registers + HAMLYN_REG_SCRATCH);
+	result = readl(page) != ~pattern;
+	iounmap(page);
+	return result;
 }
 
 static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
@@ -60,7 +78,7 @@ static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
 		dev_warn(&bell->pdev->dev, "its doorbells cannot be used\n");
 		return;
 	}
-	if (hamlyn_selftest_doorbell(card, start)) {
+	if (bell_test(card, start)) {
 		dev_warn(&bell->pdev->dev, "its doorbells are another card's\n");
 		return;
 	}
@@ -71,17 +89,20 @@ static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
 /* A second function can be used: its card may be there. */
 static void bell_offer(struct hamlyn_bell *bell)
 {
+	struct hamlyn_parts *parts;
 	struct hamlyn_card *card;
 
 	guard(mutex)(&bells_lock);
 	if (list_empty(&bell->on_bells))
 		list_add(&bell->on_bells, &bells);
-	list_for_each_entry(card, &cards, on_cards)
+	list_for_each_entry(parts, &cards, on_cards) {
+		card = &parts->card;
 		if (bell_belongs(bell, card) && !bell->card) {
 			bell_attach(bell, card);
 			if (bell->card)
 				dev_info(&card->dev, "from now on doorbells are posted\n");
 		}
+	}
 }
 
 /* It cannot be used any more: when this returns nobody can reach it. */
@@ -97,7 +118,7 @@ static void bell_withdraw(struct hamlyn_bell *bell)
 		return;
 	bell->card = NULL;
 	scoped_guard(mutex, &card->lock)
-		bell_move(card, card->trapped_doorbells, false);
+		bell_move(card, hamlyn_parts(card)->trapped_doorbells, false);
 	dev_info(&card->dev, "from now on doorbells are trapped\n");
 }
 
@@ -107,7 +128,7 @@ static void bells_leave(void *data)
 	struct hamlyn_bell *bell;
 
 	guard(mutex)(&bells_lock);
-	list_del(&card->on_cards);
+	list_del(&hamlyn_parts(card)->on_cards);
 	list_for_each_entry(bell, &bells, on_bells)
 		if (bell->card == card)
 			bell->card = NULL;
@@ -119,7 +140,7 @@ int hamlyn_bells_join(struct hamlyn_card *card)
 	struct hamlyn_bell *bell;
 
 	scoped_guard(mutex, &bells_lock) {
-		list_add(&card->on_cards, &cards);
+		list_add(&hamlyn_parts(card)->on_cards, &cards);
 		list_for_each_entry(bell, &bells, on_bells)
 			if (bell_belongs(bell, card))
 				bell_attach(bell, card);

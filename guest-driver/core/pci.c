@@ -9,11 +9,18 @@
 #include <linux/idr.h>
 #include <linux/module.h>
 
-#include "hamlyn.h"
+#include "cards.h"
+#include "core.h"
 
 #define MAX_CARDS 256
 
-enum { BAR_REGISTERS = 0, BAR_WINDOWS = 2, BAR_DOORBELLS = 4 };
+enum { BAR_REGISTERS = 0 };
+
+#define CARD_DECLARATION(device, operations) extern const struct card_ops operations;
+CARDS(CARD_DECLARATION)
+
+#define CARD_OPERATIONS(device, operations) &operations,
+static const struct card_ops * const cards[] = { CARDS(CARD_OPERATIONS) };
 
 static dev_t first_number;
 static DEFINE_IDA(minors);
@@ -38,10 +45,8 @@ static void card_release(struct device *dev)
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
 	xa_destroy(&card->shares);
-	xa_destroy(&card->termini);
-	xa_destroy(&card->slots);
-	xa_destroy(&card->queues);
-	hamlyn_wellknown_free(card);
+	card->ops->free(card);
+	hamlyn_system_free(card->system);
 	pci_dev_put(card->pdev);
 	kfree(card);
 }
@@ -55,9 +60,9 @@ static void card_put(void *data)
 	put_device(&card->dev);
 }
 
-static struct hamlyn_card *card_create(struct pci_dev *pdev)
+static struct hamlyn_card *card_create(struct pci_dev *pdev, const struct card_ops *ops)
 {
-	struct hamlyn_card *card = kzalloc(sizeof(*card), GFP_KERNEL);
+	struct hamlyn_card *card = kzalloc(ops->size, GFP_KERNEL);
 	unsigned int i;
 	int ret;
 
@@ -69,6 +74,7 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev)
 		kfree(card);
 		return ERR_PTR(ret);
 	}
+	card->ops = ops;
 	card->pdev = pci_dev_get(pdev);
 	mutex_init(&card->lock);
 	INIT_LIST_HEAD(&card->files);
@@ -76,9 +82,7 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev)
 	INIT_DELAYED_WORK(&card->beat, hamlyn_handshake_beat);
 	hamlyn_mappings_init(card);
 	xa_init(&card->shares);
-	xa_init_flags(&card->termini, XA_FLAGS_ALLOC);
-	xa_init_flags(&card->slots, XA_FLAGS_ALLOC);
-	xa_init_flags(&card->queues, XA_FLAGS_ALLOC);
+	ops->init(card);
 	for (i = 0; i < ARRAY_SIZE(card->vector); i++) {
 		card->vector[i].card = card;
 		card->vector[i].number = i;
@@ -103,7 +107,7 @@ bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least)
 	       pci_resource_len(pdev, bar) >= least;
 }
 
-static int card_check_bar(struct pci_dev *pdev, int bar, u64 least)
+int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least)
 {
 	if (hamlyn_bar_holds(pdev, bar, least))
 		return 0;
@@ -117,34 +121,11 @@ static int card_map_registers(struct hamlyn_card *card)
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
-	ret = card_check_bar(pdev, BAR_REGISTERS, HAMLYN_REGISTERS_SIZE);
+	ret = hamlyn_bar_check(pdev, BAR_REGISTERS, HAMLYN_REGISTERS_SIZE);
 	if (ret)
 		return ret;
 	card->registers = pcim_iomap_region(pdev, BAR_REGISTERS, HAMLYN_NAME);
 	return PTR_ERR_OR_ZERO(card->registers);
-}
-
-/* Windows and doorbells are for processes; of BAR 2 the driver maps only the queue control area. */
-static int card_map_control(struct hamlyn_card *card)
-{
-	u64 windows = (u64)card->limits.termini * HAMLYN_WINDOW_SIZE;
-	struct pci_dev *pdev = card->pdev;
-	int ret;
-
-	card->terminus_control =
-		DIV_ROUND_UP(card->limits.queues, 512) * HAMLYN_QUEUE_CONTROL_SIZE;
-	card->control_size = card->terminus_control + HAMLYN_TERMINUS_CONTROL_SIZE;
-	ret = card_check_bar(pdev, BAR_WINDOWS, windows + card->control_size) ?:
-	      card_check_bar(pdev, BAR_DOORBELLS, (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
-	      pcim_request_region(pdev, BAR_WINDOWS, HAMLYN_NAME) ?:
-	      pcim_request_region(pdev, BAR_DOORBELLS, HAMLYN_NAME);
-	if (ret)
-		return ret;
-	card->windows = pci_resource_start(pdev, BAR_WINDOWS);
-	card->trapped_doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
-	card->doorbells = card->trapped_doorbells;
-	card->control = devm_ioremap(&pdev->dev, card->windows + windows, card->control_size);
-	return card->control ? 0 : -ENOMEM;
 }
 
 /* Not at address 0: a card that has been reset says that its command page is there. */
@@ -188,6 +169,20 @@ void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state)
 	pci_restore_state(pdev);
 }
 
+static void system_cancel(void *system)
+{
+	hamlyn_system_cancel(system);
+}
+
+/* Once for a card, before it is started; freed with the card's structure. */
+static int card_join_system(struct hamlyn_card *card)
+{
+	card->system = hamlyn_system_create(card, &card->lock, card->minor);
+	if (!card->system)
+		return -ENOMEM;
+	return devm_add_action_or_reset(&card->pdev->dev, system_cancel, card->system);
+}
+
 static int card_prepare(struct hamlyn_card *card)
 {
 	struct pci_dev *pdev = card->pdev;
@@ -199,11 +194,10 @@ static int card_prepare(struct hamlyn_card *card)
 	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "no 64-bit DMA\n");
-	ret = card_map_registers(card) ?: hamlyn_card_identify(card) ?: card_map_control(card) ?:
-	      hamlyn_bells_join(card);
+	ret = card_map_registers(card) ?: hamlyn_card_identify(card) ?: card->ops->prepare(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
-	return card_allocate_page(card) ?: hamlyn_wellknown_init(card) ?:
+	return card_allocate_page(card) ?: card_join_system(card) ?:
 	       hamlyn_interrupts_request(card) ?: hamlyn_state_keep(pdev, &card->state) ?:
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
 }
@@ -213,10 +207,10 @@ static void card_quiesce(struct hamlyn_card *card)
 {
 	struct hamlyn_closed closed;
 
-	hamlyn_closed_init(&closed);
+	hamlyn_closed_init(&closed, card);
 	scoped_guard(mutex, &card->lock) {
 		hamlyn_card_stop(card);
-		hamlyn_wellknown_stop(card, &closed);
+		card->ops->end(card, &closed);
 		hamlyn_card_end_files(card, &closed);
 	}
 	hamlyn_closed_release(&closed);
@@ -229,9 +223,15 @@ static void card_open_doors(struct hamlyn_card *card)
 	card->ready = card->live;
 }
 
+/* Who forces the driver on a function gives no id: whether it is such a card, its registers tell. */
+static const struct card_ops *card_operations(const struct pci_device_id *id)
+{
+	return id->driver_data ? (const struct card_ops *)id->driver_data : cards[0];
+}
+
 static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
-	struct hamlyn_card *card = card_create(pdev);
+	struct hamlyn_card *card = card_create(pdev, card_operations(id));
 	int ret;
 
 	if (IS_ERR(card))
@@ -244,7 +244,7 @@ static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		ret = hamlyn_card_start(card);
 	if (ret)
 		return ret;
-	hamlyn_wellknown_start(card);
+	card->ops->start(card);
 	card_open_doors(card);
 
 	cdev_init(&card->cdev, &hamlyn_fops);
@@ -256,9 +256,7 @@ static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	}
 	scoped_guard(mutex, &card->lock)
 		card->shown = true;
-	dev_info(&pdev->dev, "%s: %u termini, %u slots, %u queues, %u vectors, doorbells are %s\n",
-		 dev_name(&card->dev), card->limits.termini, card->limits.slots,
-		 card->limits.queues, card->vectors, card->posted ? "posted" : "trapped");
+	card->ops->announce(card);
 	return 0;
 }
 
@@ -291,7 +289,7 @@ static int card_restart(struct hamlyn_card *card, const char *why)
 		ret = hamlyn_card_start(card);
 	if (ret)
 		return ret;
-	hamlyn_wellknown_start(card);
+	card->ops->start(card);
 	card_open_doors(card);
 	dev_info(&card->pdev->dev, "%s; files that were open have lost what they had\n", why);
 	return 0;
@@ -327,7 +325,8 @@ static int hamlyn_restore(struct device *dev)
 {
 	struct hamlyn_card *card = dev_get_drvdata(dev);
 
-	hamlyn_wellknown_reborn(card);
+	scoped_guard(mutex, &card->lock)
+		hamlyn_system_reborn(card->system);
 	return card_restart(card, "restored");
 }
 
@@ -375,8 +374,10 @@ static const struct pci_error_handlers hamlyn_errors = {
 	.reset_done = hamlyn_reset_done,
 };
 
+#define CARD_ID(device, operations) \
+	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, device), .driver_data = (kernel_ulong_t)&operations },
 static const struct pci_device_id hamlyn_ids[] = {
-	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, HAMLYN_PCI_DEVICE) },
+	CARDS(CARD_ID)
 	{},
 };
 MODULE_DEVICE_TABLE(pci, hamlyn_ids);
@@ -391,6 +392,28 @@ static struct pci_driver hamlyn_driver = {
 	.driver.pm = pm_sleep_ptr(&hamlyn_pm),
 };
 
+static void cards_unload(unsigned int loaded)
+{
+	while (loaded--)
+		if (cards[loaded]->unload)
+			cards[loaded]->unload();
+}
+
+static int cards_load(void)
+{
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < ARRAY_SIZE(cards); i++) {
+		ret = cards[i]->load ? cards[i]->load() : 0;
+		if (ret) {
+			cards_unload(i);
+			return ret;
+		}
+	}
+	return 0;
+}
+
 static int __init hamlyn_init(void)
 {
 	int ret;
@@ -404,17 +427,17 @@ static int __init hamlyn_init(void)
 	ret = class_register(&hamlyn_class);
 	if (ret)
 		goto unregister_numbers;
-	/* First of all: cards then find their doorbells when they are probed. */
-	ret = hamlyn_bells_init();
+	/* First of all: cards then find what they have beside when they are probed. */
+	ret = cards_load();
 	if (ret)
 		goto unregister_class;
 	ret = pci_register_driver(&hamlyn_driver);
 	if (ret)
-		goto exit_bells;
+		goto unload_cards;
 	return 0;
 
-exit_bells:
-	hamlyn_bells_exit();
+unload_cards:
+	cards_unload(ARRAY_SIZE(cards));
 unregister_class:
 	class_unregister(&hamlyn_class);
 unregister_numbers:
@@ -428,7 +451,7 @@ module_init(hamlyn_init);
 static void __exit hamlyn_exit(void)
 {
 	pci_unregister_driver(&hamlyn_driver);
-	hamlyn_bells_exit();
+	cards_unload(ARRAY_SIZE(cards));
 	class_unregister(&hamlyn_class);
 	unregister_chrdev_region(first_number, MAX_CARDS);
 	hamlyn_handshake_exit();

@@ -8,6 +8,8 @@
  * changes whenever that side loses its memory. When one side sees the other's number change, it
  * ends all connections between them.
  */
+#include <linux/bitops.h>
+#include <linux/cleanup.h>
 #include <linux/moduleparam.h>
 
 #include "connect.h"
@@ -30,27 +32,27 @@ static unsigned long peer_patience(void)
 }
 
 /* One after the other, so that a later one is told from an earlier; never 0. */
-static u64 peer_make_incarnation(struct hamlyn_wellknown *own)
+static u64 peer_make_incarnation(struct hamlyn_system *system)
 {
-	return (u64)own->origin << 32 | ++own->incarnations;
+	return (u64)system->origin << 32 | ++system->incarnations;
 }
 
-void hamlyn_peer_init(struct hamlyn_wellknown *own, u32 host)
+void hamlyn_peer_init(struct hamlyn_system *system, u32 host)
 {
-	struct hamlyn_peer *peer = &own->peers[host];
+	struct hamlyn_peer *peer = &system->peers[host];
 
-	peer->own = own;
+	peer->system = system;
 	peer->host = host;
 	INIT_LIST_HEAD(&peer->queue);
 	INIT_LIST_HEAD(&peer->connections);
 }
 
-/* Lets the card put a message into an entry, and its place, again. */
+/* Lets a message come into an entry again. */
 static void peer_reopen(struct hamlyn_peer *peer, u32 entry)
 {
-	WRITE_ONCE(peer->entries[entry].accumulator, 0);
-	dma_mb(); /* Whoever finds it open finds it empty, and read. */
-	WRITE_ONCE(peer->entries[entry].one_shot, HAMLYN_ONE_SHOT_OPEN);
+	struct peer_transport *transport = peer->system->transport;
+
+	transport->ops->reopen(transport, peer->host, entry);
 }
 
 static void peer_restart(struct hamlyn_peer *peer)
@@ -66,24 +68,13 @@ static void peer_restart(struct hamlyn_peer *peer)
 	peer->expected = 0;
 }
 
-/* Its slot has been opened, over this page. */
-void hamlyn_peer_open(struct hamlyn_peer *peer, void *page)
+/* It can be reached from now on; its entries are empty. */
+void hamlyn_peer_open(struct hamlyn_peer *peer)
 {
-	unsigned int i;
-
-	peer->places = page;
-	peer->entries = page + PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
-	for (i = 0; i < 2 * PLACES; i++) {
-		struct hamlyn_metadata_entry *entry = &peer->entries[i];
-
-		entry->key = HAMLYN_WELL_KNOWN_KEY;
-		entry->low = i < PLACES ? i * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
-		entry->high = i < PLACES ? entry->low + HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
-	}
 	peer->arrived = 0;
 	peer_restart(peer);
 	peer->theirs = 0;
-	peer->mine = peer_make_incarnation(peer->own);
+	peer->mine = peer_make_incarnation(peer->system);
 }
 
 static void peer_drop(struct hamlyn_peer *peer, struct hamlyn_message *message)
@@ -132,16 +123,18 @@ void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason)
 {
 	peer_forget(peer, reason, false);
 	peer->theirs = 0;
-	peer->mine = peer_make_incarnation(peer->own);
+	peer->mine = peer_make_incarnation(peer->system);
 }
 
 static bool peer_post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire, const void *data)
 {
+	struct peer_transport *transport = peer->system->transport;
+
 	wire->incarnation = peer->mine;
 	wire->to_incarnation = peer->theirs;
 	wire->expected = peer->expected;
-	return hamlyn_wellknown_post(peer->own, peer->host, entry, wire, data,
-				     wire->name_length + wire->private_length);
+	return transport->ops->post(transport, peer->host, entry, wire, data,
+				    wire->name_length + wire->private_length);
 }
 
 static void peer_post_ack(struct hamlyn_peer *peer, u32 kind)
@@ -185,8 +178,8 @@ void hamlyn_peer_watch(struct hamlyn_peer *peer)
 		return;
 	peer->heard = jiffies;
 	peer->probed = jiffies;
-	if (queue_delayed_work(system_highpri_wq, &peer->own->tick, TICK))
-		peer->own->ticked = jiffies;
+	if (queue_delayed_work(system_highpri_wq, &peer->system->tick, TICK))
+		peer->system->ticked = jiffies;
 }
 
 /* Takes a message to be sent; one that stands for itself may be dropped. */
@@ -248,7 +241,7 @@ static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *
 			 * then the other must know that its numbers are forgotten, too.
 			 */
 			if (upper_32_bits(peer->theirs) != upper_32_bits(wire->incarnation))
-				peer->mine = peer_make_incarnation(peer->own);
+				peer->mine = peer_make_incarnation(peer->system);
 		}
 		peer->theirs = wire->incarnation;
 		peer_fly(peer, 0);
@@ -266,18 +259,25 @@ static bool wire_is_sound(const struct hamlyn_wire *wire)
 	return wire->name_length <= HAMLYN_MAX_NAME && wire->private_length <= HAMLYN_MAX_PRIVATE;
 }
 
+static const u8 *peer_read(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire)
+{
+	struct peer_transport *transport = peer->system->transport;
+
+	return transport->ops->read(transport, peer->host, entry, wire);
+}
+
 /* Takes the messages that are next, as far as they are there. */
 static void peer_take(struct hamlyn_peer *peer)
 {
 	u32 place = peer->expected % PLACES;
 	struct hamlyn_wire wire;
+	const u8 *data;
 
 	while (__test_and_clear_bit(place, &peer->arrived)) {
-		memcpy(&wire, peer->entries[place].user, sizeof(wire));
+		data = peer_read(peer, place, &wire);
 		peer->expected++;
 		if (wire_is_sound(&wire))
-			hamlyn_connection_message(
-				peer, &wire, peer->places + place * HAMLYN_WELL_KNOWN_PLACE_SIZE);
+			hamlyn_connection_message(peer, &wire, data);
 		peer_reopen(peer, place);
 		place = peer->expected % PLACES;
 	}
@@ -288,7 +288,7 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 {
 	struct hamlyn_wire wire;
 
-	memcpy(&wire, peer->entries[entry].user, sizeof(wire));
+	peer_read(peer, entry, &wire);
 	if (entry >= PLACES) {
 		if (peer_is_current(peer, &wire) && wire.kind == HAMLYN_WIRE_PROBE)
 			peer->answer = true;
@@ -344,22 +344,22 @@ static void peer_tick(struct hamlyn_peer *peer)
 /* Sends again what was not acknowledged, and finds out which peers have died. */
 void hamlyn_peers_tick(struct work_struct *work)
 {
-	struct hamlyn_wellknown *own =
-		container_of(to_delayed_work(work), struct hamlyn_wellknown, tick);
+	struct hamlyn_system *system =
+		container_of(to_delayed_work(work), struct hamlyn_system, tick);
 	struct hamlyn_peer *peer;
 	bool late, again = false;
 	unsigned int i;
 
-	guard(mutex)(&own->card->lock);
-	if (!own->open || !own->card->live)
+	guard(mutex)(system->lock);
+	if (!system->open)
 		return;
 	/* This host stood still itself, which says nothing of others. */
-	late = time_after(jiffies, own->ticked + peer_patience() / 2);
-	own->ticked = jiffies;
+	late = time_after(jiffies, system->ticked + peer_patience() / 2);
+	system->ticked = jiffies;
 	/* Each is the first in turn, as there may not be room for all. */
-	own->turn++;
-	for (i = 0; i < ARRAY_SIZE(own->peers); i++) {
-		peer = &own->peers[(own->turn + i) % ARRAY_SIZE(own->peers)];
+	system->turn++;
+	for (i = 0; i < ARRAY_SIZE(system->peers); i++) {
+		peer = &system->peers[(system->turn + i) % ARRAY_SIZE(system->peers)];
 		if (!peer_is_watched(peer))
 			continue;
 		if (late) {
@@ -370,5 +370,5 @@ void hamlyn_peers_tick(struct work_struct *work)
 		again = again || peer_is_watched(peer);
 	}
 	if (again)
-		queue_delayed_work(system_highpri_wq, &own->tick, TICK);
+		queue_delayed_work(system_highpri_wq, &system->tick, TICK);
 }

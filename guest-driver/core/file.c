@@ -4,14 +4,15 @@
  */
 #include <linux/uaccess.h>
 
-#include "hamlyn.h"
+#include "core.h"
 
 void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 {
+	unsigned int kind;
+
 	file->card = card;
-	INIT_LIST_HEAD(&file->slots);
-	INIT_LIST_HEAD(&file->termini);
-	INIT_LIST_HEAD(&file->queues);
+	for (kind = 0; kind < CARD_KINDS; kind++)
+		INIT_LIST_HEAD(&file->objects[kind]);
 	init_waitqueue_head(&file->wait);
 }
 
@@ -62,56 +63,69 @@ static int file_open(struct inode *inode, struct file *filp)
 	return ret;
 }
 
-void hamlyn_closed_init(struct hamlyn_closed *closed)
+/* An object that the card does not know yet, of memory that is all zero. */
+void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file)
 {
-	INIT_LIST_HEAD(&closed->slots);
-	INIT_LIST_HEAD(&closed->termini);
-	INIT_LIST_HEAD(&closed->queues);
+	kref_init(&object->users);
+	object->file = file;
+}
+
+/* The card has opened an object, which is its file's from now on; the card's lock is held. */
+void hamlyn_object_join(struct card_object *object, unsigned int kind)
+{
+	struct hamlyn_file *file = object->file;
+	struct hamlyn_card *card = file->card;
+
+	lockdep_assert_held(&card->lock);
+	if (card->ops->kinds[kind]->mmap) {
+		object->offset = card->next_offset;
+		card->next_offset += HAMLYN_MAP_STRIDE;
+	}
+	list_add_tail(&object->on_file, &file->objects[kind]);
+}
+
+void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
+{
+	unsigned int kind;
+
+	closed->ops = card->ops;
+	for (kind = 0; kind < CARD_KINDS; kind++)
+		INIT_LIST_HEAD(&closed->objects[kind]);
 }
 
 /*
- * Closes one of the file's objects, slots before the queues that they name; false if none is left.
- * The card's lock is held.
+ * Closes one of the file's objects, those that name others before these; false if none is left. The
+ * card's lock is held.
  */
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed)
 {
-	struct hamlyn_terminus *terminus;
-	struct hamlyn_queue *queue;
-	struct hamlyn_slot *slot;
+	const struct card_ops *ops = file->card->ops;
+	struct card_object *object;
+	unsigned int kind;
 
 	lockdep_assert_held(&file->card->lock);
-	slot = list_first_entry_or_null(&file->slots, struct hamlyn_slot, on_file);
-	terminus = list_first_entry_or_null(&file->termini, struct hamlyn_terminus, on_file);
-	queue = list_first_entry_or_null(&file->queues, struct hamlyn_queue, on_file);
-	if (slot) {
-		hamlyn_slot_close(slot);
-		list_add(&slot->on_file, &closed->slots);
-	} else if (terminus) {
-		hamlyn_terminus_close(terminus);
-		list_add(&terminus->on_file, &closed->termini);
-	} else if (queue) {
-		hamlyn_queue_close(queue);
-		list_add(&queue->on_file, &closed->queues);
-	} else {
-		return false;
+	for (kind = 0; kind < ops->kinds_count; kind++) {
+		object = list_first_entry_or_null(&file->objects[kind], struct card_object, on_file);
+		if (!object)
+			continue;
+		ops->kinds[kind]->close(object);
+		list_add(&object->on_file, &closed->objects[kind]);
+		return true;
 	}
-	return true;
+	return false;
 }
 
 /* Gives the memory of what was closed back, without the card's lock: it may take long. */
 void hamlyn_closed_release(struct hamlyn_closed *closed)
 {
-	struct hamlyn_terminus *terminus, *next_terminus;
-	struct hamlyn_queue *queue, *next_queue;
-	struct hamlyn_slot *slot, *next_slot;
+	struct card_object *object, *next;
+	unsigned int kind;
 
-	list_for_each_entry_safe(slot, next_slot, &closed->slots, on_file)
-		hamlyn_slot_release(slot);
-	list_for_each_entry_safe(terminus, next_terminus, &closed->termini, on_file)
-		hamlyn_terminus_release(terminus);
-	list_for_each_entry_safe(queue, next_queue, &closed->queues, on_file)
-		hamlyn_queue_release(queue);
-	hamlyn_closed_init(closed);
+	for (kind = 0; kind < closed->ops->kinds_count; kind++) {
+		list_for_each_entry_safe(object, next, &closed->objects[kind], on_file)
+			closed->ops->kinds[kind]->release(object);
+		INIT_LIST_HEAD(&closed->objects[kind]);
+	}
 	cond_resched();
 }
 
@@ -124,7 +138,7 @@ static void file_end(struct hamlyn_file *file)
 	struct hamlyn_closed closed;
 	bool more;
 
-	hamlyn_closed_init(&closed);
+	hamlyn_closed_init(&closed, file->card);
 	do {
 		hamlyn_share_lock(file->card, file->share);
 		more = hamlyn_file_close_next(file, &closed);
@@ -153,42 +167,25 @@ static int file_release(struct inode *inode, struct file *filp)
 static __poll_t file_poll(struct file *filp, poll_table *table)
 {
 	struct hamlyn_file *file = filp->private_data;
-	struct hamlyn_terminus *terminus;
-	struct hamlyn_queue *queue;
+	const struct card_ops *ops = file->card->ops;
+	struct card_object *object;
 	__poll_t events = 0;
+	unsigned int kind;
 
 	poll_wait(filp, &file->wait, table);
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return EPOLLERR | EPOLLHUP;
-	list_for_each_entry(queue, &file->queues, on_file)
-		events |= hamlyn_queue_poll(queue);
-	list_for_each_entry(terminus, &file->termini, on_file)
-		events |= hamlyn_terminus_poll(terminus);
+	for (kind = 0; kind < ops->kinds_count; kind++)
+		if (ops->kinds[kind]->poll)
+			list_for_each_entry(object, &file->objects[kind], on_file)
+				events |= ops->kinds[kind]->poll(object);
 	return events;
 }
 
-static const struct hamlyn_call {
-	u32 code;
-	/* The structure goes back to the caller. */
-	bool answers;
-	int (*run)(struct hamlyn_file *file, union hamlyn_argument *argument);
-	/* Takes back what was made, if the caller could not be told of it. */
-	void (*undo)(struct hamlyn_file *file, union hamlyn_argument *argument);
-} calls[] = {
+/* What every card has. */
+static const struct card_call calls[] = {
 	{ HAMLYN_IOC_QUERY, true, hamlyn_card_query },
-	{ HAMLYN_IOC_TERMINUS_CREATE, true, hamlyn_terminus_create, hamlyn_terminus_undo },
-	{ HAMLYN_IOC_TERMINUS_DESTROY, false, hamlyn_terminus_destroy },
-	{ HAMLYN_IOC_TERMINUS_WAIT, false, hamlyn_terminus_wait },
-	{ HAMLYN_IOC_TERMINUS_ARM, true, hamlyn_terminus_arm },
-	{ HAMLYN_IOC_SEND_BUFFER_SET, false, hamlyn_send_buffer_set },
-	{ HAMLYN_IOC_SEND_BUFFER_CLEAR, false, hamlyn_send_buffer_clear },
-	{ HAMLYN_IOC_QUEUE_CREATE, true, hamlyn_queue_create, hamlyn_queue_undo },
-	{ HAMLYN_IOC_QUEUE_DESTROY, false, hamlyn_queue_destroy },
-	{ HAMLYN_IOC_QUEUE_WAIT, false, hamlyn_queue_wait },
-	{ HAMLYN_IOC_QUEUE_ARM, true, hamlyn_queue_arm },
-	{ HAMLYN_IOC_SLOT_CREATE, true, hamlyn_slot_create, hamlyn_slot_undo },
-	{ HAMLYN_IOC_SLOT_DESTROY, false, hamlyn_slot_destroy },
 	{ HAMLYN_IOC_STATISTICS, true, hamlyn_card_statistics },
 	{ HAMLYN_IOC_SELF_TEST, true, hamlyn_selftest },
 	{ HAMLYN_IOC_LISTEN, false, hamlyn_listen },
@@ -197,25 +194,41 @@ static const struct hamlyn_call {
 	{ HAMLYN_IOC_SHARE, true, hamlyn_share_answer },
 };
 
+static const struct card_call *call_find(const struct card_call *of, unsigned int count,
+					 unsigned int code)
+{
+	const struct card_call *call;
+
+	for (call = of; call < of + count; call++)
+		if (call->code == code)
+			return call;
+	return NULL;
+}
+
 static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
+	u64 argument[DIV_ROUND_UP(CARD_ARGUMENT_SIZE, sizeof(u64))];
 	struct hamlyn_file *file = filp->private_data;
+	const struct card_ops *ops = file->card->ops;
 	void __user *user = (void __user *)address;
-	const struct hamlyn_call *call = calls;
-	union hamlyn_argument argument;
+	const struct card_call *call;
 	int ret;
 
-	while (call->code != code)
-		if (++call == calls + ARRAY_SIZE(calls))
-			return -ENOTTY;
-	if (copy_from_user(&argument, user, _IOC_SIZE(code)))
+	/* The card's own first: some are called often. */
+	call = call_find(ops->calls, ops->calls_count, code) ?:
+	       call_find(calls, ARRAY_SIZE(calls), code);
+	if (!call)
+		return -ENOTTY;
+	if (WARN_ON_ONCE(_IOC_SIZE(code) > sizeof(argument)))
+		return -ENOTTY;
+	if (copy_from_user(argument, user, _IOC_SIZE(code)))
 		return -EFAULT;
-	ret = call->run(file, &argument);
+	ret = call->run(file, argument);
 	if (ret || !call->answers)
 		return ret;
-	if (copy_to_user(user, &argument, _IOC_SIZE(code))) {
+	if (copy_to_user(user, argument, _IOC_SIZE(code))) {
 		if (call->undo)
-			call->undo(file, &argument);
+			call->undo(file, argument);
 		return -EFAULT;
 	}
 	return 0;

@@ -2,7 +2,7 @@
 /*
  * The card as a whole: who it is, how it is started and stopped, what it counts.
  */
-#include "hamlyn.h"
+#include "core.h"
 #include "hamlyn_trace.h"
 
 #define MAJOR_OF(version) ((version) >> 16)
@@ -13,17 +13,13 @@
 #define WATCH_INTERVAL (5 * HZ)
 /* The link may change while it is read. Then it is read again at once, at most so many times. */
 #define LINK_TRIES 3
-/* A card that claims to have more of anything than this is broken. */
-#define MAX_OBJECTS (1U << 24)
-/* As many as the terminus control area has words for. */
-#define MAX_TERMINI (HAMLYN_TERMINUS_CONTROL_SIZE / HAMLYN_TERMINUS_CONTROL_STRIDE)
 
 static u32 card_register(struct hamlyn_card *card, u32 offset)
 {
 	return readl(card->registers + offset);
 }
 
-static int card_check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least,
+int hamlyn_card_check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least,
 			    u32 most)
 {
 	if (value >= least && value <= most)
@@ -40,8 +36,8 @@ static int card_check_handshake(struct hamlyn_card *card)
 
 	if (!period)
 		return 0;
-	return card_check_limit(card, "ms between handshakes", period, hamlyn_handshake_least(),
-				U32_MAX);
+	return hamlyn_card_check_limit(card, "ms between handshakes", period,
+				       hamlyn_handshake_least(), U32_MAX);
 }
 
 /* Reads the identity registers, and refuses a card that this driver does not know. */
@@ -57,9 +53,9 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 	}
 	limits->uapi_version = HAMLYN_UAPI_VERSION;
 	limits->model = card_register(card, HAMLYN_REG_MODEL);
-	if (limits->model != HAMLYN_MODEL_HAMLYN) {
+	if (limits->model != card->ops->model) {
 		dev_err(dev, "the card is of model %u, not %u\n", limits->model,
-			HAMLYN_MODEL_HAMLYN);
+			card->ops->model);
 		return -ENODEV;
 	}
 	limits->abi_version = card_register(card, HAMLYN_REG_ABI_VERSION);
@@ -72,16 +68,10 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 			MAJOR_OF(HAMLYN_ABI_VERSION));
 		return -ENODEV;
 	}
-	limits->packet_size = card_register(card, HAMLYN_REG_PACKET_SIZE);
-	limits->sram_size = card_register(card, HAMLYN_REG_SRAM_SIZE);
-	limits->termini = card_register(card, HAMLYN_REG_TERMINI);
-	limits->slots = card_register(card, HAMLYN_REG_SLOTS);
-	limits->queues = card_register(card, HAMLYN_REG_QUEUES);
 	limits->vectors = card_register(card, HAMLYN_REG_VECTORS);
-	return card_check_limit(card, "termini", limits->termini, 1, MAX_TERMINI) ?:
-	       card_check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
-	       card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS) ?:
-	       card_check_limit(card, "interrupt vectors", limits->vectors, 2, HAMLYN_MAX_VECTORS) ?:
+	return card->ops->limits(card, limits) ?:
+	       hamlyn_card_check_limit(card, "interrupt vectors", limits->vectors, 2,
+				       HAMLYN_MAX_VECTORS) ?:
 	       card_check_handshake(card);
 }
 
@@ -167,7 +157,7 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	if (was_up)
 		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
 	if (lost)
-		hamlyn_connections_lost(card, HAMLYN_END_LINK_LOST);
+		hamlyn_system_lost(card->system, HAMLYN_END_LINK_LOST);
 	if (card->link) {
 		card->host = host;
 		dev_info_ratelimited(&card->dev, "link is up, host %u\n", card->host);
@@ -189,7 +179,7 @@ int hamlyn_card_start(struct hamlyn_card *card)
 		return -ENODEV;
 	pci_set_master(card->pdev);
 	writeq(card->page_dma, card->registers + HAMLYN_REG_COMMAND_PAGE);
-	memset_io(card->control, 0, card->control_size);
+	card->ops->reset(card);
 	card->live = true;
 	if (hamlyn_selftest_access(card)) {
 		dev_err(&card->pdev->dev,
@@ -216,10 +206,7 @@ int hamlyn_card_start(struct hamlyn_card *card)
  */
 void hamlyn_card_stop(struct hamlyn_card *card)
 {
-	struct hamlyn_terminus *terminus;
-	struct hamlyn_queue *queue;
 	struct hamlyn_file *file;
-	unsigned long index;
 
 	lockdep_assert_held(&card->lock);
 	hamlyn_handshake_stop(card);
@@ -231,11 +218,8 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 		dev_err(&card->dev, "the card still waits for memory, and may read what is given back\n");
 	WRITE_ONCE(card->live, false);
 	card->ready = false;
-	hamlyn_connections_stop(card);
-	xa_for_each(&card->queues, index, queue)
-		wake_up_all(&queue->sleepers.wait);
-	xa_for_each(&card->termini, index, terminus)
-		wake_up_all(&terminus->sleepers.wait);
+	hamlyn_system_stop(card->system);
+	card->ops->stop(card);
 	list_for_each_entry(file, &card->files, on_card)
 		wake_up_all(&file->wait);
 }
@@ -263,34 +247,34 @@ void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *close
 	}
 }
 
-int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_card_query(struct hamlyn_file *file, void *argument)
 {
+	struct hamlyn_query *query = argument;
 	struct hamlyn_card *card = file->card;
 
-	if (memchr_inv(&argument->query, 0, sizeof(argument->query)))
+	if (memchr_inv(query, 0, sizeof(*query)))
 		return -EINVAL;
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	if (!hamlyn_card_answers(card))
 		return -ENODEV;
-	argument->query = card->limits;
-	argument->query.capabilities = HAMLYN_CAPABILITY_SHARES | HAMLYN_CAPABILITY_COMPLETIONS;
-	argument->query.vectors = card->vectors;
-	argument->query.host = card_register(card, HAMLYN_REG_HOST_ID);
+	*query = card->limits;
+	query->capabilities = HAMLYN_CAPABILITY_SHARES;
+	query->vectors = card->vectors;
+	query->host = card_register(card, HAMLYN_REG_HOST_ID);
 	/* A card of before 2.4 answers 0. */
-	argument->query.ports = card_register(card, HAMLYN_REG_PORTS);
-	hamlyn_wellknown_query(card, &argument->query);
+	query->ports = card_register(card, HAMLYN_REG_PORTS);
+	card->ops->query(card, query);
 	return 0;
 }
 
-int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_card_statistics(struct hamlyn_file *file, void *argument)
 {
-	struct hamlyn_statistics *statistics = &argument->statistics;
+	struct hamlyn_statistics *statistics = argument;
 	struct hamlyn_card *card = file->card;
 	int ret;
 
-	static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(statistics->values));
 	if (memchr_inv(statistics, 0, sizeof(*statistics)))
 		return -EINVAL;
 	CLASS(hamlyn_entry, entry)(file);
@@ -299,8 +283,8 @@ int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argu
 	ret = hamlyn_command(card, HAMLYN_COMMAND_READ_STATISTICS, 0, NULL, 0);
 	if (ret)
 		return ret;
-	*statistics = (struct hamlyn_statistics) { .count = HAMLYN_STATISTICS };
+	*statistics = (struct hamlyn_statistics) { .count = card->ops->statistics };
 	memcpy(statistics->values, card->page + HAMLYN_COMMAND_BODY,
-	       HAMLYN_STATISTICS * sizeof(__u64));
+	       card->ops->statistics * sizeof(__u64));
 	return 0;
 }

@@ -17,7 +17,7 @@
 #include <linux/sysfs.h>
 #include <linux/user_namespace.h>
 
-#include "connect.h"
+#include "core.h"
 
 static unsigned int share = 50;
 module_param(share, uint, 0644);
@@ -36,7 +36,7 @@ static u32 share_total(const struct hamlyn_card *card, enum hamlyn_kind kind)
 {
 	struct hamlyn_query query = card->limits;
 
-	hamlyn_wellknown_query(card, &query);
+	card->ops->query(card, &query);
 	switch (kind) {
 	case HAMLYN_TERMINI:
 		return query.termini;
@@ -154,9 +154,9 @@ int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare)
 	return 0;
 }
 
-int hamlyn_share_answer(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_share_answer(struct hamlyn_file *file, void *argument)
 {
-	struct hamlyn_share_query *query = &argument->share;
+	struct hamlyn_share_query *query = argument;
 	enum hamlyn_kind kind;
 
 	static_assert(HAMLYN_KINDS == ARRAY_SIZE(query->held));

@@ -44,7 +44,7 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
 
 	if (!slot)
 		return ERR_PTR(-ENOMEM);
-	slot->file = file;
+	hamlyn_object_init(&slot->object, file);
 	pages = hamlyn_pages_pin(create->area_address, create->area_length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(pages))
 		return ERR_CAST(pages);
@@ -63,7 +63,7 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
 /* What has been mapped is unmapped when the slot is freed. */
 static int slot_map(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 {
-	struct hamlyn_card *card = slot->file->card;
+	struct hamlyn_card *card = slot->object.file->card;
 	int ret;
 
 	ret = hamlyn_pages_map(slot->area, card);
@@ -81,35 +81,37 @@ static int slot_map(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 
 static int slot_open(struct hamlyn_slot *slot, const struct hamlyn_open_slot *body)
 {
-	struct hamlyn_file *file = slot->file;
+	struct hamlyn_file *file = slot->object.file;
 	struct hamlyn_card *card = file->card;
+	struct xarray *slots = &hamlyn_parts(card)->slots;
 	int ret;
 
 	ret = hamlyn_share_take(file->share, HAMLYN_SLOTS, file->privileged);
 	if (ret)
 		return ret;
-	ret = xa_alloc(&card->slots, &slot->index, slot,
+	ret = xa_alloc(slots, &slot->object.index, slot,
 		       XA_LIMIT(hamlyn_wellknown_slots(card), card->limits.slots - 1),
 		       GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->index, body, sizeof(*body));
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->object.index, body,
+			     sizeof(*body));
 	if (ret)
 		goto release_index;
 	return 0;
 
 release_index:
-	xa_erase(&card->slots, slot->index);
+	xa_erase(slots, slot->object.index);
 give_back:
 	hamlyn_share_give(file->share, HAMLYN_SLOTS);
 	return ret;
 }
 
-int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_slot_create(struct hamlyn_file *file, void *argument)
 {
-	struct hamlyn_slot_create *create = &argument->slot;
+	struct hamlyn_slot_create *create = argument;
 	struct hamlyn_slot *slot __free(slot_free) = NULL;
 	struct hamlyn_open_slot body = {
 		.key = slot_make_key(),
@@ -145,8 +147,8 @@ int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument
 		return ret;
 	if (slot->queue)
 		slot->queue->slots++;
-	list_add_tail(&slot->on_file, &file->slots);
-	create->slot = slot->index;
+	hamlyn_object_join(&slot->object, HAMLYN_KIND_SLOT);
+	create->slot = slot->object.index;
 	create->key = body.key;
 	retain_and_null_ptr(slot);
 	return 0;
@@ -163,6 +165,7 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 {
 	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL);
 	struct hamlyn_card *card = file->card;
+	struct xarray *slots = &hamlyn_parts(card)->slots;
 	struct hamlyn_open_slot body = *like;
 	int ret;
 
@@ -174,8 +177,8 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 		slot->area = NULL;
 		return ERR_PTR(ret);
 	}
-	slot->file = file;
-	slot->index = source;
+	hamlyn_object_init(&slot->object, file);
+	slot->object.index = source;
 	ret = slot_map(slot, &body);
 	if (ret)
 		return ERR_PTR(ret);
@@ -184,16 +187,16 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 	body.area.length = metadata;
 	body.metadata.first = metadata;
 	body.metadata.length = body.metadata_entries * HAMLYN_METADATA_SIZE;
-	ret = xa_insert(&card->slots, source, slot, GFP_KERNEL) ?:
+	ret = xa_insert(slots, source, slot, GFP_KERNEL) ?:
 	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, source, &body, sizeof(body));
 	if (ret) {
-		if (xa_load(&card->slots, source) == slot)
-			xa_erase(&card->slots, source);
+		if (xa_load(slots, source) == slot)
+			xa_erase(slots, source);
 		return ERR_PTR(ret);
 	}
 	slot->queue = queue;
 	queue->slots++;
-	list_add_tail(&slot->on_file, &file->slots);
+	hamlyn_object_join(&slot->object, HAMLYN_KIND_SLOT);
 	return_ptr(slot);
 }
 
@@ -201,22 +204,23 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
  * Takes a slot from its file and the card; the card's lock is held. The caller has to release it,
  * with its memory.
  */
-void hamlyn_slot_close(struct hamlyn_slot *slot)
+static void slot_close(struct card_object *object)
 {
-	struct hamlyn_card *card = slot->file->card;
+	struct hamlyn_slot *slot = container_of(object, struct hamlyn_slot, object);
+	struct hamlyn_card *card = slot->object.file->card;
 
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->index, NULL, 0);
-	xa_erase(&card->slots, slot->index);
-	hamlyn_share_give(slot->file->share, HAMLYN_SLOTS);
-	list_del(&slot->on_file);
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->object.index, NULL, 0);
+	xa_erase(&hamlyn_parts(card)->slots, slot->object.index);
+	hamlyn_share_give(slot->object.file->share, HAMLYN_SLOTS);
+	list_del(&slot->object.on_file);
 	if (slot->queue)
 		slot->queue->slots--;
 }
 
 /* Gives the memory of a closed slot back, without the card's lock. */
-void hamlyn_slot_release(struct hamlyn_slot *slot)
+static void slot_release(struct card_object *object)
 {
-	slot_free(slot);
+	slot_free(container_of(object, struct hamlyn_slot, object));
 }
 
 /* Closes a file's slot, and answers it. */
@@ -227,10 +231,10 @@ static struct hamlyn_slot *slot_take(struct hamlyn_file *file, u32 index)
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
-	slot = xa_load(&file->card->slots, index);
-	if (!slot || slot->file != file)
+	slot = xa_load(&hamlyn_parts(file->card)->slots, index);
+	if (!slot || slot->object.file != file)
 		return ERR_PTR(-ENOENT);
-	hamlyn_slot_close(slot);
+	slot_close(&slot->object);
 	return slot;
 }
 
@@ -240,18 +244,27 @@ static int slot_destroy(struct hamlyn_file *file, u32 index)
 
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
-	hamlyn_slot_release(slot);
+	slot_free(slot);
 	return 0;
 }
 
-int hamlyn_slot_destroy(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_slot_destroy(struct hamlyn_file *file, void *argument)
 {
-	if (argument->object.reserved0 || argument->object.reserved1)
+	const struct hamlyn_object *object = argument;
+
+	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
-	return slot_destroy(file, argument->object.index);
+	return slot_destroy(file, object->index);
 }
 
-void hamlyn_slot_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
+void hamlyn_slot_undo(struct hamlyn_file *file, void *argument)
 {
-	slot_destroy(file, argument->slot.slot);
+	const struct hamlyn_slot_create *create = argument;
+
+	slot_destroy(file, create->slot);
 }
+
+const struct card_kind hamlyn_slot_kind = {
+	.close = slot_close,
+	.release = slot_release,
+};

@@ -46,14 +46,14 @@ static const struct hamlyn_awaited queue_news = { .arrived = queue_awaited };
 
 struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index)
 {
-	struct hamlyn_queue *queue = xa_load(&file->card->queues, index);
+	struct hamlyn_queue *queue = xa_load(&hamlyn_parts(file->card)->queues, index);
 
-	return queue && queue->file == file ? queue : NULL;
+	return queue && queue->object.file == file ? queue : NULL;
 }
 
 static void queue_free(struct kref *users)
 {
-	struct hamlyn_queue *queue = container_of(users, struct hamlyn_queue, users);
+	struct hamlyn_queue *queue = container_of(users, struct hamlyn_queue, object.users);
 
 	hamlyn_pages_free(queue->pages);
 	kfree(queue);
@@ -61,7 +61,7 @@ static void queue_free(struct kref *users)
 
 void hamlyn_queue_put(struct hamlyn_queue *queue)
 {
-	kref_put(&queue->users, queue_free);
+	kref_put(&queue->object.users, queue_free);
 }
 
 static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
@@ -72,8 +72,7 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 
 	if (!queue)
 		return ERR_PTR(-ENOMEM);
-	kref_init(&queue->users);
-	queue->file = file;
+	hamlyn_object_init(&queue->object, file);
 	queue->entries = entries;
 	hamlyn_sleepers_init(&queue->sleepers, file, &queue_news);
 	pages = hamlyn_pages_alloc(file, (u64)entries * HAMLYN_NOTIFICATION_SIZE);
@@ -89,38 +88,41 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 static int queue_open(struct hamlyn_queue *queue)
 {
 	struct hamlyn_open_queue body = { .entries = queue->entries };
-	struct hamlyn_file *file = queue->file;
+	struct hamlyn_file *file = queue->object.file;
 	struct hamlyn_card *card = file->card;
+	struct hamlyn_parts *parts = hamlyn_parts(card);
 	int ret;
 
 	ret = hamlyn_share_take(file->share, HAMLYN_QUEUES, file->privileged);
 	if (ret)
 		return ret;
-	ret = xa_alloc(&card->queues, &queue->index, queue, XA_LIMIT(0, card->limits.queues - 1),
-		       GFP_KERNEL);
+	ret = xa_alloc(&parts->queues, &queue->object.index, queue,
+		       XA_LIMIT(0, card->limits.queues - 1), GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
 	hamlyn_pages_describe(queue->pages, &body.area);
-	hamlyn_sleepers_place(&queue->sleepers, card->control + HAMLYN_QUEUE_CONTROL_ARMED +
-							queue->index * HAMLYN_ARMED_STRIDE);
+	hamlyn_sleepers_place(&queue->sleepers,
+			      parts->control + HAMLYN_QUEUE_CONTROL_ARMED +
+				      queue->object.index * HAMLYN_ARMED_STRIDE);
 	body.vector = queue->sleepers.vector->number;
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->index, &body, sizeof(body));
+	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->object.index, &body,
+			     sizeof(body));
 	if (ret)
 		goto release_index;
 	return 0;
 
 release_index:
-	xa_erase(&card->queues, queue->index);
+	xa_erase(&parts->queues, queue->object.index);
 give_back:
 	hamlyn_share_give(file->share, HAMLYN_QUEUES);
 	return ret;
 }
 
-int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_queue_create(struct hamlyn_file *file, void *argument)
 {
-	struct hamlyn_queue_create *create = &argument->queue;
+	struct hamlyn_queue_create *create = argument;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 	int ret;
 
@@ -139,11 +141,9 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
 	if (ret)
 		return ret;
 	hamlyn_sleepers_open(&queue->sleepers);
-	queue->offset = file->card->next_offset;
-	file->card->next_offset += HAMLYN_MAP_STRIDE;
-	list_add_tail(&queue->on_file, &file->queues);
-	create->queue = queue->index;
-	create->offset = queue->offset;
+	hamlyn_object_join(&queue->object, HAMLYN_KIND_QUEUE);
+	create->queue = queue->object.index;
+	create->offset = queue->object.offset;
 	create->size = queue->pages->count * HAMLYN_PAGE_SIZE;
 	retain_and_null_ptr(queue);
 	return 0;
@@ -153,23 +153,26 @@ int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argumen
  * Takes a queue from its file and the card; the card's lock is held. Those who wait for it learn
  * that it is gone. The caller has to release it, with its memory.
  */
-void hamlyn_queue_close(struct hamlyn_queue *queue)
+static void queue_close(struct card_object *object)
 {
-	struct hamlyn_card *card = queue->file->card;
+	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
+	struct hamlyn_card *card = queue->object.file->card;
 
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_QUEUE, queue->index, NULL, 0);
+	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_QUEUE, queue->object.index, NULL, 0);
 	hamlyn_sleepers_close(&queue->sleepers);
-	xa_erase(&card->queues, queue->index);
-	hamlyn_share_give(queue->file->share, HAMLYN_QUEUES);
-	list_del(&queue->on_file);
+	xa_erase(&hamlyn_parts(card)->queues, queue->object.index);
+	hamlyn_share_give(queue->object.file->share, HAMLYN_QUEUES);
+	list_del(&queue->object.on_file);
 }
 
 /*
  * Releases a closed queue, without the card's lock. The card can no longer reach its memory;
  * waiters and mappings may keep that for longer.
  */
-void hamlyn_queue_release(struct hamlyn_queue *queue)
+static void queue_release(struct card_object *object)
 {
+	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
+
 	hamlyn_pages_unmap(queue->pages);
 	hamlyn_queue_put(queue);
 }
@@ -187,7 +190,7 @@ static struct hamlyn_queue *queue_take(struct hamlyn_file *file, u32 index)
 		return ERR_PTR(-ENOENT);
 	if (queue->slots)
 		return ERR_PTR(-EBUSY);
-	hamlyn_queue_close(queue);
+	queue_close(&queue->object);
 	return queue;
 }
 
@@ -197,20 +200,24 @@ static int queue_destroy(struct hamlyn_file *file, u32 index)
 
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
-	hamlyn_queue_release(queue);
+	queue_release(&queue->object);
 	return 0;
 }
 
-int hamlyn_queue_destroy(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_queue_destroy(struct hamlyn_file *file, void *argument)
 {
-	if (argument->object.reserved0 || argument->object.reserved1)
+	const struct hamlyn_object *object = argument;
+
+	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
-	return queue_destroy(file, argument->object.index);
+	return queue_destroy(file, object->index);
 }
 
-void hamlyn_queue_undo(struct hamlyn_file *file, union hamlyn_argument *argument)
+void hamlyn_queue_undo(struct hamlyn_file *file, void *argument)
 {
-	queue_destroy(file, argument->queue.queue);
+	const struct hamlyn_queue_create *create = argument;
+
+	queue_destroy(file, create->queue);
 }
 
 /* Whether an entry is there; if not, the file's wait queue gets woken. */
@@ -252,7 +259,7 @@ static struct hamlyn_queue *queue_get(struct hamlyn_file *file,
 		return ERR_PTR(-ENOENT);
 	if (wait->cursor >= queue->entries)
 		return ERR_PTR(-EINVAL);
-	kref_get(&queue->users);
+	kref_get(&queue->object.users);
 	return queue;
 }
 
@@ -264,9 +271,9 @@ static struct hamlyn_queue *queue_get_alone(struct hamlyn_file *file,
 	return entry.error ? ERR_PTR(entry.error) : queue_get(file, wait);
 }
 
-int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_queue_wait(struct hamlyn_file *file, void *argument)
 {
-	const struct hamlyn_queue_wait *wait = &argument->wait;
+	const struct hamlyn_queue_wait *wait = argument;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 
 	if (wait->ready || wait->reserved || wait->pass >= PASSES ||
@@ -278,9 +285,9 @@ int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument)
 	return hamlyn_sleepers_wait(&queue->sleepers, wait, wait->timeout_ns);
 }
 
-int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_queue_arm(struct hamlyn_file *file, void *argument)
 {
-	struct hamlyn_queue_wait *wait = &argument->wait;
+	struct hamlyn_queue_wait *wait = argument;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 
 	if (wait->ready || wait->reserved || wait->pass >= PASSES || wait->timeout_ns)
@@ -298,9 +305,55 @@ int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument)
 }
 
 /* Whether what the queue was armed for is there; if not, it stays armed. Needs the card's lock. */
-__poll_t hamlyn_queue_poll(struct hamlyn_queue *queue)
+static __poll_t queue_poll(struct card_object *object)
 {
+	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
+
 	if (queue->polled && hamlyn_sleepers_ready(&queue->sleepers, &queue->poll))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }
+
+static void queue_vma_open(struct vm_area_struct *vma)
+{
+	struct hamlyn_queue *queue = vma->vm_private_data;
+
+	kref_get(&queue->object.users);
+}
+
+static void queue_vma_close(struct vm_area_struct *vma)
+{
+	hamlyn_queue_put(vma->vm_private_data);
+}
+
+/*
+ * A mapping keeps the queue, so that the memory counts against RLIMIT_MEMLOCK while it is in use.
+ */
+static const struct vm_operations_struct queue_vm_ops = {
+	.open = queue_vma_open,
+	.close = queue_vma_close,
+};
+
+static int queue_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+{
+	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
+	int ret;
+
+	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
+		return -EINVAL;
+	ret = hamlyn_mmap_memory(vma, queue->pages->page, queue->pages->count);
+	if (ret)
+		return ret;
+	vma->vm_ops = &queue_vm_ops;
+	vma->vm_private_data = queue;
+	kref_get(&queue->object.users);
+	return 0;
+}
+
+const struct card_kind hamlyn_queue_kind = {
+	.close = queue_close,
+	.release = queue_release,
+	.poll = queue_poll,
+	.mmap = queue_mmap,
+	.free = queue_free,
+};

@@ -9,7 +9,7 @@
  * memory and takes no lock, so that neither load nor a long call looks like death; nor is it frozen
  * with processes, before the card is suspended and after it is resumed.
  */
-#include "hamlyn.h"
+#include "core.h"
 
 /* Stores in a period: some may be late. */
 #define BEATS 4
@@ -42,7 +42,7 @@ static void handshake_lapsed(struct hamlyn_card *card)
 			     "no sign of this machine for %u ms or more: the card discarded what arrived, messages may be lost (lapse %u of the handshake)\n",
 			     card->handshake_ms, card->lapses);
 	writel(HAMLYN_CONTROL_ENABLE, card->registers + HAMLYN_REG_CONTROL);
-	hamlyn_wellknown_lapsed(card);
+	hamlyn_system_lapsed(card->system);
 }
 
 /* The shortest period that can be kept, in ms: a thread comes no sooner than the next tick. */

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Self-tests: register access, DMA, interrupts. The first two also run whenever a card is started.
- * When a second function with doorbells is found, its register tells which card it belongs to.
  */
 #include <linux/capability.h>
 #include <linux/jiffies.h>
 #include <linux/random.h>
 
-#include "hamlyn.h"
+#include "core.h"
 
 /* How long an interrupt may take, generously. */
 #define INTERRUPT_TIMEOUT (2 * HZ)
@@ -25,21 +24,6 @@ u32 hamlyn_selftest_access(struct hamlyn_card *card)
 			return 1;
 	}
 	return 0;
-}
-
-/* 0, or 1 if what lies there is no doorbell of this card: those read as its scratch register. */
-u32 hamlyn_selftest_doorbell(struct hamlyn_card *card, resource_size_t doorbell)
-{
-	void __iomem *page = ioremap(doorbell, HAMLYN_DOORBELL_SIZE);
-	u32 pattern = get_random_u32();
-	u32 result;
-
-	if (!page)
-		return 1;
-	writel(pattern, card->registers + HAMLYN_REG_SCRATCH);
-	result = readl(page) != ~pattern;
-	iounmap(page);
-	return result;
 }
 
 /* 0, or 1 if the card refused, 2 if the bytes are wrong. The card's lock is held. */
@@ -79,9 +63,9 @@ static int selftest_raise(struct hamlyn_file *file, struct hamlyn_vector *vector
 		card->arrival, atomic_read(&vector->arrived) != before, INTERRUPT_TIMEOUT);
 }
 
-int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument)
+int hamlyn_selftest(struct hamlyn_file *file, void *argument)
 {
-	struct hamlyn_self_test *test = &argument->test;
+	struct hamlyn_self_test *test = argument;
 	struct hamlyn_card *card = file->card;
 	unsigned int i;
 	int ret;

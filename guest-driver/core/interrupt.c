@@ -5,7 +5,7 @@
  */
 #include <linux/interrupt.h>
 
-#include "hamlyn.h"
+#include "core.h"
 #include "hamlyn_trace.h"
 
 /* Lets the card raise the vector again, before what it raised it for is looked at. */
@@ -13,8 +13,7 @@ static void interrupt_acknowledge(struct hamlyn_vector *vector)
 {
 	struct hamlyn_card *card = vector->card;
 
-	writel(0, card->control + HAMLYN_QUEUE_CONTROL_PENDING +
-			  vector->number * HAMLYN_PENDING_STRIDE);
+	writel(0, card->pending + vector->number * HAMLYN_PENDING_STRIDE);
 	mb(); /* Either the card sees the word cleared, or we see what it has written. */
 	trace_hamlyn_interrupt(card->minor, vector->number);
 	atomic_inc(&vector->arrived);

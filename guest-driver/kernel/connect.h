@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Connections (sections 6.3 and 6.4 of the paper), from the bottom up:
+ * Operating system to operating system (sections 6.3 and 6.4 of the paper), from the bottom up:
  *
- *   wellknown.c    the driver's own terminus, notification queue and well-known slots, one slot for
- *                  the operating system of each remote host
+ *   transport.h    how messages get from one to the other: each card has its own way
+ *   system.c       this operating system, as others see it through one card
  *   peer.c         a remote operating system: messages to it and from it, each once and in order,
  *                  whether it lives, and whether it is still the same
  *   connect.c      connections and the names that are listened to
@@ -13,13 +13,34 @@
  *
  * What a remote operating system says is not believed but checked. It can open and end connections
  * with processes of this host, and no more; what it costs is bounded by what is here.
+ *
+ * All but connectfile.c is kept such that it can be compiled elsewhere, to be tried under every
+ * misfortune. So it knows no card, and asks no more of the kernel than
+ *
+ *   mutex (and lockdep_assert_held), list, hashtable with jhash, xarray with xa_alloc_cyclic, kref,
+ *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
+ *   jiffies, get_random_u32, bit operations, module_param, array_index_nospec;
+ *
+ * and of this module share.h, and the tracepoint of connections.
  */
 #ifndef _HAMLYN_CONNECT_H
 #define _HAMLYN_CONNECT_H
 
 #include <linux/hashtable.h>
+#include <linux/jiffies.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
 
-#include "hamlyn.h"
+#include "hamlyn_uapi.h"
+#include "share.h"
+#include "system.h"
+#include "transport.h"
+#include "wire.h"
 
 #define PLACES HAMLYN_WELL_KNOWN_PLACES
 
@@ -38,11 +59,8 @@ struct hamlyn_message {
 
 /* A remote operating system, or our own, which is reached in the same way. */
 struct hamlyn_peer {
-	struct hamlyn_wellknown *own;
+	struct hamlyn_system *system;
 	u32 host;
-	/* Entries and places of its well-known slot. */
-	struct hamlyn_metadata_entry *entries;
-	u8 *places;
 
 	/* Incarnations of our side and of the other, which may be unknown: 0. */
 	u64 mine;
@@ -76,21 +94,15 @@ struct hamlyn_peer {
 /* Buckets for names, and for peers' numbers, as powers of two. */
 #define HAMLYN_HASH_BITS 10
 
-struct hamlyn_wellknown {
+struct hamlyn_system {
+	/* What its connections' files hold. */
 	struct hamlyn_card *card;
-	/* The owner of what is opened. */
-	struct hamlyn_file file;
+	struct mutex *lock;
+	int number;
+	/* Others can be reached, by the transport. */
 	bool open;
-	struct hamlyn_terminus *terminus;
-	void __iomem *window;
-	void __iomem *doorbell;
-	u32 tail;
-
-	struct hamlyn_queue *queue;
-	u32 cursor;
-	u32 pass;
-	/* On file.wait: has the queue looked at. */
-	struct wait_queue_entry woken;
+	struct peer_transport *transport;
+	/* Looks at what has arrived. */
 	struct work_struct look;
 	/* Looks at the time while a peer is to be watched; when it last did, and whom it begins with. */
 	struct delayed_work tick;
@@ -114,7 +126,7 @@ struct hamlyn_wellknown {
 };
 
 struct hamlyn_listener {
-	struct hamlyn_card *card;
+	struct hamlyn_system *system;
 	/* Whose it is, and whose the requests are that come to it. */
 	struct hamlyn_share *share;
 	bool privileged;
@@ -133,7 +145,7 @@ struct hamlyn_listener {
 struct hamlyn_connection {
 	/* Its file's or its listener's, the table's until it ends, each queued message's. */
 	struct kref users;
-	struct hamlyn_card *card;
+	struct hamlyn_system *system;
 	/* Whose it is, and whether it counts as his: until it has ended, and that has been said. */
 	struct hamlyn_share *share;
 	bool counted;
@@ -159,13 +171,9 @@ struct hamlyn_connection {
 	struct hamlyn_message closing;
 };
 
-/* wellknown.c */
-bool hamlyn_wellknown_post(struct hamlyn_wellknown *own, u32 host, u32 entry,
-			   const struct hamlyn_wire *wire, const void *data, u32 length);
-
 /* peer.c */
-void hamlyn_peer_init(struct hamlyn_wellknown *own, u32 host);
-void hamlyn_peer_open(struct hamlyn_peer *peer, void *page);
+void hamlyn_peer_init(struct hamlyn_system *system, u32 host);
+void hamlyn_peer_open(struct hamlyn_peer *peer);
 void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry);
 void hamlyn_peer_answer(struct hamlyn_peer *peer);
 void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message);
@@ -177,7 +185,8 @@ void hamlyn_peers_tick(struct work_struct *work);
 /* connect.c */
 void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 			       const u8 *data);
-int hamlyn_connection_request(struct hamlyn_file *file, const struct hamlyn_connect *connect,
+int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share *share,
+			      bool privileged, const struct hamlyn_connect *connect,
 			      struct hamlyn_connection *connection);
 int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 			     const struct hamlyn_private *private);
@@ -189,5 +198,6 @@ void hamlyn_connection_settle(struct hamlyn_connection *connection);
 int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen);
 void hamlyn_listener_claimed(struct hamlyn_connection *connection);
 void hamlyn_listener_close(struct hamlyn_listener *listener);
+void hamlyn_listeners_stop(struct hamlyn_system *system);
 
 #endif /* _HAMLYN_CONNECT_H */

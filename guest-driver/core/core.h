@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the driver's files share.
+ * What every card of the family needs, and how the core reaches what is a card's own: card_ops.
  *
- * A card has files, a file has slots, termini and queues. One mutex for each card,
+ * A card has files, a file has objects, whose kinds are the card's. One mutex for each card,
  * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
  * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's, as
  * a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its user's
- * share, and doorbell.c's lock of all second functions. Below it is one spinlock for each vector,
- * which interrupts take: it guards the list of the queues that are armed on the vector, and their
- * words.
+ * share, and what a card's folder has for all cards together. Below it is one spinlock for each
+ * vector, which interrupts take: it guards the list of what is armed on the vector, and the words
+ * of that.
  *
  * The watch over all connections of the host needs that mutex, so nobody may hold it for long. Work
  * that grows with somebody's memory or objects is done without it, or one object at a time. And a
@@ -19,8 +19,8 @@
  * confirms that it has closed the object (or DMA as a whole has been stopped); only then, and
  * without the lock, is the memory unmapped and unpinned.
  */
-#ifndef _HAMLYN_H
-#define _HAMLYN_H
+#ifndef _HAMLYN_CORE_H
+#define _HAMLYN_CORE_H
 
 #include <linux/cdev.h>
 #include <linux/cleanup.h>
@@ -44,6 +44,8 @@
 
 #include "hamlyn_card.h"
 #include "hamlyn_uapi.h"
+#include "share.h"
+#include "system.h"
 
 #ifdef __BIG_ENDIAN
 #error "the card's structures are little-endian"
@@ -59,8 +61,92 @@ static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
 #define retain_and_null_ptr(p) ((void)__get_and_null(p, NULL))
 #endif
 
+struct card_ops;
 struct hamlyn_card;
-struct hamlyn_wellknown;
+struct hamlyn_closed;
+struct hamlyn_file;
+
+/* So many kinds of objects a card may have. */
+#define CARD_KINDS 4
+
+/* An object of a file: a part of each card's own. */
+struct card_object {
+	/* The file's, each waiter's, and each mapping's. */
+	struct kref users;
+	struct hamlyn_file *file;
+	struct list_head on_file;
+	/* Its number on the card. */
+	u32 index;
+	/* Where it is mapped, if its kind can be. */
+	u64 offset;
+};
+
+struct card_kind {
+	/*
+	 * Takes an object from its file and the card; the card's lock is held. It is released then,
+	 * without the lock: the card can no longer reach its memory.
+	 */
+	void (*close)(struct card_object *object);
+	void (*release)(struct card_object *object);
+	/* Whether there is what it was armed for; the card's lock is held. None: nobody can wait. */
+	__poll_t (*poll)(struct card_object *object);
+	/* Maps @size bytes from its byte @offset on. None: it is not mapped. */
+	int (*mmap)(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size);
+	/* With mmap: nobody uses it any more. */
+	void (*free)(struct kref *users);
+};
+
+/* An ioctl; its argument is copied in. */
+struct card_call {
+	u32 code;
+	/* The structure goes back to the caller. */
+	bool answers;
+	int (*run)(struct hamlyn_file *file, void *argument);
+	/* Takes back what was made, if the caller could not be told of it. */
+	void (*undo)(struct hamlyn_file *file, void *argument);
+};
+
+/* The longest argument of an ioctl. */
+#define CARD_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
+
+/* What a card's folder gives the core. cards.h has them all. */
+struct card_ops {
+	/* HAMLYN_MODEL_*, and how many counters such a card has. */
+	u32 model;
+	u32 statistics;
+	/* The card's own structure, which begins with struct hamlyn_card. */
+	size_t size;
+	/* Kinds of objects: a file's are closed in this order. */
+	const struct card_kind * const *kinds;
+	unsigned int kinds_count;
+	/* Ioctls beside those that every card has. */
+	const struct card_call *calls;
+	unsigned int calls_count;
+
+	/* When the module comes and goes: what is needed beside struct pci_driver. May be none. */
+	int (*load)(void);
+	void (*unload)(void);
+	/* Of a structure that is all zero; and when nobody has it any more. */
+	void (*init)(struct hamlyn_card *card);
+	void (*free)(struct hamlyn_card *card);
+	/* Reads what the card has of everything; an error if no such card can be. */
+	int (*limits)(struct hamlyn_card *card, struct hamlyn_query *limits);
+	/* Takes what it needs, managed by the device; sets hamlyn_card.pending. */
+	int (*prepare)(struct hamlyn_card *card);
+	/* It can be used: says so. */
+	void (*announce)(const struct hamlyn_card *card);
+	/* Describes what there is for processes, of what is in the limits. */
+	void (*query)(const struct hamlyn_card *card, struct hamlyn_query *query);
+
+	/* The card has been reset: clears the words that it shares. The lock is held. */
+	void (*reset)(struct hamlyn_card *card);
+	/* It has been started, and nobody has a file yet: opens what the driver has for itself. */
+	void (*start)(struct hamlyn_card *card);
+	/* Its DMA has been stopped: wakes those who sleep. The lock is held. */
+	void (*stop)(struct hamlyn_card *card);
+	/* And will not go on: closes what the driver has for itself. The lock is held. */
+	void (*end)(struct hamlyn_card *card, struct hamlyn_closed *closed);
+};
 
 struct hamlyn_vector {
 	struct hamlyn_card *card;
@@ -72,34 +158,17 @@ struct hamlyn_vector {
 	struct list_head armed;
 };
 
-/* What a user may hold a part of. */
-enum hamlyn_kind {
-	HAMLYN_TERMINI = HAMLYN_SHARE_TERMINI,
-	HAMLYN_SLOTS = HAMLYN_SHARE_SLOTS,
-	HAMLYN_QUEUES = HAMLYN_SHARE_QUEUES,
-	HAMLYN_CONNECTIONS = HAMLYN_SHARE_CONNECTIONS,
-	HAMLYN_KINDS
-};
-
+/* The beginning of each card's own structure, which is card_ops.size bytes. */
 struct hamlyn_card {
+	const struct card_ops *ops;
 	struct device dev;
 	struct cdev cdev;
 	struct pci_dev *pdev;
 	int minor;
 
-	/* BAR 0, and of BAR 2 the control areas: first queues', then termini's. */
+	/* BAR 0, and the vectors' pending words, wherever the card has them. */
 	void __iomem *registers;
-	void __iomem *control;
-	u32 terminus_control;
-	u32 control_size;
-	/* Where the termini's windows (BAR 2) lie, and the first function's doorbells (BAR 4). */
-	resource_size_t windows;
-	resource_size_t trapped_doorbells;
-	/* Where doorbells are rung: there, or at the second function. Guarded by lock. */
-	resource_size_t doorbells;
-	bool posted;
-	/* Guarded by doorbell.c's own lock. */
-	struct list_head on_cards;
+	void __iomem *pending;
 	struct pci_saved_state *state;
 	/* The command page. */
 	void *page;
@@ -143,11 +212,8 @@ struct hamlyn_card {
 	/* Users' shares, by user id, and what they hold together. */
 	struct xarray shares;
 	u32 held[HAMLYN_KINDS];
-	struct xarray termini;
-	struct xarray slots;
-	struct xarray queues;
-	/* What the driver has for itself, to talk to other hosts' (connect.h). */
-	struct hamlyn_wellknown *wellknown;
+	/* This operating system, as others see it through this card (kernel/). */
+	struct hamlyn_system *system;
 };
 
 /* What a user holds of a card, through however many files, and whoever has them. */
@@ -181,12 +247,11 @@ struct hamlyn_file {
 	bool drivers_own;
 	/* Where its objects are mapped. */
 	struct address_space *mapping;
-	/* What the windows of destroyed termini show. */
+	/* What mappings of a closed object's part of the card show. */
 	struct page *spent;
-	struct list_head slots;
-	struct list_head termini;
-	struct list_head queues;
-	/* For poll: there is something for one of the queues or termini. */
+	/* By kind. */
+	struct list_head objects[CARD_KINDS];
+	/* For poll: there is something for one of the objects. */
 	wait_queue_head_t wait;
 };
 
@@ -217,7 +282,7 @@ struct hamlyn_pages {
 	bool mapped_directory;
 };
 
-/* What sleepers wait for, as far as queues and termini differ. */
+/* What sleepers wait for, as far as objects differ. */
 struct hamlyn_sleepers;
 struct hamlyn_awaited {
 	/* Whether it is there. */
@@ -226,7 +291,7 @@ struct hamlyn_awaited {
 	void (*want)(struct hamlyn_sleepers *sleepers, const void *what, bool armed);
 };
 
-/* Those who sleep on one queue or terminus. */
+/* Those who sleep on one object. */
 struct hamlyn_sleepers {
 	struct hamlyn_file *file;
 	const struct hamlyn_awaited *awaited;
@@ -239,85 +304,18 @@ struct hamlyn_sleepers {
 	bool open;
 };
 
-struct hamlyn_terminus {
-	/* The file's, each waiter's, and each mapping's. */
-	struct kref users;
-	struct hamlyn_file *file;
-	struct list_head on_file;
-	u32 index;
-	/* Its number may be another's as soon as this is false. */
-	bool open;
-	u64 offset;
-	/* Mappings of its window and doorbell. */
-	atomic_t views;
-	struct page *status;
-	dma_addr_t status_dma;
-	bool status_mapped;
-	struct hamlyn_pages *buffers[HAMLYN_SEND_BUFFERS];
-	struct hamlyn_sleepers sleepers;
-	/* What poll waits for, if anything. */
-	bool polled;
-	struct hamlyn_terminus_wait poll;
-};
-
-struct hamlyn_slot {
-	struct hamlyn_file *file;
-	struct list_head on_file;
-	u32 index;
-	struct hamlyn_queue *queue;
-	struct hamlyn_pages *area;
-	struct hamlyn_pages *metadata;
-};
-
-struct hamlyn_queue {
-	/* The file's, each waiter's, and each mapping's. */
-	struct kref users;
-	struct hamlyn_file *file;
-	struct list_head on_file;
-	u32 index;
-	/* Slots that name it. */
-	unsigned int slots;
-	u64 offset;
-	u32 entries;
-	struct hamlyn_pages *pages;
-	struct hamlyn_sleepers sleepers;
-	/* What poll waits for, if anything. */
-	bool polled;
-	struct hamlyn_queue_wait poll;
-};
-
-/* The argument of any ioctl. */
-union hamlyn_argument {
-	struct hamlyn_query query;
-	struct hamlyn_object object;
-	struct hamlyn_terminus_create terminus;
-	struct hamlyn_send_buffer buffer;
-	struct hamlyn_queue_create queue;
-	struct hamlyn_queue_wait wait;
-	struct hamlyn_terminus_wait terminus_wait;
-	struct hamlyn_slot_create slot;
-	struct hamlyn_statistics statistics;
-	struct hamlyn_self_test test;
-	struct hamlyn_listen listen;
-	struct hamlyn_connect connect;
-	struct hamlyn_share_query share;
-};
-
-/* What has been closed, to be released once the card's lock is not held any more. */
+/* What has been closed, by kind, to be released once the card's lock is not held any more. */
 struct hamlyn_closed {
-	struct list_head slots;
-	struct list_head termini;
-	struct list_head queues;
+	const struct card_ops *ops;
+	struct list_head objects[CARD_KINDS];
 };
 
-/* Offsets of mmap(2), from an object's own. */
-#define HAMLYN_MAP_WINDOW 0
-#define HAMLYN_MAP_DOORBELL HAMLYN_WINDOW_SIZE
-#define HAMLYN_MAP_STATUS (HAMLYN_WINDOW_SIZE + HAMLYN_DOORBELL_SIZE)
-/* Room between two objects' offsets: the largest, a queue, takes 2 MiB. */
+/* Room between two objects' offsets of mmap(2): none is larger. */
 #define HAMLYN_MAP_STRIDE (4ULL << 20)
 
 /* card.c */
+int hamlyn_card_check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least,
+			    u32 most);
 int hamlyn_card_identify(struct hamlyn_card *card);
 bool hamlyn_card_changed(struct hamlyn_card *card);
 int hamlyn_card_start(struct hamlyn_card *card);
@@ -327,18 +325,14 @@ void hamlyn_card_report_link(struct hamlyn_card *card);
 void hamlyn_card_stop(struct hamlyn_card *card);
 void hamlyn_card_fail(struct hamlyn_card *card);
 void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *closed);
-int hamlyn_card_query(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_card_statistics(struct hamlyn_file *file, union hamlyn_argument *argument);
+int hamlyn_card_query(struct hamlyn_file *file, void *argument);
+int hamlyn_card_statistics(struct hamlyn_file *file, void *argument);
 
 /* pci.c */
 bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least);
+int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least);
 int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state);
 void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state);
-
-/* doorbell.c */
-int hamlyn_bells_init(void);
-void hamlyn_bells_exit(void);
-int hamlyn_bells_join(struct hamlyn_card *card);
 
 /* handshake.c */
 int hamlyn_handshake_init(void);
@@ -359,7 +353,9 @@ int hamlyn_interrupts_request(struct hamlyn_card *card);
 /* file.c */
 extern const struct file_operations hamlyn_fops;
 void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card);
-void hamlyn_closed_init(struct hamlyn_closed *closed);
+void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file);
+void hamlyn_object_join(struct card_object *object, unsigned int kind);
+void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
 void hamlyn_closed_release(struct hamlyn_closed *closed);
 
@@ -373,11 +369,7 @@ static inline bool hamlyn_file_live(const struct hamlyn_file *file)
 /* share.c */
 struct hamlyn_share *hamlyn_share_alloc(void);
 int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare);
-void hamlyn_share_get(struct hamlyn_share *share);
-void hamlyn_share_put(struct hamlyn_share *share);
-int hamlyn_share_take(struct hamlyn_share *share, enum hamlyn_kind kind, bool privileged);
-void hamlyn_share_give(struct hamlyn_share *share, enum hamlyn_kind kind);
-int hamlyn_share_answer(struct hamlyn_file *file, union hamlyn_argument *argument);
+int hamlyn_share_answer(struct hamlyn_file *file, void *argument);
 ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text);
 void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *share);
 void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *share);
@@ -400,6 +392,7 @@ DEFINE_CLASS(hamlyn_entry, struct hamlyn_turn,
 	     hamlyn_enter(file), struct hamlyn_file *file)
 
 /* mmap.c */
+int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count);
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* sleepers.c */
@@ -411,47 +404,6 @@ void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers);
 bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what);
 int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns);
 void hamlyn_sleepers_fired(struct hamlyn_vector *vector);
-
-/* terminus.c */
-int hamlyn_terminus_create(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_terminus_destroy(struct hamlyn_file *file, union hamlyn_argument *argument);
-void hamlyn_terminus_undo(struct hamlyn_file *file, union hamlyn_argument *argument);
-void hamlyn_terminus_close(struct hamlyn_terminus *terminus);
-void hamlyn_terminus_release(struct hamlyn_terminus *terminus);
-void hamlyn_terminus_put(struct hamlyn_terminus *terminus);
-DEFINE_FREE(terminus_put, struct hamlyn_terminus *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_terminus_put(_T))
-int hamlyn_terminus_wait(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_terminus_arm(struct hamlyn_file *file, union hamlyn_argument *argument);
-__poll_t hamlyn_terminus_poll(struct hamlyn_terminus *terminus);
-int hamlyn_send_buffer_set(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_send_buffer_clear(struct hamlyn_file *file, union hamlyn_argument *argument);
-
-/* slot.c */
-int hamlyn_slot_create(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_slot_destroy(struct hamlyn_file *file, union hamlyn_argument *argument);
-void hamlyn_slot_undo(struct hamlyn_file *file, union hamlyn_argument *argument);
-void hamlyn_slot_close(struct hamlyn_slot *slot);
-void hamlyn_slot_release(struct hamlyn_slot *slot);
-struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
-					  struct hamlyn_queue *queue,
-					  const struct hamlyn_open_slot *like, u32 metadata);
-
-/* queue.c */
-int hamlyn_queue_create(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_queue_destroy(struct hamlyn_file *file, union hamlyn_argument *argument);
-void hamlyn_queue_undo(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_queue_wait(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_queue_arm(struct hamlyn_file *file, union hamlyn_argument *argument);
-__poll_t hamlyn_queue_poll(struct hamlyn_queue *queue);
-struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index);
-void hamlyn_queue_close(struct hamlyn_queue *queue);
-void hamlyn_queue_release(struct hamlyn_queue *queue);
-void hamlyn_queue_put(struct hamlyn_queue *queue);
-DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) hamlyn_queue_put(_T))
-bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
-const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
-						    u32 *pass);
 
 /* pages.c */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
@@ -468,34 +420,18 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages);
 void hamlyn_pages_free(struct hamlyn_pages *pages);
 DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn_pages_free(_T))
 
-/* wellknown.c */
-int hamlyn_wellknown_init(struct hamlyn_card *card);
-void hamlyn_wellknown_reborn(struct hamlyn_card *card);
-void hamlyn_wellknown_free(struct hamlyn_card *card);
-void hamlyn_wellknown_start(struct hamlyn_card *card);
-void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
-void hamlyn_wellknown_doorbell(struct hamlyn_card *card);
-void hamlyn_wellknown_lapsed(struct hamlyn_card *card);
-u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
-void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
-
-/* connect.c */
-void hamlyn_connections_lost(struct hamlyn_card *card, u32 reason);
-void hamlyn_connections_stop(struct hamlyn_card *card);
-
 /* connectfile.c */
-int hamlyn_listen(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_connect(struct hamlyn_file *file, union hamlyn_argument *argument);
-int hamlyn_ask(struct hamlyn_file *file, union hamlyn_argument *argument);
+int hamlyn_listen(struct hamlyn_file *file, void *argument);
+int hamlyn_connect(struct hamlyn_file *file, void *argument);
+int hamlyn_ask(struct hamlyn_file *file, void *argument);
 
 /* selftest.c */
 u32 hamlyn_selftest_access(struct hamlyn_card *card);
 u32 hamlyn_selftest_dma(struct hamlyn_card *card);
-u32 hamlyn_selftest_doorbell(struct hamlyn_card *card, resource_size_t doorbell);
-int hamlyn_selftest(struct hamlyn_file *file, union hamlyn_argument *argument);
+int hamlyn_selftest(struct hamlyn_file *file, void *argument);
 
 /* sysfs.c */
 extern const struct attribute_group *hamlyn_groups[];
 void hamlyn_sysfs_link(struct hamlyn_card *card);
 
-#endif /* _HAMLYN_H */
+#endif /* _HAMLYN_CORE_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How processes sleep until the card has something for them: on a notification queue until there is
- * a notification, on a terminus until requests are finished.
+ * How processes sleep until the card has something for them: what that is, the object says on which
+ * they sleep (struct hamlyn_awaited).
  *
  * Sleeper and card must not miss each other. The sleeper has the armed word at YES, issues a full
  * barrier, and looks once more before it sleeps; the card writes its news, issues a full barrier,
@@ -15,7 +15,7 @@
  */
 #include <linux/irq.h>
 
-#include "hamlyn.h"
+#include "core.h"
 
 void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
 			  const struct hamlyn_awaited *awaited)

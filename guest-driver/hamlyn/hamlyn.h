@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The Hamlyn card: what its files share. Termini, slots and notification queues are its objects.
+ */
+#ifndef _HAMLYN_H
+#define _HAMLYN_H
+
+#include "core.h"
+
+struct hamlyn_wellknown;
+
+/* Kinds of objects, slots before the queues that they name. */
+enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE };
+
+struct hamlyn_parts {
+	struct hamlyn_card card;
+
+	/* Of BAR 2 the control areas: first queues', then termini's. */
+	void __iomem *control;
+	u32 terminus_control;
+	u32 control_size;
+	/* Where the termini's windows (BAR 2) lie, and the first function's doorbells (BAR 4). */
+	resource_size_t windows;
+	resource_size_t trapped_doorbells;
+	/* Where doorbells are rung: there, or at the second function. Guarded by the card's lock. */
+	resource_size_t doorbells;
+	bool posted;
+	/* Guarded by doorbell.c's own lock. */
+	struct list_head on_cards;
+	/* Objects by number. Guarded by the card's lock. */
+	struct xarray termini;
+	struct xarray slots;
+	struct xarray queues;
+	/* What the driver has for itself, to talk to other hosts' (wellknown.c). */
+	struct hamlyn_wellknown *wellknown;
+};
+
+#define hamlyn_parts(of) container_of_const(of, struct hamlyn_parts, card)
+
+struct hamlyn_terminus {
+	struct card_object object;
+	/* Its number may be another's as soon as this is false. */
+	bool open;
+	/* Mappings of its window and doorbell. */
+	atomic_t views;
+	struct page *status;
+	dma_addr_t status_dma;
+	bool status_mapped;
+	struct hamlyn_pages *buffers[HAMLYN_SEND_BUFFERS];
+	struct hamlyn_sleepers sleepers;
+	/* What poll waits for, if anything. */
+	bool polled;
+	struct hamlyn_terminus_wait poll;
+};
+
+struct hamlyn_slot {
+	struct card_object object;
+	struct hamlyn_queue *queue;
+	struct hamlyn_pages *area;
+	struct hamlyn_pages *metadata;
+};
+
+struct hamlyn_queue {
+	struct card_object object;
+	/* Slots that name it. */
+	unsigned int slots;
+	u32 entries;
+	struct hamlyn_pages *pages;
+	struct hamlyn_sleepers sleepers;
+	/* What poll waits for, if anything. */
+	bool polled;
+	struct hamlyn_queue_wait poll;
+};
+
+/* Offsets of mmap(2), from a terminus' own. */
+#define HAMLYN_MAP_WINDOW 0
+#define HAMLYN_MAP_DOORBELL HAMLYN_WINDOW_SIZE
+#define HAMLYN_MAP_STATUS (HAMLYN_WINDOW_SIZE + HAMLYN_DOORBELL_SIZE)
+
+/* doorbell.c */
+int hamlyn_bells_init(void);
+void hamlyn_bells_exit(void);
+int hamlyn_bells_join(struct hamlyn_card *card);
+
+/* terminus.c */
+extern const struct card_kind hamlyn_terminus_kind;
+int hamlyn_terminus_create(struct hamlyn_file *file, void *argument);
+int hamlyn_terminus_destroy(struct hamlyn_file *file, void *argument);
+void hamlyn_terminus_undo(struct hamlyn_file *file, void *argument);
+void hamlyn_terminus_put(struct hamlyn_terminus *terminus);
+DEFINE_FREE(terminus_put, struct hamlyn_terminus *,
+	    if (!IS_ERR_OR_NULL(_T)) hamlyn_terminus_put(_T))
+int hamlyn_terminus_wait(struct hamlyn_file *file, void *argument);
+int hamlyn_terminus_arm(struct hamlyn_file *file, void *argument);
+int hamlyn_send_buffer_set(struct hamlyn_file *file, void *argument);
+int hamlyn_send_buffer_clear(struct hamlyn_file *file, void *argument);
+
+/* window.c */
+int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
+			 u64 size);
+
+/* slot.c */
+extern const struct card_kind hamlyn_slot_kind;
+int hamlyn_slot_create(struct hamlyn_file *file, void *argument);
+int hamlyn_slot_destroy(struct hamlyn_file *file, void *argument);
+void hamlyn_slot_undo(struct hamlyn_file *file, void *argument);
+struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
+					  struct hamlyn_queue *queue,
+					  const struct hamlyn_open_slot *like, u32 metadata);
+
+/* queue.c */
+extern const struct card_kind hamlyn_queue_kind;
+int hamlyn_queue_create(struct hamlyn_file *file, void *argument);
+int hamlyn_queue_destroy(struct hamlyn_file *file, void *argument);
+void hamlyn_queue_undo(struct hamlyn_file *file, void *argument);
+int hamlyn_queue_wait(struct hamlyn_file *file, void *argument);
+int hamlyn_queue_arm(struct hamlyn_file *file, void *argument);
+struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index);
+void hamlyn_queue_put(struct hamlyn_queue *queue);
+DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) hamlyn_queue_put(_T))
+bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
+const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
+						    u32 *pass);
+
+/* wellknown.c */
+int hamlyn_wellknown_init(struct hamlyn_card *card);
+void hamlyn_wellknown_free(struct hamlyn_card *card);
+void hamlyn_wellknown_start(struct hamlyn_card *card);
+void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
+void hamlyn_wellknown_doorbell(struct hamlyn_card *card);
+u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
+void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
+
+#endif /* _HAMLYN_H */

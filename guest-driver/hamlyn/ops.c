@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the core knows of a Hamlyn card: how much it has of everything, which parts of it are mapped,
+ * its objects and its calls.
+ */
+#include "hamlyn.h"
+
+enum { BAR_WINDOWS = 2, BAR_DOORBELLS = 4 };
+
+/* A card that claims to have more of anything than this is broken. */
+#define MAX_OBJECTS (1U << 24)
+/* As many as the terminus control area has words for. */
+#define MAX_TERMINI (HAMLYN_TERMINUS_CONTROL_SIZE / HAMLYN_TERMINUS_CONTROL_STRIDE)
+
+/* The core makes and frees both at once. */
+static_assert(!offsetof(struct hamlyn_parts, card));
+static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(((struct hamlyn_statistics *)0)->values));
+
+static void ops_init(struct hamlyn_card *card)
+{
+	struct hamlyn_parts *parts = hamlyn_parts(card);
+
+	xa_init_flags(&parts->termini, XA_FLAGS_ALLOC);
+	xa_init_flags(&parts->slots, XA_FLAGS_ALLOC);
+	xa_init_flags(&parts->queues, XA_FLAGS_ALLOC);
+}
+
+static void ops_free(struct hamlyn_card *card)
+{
+	struct hamlyn_parts *parts = hamlyn_parts(card);
+
+	xa_destroy(&parts->termini);
+	xa_destroy(&parts->slots);
+	xa_destroy(&parts->queues);
+	hamlyn_wellknown_free(card);
+}
+
+static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+{
+	limits->packet_size = readl(card->registers + HAMLYN_REG_PACKET_SIZE);
+	limits->sram_size = readl(card->registers + HAMLYN_REG_SRAM_SIZE);
+	limits->termini = readl(card->registers + HAMLYN_REG_TERMINI);
+	limits->slots = readl(card->registers + HAMLYN_REG_SLOTS);
+	limits->queues = readl(card->registers + HAMLYN_REG_QUEUES);
+	return hamlyn_card_check_limit(card, "termini", limits->termini, 1, MAX_TERMINI) ?:
+	       hamlyn_card_check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
+	       hamlyn_card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS);
+}
+
+/* Windows and doorbells are for processes; of BAR 2 the driver maps only the control areas. */
+static int ops_map(struct hamlyn_card *card)
+{
+	struct hamlyn_parts *parts = hamlyn_parts(card);
+	u64 windows = (u64)card->limits.termini * HAMLYN_WINDOW_SIZE;
+	struct pci_dev *pdev = card->pdev;
+	int ret;
+
+	parts->terminus_control =
+		DIV_ROUND_UP(card->limits.queues, 512) * HAMLYN_QUEUE_CONTROL_SIZE;
+	parts->control_size = parts->terminus_control + HAMLYN_TERMINUS_CONTROL_SIZE;
+	ret = hamlyn_bar_check(pdev, BAR_WINDOWS, windows + parts->control_size) ?:
+	      hamlyn_bar_check(pdev, BAR_DOORBELLS,
+			       (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
+	      pcim_request_region(pdev, BAR_WINDOWS, HAMLYN_NAME) ?:
+	      pcim_request_region(pdev, BAR_DOORBELLS, HAMLYN_NAME);
+	if (ret)
+		return ret;
+	parts->windows = pci_resource_start(pdev, BAR_WINDOWS);
+	parts->trapped_doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
+	parts->doorbells = parts->trapped_doorbells;
+	parts->control = devm_ioremap(&pdev->dev, parts->windows + windows, parts->control_size);
+	if (!parts->control)
+		return -ENOMEM;
+	card->pending = parts->control + HAMLYN_QUEUE_CONTROL_PENDING;
+	return 0;
+}
+
+static int ops_prepare(struct hamlyn_card *card)
+{
+	return ops_map(card) ?: hamlyn_bells_join(card) ?: hamlyn_wellknown_init(card);
+}
+
+static void ops_announce(const struct hamlyn_card *card)
+{
+	dev_info(&card->pdev->dev,
+		 "%s: %u termini, %u slots, %u queues, %u vectors, doorbells are %s\n",
+		 dev_name(&card->dev), card->limits.termini, card->limits.slots,
+		 card->limits.queues, card->vectors,
+		 hamlyn_parts(card)->posted ? "posted" : "trapped");
+}
+
+static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)
+{
+	query->capabilities |= HAMLYN_CAPABILITY_COMPLETIONS;
+	hamlyn_wellknown_query(card, query);
+}
+
+static void ops_reset(struct hamlyn_card *card)
+{
+	struct hamlyn_parts *parts = hamlyn_parts(card);
+
+	memset_io(parts->control, 0, parts->control_size);
+}
+
+static void ops_stop(struct hamlyn_card *card)
+{
+	struct hamlyn_parts *parts = hamlyn_parts(card);
+	struct hamlyn_terminus *terminus;
+	struct hamlyn_queue *queue;
+	unsigned long index;
+
+	xa_for_each(&parts->queues, index, queue)
+		wake_up_all(&queue->sleepers.wait);
+	xa_for_each(&parts->termini, index, terminus)
+		wake_up_all(&terminus->sleepers.wait);
+}
+
+static const struct card_call calls[] = {
+	{ HAMLYN_IOC_TERMINUS_CREATE, true, hamlyn_terminus_create, hamlyn_terminus_undo },
+	{ HAMLYN_IOC_TERMINUS_DESTROY, false, hamlyn_terminus_destroy },
+	{ HAMLYN_IOC_TERMINUS_WAIT, false, hamlyn_terminus_wait },
+	{ HAMLYN_IOC_TERMINUS_ARM, true, hamlyn_terminus_arm },
+	{ HAMLYN_IOC_SEND_BUFFER_SET, false, hamlyn_send_buffer_set },
+	{ HAMLYN_IOC_SEND_BUFFER_CLEAR, false, hamlyn_send_buffer_clear },
+	{ HAMLYN_IOC_QUEUE_CREATE, true, hamlyn_queue_create, hamlyn_queue_undo },
+	{ HAMLYN_IOC_QUEUE_DESTROY, false, hamlyn_queue_destroy },
+	{ HAMLYN_IOC_QUEUE_WAIT, false, hamlyn_queue_wait },
+	{ HAMLYN_IOC_QUEUE_ARM, true, hamlyn_queue_arm },
+	{ HAMLYN_IOC_SLOT_CREATE, true, hamlyn_slot_create, hamlyn_slot_undo },
+	{ HAMLYN_IOC_SLOT_DESTROY, false, hamlyn_slot_destroy },
+};
+
+static const struct card_kind * const kinds[] = {
+	[HAMLYN_KIND_SLOT] = &hamlyn_slot_kind,
+	[HAMLYN_KIND_TERMINUS] = &hamlyn_terminus_kind,
+	[HAMLYN_KIND_QUEUE] = &hamlyn_queue_kind,
+};
+static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
+
+const struct card_ops hamlyn_card_ops = {
+	.model = HAMLYN_MODEL_HAMLYN,
+	.statistics = HAMLYN_STATISTICS,
+	.size = sizeof(struct hamlyn_parts),
+	.kinds = kinds,
+	.kinds_count = ARRAY_SIZE(kinds),
+	.calls = calls,
+	.calls_count = ARRAY_SIZE(calls),
+	.load = hamlyn_bells_init,
+	.unload = hamlyn_bells_exit,
+	.init = ops_init,
+	.free = ops_free,
+	.limits = ops_limits,
+	.prepare = ops_prepare,
+	.announce = ops_announce,
+	.query = ops_query,
+	.reset = ops_reset,
+	.start = hamlyn_wellknown_start,
+	.stop = ops_stop,
+	.end = hamlyn_wellknown_stop,
+};

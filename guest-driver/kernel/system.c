@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * This operating system as others see it through one card: begins and ends, and has what arrives
+ * looked at.
+ */
+#include <linux/cleanup.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+
+#include "connect.h"
+
+/* Looked at in a row, with the card's lock held. */
+#define BATCH 256
+
+/* Takes what has arrived, and tells those who sent it. */
+static void system_look(struct work_struct *work)
+{
+	struct hamlyn_system *system = container_of(work, struct hamlyn_system, look);
+	struct peer_transport *transport;
+	unsigned int left = BATCH, i;
+	u32 host, entry;
+
+	guard(mutex)(system->lock);
+	if (!system->open)
+		return;
+	transport = system->transport;
+	if (xchg(&system->lapsed, false))
+		hamlyn_system_lost(system, HAMLYN_END_LAPSED);
+	do {
+		while (left && transport->ops->take(transport, &host, &entry)) {
+			hamlyn_peer_arrived(&system->peers[host], entry);
+			left--;
+		}
+	} while (left && transport->ops->more(transport));
+	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
+		hamlyn_peer_answer(&system->peers[i]);
+	/* Others want the lock, too. */
+	if (!left)
+		queue_work(system_highpri_wq, &system->look);
+}
+
+void hamlyn_system_arrived(struct hamlyn_system *system)
+{
+	queue_work(system_highpri_wq, &system->look);
+}
+
+void hamlyn_system_lapsed(struct hamlyn_system *system)
+{
+	WRITE_ONCE(system->lapsed, true);
+	queue_work(system_highpri_wq, &system->look);
+}
+
+/* Never 0: that is unknown. */
+static u32 system_make_origin(void)
+{
+	return get_random_u32() | 1;
+}
+
+void hamlyn_system_reborn(struct hamlyn_system *system)
+{
+	lockdep_assert_held(system->lock);
+	system->origin = system_make_origin();
+}
+
+struct hamlyn_system *hamlyn_system_create(struct hamlyn_card *card, struct mutex *lock, int number)
+{
+	struct hamlyn_system *system = kzalloc(sizeof(*system), GFP_KERNEL);
+	unsigned int i;
+
+	if (!system)
+		return NULL;
+	system->card = card;
+	system->lock = lock;
+	system->number = number;
+	system->origin = system_make_origin();
+	INIT_WORK(&system->look, system_look);
+	INIT_DELAYED_WORK(&system->tick, hamlyn_peers_tick);
+	hash_init(system->listeners);
+	hash_init(system->remotes);
+	system->hash_seed = get_random_u32();
+	xa_init_flags(&system->connections, XA_FLAGS_ALLOC1);
+	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
+		hamlyn_peer_init(system, i);
+	return system;
+}
+
+void hamlyn_system_cancel(struct hamlyn_system *system)
+{
+	cancel_work_sync(&system->look);
+	cancel_delayed_work_sync(&system->tick);
+}
+
+void hamlyn_system_free(struct hamlyn_system *system)
+{
+	if (system)
+		xa_destroy(&system->connections);
+	kfree(system);
+}
+
+void hamlyn_system_open(struct hamlyn_system *system, struct peer_transport *transport)
+{
+	unsigned int i;
+
+	lockdep_assert_held(system->lock);
+	system->transport = transport;
+	system->lapsed = false;
+	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
+		hamlyn_peer_open(&system->peers[i]);
+	system->open = true;
+	queue_work(system_highpri_wq, &system->look);
+}
+
+void hamlyn_system_lost(struct hamlyn_system *system, u32 reason)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
+		hamlyn_peer_lost(&system->peers[i], reason);
+}
+
+void hamlyn_system_stop(struct hamlyn_system *system)
+{
+	system->open = false;
+	hamlyn_system_lost(system, HAMLYN_END_CARD_RESET);
+	hamlyn_listeners_stop(system);
+}
+
+bool hamlyn_system_is_open(const struct hamlyn_system *system)
+{
+	return system->open;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How operating systems reach each other: what a card gives this folder.
+ *
+ * A host has 2 * HAMLYN_WELL_KNOWN_PLACES entries for each other host. The first half are for
+ * messages with data, the others for messages without. The card locks an entry with its message, so
+ * that it stays as it is until it is opened again; what comes for a locked entry is lost. The card
+ * vouches for which host a message is from, and that it is from that host's operating system; for
+ * nothing else. Its lock is held in all of these.
+ */
+#ifndef _HAMLYN_TRANSPORT_H
+#define _HAMLYN_TRANSPORT_H
+
+#include <linux/types.h>
+
+struct hamlyn_wire;
+struct peer_transport;
+
+struct peer_transport_ops {
+	/*
+	 * Whether the link is up as of now, and the id that this host has then. What is found to be
+	 * lost is told by hamlyn_system_lost() before this returns.
+	 */
+	bool (*link)(struct peer_transport *transport, u32 *host);
+	/* Posts a message for an entry of another host; false: there is no room for it now. */
+	bool (*post)(struct peer_transport *transport, u32 host, u32 entry,
+		     const struct hamlyn_wire *wire, const void *data, u32 length);
+	/*
+	 * Takes the next message that has arrived: which host it is from, below
+	 * HAMLYN_WELL_KNOWN_SLOTS, and in which entry it is. False: there is none.
+	 */
+	bool (*take)(struct peer_transport *transport, u32 *host, u32 *entry);
+	/* Whether there is one; if not, hamlyn_system_arrived() is called as soon as there is. */
+	bool (*more)(struct peer_transport *transport);
+	/* Copies a message's head, and answers its data. The sender wrote both. */
+	const u8 *(*read)(struct peer_transport *transport, u32 host, u32 entry,
+			  struct hamlyn_wire *wire);
+	/* Opens an entry again: its message has been read. */
+	void (*reopen)(struct peer_transport *transport, u32 host, u32 entry);
+};
+
+/* A part of what the card has for it. */
+struct peer_transport {
+	const struct peer_transport_ops *ops;
+};
+
+#endif /* _HAMLYN_TRANSPORT_H */
