@@ -53,7 +53,8 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    fn parse(value: u8) -> Result<Protocol, HeaderError> {
+    /// The protocol with this number, as cards and packets name it.
+    pub fn from_number(value: u8) -> Result<Protocol, HeaderError> {
         match value {
             1 => Ok(Protocol::Hamlyn),
             2 => Ok(Protocol::Shrimp),
@@ -112,7 +113,7 @@ impl Header {
         Ok(Header {
             destination: HostId(wire.destination.get()),
             source: HostId(wire.source.get()),
-            protocol: Protocol::parse(wire.protocol)?,
+            protocol: Protocol::from_number(wire.protocol)?,
         })
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use hamlyn_bus::GuestMemory;
-use hamlyn_models::hamlyn::HamlynOptions;
+use hamlyn_card::card::Card;
+use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_switch::crossbar::MAX_PORTS;
 
 use crate::rundir::{card_path, socket_path};
@@ -62,7 +63,14 @@ pub struct CardOptions {
 }
 
 impl CardOptions {
-    pub(super) fn hamlyn(&self) -> HamlynOptions {
+    /// The card, at power-on.
+    pub(crate) fn card(&self) -> anyhow::Result<Box<dyn Card + Send>> {
+        match self.model {
+            Model::Hamlyn => Ok(Box::new(HamlynCard::new(self.hamlyn())?)),
+        }
+    }
+
+    fn hamlyn(&self) -> HamlynOptions {
         HamlynOptions {
             packet_size: self.packet_size,
             sram_size: self.sram,

@@ -16,7 +16,6 @@ use event_manager::{
 };
 use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::Link;
-use hamlyn_models::hamlyn::HamlynCard;
 use rustix::thread::sched_yield;
 
 use super::args::CardArgs;
@@ -90,10 +89,10 @@ struct CardProcess {
 
 impl CardProcess {
     fn start(args: &CardArgs) -> anyhow::Result<(Self, u16)> {
-        let largest = HamlynCard::largest_packet(args.options.packet_size);
-        let uplink = Uplink::new(args.switch.clone(), args.trusted(), args.host, largest);
+        let card = args.options.card()?;
+        let uplink = Uplink::new(args.switch.clone(), args.trusted(), args.host, &card.identity())?;
         let memory = GuestMemory::Trusted { limit: args.options.guest_memory };
-        let mut station = Station::start(&args.options, &args.socket, memory, uplink)?;
+        let mut station = Station::start(card, &args.socket, memory, uplink)?;
         let host = station.function.uplink.connect()?.0;
         station.link_changed();
         let stop = stop_on_signals()?;

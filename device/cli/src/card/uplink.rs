@@ -4,12 +4,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use hamlyn_card::card::{Identity, Place};
+use hamlyn_card::ports::{self, VolatileSlice};
 use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, Record, connect_to};
-use hamlyn_models::card::Place;
-use hamlyn_models::ports::{self, VolatileSlice};
 
-/// What the card's packets are to the fabric.
-const PROTOCOL: Protocol = Protocol::Hamlyn;
 /// How long a card without a switch waits before it asks for its port again.
 pub(super) const RETRY: Duration = Duration::from_millis(200);
 /// How long the switch may take to answer a card that starts.
@@ -23,6 +21,8 @@ pub(crate) struct Uplink {
     switch: Option<PathBuf>,
     /// Whose switch it may be.
     trusted: Vec<u32>,
+    /// What the card's packets are to the fabric.
+    protocol: Protocol,
     /// The largest packet that the card sends.
     largest: usize,
     /// The host id that it asks for: what a person chose, then what it had.
@@ -37,27 +37,34 @@ pub(crate) struct Uplink {
 }
 
 impl Uplink {
-    pub(super) fn new(switch: PathBuf, trusted: Vec<u32>, wanted: Option<u16>, largest: usize) -> Self {
+    pub(super) fn new(
+        switch: PathBuf,
+        trusted: Vec<u32>,
+        wanted: Option<u16>,
+        card: &Identity,
+    ) -> anyhow::Result<Self> {
         let (wanted, next_attempt) = (wanted.map(HostId), Instant::now());
-        Self {
+        Ok(Self {
             switch: Some(switch),
             trusted,
-            largest,
+            protocol: Protocol::from_number(card.protocol)?,
+            largest: card.largest_packet,
             wanted,
             ports: 0,
             link: None,
             lost: false,
             next_attempt,
-        }
+        })
     }
 
     /// A link to a switch in the same process, at a place.
-    pub(crate) fn within(link: Link, place: Place, largest: usize) -> anyhow::Result<Self> {
+    pub(crate) fn within(link: Link, place: Place, card: &Identity) -> anyhow::Result<Self> {
         let next_attempt = Instant::now();
         let uplink = Self {
             switch: None,
             trusted: Vec::new(),
-            largest,
+            protocol: Protocol::from_number(card.protocol)?,
+            largest: card.largest_packet,
             wanted: Some(HostId(place.host)),
             ports: place.ports,
             link: Some(link),
@@ -103,6 +110,11 @@ impl Uplink {
         self.lost = false;
         self.link = Some(attached.link);
         Ok(attached.host)
+    }
+
+    /// What the card's packets are to the fabric.
+    pub(super) fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     pub(super) fn host(&self) -> Option<u16> {
@@ -172,10 +184,10 @@ impl Uplink {
 }
 
 /// Who sent a packet, if it is one for cards of this model.
-pub(super) fn source_of(record: &Record<'_>) -> Option<u16> {
+pub(super) fn source_of(record: &Record<'_>, protocol: Protocol) -> Option<u16> {
     // Whoever sends others could flood the log.
     match record.header() {
-        Ok(header) if header.protocol == PROTOCOL => return Some(header.source.0),
+        Ok(header) if header.protocol == protocol => return Some(header.source.0),
         Ok(header) => tracing::debug!("a packet of {:?} is discarded", header.protocol),
         Err(error) => tracing::debug!("a packet is discarded: {error}"),
     }
@@ -186,7 +198,8 @@ impl ports::Link for Uplink {
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let Some(host) = self.host() else { return false };
         // The switch writes the source itself.
-        let header = Header { destination: HostId(destination), source: HostId(host), protocol: PROTOCOL };
+        let (destination, source) = (HostId(destination), HostId(host));
+        let header = Header { destination, source, protocol: self.protocol };
         let sent = self.link.as_mut().map_or(Ok(false), |link| link.send(header, packet));
         sent.unwrap_or_else(|error| {
             tracing::error!("the switch broke the link: {error}");
@@ -241,12 +254,15 @@ impl ports::Link for Ways<'_> {
 
 #[cfg(test)]
 mod tests {
+    use hamlyn_card::card::Card as _;
+    use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
     use hamlyn_fabric::Geometry;
 
     use super::*;
 
     fn unlinked() -> Uplink {
-        Uplink::new("/nonexistent/switch.sock".into(), vec![0], Some(3), 4096)
+        let card = HamlynCard::new(HamlynOptions::default()).unwrap().identity();
+        Uplink::new("/nonexistent/switch.sock".into(), vec![0], Some(3), &card).unwrap()
     }
 
     #[test]
@@ -275,11 +291,11 @@ mod tests {
     fn packets_of_other_models_and_without_a_header_are_nobodys() {
         let (mut card, mut switch) = Link::pair(Geometry::default()).unwrap();
         let header = |protocol| Header { destination: HostId(0), source: HostId(7), protocol };
-        let headers = [header(PROTOCOL).to_bytes(), header(Protocol::Clan).to_bytes(), [0xff; 8]];
+        let headers = [header(Protocol::Hamlyn).to_bytes(), header(Protocol::Clan).to_bytes(), [0xff; 8]];
         let sources = headers.map(|header| {
             switch.sender.reserve_as_is(header, 16).unwrap().unwrap();
             switch.commit();
-            let source = source_of(&card.peek().unwrap().unwrap());
+            let source = source_of(&card.peek().unwrap().unwrap(), Protocol::Hamlyn);
             card.consume();
             source
         });

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use hamlyn_bus::GuestMemory;
+use hamlyn_card::card::Place;
+use hamlyn_card::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_fabric::{Geometry, HostId, Link};
-use hamlyn_models::card::Place;
-use hamlyn_models::hamlyn::HamlynCard;
-use hamlyn_models::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_switch::crossbar::Crossbar;
 use rustix::thread::sched_yield;
 use serde_json::{Map, Value, json};
@@ -57,11 +56,17 @@ impl Fabric {
         for (host, socket) in args.sockets.iter().enumerate() {
             let (card, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
-            let largest = HamlynCard::largest_packet(args.options.packet_size);
-            let uplink = Uplink::within(card, Place { host: host.0, ports: count as u16 }, largest)?;
+            let model = args.options.card()?;
+            let identity = model.identity();
+            let paths = args.routing.paths;
+            ensure!(
+                !identity.ordered || paths == 1,
+                "the card needs packets in order, and {paths} paths keep none"
+            );
+            let uplink = Uplink::within(card, Place { host: host.0, ports: count as u16 }, &identity)?;
             // Who takes away what it lent ends the process, and with it the cards of others.
             let memory = GuestMemory::Sealed { limit: args.options.guest_memory };
-            let mut station = Station::start(&args.options, socket, memory, uplink)?;
+            let mut station = Station::start(model, socket, memory, uplink)?;
             station.link_changed();
             stations.push(station);
             names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());
