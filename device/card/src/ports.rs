@@ -3,11 +3,10 @@
 //! [`VolatileSlice`] is the currency for bytes that others may change while the card looks: guest memory, a mapped
 //! window, a ring to the switch. A value read from one is copied out once and checked afterwards.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use thiserror::Error;
-use vm_memory::VolatileMemory;
 pub use vm_memory::VolatileSlice;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -36,64 +35,23 @@ pub trait Dma {
     /// Stores an aligned word that somebody polls, after everything written before it.
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault>;
 
-    /// Adds to a word, modulo 2^32; nobody else may change the word meanwhile. Returns the sum.
-    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
-        let sum = u32::from_le(read_value(self, address)?).wrapping_add(amount);
-        write_value(self, address, sum.to_le())?;
-        Ok(sum)
+    /// Host memory in place, to be written to before the call of the card returns: one look-up serves all that is done
+    /// there. What lies in one page can be lent if it can be written to; more, perhaps not. `None`: this host does not lend
+    /// for that, and [`Dma::write`] is the way.
+    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        let _ = (address, length);
+        Ok(None)
     }
 
-    /// Replaces an entry that somebody polls by `from`: its aligned word at `word` bytes from its start says `stale`, if
-    /// that is something, before anything else changes, and `fresh` after all else has.
-    fn publish_entry(
-        &self,
-        address: u64,
-        from: VolatileSlice<'_>,
-        word: usize,
-        stale: Option<u32>,
-        fresh: u32,
-    ) -> Result<(), DmaFault> {
-        if let Some(stale) = stale {
-            self.publish(address + word as u64, stale)?;
-            barrier_before_overwriting();
-        }
-        self.write(address, from)?;
-        self.publish(address + word as u64, fresh)
+    /// The same, to be read and written.
+    fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        let _ = (address, length);
+        Ok(None)
     }
 
     /// Changes the 8 bytes at an address that is a multiple of 8 in one piece, also for the host's processors. Returns
     /// what was there.
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault>;
-}
-
-/// [`Dma::publish_entry`] for an entry whose bytes all lie in one piece of memory. `None`: it has no such word.
-#[must_use]
-#[inline]
-pub fn replace_entry(
-    place: &VolatileSlice<'_>,
-    from: VolatileSlice<'_>,
-    word: usize,
-    stale: Option<u32>,
-    fresh: u32,
-) -> Option<()> {
-    let polled = place.get_atomic_ref::<AtomicU32>(word).ok()?;
-    if let Some(stale) = stale {
-        polled.store(stale.to_le(), Ordering::Release);
-        barrier_before_overwriting();
-    }
-    from.copy_to_volatile_slice(*place);
-    polled.store(fresh.to_le(), Ordering::Release);
-    Some(())
-}
-
-/// [`Dma::accumulate`] for a word that lies in `place`. `None`: it does not fit.
-#[must_use]
-#[inline]
-pub fn add_to_word(place: &VolatileSlice<'_>, amount: u32) -> Option<u32> {
-    let word = place.get_ref::<u32>(0).ok()?;
-    let sum = u32::from_le(word.load()).wrapping_add(amount);
-    word.store(sum.to_le());
-    Some(sum)
 }
 
 /// What a fetch-and-op does to a word.
@@ -400,6 +358,32 @@ pub fn barrier_before_last_look() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Memory by BAR of which each word says where it is.
+    struct Places;
+
+    impl Windows for Places {
+        fn load_from(&self, bar: u8, offset: u64) -> u32 {
+            u32::from(bar) << 16 | offset as u32
+        }
+
+        fn store_to(&self, _bar: u8, _offset: u64, _value: u32) {}
+
+        fn copy_out_of(&self, bar: u8, offset: u64, into: &mut [u8]) {
+            into.copy_from_slice(&self.load_from(bar, offset).to_le_bytes()[..into.len()]);
+        }
+
+        fn clear_in(&self, _bar: u8, _offset: u64, _length: u64) {}
+    }
+
+    #[test]
+    fn windows_are_told_apart_by_their_bar() {
+        let [two, four] = [2, 4].map(|bar| Mapped { windows: &Places, bar });
+        assert_eq!((two.load(8), four.load(8)), (0x2_0008, 0x4_0008));
+        let mut bytes = [0; 4];
+        four.copy_out(16, &mut bytes);
+        assert_eq!(u32::from_le_bytes(bytes), 0x4_0010);
+    }
 
     #[test]
     fn pieces_are_taken_from_the_front_and_empty_ones_passed_over() {

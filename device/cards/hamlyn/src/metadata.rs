@@ -7,6 +7,7 @@ use std::mem::offset_of;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_LOCKED, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::{Dma, DmaFault, Pieces, barrier_between_looks, read_value, write_value};
+use vm_memory::VolatileMemory;
 
 use super::packet::PacketHeader;
 use super::slot::{Mode, Slot};
@@ -80,7 +81,7 @@ impl Entry {
             return Ok(true);
         }
         let accumulator = self.address + offset_of!(HamlynMetadataEntry, accumulator) as u64;
-        Ok(dma.accumulate(accumulator, delta)? == 0)
+        Ok(accumulate(dma, accumulator, delta)? == 0)
     }
 
     /// Locks the entry until its owner opens it again.
@@ -88,4 +89,19 @@ impl Entry {
         let one_shot = self.address + offset_of!(HamlynMetadataEntry, one_shot) as u64;
         write_value(dma, one_shot, HAMLYN_ONE_SHOT_LOCKED)
     }
+}
+
+/// Adds to a word, modulo 2^32; nobody else may change the word meanwhile. Returns the sum.
+#[inline]
+fn accumulate(dma: &dyn Dma, address: u64, amount: u32) -> Result<u32, DmaFault> {
+    if let Some(place) = dma.lend_to_change(address, size_of::<u32>())? {
+        let fault = |_| DmaFault { address, length: size_of::<u32>() as u64 };
+        let word = place.get_ref::<u32>(0).map_err(fault)?;
+        let sum = u32::from_le(word.load()).wrapping_add(amount);
+        word.store(sum.to_le());
+        return Ok(sum);
+    }
+    let sum = u32::from_le(read_value(dma, address)?).wrapping_add(amount);
+    write_value(dma, address, sum.to_le())?;
+    Ok(sum)
 }

@@ -1,6 +1,7 @@
 //! Notification queues (section 2.6): how a receiver learns that a message is whole.
 
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_SIZE,
@@ -8,8 +9,12 @@ use hamlyn_abi::hamlyn::notification::{
 };
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::sleeper::Sleeper;
-use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice};
+use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice, barrier_before_overwriting};
+use vm_memory::VolatileMemory;
 use zerocopy::IntoBytes;
+
+/// Where in an entry the word is that is polled.
+const WRAP: usize = offset_of!(HamlynNotification, wrap);
 
 /// A notification queue control block (Figure 4).
 #[derive(Debug)]
@@ -66,7 +71,7 @@ impl Nqcb {
         let mut entry =
             HamlynNotification { metadata, slot, notification_index, wrap: stale, ..Default::default() };
         let entry = VolatileSlice::from(entry.as_mut_bytes());
-        dma.publish_entry(address, entry, offset_of!(HamlynNotification, wrap), overwritten, fresh | kind)?;
+        publish(dma, address, entry, overwritten, fresh | kind)?;
         self.cursor += 1;
         if self.cursor == self.entries {
             self.cursor = 0;
@@ -74,4 +79,45 @@ impl Nqcb {
         }
         Ok(())
     }
+}
+
+/// Replaces an entry that somebody polls by `entry`: its wrap word says `stale`, if that is something, before anything else
+/// changes, and `fresh` after all else has.
+#[inline]
+fn publish(
+    dma: &dyn Dma,
+    address: u64,
+    entry: VolatileSlice<'_>,
+    stale: Option<u32>,
+    fresh: u32,
+) -> Result<(), DmaFault> {
+    if let Some(place) = dma.lend_to_write(address, entry.len())? {
+        let fault = DmaFault { address, length: entry.len() as u64 };
+        return publish_in_place(&place, entry, stale, fresh).ok_or(fault);
+    }
+    let word = address + WRAP as u64;
+    if let Some(stale) = stale {
+        dma.publish(word, stale)?;
+        barrier_before_overwriting();
+    }
+    dma.write(address, entry)?;
+    dma.publish(word, fresh)
+}
+
+/// The same in memory that is lent. `None`: it has no wrap word.
+#[inline]
+fn publish_in_place(
+    place: &VolatileSlice<'_>,
+    entry: VolatileSlice<'_>,
+    stale: Option<u32>,
+    fresh: u32,
+) -> Option<()> {
+    let polled = place.get_atomic_ref::<AtomicU32>(WRAP).ok()?;
+    if let Some(stale) = stale {
+        polled.store(stale.to_le(), Ordering::Release);
+        barrier_before_overwriting();
+    }
+    entry.copy_to_volatile_slice(*place);
+    polled.store(fresh.to_le(), Ordering::Release);
+    Some(())
 }

@@ -4,9 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hamlyn_bus::{Access, BAR_COUNT, Bus, DmaError, SharedPages};
-use hamlyn_card::ports::{
-    Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Windows, add_to_word, replace_entry,
-};
+use hamlyn_card::ports::{Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Windows};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Guest memory and interrupt lines.
@@ -34,23 +32,14 @@ impl Dma for BusPorts<'_> {
         self.0.dma.store_u32_release(address, value).map_err(fault)
     }
 
-    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
-        self.0.dma.check(address, 4, Access::Read).map_err(fault)?;
-        let place = self.0.dma.slice(address, 4, Access::Write).map_err(fault)?;
-        add_to_word(&place, amount).ok_or(DmaFault { address, length: 4 })
+    #[inline]
+    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.0.dma.slice(address, length as u64, Access::Write).map(Some).map_err(fault)
     }
 
-    fn publish_entry(
-        &self,
-        address: u64,
-        from: VolatileSlice<'_>,
-        word: usize,
-        stale: Option<u32>,
-        fresh: u32,
-    ) -> Result<(), DmaFault> {
-        let length = from.len() as u64;
-        let place = self.0.dma.slice(address, length, Access::Write).map_err(fault)?;
-        replace_entry(&place, from, word, stale, fresh).ok_or(DmaFault { address, length })
+    fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.0.dma.check(address, length as u64, Access::Read).map_err(fault)?;
+        self.lend_to_write(address, length)
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {

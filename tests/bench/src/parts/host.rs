@@ -16,9 +16,7 @@ use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_card::card::{Card, Place, Progress, Reading};
-use hamlyn_card::ports::{
-    Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window, add_to_word, replace_entry,
-};
+use hamlyn_card::ports::{Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window};
 use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
 use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
@@ -212,20 +210,12 @@ impl Dma for Memory {
         self.at(address, 4)?.store(value.to_le(), 0, Ordering::Release).map_err(|_| misaligned)
     }
 
-    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
-        add_to_word(&self.at(address, 4)?, amount).ok_or(DmaFault { address, length: 4 })
+    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.at(address, length).map(Some)
     }
 
-    fn publish_entry(
-        &self,
-        address: u64,
-        from: VolatileSlice<'_>,
-        word: usize,
-        stale: Option<u32>,
-        fresh: u32,
-    ) -> Result<(), DmaFault> {
-        replace_entry(&self.at(address, from.len())?, from, word, stale, fresh)
-            .ok_or(DmaFault { address, length: from.len() as u64 })
+    fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.at(address, length).map(Some)
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {

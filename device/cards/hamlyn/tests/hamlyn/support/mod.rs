@@ -60,6 +60,14 @@ impl Dma for Memory {
         Ok(())
     }
 
+    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.at(address, length).map(Some)
+    }
+
+    fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.at(address, length).map(Some)
+    }
+
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
         self.at(address, 4)?.copy_from(&value.to_le_bytes());
         Ok(())
