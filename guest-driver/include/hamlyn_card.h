@@ -9,76 +9,46 @@
 
 #include <linux/types.h>
 
-/* What every card of the family shares: PCI identity and the identity registers at the start of BAR 0. */
+/* Page lists: how a driver names a piece of host memory that need not be contiguous. */
 
-/* PCI vendor id of the family. Not assigned by the PCI-SIG: it is the one QEMU uses for devices that exist nowhere else. */
-#define HAMLYN_PCI_VENDOR 0x1234
-
-/* PCI device id of the Hamlyn card. */
-#define HAMLYN_PCI_DEVICE 0x4841
-
-/* PCI class code: network controller, other. */
-#define HAMLYN_PCI_CLASS 0x028000
+/* The largest area, in bytes: what a page of pointers to pages of addresses of pages reaches. */
+#define HAMLYN_MAX_AREA 1073741824ULL
 
 /*
- * PCI device id of the card's second function, whose BAR 0 holds the doorbells once more. It has no mappable memory: so
- * QEMU posts the stores to it, and a doorbell costs no round trip.
+ * A piece of host memory that need not be contiguous.
+ *
+ * directory is the address of a 4,096-byte page of 512 addresses of list pages, each of 512 addresses of 4,096-byte
+ * pages; byte i of the area is byte first + i of the pages laid end to end. (The paper's machine had an I/O
+ * memory-management unit that did this, section 4.) The pages of the directory and lists belong to the driver.
  */
-#define HAMLYN_PCI_DOORBELL 0x4844
-
-/* Its PCI class code: generic system peripheral, other. */
-#define HAMLYN_PCI_DOORBELL_CLASS 0x088000
-
-/* Value of HAMLYN_REG_MAGIC: the letters HMLN. */
-#define HAMLYN_MAGIC 0x4e4c4d48
-
-/* Value of HAMLYN_REG_MODEL for the Hamlyn card. */
-#define HAMLYN_MODEL_HAMLYN 1
-
-/* Value of HAMLYN_REG_ABI_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
-#define HAMLYN_ABI_VERSION 0x00020004
-
-/* RO. HAMLYN_MAGIC. */
-#define HAMLYN_REG_MAGIC 0x000
-
-/* RO. Which card this is. */
-#define HAMLYN_REG_MODEL 0x004
-
-/* RO. The version of this file's contract that the card implements. */
-#define HAMLYN_REG_ABI_VERSION 0x008
-
-/* RO. The card's host id: its port on the switch. HAMLYN_NO_HOST while the link is down. */
-#define HAMLYN_REG_HOST_ID 0x00c
-
-/* RO. 1 while the link to the switch is up. */
-#define HAMLYN_REG_LINK 0x010
+struct hamlyn_area {
+	/* Address of the directory page, 4,096-byte aligned. */
+	__u64 directory;
+	/* Bytes, 1 to HAMLYN_MAX_AREA less first. */
+	__u64 length;
+	/* Where in the first page the area starts, 0 to 4,095. */
+	__u32 first;
+	/* Zero. */
+	__u32 reserved;
+};
 
 /*
- * RW. Self-test of register access: reads as the complement of what was written. So does every doorbell, of either
- * function: a driver can tell whether a second function is this card's.
- */
-#define HAMLYN_REG_SCRATCH 0x014
-
-/* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */
-#define HAMLYN_REG_INTERRUPT_TEST 0x018
-
-/*
- * RO. How often the link has changed since power-on, modulo 2^32: by one when it comes up, goes down, or is another. A reset of
- * the card leaves it as it is. So who looks seldom learns that a link which is up has been down since.
- */
-#define HAMLYN_REG_LINK_CHANGES 0x01c
-
-/* No host: the link is down. */
-#define HAMLYN_NO_HOST 0xffffffff
-
-/*
- * Commands: how the driver changes what only the operating system may change (sections 2.2, 2.3, 2.6, 3.1).
+ * The command page: how the driver changes what only the operating system may change.
  *
  * The driver fills the command page (a hamlyn_command, then the operation's own structure at
  * HAMLYN_COMMAND_BODY) and stores to HAMLYN_REG_COMMAND_GO. The card carries the command out whole or not at
  * all, and writes status, value and limit back. When the store has completed no deposit and no gather that an
- * earlier state allowed is under way: what a closed slot, queue, terminus or buffer named may be unpinned.
+ * earlier state allowed is under way: what a closed object named may be unpinned.
  */
+
+/* RW, 8 bytes. Where in host memory the command page lies: 4,096-byte aligned. */
+#define HAMLYN_REG_COMMAND_PAGE 0x040
+
+/* WO. Any value: run the command in the command page. The write completes when the command has. */
+#define HAMLYN_REG_COMMAND_GO 0x048
+
+/* RO. Status of the last command, also when the command page itself could not be reached. */
+#define HAMLYN_REG_COMMAND_STATUS 0x04c
 
 /* Size and alignment of the command page, in bytes. */
 #define HAMLYN_COMMAND_PAGE_SIZE 4096
@@ -86,34 +56,10 @@
 /* Offset in the command page of the operation's own structure. */
 #define HAMLYN_COMMAND_BODY 64
 
-/* Open terminus index. Body: hamlyn_open_terminus. */
-#define HAMLYN_COMMAND_OPEN_TERMINUS 1
-
-/* Close terminus index; requests that it still holds are abandoned, its send buffers cleared. No body. */
-#define HAMLYN_COMMAND_CLOSE_TERMINUS 2
-
-/* Set a send buffer of terminus index. Body: hamlyn_set_send_buffer. */
-#define HAMLYN_COMMAND_SET_SEND_BUFFER 3
-
-/* Clear a send buffer of terminus index. Body: hamlyn_set_send_buffer, of which only tag is read. */
-#define HAMLYN_COMMAND_CLEAR_SEND_BUFFER 4
-
-/* Open notification queue index. Body: hamlyn_open_queue. */
-#define HAMLYN_COMMAND_OPEN_QUEUE 5
-
-/* Close notification queue index: refused while a slot names it. No body. */
-#define HAMLYN_COMMAND_CLOSE_QUEUE 6
-
-/* Open slot index. Body: hamlyn_open_slot. */
-#define HAMLYN_COMMAND_OPEN_SLOT 7
-
-/* Close slot index. No body. */
-#define HAMLYN_COMMAND_CLOSE_SLOT 8
-
-/* Write the card's counters, a u64 each in the order of statistics, to the body. */
+/* Write the card's counters, a u64 each in the model's order, to the body. All models have this operation. */
 #define HAMLYN_COMMAND_READ_STATISTICS 9
 
-/* Self-test of DMA. Body: hamlyn_test_dma. */
+/* Self-test of DMA. Body: hamlyn_test_dma. All models have this operation. */
 #define HAMLYN_COMMAND_TEST_DMA 10
 
 /* Status: done. */
@@ -145,6 +91,179 @@
 
 /* Status: the command page was not set, or bus mastering is off. */
 #define HAMLYN_STATUS_NO_PAGE 9
+
+/* Head of the command page. */
+struct hamlyn_command {
+	/* HAMLYN_COMMAND_* of the family or of the model. */
+	__u32 opcode;
+	/* Which object. */
+	__u32 index;
+	/* Written by the card: HAMLYN_STATUS_*. */
+	__u32 status;
+	/* Zero. */
+	__u32 reserved;
+	/* Written by the card when it refuses: what was wrong. */
+	__u64 value;
+	/* Written by the card when it refuses: what the limit is. */
+	__u64 limit;
+};
+
+/* Body of HAMLYN_COMMAND_TEST_DMA: the card copies length bytes from one place to the other. */
+struct hamlyn_test_dma {
+	/* Address to read. */
+	__u64 from;
+	/* Address to write. */
+	__u64 to;
+	/* Bytes, 1 to 4,096. */
+	__u64 length;
+};
+
+/* Taking part in the fabric, and the handshake timer that ends it for a host that has died (section 2.8). */
+
+/* RW. Control bits: HAMLYN_CONTROL_ENABLE. Writing HAMLYN_CONTROL_RESET resets the card. */
+#define HAMLYN_REG_CONTROL 0x020
+
+/* RO. The handshake timer's period, in milliseconds (section 2.8); 0: the card has none. */
+#define HAMLYN_REG_HANDSHAKE_TIMEOUT 0x050
+
+/*
+ * WO. Any value: restarts the handshake timer. If the host fails to for a whole period, HAMLYN_CONTROL_ENABLE is
+ * cleared: the card discards what arrives until the host sets it again.
+ */
+#define HAMLYN_REG_HANDSHAKE 0x054
+
+/*
+ * The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the card discards
+ * every arriving packet (section 2.8).
+ */
+#define HAMLYN_CONTROL_ENABLE 1
+
+/* Reset the card: every object is closed and the enable bit cleared. */
+#define HAMLYN_CONTROL_RESET 2
+
+/*
+ * What a card of the family looks like on the PCI bus, and what it says of itself at the start of BAR 0.
+ *
+ * Accesses to BAR 0 are 4 or 8 bytes wide, aligned.
+ */
+
+/* PCI vendor id of the family. Not assigned by the PCI-SIG: it is the one QEMU uses for devices that exist nowhere else. */
+#define HAMLYN_PCI_VENDOR 0x1234
+
+/* PCI class code: network controller, other. */
+#define HAMLYN_PCI_CLASS 0x028000
+
+/* PCI class code of a further function that takes posted stores: generic system peripheral, other. */
+#define HAMLYN_PCI_DOORBELL_CLASS 0x088000
+
+/* Size of BAR 0, in bytes. */
+#define HAMLYN_REGISTERS_SIZE 4096
+
+/* Value of HAMLYN_REG_MAGIC: the letters HMLN. */
+#define HAMLYN_MAGIC 0x4e4c4d48
+
+/* RO. HAMLYN_MAGIC. */
+#define HAMLYN_REG_MAGIC 0x000
+
+/* RO. Which card this is. */
+#define HAMLYN_REG_MODEL 0x004
+
+/*
+ * RO. The version of the model's contract that the card implements: major in the upper half (incompatible changes),
+ * minor in the lower (additions).
+ */
+#define HAMLYN_REG_ABI_VERSION 0x008
+
+/*
+ * RW. Self-test of register access: reads as the complement of what was written. So does every doorbell, of either
+ * function: a driver can tell whether a second function is this card's.
+ */
+#define HAMLYN_REG_SCRATCH 0x014
+
+/* A card's interrupts: MSI-X vectors, of which the first is the link's. */
+
+/* WO. Self-test of interrupts: raises the MSI-X vector whose number is written. */
+#define HAMLYN_REG_INTERRUPT_TEST 0x018
+
+/* RO. How many MSI-X vectors there are. Vector 0 reports link changes; the others are the model's. */
+#define HAMLYN_REG_VECTORS 0x038
+
+/* MSI-X vector that reports a change of the link. */
+#define HAMLYN_VECTOR_LINK 0
+
+/* The most MSI-X vectors a card may have. */
+#define HAMLYN_MAX_VECTORS 16
+
+/* Where a card is in the fabric, and whether it is there. */
+
+/* RO. The card's host id: its port on the switch. HAMLYN_NO_HOST while the link is down. */
+#define HAMLYN_REG_HOST_ID 0x00c
+
+/* RO. 1 while the link to the switch is up. */
+#define HAMLYN_REG_LINK 0x010
+
+/*
+ * RO. How often the link has changed since power-on, modulo 2^32: by one when it comes up, goes down, or is another. A reset of
+ * the card leaves it as it is. So who looks seldom learns that a link which is up has been down since.
+ */
+#define HAMLYN_REG_LINK_CHANGES 0x01c
+
+/* RO. How many ports the switch has: host ids are below it. 0 while the link is down, or if the switch does not say. */
+#define HAMLYN_REG_PORTS 0x058
+
+/* No host: the link is down. */
+#define HAMLYN_NO_HOST 0xffffffff
+
+/*
+ * The words by which driver and card tell each other who sleeps and which interrupts are pending.
+ *
+ * They lie in a window that the driver maps; where, each card says. Each is 4 bytes, in a cache line of its own.
+ */
+
+/* Distance between two vectors' pending words, in bytes. */
+#define HAMLYN_PENDING_STRIDE 64
+
+/* Distance between two objects' armed words, in bytes. */
+#define HAMLYN_ARMED_STRIDE 64
+
+/* armed: nobody sleeps on the object; the card does not interrupt. */
+#define HAMLYN_ARMED_NO 0
+
+/* armed, stored by the driver: the owner sleeps; what it waits for interrupts. */
+#define HAMLYN_ARMED_YES 1
+
+/* armed, stored by the card: what the sleeper waits for has come since. */
+#define HAMLYN_ARMED_FIRED 2
+
+/*
+ * The Hamlyn card's own commands (sections 2.2, 2.3, 2.6, 3.1), in the family's command page.
+ *
+ * What a closed slot, queue, terminus or buffer named may be unpinned once the command has completed.
+ */
+
+/* Open terminus index. Body: hamlyn_open_terminus. */
+#define HAMLYN_COMMAND_OPEN_TERMINUS 1
+
+/* Close terminus index; requests that it still holds are abandoned, its send buffers cleared. No body. */
+#define HAMLYN_COMMAND_CLOSE_TERMINUS 2
+
+/* Set a send buffer of terminus index. Body: hamlyn_set_send_buffer. */
+#define HAMLYN_COMMAND_SET_SEND_BUFFER 3
+
+/* Clear a send buffer of terminus index. Body: hamlyn_set_send_buffer, of which only tag is read. */
+#define HAMLYN_COMMAND_CLEAR_SEND_BUFFER 4
+
+/* Open notification queue index. Body: hamlyn_open_queue. */
+#define HAMLYN_COMMAND_OPEN_QUEUE 5
+
+/* Close notification queue index: refused while a slot names it. No body. */
+#define HAMLYN_COMMAND_CLOSE_QUEUE 6
+
+/* Open slot index. Body: hamlyn_open_slot. */
+#define HAMLYN_COMMAND_OPEN_SLOT 7
+
+/* Close slot index. No body. */
+#define HAMLYN_COMMAND_CLOSE_SLOT 8
 
 /* Slot mode: the slot's own key and bounds. */
 #define HAMLYN_MODE_NORMAL 0
@@ -178,43 +297,6 @@
 
 /* No notification queue: messages arrive without a word. */
 #define HAMLYN_NO_QUEUE 0xffffffff
-
-/* The largest area, in bytes: what a page of pointers to pages of addresses of pages reaches. */
-#define HAMLYN_MAX_AREA 1073741824ULL
-
-/* Head of the command page. */
-struct hamlyn_command {
-	/* HAMLYN_COMMAND_*. */
-	__u32 opcode;
-	/* Which terminus, queue or slot. */
-	__u32 index;
-	/* Written by the card: HAMLYN_STATUS_*. */
-	__u32 status;
-	/* Zero. */
-	__u32 reserved;
-	/* Written by the card when it refuses: what was wrong. */
-	__u64 value;
-	/* Written by the card when it refuses: what the limit is. */
-	__u64 limit;
-};
-
-/*
- * A piece of host memory that need not be contiguous: message area, metadata area, queue or send buffer.
- *
- * directory is the address of a 4,096-byte page of 512 addresses of list pages, each of 512 addresses of 4,096-byte
- * pages; byte i of the area is byte first + i of the pages laid end to end. (The paper's machine had an I/O
- * memory-management unit that did this, section 4.) The pages of the directory and lists belong to the driver.
- */
-struct hamlyn_area {
-	/* Address of the directory page, 4,096-byte aligned. */
-	__u64 directory;
-	/* Bytes, 1 to HAMLYN_MAX_AREA less first. */
-	__u64 length;
-	/* Where in the first page the area starts, 0 to 4,095. */
-	__u32 first;
-	/* Zero. */
-	__u32 reserved;
-};
 
 /* Body of HAMLYN_COMMAND_OPEN_TERMINUS. */
 struct hamlyn_open_terminus {
@@ -274,15 +356,22 @@ struct hamlyn_open_slot {
 	__u32 source;
 };
 
-/* Body of HAMLYN_COMMAND_TEST_DMA: the card copies length bytes from one place to the other. */
-struct hamlyn_test_dma {
-	/* Address to read. */
-	__u64 from;
-	/* Address to write. */
-	__u64 to;
-	/* Bytes, 1 to 4,096. */
-	__u64 length;
-};
+/* Which of the family's cards the Hamlyn card is. */
+
+/* PCI device id of the Hamlyn card. */
+#define HAMLYN_PCI_DEVICE 0x4841
+
+/*
+ * PCI device id of the Hamlyn card's second function, whose BAR 0 holds the doorbells once more. It has no mappable memory: so
+ * QEMU posts the stores to it, and a doorbell costs no round trip.
+ */
+#define HAMLYN_PCI_DOORBELL 0x4844
+
+/* Value of HAMLYN_REG_MODEL for the Hamlyn card. */
+#define HAMLYN_MODEL_HAMLYN 1
+
+/* Value of HAMLYN_REG_ABI_VERSION for the Hamlyn card. */
+#define HAMLYN_ABI_VERSION 0x00020004
 
 /* A metadata entry (section 2.4, Table 2): 128 bytes in the receiving application's own memory. */
 
@@ -367,13 +456,7 @@ struct hamlyn_notification {
 	__u32 wrap;
 };
 
-/* BAR 0: the registers behind the identity registers of card. Accesses are 4 or 8 bytes wide, aligned. */
-
-/* Size of BAR 0, in bytes. */
-#define HAMLYN_REGISTERS_SIZE 4096
-
-/* RW. Control bits: HAMLYN_CONTROL_ENABLE. Writing HAMLYN_CONTROL_RESET resets the card. */
-#define HAMLYN_REG_CONTROL 0x020
+/* BAR 0: the Hamlyn card's own registers, among those of the family (family). */
 
 /* RO. The most user data a packet carries, in bytes (metadata comes on top). 256 to 65,536. */
 #define HAMLYN_REG_PACKET_SIZE 0x024
@@ -390,47 +473,8 @@ struct hamlyn_notification {
 /* RO. How many notification queues there are. */
 #define HAMLYN_REG_QUEUES 0x034
 
-/* RO. How many MSI-X vectors there are. Vector 0 reports link changes; the others serve notification queues. */
-#define HAMLYN_REG_VECTORS 0x038
-
-/* RW, 8 bytes. Where in host memory the command page lies: 4,096-byte aligned. */
-#define HAMLYN_REG_COMMAND_PAGE 0x040
-
-/* WO. Any value: run the command in the command page. The write completes when the command has. */
-#define HAMLYN_REG_COMMAND_GO 0x048
-
-/* RO. Status of the last command, also when the command page itself could not be reached. */
-#define HAMLYN_REG_COMMAND_STATUS 0x04c
-
-/* RO. The handshake timer's period, in milliseconds (section 2.8); 0: the card has none. */
-#define HAMLYN_REG_HANDSHAKE_TIMEOUT 0x050
-
-/*
- * WO. Any value: restarts the handshake timer. If the host fails to for a whole period, HAMLYN_CONTROL_ENABLE is
- * cleared: the card discards what arrives until the host sets it again.
- */
-#define HAMLYN_REG_HANDSHAKE 0x054
-
-/* RO. How many ports the switch has: host ids are below it. 0 while the link is down, or if the switch does not say. */
-#define HAMLYN_REG_PORTS 0x058
-
-/*
- * The card takes part in the fabric. Until it is set, and once the handshake timer has run out, the card discards
- * every arriving packet (section 2.8).
- */
-#define HAMLYN_CONTROL_ENABLE 1
-
-/* Reset the card: every terminus, slot and queue is closed and the enable bit cleared. */
-#define HAMLYN_CONTROL_RESET 2
-
-/* MSI-X vector that reports a change of the link. */
-#define HAMLYN_VECTOR_LINK 0
-
-/* First MSI-X vector for notification queues. */
+/* First MSI-X vector for notification queues and termini. */
 #define HAMLYN_VECTOR_QUEUE 1
-
-/* The most MSI-X vectors a card may have. */
-#define HAMLYN_MAX_VECTORS 16
 
 /*
  * A transmission request (section 2.3): an entry of a terminus' work queue.
@@ -565,82 +609,6 @@ struct hamlyn_fetch {
 #define HAMLYN_STATISTICS 47
 
 /*
- * Well-known slots (section 6.3): how the operating systems of two hosts talk, to set connections up and watch over them.
- *
- * Slot h of every host, for h below HAMLYN_WELL_KNOWN_SLOTS, is privileged and takes packets of the operating
- * system of host h alone. It is in paranoid one-shot mode, so that what has arrived stays as it is until it has been
- * looked at. Its message area has HAMLYN_WELL_KNOWN_PLACES places for messages; its metadata entries are as many
- * for messages, and as many again for acknowledgements, which have no data. A message with sequence number s goes to
- * place and entry s % HAMLYN_WELL_KNOWN_PLACES; a hamlyn_wire is its metadata, name and private data its data.
- * The card never looks at any of this. The protocol is in docs/connections.md.
- */
-
-/* How many hosts the operating systems of can talk: those with the ids below it. */
-#define HAMLYN_WELL_KNOWN_SLOTS 64
-
-/* Places for messages in a well-known slot: how many may be on their way unacknowledged. */
-#define HAMLYN_WELL_KNOWN_PLACES 4
-
-/* Bytes of a place. */
-#define HAMLYN_WELL_KNOWN_PLACE_SIZE 512
-
-/* The key of every entry. It is no secret: the slots take packets of operating systems alone. */
-#define HAMLYN_WELL_KNOWN_KEY 0x6b6e6f776e6c6c65ULL
-
-/* What has been received, in expected; goes to one of the entries behind those for messages. */
-#define HAMLYN_WIRE_ACK 1
-
-/* The same, and asks for the same. */
-#define HAMLYN_WIRE_PROBE 2
-
-/*
- * Asks for a connection to the listener name; from is its number at the sender. Carries private data. One without a name
- * is a question, whether anybody listens under the name that is its private data: the answer is a refusal, for
- * HAMLYN_END_LISTENING or HAMLYN_END_NOBODY; or for HAMLYN_END_NO_NAME, from an operating system that knows no questions.
- */
-#define HAMLYN_WIRE_REQUEST 3
-
-/* Accepts connection to; from is its number at the sender. Carries private data. */
-#define HAMLYN_WIRE_ACCEPT 4
-
-/* Refuses connection to for reason. Carries private data. */
-#define HAMLYN_WIRE_REJECT 5
-
-/* Ends connection to, or if that is 0 the one that has number from at the sender, for reason. Carries private data. */
-#define HAMLYN_WIRE_CLOSE 6
-
-/* Head of a message between operating systems. */
-struct hamlyn_wire {
-	/* The sender's incarnation, never 0: what it knew of this receiver under an earlier one is forgotten. */
-	__u64 incarnation;
-	/* The receiver's incarnation as far as the sender knows, or 0. Messages to an earlier one are stale. */
-	__u64 to_incarnation;
-	/* Sequence number of the message, from 0; 0 in an acknowledgement. */
-	__u32 sequence;
-	/* The sequence number that the sender expects next: all before it have been received. */
-	__u32 expected;
-	/* HAMLYN_WIRE_*. */
-	__u32 kind;
-	/* The sender's number for the connection, from 1. */
-	__u32 from;
-	/* The receiver's number for the connection. */
-	__u32 to;
-	/* HAMLYN_END_*, in a refusal or a close. */
-	__u32 reason;
-	/* Bytes of name at the start of the data, in a request. */
-	__u32 name_length;
-	/* Bytes of private data behind it. */
-	__u32 private_length;
-	/*
-	 * Which of the sender's requests to this receiver it is, in a request. It is not counted anew with an incarnation, so
-	 * that a request which is made again is not taken again.
-	 */
-	__u32 request;
-	/* 0. */
-	__u32 reserved;
-};
-
-/*
  * BAR 2 and BAR 4: what a process sees of its send terminus (section 2.3), and the queue control page.
  *
  * BAR 2 holds one window of HAMLYN_WINDOW_SIZE for each terminus, each mapped into its owner alone; behind the
@@ -693,14 +661,8 @@ struct hamlyn_wire {
  */
 #define HAMLYN_QUEUE_CONTROL_PENDING 0x0000
 
-/* Distance between two vectors' pending words, in bytes. */
-#define HAMLYN_PENDING_STRIDE 64
-
 /* Offset in the queue control area of the queues' armed words, 4 bytes each, 64 bytes apart. */
 #define HAMLYN_QUEUE_CONTROL_ARMED 0x1000
-
-/* Distance between two queues' armed words, in bytes. */
-#define HAMLYN_ARMED_STRIDE 64
 
 /* Size of the terminus control area in BAR 2, behind the queue control area, in bytes: 64 for each of 1,024 termini. */
 #define HAMLYN_TERMINUS_CONTROL_SIZE 65536
@@ -716,18 +678,6 @@ struct hamlyn_wire {
  * card interrupts once hamlyn_terminus_status.completed has reached it, modulo 2^32.
  */
 #define HAMLYN_TERMINUS_WANTED 4
-
-/* armed: nobody sleeps on the queue or terminus; the card does not interrupt. */
-#define HAMLYN_ARMED_NO 0
-
-/*
- * armed, stored by the driver: the owner sleeps; the next notification that asks for it interrupts, or the request that
- * the owner wants to be finished.
- */
-#define HAMLYN_ARMED_YES 1
-
-/* armed, stored by the card: what the sleeper waits for has come since. */
-#define HAMLYN_ARMED_FIRED 2
 
 /* hamlyn_terminus_status.reasons: the request was sent, and a fetch-and-op carried out. */
 #define HAMLYN_REASON_SENT 0
@@ -755,6 +705,84 @@ struct hamlyn_terminus_status {
 	 * for other requests.
 	 */
 	__u64 fetched[64];
+};
+
+/*
+ * Well-known slots (section 6.3): how the operating systems of two hosts talk, to set connections up and watch over them.
+ *
+ * Slot h of every host, for h below HAMLYN_WELL_KNOWN_SLOTS, is privileged and takes packets of the operating
+ * system of host h alone. It is in paranoid one-shot mode, so that what has arrived stays as it is until it has been
+ * looked at. Its message area has HAMLYN_WELL_KNOWN_PLACES places for messages; its metadata entries are as many
+ * for messages, and as many again for acknowledgements, which have no data. A message with sequence number s goes to
+ * place and entry s % HAMLYN_WELL_KNOWN_PLACES; a hamlyn_wire is its metadata, name and private data its data.
+ * The card never looks at any of this. The protocol is in docs/connections.md.
+ */
+
+/* How many hosts the operating systems of can talk: those with the ids below it. */
+#define HAMLYN_WELL_KNOWN_SLOTS 64
+
+/* Places for messages in a well-known slot: how many may be on their way unacknowledged. */
+#define HAMLYN_WELL_KNOWN_PLACES 4
+
+/* Bytes of a place. */
+#define HAMLYN_WELL_KNOWN_PLACE_SIZE 512
+
+/* The key of every entry. It is no secret: the slots take packets of operating systems alone. */
+#define HAMLYN_WELL_KNOWN_KEY 0x6b6e6f776e6c6c65ULL
+
+/* The messages between operating systems: requests for connections, their ends, and what has been received. */
+
+/* What has been received, in expected; goes to one of the entries behind those for messages. */
+#define HAMLYN_WIRE_ACK 1
+
+/* The same, and asks for the same. */
+#define HAMLYN_WIRE_PROBE 2
+
+/*
+ * Asks for a connection to the listener name; from is its number at the sender. Carries private data. One without a name
+ * is a question, whether anybody listens under the name that is its private data: the answer is a refusal, for
+ * HAMLYN_END_LISTENING or HAMLYN_END_NOBODY; or for HAMLYN_END_NO_NAME, from an operating system that knows no questions.
+ */
+#define HAMLYN_WIRE_REQUEST 3
+
+/* Accepts connection to; from is its number at the sender. Carries private data. */
+#define HAMLYN_WIRE_ACCEPT 4
+
+/* Refuses connection to for reason. Carries private data. */
+#define HAMLYN_WIRE_REJECT 5
+
+/* Ends connection to, or if that is 0 the one that has number from at the sender, for reason. Carries private data. */
+#define HAMLYN_WIRE_CLOSE 6
+
+/* Head of a message between operating systems. */
+struct hamlyn_wire {
+	/* The sender's incarnation, never 0: what it knew of this receiver under an earlier one is forgotten. */
+	__u64 incarnation;
+	/* The receiver's incarnation as far as the sender knows, or 0. Messages to an earlier one are stale. */
+	__u64 to_incarnation;
+	/* Sequence number of the message, from 0; 0 in an acknowledgement. */
+	__u32 sequence;
+	/* The sequence number that the sender expects next: all before it have been received. */
+	__u32 expected;
+	/* HAMLYN_WIRE_*. */
+	__u32 kind;
+	/* The sender's number for the connection, from 1. */
+	__u32 from;
+	/* The receiver's number for the connection. */
+	__u32 to;
+	/* HAMLYN_END_*, in a refusal or a close. */
+	__u32 reason;
+	/* Bytes of name at the start of the data, in a request. */
+	__u32 name_length;
+	/* Bytes of private data behind it. */
+	__u32 private_length;
+	/*
+	 * Which of the sender's requests to this receiver it is, in a request. It is not counted anew with an incarnation, so
+	 * that a request which is made again is not taken again.
+	 */
+	__u32 request;
+	/* 0. */
+	__u32 reserved;
 };
 
 #endif /* _HAMLYN_CARD_H */

@@ -27,7 +27,7 @@ use std::time::Duration;
 use clap::Parser;
 use common::{CardOption, Outcome, print};
 use hamlyn::{Card, Connecting, Connection, End, EndReason, Error, Listener, Message, Ticket, TicketFlags};
-use hamlyn_abi::hamlyn::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_PLACE_SIZE};
+use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_PLACE_SIZE};
 use serde_json::{Value, json};
 
 mod common;

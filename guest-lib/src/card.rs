@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hamlyn_abi::card::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
 use crate::attach::{Attachment, DeviceAttachment, Mapping};

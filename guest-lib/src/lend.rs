@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
 use hamlyn_sys::Mapping;
 
 use crate::attach::Attachment;

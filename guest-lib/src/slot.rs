@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hamlyn_abi::card::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_abi::hamlyn::command::{
     HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE,
     HAMLYN_SLOT_FETCH, HAMLYN_SLOT_INTERRUPT,

@@ -68,9 +68,11 @@ pub struct Field {
 /// # Errors
 /// A file that cannot be read or parsed, or an item that C could not carry.
 pub fn read(source: &Path) -> Result<[Header; 2], String> {
-    let mut card = vec![read_part(source, &["card"])?];
-    for module in submodules(&source.join("hamlyn/mod.rs"))? {
-        card.push(read_part(source, &["hamlyn", &module])?);
+    let mut card = Vec::new();
+    for folder in ["family", "hamlyn", "kernel"] {
+        for module in submodules(&source.join(folder).join("mod.rs"))? {
+            card.push(read_part(source, &[folder, &module])?);
+        }
     }
     Ok([
         Header {

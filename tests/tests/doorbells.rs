@@ -7,10 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use hamlyn_abi::card::*;
-use hamlyn_abi::hamlyn::command::*;
-use hamlyn_abi::hamlyn::registers::*;
-use hamlyn_abi::hamlyn::window::*;
+use hamlyn_abi::family::command::{
+    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_STATUS, HAMLYN_STATUS_OK,
+};
+use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::identity::{HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REG_SCRATCH};
+use hamlyn_abi::hamlyn::command::HAMLYN_COMMAND_OPEN_TERMINUS;
+use hamlyn_abi::hamlyn::identity::HAMLYN_PCI_DOORBELL;
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL};
 use hamlyn_cli::lab::Lab;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use vfio_user::Client;

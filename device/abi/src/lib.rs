@@ -1,17 +1,19 @@
 //! What a guest and a card agree on: the one source of truth.
 //!
-//! Two of the project's three contracts live here. They never import each other.
+//! Most contracts of the project live here. They never import each other, but for [`family`]:
 //!
-//! * card and guest: [`card`] (what all cards share) and [`hamlyn`] (registers, windows, commands, queue entries);
-//! * driver and library: [`uapi`] (ioctls and mmap offsets). A card never looks at it.
+//! * card and guest: [`family`] (what all cards share) and [`hamlyn`] (registers, windows, commands, queue entries);
+//! * driver and library: [`uapi`] (ioctls and mmap offsets). A card never looks at it;
+//! * driver and driver: [`kernel`] (requests for connections). Nor at this.
 //!
-//! The third, card and switch, is the packet header in `hamlyn-fabric`; a guest never sees it.
+//! One more, card and switch, is the packet header in `hamlyn-fabric`; a guest never sees it.
 //!
 //! The C headers in `guest-driver/` are generated from these files (`cargo run -p hamlyn-tests --bin headers`), so
 //! every constant is a literal and every structure `repr(C)`: the generator refuses anything else. All multi-byte values
 //! are little-endian.
 #![no_std]
 
-pub mod card;
+pub mod family;
 pub mod hamlyn;
+pub mod kernel;
 pub mod uapi;

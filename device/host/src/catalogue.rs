@@ -1,7 +1,7 @@
 //! The models of the family. This is the one place on the host's side that names a card.
 
-use hamlyn_models::hamlyn;
-pub use hamlyn_models::model::{Choice, Model, NoSetting, Setting};
+pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
+use hamlyn_card_hamlyn as hamlyn;
 use thiserror::Error;
 
 /// A line for each model. The first is what people get who name none.
@@ -27,7 +27,7 @@ pub fn default() -> &'static Model {
 
 /// Whether cards of the model have a second function, for doorbells.
 pub fn has_doorbells(model: &'static Model) -> bool {
-    Choice::of(model).make().is_ok_and(|card| card.identity().doorbells.is_some())
+    Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
 }
 
 /// What a person may choose about cards, each setting once, with the models that have it.

@@ -1,12 +1,13 @@
 //! The card as the bus sees it: a PCI function, and one more for its doorbells.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use hamlyn_bus::{
-    Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ResetCause, SharedPages, Widths,
+    Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, SharedPages, Widths,
 };
-use hamlyn_models::card::{self, BarKind, Card, Doorbells, Progress};
-use hamlyn_models::ports::{Clock, Packet, Ports};
+use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading};
+use hamlyn_card::ports::{Clock, Packet, Ports};
 
 use super::ports::{BusPorts, Pages, SystemClock};
 use super::uplink::{Neighbours, Uplink, Ways, source_of};
@@ -20,7 +21,34 @@ const SUBSYSTEM: u16 = 1;
 pub(super) struct CardFunction {
     card: Box<dyn Card + Send>,
     pub(super) uplink: Uplink,
-    window: Option<Pages>,
+    windows: Pages,
+    /// Reads that the card answers later, the oldest first.
+    late: VecDeque<LateRead>,
+}
+
+/// The most reads that are remembered: as many as the bus lets wait. Who comes after them finds the oldest answered with
+/// ones.
+const MAX_LATE_READS: usize = 256;
+
+/// A read that the card answers later.
+struct LateRead {
+    /// The card's number for it.
+    number: u64,
+    token: ReadToken,
+    width: usize,
+}
+
+/// What a read that had to wait is answered with.
+pub(super) struct LateAnswer {
+    pub(super) token: ReadToken,
+    value: [u8; 8],
+    width: usize,
+}
+
+impl LateAnswer {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.value[..self.width]
+    }
 }
 
 /// What the card says of itself, in the bus's words.
@@ -38,8 +66,8 @@ pub(super) fn description(card: &dyn Card) -> Description {
     }
 }
 
-/// What the card says of its second function. It must not have anything that the guest maps.
-pub(super) fn doorbell_description(card: &dyn Card, doorbells: Doorbells) -> Description {
+/// What the card says of a further function. It must not have anything that the guest maps.
+pub(super) fn doorbell_description(card: &dyn Card, doorbells: Posted) -> Description {
     let identity = card.identity();
     let shown = identity.bars.iter().filter(|bar| bar.index == doorbells.bar);
     Description {
@@ -61,44 +89,40 @@ fn bar(bar: &card::Bar) -> Bar {
             BarKind::Registers => Vec::new(),
             BarKind::Window { used } => vec![Area { offset: 0, size: used }],
         },
-        widths: Widths::DWORD | Widths::QWORD,
+        widths: Widths::from_bits_truncate(bar.widths.bits().into()),
     }
 }
 
 impl CardFunction {
     pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink) -> Self {
-        Self { card, uplink, window: None }
+        Self { card, uplink, windows: Pages::default(), late: VecDeque::new() }
     }
 
-    /// The memory of the card's mapped BAR, once the bus has made it.
-    pub(super) fn set_window(&mut self, pages: SharedPages) {
-        self.window = Some(Pages(pages));
+    /// The memory of a mapped BAR, once the bus has made it.
+    pub(super) fn set_window(&mut self, bar: u8, pages: SharedPages) {
+        self.windows.put(bar, pages);
     }
 
     fn with_ports<T>(
         &mut self,
         bus: &Bus,
         verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T,
-    ) -> Option<T> {
+    ) -> T {
         let services = BusPorts(bus);
-        let ports = Ports {
-            dma: &services,
-            window: self.window.as_ref()?,
-            interrupt: &services,
-            clock: &SystemClock,
-        };
-        Some(verb(self.card.as_mut(), &ports, &mut self.uplink))
+        let ports =
+            Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &SystemClock };
+        verb(self.card.as_mut(), &ports, &mut self.uplink)
     }
 
     pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
         let transmit = |card: &mut dyn Card, ports: &Ports<'_>, uplink: &mut Uplink| {
             card.transmit(ports, &mut Ways { uplink, neighbours })
         };
-        self.with_ports(bus, transmit).unwrap_or(Progress::Idle)
+        self.with_ports(bus, transmit)
     }
 
     pub(super) fn sleep(&mut self, bus: &Bus) -> bool {
-        self.with_ports(bus, |card, ports, _| card.sleep(ports)).unwrap_or(true)
+        self.with_ports(bus, |card, ports, _| card.sleep(ports))
     }
 
     /// Hands the next packet that has arrived to the card, if there is one.
@@ -112,7 +136,6 @@ impl CardFunction {
             uplink.consume();
             true
         })
-        .unwrap_or(false)
     }
 
     /// Hands a packet of a neighbour to the card.
@@ -142,6 +165,22 @@ impl CardFunction {
         self.card.alarm()
     }
 
+    fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
+        self.with_ports(bus, |card, ports, _| card.register_read(ports, bar as u8, offset, width as u8))
+    }
+
+    /// The next answer to a read that had to wait, if there is one.
+    pub(super) fn late_answer(&mut self) -> Option<LateAnswer> {
+        while !self.late.is_empty() {
+            let (number, value) = self.card.late_reading()?;
+            let place = self.late.iter().position(|read| read.number == number);
+            if let Some(LateRead { token, width, .. }) = place.and_then(|place| self.late.remove(place)) {
+                return Some(LateAnswer { token, value: value.to_le_bytes(), width });
+            }
+        }
+        None
+    }
+
     pub(super) fn is_enabled(&self) -> bool {
         self.card.is_enabled()
     }
@@ -153,11 +192,17 @@ impl CardFunction {
 
 impl Function for CardFunction {
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
-        let width = data.len() as u8;
-        let value = self
-            .with_ports(bus, |card, ports, _| card.register_read(ports, read.bar as u8, read.offset, width))
-            .unwrap_or(0);
-        data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
+        let width = data.len();
+        match self.read(bus, read.bar, read.offset, width) {
+            Reading::Now(value) => data.copy_from_slice(&value.to_le_bytes()[..width]),
+            Reading::Later(number) => {
+                if self.late.len() == MAX_LATE_READS {
+                    self.late.pop_front();
+                }
+                self.late.push_back(LateRead { number, token: read.token, width });
+                return Answer::Later;
+            }
+        }
         Answer::Now
     }
 
@@ -170,6 +215,8 @@ impl Function for CardFunction {
 
     fn reset(&mut self, bus: &Bus, cause: ResetCause) {
         tracing::debug!("reset ({cause:?})");
+        // The bus has answered them.
+        self.late.clear();
         self.with_ports(bus, |card, ports, _| card.reset(ports));
     }
 }
@@ -184,7 +231,10 @@ pub(super) struct DoorbellFunction<'a> {
 
 impl Function for DoorbellFunction<'_> {
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
-        self.card.bar_read(self.bus, BarRead { bar: self.bar, ..read }, data)
+        // What is posted has nobody wait: no card answers later here.
+        let value = self.card.read(self.bus, self.bar, read.offset, data.len()).now().unwrap_or(0);
+        data.copy_from_slice(&value.to_le_bytes()[..data.len()]);
+        Answer::Now
     }
 
     fn bar_write(&mut self, _: &Bus, _: usize, offset: u64, data: &[u8]) {

@@ -3,10 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hamlyn_bus::{Access, Bus, DmaError, SharedPages};
-use hamlyn_models::ports::{
-    Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Window, add_to_word, replace_entry,
-};
+use hamlyn_bus::{Access, BAR_COUNT, Bus, DmaError, SharedPages};
+use hamlyn_card::ports::{Clock, Dma, DmaFault, Interrupt, Operation, VolatileSlice, Windows};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Guest memory and interrupt lines.
@@ -34,23 +32,14 @@ impl Dma for BusPorts<'_> {
         self.0.dma.store_u32_release(address, value).map_err(fault)
     }
 
-    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
-        self.0.dma.check(address, 4, Access::Read).map_err(fault)?;
-        let place = self.0.dma.slice(address, 4, Access::Write).map_err(fault)?;
-        add_to_word(&place, amount).ok_or(DmaFault { address, length: 4 })
+    #[inline]
+    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.0.dma.slice(address, length as u64, Access::Write).map(Some).map_err(fault)
     }
 
-    fn publish_entry(
-        &self,
-        address: u64,
-        from: VolatileSlice<'_>,
-        word: usize,
-        stale: Option<u32>,
-        fresh: u32,
-    ) -> Result<(), DmaFault> {
-        let length = from.len() as u64;
-        let place = self.0.dma.slice(address, length, Access::Write).map_err(fault)?;
-        replace_entry(&place, from, word, stale, fresh).ok_or(DmaFault { address, length })
+    fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.0.dma.check(address, length as u64, Access::Read).map_err(fault)?;
+        self.lend_to_write(address, length)
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
@@ -76,25 +65,43 @@ impl Interrupt for BusPorts<'_> {
     }
 }
 
-/// The mapped BAR. The card stays within what its identity declared, so no access is out of bounds; one that were
-/// would read as zero and change nothing.
-pub(super) struct Pages(pub(super) SharedPages);
+/// The mapped BARs, by index. The card stays within what its identity declared, so no access is out of bounds; one that
+/// were would read as zero and change nothing.
+#[derive(Default)]
+pub(super) struct Pages([Option<SharedPages>; BAR_COUNT]);
 
-impl Window for Pages {
-    fn load(&self, offset: u64) -> u32 {
-        self.0.load_u32(offset, Ordering::Acquire).unwrap_or(0)
+impl Pages {
+    /// The memory of a BAR.
+    pub(super) fn put(&mut self, bar: u8, pages: SharedPages) {
+        if let Some(place) = self.0.get_mut(usize::from(bar)) {
+            *place = Some(pages);
+        }
     }
 
-    fn store(&self, offset: u64, value: u32) {
-        inside(self.0.store_u32(offset, value, Ordering::Release));
+    fn of(&self, bar: u8) -> Option<&SharedPages> {
+        let pages = self.0.get(usize::from(bar)).and_then(Option::as_ref);
+        if pages.is_none() {
+            tracing::error!("the card looked for a window in BAR {bar}, where none is");
+        }
+        pages
+    }
+}
+
+impl Windows for Pages {
+    fn load_from(&self, bar: u8, offset: u64) -> u32 {
+        self.of(bar).and_then(|pages| pages.load_u32(offset, Ordering::Acquire).ok()).unwrap_or(0)
     }
 
-    fn copy_out(&self, offset: u64, into: &mut [u8]) {
-        inside(self.0.read_bytes(offset, into));
+    fn store_to(&self, bar: u8, offset: u64, value: u32) {
+        self.of(bar).map(|pages| pages.store_u32(offset, value, Ordering::Release)).map(inside);
     }
 
-    fn clear(&self, offset: u64, length: u64) {
-        inside(self.0.clear(offset, length));
+    fn copy_out_of(&self, bar: u8, offset: u64, into: &mut [u8]) {
+        self.of(bar).map(|pages| pages.read_bytes(offset, into)).map(inside);
+    }
+
+    fn clear_in(&self, bar: u8, offset: u64, length: u64) {
+        self.of(bar).map(|pages| pages.clear(offset, length)).map(inside);
     }
 }
 

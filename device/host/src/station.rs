@@ -6,10 +6,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::bail;
 use hamlyn_bus::{GuestMemory, Server, ServerError, Waiter};
-use hamlyn_models::card::{BarKind, Card, Progress};
-use hamlyn_models::model::Choice;
-use hamlyn_models::ports::Packet;
+use hamlyn_card::card::{Card, Progress};
+use hamlyn_card::model::Choice;
+use hamlyn_card::ports::Packet;
 use serde_json::{Map, Value, json};
 
 use super::function::{CardFunction, DoorbellFunction, description, doorbell_description};
@@ -79,22 +80,24 @@ impl Station {
         memory: GuestMemory,
         uplink: Uplink,
     ) -> anyhow::Result<Self> {
-        let bars = card.identity().bars;
-        let window = bars.iter().find(|bar| matches!(bar.kind, BarKind::Window { .. }));
+        let identity = card.identity();
         let mut server = Server::bind(socket, description(card.as_ref()))?;
         server.set_guest_memory(memory);
-        let doorbells = match card.identity().doorbells {
-            Some(doorbells) => {
+        let doorbells = match identity.posted[..] {
+            [] => None,
+            [doorbells] => {
                 let description = doorbell_description(card.as_ref(), doorbells);
                 let mut server = Server::bind(&doorbell_path(socket), description)?;
                 server.set_guest_memory(GuestMemory::Unused);
                 Some(DoorbellServer { server, bar: doorbells.bar.into() })
             }
-            None => None,
+            _ => bail!("{} posted functions are too many (limit 1)", identity.posted.len()),
         };
         let mut function = CardFunction::new(card, uplink);
-        if let Some(pages) = window.and_then(|bar| server.bus().pages(bar.index.into())) {
-            function.set_window(pages.clone());
+        for bar in identity.bars {
+            if let Some(pages) = server.bus().pages(bar.index.into()) {
+                function.set_window(bar.index, pages.clone());
+            }
         }
         Ok(Self { server, doorbells, function })
     }
@@ -123,6 +126,7 @@ impl Station {
             }
             (Socket::Doorbells, None) => 0,
         };
+        self.answer_late_reads();
         Ok(())
     }
 
@@ -142,12 +146,23 @@ impl Station {
                 break;
             }
         }
+        self.answer_late_reads();
         carried
+    }
+
+    /// Answers reads that the card let wait. An answer that comes too late does no harm.
+    fn answer_late_reads(&mut self) {
+        while let Some(answer) = self.function.late_answer() {
+            if let Err(error) = self.server.complete_read(answer.token, answer.bytes()) {
+                tracing::debug!("a read that waited: {error}");
+            }
+        }
     }
 
     /// Takes a packet of a neighbour.
     pub(crate) fn packet_arrived(&mut self, packet: &Packet<'_>) {
         self.function.packet_arrived(self.server.bus(), packet);
+        self.answer_late_reads();
     }
 
     /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do.
@@ -158,6 +173,7 @@ impl Station {
     /// Ticks if it is time. There may be something to send then: this comes before [`Station::turn`].
     pub(crate) fn tick(&mut self) {
         self.function.tick(self.server.bus());
+        self.answer_late_reads();
     }
 
     /// How long it is until the next tick.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use hamlyn_card::card::{Identity, Place};
+use hamlyn_card::ports::{self, VolatileSlice};
 use hamlyn_fabric::{Header, HeaderError, Heard, HostId, Link, Protocol, Record, connect_to};
-use hamlyn_models::card::{Identity, Place};
-use hamlyn_models::ports::{self, VolatileSlice};
 
 /// How long a card without a switch waits before it asks for its port again.
 pub(super) const RETRY: Duration = Duration::from_millis(200);

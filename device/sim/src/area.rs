@@ -1,6 +1,6 @@
 //! Areas of scattered pages, and the pages they are made of.
 
-use hamlyn_abi::hamlyn::command::HamlynArea;
+use hamlyn_abi::family::area::HamlynArea;
 
 use crate::memory::{FRAMES, Memory, PAGE, Right};
 use crate::rng::Rng;

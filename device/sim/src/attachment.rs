@@ -10,12 +10,13 @@ use hamlyn::attach::{
     Attachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait, TerminusParts,
 };
 use hamlyn::{Error, Result};
-use hamlyn_abi::card::{HAMLYN_REG_ABI_VERSION, HAMLYN_REG_HOST_ID, HAMLYN_REG_MODEL};
+use hamlyn_abi::family::identity::{HAMLYN_REG_ABI_VERSION, HAMLYN_REG_MODEL};
+use hamlyn_abi::family::link::HAMLYN_REG_HOST_ID;
+use hamlyn_abi::family::sleep::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
 use hamlyn_abi::hamlyn::command::{HAMLYN_SLOT_FETCH, HAMLYN_SLOT_INTERRUPT};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::registers::HAMLYN_REG_PACKET_SIZE;
-use hamlyn_abi::hamlyn::window::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::Mapping;
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};

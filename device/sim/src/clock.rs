@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hamlyn_models::ports::Clock;
+use hamlyn_card::ports::Clock;
 
 /// As many milliseconds as the world says.
 #[derive(Debug, Default)]

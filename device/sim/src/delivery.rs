@@ -1,8 +1,8 @@
 //! A packet reaches its card, and all that comes of it is checked.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_models::card::Card;
-use hamlyn_models::ports::{Packet, Pieces, VolatileSlice};
+use hamlyn_card::card::Card;
+use hamlyn_card::ports::{Packet, Pieces, VolatileSlice};
 
 use crate::judge::{Effect, PacketHeader, Verdict, judge};
 use crate::machine::Machine;

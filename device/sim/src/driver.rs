@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hamlyn_abi::family::sleep::HAMLYN_ARMED_NO;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
-use hamlyn_abi::hamlyn::window::{HAMLYN_ARMED_NO, HamlynTerminusStatus};
-use hamlyn_models::hamlyn::HamlynOptions;
+use hamlyn_abi::hamlyn::window::HamlynTerminusStatus;
+use hamlyn_card_hamlyn::HamlynOptions;
 use hamlyn_sys::Mapping;
 
 use crate::area::{Area, Frames};

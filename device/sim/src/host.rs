@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hamlyn_models::hamlyn::HamlynOptions;
+use hamlyn_card_hamlyn::HamlynOptions;
 
 use crate::correspondent::Correspondent;
 use crate::machine::Machine;

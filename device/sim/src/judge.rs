@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use hamlyn_abi::family::sleep::HAMLYN_ARMED_YES;
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE};
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_MAX_METADATA};
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::hamlyn::window::HAMLYN_ARMED_YES;
 
 use crate::driver::{ENTRY_ACCUMULATOR, ENTRY_HIGH, ENTRY_KEY, ENTRY_LOW, ENTRY_ONE_SHOT, OpenSlot};
 use crate::machine::Machine;

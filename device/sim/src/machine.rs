@@ -6,12 +6,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hamlyn_abi::hamlyn::command::*;
-use hamlyn_abi::hamlyn::registers::*;
+use hamlyn_abi::family::command::{
+    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_STATUS_OK, HamlynCommand,
+};
+use hamlyn_abi::family::control::*;
+use hamlyn_abi::family::interrupts::HAMLYN_VECTOR_LINK;
+use hamlyn_abi::family::sleep::*;
 use hamlyn_abi::hamlyn::window::*;
-use hamlyn_models::card::{BarKind, Card, Place};
-use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{Ports, Window};
+use hamlyn_card::card::{BarKind, Card, Place};
+use hamlyn_card::ports::{Ports, Window};
+use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::clock::SimClock;
@@ -101,7 +105,7 @@ impl Machine {
         verb: impl FnOnce(&mut HamlynCard, &Ports<'_>) -> T,
     ) -> Result<T, Violation> {
         let ports =
-            Ports { dma: &self.memory, window: &self.window, interrupt: &self.vectors, clock: &self.clock };
+            Ports { dma: &self.memory, windows: &self.window, interrupt: &self.vectors, clock: &self.clock };
         let result = verb(&mut self.card(), &ports);
         match self.memory.take_complaint() {
             Some(complaint) => Err(Violation::new(format!("host {}: {complaint}", self.id))),
@@ -125,7 +129,9 @@ impl Machine {
     }
 
     pub(crate) fn load(&self, register: u32) -> Result<u32, Violation> {
-        self.with_card(|card, ports| card.register_read(ports, 0, register.into(), 4) as u32)
+        self.with_card(|card, ports| {
+            card.register_read(ports, 0, register.into(), 4).now().unwrap_or(0) as u32
+        })
     }
 
     /// What the driver does with a card at power-on.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hamlyn_models::ports::{Dma, DmaFault, Operation, VolatileSlice};
+use hamlyn_card::ports::{Dma, DmaFault, Operation, VolatileSlice};
 use hamlyn_sys::Mapping;
 use vm_memory::{MmapRegion, VolatileMemory};
 

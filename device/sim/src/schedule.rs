@@ -4,7 +4,7 @@
 //! in an order that the seed shuffles anew in each round, until a round in which nobody had anything to do. So a
 //! wake-up that was lost shows: its victim sleeps on, and what it should have moved is still there.
 
-use hamlyn_models::card::{Card, Progress};
+use hamlyn_card::card::{Card, Progress};
 
 use crate::violation::{Violation, ensure};
 use crate::world::World;

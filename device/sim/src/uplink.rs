@@ -3,8 +3,8 @@
 //! The rings keep order. A fabric that routes adaptively would not, so the stage stands for its paths: it takes packets
 //! out of the ring, and the schedule decides which of them reaches the card next.
 
+use hamlyn_card::ports::{self, Pieces, VolatileSlice};
 use hamlyn_fabric::{Header, Heard, HostId, Link, Protocol, RingError};
-use hamlyn_models::ports::{self, Pieces, VolatileSlice};
 
 use crate::violation::Violation;
 

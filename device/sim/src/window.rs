@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_SIZE;
-use hamlyn_models::ports::{Interrupt, Window};
+use hamlyn_card::ports::{Interrupt, Window};
 use hamlyn_sys::Mapping;
 
 use crate::memory::recycled;

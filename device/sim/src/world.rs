@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use hamlyn_card::card::{Card, Progress};
+use hamlyn_card_hamlyn::HamlynOptions;
 use hamlyn_fabric::{Geometry, HostId};
-use hamlyn_models::card::{Card, Progress};
-use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_switch::{Options, Switch};
 
 use crate::connections::Connections;
@@ -61,7 +61,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(mut rng: Rng, scenario: Scenario) -> Result<Self, Violation> {
         let largest = scenario.packet_sizes.iter().copied().max().unwrap_or(256);
-        let max_packet = HamlynCard::largest_packet(largest);
+        let max_packet = HamlynOptions { packet_size: largest, ..HamlynOptions::default() }.largest_packet();
         let capacity = (4 * (max_packet + 16)).next_power_of_two().max(SMALL_RING);
         let ports = scenario.packet_sizes.len() as u16;
         let geometry = Geometry { capacity, max_packet };

@@ -3,9 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use hamlyn_abi::hamlyn::command::{
-    HAMLYN_MAX_AREA, HAMLYN_MAX_WEIGHT, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FLAGS,
-};
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_WEIGHT, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FLAGS};
 use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_WORK_QUEUE;
 use hamlyn_abi::uapi::*;

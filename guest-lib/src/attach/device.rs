@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hamlyn_abi::card::HAMLYN_MODEL_HAMLYN;
-use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::hamlyn::identity::HAMLYN_MODEL_HAMLYN;
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hamlyn_abi::hamlyn::well_known::HAMLYN_WELL_KNOWN_SLOTS;
+use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_SLOTS;
 use hamlyn_abi::uapi::{
     HAMLYN_CONNECTION_ENDED, HAMLYN_END_LISTENING, HAMLYN_END_NO_NAME, HAMLYN_END_NOBODY,
 };

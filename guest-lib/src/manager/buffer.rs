@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hamlyn_abi::hamlyn::command::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
 
 use crate::attach::Mapping;
 use crate::error::{Error, GivenBack, Result, at_most, inside};

@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 
-use hamlyn_abi::hamlyn::well_known::*;
+use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_SLOTS;
+use hamlyn_abi::kernel::wire::*;
 use hamlyn_abi::uapi::*;
 use rustix::io::Errno;
 use zerocopy::FromZeros;

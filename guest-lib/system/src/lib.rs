@@ -21,7 +21,8 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hamlyn_abi::hamlyn::well_known::{HAMLYN_WELL_KNOWN_SLOTS, HamlynWire};
+use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_SLOTS;
+use hamlyn_abi::kernel::wire::HamlynWire;
 use hamlyn_abi::uapi::{HAMLYN_CONNECTION_ENDED, HAMLYN_MAX_CONNECTIONS};
 
 use peer::Peer;

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use hamlyn_abi::hamlyn::well_known::{HAMLYN_WIRE_ACK, HAMLYN_WIRE_PROBE, HamlynWire};
+use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACK, HAMLYN_WIRE_PROBE, HamlynWire};
 use hamlyn_abi::uapi::{
     HAMLYN_CONNECTION_CONNECTING, HAMLYN_END_HOST_LOST, HAMLYN_END_HOST_RESET, HAMLYN_MAX_NAME,
     HAMLYN_MAX_PRIVATE,

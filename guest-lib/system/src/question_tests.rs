@@ -1,6 +1,6 @@
 //! Questions whether a name is listened to.
 
-use hamlyn_abi::hamlyn::well_known::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT, HamlynWire};
+use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT, HamlynWire};
 use hamlyn_abi::uapi::*;
 
 use super::Action;

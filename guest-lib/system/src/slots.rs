@@ -5,7 +5,10 @@
 
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::request::HamlynRequest;
-use hamlyn_abi::hamlyn::well_known::*;
+use hamlyn_abi::kernel::well_known::{
+    HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_PLACE_SIZE, HAMLYN_WELL_KNOWN_PLACES,
+};
+use hamlyn_abi::kernel::wire::HamlynWire;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Places of a slot, and messages that may be on their way to a host unacknowledged.

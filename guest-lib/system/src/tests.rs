@@ -1,6 +1,6 @@
 //! Two operating systems, and a fabric between them that is played by hand.
 
-use hamlyn_abi::hamlyn::well_known::{HAMLYN_WIRE_ACCEPT, HamlynWire};
+use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HamlynWire};
 use hamlyn_abi::uapi::*;
 use rustix::io::Errno;
 

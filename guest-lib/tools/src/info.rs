@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use hamlyn::attach::{Attachment, DeviceAttachment};
 use hamlyn::{Card, CardInfo, FIND_TIMEOUT, Found, Statistic};
-use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_AREA, HAMLYN_MAX_WEIGHT};
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
 use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
 use hamlyn_abi::hamlyn::request::{HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_ENTRIES;

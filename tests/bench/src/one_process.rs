@@ -11,15 +11,20 @@ use anyhow::{Context, ensure};
 use hamlyn::attach::{Attachment, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Error, Memory, Message, NotificationQueue, Result, Terminus, Ticket, random_key};
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::command::{
+    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_REG_COMMAND_STATUS,
+    HAMLYN_STATUS_OK, HamlynCommand,
+};
+use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
-use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
 use hamlyn_bench_guest::pattern::{check_mark, mark};
-use hamlyn_models::card::{Card as _, Place, Progress};
-use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
+use hamlyn_card::card::{Card as _, Place, Progress};
+use hamlyn_card::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice, Window};
+use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_sys::{Mapping, window};
 use hdrhistogram::Histogram;
 use zerocopy::IntoBytes;
@@ -227,7 +232,7 @@ impl Local {
 
 impl Inner {
     fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Wire) -> T) -> T {
-        let ports = Ports { dma: &self.lent, window: &self.window, interrupt: &Silent, clock: &Stopped };
+        let ports = Ports { dma: &self.lent, windows: &self.window, interrupt: &Silent, clock: &Stopped };
         verb(&mut self.card, &ports, &mut self.wire)
     }
 
@@ -243,8 +248,8 @@ impl Inner {
         }
         self.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
         let status = HAMLYN_REG_COMMAND_STATUS.into();
-        match self.with_card(|card, ports, _| card.register_read(ports, 0, status, 4)) as u32 {
-            HAMLYN_STATUS_OK => Ok(()),
+        match self.with_card(|card, ports, _| card.register_read(ports, 0, status, 4)).now() {
+            Some(status) if status == u64::from(HAMLYN_STATUS_OK) => Ok(()),
             _ => Err(Error::Unsupported(action)),
         }
     }

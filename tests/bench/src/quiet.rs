@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hamlyn_models::ports::{Clock, Interrupt, Link, Pieces, VolatileSlice};
+use hamlyn_card::ports::{Clock, Interrupt, Link, Pieces, VolatileSlice};
 
 /// Nobody sleeps.
 pub(crate) struct Silent;

@@ -8,11 +8,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The packages whose tests must notice, from fast to slow.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 10] = [
     "hamlyn-door",
     "hamlyn-sys",
     "hamlyn-system",
-    "hamlyn-models",
+    "hamlyn-card",
+    "hamlyn-card-hamlyn",
     "hamlyn-bus",
     "hamlyn-fabric",
     "hamlyn-switch",
@@ -85,10 +86,15 @@ mod tests {
         assert_eq!(packages.that_see("guest-lib/src/lib.rs"), ["hamlyn", "hamlyn-sim"]);
         let system = packages.that_see("guest-lib/system/src/peer.rs");
         assert_eq!(system, ["hamlyn-system", "hamlyn", "hamlyn-sim"]);
-        assert_eq!(packages.that_see("device/models/src/card.rs")[0], "hamlyn-models");
+        let chassis = packages.that_see("device/card/src/chassis/area.rs");
+        assert_eq!(chassis[..2], ["hamlyn-card", "hamlyn-card-hamlyn"]);
+        assert_eq!(packages.that_see("device/cards/hamlyn/src/slot.rs")[0], "hamlyn-card-hamlyn");
         // It has no tests of its own here.
-        let contract = packages.that_see("device/abi/src/card.rs");
-        assert!(contract.contains(&"hamlyn-models") && !contract.contains(&"hamlyn-door"), "{contract:?}");
+        let contract = packages.that_see("device/abi/src/family/area.rs");
+        assert!(
+            contract.contains(&"hamlyn-card-hamlyn") && !contract.contains(&"hamlyn-door"),
+            "{contract:?}"
+        );
         assert!(packages.that_see("guest-driver/main.c").is_empty());
     }
 }

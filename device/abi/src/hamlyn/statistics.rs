@@ -139,6 +139,13 @@ impl Statistic {
     }
 }
 
+impl From<Statistic> for usize {
+    #[inline]
+    fn from(statistic: Statistic) -> Self {
+        statistic as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,12 +38,8 @@ pub const HAMLYN_QUEUE_CONTROL_SIZE: u32 = 65536;
 /// Offset in the queue control area of the vectors' `pending` words, 4 bytes each, 64 bytes apart: set by the card
 /// when it raises the vector, cleared by the driver before it looks at the queues.
 pub const HAMLYN_QUEUE_CONTROL_PENDING: u32 = 0x0000;
-/// Distance between two vectors' pending words, in bytes.
-pub const HAMLYN_PENDING_STRIDE: u32 = 64;
 /// Offset in the queue control area of the queues' `armed` words, 4 bytes each, 64 bytes apart.
 pub const HAMLYN_QUEUE_CONTROL_ARMED: u32 = 0x1000;
-/// Distance between two queues' armed words, in bytes.
-pub const HAMLYN_ARMED_STRIDE: u32 = 64;
 
 /// Size of the terminus control area in BAR 2, behind the queue control area, in bytes: 64 for each of 1,024 termini.
 pub const HAMLYN_TERMINUS_CONTROL_SIZE: u32 = 65536;
@@ -54,14 +50,6 @@ pub const HAMLYN_TERMINUS_ARMED: u32 = 0;
 /// Offset in a terminus' part of the terminus control area of `wanted`, 4 bytes, stored by the driver before `armed`: the
 /// card interrupts once [`HamlynTerminusStatus::completed`] has reached it, modulo 2^32.
 pub const HAMLYN_TERMINUS_WANTED: u32 = 4;
-
-/// `armed`: nobody sleeps on the queue or terminus; the card does not interrupt.
-pub const HAMLYN_ARMED_NO: u32 = 0;
-/// `armed`, stored by the driver: the owner sleeps; the next notification that asks for it interrupts, or the request that
-/// the owner wants to be finished.
-pub const HAMLYN_ARMED_YES: u32 = 1;
-/// `armed`, stored by the card: what the sleeper waits for has come since.
-pub const HAMLYN_ARMED_FIRED: u32 = 2;
 
 /// [`HamlynTerminusStatus::reasons`]: the request was sent, and a fetch-and-op carried out.
 pub const HAMLYN_REASON_SENT: u32 = 0;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use hamlyn_bus::GuestMemory;
+use hamlyn_card::card::Place;
+use hamlyn_card::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_fabric::{Geometry, HostId, Link};
-use hamlyn_models::card::Place;
-use hamlyn_models::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_switch::crossbar::Crossbar;
 use rustix::thread::sched_yield;
 use serde_json::{Map, Value, json};
@@ -60,8 +60,14 @@ impl Ensemble {
             let card = options.card.make()?;
             let (link, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
+            let identity = card.identity();
+            let paths = options.paths;
+            ensure!(
+                !identity.ordered || paths == 1,
+                "the card needs packets in order, and {paths} paths keep none"
+            );
             let place = Place { host: host.0, ports: count as u16 };
-            let uplink = Uplink::within(link, place, Packets::of(&card.identity())?)?;
+            let uplink = Uplink::within(link, place, Packets::of(&identity)?)?;
             // Who takes away what it lent ends the process, and with it the cards of others.
             let memory = GuestMemory::Sealed { limit: options.card.guest_memory };
             let mut station = Station::start(card, socket, memory, uplink)?;

@@ -7,12 +7,14 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use hamlyn::attach::QueueWait;
-use hamlyn_abi::card::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
+use hamlyn_abi::family::link::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
+use hamlyn_abi::family::sleep::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_TERMINUS_PRIVILEGED};
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN};
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
-use hamlyn_abi::hamlyn::well_known::{HAMLYN_WELL_KNOWN_KEY, HamlynWire};
-use hamlyn_abi::hamlyn::window::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES, HAMLYN_WORK_QUEUE_USABLE};
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
+use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_KEY;
+use hamlyn_abi::kernel::wire::HamlynWire;
 use hamlyn_abi::uapi::HAMLYN_END_LAPSED;
 use hamlyn_system::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
 use hamlyn_system::{Action, System};

@@ -1,6 +1,6 @@
 //! Page lists: how the card is told where a piece of memory lies.
 
-use hamlyn_abi::hamlyn::command::HamlynArea;
+use hamlyn_abi::family::area::HamlynArea;
 
 /// Size of a page, in bytes.
 const PAGE: u64 = 4096;

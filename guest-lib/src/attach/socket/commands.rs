@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hamlyn_abi::hamlyn::command::*;
-use hamlyn_abi::hamlyn::registers::{HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE};
+use hamlyn_abi::family::command::*;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::client::Client;

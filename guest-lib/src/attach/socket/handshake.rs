@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::hamlyn::registers::*;
+use hamlyn_abi::family::control::*;
 
 use super::client::Client;
 use super::message::REGION_BAR0;

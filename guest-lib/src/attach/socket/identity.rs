@@ -2,7 +2,10 @@
 
 use std::io;
 
-use hamlyn_abi::card::*;
+use hamlyn_abi::family::identity::*;
+use hamlyn_abi::family::interrupts::HAMLYN_REG_VECTORS;
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::hamlyn::identity::{HAMLYN_ABI_VERSION, HAMLYN_MODEL_HAMLYN};
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::window::{
     HAMLYN_QUEUE_CONTROL_SIZE, HAMLYN_TERMINUS_CONTROL_SIZE, HAMLYN_WINDOW_SIZE,

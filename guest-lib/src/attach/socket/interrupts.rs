@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hamlyn_abi::hamlyn::registers::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_LINK, HAMLYN_VECTOR_QUEUE};
+use hamlyn_abi::family::interrupts::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_LINK};
+use hamlyn_abi::hamlyn::registers::HAMLYN_VECTOR_QUEUE;
 use hamlyn_sys::window::StatusWords;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, write};

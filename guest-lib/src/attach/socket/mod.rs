@@ -9,16 +9,20 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hamlyn_abi::card::*;
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::command::*;
+use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::identity::HAMLYN_REG_SCRATCH;
+use hamlyn_abi::family::interrupts::{HAMLYN_MAX_VECTORS, HAMLYN_REG_INTERRUPT_TEST};
+use hamlyn_abi::family::link::{HAMLYN_REG_HOST_ID, HAMLYN_REG_PORTS};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HAMLYN_QUEUE_MIN_ENTRIES,
 };
-use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
-use hamlyn_abi::hamlyn::well_known::HAMLYN_WELL_KNOWN_SLOTS;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_SLOTS;
 use hamlyn_abi::uapi::{
     HAMLYN_CAPABILITY_CONNECTIONS, HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate,
     HamlynStatistics,

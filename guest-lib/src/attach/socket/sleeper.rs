@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hamlyn_abi::family::sleep::*;
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_sys::window::StatusWords;
 use hamlyn_sys::{Mapping, barrier};

@@ -10,7 +10,7 @@ use hamlyn::attach::{
 };
 use hamlyn::{Error, GivenBack, Memory, Result};
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
-use hamlyn_abi::hamlyn::window::*;
+use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_SIZE;
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::Mapping;
 use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
@@ -54,7 +54,8 @@ fn map(length: usize) -> Result<Arc<Mapping>> {
 
 impl Attachment for Fake {
     fn query(&self) -> Result<HamlynQuery> {
-        let host = if self.0.lock().unwrap().link_down { hamlyn_abi::card::HAMLYN_NO_HOST } else { HOST };
+        let host =
+            if self.0.lock().unwrap().link_down { hamlyn_abi::family::link::HAMLYN_NO_HOST } else { HOST };
         let ports = self.0.lock().unwrap().ports;
         Ok(HamlynQuery { host, ports, packet_size: 1024, ..HamlynQuery::default() })
     }

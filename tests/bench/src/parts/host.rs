@@ -4,17 +4,20 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, ensure};
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::command::{
+    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_REG_COMMAND_STATUS,
+    HAMLYN_STATUS_OK, HamlynCommand,
+};
+use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
-use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
 use hamlyn_abi::hamlyn::window::*;
-use hamlyn_models::card::{Card, Place, Progress};
-use hamlyn_models::hamlyn::{HamlynCard, HamlynOptions};
-use hamlyn_models::ports::{
-    Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window, add_to_word, replace_entry,
-};
+use hamlyn_card::card::{Card, Place, Progress, Reading};
+use hamlyn_card::ports::{Dma, DmaFault, Operation, Packet, Pieces, Ports, VolatileSlice, Window};
+use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
 use vm_memory::{Bytes, MmapRegion, VolatileMemory};
 use zerocopy::IntoBytes;
 
@@ -56,7 +59,7 @@ impl Host {
     }
 
     fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Wire) -> T) -> T {
-        let ports = Ports { dma: &self.memory, window: &self.window, interrupt: &Silent, clock: &Stopped };
+        let ports = Ports { dma: &self.memory, windows: &self.window, interrupt: &Silent, clock: &Stopped };
         verb(&mut self.card, &ports, &mut self.wire)
     }
 
@@ -71,7 +74,8 @@ impl Host {
         self.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
         let status = HAMLYN_REG_COMMAND_STATUS.into();
         let status = self.with_card(|card, ports, _| card.register_read(ports, 0, status, 4));
-        ensure!(status == u64::from(HAMLYN_STATUS_OK), "the card refused command {opcode} (status {status})");
+        let done = Reading::Now(HAMLYN_STATUS_OK.into());
+        ensure!(status == done, "the card refused command {opcode} ({status:?})");
         Ok(())
     }
 
@@ -206,20 +210,12 @@ impl Dma for Memory {
         self.at(address, 4)?.store(value.to_le(), 0, Ordering::Release).map_err(|_| misaligned)
     }
 
-    fn accumulate(&self, address: u64, amount: u32) -> Result<u32, DmaFault> {
-        add_to_word(&self.at(address, 4)?, amount).ok_or(DmaFault { address, length: 4 })
+    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.at(address, length).map(Some)
     }
 
-    fn publish_entry(
-        &self,
-        address: u64,
-        from: VolatileSlice<'_>,
-        word: usize,
-        stale: Option<u32>,
-        fresh: u32,
-    ) -> Result<(), DmaFault> {
-        replace_entry(&self.at(address, from.len())?, from, word, stale, fresh)
-            .ok_or(DmaFault { address, length: from.len() as u64 })
+    fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        self.at(address, length).map(Some)
     }
 
     fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {

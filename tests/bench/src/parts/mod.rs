@@ -10,7 +10,7 @@ use anyhow::ensure;
 use criterion::{BenchmarkId, Criterion, Throughput};
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HamlynRequest};
 use hamlyn_bench_guest::pattern::Pattern;
-use hamlyn_models::ports::{Dma, VolatileSlice};
+use hamlyn_card::ports::{Dma, VolatileSlice};
 
 use self::host::{Host, Memory};
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::card::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
+use hamlyn_abi::family::link::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
 use hamlyn_abi::uapi::HAMLYN_END_LAPSED;
 use hamlyn_system::{Action, System};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};

@@ -1,11 +1,13 @@
 //! Well-known slots (section 6.3) of a card that is attached to by its socket: a terminus, a queue and slots that are the operating
 //! system's part alone, as the driver has them.
 
-use hamlyn_abi::card::HAMLYN_REG_HOST_ID;
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::link::HAMLYN_REG_HOST_ID;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN, HamlynMetadataEntry};
-use hamlyn_abi::hamlyn::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_SLOTS, HamlynWire};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
+use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_SLOTS};
+use hamlyn_abi::kernel::wire::HamlynWire;
 use hamlyn_abi::uapi::{HAMLYN_MAX_NAME, HAMLYN_MAX_PRIVATE, HamlynQuery};
 use hamlyn_system::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
 use std::mem::offset_of;

@@ -1,0 +1,76 @@
+//! The command page: how the driver changes what only the operating system may change.
+//!
+//! The driver fills the command page (a [`HamlynCommand`], then the operation's own structure at
+//! [`HAMLYN_COMMAND_BODY`]) and stores to [`HAMLYN_REG_COMMAND_GO`]. The card carries the command out whole or not at
+//! all, and writes `status`, `value` and `limit` back. When the store has completed no deposit and no gather that an
+//! earlier state allowed is under way: what a closed object named may be unpinned.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// RW, 8 bytes. Where in host memory the command page lies: 4,096-byte aligned.
+pub const HAMLYN_REG_COMMAND_PAGE: u32 = 0x040;
+/// WO. Any value: run the command in the command page. The write completes when the command has.
+pub const HAMLYN_REG_COMMAND_GO: u32 = 0x048;
+/// RO. Status of the last command, also when the command page itself could not be reached.
+pub const HAMLYN_REG_COMMAND_STATUS: u32 = 0x04c;
+
+/// Size and alignment of the command page, in bytes.
+pub const HAMLYN_COMMAND_PAGE_SIZE: u32 = 4096;
+/// Offset in the command page of the operation's own structure.
+pub const HAMLYN_COMMAND_BODY: u32 = 64;
+
+/// Write the card's counters, a u64 each in the model's order, to the body. All models have this operation.
+pub const HAMLYN_COMMAND_READ_STATISTICS: u32 = 9;
+/// Self-test of DMA. Body: [`HamlynTestDma`]. All models have this operation.
+pub const HAMLYN_COMMAND_TEST_DMA: u32 = 10;
+
+/// Status: done.
+pub const HAMLYN_STATUS_OK: u32 = 0;
+/// Status: no such operation; `value` is its code.
+pub const HAMLYN_STATUS_BAD_OPCODE: u32 = 1;
+/// Status: `index` is out of range; `limit` is the size of the table.
+pub const HAMLYN_STATUS_BAD_INDEX: u32 = 2;
+/// Status: the object is open already.
+pub const HAMLYN_STATUS_IN_USE: u32 = 3;
+/// Status: the object, or one that the body names, is not open.
+pub const HAMLYN_STATUS_NOT_OPEN: u32 = 4;
+/// Status: a length is zero or over `limit`.
+pub const HAMLYN_STATUS_BAD_LENGTH: u32 = 5;
+/// Status: an address or offset is misaligned or out of range.
+pub const HAMLYN_STATUS_BAD_ADDRESS: u32 = 6;
+/// Status: a mode, flag, tag, vector or reserved field has a value that means nothing.
+pub const HAMLYN_STATUS_BAD_VALUE: u32 = 7;
+/// Status: host memory could not be reached; `value` is the address.
+pub const HAMLYN_STATUS_DMA_FAULT: u32 = 8;
+/// Status: the command page was not set, or bus mastering is off.
+pub const HAMLYN_STATUS_NO_PAGE: u32 = 9;
+
+/// Head of the command page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynCommand {
+    /// `HAMLYN_COMMAND_*` of the family or of the model.
+    pub opcode: u32,
+    /// Which object.
+    pub index: u32,
+    /// Written by the card: `HAMLYN_STATUS_*`.
+    pub status: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Written by the card when it refuses: what was wrong.
+    pub value: u64,
+    /// Written by the card when it refuses: what the limit is.
+    pub limit: u64,
+}
+
+/// Body of [`HAMLYN_COMMAND_TEST_DMA`]: the card copies `length` bytes from one place to the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynTestDma {
+    /// Address to read.
+    pub from: u64,
+    /// Address to write.
+    pub to: u64,
+    /// Bytes, 1 to 4,096.
+    pub length: u64,
+}

@@ -1,0 +1,35 @@
+//! Why a command is refused.
+
+use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_DMA_FAULT};
+
+use crate::ports::DmaFault;
+
+/// A status, what was wrong, and what the limit is: what the driver finds in the command page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// `HAMLYN_STATUS_*`.
+    pub status: u32,
+    /// What was wrong.
+    pub value: u64,
+    /// What the limit is.
+    pub limit: u64,
+}
+
+impl Refusal {
+    /// A refusal with this status.
+    #[must_use]
+    pub fn new(status: u32, value: impl Into<u64>, limit: impl Into<u64>) -> Self {
+        Self { status, value: value.into(), limit: limit.into() }
+    }
+
+    /// Checks that a reserved field is zero.
+    pub fn unless_zero(reserved: u64) -> Result<(), Self> {
+        if reserved == 0 { Ok(()) } else { Err(Self::new(HAMLYN_STATUS_BAD_VALUE, reserved, 0_u32)) }
+    }
+}
+
+impl From<DmaFault> for Refusal {
+    fn from(fault: DmaFault) -> Self {
+        Self::new(HAMLYN_STATUS_DMA_FAULT, fault.address, fault.length)
+    }
+}

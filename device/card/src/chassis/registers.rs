@@ -1,0 +1,191 @@
+//! The family's registers, in BAR 0.
+
+use std::time::Duration;
+
+use hamlyn_abi::family::command::{
+    HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_REG_COMMAND_STATUS,
+};
+use hamlyn_abi::family::control::*;
+use hamlyn_abi::family::identity::*;
+use hamlyn_abi::family::interrupts::{HAMLYN_REG_INTERRUPT_TEST, HAMLYN_REG_VECTORS, HAMLYN_VECTOR_LINK};
+use hamlyn_abi::family::link::*;
+
+use super::command::CommandPage;
+use super::handshake::Handshake;
+use crate::card::Place;
+use crate::ports::Ports;
+
+/// The upper half of the command page's address, for hosts that write 4 bytes at a time.
+const COMMAND_PAGE_HIGH: u32 = HAMLYN_REG_COMMAND_PAGE + 4;
+
+/// What the registers say of a model, and of how a card was built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plate {
+    /// `HAMLYN_MODEL_*`.
+    pub model: u32,
+    /// The version of the model's contract.
+    pub abi_version: u32,
+    /// MSI-X vectors: the link's and at least one more.
+    pub vectors: u32,
+    /// How long the host may go without restarting the handshake timer (section 2.8), in milliseconds; 0: for ever.
+    pub handshake_ms: u32,
+}
+
+/// What came of a store to a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// It was the family's, and is done.
+    Done,
+    /// The card takes part from now on, or goes on doing so.
+    Enabled,
+    /// The model is to reset itself.
+    Reset,
+    /// The model is to carry out the command in the command page.
+    Command,
+    /// The family has no such register.
+    Elsewhere,
+}
+
+/// The state behind the family's registers.
+#[derive(Debug)]
+pub struct Chassis {
+    plate: Plate,
+    /// Off at power-on: arriving packets are discarded (section 2.8).
+    enabled: bool,
+    handshake: Handshake,
+    place: Option<Place>,
+    /// How often the link has changed.
+    link_changes: u32,
+    scratch: u32,
+    /// The command page.
+    pub command: CommandPage,
+}
+
+impl Chassis {
+    /// At power-on.
+    #[must_use]
+    pub fn new(plate: Plate) -> Self {
+        Self {
+            plate,
+            enabled: false,
+            handshake: Handshake::new(plate.handshake_ms),
+            place: None,
+            link_changes: 0,
+            scratch: 0,
+            command: CommandPage::default(),
+        }
+    }
+
+    /// Back to the state at power-on, but for the link, which is nothing of the host's.
+    pub fn reset(&mut self) {
+        let Self { place, link_changes, .. } = *self;
+        *self = Self { place, link_changes, ..Self::new(self.plate) };
+    }
+
+    /// Whether the card takes what arrives; else it discards it (section 2.8).
+    #[must_use]
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// What a register says. `None`: the family has no such register.
+    #[must_use]
+    pub fn read(&self, offset: u32) -> Option<u64> {
+        let Plate { model, abi_version, vectors, handshake_ms } = self.plate;
+        Some(match offset {
+            HAMLYN_REG_MAGIC => HAMLYN_MAGIC.into(),
+            HAMLYN_REG_MODEL => model.into(),
+            HAMLYN_REG_ABI_VERSION => abi_version.into(),
+            HAMLYN_REG_HOST_ID => self.place.map_or(HAMLYN_NO_HOST, |place| place.host.into()).into(),
+            HAMLYN_REG_LINK => self.place.is_some().into(),
+            HAMLYN_REG_LINK_CHANGES => self.link_changes.into(),
+            HAMLYN_REG_SCRATCH => self.scratch(),
+            HAMLYN_REG_CONTROL if self.enabled => HAMLYN_CONTROL_ENABLE.into(),
+            HAMLYN_REG_CONTROL => 0,
+            HAMLYN_REG_VECTORS => vectors.into(),
+            HAMLYN_REG_COMMAND_PAGE => self.command.address(),
+            COMMAND_PAGE_HIGH => self.command.address() >> 32,
+            HAMLYN_REG_COMMAND_STATUS => self.command.status().into(),
+            HAMLYN_REG_HANDSHAKE_TIMEOUT => handshake_ms.into(),
+            HAMLYN_REG_PORTS => self.place.map_or(0, |place| place.ports).into(),
+            _ => return None,
+        })
+    }
+
+    /// What [`HAMLYN_REG_SCRATCH`] says, and every doorbell.
+    #[must_use]
+    pub fn scratch(&self) -> u64 {
+        u64::from(!self.scratch)
+    }
+
+    /// A store of `width` bytes to a register.
+    pub fn write(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) -> Written {
+        match offset {
+            HAMLYN_REG_SCRATCH => self.scratch = value as u32,
+            HAMLYN_REG_INTERRUPT_TEST => self.test_interrupt(ports, value),
+            HAMLYN_REG_CONTROL if value as u32 & HAMLYN_CONTROL_RESET != 0 => return Written::Reset,
+            HAMLYN_REG_CONTROL => {
+                self.enable(ports.clock.now(), value as u32 & HAMLYN_CONTROL_ENABLE != 0);
+                return if self.enabled { Written::Enabled } else { Written::Done };
+            }
+            HAMLYN_REG_HANDSHAKE if self.enabled => self.handshake.restart(ports.clock.now()),
+            HAMLYN_REG_COMMAND_PAGE if width == 8 => self.command.set_address(value),
+            HAMLYN_REG_COMMAND_PAGE => {
+                self.command.set_address(self.command.address() >> 32 << 32 | value & 0xffff_ffff);
+            }
+            COMMAND_PAGE_HIGH => {
+                self.command.set_address(value << 32 | self.command.address() & 0xffff_ffff);
+            }
+            HAMLYN_REG_COMMAND_GO => return Written::Command,
+            _ => return Written::Elsewhere,
+        }
+        Written::Done
+    }
+
+    fn test_interrupt(&self, ports: &Ports<'_>, value: u64) {
+        match u16::try_from(value) {
+            Ok(vector) if u32::from(vector) < self.plate.vectors => ports.interrupt.raise(vector),
+            _ => tracing::debug!(value, limit = self.plate.vectors - 1, "no such vector to test"),
+        }
+    }
+
+    /// Takes part in the fabric, or discards what arrives (section 2.8).
+    fn enable(&mut self, now: Duration, enabled: bool) {
+        self.enabled = enabled;
+        if enabled {
+            self.handshake.restart(now);
+        } else {
+            self.handshake.stop();
+        }
+    }
+
+    /// The link has come up, with this place, or gone down: the driver is told.
+    pub fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
+        // If the link was up before as well, this is another link: packets on their way on the first are lost.
+        if place.is_some() || self.place.is_some() {
+            self.link_changes = self.link_changes.wrapping_add(1);
+        }
+        self.place = place;
+        ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
+    }
+
+    /// When [`Chassis::check_handshake`] is next due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.handshake.deadline()
+    }
+
+    /// Discards what arrives from now on if the host has failed to restart the handshake timer: `true`.
+    pub fn check_handshake(&mut self, now: Duration) -> bool {
+        let has_lapsed = self.handshake.has_lapsed(now);
+        if has_lapsed {
+            tracing::warn!(
+                "the host has not restarted the handshake timer for {} ms: what arrives is discarded",
+                self.plate.handshake_ms
+            );
+            self.enable(now, false);
+        }
+        has_lapsed
+    }
+}

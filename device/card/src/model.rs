@@ -1,0 +1,89 @@
+//! How cards of a model are made, told so that command lines, tables and tests can be made of it.
+
+use std::error::Error;
+
+use thiserror::Error;
+
+use crate::card::Card;
+
+/// A model of the family. A card's crate has one as a constant, and a catalogue names that.
+#[derive(Debug)]
+pub struct Model {
+    /// What people type.
+    pub name: &'static str,
+    /// Where it was published.
+    pub paper: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// What a person may choose about a card.
+    pub settings: &'static [Setting],
+    /// Makes a card as chosen: see [`Choice::make`].
+    pub make: fn(&Choice) -> Result<Box<dyn Card + Send>, MakeError>,
+}
+
+/// A number that a person may choose about a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, which is also that of the flag: `packet-size`.
+    pub name: &'static str,
+    /// What it counts: `BYTES`.
+    pub unit: &'static str,
+    /// What it is, with its limits.
+    pub about: &'static str,
+    /// What it is if nobody chooses.
+    pub default: u32,
+}
+
+/// Why a card was not made.
+pub type MakeError = Box<dyn Error + Send + Sync>;
+
+/// A setting that a model does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("model {model} has no {setting}")]
+pub struct NoSetting {
+    /// The model.
+    pub model: &'static str,
+    /// The setting.
+    pub setting: &'static str,
+}
+
+/// A model, and what a person chose about a card of it.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    model: &'static Model,
+    /// By the settings' names.
+    chosen: Vec<(&'static str, u32)>,
+}
+
+impl Choice {
+    /// All as the model has it by default.
+    pub fn of(model: &'static Model) -> Self {
+        Self { model, chosen: Vec::new() }
+    }
+
+    /// Which model.
+    pub fn model(&self) -> &'static Model {
+        self.model
+    }
+
+    /// Chooses a value. What values make sense, the card says when it is made.
+    pub fn set(&mut self, setting: &'static str, value: u32) -> Result<(), NoSetting> {
+        self.get(setting)?;
+        self.chosen.retain(|(name, _)| *name != setting);
+        self.chosen.push((setting, value));
+        Ok(())
+    }
+
+    /// The value of a setting.
+    pub fn get(&self, setting: &'static str) -> Result<u32, NoSetting> {
+        let known = self.model.settings.iter().find(|known| known.name == setting);
+        let default = known.ok_or(NoSetting { model: self.model.name, setting })?.default;
+        let chosen = self.chosen.iter().find(|(name, _)| *name == setting);
+        Ok(chosen.map_or(default, |(_, value)| *value))
+    }
+
+    /// Makes a card, at power-on.
+    pub fn make(&self) -> Result<Box<dyn Card + Send>, MakeError> {
+        (self.model.make)(self)
+    }
+}

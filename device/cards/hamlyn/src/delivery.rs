@@ -1,0 +1,157 @@
+//! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, its deposit, its count, its notification.
+//!
+//! All checks come before the first byte is written. A packet that fails one changes nothing but a counter.
+//!
+//! What one check finds out is handed to the next in registers, hence `inline(always)` here and in `metadata`. In memory it
+//! would be written in parts and read as a whole. A processor can do that only after its earlier stores are in the cache, and
+//! waiting for those takes longer than all checks together.
+
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_card::ports::{Dma, DmaFault, Packet, Pieces, Ports};
+
+use super::metadata::Entry;
+use super::notification::{Nqcb, Subject};
+use super::packet::{
+    PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_SILENT, PacketHeader,
+    behind_header,
+};
+use super::slot::{Mode, Slot};
+use super::statistics::{Counters, count_wake};
+use super::{HamlynCard, WINDOWS};
+
+/// Where a packet that has passed its checks goes.
+pub(super) struct Admitted<'a> {
+    pub(super) slot: &'a Slot,
+    /// The metadata entry; none in fast mode.
+    entry: Option<Entry>,
+}
+
+impl HamlynCard {
+    /// Takes a packet from the link: deposits it, or refuses it and counts why.
+    pub(super) fn deliver(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        if !self.chassis.is_enabled() {
+            self.counters.add(Statistic::Discarded, 1);
+            return;
+        }
+        if let Err(reason) = self.accept(ports, packet) {
+            self.refuse(packet.source, reason);
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, source: u16, reason: Statistic) {
+        self.counters.add(reason, 1);
+        tracing::debug!(source, reason = reason.name(), "packet refused");
+    }
+
+    fn accept(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) -> Result<(), Statistic> {
+        let header = PacketHeader::parse(&packet.bytes).ok_or(Statistic::RefusedPacket)?;
+        if header.has(PACKET_FETCH) {
+            return self.fetch(ports, packet, header);
+        } else if header.has(PACKET_ANSWER) {
+            return self.answered(ports, packet, header);
+        }
+        let admitted = admit(&self.slots, ports.dma, packet.source, &header)?;
+        let whole = deposit(ports.dma, &admitted, &header, behind_header(packet))
+            .map_err(|_| Statistic::RefusedReceiveDma)?;
+        let counters = &mut self.counters;
+        counters.add(Statistic::PacketsReceived, 1);
+        counters.add(Statistic::BytesReceived, u64::from(header.length) + u64::from(header.metadata_length));
+        if whole {
+            let receiver = Receiver { queues: &mut self.queues, counters };
+            receiver.complete(ports, &admitted, &header)?;
+        }
+        Ok(())
+    }
+}
+
+/// The parts of the card that are concerned when a message is whole.
+struct Receiver<'a> {
+    queues: &'a mut [Option<Nqcb>],
+    counters: &'a mut Counters,
+}
+
+impl Receiver<'_> {
+    /// All packets of a message are there: locks its entry if the mode asks for it, and notifies the receiver.
+    #[inline(always)]
+    fn complete(
+        self,
+        ports: &Ports<'_>,
+        &Admitted { slot, entry }: &Admitted<'_>,
+        header: &PacketHeader,
+    ) -> Result<(), Statistic> {
+        let Self { queues, counters } = self;
+        counters.add(Statistic::MessagesReceived, 1);
+        if let (Mode::ParanoidOneShot, Some(entry)) = (slot.mode, entry) {
+            entry.lock(ports.dma).map_err(|_| Statistic::RefusedReceiveDma)?;
+        }
+        let Some(queue) = slot.queue.filter(|_| !header.has(PACKET_SILENT)) else { return Ok(()) };
+        let Some(nqcb) = queues.get_mut(queue as usize).and_then(Option::as_mut) else { return Ok(()) };
+        let subject = entry.map_or(Subject::Word(header.delta), |entry| Subject::Entry(entry.pointer));
+        nqcb.append(ports.dma, header.slot, slot.notification_index, subject)
+            .map_err(|_| Statistic::RefusedReceiveDma)?;
+        counters.add(Statistic::Notifications, 1);
+        if slot.interrupt || header.has(PACKET_INTERRUPT) {
+            count_wake(counters, nqcb.sleeper.wake(ports.window(WINDOWS), ports.interrupt));
+        }
+        Ok(())
+    }
+}
+
+/// Every check of sections 2.2 and 2.7.
+#[inline(always)]
+pub(super) fn admit<'a>(
+    slots: &'a [Option<Slot>],
+    dma: &dyn Dma,
+    source: u16,
+    header: &PacketHeader,
+) -> Result<Admitted<'a>, Statistic> {
+    let slot = slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
+    let slot = slot.as_ref().ok_or(Statistic::RefusedClosedSlot)?;
+    if slot.privileged.is_some_and(|host| host != source || !header.has(PACKET_PRIVILEGED)) {
+        return Err(Statistic::RefusedPrivilege);
+    }
+    // A silent message would lock its entry for good: the operating system would not hear of it and not open it again.
+    if slot.privileged.is_some() && header.has(PACKET_SILENT) {
+        return Err(Statistic::RefusedPrivilege);
+    }
+    if slot.mode == Mode::Normal && header.key != slot.key {
+        return Err(Statistic::RefusedKey);
+    }
+    if !slot.area.contains(header.offset.into(), header.extent().into()) {
+        return Err(Statistic::RefusedBounds);
+    }
+    if header.is_fast_mode() {
+        // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names none.
+        let paranoid = slot.mode != Mode::Normal;
+        return if paranoid {
+            Err(Statistic::RefusedFastParanoid)
+        } else {
+            Ok(Admitted { slot, entry: None })
+        };
+    }
+    let entry = Entry::find(dma, slot, header.metadata_index)?;
+    if slot.mode != Mode::Normal {
+        entry.admits(dma, slot.mode, header)?;
+    }
+    Ok(Admitted { slot, entry: Some(entry) })
+}
+
+/// Writes metadata and data, then counts the packet: `true` if its message is whole.
+fn deposit(
+    dma: &dyn Dma,
+    &Admitted { slot, entry }: &Admitted<'_>,
+    header: &PacketHeader,
+    bytes: Pieces<'_>,
+) -> Result<bool, DmaFault> {
+    let mut data = bytes;
+    data.skip(header.metadata_length as usize);
+    slot.area.write(dma, header.offset.into(), &mut data, header.length as usize)?;
+    match entry {
+        None => Ok(true),
+        Some(entry) => {
+            entry.deposit(dma, bytes, header.metadata_length as usize)?;
+            entry.count(dma, header.delta)
+        }
+    }
+}

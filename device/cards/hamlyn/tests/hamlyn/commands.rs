@@ -1,0 +1,202 @@
+//! What only the operating system may do, and what it is told when it errs: section 3.1.
+
+use crate::support::{Host, Refusal, Two, request};
+use hamlyn_abi::family::area::{HAMLYN_MAX_AREA, HamlynArea};
+use hamlyn_abi::family::command::*;
+use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::link::{HAMLYN_REG_LINK_CHANGES, HAMLYN_REG_PORTS};
+use hamlyn_abi::family::sleep::{HAMLYN_ARMED_FIRED, HAMLYN_ARMED_YES, HAMLYN_PENDING_STRIDE};
+use hamlyn_abi::hamlyn::command::*;
+use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_INTERRUPT, HamlynRequest};
+use hamlyn_abi::hamlyn::statistics::{HAMLYN_STATISTICS, Statistic};
+use hamlyn_abi::hamlyn::window::{
+    HAMLYN_QUEUE_CONTROL_ARMED, HAMLYN_QUEUE_CONTROL_PENDING, HAMLYN_WINDOW_SIZE,
+};
+use hamlyn_card::card::{Card, Place, Progress};
+use hamlyn_card::ports::Window;
+use hamlyn_card_hamlyn::HamlynOptions;
+
+fn host() -> Host {
+    Host::new(0, HamlynOptions::default())
+}
+
+#[test]
+fn refusals_name_value_and_limit() {
+    let mut host = host();
+    host.open_terminus(0);
+    host.open_queue(4);
+    let area = host.area(128, 0).abi;
+    let slot = HamlynOpenSlot { area, queue: HAMLYN_NO_QUEUE, ..Default::default() };
+    let open = |slot| (HAMLYN_COMMAND_OPEN_SLOT, 0, slot);
+    let cases = [
+        ((HAMLYN_COMMAND_OPEN_SLOT, 3712, slot), HAMLYN_STATUS_BAD_INDEX, 3712, 3712),
+        (open(HamlynOpenSlot { mode: 3, ..slot }), HAMLYN_STATUS_BAD_VALUE, 3, 2),
+        (open(HamlynOpenSlot { flags: 8, ..slot }), HAMLYN_STATUS_BAD_VALUE, 8, 7),
+        (open(HamlynOpenSlot { source: 5, ..slot }), HAMLYN_STATUS_BAD_VALUE, 5, 0),
+        (
+            open(HamlynOpenSlot { flags: HAMLYN_SLOT_PRIVILEGED, source: 65536, ..slot }),
+            HAMLYN_STATUS_BAD_VALUE,
+            65536,
+            65535,
+        ),
+        (open(HamlynOpenSlot { queue: 1, ..slot }), HAMLYN_STATUS_NOT_OPEN, 1, 256),
+        (
+            open(HamlynOpenSlot { area: HamlynArea { length: HAMLYN_MAX_AREA + 1, ..area }, ..slot }),
+            HAMLYN_STATUS_BAD_LENGTH,
+            HAMLYN_MAX_AREA + 1,
+            HAMLYN_MAX_AREA,
+        ),
+        (
+            open(HamlynOpenSlot { area: HamlynArea { directory: 8, ..area }, ..slot }),
+            HAMLYN_STATUS_BAD_ADDRESS,
+            8,
+            4096,
+        ),
+        (
+            open(HamlynOpenSlot { metadata: area, metadata_entries: 2, ..slot }),
+            HAMLYN_STATUS_BAD_LENGTH,
+            128,
+            256,
+        ),
+        ((HAMLYN_COMMAND_CLOSE_SLOT, 0, slot), HAMLYN_STATUS_NOT_OPEN, 0, 3712),
+        ((99, 0, slot), HAMLYN_STATUS_BAD_OPCODE, 99, 10),
+        ((HAMLYN_COMMAND_OPEN_TERMINUS, 0, slot), HAMLYN_STATUS_IN_USE, 0, 64),
+    ];
+    for ((opcode, index, body), status, value, limit) in cases {
+        assert_eq!(host.command(opcode, index, body), Err(Refusal { status, value, limit }), "{body:?}");
+    }
+    assert_eq!(host.counter(Statistic::CommandsRefused), cases.len() as u64);
+    host.open_slot(0, slot);
+}
+
+#[test]
+fn a_command_page_that_is_not_there_is_refused() {
+    let mut host = host();
+    host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, 1 << 40);
+    host.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
+    assert_eq!(host.read_register(HAMLYN_REG_COMMAND_STATUS, 4), u64::from(HAMLYN_STATUS_NO_PAGE));
+}
+
+#[test]
+fn a_queue_stays_while_a_slot_names_it() {
+    let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
+    let receiver = &mut two.receiver;
+    let in_use = Refusal { status: HAMLYN_STATUS_IN_USE, value: 1, limit: 0 };
+    assert_eq!(receiver.command(HAMLYN_COMMAND_CLOSE_QUEUE, 0, 0_u64), Err(in_use));
+    receiver.command(HAMLYN_COMMAND_CLOSE_SLOT, crate::support::SLOT, 0_u64).unwrap();
+    receiver.command(HAMLYN_COMMAND_CLOSE_QUEUE, 0, 0_u64).unwrap();
+    let before = two.receiver.memory_image();
+    two.sender.post(0, request(0, 4), b"late");
+    two.carry();
+    assert_eq!(two.receiver.counter(Statistic::RefusedClosedSlot), 1);
+    assert!(two.receiver.memory_image() == before);
+}
+
+#[test]
+fn a_closed_terminus_sends_no_more_and_its_window_is_clean_for_the_next() {
+    let mut host = host();
+    host.open_terminus(0);
+    host.wire.room = Some(0);
+    for _ in 0..3 {
+        host.post(0, request(0, 4), b"lost");
+    }
+    host.transmit_all();
+    host.command(HAMLYN_COMMAND_CLOSE_TERMINUS, 0, 0_u64).unwrap();
+    host.wire.room = None;
+    assert_eq!(host.transmit_all(), Progress::Idle);
+    assert_eq!(host.counter(Statistic::Abandoned), 3);
+    assert!(host.wire.sent.is_empty());
+    host.open_terminus(0);
+    let mut window = vec![1; HAMLYN_WINDOW_SIZE as usize];
+    host.window.copy_out(0, &mut window);
+    assert!(window.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn only_a_sleeper_is_interrupted_and_only_once() {
+    let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
+    let base = 64 * u64::from(HAMLYN_WINDOW_SIZE);
+    let armed = base + u64::from(HAMLYN_QUEUE_CONTROL_ARMED);
+    let pending = base + u64::from(HAMLYN_QUEUE_CONTROL_PENDING) + u64::from(HAMLYN_PENDING_STRIDE);
+    let send = |two: &mut Two, flags| {
+        two.sender.post(0, HamlynRequest { flags, ..request(0, 0) }, b"");
+        two.carry();
+        two.receiver.interrupts.0.borrow().len()
+    };
+    assert_eq!(send(&mut two, HAMLYN_REQUEST_INTERRUPT), 0, "awake");
+    two.receiver.window.store(armed, HAMLYN_ARMED_YES);
+    assert_eq!(send(&mut two, 0), 0, "nobody asked");
+    assert_eq!(send(&mut two, HAMLYN_REQUEST_INTERRUPT), 1, "asleep");
+    assert_eq!(two.receiver.window.load(armed), HAMLYN_ARMED_FIRED);
+    assert_eq!(two.receiver.window.load(pending), 1);
+    assert_eq!(send(&mut two, HAMLYN_REQUEST_INTERRUPT), 1, "fired already");
+    two.receiver.window.store(armed, HAMLYN_ARMED_YES);
+    assert_eq!(send(&mut two, HAMLYN_REQUEST_INTERRUPT), 1, "one is pending");
+    assert_eq!(two.receiver.counter(Statistic::InterruptsCoalesced), 1);
+}
+
+#[test]
+fn self_tests_answer() {
+    let mut host = host();
+    host.write_register(hamlyn_abi::family::identity::HAMLYN_REG_SCRATCH, 4, 0x1234_5678);
+    assert_eq!(host.read_register(hamlyn_abi::family::identity::HAMLYN_REG_SCRATCH, 4), 0xedcb_a987);
+    host.write_register(hamlyn_abi::family::interrupts::HAMLYN_REG_INTERRUPT_TEST, 4, 7);
+    host.write_register(hamlyn_abi::family::interrupts::HAMLYN_REG_INTERRUPT_TEST, 4, 8);
+    assert_eq!(*host.interrupts.0.borrow(), [7]);
+    host.write(3 << 20, 0x1122_3344_u64);
+    let test = HamlynTestDma { from: 3 << 20, to: 4 << 20, length: 8 };
+    host.command(HAMLYN_COMMAND_TEST_DMA, 0, test).unwrap();
+    assert_eq!(host.read::<u64>(4 << 20), 0x1122_3344);
+}
+
+#[test]
+fn counters_are_read_by_command() {
+    let mut host = host();
+    assert!(host.command(99, 0, 0_u64).is_err());
+    host.command(HAMLYN_COMMAND_READ_STATISTICS, 0, 0_u64).unwrap();
+    let values: [u64; HAMLYN_STATISTICS as usize] = host.read(4096 + u64::from(HAMLYN_COMMAND_BODY));
+    assert_eq!(values[Statistic::CommandsRefused as usize], 1);
+}
+
+#[test]
+fn the_command_page_register_takes_halves() {
+    let mut host = host();
+    host.write_register(HAMLYN_REG_COMMAND_PAGE, 4, 0x9abc_d123);
+    host.write_register(HAMLYN_REG_COMMAND_PAGE + 4, 4, 0x12);
+    assert_eq!(host.read_register(HAMLYN_REG_COMMAND_PAGE, 8), 0x12_9abc_d000);
+    assert_eq!(host.read_register(HAMLYN_REG_COMMAND_PAGE + 4, 4), 0x12);
+}
+
+#[test]
+fn reset_goes_back_to_power_on() {
+    let mut two = Two::new(HamlynOptions::default(), HAMLYN_MODE_NORMAL);
+    two.receiver.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
+    assert_eq!(two.receiver.read_register(HAMLYN_REG_CONTROL, 4), 0);
+    assert_eq!(two.receiver.read_register(hamlyn_abi::family::link::HAMLYN_REG_HOST_ID, 4), 1);
+    two.sender.post(0, request(0, 4), b"late");
+    two.carry();
+    assert_eq!(two.receiver.counter(Statistic::Discarded), 1);
+    assert!(two.receiver.card.counters().iter().all(|(name, value)| *value == 0 || *name == "discarded"));
+}
+
+#[test]
+fn the_card_counts_how_often_its_link_has_changed() {
+    let mut host = host();
+    let changes = |host: &mut Host| host.read_register(HAMLYN_REG_LINK_CHANGES, 4);
+    let set = |host: &mut Host, id: Option<u16>| {
+        let place = id.map(|host| Place { host, ports: 9 });
+        host.with_card(|card, ports, _| card.link_changed(ports, place));
+    };
+    assert_eq!(changes(&mut host), 1, "it has come up");
+    set(&mut host, None);
+    assert_eq!(host.read_register(HAMLYN_REG_PORTS, 4), 0, "there is no switch");
+    set(&mut host, None);
+    assert_eq!(changes(&mut host), 2, "what is down cannot go down");
+    set(&mut host, Some(3));
+    assert_eq!(changes(&mut host), 3);
+    set(&mut host, Some(3));
+    assert_eq!(changes(&mut host), 4, "it was up and is up, so it is another");
+    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
+    assert_eq!(changes(&mut host), 4, "a reset does not hide a change");
+    assert_eq!(host.read_register(HAMLYN_REG_PORTS, 4), 9);
+}
