@@ -68,3 +68,48 @@ fn c_and_rust_agree_on_every_size_offset_and_constant() {
         assert_eq!(measured, value, "{expression}: C says {measured}, Rust says {value}");
     }
 }
+
+/// The headers of the driver's own that a file of it includes.
+fn included(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let names = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'));
+    names.map(ToOwned::to_owned).collect()
+}
+
+fn files_of(room: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-driver").join(room);
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "c" || ending == "h")).collect()
+}
+
+/// What every card needs knows no card; and what operating systems say to each other needs hardly more than the kernel.
+#[test]
+fn the_drivers_rooms_include_only_what_they_may() {
+    let here = |room| -> Vec<String> {
+        let names =
+            files_of(room).into_iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        names.collect()
+    };
+    let generated = ["hamlyn_card.h".to_owned(), "hamlyn_uapi.h".to_owned()];
+    let core = [here("core"), vec!["system.h".into()], generated.to_vec()].concat();
+    for file in files_of("core") {
+        assert!(included(&file).iter().all(|name| core.contains(name)), "{}", file.display());
+    }
+    let outside = ["share.h", "hamlyn_trace.h", "hamlyn_uapi.h"].map(ToOwned::to_owned);
+    for file in files_of("kernel") {
+        let extra = match file.file_name().unwrap().to_str().unwrap() {
+            "connectfile.c" => "core.h",
+            "wire.h" => "hamlyn_card.h",
+            _ => "",
+        };
+        let strange =
+            |name: &String| !here("kernel").contains(name) && !outside.contains(name) && name != extra;
+        assert!(!included(&file).iter().any(strange), "{}", file.display());
+    }
+    // A room for each card is named in one line.
+    let naming: Vec<PathBuf> = files_of("core")
+        .into_iter()
+        .filter(|file| fs::read_to_string(file).unwrap().contains("hamlyn_card_ops"))
+        .collect();
+    assert!(naming.len() == 1 && naming[0].ends_with("cards.h"), "{naming:?}");
+}
