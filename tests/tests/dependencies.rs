@@ -155,7 +155,7 @@ fn hosts_of_cards_name_them_in_the_catalogue_alone() {
 fn cards_know_no_socket_thread_clock_or_descriptor() {
     let files: Vec<_> = ["device/card/src", "device/cards"].into_iter().flat_map(sources).collect();
     let files: Vec<_> = files.iter().filter(|(path, _)| path.iter().any(|folder| folder == "src")).collect();
-    for (path, text) in files.iter().copied() {
+    for (path, text) in &files {
         for word in WORLD {
             assert!(!text.contains(word), "{} names {word}", path.display());
         }
