@@ -1,30 +1,23 @@
 //! Delivery (sections 2.2, 2.4 to 2.7; Figure 2): a packet's checks, its deposit, its count, its notification.
 //!
-//! All checks come before the first byte is written. A packet that fails one changes nothing but a counter.
+//! All checks ([`admission`](super::admission)) come before the first byte is written. A packet that fails one changes
+//! nothing but a counter.
 //!
-//! What one check finds out is handed to the next in registers, hence `inline(always)` here and in `metadata`. In memory it
-//! would be written in parts and read as a whole. A processor can do that only after its earlier stores are in the cache, and
-//! waiting for those takes longer than all checks together.
+//! What one check finds out is handed to the next in registers, hence `inline(always)` here, in `admission` and in
+//! `metadata`. In memory it would be written in parts and read as a whole. A processor can do that only after its earlier
+//! stores are in the cache, and waiting for those takes longer than all checks together.
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_card::ports::{Dma, DmaFault, Packet, Pieces, Ports};
 
-use super::metadata::Entry;
+use super::admission::{Admitted, admit};
 use super::notification::{Nqcb, Subject};
 use super::packet::{
-    PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_SILENT, PacketHeader,
-    behind_header,
+    PACKET_ANSWER, PACKET_FETCH, PACKET_INTERRUPT, PACKET_SILENT, PacketHeader, behind_header,
 };
-use super::slot::{Mode, Slot};
+use super::slot::Mode;
 use super::statistics::{Counters, count_wake};
 use super::{HamlynCard, WINDOWS};
-
-/// Where a packet that has passed its checks goes.
-pub(super) struct Admitted<'a> {
-    pub(super) slot: &'a Slot,
-    /// The metadata entry; none in fast mode.
-    entry: Option<Entry>,
-}
 
 impl HamlynCard {
     /// Takes a packet from the link: deposits it, or refuses it and counts why.
@@ -96,45 +89,6 @@ impl Receiver<'_> {
         }
         Ok(())
     }
-}
-
-/// Every check of sections 2.2 and 2.7.
-#[inline(always)]
-pub(super) fn admit<'a>(
-    slots: &'a [Option<Slot>],
-    dma: &dyn Dma,
-    source: u16,
-    header: &PacketHeader,
-) -> Result<Admitted<'a>, Statistic> {
-    let slot = slots.get(header.slot as usize).ok_or(Statistic::RefusedSlot)?;
-    let slot = slot.as_ref().ok_or(Statistic::RefusedClosedSlot)?;
-    if slot.privileged.is_some_and(|host| host != source || !header.has(PACKET_PRIVILEGED)) {
-        return Err(Statistic::RefusedPrivilege);
-    }
-    // A silent message would lock its entry for good: the operating system would not hear of it and not open it again.
-    if slot.privileged.is_some() && header.has(PACKET_SILENT) {
-        return Err(Statistic::RefusedPrivilege);
-    }
-    if slot.mode == Mode::Normal && header.key != slot.key {
-        return Err(Statistic::RefusedKey);
-    }
-    if !slot.area.contains(header.offset.into(), header.extent().into()) {
-        return Err(Statistic::RefusedBounds);
-    }
-    if header.is_fast_mode() {
-        // The paranoid modes' key and bounds are in a metadata entry, and a fast-mode packet names none.
-        let paranoid = slot.mode != Mode::Normal;
-        return if paranoid {
-            Err(Statistic::RefusedFastParanoid)
-        } else {
-            Ok(Admitted { slot, entry: None })
-        };
-    }
-    let entry = Entry::find(dma, slot, header.metadata_index)?;
-    if slot.mode != Mode::Normal {
-        entry.admits(dma, slot.mode, header)?;
-    }
-    Ok(Admitted { slot, entry: Some(entry) })
 }
 
 /// Writes metadata and data, then counts the packet: `true` if its message is whole.

@@ -15,8 +15,8 @@ use hamlyn_card::ports::{Operation, Packet, Ports};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::HamlynCard;
+use super::admission::admit;
 use super::answers::Answer;
-use super::delivery::admit;
 use super::packet::{ANSWER_REFUSED, FETCH_BYTES, PacketHeader, behind_header};
 
 impl HamlynCard {

@@ -2,15 +2,16 @@
 //!
 //! | paper | file |
 //! |---|---|
-//! | 2.2 slots, Table 1 | `slot`, `packet`; the chassis' `area` |
+//! | 2.2 slots, Table 1 | `slot`, `packet`, `admission`; the chassis' `area` |
 //! | 2.3 send termini | `terminus`, `request`, `gather`, `segment`, `scheduler`, `share` |
 //! | 2.4 metadata area, 2.5 packet counting, Table 2 | `metadata` |
 //! | 2.6 notification, Table 3 | `notification`, `sleepers`; the chassis' `sleeper` |
-//! | 2.7 special modes | `delivery`, `metadata` |
+//! | 2.7 special modes | `admission`, `delivery`, `metadata` |
 //! | 2.8 back-pressure, dead hosts | `aside`, `registers`; the chassis' `handshake` |
 //! | 5.1 remote fetch-and-op | `fetch`, `tickets`, `answers` |
 //! | 3.1 what only the operating system may do | `command`, `registers`; the chassis' `command`, `table` |
 
+mod admission;
 mod answers;
 mod aside;
 mod command;
@@ -110,12 +111,27 @@ impl HamlynCard {
             counters: Counters::default(),
         })
     }
+
+    fn bars(&self) -> Vec<Bar> {
+        let used = self.control.end();
+        let doorbells = u64::from(self.options.termini) * u64::from(HAMLYN_DOORBELL_SIZE);
+        let bar = |index, size: u64, wide, kind| Bar {
+            index,
+            size: size.next_power_of_two(),
+            wide,
+            kind,
+            widths: Widths::DWORD | Widths::QWORD,
+        };
+        vec![
+            bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, BarKind::Registers),
+            bar(WINDOWS, used, true, BarKind::Window { used }),
+            bar(DOORBELLS, doorbells, true, BarKind::Registers),
+        ]
+    }
 }
 
 impl Card for HamlynCard {
     fn identity(&self) -> Identity {
-        let used = self.control.end();
-        let doorbells = u64::from(self.options.termini) * u64::from(HAMLYN_DOORBELL_SIZE);
         Identity {
             protocol: PROTOCOL,
             largest_packet: self.options.largest_packet(),
@@ -124,29 +140,7 @@ impl Card for HamlynCard {
             vendor: HAMLYN_PCI_VENDOR,
             device: HAMLYN_PCI_DEVICE,
             class: HAMLYN_PCI_CLASS,
-            bars: vec![
-                Bar {
-                    index: REGISTERS,
-                    size: HAMLYN_REGISTERS_SIZE.into(),
-                    wide: false,
-                    kind: BarKind::Registers,
-                    widths: Widths::DWORD | Widths::QWORD,
-                },
-                Bar {
-                    index: WINDOWS,
-                    size: used.next_power_of_two(),
-                    wide: true,
-                    kind: BarKind::Window { used },
-                    widths: Widths::DWORD | Widths::QWORD,
-                },
-                Bar {
-                    index: DOORBELLS,
-                    size: doorbells.next_power_of_two(),
-                    wide: true,
-                    kind: BarKind::Registers,
-                    widths: Widths::DWORD | Widths::QWORD,
-                },
-            ],
+            bars: self.bars(),
             vectors: self.options.vectors as u16,
             posted: vec![Posted {
                 device: HAMLYN_PCI_DOORBELL,
