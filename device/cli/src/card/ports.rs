@@ -93,15 +93,21 @@ impl Windows for Pages {
     }
 
     fn store_to(&self, bar: u8, offset: u64, value: u32) {
-        self.of(bar).map(|pages| pages.store_u32(offset, value, Ordering::Release)).map(inside);
+        if let Some(pages) = self.of(bar) {
+            inside(pages.store_u32(offset, value, Ordering::Release));
+        }
     }
 
     fn copy_out_of(&self, bar: u8, offset: u64, into: &mut [u8]) {
-        self.of(bar).map(|pages| pages.read_bytes(offset, into)).map(inside);
+        if let Some(pages) = self.of(bar) {
+            inside(pages.read_bytes(offset, into));
+        }
     }
 
     fn clear_in(&self, bar: u8, offset: u64, length: u64) {
-        self.of(bar).map(|pages| pages.clear(offset, length)).map(inside);
+        if let Some(pages) = self.of(bar) {
+            inside(pages.clear(offset, length));
+        }
     }
 }
 
