@@ -7,8 +7,6 @@
 
 #define MAJOR_OF(version) ((version) >> 16)
 #define MINOR_OF(version) ((version) & 0xffff)
-/* Below the driver's own: what came since, a card's PORTS, reads as 0 where it is not. */
-#define MINOR_NEEDED 3
 /* How often a card is asked whether it is still there. */
 #define WATCH_INTERVAL (5 * HZ)
 /* The link may change while it is read. Then it is read again at once, at most so many times. */
@@ -59,13 +57,13 @@ static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *lim
 		return -ENODEV;
 	}
 	limits->abi_version = card_register(card, HAMLYN_REG_ABI_VERSION);
-	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(HAMLYN_ABI_VERSION) ||
-	    MINOR_OF(limits->abi_version) < MINOR_NEEDED) {
+	if (MAJOR_OF(limits->abi_version) != MAJOR_OF(card->ops->abi_version) ||
+	    MINOR_OF(limits->abi_version) < card->ops->abi_minor) {
 		dev_err(dev,
 			"the card speaks version %u.%u, the driver needs %u.%u or a later %u: use card and driver of one release\n",
 			MAJOR_OF(limits->abi_version), MINOR_OF(limits->abi_version),
-			MAJOR_OF(HAMLYN_ABI_VERSION), MINOR_NEEDED,
-			MAJOR_OF(HAMLYN_ABI_VERSION));
+			MAJOR_OF(card->ops->abi_version), card->ops->abi_minor,
+			MAJOR_OF(card->ops->abi_version));
 		return -ENODEV;
 	}
 	limits->vectors = card_register(card, HAMLYN_REG_VECTORS);
@@ -162,7 +160,7 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 		card->host = host;
 		dev_info_ratelimited(&card->dev, "link is up, host %u\n", card->host);
 	}
-	trace_hamlyn_link(card->minor, card->link, host);
+	trace_hamlyn_link(card->number, card->link, host);
 	hamlyn_sysfs_link(card);
 }
 
@@ -265,7 +263,8 @@ int hamlyn_card_query(struct hamlyn_file *file, void *argument)
 	query->host = card_register(card, HAMLYN_REG_HOST_ID);
 	/* A card of before 2.4 answers 0. */
 	query->ports = card_register(card, HAMLYN_REG_PORTS);
-	card->ops->query(card, query);
+	if (card->ops->query)
+		card->ops->query(card, query);
 	return 0;
 }
 

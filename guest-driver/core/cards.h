@@ -6,7 +6,15 @@
 #ifndef _HAMLYN_CARDS_H
 #define _HAMLYN_CARDS_H
 
+#include "echo_card.h"
+#include "hamlyn_card.h"
+
 #define CARDS(CARD) \
-	CARD(HAMLYN_PCI_DEVICE, hamlyn_card_ops)
+	CARD(HAMLYN_PCI_DEVICE, hamlyn_card_ops) \
+	CARD(ECHO_PCI_DEVICE, echo_card_ops)
+
+struct card_ops;
+#define CARD_DECLARATION(device, operations) extern const struct card_ops operations;
+CARDS(CARD_DECLARATION)
 
 #endif /* _HAMLYN_CARDS_H */

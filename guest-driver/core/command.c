@@ -45,6 +45,21 @@ static u32 command_run(struct hamlyn_card *card)
 	return status;
 }
 
+/* The card's own, and those that all have. */
+static const char *command_name(const struct hamlyn_card *card, u32 opcode)
+{
+	switch (opcode) {
+	case HAMLYN_COMMAND_READ_STATISTICS:
+		return "read-statistics";
+	case HAMLYN_COMMAND_TEST_DMA:
+		return "test-dma";
+	default:
+		return opcode < card->ops->commands_count && card->ops->commands[opcode] ?
+			       card->ops->commands[opcode] :
+			       "unknown";
+	}
+}
+
 static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 status)
 {
 	const struct hamlyn_command *head = card->page;
@@ -83,7 +98,7 @@ int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *
 	memcpy(card->page + HAMLYN_COMMAND_BODY, body, size);
 
 	status = command_run(card);
-	trace_hamlyn_command(card->minor, opcode, index, status);
+	trace_hamlyn_command(card->number, command_name(card, opcode), index, status);
 	switch (status) {
 	case HAMLYN_STATUS_OK:
 		return 0;

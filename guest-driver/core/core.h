@@ -42,8 +42,8 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
-#include "hamlyn_card.h"
-#include "hamlyn_uapi.h"
+#include "hamlyn_family.h"
+#include "hamlyn_family_uapi.h"
 #include "share.h"
 #include "system.h"
 
@@ -52,6 +52,8 @@
 #endif
 
 #define HAMLYN_NAME "hamlyn"
+/* Of vectors: before it is the link's. */
+#define FIRST_VECTOR (HAMLYN_VECTOR_LINK + 1)
 /* Page of the card's area descriptions; the kernel's own must be the same. */
 #define HAMLYN_PAGE_SIZE 4096
 static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
@@ -62,6 +64,7 @@ static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
 #endif
 
 struct card_ops;
+struct hamlyn_model;
 struct hamlyn_card;
 struct hamlyn_closed;
 struct hamlyn_file;
@@ -69,16 +72,21 @@ struct hamlyn_file;
 /* So many kinds of objects a card may have. */
 #define CARD_KINDS 4
 
+struct card_kind;
+
 /* An object of a file: a part of each card's own. */
 struct card_object {
 	/* The file's, each waiter's, and each mapping's. */
 	struct kref users;
+	const struct card_kind *kind;
 	struct hamlyn_file *file;
 	struct list_head on_file;
-	/* Its number on the card. */
+	/* Its number on the card, which may be another's as soon as it is not open. */
 	u32 index;
-	/* Where it is mapped, if its kind can be. */
+	bool open;
+	/* Where it is mapped, if its kind can be, and how many mappings of the card's pages there are. */
 	u64 offset;
+	atomic_t views;
 };
 
 struct card_kind {
@@ -92,7 +100,9 @@ struct card_kind {
 	__poll_t (*poll)(struct card_object *object);
 	/* Maps @size bytes from its byte @offset on. None: it is not mapped. */
 	int (*mmap)(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size);
-	/* With mmap: nobody uses it any more. */
+	/* For hamlyn_mmap_card(): where on the bus its byte @offset is; the card's lock is held. */
+	resource_size_t (*place)(const struct card_object *object, u64 offset);
+	/* Nobody uses it any more. */
 	void (*free)(struct kref *users);
 };
 
@@ -111,9 +121,23 @@ struct card_call {
 
 /* What a card's folder gives the core. cards.h has them all. */
 struct card_ops {
-	/* HAMLYN_MODEL_*, and how many counters such a card has. */
+	/* HAMLYN_MODEL_*, and what its nodes in /dev and its class are called, but for a number. */
 	u32 model;
+	const char *name;
+	/* The version of the card's contract that this is for, and the least minor one that will do. */
+	u32 abi_version;
+	u32 abi_minor;
+	/* How many counters such a card has. */
 	u32 statistics;
+	/* For traces: what its commands are called, by opcode. */
+	const char * const *commands;
+	unsigned int commands_count;
+	/*
+	 * What of its own users have shares of, by the first numbers of HAMLYN_SHARE_*: what they
+	 * are called, and how many there are for processes.
+	 */
+	const char *shared[HAMLYN_SHARE_CONNECTIONS];
+	u32 (*shares)(const struct hamlyn_card *card, unsigned int kind);
 	/* The card's own structure, which begins with struct hamlyn_card. */
 	size_t size;
 	/* Kinds of objects: a file's are closed in this order. */
@@ -135,12 +159,15 @@ struct card_ops {
 	int (*prepare)(struct hamlyn_card *card);
 	/* It can be used: says so. */
 	void (*announce)(const struct hamlyn_card *card);
-	/* Describes what there is for processes, of what is in the limits. */
+	/* Describes what there is for processes, of what is in the limits. May be none. */
 	void (*query)(const struct hamlyn_card *card, struct hamlyn_query *query);
 
 	/* The card has been reset: clears the words that it shares. The lock is held. */
 	void (*reset)(struct hamlyn_card *card);
-	/* It has been started, and nobody has a file yet: opens what the driver has for itself. */
+	/*
+	 * It has been started, and nobody has a file yet: opens what the driver has for itself. May
+	 * be none, and then the one that closes that is none.
+	 */
 	void (*start)(struct hamlyn_card *card);
 	/* Its DMA has been stopped: wakes those who sleep. The lock is held. */
 	void (*stop)(struct hamlyn_card *card);
@@ -164,7 +191,9 @@ struct hamlyn_card {
 	struct device dev;
 	struct cdev cdev;
 	struct pci_dev *pdev;
-	int minor;
+	/* Its model's part of the module, and its number there. */
+	struct hamlyn_model *model;
+	int number;
 
 	/* BAR 0, and the vectors' pending words, wherever the card has them. */
 	void __iomem *registers;
@@ -328,6 +357,13 @@ void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *close
 int hamlyn_card_query(struct hamlyn_file *file, void *argument);
 int hamlyn_card_statistics(struct hamlyn_file *file, void *argument);
 
+/* models.c */
+int hamlyn_models_load(void);
+void hamlyn_models_unload(void);
+const struct card_ops *hamlyn_model_first(void);
+int hamlyn_model_join(struct hamlyn_card *card);
+void hamlyn_model_leave(struct hamlyn_card *card);
+
 /* pci.c */
 bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least);
 int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least);
@@ -353,8 +389,10 @@ int hamlyn_interrupts_request(struct hamlyn_card *card);
 /* file.c */
 extern const struct file_operations hamlyn_fops;
 void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card);
-void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file);
+void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
+			const struct card_kind *kind);
 void hamlyn_object_join(struct card_object *object, unsigned int kind);
+void hamlyn_object_put(struct card_object *object);
 void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
 void hamlyn_closed_release(struct hamlyn_closed *closed);
@@ -393,6 +431,10 @@ DEFINE_CLASS(hamlyn_entry, struct hamlyn_turn,
 
 /* mmap.c */
 int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count);
+int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
+		      const struct hamlyn_pages *pages);
+int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object);
+void hamlyn_unmap_card(struct card_object *object, u64 size);
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* sleepers.c */

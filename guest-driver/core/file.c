@@ -64,10 +64,17 @@ static int file_open(struct inode *inode, struct file *filp)
 }
 
 /* An object that the card does not know yet, of memory that is all zero. */
-void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file)
+void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
+			const struct card_kind *kind)
 {
 	kref_init(&object->users);
 	object->file = file;
+	object->kind = kind;
+}
+
+void hamlyn_object_put(struct card_object *object)
+{
+	kref_put(&object->users, object->kind->free);
 }
 
 /* The card has opened an object, which is its file's from now on; the card's lock is held. */
@@ -81,6 +88,7 @@ void hamlyn_object_join(struct card_object *object, unsigned int kind)
 		object->offset = card->next_offset;
 		card->next_offset += HAMLYN_MAP_STRIDE;
 	}
+	object->open = true;
 	list_add_tail(&object->on_file, &file->objects[kind]);
 }
 

@@ -11,37 +11,28 @@
 
 #include <linux/tracepoint.h>
 
-#include "hamlyn_card.h"
-#include "hamlyn_uapi.h"
+#include "hamlyn_family_uapi.h"
+
+/* The longest name of a command, with its end. */
+#define HAMLYN_TRACE_NAME 24
 
 TRACE_EVENT(hamlyn_command,
-	TP_PROTO(int card, u32 opcode, u32 index, u32 status),
-	TP_ARGS(card, opcode, index, status),
+	TP_PROTO(int card, const char *command, u32 index, u32 status),
+	TP_ARGS(card, command, index, status),
 	TP_STRUCT__entry(
 		__field(int, card)
-		__field(u32, opcode)
+		__array(char, command, HAMLYN_TRACE_NAME)
 		__field(u32, index)
 		__field(u32, status)
 	),
 	TP_fast_assign(
 		__entry->card = card;
-		__entry->opcode = opcode;
+		strscpy(__entry->command, command, HAMLYN_TRACE_NAME);
 		__entry->index = index;
 		__entry->status = status;
 	),
 	TP_printk("card=%d command=%s object=%u status=%u", __entry->card,
-		  __print_symbolic(__entry->opcode,
-			{ HAMLYN_COMMAND_OPEN_TERMINUS, "open-terminus" },
-			{ HAMLYN_COMMAND_CLOSE_TERMINUS, "close-terminus" },
-			{ HAMLYN_COMMAND_SET_SEND_BUFFER, "set-send-buffer" },
-			{ HAMLYN_COMMAND_CLEAR_SEND_BUFFER, "clear-send-buffer" },
-			{ HAMLYN_COMMAND_OPEN_SLOT, "open-slot" },
-			{ HAMLYN_COMMAND_CLOSE_SLOT, "close-slot" },
-			{ HAMLYN_COMMAND_OPEN_QUEUE, "open-queue" },
-			{ HAMLYN_COMMAND_CLOSE_QUEUE, "close-queue" },
-			{ HAMLYN_COMMAND_READ_STATISTICS, "read-statistics" },
-			{ HAMLYN_COMMAND_TEST_DMA, "test-dma" }),
-		  __entry->index, __entry->status)
+		  __entry->command, __entry->index, __entry->status)
 );
 
 TRACE_EVENT(hamlyn_interrupt,

@@ -15,7 +15,7 @@ static void interrupt_acknowledge(struct hamlyn_vector *vector)
 
 	writel(0, card->pending + vector->number * HAMLYN_PENDING_STRIDE);
 	mb(); /* Either the card sees the word cleared, or we see what it has written. */
-	trace_hamlyn_interrupt(card->minor, vector->number);
+	trace_hamlyn_interrupt(card->number, vector->number);
 	atomic_inc(&vector->arrived);
 	wake_up_all(&card->arrival);
 }
@@ -62,11 +62,11 @@ static void interrupt_free(void *data)
  */
 int hamlyn_interrupts_request(struct hamlyn_card *card)
 {
-	unsigned int wanted = min(card->limits.vectors, num_online_cpus() + HAMLYN_VECTOR_QUEUE);
+	unsigned int wanted = min(card->limits.vectors, num_online_cpus() + FIRST_VECTOR);
 	struct pci_dev *pdev = card->pdev;
 	int ret, i;
 
-	ret = pci_alloc_irq_vectors(pdev, HAMLYN_VECTOR_QUEUE + 1, wanted, PCI_IRQ_MSIX);
+	ret = pci_alloc_irq_vectors(pdev, FIRST_VECTOR + 1, wanted, PCI_IRQ_MSIX);
 	if (ret < 0)
 		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted)\n",
 				     wanted);
@@ -80,8 +80,8 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 		bool link = i == HAMLYN_VECTOR_LINK;
 
 		ret = pci_request_irq(pdev, i, link ? interrupt_link : interrupt_queue,
-				      link ? interrupt_link_changed : NULL, vector, HAMLYN_NAME "%d-%d",
-				      card->minor, i);
+				      link ? interrupt_link_changed : NULL, vector, "%s%d-%d",
+				      card->ops->name, card->number, i);
 		if (ret)
 			return dev_err_probe(&pdev->dev, ret, "vector %d cannot be had\n", i);
 		ret = devm_add_action_or_reset(&pdev->dev, interrupt_free, vector);

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings of files' objects. What is memory is mapped whole, and read-only; what is the card's
- * own is mapped by its folder.
+ * Mappings of files' objects. What is memory is mapped whole, and read-only. What is the card's own
+ * is mapped page by page, as it is touched, so that it can be taken away again.
  */
 #include "core.h"
+
+/*
+ * How often the card's pages of one object may be mapped. They are taken away with the card's lock
+ * held, so there must be a limit. munmap() can split each mapping into as many as it has pages.
+ */
+#define MAX_VIEWS 16
 
 /*
  * Maps memory that the card writes. The mapping has a reference to each page: the pages may outlive
@@ -18,9 +24,118 @@ int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned
 	return vm_map_pages_zero(vma, pages, count);
 }
 
+static void pages_vma_open(struct vm_area_struct *vma)
+{
+	struct card_object *object = vma->vm_private_data;
+
+	kref_get(&object->users);
+}
+
+static void pages_vma_close(struct vm_area_struct *vma)
+{
+	hamlyn_object_put(vma->vm_private_data);
+}
+
+/* A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while it is in use. */
+static const struct vm_operations_struct pages_vm_ops = {
+	.open = pages_vma_open,
+	.close = pages_vma_close,
+};
+
+/* Maps all of an object's memory. */
+int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
+		      const struct hamlyn_pages *pages)
+{
+	int ret = hamlyn_mmap_memory(vma, pages->page, pages->count);
+
+	if (ret)
+		return ret;
+	vma->vm_ops = &pages_vm_ops;
+	vma->vm_private_data = object;
+	kref_get(&object->users);
+	return 0;
+}
+
+/*
+ * A mapping stays when its object is destroyed. It then shows a spare page of the file (spent),
+ * because the card's page may belong to somebody else by now. hamlyn_unmap_card() marks the object
+ * first and removes the pages then.
+ */
+static vm_fault_t card_fault(struct vm_fault *vmf)
+{
+	struct card_object *object = vmf->vma->vm_private_data;
+	u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - object->offset;
+	struct hamlyn_file *file = vmf->vma->vm_file->private_data;
+	struct hamlyn_card *card = file->card;
+	resource_size_t address;
+	vm_fault_t ret;
+
+	/* A process that is being killed does not come back to touch it again. */
+	if (mutex_lock_killable(&card->lock))
+		return VM_FAULT_NOPAGE;
+	address = object->open ? object->kind->place(object, offset) : page_to_phys(file->spent);
+	ret = vmf_insert_pfn(vmf->vma, vmf->address, PHYS_PFN(address));
+	mutex_unlock(&card->lock);
+	return ret;
+}
+
+static void card_vma_open(struct vm_area_struct *vma)
+{
+	struct card_object *object = vma->vm_private_data;
+
+	atomic_inc(&object->views);
+	kref_get(&object->users);
+}
+
+static void card_vma_close(struct vm_area_struct *vma)
+{
+	struct card_object *object = vma->vm_private_data;
+
+	atomic_dec(&object->views);
+	hamlyn_object_put(object);
+}
+
+static const struct vm_operations_struct card_vm_ops = {
+	.open = card_vma_open,
+	.close = card_vma_close,
+	.fault = card_fault,
+};
+
+/* Maps pages of the card that are an object's, by its kind's place(). */
+int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
+{
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	if (atomic_inc_return(&object->views) > MAX_VIEWS) {
+		atomic_dec(&object->views);
+		return -EMFILE;
+	}
+	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     VM_MAYEXEC);
+	/*
+	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before it,
+	 * and write-combining buffers may be emptied in any order, so the card could take what is
+	 * not there yet. (A hypervisor may override this with write-back, as the window is its
+	 * host's memory: then caches keep the order.)
+	 */
+	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
+	vma->vm_ops = &card_vm_ops;
+	vma->vm_private_data = object;
+	kref_get(&object->users);
+	return 0;
+}
+
+/* The first @size bytes of an object's mappings show the spare page from now on. With the lock held. */
+void hamlyn_unmap_card(struct card_object *object, u64 size)
+{
+	lockdep_assert_held(&object->file->card->lock);
+	object->open = false;
+	if (object->file->mapping)
+		unmap_mapping_range(object->file->mapping, object->offset, size, 1);
+}
+
 /* What a file has at an offset, held for the caller. */
-static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset,
-				     const struct card_kind **kind)
+static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset)
 {
 	const struct card_ops *ops = file->card->ops;
 	struct card_object *object;
@@ -35,7 +150,6 @@ static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset,
 		list_for_each_entry(object, &file->objects[i], on_file)
 			if (offset - object->offset < HAMLYN_MAP_STRIDE) {
 				kref_get(&object->users);
-				*kind = ops->kinds[i];
 				return object;
 			}
 	}
@@ -45,7 +159,6 @@ static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset,
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, size = vma->vm_end - vma->vm_start;
-	const struct card_kind *kind;
 	struct card_object *object;
 	int ret;
 
@@ -53,10 +166,10 @@ int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)
 		return -EACCES;
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
-	object = mmap_find(filp->private_data, offset, &kind);
+	object = mmap_find(filp->private_data, offset);
 	if (IS_ERR(object))
 		return PTR_ERR(object);
-	ret = kind->mmap(object, vma, offset - object->offset, size);
-	kref_put(&object->users, kind->free);
+	ret = object->kind->mmap(object, vma, offset - object->offset, size);
+	hamlyn_object_put(object);
 	return ret;
 }

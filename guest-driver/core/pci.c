@@ -6,38 +6,12 @@
  * card's structure goes last.
  */
 #include <linux/devm-helpers.h>
-#include <linux/idr.h>
 #include <linux/module.h>
 
 #include "cards.h"
 #include "core.h"
 
-#define MAX_CARDS 256
-
 enum { BAR_REGISTERS = 0 };
-
-#define CARD_DECLARATION(device, operations) extern const struct card_ops operations;
-CARDS(CARD_DECLARATION)
-
-#define CARD_OPERATIONS(device, operations) &operations,
-static const struct card_ops * const cards[] = { CARDS(CARD_OPERATIONS) };
-
-static dev_t first_number;
-static DEFINE_IDA(minors);
-
-/* Protection is the file's: anybody may have one. */
-static char *hamlyn_devnode(const struct device *dev, umode_t *mode)
-{
-	if (mode)
-		*mode = 0666;
-	return NULL;
-}
-
-static const struct class hamlyn_class = {
-	.name = HAMLYN_NAME,
-	.devnode = hamlyn_devnode,
-	.dev_groups = hamlyn_groups,
-};
 
 /* The last reference to the structure is gone; an open file may have had it. */
 static void card_release(struct device *dev)
@@ -51,12 +25,11 @@ static void card_release(struct device *dev)
 	kfree(card);
 }
 
-/* Frees the number for the next card, though open files may still have the structure. */
 static void card_put(void *data)
 {
 	struct hamlyn_card *card = data;
 
-	ida_free(&minors, card->minor);
+	hamlyn_model_leave(card);
 	put_device(&card->dev);
 }
 
@@ -68,13 +41,12 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev, const struct card_o
 
 	if (!card)
 		return ERR_PTR(-ENOMEM);
-	card->minor = ida_alloc_max(&minors, MAX_CARDS - 1, GFP_KERNEL);
-	if (card->minor < 0) {
-		ret = card->minor;
+	card->ops = ops;
+	ret = hamlyn_model_join(card);
+	if (ret) {
 		kfree(card);
 		return ERR_PTR(ret);
 	}
-	card->ops = ops;
 	card->pdev = pci_dev_get(pdev);
 	mutex_init(&card->lock);
 	INIT_LIST_HEAD(&card->files);
@@ -90,13 +62,9 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev, const struct card_o
 		INIT_LIST_HEAD(&card->vector[i].armed);
 	}
 	device_initialize(&card->dev);
-	card->dev.class = &hamlyn_class;
 	card->dev.parent = &pdev->dev;
-	card->dev.devt = MKDEV(MAJOR(first_number), MINOR(first_number) + card->minor);
 	card->dev.release = card_release;
 	ret = devm_add_action_or_reset(&pdev->dev, card_put, card);
-	if (!ret)
-		ret = dev_set_name(&card->dev, HAMLYN_NAME "%d", card->minor);
 	return ret ? ERR_PTR(ret) : card;
 }
 
@@ -177,7 +145,7 @@ static void system_cancel(void *system)
 /* Once for a card, before it is started; freed with the card's structure. */
 static int card_join_system(struct hamlyn_card *card)
 {
-	card->system = hamlyn_system_create(card, &card->lock, card->minor);
+	card->system = hamlyn_system_create(card, &card->lock, card->number);
 	if (!card->system)
 		return -ENOMEM;
 	return devm_add_action_or_reset(&card->pdev->dev, system_cancel, card->system);
@@ -210,15 +178,18 @@ static void card_quiesce(struct hamlyn_card *card)
 	hamlyn_closed_init(&closed, card);
 	scoped_guard(mutex, &card->lock) {
 		hamlyn_card_stop(card);
-		card->ops->end(card, &closed);
+		if (card->ops->end)
+			card->ops->end(card, &closed);
 		hamlyn_card_end_files(card, &closed);
 	}
 	hamlyn_closed_release(&closed);
 }
 
-/* It has been started, connections and all; unless it has failed meanwhile. */
+/* Starts what the driver has for itself; then files may be opened, unless the card has failed meanwhile. */
 static void card_open_doors(struct hamlyn_card *card)
 {
+	if (card->ops->start)
+		card->ops->start(card);
 	guard(mutex)(&card->lock);
 	card->ready = card->live;
 }
@@ -226,7 +197,7 @@ static void card_open_doors(struct hamlyn_card *card)
 /* Who forces the driver on a function gives no id: whether it is such a card, its registers tell. */
 static const struct card_ops *card_operations(const struct pci_device_id *id)
 {
-	return id->driver_data ? (const struct card_ops *)id->driver_data : cards[0];
+	return id->driver_data ? (const struct card_ops *)id->driver_data : hamlyn_model_first();
 }
 
 static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
@@ -244,7 +215,6 @@ static int hamlyn_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		ret = hamlyn_card_start(card);
 	if (ret)
 		return ret;
-	card->ops->start(card);
 	card_open_doors(card);
 
 	cdev_init(&card->cdev, &hamlyn_fops);
@@ -289,7 +259,6 @@ static int card_restart(struct hamlyn_card *card, const char *why)
 		ret = hamlyn_card_start(card);
 	if (ret)
 		return ret;
-	card->ops->start(card);
 	card_open_doors(card);
 	dev_info(&card->pdev->dev, "%s; files that were open have lost what they had\n", why);
 	return 0;
@@ -392,28 +361,6 @@ static struct pci_driver hamlyn_driver = {
 	.driver.pm = pm_sleep_ptr(&hamlyn_pm),
 };
 
-static void cards_unload(unsigned int loaded)
-{
-	while (loaded--)
-		if (cards[loaded]->unload)
-			cards[loaded]->unload();
-}
-
-static int cards_load(void)
-{
-	unsigned int i;
-	int ret;
-
-	for (i = 0; i < ARRAY_SIZE(cards); i++) {
-		ret = cards[i]->load ? cards[i]->load() : 0;
-		if (ret) {
-			cards_unload(i);
-			return ret;
-		}
-	}
-	return 0;
-}
-
 static int __init hamlyn_init(void)
 {
 	int ret;
@@ -421,27 +368,16 @@ static int __init hamlyn_init(void)
 	ret = hamlyn_handshake_init();
 	if (ret)
 		return ret;
-	ret = alloc_chrdev_region(&first_number, 0, MAX_CARDS, HAMLYN_NAME);
+	ret = hamlyn_models_load();
 	if (ret)
 		goto exit_handshake;
-	ret = class_register(&hamlyn_class);
-	if (ret)
-		goto unregister_numbers;
-	/* First of all: cards then find what they have beside when they are probed. */
-	ret = cards_load();
-	if (ret)
-		goto unregister_class;
 	ret = pci_register_driver(&hamlyn_driver);
 	if (ret)
-		goto unload_cards;
+		goto unload_models;
 	return 0;
 
-unload_cards:
-	cards_unload(ARRAY_SIZE(cards));
-unregister_class:
-	class_unregister(&hamlyn_class);
-unregister_numbers:
-	unregister_chrdev_region(first_number, MAX_CARDS);
+unload_models:
+	hamlyn_models_unload();
 exit_handshake:
 	hamlyn_handshake_exit();
 	return ret;
@@ -451,11 +387,8 @@ module_init(hamlyn_init);
 static void __exit hamlyn_exit(void)
 {
 	pci_unregister_driver(&hamlyn_driver);
-	cards_unload(ARRAY_SIZE(cards));
-	class_unregister(&hamlyn_class);
-	unregister_chrdev_region(first_number, MAX_CARDS);
+	hamlyn_models_unload();
 	hamlyn_handshake_exit();
-	ida_destroy(&minors);
 }
 module_exit(hamlyn_exit);
 

@@ -32,25 +32,20 @@ MODULE_PARM_DESC(reserve, "percent of a card that is left to those with CAP_SYS_
 #define LEAST_RESERVED_OF 4
 
 /* What there is for processes. */
-static u32 share_total(const struct hamlyn_card *card, enum hamlyn_kind kind)
+static u32 share_total(const struct hamlyn_card *card, unsigned int kind)
 {
-	struct hamlyn_query query = card->limits;
+	return kind == HAMLYN_CONNECTIONS ? HAMLYN_MAX_CONNECTIONS :
+					    card->ops->shares(card, kind);
+}
 
-	card->ops->query(card, &query);
-	switch (kind) {
-	case HAMLYN_TERMINI:
-		return query.termini;
-	case HAMLYN_SLOTS:
-		return query.slots;
-	case HAMLYN_QUEUES:
-		return query.queues;
-	default:
-		return HAMLYN_MAX_CONNECTIONS;
-	}
+/* Whether the card has such a thing. */
+static bool share_is(const struct hamlyn_card *card, unsigned int kind)
+{
+	return kind == HAMLYN_CONNECTIONS || card->ops->shared[kind];
 }
 
 /* How many of a kind a user may hold as things stand; the card's lock is held. */
-static u32 share_limit(const struct hamlyn_share *of, enum hamlyn_kind kind, bool privileged)
+static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged)
 {
 	const struct hamlyn_card *card = of->card;
 	u32 all = share_total(card, kind), others = card->held[kind] - of->held[kind], kept;
@@ -73,7 +68,7 @@ static u32 share_limit(const struct hamlyn_share *of, enum hamlyn_kind kind, boo
  * Counts one more object. -EDQUOT: the user holds as many as he may, though the card may have more;
  * the card's lock is held. The driver's own have no share, and are not counted.
  */
-int hamlyn_share_take(struct hamlyn_share *of, enum hamlyn_kind kind, bool privileged)
+int hamlyn_share_take(struct hamlyn_share *of, unsigned int kind, bool privileged)
 {
 	if (!of)
 		return 0;
@@ -85,7 +80,7 @@ int hamlyn_share_take(struct hamlyn_share *of, enum hamlyn_kind kind, bool privi
 	return 0;
 }
 
-void hamlyn_share_give(struct hamlyn_share *of, enum hamlyn_kind kind)
+void hamlyn_share_give(struct hamlyn_share *of, unsigned int kind)
 {
 	if (!of)
 		return;
@@ -157,7 +152,7 @@ int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare)
 int hamlyn_share_answer(struct hamlyn_file *file, void *argument)
 {
 	struct hamlyn_share_query *query = argument;
-	enum hamlyn_kind kind;
+	unsigned int kind;
 
 	static_assert(HAMLYN_KINDS == ARRAY_SIZE(query->held));
 	if (memchr_inv(query, 0, sizeof(*query)))
@@ -167,10 +162,32 @@ int hamlyn_share_answer(struct hamlyn_file *file, void *argument)
 		return entry.error;
 	query->user = from_kuid_munged(current_user_ns(), file->share->user);
 	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
+		if (!share_is(file->card, kind))
+			continue;
 		query->held[kind] = file->share->held[kind];
 		query->limit[kind] = share_limit(file->share, kind, file->privileged);
 	}
 	return 0;
+}
+
+/* A word for each thing that is shared, behind what is in @text already. */
+static int share_words(const struct hamlyn_card *card, const struct hamlyn_share *of, char *text,
+		       int length)
+{
+	unsigned int kind;
+
+	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
+		if (!share_is(card, kind))
+			continue;
+		if (of)
+			length += sysfs_emit_at(text, length, " %u", of->held[kind]);
+		else
+			length += sysfs_emit_at(text, length, " %s",
+						kind == HAMLYN_CONNECTIONS ?
+							"connections" :
+							card->ops->shared[kind]);
+	}
+	return length + sysfs_emit_at(text, length, "\n");
 }
 
 /* A line for each user who has the card open, as many as find room in a page of text. */
@@ -181,13 +198,12 @@ ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text)
 	int length;
 
 	guard(mutex)(&card->lock);
-	length = sysfs_emit(text, "user termini slots queues connections\n");
+	length = share_words(card, NULL, text, sysfs_emit(text, "user"));
 	xa_for_each(&card->shares, user, of) {
 		if (length >= PAGE_SIZE - 1)
 			break;
-		length += sysfs_emit_at(text, length, "%lu %u %u %u %u\n", user,
-					of->held[HAMLYN_TERMINI], of->held[HAMLYN_SLOTS],
-					of->held[HAMLYN_QUEUES], of->held[HAMLYN_CONNECTIONS]);
+		length += sysfs_emit_at(text, length, "%lu", user);
+		length = share_words(card, of, text, length);
 	}
 	return length;
 }

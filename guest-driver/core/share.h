@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * What a user may hold a part of, and how it is counted (share.c). The card's lock is held in all of
  * these, and none of them minds a share that is not there.
@@ -8,21 +8,19 @@
 
 #include <linux/types.h>
 
-#include "hamlyn_uapi.h"
+#include "hamlyn_family_uapi.h"
 
 struct hamlyn_share;
 
-enum hamlyn_kind {
-	HAMLYN_TERMINI = HAMLYN_SHARE_TERMINI,
-	HAMLYN_SLOTS = HAMLYN_SHARE_SLOTS,
-	HAMLYN_QUEUES = HAMLYN_SHARE_QUEUES,
+/* The first are the card's own (card_ops.shared). */
+enum {
 	HAMLYN_CONNECTIONS = HAMLYN_SHARE_CONNECTIONS,
 	HAMLYN_KINDS
 };
 
 void hamlyn_share_get(struct hamlyn_share *share);
 void hamlyn_share_put(struct hamlyn_share *share);
-int hamlyn_share_take(struct hamlyn_share *share, enum hamlyn_kind kind, bool privileged);
-void hamlyn_share_give(struct hamlyn_share *share, enum hamlyn_kind kind);
+int hamlyn_share_take(struct hamlyn_share *share, unsigned int kind, bool privileged);
+void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind);
 
 #endif /* _HAMLYN_SHARE_H */

@@ -42,8 +42,8 @@ static bool vector_is_near(const struct hamlyn_vector *vector)
  */
 static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 {
-	unsigned int first = card->next_vector++, number = card->vectors - HAMLYN_VECTOR_QUEUE, i;
-	struct hamlyn_vector *vectors = &card->vector[HAMLYN_VECTOR_QUEUE];
+	unsigned int first = card->next_vector++, number = card->vectors - FIRST_VECTOR, i;
+	struct hamlyn_vector *vectors = &card->vector[FIRST_VECTOR];
 
 	for (i = 0; i < number; i++) {
 		if (vector_is_near(&vectors[(first + i) % number]))

@@ -6,8 +6,17 @@
 #define _HAMLYN_H
 
 #include "core.h"
+#include "hamlyn_card.h"
+#include "hamlyn_uapi.h"
 
 struct hamlyn_wellknown;
+
+/* What users have shares of. */
+enum {
+	HAMLYN_TERMINI = HAMLYN_SHARE_TERMINI,
+	HAMLYN_SLOTS = HAMLYN_SHARE_SLOTS,
+	HAMLYN_QUEUES = HAMLYN_SHARE_QUEUES,
+};
 
 /* Kinds of objects, slots before the queues that they name. */
 enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE };
@@ -39,10 +48,6 @@ struct hamlyn_parts {
 
 struct hamlyn_terminus {
 	struct card_object object;
-	/* Its number may be another's as soon as this is false. */
-	bool open;
-	/* Mappings of its window and doorbell. */
-	atomic_t views;
 	struct page *status;
 	dma_addr_t status_dma;
 	bool status_mapped;
@@ -98,6 +103,7 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, void *argument);
 /* window.c */
 int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
 			 u64 size);
+resource_size_t hamlyn_terminus_place(const struct card_object *object, u64 offset);
 
 /* slot.c */
 extern const struct card_kind hamlyn_slot_kind;

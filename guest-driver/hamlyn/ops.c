@@ -95,6 +95,21 @@ static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query
 	hamlyn_wellknown_query(card, query);
 }
 
+static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+{
+	struct hamlyn_query query = card->limits;
+
+	hamlyn_wellknown_query(card, &query);
+	switch (kind) {
+	case HAMLYN_TERMINI:
+		return query.termini;
+	case HAMLYN_SLOTS:
+		return query.slots;
+	default:
+		return query.queues;
+	}
+}
+
 static void ops_reset(struct hamlyn_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
@@ -114,6 +129,17 @@ static void ops_stop(struct hamlyn_card *card)
 	xa_for_each(&parts->termini, index, terminus)
 		wake_up_all(&terminus->sleepers.wait);
 }
+
+static const char * const commands[] = {
+	[HAMLYN_COMMAND_OPEN_TERMINUS] = "open-terminus",
+	[HAMLYN_COMMAND_CLOSE_TERMINUS] = "close-terminus",
+	[HAMLYN_COMMAND_SET_SEND_BUFFER] = "set-send-buffer",
+	[HAMLYN_COMMAND_CLEAR_SEND_BUFFER] = "clear-send-buffer",
+	[HAMLYN_COMMAND_OPEN_SLOT] = "open-slot",
+	[HAMLYN_COMMAND_CLOSE_SLOT] = "close-slot",
+	[HAMLYN_COMMAND_OPEN_QUEUE] = "open-queue",
+	[HAMLYN_COMMAND_CLOSE_QUEUE] = "close-queue",
+};
 
 static const struct card_call calls[] = {
 	{ HAMLYN_IOC_TERMINUS_CREATE, true, hamlyn_terminus_create, hamlyn_terminus_undo },
@@ -139,7 +165,15 @@ static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
 
 const struct card_ops hamlyn_card_ops = {
 	.model = HAMLYN_MODEL_HAMLYN,
+	.name = "hamlyn",
+	.abi_version = HAMLYN_ABI_VERSION,
+	/* What came since, a card's PORTS, reads as 0 where it is not. */
+	.abi_minor = 3,
 	.statistics = HAMLYN_STATISTICS,
+	.commands = commands,
+	.commands_count = ARRAY_SIZE(commands),
+	.shared = { "termini", "slots", "queues" },
+	.shares = ops_shares,
 	.size = sizeof(struct hamlyn_parts),
 	.kinds = kinds,
 	.kinds_count = ARRAY_SIZE(kinds),

@@ -61,7 +61,7 @@ static void queue_free(struct kref *users)
 
 void hamlyn_queue_put(struct hamlyn_queue *queue)
 {
-	kref_put(&queue->object.users, queue_free);
+	hamlyn_object_put(&queue->object);
 }
 
 static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
@@ -72,7 +72,7 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 
 	if (!queue)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&queue->object, file);
+	hamlyn_object_init(&queue->object, file, &hamlyn_queue_kind);
 	queue->entries = entries;
 	hamlyn_sleepers_init(&queue->sleepers, file, &queue_news);
 	pages = hamlyn_pages_alloc(file, (u64)entries * HAMLYN_NOTIFICATION_SIZE);
@@ -314,40 +314,13 @@ static __poll_t queue_poll(struct card_object *object)
 	return 0;
 }
 
-static void queue_vma_open(struct vm_area_struct *vma)
-{
-	struct hamlyn_queue *queue = vma->vm_private_data;
-
-	kref_get(&queue->object.users);
-}
-
-static void queue_vma_close(struct vm_area_struct *vma)
-{
-	hamlyn_queue_put(vma->vm_private_data);
-}
-
-/*
- * A mapping keeps the queue, so that the memory counts against RLIMIT_MEMLOCK while it is in use.
- */
-static const struct vm_operations_struct queue_vm_ops = {
-	.open = queue_vma_open,
-	.close = queue_vma_close,
-};
-
 static int queue_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
-	int ret;
 
 	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
 		return -EINVAL;
-	ret = hamlyn_mmap_memory(vma, queue->pages->page, queue->pages->count);
-	if (ret)
-		return ret;
-	vma->vm_ops = &queue_vm_ops;
-	vma->vm_private_data = queue;
-	kref_get(&queue->object.users);
-	return 0;
+	return hamlyn_mmap_pages(vma, object, queue->pages);
 }
 
 const struct card_kind hamlyn_queue_kind = {

@@ -44,7 +44,7 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
 
 	if (!slot)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&slot->object, file);
+	hamlyn_object_init(&slot->object, file, &hamlyn_slot_kind);
 	pages = hamlyn_pages_pin(create->area_address, create->area_length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(pages))
 		return ERR_CAST(pages);
@@ -177,7 +177,7 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 		slot->area = NULL;
 		return ERR_PTR(ret);
 	}
-	hamlyn_object_init(&slot->object, file);
+	hamlyn_object_init(&slot->object, file, &hamlyn_slot_kind);
 	slot->object.index = source;
 	ret = slot_map(slot, &body);
 	if (ret)

@@ -59,7 +59,7 @@ static void terminus_free(struct kref *users)
 
 void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 {
-	kref_put(&terminus->object.users, terminus_free);
+	hamlyn_object_put(&terminus->object);
 }
 
 /*
@@ -128,7 +128,7 @@ static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
 
 	if (!terminus)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&terminus->object, file);
+	hamlyn_object_init(&terminus->object, file, &hamlyn_terminus_kind);
 	hamlyn_sleepers_init(&terminus->sleepers, file, &terminus_news);
 	terminus->status = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!terminus->status)
@@ -166,7 +166,6 @@ int hamlyn_terminus_create(struct hamlyn_file *file, void *argument)
 	ret = terminus_open(terminus, weight);
 	if (ret)
 		return ret;
-	terminus->open = true;
 	hamlyn_sleepers_open(&terminus->sleepers);
 	hamlyn_object_join(&terminus->object, HAMLYN_KIND_TERMINUS);
 	create->terminus = terminus->object.index;
@@ -187,9 +186,7 @@ static void terminus_close(struct card_object *object)
 	struct hamlyn_file *file = terminus->object.file;
 	struct hamlyn_card *card = file->card;
 
-	terminus->open = false;
-	if (file->mapping)
-		unmap_mapping_range(file->mapping, terminus->object.offset, HAMLYN_MAP_STATUS, 1);
+	hamlyn_unmap_card(object, HAMLYN_MAP_STATUS);
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->object.index, NULL, 0);
 	hamlyn_sleepers_close(&terminus->sleepers);
 	xa_erase(&hamlyn_parts(card)->termini, terminus->object.index);
@@ -388,5 +385,6 @@ const struct card_kind hamlyn_terminus_kind = {
 	.release = terminus_release,
 	.poll = terminus_poll,
 	.mmap = hamlyn_terminus_mmap,
+	.place = hamlyn_terminus_place,
 	.free = terminus_free,
 };

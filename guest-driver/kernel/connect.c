@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
  * Connections, and the names that are listened to (sections 6.3 and 6.4 of the paper).
  *
@@ -215,6 +215,25 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 	return 0;
 }
 
+/* Its file is closed; the card's lock is held. */
+void hamlyn_connection_release(struct hamlyn_connection *connection)
+{
+	/* It may have ended already. */
+	hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL);
+	hamlyn_connection_put(connection);
+}
+
+/* How it stands; the card's lock is held. */
+void hamlyn_connection_describe(const struct hamlyn_connection *connection,
+				struct hamlyn_connection_state *state)
+{
+	state->state = connection->state;
+	state->reason = connection->reason;
+	state->host = connection->peer->host;
+	state->private_length = connection->length;
+	memcpy(state->data, connection->data, sizeof(state->data));
+}
+
 /* A message says that there is no connection with number @to. */
 static void connection_refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 {
@@ -407,6 +426,17 @@ void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wir
 	}
 }
 
+/* Makes a listener of memory that is all zero. */
+void hamlyn_listener_init(struct hamlyn_listener *listener, struct hamlyn_system *system,
+			  struct hamlyn_share *share, bool privileged)
+{
+	listener->system = system;
+	listener->share = share;
+	listener->privileged = privileged;
+	INIT_LIST_HEAD(&listener->requests);
+	init_waitqueue_head(&listener->wait);
+}
+
 /* Takes a name; the card's lock is held. */
 int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen)
 {
@@ -429,10 +459,16 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 	return 0;
 }
 
-/* A request has been given a file, which owns it from now on; the card's lock is held. */
-void hamlyn_listener_claimed(struct hamlyn_connection *connection)
+/* The first of those that wait is the caller's, to be given a file; the card's lock is held. */
+int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connection **next)
 {
-	connection_leave(connection);
+	if (listener->dead)
+		return -ENODEV;
+	*next = list_first_entry_or_null(&listener->requests, struct hamlyn_connection, on_listener);
+	if (!*next)
+		return -EAGAIN;
+	connection_leave(*next);
+	return 0;
 }
 
 /* Frees the name, and refuses those who wait under it; the card's lock is held. */

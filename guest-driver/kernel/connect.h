@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * Operating system to operating system (sections 6.3 and 6.4 of the paper), from the bottom up:
  *
@@ -14,8 +14,8 @@
  * What a remote operating system says is not believed but checked. It can open and end connections
  * with processes of this host, and no more; what it costs is bounded by what is here.
  *
- * All but connectfile.c is kept such that it can be compiled elsewhere, to be tried under every
- * misfortune. So it knows no card, and asks no more of the kernel than
+ * All but connectfile.c is compiled a second time, for programs (guest-driver/host): there the seeded
+ * simulation tries it under every misfortune. So it knows no card, and asks no more of the kernel than
  *
  *   mutex (and lockdep_assert_held), list, hashtable with jhash, xarray with xa_alloc_cyclic, kref,
  *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
@@ -36,7 +36,7 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
-#include "hamlyn_uapi.h"
+#include "hamlyn_family_uapi.h"
 #include "share.h"
 #include "system.h"
 #include "transport.h"
@@ -49,7 +49,7 @@ struct hamlyn_connection;
 /* A message to a remote operating system, kept until that has acknowledged it. */
 struct hamlyn_message {
 	struct list_head on_peer;
-	/* Whose part it is, held for it. None: it was allocated, and is freed. */
+	/* Whose part it is, held for it. None: it was allocated, and is freed; a refusal, or the card's own. */
 	struct hamlyn_connection *connection;
 	/* It may have arrived. */
 	bool flown;
@@ -177,6 +177,7 @@ void hamlyn_peer_open(struct hamlyn_peer *peer);
 void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry);
 void hamlyn_peer_answer(struct hamlyn_peer *peer);
 void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message);
+int hamlyn_peer_say(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const void *data);
 bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message);
 void hamlyn_peer_watch(struct hamlyn_peer *peer);
 void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason);
@@ -192,11 +193,16 @@ int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 			     const struct hamlyn_private *private);
 int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 			    const struct hamlyn_private *private);
+void hamlyn_connection_release(struct hamlyn_connection *connection);
+void hamlyn_connection_describe(const struct hamlyn_connection *connection,
+				struct hamlyn_connection_state *state);
 void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason);
 void hamlyn_connection_put(struct hamlyn_connection *connection);
 void hamlyn_connection_settle(struct hamlyn_connection *connection);
+void hamlyn_listener_init(struct hamlyn_listener *listener, struct hamlyn_system *system,
+			  struct hamlyn_share *share, bool privileged);
 int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen);
-void hamlyn_listener_claimed(struct hamlyn_connection *connection);
+int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connection **next);
 void hamlyn_listener_close(struct hamlyn_listener *listener);
 void hamlyn_listeners_stop(struct hamlyn_system *system);
 

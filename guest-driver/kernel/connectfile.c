@@ -52,10 +52,8 @@ static int connection_release(struct inode *inode, struct file *filp)
 	if (!connection)
 		return 0;
 	card = connection->system->card;
-	scoped_guard(mutex, &card->lock) {
-		hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL);
-		hamlyn_connection_put(connection);
-	}
+	scoped_guard(mutex, &card->lock)
+		hamlyn_connection_release(connection);
 	put_device(&card->dev);
 	return 0;
 }
@@ -83,11 +81,7 @@ static long connection_query(struct hamlyn_connection *connection, struct hamlyn
 	CLASS(hamlyn_turn, turn)(connection->system->card, connection->share);
 	if (turn.error)
 		return turn.error;
-	state->state = connection->state;
-	state->reason = connection->reason;
-	state->host = connection->peer->host;
-	state->private_length = connection->length;
-	memcpy(state->data, connection->data, sizeof(state->data));
+	hamlyn_connection_describe(connection, state);
 	return 0;
 }
 
@@ -203,19 +197,15 @@ static int listener_claim(struct hamlyn_listener *listener, struct file *made)
 {
 	struct hamlyn_card *card = listener->system->card;
 	struct hamlyn_connection *connection;
+	int ret;
 
 	CLASS(hamlyn_turn, turn)(card, listener->share);
 	if (turn.error)
 		return turn.error;
-	if (listener->dead)
-		return -ENODEV;
-	connection = list_first_entry_or_null(&listener->requests, struct hamlyn_connection,
-					      on_listener);
-	if (!connection)
-		return -EAGAIN;
-	file_adopt(made, card, connection);
-	hamlyn_listener_claimed(connection);
-	return 0;
+	ret = hamlyn_listener_next(listener, &connection);
+	if (!ret)
+		file_adopt(made, card, connection);
+	return ret;
 }
 
 /* A request that is taken has a file and a number: those come first. */
@@ -298,13 +288,8 @@ static struct hamlyn_listener *listener_alloc(struct hamlyn_file *file)
 {
 	struct hamlyn_listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
 
-	if (!listener)
-		return NULL;
-	listener->system = file->card->system;
-	listener->share = file->share;
-	listener->privileged = file->privileged;
-	INIT_LIST_HEAD(&listener->requests);
-	init_waitqueue_head(&listener->wait);
+	if (listener)
+		hamlyn_listener_init(listener, file->card->system, file->share, file->privileged);
 	return listener;
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
  * A remote operating system: messages to it and from it, each once and in order; whether it is
  * alive; whether it has started anew.
@@ -18,10 +18,13 @@
 #define TICK (HZ / 4)
 /* Probes within the time after which a peer is given up: some may be late. */
 #define PROBES 8
-/* Refusals that may wait for a peer which does not take them: what is over is not said. */
-#define MAX_QUEUED_REFUSALS 256
+/*
+ * Messages that may wait for a peer which does not take them, beside those of connections. Of
+ * refusals what is over is not said; of the card's own it is told.
+ */
+#define MAX_QUEUED 256
 
-static unsigned int peer_timeout = 8000;
+static unsigned int __read_mostly peer_timeout = 8000;
 module_param(peer_timeout, uint, 0644);
 MODULE_PARM_DESC(peer_timeout,
 		 "ms without a sign of life after which a host's connections end (1000 to 600000)");
@@ -98,6 +101,15 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
 	return true;
 }
 
+/* What the card's own part of the driver had arranged with it is void. */
+static void peer_tell_lost(struct hamlyn_peer *peer)
+{
+	struct peer_transport *transport = peer->system->transport;
+
+	if (transport && transport->ops->lost)
+		transport->ops->lost(transport, peer->host);
+}
+
 /*
  * Ends all connections with a peer, and drops the messages that still wait to be sent to it.
  * Requests that it has not acknowledged are kept if they may be put to its next incarnation.
@@ -116,6 +128,7 @@ static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 		    message->connection->state != HAMLYN_CONNECTION_CONNECTING)
 			peer_drop(peer, message);
 	peer_restart(peer);
+	peer_tell_lost(peer);
 }
 
 /* We do not know any more what the peer has been told: this is a new incarnation. */
@@ -168,7 +181,10 @@ static void peer_fly(struct hamlyn_peer *peer, u32 from)
 
 static bool peer_is_watched(const struct hamlyn_peer *peer)
 {
-	return !list_empty(&peer->connections) || !list_empty(&peer->queue);
+	struct peer_transport *transport = peer->system->transport;
+
+	return !list_empty(&peer->connections) || !list_empty(&peer->queue) ||
+	       (transport->ops->depends && transport->ops->depends(transport, peer->host));
 }
 
 /* There is about to be something that depends on the peer. */
@@ -187,7 +203,7 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
 	if (message->connection) {
 		kref_get(&message->connection->users);
-	} else if (peer->queued >= MAX_QUEUED_REFUSALS) {
+	} else if (peer->queued >= MAX_QUEUED) {
 		kfree(message);
 		return;
 	}
@@ -198,6 +214,24 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 	peer->queued++;
 	if (peer->flying < PLACES)
 		peer_fly(peer, peer->flying);
+}
+
+/* Takes a message of the card's own, if not too many wait. */
+int hamlyn_peer_say(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const void *data)
+{
+	struct hamlyn_message *message;
+
+	if (peer->queued >= MAX_QUEUED)
+		return -ENOBUFS;
+	message = kzalloc(sizeof(*message), GFP_KERNEL);
+	if (!message)
+		return -ENOMEM;
+	message->wire = *wire;
+	message->wire.kind = HAMLYN_WIRE_CARD;
+	message->wire.name_length = 0;
+	memcpy(message->data, data, wire->private_length);
+	hamlyn_peer_send(peer, message);
+	return 0;
 }
 
 /* Messages before @expected have arrived there. */
@@ -266,6 +300,16 @@ static const u8 *peer_read(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wi
 	return transport->ops->read(transport, peer->host, entry, wire);
 }
 
+static void peer_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct peer_transport *transport = peer->system->transport;
+
+	if (wire->kind != HAMLYN_WIRE_CARD)
+		hamlyn_connection_message(peer, wire, data);
+	else if (transport->ops->message && !wire->name_length)
+		transport->ops->message(transport, peer->host, wire, data);
+}
+
 /* Takes the messages that are next, as far as they are there. */
 static void peer_take(struct hamlyn_peer *peer)
 {
@@ -277,7 +321,7 @@ static void peer_take(struct hamlyn_peer *peer)
 		data = peer_read(peer, place, &wire);
 		peer->expected++;
 		if (wire_is_sound(&wire))
-			hamlyn_connection_message(peer, &wire, data);
+			peer_message(peer, &wire, data);
 		peer_reopen(peer, place);
 		place = peer->expected % PLACES;
 	}

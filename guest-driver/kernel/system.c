@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
  * This operating system as others see it through one card: begins and ends, and has what arrives
  * looked at.
  */
 #include <linux/cleanup.h>
+#include <linux/nospec.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 
@@ -123,6 +124,27 @@ void hamlyn_system_stop(struct hamlyn_system *system)
 	system->open = false;
 	hamlyn_system_lost(system, HAMLYN_END_CARD_RESET);
 	hamlyn_listeners_stop(system);
+}
+
+int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
+		      const void *data)
+{
+	lockdep_assert_held(system->lock);
+	if (!system->open)
+		return -EOPNOTSUPP;
+	if (host >= ARRAY_SIZE(system->peers))
+		return -EHOSTUNREACH;
+	if (wire->private_length > HAMLYN_MAX_PRIVATE)
+		return -EMSGSIZE;
+	return hamlyn_peer_say(&system->peers[array_index_nospec(host, ARRAY_SIZE(system->peers))],
+			       wire, data);
+}
+
+void hamlyn_system_watch(struct hamlyn_system *system, u32 host)
+{
+	lockdep_assert_held(system->lock);
+	if (host < ARRAY_SIZE(system->peers))
+		hamlyn_peer_watch(&system->peers[host]);
 }
 
 bool hamlyn_system_is_open(const struct hamlyn_system *system)

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * This operating system as others see it through one card: what the core and a card's folder tell
  * it. Calls on connections come by their files (connectfile.c).
@@ -10,6 +10,7 @@
 
 struct hamlyn_card;
 struct hamlyn_system;
+struct hamlyn_wire;
 struct mutex;
 struct peer_transport;
 
@@ -28,6 +29,17 @@ bool hamlyn_system_is_open(const struct hamlyn_system *system);
 void hamlyn_system_lost(struct hamlyn_system *system, u32 reason);
 /* What other hosts were told is not remembered. With the lock held. */
 void hamlyn_system_reborn(struct hamlyn_system *system);
+
+/*
+ * Says something of the card's own to the operating system of a host: @wire has the words, @data
+ * as many bytes as @wire says. It is sent until it has arrived, or the transport is told that the
+ * host is lost. -EHOSTUNREACH: there can be no such host; -EOPNOTSUPP: none can be reached;
+ * -EMSGSIZE; -ENOBUFS: too much is still to be said to it; -ENOMEM. With the lock held.
+ */
+int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
+		      const void *data);
+/* Something is about to be arranged with a host, by what the transport says. With the lock held. */
+void hamlyn_system_watch(struct hamlyn_system *system, u32 host);
 
 /* Something has arrived. Takes no lock. */
 void hamlyn_system_arrived(struct hamlyn_system *system);

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * How operating systems reach each other: what a card gives this folder.
  *
@@ -37,6 +37,22 @@ struct peer_transport_ops {
 			  struct hamlyn_wire *wire);
 	/* Opens an entry again: its message has been read. */
 	void (*reopen)(struct peer_transport *transport, u32 host, u32 entry);
+
+	/*
+	 * For cards whose operating systems arrange more with each other than connections; all or
+	 * none. A message of hamlyn_system_say() has come from a host, each once and in order; the
+	 * answer may be said at once.
+	 */
+	void (*message)(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data);
+	/*
+	 * A host is lost, or has begun anew, or is thought to have forgotten us: nothing is arranged
+	 * with it any more, and what was still to be said to it has been dropped. It may be told of
+	 * a host with which nothing was. Nothing may be said here.
+	 */
+	void (*lost)(struct peer_transport *transport, u32 host);
+	/* Whether something is arranged with a host: then it is looked whether that lives. */
+	bool (*depends)(struct peer_transport *transport, u32 host);
 };
 
 /* A part of what the card has for it. */

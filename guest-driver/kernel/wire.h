@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * What operating systems say to each other: struct hamlyn_wire, HAMLYN_WIRE_* and
  * HAMLYN_WELL_KNOWN_*.
@@ -9,6 +9,6 @@
 #ifndef _HAMLYN_WIRE_H
 #define _HAMLYN_WIRE_H
 
-#include "hamlyn_card.h"
+#include "hamlyn_kernel.h"
 
 #endif /* _HAMLYN_WIRE_H */

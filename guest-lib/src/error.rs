@@ -1,4 +1,6 @@
 //! What can go wrong, with the object, the value and the limit.
+//!
+//! The crate has one error for all cards, so that `?` carries it through: this file alone knows what each of them adds to it.
 
 use std::io;
 use std::time::Duration;
@@ -6,11 +8,11 @@ use std::time::Duration;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use rustix::io::Errno;
 
-use crate::connection::End;
-use crate::group::ShareError;
-use crate::loss::PeerLoss;
-use crate::seed::SeedError;
-use crate::ticket::TicketError;
+use crate::core::connection::End;
+use crate::core::loss::PeerLoss;
+use crate::hamlyn::group::ShareError;
+use crate::hamlyn::seed::SeedError;
+use crate::hamlyn::ticket::TicketError;
 
 /// Result of the library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -206,7 +208,7 @@ pub enum Error {
         limit: u64,
     },
     /// What is attached is not a card that this library knows.
-    #[error("{object} {value:#x} is not what this library knows ({expected:#x})")]
+    #[error("{object} {} is not what this library knows ({})", shown(object, *value), shown(object, *expected))]
     Incompatible {
         /// What was looked at.
         object: &'static str,
@@ -214,6 +216,18 @@ pub enum Error {
         value: u64,
         /// What it should be.
         expected: u64,
+    },
+    /// The card is of another model than was to be opened.
+    #[error("{node} is a card of model {model}, not of model {expected} ({name})")]
+    OtherModel {
+        /// Which card.
+        node: String,
+        /// The model that it says it is.
+        model: u32,
+        /// The model that was to be opened.
+        expected: u32,
+        /// That model's name.
+        name: &'static str,
     },
 }
 
@@ -236,7 +250,9 @@ impl Error {
             | Error::Share(_) => ErrorKind::Invalid,
             Error::Closed(_) => ErrorKind::Closed,
             Error::PeerLost(_) | Error::Ended(_) | Error::NotConnected => ErrorKind::PeerLost,
-            Error::Unsupported(_) | Error::Incompatible { .. } => ErrorKind::Unsupported,
+            Error::Unsupported(_) | Error::Incompatible { .. } | Error::OtherModel { .. } => {
+                ErrorKind::Unsupported
+            }
             Error::Refused { .. } | Error::Command { .. } => ErrorKind::Refused,
             Error::Overrun { .. } => ErrorKind::Overrun,
             Error::InFlight { .. } => ErrorKind::InFlight,
@@ -384,9 +400,18 @@ impl<T: std::fmt::Debug> From<GivenBack<T>> for Error {
     }
 }
 
+/// Versions as people write them, all else in hexadecimal.
+fn shown(object: &str, value: u64) -> String {
+    if object.ends_with("version") {
+        format!("{}.{}", value >> 16, value & 0xffff)
+    } else {
+        format!("{value:#x}")
+    }
+}
+
 /// What gives a user more of what cards have, or of what the driver has.
 fn what_gives_more(object: &str) -> &'static str {
-    if object == crate::attach::CONNECTIONS {
+    if object == crate::core::attach::CONNECTIONS {
         "Another share gives each more (/sys/module/hamlyn/parameters/share)"
     } else {
         "A card with more (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \
@@ -426,8 +451,8 @@ mod tests {
              (/sys/module/hamlyn/parameters/share)"
         );
         // No flag of a card makes these more.
-        let error =
-            Error::Quota { object: crate::attach::CONNECTIONS, user: 1000, held: 9, limit: 9 }.to_string();
+        let error = Error::Quota { object: crate::core::attach::CONNECTIONS, user: 1000, held: 9, limit: 9 }
+            .to_string();
         assert!(error.contains("parameters/share") && !error.contains("--"), "{error}");
     }
 

@@ -54,59 +54,42 @@
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
-#[cfg(feature = "tokio")]
-pub mod asynchronous;
 pub mod attach;
-mod card;
-mod connection;
-#[doc(hidden)]
-pub mod copies;
-mod cursor;
+mod core;
+pub mod echo;
 mod error;
-mod fetch;
-mod free;
-mod group;
-mod key;
-mod lend;
-mod loss;
-mod manager;
-mod memory;
-mod message_area;
-mod metadata;
-mod notification;
-mod polling;
-pub mod protocol;
-mod record;
-mod request;
-mod seed;
-mod send_buffer;
-mod slot;
-mod terminus;
-mod text;
-mod ticket;
-mod work_queue;
+mod hamlyn;
 
-pub use card::{Card, CardInfo, SelfTest};
-pub use connection::{
+#[doc(hidden)]
+pub use self::core::copies;
+#[cfg(feature = "tokio")]
+pub use self::hamlyn::asynchronous;
+pub use self::hamlyn::protocol;
+
+pub use self::core::card::SelfTest;
+pub use self::core::connection::{
     Answer, CONNECT_TIMEOUT, Connecting, Connection, End, EndReason, FIND_TIMEOUT, Found, Listener, MAX_NAME,
     MAX_PRIVATE, Question, Request,
 };
+pub use self::core::key::random_key;
+pub use self::core::lend::{Lendable, Pages};
+pub use self::core::loss::PeerLoss;
+pub use self::core::memory::Memory;
+pub use self::core::polling::Polling;
+pub use self::hamlyn::card::{Card, CardInfo};
+pub use self::hamlyn::fetch::{Fetch, FetchOp};
+pub use self::hamlyn::group::{Share, ShareError, Undivided};
+pub use self::hamlyn::manager::{
+    Arrived, Buffer, EndPoint, Manager, Ready, ReceiveClass, ReceiverClass, Sent, Waker,
+};
+pub use self::hamlyn::message_area::MessageArea;
+pub use self::hamlyn::metadata::MetadataEntry;
+pub use self::hamlyn::notification::{Arrival, Notification, NotificationQueue};
+pub use self::hamlyn::request::{Message, RequestBlock};
+pub use self::hamlyn::seed::{Seed, SeedError};
+pub use self::hamlyn::send_buffer::{Piece, SendBuffer};
+pub use self::hamlyn::slot::{Mode, Slot, SlotBuilder};
+pub use self::hamlyn::terminus::{Handle, Source, Terminus};
+pub use self::hamlyn::ticket::{Ticket, TicketError, TicketFlags};
 pub use error::{Error, ErrorKind, GivenBack, Result};
-pub use fetch::{Fetch, FetchOp};
-pub use group::{Share, ShareError, Undivided};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;
-pub use key::random_key;
-pub use lend::{Lendable, Pages};
-pub use loss::PeerLoss;
-pub use manager::{Arrived, Buffer, EndPoint, Manager, Ready, ReceiveClass, ReceiverClass, Sent, Waker};
-pub use memory::Memory;
-pub use message_area::MessageArea;
-pub use metadata::MetadataEntry;
-pub use notification::{Arrival, Notification, NotificationQueue};
-pub use polling::Polling;
-pub use request::{Message, RequestBlock};
-pub use seed::{Seed, SeedError};
-pub use send_buffer::{Piece, SendBuffer};
-pub use slot::{Mode, Slot, SlotBuilder};
-pub use terminus::{Handle, Source, Terminus};
-pub use ticket::{Ticket, TicketError, TicketFlags};

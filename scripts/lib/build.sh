@@ -36,11 +36,14 @@ check_qemu() {
 }
 
 # build_all: bring everything made from the sources up to date, and name it in the kit. With DEMO set, no more than the demo
-# shows; but once there is more, that is kept up to date as well.
+# shows and `hamlyn up` names; but once there is more, that is kept up to date as well.
 build_all() {
     if [[ -e $CACHE/whole ]]; then DEMO=; fi
     step programs "build the programs" build_programs
-    if [[ ! $DEMO ]]; then build_c_examples; fi
+    if [[ ! $DEMO ]]; then
+        build_c_examples
+        step plugin "build the plugin for QEMU" build_plugin
+    fi
     build_module
     build_image
     write_kit
@@ -49,18 +52,26 @@ build_all() {
 
 # They are static, so they run on any host and in the guest's bare image. One invocation builds shared dependencies once.
 build_programs() {
-    local what=(-p hamlyn-tools -p hamlyn-c --lib --examples)
-    if [[ $DEMO ]]; then what=(--example ping-pong --example transfer --example intrude); fi
+    local what=(-p hamlyn-c -p hamlyn-sim --lib --examples)
+    if [[ $DEMO ]]; then what=(--example ping-pong --example transfer --example intrude --example self-test); fi
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn --bins "${what[@]}"
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn -p hamlyn-tools --bins \
+        "${what[@]}"
     mkdir -p target/release
     ln -sf "../$TARGET/release/hamlyn" target/release/hamlyn
+}
+
+# build_plugin: what QEMU loads to tell a card of its machine's stores. A library that is loaded cannot be static, so it is not
+# built with the flags of the programs; but it lies beside them.
+build_plugin() {
+    hamlyn_cargo build --release -p hamlyn-snoop-plugin
+    ln -sf ../../release/libhamlyn_snoop_plugin.so "$BINARIES/libhamlyn_snoop.so"
 }
 
 # build_installed: what scripts/install installs, as build_programs builds it.
 build_installed() {
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-tools --bins
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-sim -p hamlyn-tools --bins
 }
 
 # The names that the guest's tools are started by; they are one program, hamlyn-tools.
@@ -102,6 +113,8 @@ make_module() {
     objects=$GUEST/module/$(kernel_version)
     mkdir -p "$objects"
     touch "$objects/started"
+    # A source that is gone must not be left: the Makefile takes all that there are.
+    find "$objects" -name '*.[ch]' ! -name '*.mod.c' -delete
     (cd guest-driver && find . \( -name '*.[ch]' ! -name '*.mod.c' -o -name Makefile -o -name Kbuild \) \
         -exec cp -p --parents -t "$objects" {} +)
     in_root make -C "/usr/lib/modules/$(kernel_version)/build" M="$objects" -j "$(nproc)" modules

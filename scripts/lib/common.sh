@@ -14,7 +14,7 @@ SELF=$(realpath "$0")
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 CACHE=$(realpath -m "${HAMLYN_CACHE:-$REPO/.hamlyn}")
 ROOT=$CACHE/root
-# Set by scripts/prepare --demo: no more is wanted than the demo shows.
+# Set by scripts/prepare --demo: the examples that the demo does not show are not wanted.
 DEMO=
 # Which kernel the guests have: that of Debian's backports, or Debian 13's own, which has a kit beside the other's.
 HAMLYN_KERNEL=${HAMLYN_KERNEL:-backports}

@@ -1,8 +1,10 @@
 //! The C headers of `guest-driver/include/`, made from the sources of `hamlyn-abi`.
 //!
+//! Each part of the contract has a header, and every card's folder by itself: nothing here names a card but the first.
+//!
 //! The contract's files are read with `syn` and written down item by item, in their order and with their comments and
 //! the spelling of their numbers. Whatever could not be carried over is an error, never left out in silence: a
-//! constant that is neither literal nor request code, a structure that is not `repr(C)`, a field type that C has no name for.
+//! constant that is neither literal nor a call's code, a structure that is not `repr(C)`, a field type that C has no name for.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,11 +15,11 @@ use syn::{Attribute, Expr, Fields, GenericArgument, Item, Lit, Meta, PathArgumen
 /// A header: its file's name, its title, and the parts that it is made of.
 pub struct Header {
     /// File name, in `guest-driver/include/`.
-    pub name: &'static str,
+    pub name: String,
     /// First line of the header's comment.
-    title: &'static str,
-    /// What it includes.
-    includes: &'static [&'static str],
+    title: String,
+    /// What it includes, with its quotes or brackets.
+    includes: Vec<String>,
     /// The files of the contract, in order.
     pub parts: Vec<Part>,
 }
@@ -63,31 +65,64 @@ pub struct Field {
     docs: Vec<String>,
 }
 
-/// Reads the contract from the sources of `hamlyn-abi` (its `src` folder) and makes both headers.
+/// The folders of the contract that are no card's. Every other is a card, with a header of its own for what its guests see and
+/// one for what its users do.
+const NO_CARDS: [&str; 3] = ["family", "kernel", "uapi"];
+/// The module of a card's folder that driver and library agree on.
+const UAPI: &str = "uapi";
+
+/// Reads the contract from the sources of `hamlyn-abi` (its `src` folder) and makes its headers: of the family's parts, then of each
+/// card.
 ///
 /// # Errors
 /// A file that cannot be read or parsed, or an item that C could not carry.
-pub fn read(source: &Path) -> Result<[Header; 2], String> {
-    let mut card = Vec::new();
-    for folder in ["family", "hamlyn", "kernel"] {
-        for module in submodules(&source.join(folder).join("mod.rs"))? {
-            card.push(read_part(source, &[folder, &module])?);
-        }
+pub fn read(source: &Path) -> Result<Vec<Header>, String> {
+    let mut headers = vec![
+        folder(source, "family", "hamlyn_family.h", "What a guest and any card of the family agree on.")?,
+        folder(source, "kernel", "hamlyn_kernel.h", "What the drivers of two hosts agree on.")?,
+        folder(source, UAPI, "hamlyn_family_uapi.h", "What the driver and users of any card agree on.")?,
+    ];
+    headers[2].includes.insert(0, "<linux/ioctl.h>".into());
+    let cards = submodules(&source.join("lib.rs"))?;
+    for card in cards.iter().filter(|name| !NO_CARDS.contains(&name.as_str())) {
+        headers.extend(card_headers(source, card)?);
     }
-    Ok([
-        Header {
-            name: "hamlyn_card.h",
-            title: "What a guest and a Hamlyn card agree on.",
-            includes: &["linux/types.h"],
-            parts: card,
-        },
-        Header {
-            name: "hamlyn_uapi.h",
-            title: "What the Hamlyn driver and its users agree on.",
-            includes: &["linux/ioctl.h", "linux/types.h"],
-            parts: vec![read_part(source, &["uapi"])?],
-        },
-    ])
+    Ok(headers)
+}
+
+/// A header of all files of a folder.
+fn folder(source: &Path, folder: &str, name: &str, title: &str) -> Result<Header, String> {
+    let modules = submodules(&source.join(folder).join("mod.rs"))?;
+    let parts =
+        modules.iter().map(|module| read_part(source, &[folder, module])).collect::<Result<_, _>>()?;
+    let includes = vec!["<linux/types.h>".into()];
+    Ok(Header { name: name.into(), title: title.into(), includes, parts })
+}
+
+/// What a guest and this card agree on, and, if it has calls of its own, what its driver and its users do.
+fn card_headers(source: &Path, card: &str) -> Result<Vec<Header>, String> {
+    let (title, name) = (title_case(card), format!("{card}_card.h"));
+    let about = format!("What a guest and a {title} card agree on.");
+    let mut own = folder(source, card, &name, &about)?;
+    own.includes.push("\"hamlyn_family.h\"".into());
+    let (uapi, parts) = own.parts.into_iter().partition(|part| part.module.ends_with("::uapi"));
+    own.parts = parts;
+    let mut includes = vec!["\"hamlyn_family_uapi.h\"".to_owned()];
+    if card == "hamlyn" {
+        // What was written before there were others finds all that there was in its two headers.
+        own.includes.push("\"hamlyn_kernel.h\"".into());
+    } else {
+        // The numbers of its calls follow from its model's.
+        includes.push(format!("{name:?}"));
+    }
+    let about = format!("What the {title} card's driver and its users agree on.");
+    let calls = Header { name: format!("{card}_uapi.h"), title: about, includes, parts: uapi };
+    Ok([own, calls].into_iter().filter(|header| !header.parts.is_empty()).collect())
+}
+
+fn title_case(name: &str) -> String {
+    let (first, rest) = name.split_at(1);
+    first.to_uppercase() + rest
 }
 
 /// The files that [`read`] reads, below the `src` folder's parent: for a build script's benefit.
@@ -120,7 +155,7 @@ fn read_part(source: &Path, module: &[&str]) -> Result<Part, String> {
     Ok(Part { module: module.join("::"), docs: docs(&file.attrs), items })
 }
 
-/// Methods, tests, imports and macros (the statistics' names) are Rust's own; everything else must get a C form.
+/// Methods, traits, tests, imports and macros (the statistics' names) are Rust's own; everything else must get a C form.
 fn read_item(item: &Item) -> Result<Option<Entry>, String> {
     match item {
         Item::Const(constant) => {
@@ -128,7 +163,7 @@ fn read_item(item: &Item) -> Result<Option<Entry>, String> {
             let suffix = if is_type(&constant.ty, "u64") { "ULL" } else { "" };
             let value = literal(&constant.expr).map(|value| value + suffix);
             let value = value.or_else(|| request_code(&constant.expr));
-            let value = value.ok_or_else(|| format!("constant {name} is neither literal nor iowr"))?;
+            let value = value.ok_or_else(|| format!("constant {name} is neither literal nor a call"))?;
             Ok(Some(Entry::Constant { value, docs: docs(&constant.attrs), name }))
         }
         Item::Struct(structure) => {
@@ -147,8 +182,8 @@ fn read_item(item: &Item) -> Result<Option<Entry>, String> {
                 fields,
             }))
         }
-        Item::Impl(_) | Item::Use(_) | Item::Mod(_) | Item::Macro(_) => Ok(None),
-        Item::Fn(function) if function.sig.ident == "iowr" => Ok(None),
+        Item::Impl(_) | Item::Trait(_) | Item::Use(_) | Item::Mod(_) | Item::Macro(_) => Ok(None),
+        Item::Fn(function) if ["iowr", "card_call"].iter().any(|name| function.sig.ident == name) => Ok(None),
         _ => Err("an item that is neither constant nor structure".into()),
     }
 }
@@ -172,7 +207,7 @@ fn c_type(ty: &Type) -> Option<String> {
     match name.as_str() {
         "u8" | "u16" | "u32" | "u64" => Some(format!("__u{}", &name[1..])),
         "i32" | "i64" => Some(format!("__s{}", &name[1..])),
-        other => other.starts_with("Hamlyn").then(|| format!("struct {}", snake_case(other))),
+        other => is_structure(other).then(|| format!("struct {}", snake_case(other))),
     }
 }
 
@@ -201,17 +236,31 @@ fn literal(expression: &Expr) -> Option<String> {
     }
 }
 
-/// `iowr::<T>(number)` is C's `_IOWR('H', number, struct t)`.
+/// `iowr::<T>(number)` is C's `_IOWR('H', number, struct t)`; `card_call::<T>(model, number)` is the same with the number that a
+/// later model's call has.
 fn request_code(expression: &Expr) -> Option<String> {
     let Expr::Call(call) = expression else { return None };
     let Expr::Path(function) = &*call.func else { return None };
-    let segment = function.path.segments.last().filter(|segment| segment.ident == "iowr")?;
+    let segment = function.path.segments.last()?;
     let PathArguments::AngleBracketed(types) = &segment.arguments else { return None };
-    let (Some(GenericArgument::Type(argument)), Some(number)) = (types.args.first(), call.args.first())
-    else {
-        return None;
+    let Some(GenericArgument::Type(argument)) = types.args.first() else { return None };
+    let arguments: Vec<&Expr> = call.args.iter().collect();
+    let number = match (segment.ident.to_string().as_str(), &*arguments) {
+        ("iowr", [number]) => literal(number)?,
+        ("card_call", [model, number]) => format!(
+            "HAMLYN_FIRST_CARD_CALL + ({} - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + {}",
+            literal(model).or_else(|| constant(model))?,
+            literal(number)?
+        ),
+        _ => return None,
     };
-    Some(format!("_IOWR('H', {}, {})", literal(number)?, c_type(argument)?))
+    Some(format!("_IOWR('H', {number}, {})", c_type(argument)?))
+}
+
+/// The name of a constant.
+fn constant(expression: &Expr) -> Option<String> {
+    let Expr::Path(path) = expression else { return None };
+    path.path.segments.last().map(|segment| segment.ident.to_string())
 }
 
 fn docs(attributes: &[Attribute]) -> Vec<String> {
@@ -239,12 +288,16 @@ fn doc_line(attribute: &Attribute) -> Option<String> {
 fn c_name(code: &str) -> String {
     let parts: Vec<&str> = code.split("::").collect();
     let last = parts.last().copied().unwrap_or_default();
-    let is_structure = |part: &str| part.starts_with("Hamlyn");
     match parts.len().checked_sub(2).map(|owner| parts[owner]) {
         Some(owner) if is_structure(owner) => format!("{}.{last}", snake_case(owner)),
         _ if is_structure(last) => snake_case(last),
         _ => last.to_owned(),
     }
+}
+
+/// Structures alone have names like this.
+fn is_structure(name: &str) -> bool {
+    name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase)
 }
 
 fn snake_case(name: &str) -> String {
@@ -268,8 +321,8 @@ impl Header {
         let made = "Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.";
         text.push_str(&comment("", &[format!(" {}", self.title), String::new(), format!(" {made}")]));
         let _ = writeln!(text, "#ifndef {guard}\n#define {guard}\n");
-        for include in self.includes {
-            let _ = writeln!(text, "#include <{include}>");
+        for include in &self.includes {
+            let _ = writeln!(text, "#include {include}");
         }
         for part in &self.parts {
             let _ = write!(text, "\n{}", comment("", &part.docs));

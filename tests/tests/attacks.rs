@@ -1,30 +1,35 @@
 //! Whoever can reach the switch's socket attacks running programs; those with nothing to do with him go on.
 
+use std::num::NonZeroU8;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hamlyn::{Card, Message, NotificationQueue, Ticket};
-use hamlyn_cli::lab::Lab;
-use hamlyn_fabric::{Attached, Header, HostId, Protocol, connect};
+use hamlyn_fabric::{Attached, Header, HostId, Protocol, Request, Traffic, connect};
+use hamlyn_lab::Lab;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A fetch-and-op as a packet: sixteen bytes behind its header.
 const FETCH_BYTES: usize = 40 + 16;
+
+/// What Hamlyn cards speak.
+const HAMLYN: Protocol = Protocol::of(NonZeroU8::MIN);
 
 /// A card that follows no rules.
 struct Attacker(Attached);
 
 impl Attacker {
     fn attach(lab: &Lab) -> Result<Attacker> {
+        let request = Request { host: None, traffic: Traffic { protocol: HAMLYN, ordered: false } };
         let switch = lab.directory().join("switch.sock");
-        Ok(Attacker(connect(&switch, None, PATIENCE).context("the attacker cannot attach")?))
+        Ok(Attacker(connect(&switch, request, PATIENCE).context("the attacker cannot attach")?))
     }
 
     /// Asks a host to add to a word of a slot that there may be, with a key that is made up. Never takes an answer.
     fn fetch(&mut self, victim: u16, number: u32) -> Result<bool> {
         let Attached { host, link, .. } = &mut self.0;
-        let header = Header { destination: HostId(victim), source: *host, protocol: Protocol::Hamlyn };
+        let header = Header { destination: HostId(victim), source: *host, protocol: HAMLYN };
         let Some(room) = link.reserve(header, FETCH_BYTES)? else { return Ok(false) };
         let (slot, entry, key, length, fetch, add) = (0, u32::MAX, [number, 0x5eed], 16, 4, 1);
         let words = [slot, entry, key[0], key[1], 0, length, number, 0, fetch, add, 1, 0, 0, 0];

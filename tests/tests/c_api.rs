@@ -12,7 +12,7 @@ use hamlyn_c::{
     hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share,
     hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
 };
-use hamlyn_cli::lab::{Kit, Lab};
+use hamlyn_lab::{Kit, Lab};
 use hamlyn_tests::c_api;
 
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];

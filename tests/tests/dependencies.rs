@@ -6,48 +6,56 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What each crate may depend on, of ours. `cli`, the tests and the benchmark may use everything.
+/// What each crate may depend on, of ours. The tests and the benchmark may use everything. Of the cards each may use the same,
+/// and no other; where all cards come together any may be used.
 const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-abi", &[]),
     ("hamlyn-door", &[]),
     ("hamlyn-fabric", &["hamlyn-door"]),
     ("hamlyn-agent", &[]),
     ("hamlyn-bus", &["hamlyn-door"]),
-    (
-        "hamlyn-host",
-        &["hamlyn-bus", "hamlyn-card", "hamlyn-card-hamlyn", "hamlyn-door", "hamlyn-fabric", "hamlyn-switch"],
-    ),
+    ("hamlyn-host", &["hamlyn-bus", "hamlyn-card", CARDS, "hamlyn-door", "hamlyn-fabric", "hamlyn-switch"]),
+    ("hamlyn-lab", &["hamlyn-agent", "hamlyn-host"]),
+    ("hamlyn-cli", &["hamlyn-host", "hamlyn-lab", "hamlyn-switch"]),
     ("hamlyn-card", &["hamlyn-abi"]),
-    // No card sees another.
-    ("hamlyn-card-hamlyn", &["hamlyn-abi", "hamlyn-card"]),
+    (CARDS, &["hamlyn-abi", "hamlyn-card"]),
     (
         "hamlyn-sim",
         &[
             "hamlyn",
             "hamlyn-abi",
             "hamlyn-card",
-            "hamlyn-card-hamlyn",
+            CARDS,
+            "hamlyn-driver-host",
             "hamlyn-fabric",
+            "hamlyn-host",
             "hamlyn-switch",
             "hamlyn-sys",
-            "hamlyn-system",
+            "hamlyn-test-host",
         ],
     ),
+    ("hamlyn-snoop", &["hamlyn-door", "hamlyn-fabric"]),
+    ("hamlyn-snoop-plugin", &["hamlyn-snoop"]),
     ("hamlyn-switch", &["hamlyn-door", "hamlyn-fabric"]),
+    ("hamlyn-driver-host", &["hamlyn-abi"]),
+    // What tests of cards stand on, and the simulation.
+    ("hamlyn-test-host", &["hamlyn-abi", "hamlyn-card"]),
     ("hamlyn-sys", &["hamlyn-abi"]),
-    ("hamlyn-system", &["hamlyn-abi"]),
-    ("hamlyn", &["hamlyn-abi", "hamlyn-sys", "hamlyn-system"]),
+    ("hamlyn", &["hamlyn-abi", "hamlyn-driver-host", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),
     ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
     ("hamlyn-bench-guest", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
 ];
 
+/// Any card.
+const CARDS: &str = "hamlyn-card-*";
+
 /// What a card must not name in its sources: it is a pure state machine.
 const WORLD: &[&str] =
     &["std::net", "std::os", "std::thread", "Instant", "SystemTime", "std::fs", "std::io", "rustix", "libc"];
 
-/// Each crate of the workspace with those of ours that it uses, tests apart.
-fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+/// What cargo says of the workspace.
+fn packages() -> Vec<Value> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
@@ -56,7 +64,12 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// Each crate of the workspace with those of ours that it uses, tests apart.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let packages = packages();
     let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
     let ours: BTreeSet<String> = packages.iter().map(name).collect();
     let uses = |package: &Value| {
@@ -70,20 +83,55 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     packages.iter().map(|package| (name(package), uses(package))).collect()
 }
 
+/// Whether a crate is the one that is named, or one of them.
+fn is(name: &str, crate_name: &str) -> bool {
+    name.strip_suffix('*').map_or(name == crate_name, |start| crate_name.starts_with(start))
+}
+
 #[test]
 fn arrows_point_one_way() {
     let arrows = arrows();
-    let anything = ["hamlyn-cli", "hamlyn-tests", "hamlyn-bench"];
+    let anything = ["hamlyn-tests", "hamlyn-bench"];
     for (from, uses) in &arrows {
-        let Some((_, may)) = MAY.iter().find(|(name, _)| name == from) else {
+        let Some((_, may)) = MAY.iter().find(|(name, _)| is(name, from)) else {
             assert!(anything.contains(&from.as_str()), "{from} is new: say here what it may depend on");
             continue;
         };
         for to in uses {
-            assert!(may.contains(&to.as_str()), "{from} depends on {to}, which it may not");
+            assert!(may.iter().any(|name| is(name, to)), "{from} depends on {to}, which it may not");
         }
     }
-    assert!(MAY.iter().all(|(name, _)| arrows.contains_key(*name)), "a crate named here is gone");
+    let there = |name: &str| arrows.keys().any(|crate_name| is(name, crate_name));
+    assert!(MAY.iter().all(|(name, _)| there(name)), "a crate named here is gone");
+}
+
+/// The floors of the house, and on which of them a crate may stand. Of the device, guests know the contract alone; and their
+/// library, at a card's socket, the driver's connections.
+const FLOORS: &[(&str, &[&str])] = &[
+    ("device/", &["device/", "images/agent"]),
+    ("guest-driver/", &["device/abi"]),
+    ("guest-lib", &["guest-lib", "guest-driver/host", "device/abi"]),
+    ("images/", &[]),
+    ("tests", &["device/", "guest-driver/", "guest-lib", "images/", "tests"]),
+];
+
+#[test]
+fn no_arrow_leads_back_up() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().canonicalize().unwrap();
+    let place = |package: &Value| {
+        let manifest = PathBuf::from(package["manifest_path"].as_str().unwrap());
+        let folder = manifest.parent().unwrap().strip_prefix(&root).unwrap().to_owned();
+        (package["name"].as_str().unwrap().to_owned(), folder.to_str().unwrap().to_owned())
+    };
+    let places: BTreeMap<String, String> = packages().iter().map(place).collect();
+    for (from, uses) in arrows() {
+        let floor = FLOORS.iter().find(|(floor, _)| places[&from].starts_with(floor));
+        let (_, below) = floor.unwrap_or_else(|| panic!("{from} is on no floor: {}", places[&from]));
+        for to in uses {
+            let stands = below.iter().any(|below| places[&to].starts_with(below));
+            assert!(stands, "{} depends on {}, which is not below it", places[&from], places[&to]);
+        }
+    }
 }
 
 /// What a manifest's part with this title declares, by its names.
@@ -101,14 +149,10 @@ fn declared<'a>(manifest: &'a str, title: &str) -> BTreeSet<&'a str> {
 fn what_the_workspace_declares_is_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
-    let members = manifest.split_once("members = [").unwrap().1.split_once(']').unwrap().0;
     let mut used = BTreeSet::new();
-    let texts: Vec<String> = members
-        .split('"')
-        .skip(1)
-        .step_by(2)
-        .map(|member| std::fs::read_to_string(root.join(member).join("Cargo.toml")).unwrap())
-        .collect();
+    let manifests = packages();
+    let manifests = manifests.iter().map(|package| package["manifest_path"].as_str().unwrap());
+    let texts: Vec<String> = manifests.map(|path| std::fs::read_to_string(path).unwrap()).collect();
     for text in &texts {
         for title in ["dependencies", "dev-dependencies", "build-dependencies"] {
             used.extend(declared(text, title));
@@ -139,6 +183,97 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
+/// A source without its comments.
+fn code(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// What the library may name of itself anywhere: its lower half, and the errors that all cards share.
+const ANYWHERE: [&str; 2] = ["core::", "error::"];
+
+/// What follows each `crate::`.
+fn named_of_the_crate(code: &str) -> impl Iterator<Item = &str> {
+    code.split("crate::").skip(1).map(|rest| rest.split('\n').next().unwrap_or_default())
+}
+
+/// The cards of the library: its folders, but for the lower half.
+fn library_cards() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/src");
+    let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let names = folders
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+    names.filter(|name| name != "core").collect()
+}
+
+/// The constants and structures of a card's calls, which are in reach of everybody who names the family's.
+fn calls_of(card: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../device/abi/src/{card}/uapi.rs"));
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let names = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix("pub const ").or_else(|| line.strip_prefix("pub struct "))?;
+        rest.split([':', ' ', ';']).next().map(ToOwned::to_owned)
+    });
+    names.collect()
+}
+
+fn names(code: &str, word: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    code.match_indices(word).any(|(at, _)| {
+        let behind = &code[at + word.len()..];
+        !code[..at].ends_with(is_part) && !behind.starts_with(is_part)
+    })
+}
+
+#[test]
+fn the_librarys_lower_half_knows_no_card() {
+    let files = sources("guest-lib/src/core");
+    assert!(files.len() > 20 && library_cards().contains(&"hamlyn".to_owned()));
+    for (path, text) in &files {
+        let code = code(text);
+        let strange: Vec<_> = named_of_the_crate(&code)
+            .filter(|named| !ANYWHERE.iter().any(|may| named.starts_with(may)))
+            .collect();
+        assert!(strange.is_empty(), "{} names {strange:?}", path.display());
+        for card in library_cards() {
+            for way in ["hamlyn_abi", "super"] {
+                assert!(!code.contains(&format!("{way}::{card}::")), "{} names {card}", path.display());
+            }
+            for call in calls_of(&card) {
+                assert!(!names(&code, &call), "{} names {card}'s {call}", path.display());
+            }
+        }
+        assert!(
+            !code.contains("hamlyn_sys::hamlyn::window"),
+            "{} names a window of Hamlyn's",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn cards_of_the_library_do_not_see_each_other() {
+    let cards = library_cards();
+    for card in &cards {
+        for (path, text) in &sources(&format!("guest-lib/src/{card}")) {
+            let code = code(text);
+            for other in cards.iter().filter(|other| *other != card) {
+                for word in [format!("crate::{other}"), format!("hamlyn_abi::{other}")] {
+                    assert!(!names(&code, &word), "{} names {word}", path.display());
+                }
+                // The first card's names stand at the root, too.
+                let own = [format!("{card}::"), "Error".into(), "Result".into(), "GivenBack".into()];
+                let strange: Vec<_> = named_of_the_crate(&code)
+                    .filter(|named| !ANYWHERE.iter().any(|may| named.starts_with(may)))
+                    .filter(|named| card != "hamlyn" && !own.iter().any(|may| named.starts_with(may)))
+                    .collect();
+                assert!(strange.is_empty(), "{} names {strange:?}", path.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn hosts_of_cards_name_them_in_the_catalogue_alone() {
     let names =
@@ -161,4 +296,93 @@ fn cards_know_no_socket_thread_clock_or_descriptor() {
         }
     }
     assert!(files.len() > 10, "only {} files were read", files.len());
+}
+
+/// The order of a folder's files that its `mod.rs` gives: a name with its row.
+fn rows(folder: &str) -> BTreeMap<String, usize> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("mod.rs");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `")?.split(" | ").next());
+    rows.zip(0..)
+        .flat_map(|(names, row)| names.split('`').step_by(2).map(move |name| (name.to_owned(), row)))
+        .filter(|(name, _)| !name.is_empty())
+        .collect()
+}
+
+/// What a text names by a path that ends in two colons. Several at once are not told apart, so there must be none.
+fn named<'a>(text: &'a str, path: &str) -> BTreeSet<&'a str> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let names = text.split(path).skip(1).map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or_default());
+    names.inspect(|name| assert!(!name.is_empty(), "one `use {path}` for each file, please")).collect()
+}
+
+/// The programs that are made of an engine, which any card has in common, and a folder for each card.
+const WITH_ENGINE: [&str; 3] = ["tests/sim/src", "tests/bench/src", "tests/bench/guest/src"];
+
+#[test]
+fn files_beside_an_engine_and_in_it_know_those_above_them_alone() {
+    for (program, part) in
+        WITH_ENGINE.into_iter().flat_map(|program| [(program, "engine"), (program, "hamlyn")])
+    {
+        let folder = format!("{program}/{part}");
+        let (rows, mut read) = (rows(&folder), BTreeSet::new());
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&folder);
+        for (path, text) in sources(&folder) {
+            let inner = path.strip_prefix(&root).unwrap().with_extension("");
+            let file = inner.iter().next().unwrap().to_str().unwrap().to_owned();
+            if file == "mod" || file == "tests" {
+                continue;
+            }
+            let row = rows.get(&file).unwrap_or_else(|| panic!("{folder}/mod.rs does not list {file}"));
+            for other in named(&text, &format!("crate::{part}::")) {
+                assert!(rows[other] <= *row, "{folder}: {file} names {other}, which is below it");
+            }
+            read.insert(file);
+        }
+        let listed: BTreeSet<String> = rows.into_keys().collect();
+        assert_eq!(listed, read, "{folder}/mod.rs lists files that are gone");
+    }
+}
+
+/// The cards of a program: its folders, but for the engine. Those that only the host or the library know are cards as well.
+fn cards_beside(program: &str) -> BTreeSet<String> {
+    let names = |folder: String| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+        let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let folders = folders.filter(|path| path.is_dir());
+        folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let own = names(program.to_owned()).into_iter().filter(|name| name != "engine" && name != "bin");
+    own.chain(names("device/cards".to_owned())).collect()
+}
+
+#[test]
+fn engines_name_no_card_and_nothing_of_guests() {
+    // The library, which has its cards in one crate with what they have in common; and windows, which are Hamlyn's. Programs of
+    // guests may map memory by themselves.
+    const GUESTS: [&str; 4] = ["use hamlyn::", "hamlyn_sys::window", "hamlyn_sys", "hamlyn_driver_host"];
+    for program in WITH_ENGINE {
+        let guests = if program.ends_with("guest/src") { &GUESTS[..2] } else { &GUESTS };
+        let cards = cards_beside(program);
+        assert!(cards.contains("hamlyn"), "{program} has no folder for Hamlyn cards");
+        let files = sources(&format!("{program}/engine"));
+        for (path, text) in &files {
+            let code = code(text);
+            for card in &cards {
+                let crate_of = format!("hamlyn_card_{card}");
+                let words = [
+                    format!("crate::{card}"),
+                    format!("hamlyn_abi::{card}"),
+                    format!("hamlyn_test_host::{card}"),
+                    crate_of,
+                ];
+                let strange: Vec<_> = words.iter().filter(|word| names(&code, word)).collect();
+                assert!(strange.is_empty(), "{} names {strange:?}", path.display());
+            }
+            for word in guests {
+                assert!(!code.contains(word), "{} names {word}", path.display());
+            }
+        }
+        assert!(files.len() > 5, "only {} files of {program} were read", files.len());
+    }
 }

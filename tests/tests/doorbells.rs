@@ -15,7 +15,7 @@ use hamlyn_abi::family::identity::{HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_VENDOR,
 use hamlyn_abi::hamlyn::command::HAMLYN_COMMAND_OPEN_TERMINUS;
 use hamlyn_abi::hamlyn::identity::HAMLYN_PCI_DOORBELL;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL};
-use hamlyn_cli::lab::Lab;
+use hamlyn_lab::Lab;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use vfio_user::Client;
 

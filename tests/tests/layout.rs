@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use hamlyn_tests::headers;
+use hamlyn_tests::headers::{self, Header};
 
 /// What Rust measures: a C expression and its value.
 #[allow(clippy::unnecessary_cast)]
@@ -24,9 +24,8 @@ fn driver() -> PathBuf {
 
 #[test]
 fn the_headers_are_up_to_date() {
-    let source = headers::source_folder(Path::new(env!("CARGO_MANIFEST_DIR")));
-    for header in headers::read(&source).unwrap() {
-        let checked_in = fs::read_to_string(driver().join(header.name)).unwrap_or_default();
+    for header in headers::read(&source()).unwrap() {
+        let checked_in = fs::read_to_string(driver().join(&header.name)).unwrap_or_default();
         assert!(
             checked_in == header.text(),
             "guest-driver/include/{} is out of date: cargo run -p hamlyn-tests --bin headers",
@@ -35,11 +34,22 @@ fn the_headers_are_up_to_date() {
     }
 }
 
-/// Prints what the C compiler makes of each expression, one a line.
-fn measured_by_c(expressions: &[(&str, u64)]) -> Vec<u64> {
+fn source() -> PathBuf {
+    headers::source_folder(Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+/// What the C compiler makes of each expression, with all of these headers, which lie in a folder.
+fn measured_by_c<'a>(
+    include: &Path,
+    headers: &[Header],
+    expressions: impl Iterator<Item = &'a str>,
+) -> Vec<u64> {
     let mut program = String::from("#include <stddef.h>\n#include <stdio.h>\n");
-    program.push_str("#include \"hamlyn_card.h\"\n#include \"hamlyn_uapi.h\"\nint main(void)\n{\n");
-    for (expression, _) in expressions {
+    for header in headers {
+        let _ = writeln!(program, "#include \"{}\"", header.name);
+    }
+    program.push_str("int main(void)\n{\n");
+    for expression in expressions {
         let _ = writeln!(program, "\tprintf(\"%llu\\n\", (unsigned long long)({expression}));");
     }
     program.push_str("\treturn 0;\n}\n");
@@ -49,7 +59,7 @@ fn measured_by_c(expressions: &[(&str, u64)]) -> Vec<u64> {
     fs::write(&source, program).unwrap();
     let compiled = Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
-        .args([&driver(), &source])
+        .args([include, &source])
         .arg("-o")
         .arg(&binary)
         .output()
@@ -62,11 +72,56 @@ fn measured_by_c(expressions: &[(&str, u64)]) -> Vec<u64> {
 #[test]
 fn c_and_rust_agree_on_every_size_offset_and_constant() {
     let rust = measured_by_rust();
-    let c = measured_by_c(&rust);
+    let headers = headers::read(&source()).unwrap();
+    let c = measured_by_c(&driver(), &headers, rust.iter().map(|(expression, _)| *expression));
     assert_eq!(c.len(), rust.len());
     for ((expression, value), measured) in rust.into_iter().zip(c) {
         assert_eq!(measured, value, "{expression}: C says {measured}, Rust says {value}");
     }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(path, to).unwrap();
+        }
+    }
+}
+
+/// Whoever adds a card adds its folder to the contract, and nothing to what makes the headers.
+#[test]
+fn a_later_cards_folder_has_headers_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&source(), folder.path());
+    let kite = folder.path().join("kite");
+    fs::create_dir(&kite).unwrap();
+    let lib = fs::read_to_string(folder.path().join("lib.rs")).unwrap();
+    fs::write(folder.path().join("lib.rs"), lib + "pub mod kite;\n").unwrap();
+    fs::write(kite.join("mod.rs"), "pub mod identity;\npub mod uapi;\n").unwrap();
+    fs::write(kite.join("identity.rs"), "/// Its model.\npub const HAMLYN_MODEL_KITE: u32 = 3;\n").unwrap();
+    let uapi = "/// Flies.\npub const KITE_IOC_FLY: u32 = card_call::<KiteFly>(HAMLYN_MODEL_KITE, 1);\n\
+        /// How.\n#[repr(C)]\npub struct KiteFly {\n/// In: metres.\npub height: u64,\n/// Zero.\npub reserved: u64,\n}\n";
+    fs::write(kite.join("uapi.rs"), uapi).unwrap();
+
+    let headers = headers::read(folder.path()).unwrap();
+    let names: Vec<&str> = headers.iter().map(|header| header.name.as_str()).collect();
+    let before = headers::read(&source()).unwrap();
+    let all: Vec<&str> = before.iter().map(|header| header.name.as_str()).collect();
+    assert_eq!(names, [&all[..], &["kite_card.h", "kite_uapi.h"]].concat());
+    for header in &headers {
+        fs::write(folder.path().join(&header.name), header.text()).unwrap();
+    }
+    // Its users include one of them.
+    let own = headers.into_iter().filter(|header| header.name == "kite_uapi.h").collect::<Vec<_>>();
+    let measured =
+        measured_by_c(folder.path(), &own, ["KITE_IOC_FLY", "sizeof(struct kite_fly)"].into_iter());
+    // Model 3's calls are 80 to 95, as `hamlyn_abi::uapi::card_call` has it.
+    let rust = hamlyn_abi::uapi::card_call::<[u64; 2]>(3, 1);
+    assert_eq!(measured, [u64::from(rust), 16]);
 }
 
 /// The headers of the driver's own that a file of it includes.
@@ -90,16 +145,19 @@ fn the_drivers_rooms_include_only_what_they_may() {
             files_of(room).into_iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
         names.collect()
     };
-    let generated = ["hamlyn_card.h".to_owned(), "hamlyn_uapi.h".to_owned()];
-    let core = [here("core"), vec!["system.h".into()], generated.to_vec()].concat();
+    let outside = ["system.h", "hamlyn_family.h", "hamlyn_family_uapi.h"].map(ToOwned::to_owned);
+    let core = [here("core"), outside.to_vec()].concat();
     for file in files_of("core") {
-        assert!(included(&file).iter().all(|name| core.contains(name)), "{}", file.display());
+        // The list of all cards names their ids.
+        let lists = file.ends_with("cards.h");
+        let may = |name: &String| core.contains(name) || lists && name.ends_with("_card.h");
+        assert!(included(&file).iter().all(may), "{}", file.display());
     }
-    let outside = ["share.h", "hamlyn_trace.h", "hamlyn_uapi.h"].map(ToOwned::to_owned);
+    let outside = ["share.h", "hamlyn_trace.h", "hamlyn_family_uapi.h"].map(ToOwned::to_owned);
     for file in files_of("kernel") {
         let extra = match file.file_name().unwrap().to_str().unwrap() {
             "connectfile.c" => "core.h",
-            "wire.h" => "hamlyn_card.h",
+            "wire.h" => "hamlyn_kernel.h",
             _ => "",
         };
         let strange =
@@ -112,4 +170,48 @@ fn the_drivers_rooms_include_only_what_they_may() {
         .filter(|file| fs::read_to_string(file).unwrap().contains("hamlyn_card_ops"))
         .collect();
     assert!(naming.len() == 1 && naming[0].ends_with("cards.h"), "{naming:?}");
+}
+
+/// The constants of the contract whose names end so, with their values, by the folder that has them.
+fn constants(end: &str) -> Vec<(String, String)> {
+    let folders = fs::read_dir(source()).unwrap().map(|entry| entry.unwrap().path().join("identity.rs"));
+    let texts = folders.filter_map(|path| fs::read_to_string(path).ok());
+    let lines: Vec<String> =
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let constant = |line: &String| {
+        let (name, value) = line.strip_prefix("pub const ")?.strip_suffix(';')?.split_once(": ")?;
+        let value = value.split_once(" = ")?.1.replace('_', "");
+        name.contains(end).then(|| (name.to_owned(), value))
+    };
+    lines.iter().filter_map(constant).collect()
+}
+
+#[test]
+fn no_two_models_have_a_number_or_a_device_id_in_common() {
+    for (end, least) in [("_MODEL", 3), ("_PCI_D", 4)] {
+        let named: Vec<_> =
+            constants(end).into_iter().filter(|(name, _)| !name.starts_with("HAMLYN_REG")).collect();
+        let names: Vec<_> =
+            named.iter().map(|(name, _)| name.as_str()).filter(|name| !name.ends_with("CLASS")).collect();
+        let values: std::collections::BTreeSet<_> =
+            named.iter().filter(|(name, _)| !name.ends_with("CLASS")).map(|(_, value)| value).collect();
+        assert!(names.len() >= least, "{names:?}");
+        assert_eq!(names.len(), values.len(), "two of these are alike: {named:?}");
+    }
+}
+
+#[test]
+fn each_card_of_the_driver_is_in_its_list() {
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-driver");
+    let list = fs::read_to_string(driver.join("core/cards.h")).unwrap();
+    let folders = fs::read_dir(&driver).unwrap().map(|entry| entry.unwrap().path());
+    let tables: Vec<String> =
+        folders.filter_map(|folder| fs::read_to_string(folder.join("ops.c")).ok()).collect();
+    assert!(tables.len() >= 2, "{} were read", tables.len());
+    for text in tables {
+        let named =
+            text.lines().find_map(|line| line.strip_prefix("const struct card_ops ")?.strip_suffix(" = {"));
+        let named = named.expect("a folder's table of operations");
+        assert!(list.contains(named), "guest-driver/core/cards.h has no line for {named}");
+    }
 }

@@ -76,8 +76,9 @@ fn every_function_call_and_parameter_has_its_place() {
         let name = line.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
         assert!(library.contains(&format!("{name}()")), "{name}");
     }
-    let driver = fs::read_to_string(root.join("guest-driver/include/hamlyn_uapi.h")).unwrap();
-    for name in driver.split_whitespace().filter(|word| word.starts_with("HAMLYN_IOC_")) {
+    let header = |name| fs::read_to_string(root.join("guest-driver/include").join(name)).unwrap();
+    let calls = header("hamlyn_family_uapi.h") + &header("hamlyn_uapi.h");
+    for name in calls.split_whitespace().filter(|word| word.starts_with("HAMLYN_IOC_")) {
         assert!(device.contains(name), "{name}");
     }
     for parameter in ["peer_timeout", "reserve", "share"] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn::protocol::stream::{StreamOptions, StreamPair, StreamReceiver, StreamSender};
 use hamlyn::{Card, ErrorKind, Manager};
-use hamlyn_cli::lab::{Kit, Lab};
+use hamlyn_lab::{Kit, Lab};
 use serde_json::Value;
 
 /// Nobody has to wait so long.

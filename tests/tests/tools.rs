@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use hamlyn::Statistic;
-use hamlyn_cli::lab::{Kit, Lab};
+use hamlyn_lab::{Kit, Lab};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

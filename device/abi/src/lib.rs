@@ -3,7 +3,7 @@
 //! Most contracts of the project live here. They never import each other, but for [`family`]:
 //!
 //! * card and guest: [`family`] (what all cards share) and [`hamlyn`] (registers, windows, commands, queue entries);
-//! * driver and library: [`uapi`] (ioctls and mmap offsets). A card never looks at it;
+//! * driver and library: [`uapi`] (ioctls and mmap offsets), and `uapi.rs` in the folder of a card. A card never looks at it;
 //! * driver and driver: [`kernel`] (requests for connections). Nor at this.
 //!
 //! One more, card and switch, is the packet header in `hamlyn-fabric`; a guest never sees it.
@@ -13,7 +13,9 @@
 //! are little-endian.
 #![no_std]
 
+pub mod echo;
 pub mod family;
 pub mod hamlyn;
 pub mod kernel;
+pub mod shrimp;
 pub mod uapi;

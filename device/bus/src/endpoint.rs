@@ -200,6 +200,11 @@ impl Endpoint {
         Ok(Answer::Now)
     }
 
+    /// Whether the function is asked what is read there.
+    pub(crate) fn is_trapped(&self, access: &RegionAccess) -> bool {
+        matches!(self.place(access), Ok(Place::Trapped))
+    }
+
     /// The table reads as zeroes, because the client keeps it (that is VFIO's contract); the pending bits are ours.
     fn read_msix(&self, msix: &Msix, offset: u64, data: &mut [u8]) {
         for (at, byte) in (offset..).zip(data) {

@@ -11,7 +11,7 @@ use crate::endpoint::{AccessError, Endpoint, REGION_COUNT};
 use crate::function::{Answer, Function, ReadToken, ResetCause};
 use crate::gate::hang_up;
 use crate::irq::{IRQ_TYPES, SetIrqsError};
-use crate::late::{LateReads, all_ones};
+use crate::late::LateReads;
 use crate::shared_file::{Opened, SharedFileError};
 use crate::socket::{Connection, Message};
 use hamlyn_door::{Kept, Limited, credentials};
@@ -270,6 +270,19 @@ impl Session {
         (Step::Done, result.map_err(Refusal::from))
     }
 
+    /// While as many reads wait as may, the function is asked nothing: so it need remember no more than that.
+    fn read(&self, access: RegionAccess, token: ReadToken, turn: &mut Turn<'_>) -> Result<Outcome, Refusal> {
+        if self.late.is_full() && turn.endpoint.is_trapped(&access) {
+            turn.endpoint.counters.expired_reads += 1;
+            return Ok(Outcome::Reply(Reply::RegionRead(access, vec![0xff; access.count as usize])));
+        }
+        let mut data = vec![0; access.count as usize];
+        match turn.endpoint.read(turn.function, &access, token, &mut data)? {
+            Answer::Now => Ok(Outcome::Reply(Reply::RegionRead(access, data))),
+            Answer::Later => Ok(Outcome::Later(access, token)),
+        }
+    }
+
     /// Answer a message, or keep what is left to do of it.
     fn settle(&mut self, header: Header, result: Result<Outcome, Refusal>, turn: &mut Turn<'_>) {
         let (bytes, fd) = match result {
@@ -278,10 +291,6 @@ impl Session {
             Ok(Outcome::Work(work)) => {
                 self.work = Some((header, work));
                 return;
-            }
-            Ok(Outcome::Later(access, _)) if self.late.is_full() => {
-                turn.endpoint.counters.expired_reads += 1;
-                (all_ones(&header, access), None)
             }
             Ok(Outcome::Later(access, token)) => {
                 if !header.flags().contains(MessageFlags::NO_REPLY) {
@@ -327,7 +336,7 @@ impl Session {
             Request::DeviceGetRegionIoFds(fds) => region_io_fds(&fds)?,
             Request::DeviceGetIrqInfo(info) => Reply::IrqInfo(turn.endpoint.irq_info(info.index)?),
             Request::DeviceSetIrqs(set, data) => set_irqs(&set, data, fds, turn.endpoint)?,
-            Request::RegionRead(access) => return read(access, token, turn),
+            Request::RegionRead(access) => return self.read(access, token, turn),
             Request::RegionWrite(access, data) => {
                 self.write(&access, data, turn)?;
                 Reply::RegionWrite(access)
@@ -472,12 +481,4 @@ fn set_irqs(
 ) -> Result<Reply, Refusal> {
     endpoint.bus.interrupts.set(set.index, set.flags, (set.start, set.count), data, fds)?;
     Ok(Reply::Done)
-}
-
-fn read(access: RegionAccess, token: ReadToken, turn: &mut Turn<'_>) -> Result<Outcome, Refusal> {
-    let mut data = vec![0; access.count as usize];
-    match turn.endpoint.read(turn.function, &access, token, &mut data)? {
-        Answer::Now => Ok(Outcome::Reply(Reply::RegionRead(access, data))),
-        Answer::Later => Ok(Outcome::Later(access, token)),
-    }
 }

@@ -27,6 +27,34 @@ pub struct Identity {
     pub vectors: u16,
     /// The card's further functions.
     pub posted: Vec<Posted>,
+    /// Pages of the host's memory, from address 0, whose stores it may want to see on the host's bus: see
+    /// [`Card::store_seen`]. `None`: it wants to see none.
+    pub snooped: Option<u64>,
+}
+
+/// A store of one of the host's processors to its memory, within a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Store {
+    /// Where, on the bus.
+    pub address: u64,
+    /// What is stored.
+    value: [u8; 16],
+    width: u8,
+}
+
+impl Store {
+    /// A store of the first `width` bytes of `value`, 1 to 16 and none beyond the page's end. `None`: there is no such store.
+    #[must_use]
+    pub fn new(address: u64, value: [u8; 16], width: u8) -> Option<Self> {
+        let fits = (1..=16).contains(&width) && address % 4096 + u64::from(width) <= 4096;
+        fits.then_some(Self { address, value, width })
+    }
+
+    /// What is stored.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.value[..self.width.into()]
+    }
 }
 
 /// A further PCI function that shows one of the first's BARs once more, as its BAR 0, and has nothing else. An access to
@@ -146,11 +174,37 @@ pub trait Card {
     /// A trapped write of `width` bytes, one of the BAR's widths, aligned, inside BAR `bar`.
     fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64);
 
+    /// A processor has stored to a page that the card watches. Those of one processor come in the order in which it made
+    /// them, before any verb that comes of what it did afterwards.
+    fn store_seen(&mut self, ports: &Ports<'_>, store: &Store) {
+        let _ = (ports, store);
+    }
+
+    /// Whether the card takes a store now. While it does not, the processor that makes one waits where it is.
+    fn takes_stores(&self) -> bool {
+        true
+    }
+
+    /// The next page that the card begins to watch, or watches no more, by its number. Asked for after each other verb.
+    fn watch_change(&mut self) -> Option<(u64, bool)> {
+        None
+    }
+
+    /// Stores are seen from now on, or cannot be seen any more.
+    fn snooping_changed(&mut self, ports: &Ports<'_>, snoops: bool) {
+        let _ = (ports, snoops);
+    }
+
     /// Sends at most one packet.
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress;
 
-    /// A packet has arrived. The card always takes it: accepted, refused or discarded.
+    /// A packet has arrived, which comes only while [`Card::takes_packets`]: accepted, refused or discarded.
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>);
+
+    /// Whether the card takes a packet now. While it does not, packets wait in the network, and in the end whoever sends them.
+    fn takes_packets(&self) -> bool {
+        true
+    }
 
     /// Asks the card to stop looking for work by itself. `false` if some has come in the meantime; after `true` a doorbell or a
     /// packet will tell.

@@ -1,13 +1,9 @@
-//! What the `hamlyn` program is made of, for the program itself and for the tests that use real virtual machines.
+//! What the `hamlyn` program is made of, for the program itself and for the tests of its manual pages.
 //!
-//! * [`lab`]: a switch, cards and virtual machines that come up together and leave nothing behind
-//! * [`plain`]: what guests say, made fit to be shown
 //! * [`commands`]: the program's commands, one file each
 //!
-//! What hosts cards is a crate of its own, `hamlyn-host`.
+//! What hosts cards is a crate of its own, `hamlyn-host`, and so are labs of virtual machines, `hamlyn-lab`.
 
 pub mod commands;
-pub mod lab;
-pub mod plain;
 mod table;
 mod users;

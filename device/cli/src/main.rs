@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hamlyn_cli::commands::Cli;
-use hamlyn_cli::plain::plain;
+use hamlyn_lab::plain::plain;
 use tracing::level_filters::LevelFilter;
 
 fn main() -> ExitCode {
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, level: LevelFilter) -> anyhow::Result<ExitCode> {
     let log = tracing_subscriber::fmt().with_max_level(level).with_target(false);
-    // Nobody waits for a log that is full: see lab/log.rs.
+    // Nobody waits for a log that is full: see `hamlyn_lab`'s `log.rs`.
     let log = log.log_internal_errors(false);
     log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).init();
     cli.run()

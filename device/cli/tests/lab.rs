@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hamlyn_cli::lab::{Exit, Lab, cores};
+use hamlyn_lab::{Exit, Lab, cores};
 use tempfile::TempDir;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -232,7 +232,7 @@ fn greets(socket: &Path) -> bool {
 #[test]
 fn threads_on_cores_hear_the_machines_and_leave_no_sockets_behind() {
     let run = run_directory();
-    let core = hamlyn_cli::lab::cores(1)[0].to_string();
+    let core = hamlyn_lab::cores(1)[0].to_string();
     let sockets = ["c0", "c0.doorbell", "c1", "c1.doorbell"].map(|name| run.path().join(name));
     let mut fabric = command(run.path());
     fabric.args(["fabric", "--cores", &core, "--socket"]).arg(&sockets[0]).arg("--socket").arg(&sockets[2]);
@@ -328,37 +328,38 @@ fn a_keeper_removes_a_labs_directory_and_no_other() {
     assert!(other.exists());
 }
 
-#[test]
-fn the_simulation_says_the_same_however_many_seeds_run_at_a_time() {
-    let run = run_directory();
-    let of = |jobs| hamlyn(run.path(), &["sim", "--seeds", "60", "--from", "3", "--jobs", jobs]);
-    let (alone, together) = (of("1"), of("7"));
-    assert!(alone.status.success() && together.status.success(), "{}", stderr(&together));
-    assert!(stdout(&alone).starts_with("seeds 60, steps "), "{}", stdout(&alone));
-    assert_eq!(stdout(&alone), stdout(&together));
+/// The program under a name of its own, with this one beside it, if there is one.
+fn beside(neighbour: Option<&str>) -> (TempDir, Command) {
+    // Where the program's own file can have a second name.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = folder.path().join("hamlyn");
+    fs::hard_link(env!("CARGO_BIN_EXE_hamlyn"), &program).unwrap();
+    if let Some(neighbour) = neighbour {
+        symlink(neighbour, folder.path().join("hamlyn-sim")).unwrap();
+    }
+    (folder, Command::new(program))
 }
 
 #[test]
-fn a_simulation_that_is_stopped_says_how_far_it_was() {
-    let run = run_directory();
-    let seeds = ["sim", "--seeds", "1000000000", "--from", "10", "--jobs", "2"];
-    let child =
-        command(run.path()).args(seeds).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let interrupt = 1 << (Signal::INT.as_raw() - 1);
-    eventually("the program catches Ctrl-C", || {
-        let text = fs::read_to_string(&status).unwrap();
-        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        u64::from_str_radix(caught.trim(), 16).unwrap() & interrupt != 0
-    });
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let (said, complained) = (stdout(&output), stderr(&output));
-    let seeds: u64 = said.strip_prefix("seeds ").unwrap().split_once(',').unwrap().0.parse().unwrap();
-    let rest = format!("stopped before seed {}; the rest: hamlyn sim --from {0} --seeds ", 10 + seeds);
-    assert!(said.contains(&rest), "{said}");
-    assert!(complained.contains(&format!("stopped after {seeds} of 1000000000 seeds")), "{complained}");
+fn the_simulation_is_the_program_beside_this_one() {
+    let flags = ["sim", "--seeds", "5", "--from", "3", "--jobs", "2", "--cards", "8"];
+    let (_folder, mut echo) = beside(Some("/bin/echo"));
+    let output = echo.args(flags).output().unwrap();
+    assert_eq!((stdout(&output), output.status.code()), ("hamlyn 5 3 2 8\n", Some(0)), "{output:?}");
+    let (_folder, mut fails) = beside(Some("/bin/false"));
+    assert_eq!(fails.args(flags).status().unwrap().code(), Some(1));
+}
+
+#[test]
+fn without_the_simulation_it_is_said_how_to_build_it() {
+    let (folder, mut alone) = beside(None);
+    let output = alone.arg("sim").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let place = folder.path().join("hamlyn-sim");
+    assert!(stderr(&output).starts_with(&format!("error: there is no {}, ", place.display())), "{output:?}");
+    assert!(stderr(&output).contains("cargo build -p hamlyn-sim"), "{output:?}");
+    let help = beside(None).1.args(["sim", "--help"]).output().unwrap();
+    assert!(help.status.success() && stdout(&help).contains("hamlyn sim --seeds 100000"), "{help:?}");
 }
 
 #[test]

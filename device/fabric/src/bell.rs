@@ -2,7 +2,7 @@
 //!
 //! Each end has a socket of its own, whatever it sleeps for: new packets, room, or both. To ring is to send one byte to
 //! the other end, which is done only when that one has declared in shared memory that it sleeps. Between processes it is
-//! the socket of their handshake, so that its hang-up says, too, that the other is gone.
+//! the socket by which the card attached, so that its hang-up says, too, that the other is gone.
 //!
 //! The process at the other end is not trusted. An eventfd would be one file for both sides, and who shares it can make
 //! it block whoever writes to it; a pipe has a lock that its reader can hold. A datagram on a socket has neither: each side
@@ -83,7 +83,7 @@ impl Bell {
     }
 
     /// An end whose other end another process has: a SEQPACKET socket.
-    pub(crate) fn over(socket: Socket) -> Bell {
+    pub fn over(socket: Socket) -> Bell {
         Bell { socket, meter: Meter::new() }
     }
 

@@ -5,12 +5,13 @@
 //! | 0 | destination | host id, little-endian |
 //! | 2 | source | host id, little-endian; the switch overwrites it with the number of the port the packet came in by |
 //! | 4 | version | [`VERSION`] |
-//! | 5 | protocol | the card model whose packet follows |
+//! | 5 | protocol | whose packet follows: 1 to 255, a number of the cards' own |
 //! | 6 | reserved | zero |
 //!
 //! It has no length: the ring's records have one. What follows is the card's own: the rest of Table 1 for Hamlyn.
 
 use std::fmt;
+use std::num::NonZeroU8;
 
 use thiserror::Error;
 use zerocopy::little_endian::U16;
@@ -38,31 +39,41 @@ impl fmt::Display for HostId {
     }
 }
 
-/// The card model whose packet follows the header. A card discards the packets of others.
+/// Whose packet follows the header: cards with the same number understand each other, and discard the packets of others. The
+/// numbers are the cards' own; the fabric knows none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Protocol {
-    /// Sender-based memory management.
-    Hamlyn = 1,
-    /// Mapped virtual memory with automatic update.
-    Shrimp = 2,
-    /// Tripwires.
-    Clan = 3,
-    /// Remote memory in virtual address space.
-    Dart = 4,
-}
+pub struct Protocol(NonZeroU8);
 
 impl Protocol {
     /// The one of this number.
-    pub fn parse(value: u8) -> Result<Protocol, HeaderError> {
-        match value {
-            1 => Ok(Protocol::Hamlyn),
-            2 => Ok(Protocol::Shrimp),
-            3 => Ok(Protocol::Clan),
-            4 => Ok(Protocol::Dart),
-            _ => Err(HeaderError::Protocol(value)),
-        }
+    pub const fn of(number: NonZeroU8) -> Protocol {
+        Protocol(number)
     }
+
+    /// The one of this number, if it is one: there is no protocol 0.
+    pub fn parse(number: u8) -> Result<Protocol, HeaderError> {
+        NonZeroU8::new(number).map(Protocol).ok_or(HeaderError::Protocol)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// What a card's packets are to the fabric, as the card says when it is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// Whose they are.
+    pub protocol: Protocol,
+    /// Whether those of one sender to one receiver must come in the order in which they were sent.
+    pub ordered: bool,
 }
 
 /// Why eight bytes are not a header.
@@ -71,9 +82,9 @@ pub enum HeaderError {
     /// Written by a newer or older program, or not a header.
     #[error("packet header version {0} is not known (this is version {VERSION})")]
     Version(u8),
-    /// No card speaks it.
-    #[error("protocol {0} is not known (limit 4)")]
-    Protocol(u8),
+    /// It is no card's.
+    #[error("protocol 0 is no card's (must be 1 to 255)")]
+    Protocol,
     /// A field that must be zero.
     #[error("reserved packet header field is {0:#x} (must be 0)")]
     Reserved(u16),
@@ -123,7 +134,7 @@ impl Header {
             destination: self.destination.0.into(),
             source: self.source.0.into(),
             version: VERSION,
-            protocol: self.protocol as u8,
+            protocol: self.protocol.number(),
             reserved: 0.into(),
         })
     }
@@ -134,7 +145,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const GOOD: Header = Header { destination: HostId(0x102), source: HostId(3), protocol: Protocol::Hamlyn };
+    const GOOD: Header =
+        Header { destination: HostId(0x102), source: HostId(3), protocol: Protocol(NonZeroU8::MIN) };
 
     #[test]
     fn every_field_has_its_place() {
@@ -146,15 +158,14 @@ mod tests {
     fn a_bad_field_is_named_with_its_value() {
         for (byte, value, error) in [
             (4, 9, HeaderError::Version(9)),
-            (5, 0, HeaderError::Protocol(0)),
-            (5, 5, HeaderError::Protocol(5)),
+            (5, 0, HeaderError::Protocol),
             (7, 1, HeaderError::Reserved(0x100)),
         ] {
             let mut bytes = GOOD.to_bytes();
             bytes[byte] = value;
             assert_eq!(Header::parse(bytes), Err(error));
         }
-        assert_eq!(HeaderError::Protocol(9).to_string(), "protocol 9 is not known (limit 4)");
+        assert_eq!(HeaderError::Protocol.to_string(), "protocol 0 is no card's (must be 1 to 255)");
     }
 
     proptest! {

@@ -20,7 +20,7 @@ use crate::ring::RingError;
 
 /// The shared words of one ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Name {
+pub enum Name {
     /// Bytes ever produced. Written by the producer.
     Produced,
     /// Bytes ever consumed. Written by the consumer.
@@ -32,8 +32,10 @@ pub(crate) enum Name {
 }
 
 /// Access to the shared words.
-pub(crate) trait Words {
+pub trait Words {
+    /// What a word is.
     fn load(&self, name: Name, ordering: Ordering) -> u64;
+    /// Changes it.
     fn store(&self, name: Name, value: u64, ordering: Ordering);
     /// Orders our earlier store before our next load. The other side does the same with its own.
     fn fence_between_store_and_look(&self);
@@ -57,7 +59,7 @@ fn load_position(words: &impl Words, name: Name, last: u64, limit: u64) -> Resul
 
 /// The producer's view.
 #[derive(Debug)]
-pub(crate) struct ProducerIndex<W> {
+pub struct ProducerIndex<W> {
     pub(crate) words: W,
     capacity: u64,
     produced: u64,
@@ -66,12 +68,13 @@ pub(crate) struct ProducerIndex<W> {
 }
 
 impl<W: Words> ProducerIndex<W> {
-    pub(crate) fn new(words: W, capacity: u64) -> Self {
+    /// A new ring's, of so many bytes.
+    pub fn new(words: W, capacity: u64) -> Self {
         ProducerIndex { words, capacity, produced: 0, consumed: 0 }
     }
 
     /// Where the next record goes.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.produced
     }
 
@@ -80,13 +83,13 @@ impl<W: Words> ProducerIndex<W> {
     }
 
     /// The consumer's position, read anew.
-    pub(crate) fn refresh(&mut self) -> Result<u64, RingError> {
+    pub fn refresh(&mut self) -> Result<u64, RingError> {
         self.consumed = load_position(&self.words, Name::Consumed, self.consumed, self.produced)?;
         Ok(self.consumed)
     }
 
     /// Whether `bytes` more fit.
-    pub(crate) fn has_room(&mut self, bytes: u64) -> Result<bool, RingError> {
+    pub fn has_room(&mut self, bytes: u64) -> Result<bool, RingError> {
         if self.used() + bytes > self.capacity {
             self.refresh()?;
         }
@@ -94,14 +97,14 @@ impl<W: Words> ProducerIndex<W> {
     }
 
     /// Shows `bytes` more to the consumer. True: ring its bell.
-    pub(crate) fn publish(&mut self, bytes: u64) -> bool {
+    pub fn publish(&mut self, bytes: u64) -> bool {
         self.produced += bytes;
         self.words.store(Name::Produced, self.produced, Ordering::Release);
         must_wake(&self.words, Name::ConsumerSleeps)
     }
 
     /// Declares that we sleep for want of room. False: the ring is half empty, do not sleep.
-    pub(crate) fn sleep(&mut self) -> Result<bool, RingError> {
+    pub fn sleep(&mut self) -> Result<bool, RingError> {
         self.words.store(Name::ProducerSleeps, 1, Ordering::Relaxed);
         self.words.fence_between_store_and_look();
         self.refresh()?;
@@ -115,7 +118,7 @@ impl<W: Words> ProducerIndex<W> {
 
 /// The consumer's view.
 #[derive(Debug)]
-pub(crate) struct ConsumerIndex<W> {
+pub struct ConsumerIndex<W> {
     pub(crate) words: W,
     capacity: u64,
     consumed: u64,
@@ -124,12 +127,13 @@ pub(crate) struct ConsumerIndex<W> {
 }
 
 impl<W: Words> ConsumerIndex<W> {
-    pub(crate) fn new(words: W, capacity: u64, consumed: u64) -> Self {
+    /// A ring's of so many bytes, of which it has had some.
+    pub fn new(words: W, capacity: u64, consumed: u64) -> Self {
         ConsumerIndex { words, capacity, consumed, produced: consumed }
     }
 
     /// Where the next record is.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.consumed
     }
 
@@ -140,7 +144,7 @@ impl<W: Words> ConsumerIndex<W> {
     }
 
     /// Bytes that are there to be read: at least as many as said, all of them if it is none.
-    pub(crate) fn available(&mut self) -> Result<u64, RingError> {
+    pub fn available(&mut self) -> Result<u64, RingError> {
         if self.produced == self.consumed {
             self.refresh()?;
         }
@@ -148,7 +152,7 @@ impl<W: Words> ConsumerIndex<W> {
     }
 
     /// Gives `bytes` back to the producer. True: ring its bell.
-    pub(crate) fn release(&mut self, bytes: u64) -> bool {
+    pub fn release(&mut self, bytes: u64) -> bool {
         self.consumed += bytes;
         self.words.store(Name::Consumed, self.consumed, Ordering::Release);
         // Our copy of `produced` may be old. So this may say "half empty" too early, but never too late.
@@ -156,12 +160,12 @@ impl<W: Words> ConsumerIndex<W> {
     }
 
     /// Passes over `bytes` without giving them back.
-    pub(crate) fn skip(&mut self, bytes: u64) {
+    pub fn skip(&mut self, bytes: u64) {
         self.consumed += bytes;
     }
 
     /// Declares that we sleep for want of records. False: there are some, do not sleep.
-    pub(crate) fn sleep(&mut self) -> Result<bool, RingError> {
+    pub fn sleep(&mut self) -> Result<bool, RingError> {
         self.words.store(Name::ConsumerSleeps, 1, Ordering::Relaxed);
         self.words.fence_between_store_and_look();
         let sleeps = self.available()? == 0;

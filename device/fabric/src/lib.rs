@@ -7,30 +7,34 @@
 //! | module | holds |
 //! |---|---|
 //! | [`header`] | the common packet header, of which the guest never knows |
-//! | `index` | how far each side of a ring is, and which of them sleeps: the protocol that loom explores |
+//! | [`index`] | how far each side of a ring is, and which of them sleeps: the protocol that loom explores |
 //! | [`stop`] | which destinations a ring's consumer wants nothing for; loom explores it, too |
 //! | `place` | where all that lies in shared memory |
 //! | [`ring`] | variable-sized records on top of it |
+//! | [`memory`] | the memory that both sides map |
+//! | [`message`] | messages that carry descriptors |
 //! | [`bell`] | the wake-up of the ends of a link |
 //! | `meter` | what a wake-up may cost who wakes |
 //! | [`link`] | two rings and a bell |
-//! | [`handshake`] | how a card's process gets its end of a link from a switch |
+//! | [`attach`] | how a card's process gets its end of a link from a switch |
 //!
 //! The process at the other end is not trusted. Whatever it writes into the shared memory, the worst that comes of it
 //! is a [`RingError`], which ends the link.
 
+pub mod attach;
 pub mod bell;
-pub mod handshake;
 pub mod header;
-mod index;
+pub mod index;
 pub mod link;
+pub mod memory;
+pub mod message;
 mod meter;
 mod place;
 pub mod ring;
 pub mod stop;
 
+pub use attach::{Attached, ConnectError, Request, connect, connect_to};
 pub use bell::{Bell, Heard};
-pub use handshake::{Attached, ConnectError, connect, connect_to};
-pub use header::{Header, HeaderError, HostId, Protocol};
+pub use header::{Header, HeaderError, HostId, Protocol, Traffic};
 pub use link::Link;
 pub use ring::{Consumer, Geometry, Producer, Record, RingError};

@@ -1,20 +1,16 @@
 //! One end of a full-duplex link between a card and its switch.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstatfs, ftruncate, memfd_create};
-use vm_memory::{FileOffset, MmapRegion, VolatileSlice};
+use vm_memory::VolatileSlice;
 
 use crate::bell::{Bell, Heard};
 use crate::header::Header;
+use crate::memory::Sealed;
 use crate::place::Place;
 use crate::ring::{Consumer, Geometry, Producer, Record, RingError};
-
-/// What `statfs` says of memory of huge pages.
-const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
 /// Which end of a link: the ring that one end sends by, the other receives by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,52 +104,25 @@ impl Link {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) geometry: Geometry,
-    pub(crate) memory: Arc<File>,
-    region: Arc<MmapRegion>,
+    pub(crate) memory: Sealed,
 }
 
 impl Shared {
     /// Two empty rings in sealed memory that nobody else knows.
     pub(crate) fn new(geometry: Geometry) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let memory = memfd_create("hamlyn-link", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&memory, 2 * geometry.ring_bytes() as u64)?;
-        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Shared::map(geometry, memory)
+        Ok(Shared { geometry, memory: Sealed::new("hamlyn-link", 2 * geometry.ring_bytes())? })
     }
 
     /// The other process's rings, whose memory must be what it says.
     pub(crate) fn adopt(geometry: Geometry, memory: OwnedFd) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        // The seals are asked for first. Only memory files have them, and asking does not go to a file system, which might be
-        // another process that never answers. Without the seal the other process could shrink the file, and our next access
-        // would be a SIGBUS.
-        match fcntl_get_seals(&memory) {
-            Ok(seals) if seals.contains(SealFlags::SHRINK) => {}
-            Ok(_) => return Err(io::Error::other("ring memory can shrink (it must be sealed)")),
-            Err(_) => return Err(io::Error::other("ring memory is not a memfd")),
-        }
-        // Nor are huge pages good: when there is none left, our next access would be a SIGBUS, too.
-        if fstatfs(&memory)?.f_type as u64 == HUGETLBFS_MAGIC {
-            return Err(io::Error::other("ring memory is of huge pages (it must not be)"));
-        }
-        Shared::map(geometry, memory)
-    }
-
-    fn map(geometry: Geometry, memory: OwnedFd) -> io::Result<Shared> {
-        let memory = Arc::new(File::from(memory));
-        let (size, wanted) = (memory.metadata()?.len(), 2 * geometry.ring_bytes());
-        if size < wanted as u64 {
-            return Err(io::Error::other(format!("ring memory has {size} bytes ({wanted} needed)")));
-        }
-        let region = MmapRegion::from_file(FileOffset::from_arc(memory.clone(), 0), wanted)
-            .map_err(io::Error::other)?;
-        Ok(Shared { geometry, memory, region: Arc::new(region) })
+        Ok(Shared { geometry, memory: Sealed::adopt(memory, 2 * geometry.ring_bytes())? })
     }
 
     /// One end. Each end is to be made once.
     pub(crate) fn link(&self, end: End, bell: Option<Bell>) -> io::Result<Link> {
-        let place = |base| Place::new(self.region.clone(), base, self.geometry);
+        let place = |base| Place::new(self.memory.region.clone(), base, self.geometry);
         let (up, down) = (place(0)?, place(self.geometry.ring_bytes())?);
         let (out, back) = match end {
             End::Card => (up, down),

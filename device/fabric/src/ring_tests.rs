@@ -16,7 +16,7 @@ use crate::place::CACHE_LINE;
 const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 
 fn header(destination: u16) -> Header {
-    Header { destination: HostId(destination), source: HostId(7), protocol: Protocol::Hamlyn }
+    Header { destination: HostId(destination), source: HostId(7), protocol: Protocol::parse(1).unwrap() }
 }
 
 /// Bytes that tell packets apart.

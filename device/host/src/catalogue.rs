@@ -1,13 +1,12 @@
 //! The models of the family. This is the one place on the host's side that names a card.
 
 pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
+use hamlyn_card_echo as echo;
 use hamlyn_card_hamlyn as hamlyn;
 use thiserror::Error;
 
 /// A line for each model. The first is what people get who name none.
-pub static MODELS: &[&Model] = &[
-    &hamlyn::MODEL, //
-];
+pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &echo::MODEL];
 
 /// A name that no model has.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -28,6 +27,40 @@ pub fn default() -> &'static Model {
 /// Whether cards of the model have a second function, for doorbells.
 pub fn has_doorbells(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
+}
+
+/// One of `all` for each of so many cards, or the only one for all of them.
+pub fn each<T: Clone>(all: &[T], cards: usize) -> Result<Vec<T>, NotEach> {
+    if all.len() != 1 && all.len() != cards {
+        return Err(NotEach { named: all.len(), cards });
+    }
+    Ok(all.iter().cycle().take(cards).cloned().collect())
+}
+
+/// So many models for so many cards make no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{named} models are named for {cards} cards (must be 1 or {cards})")]
+pub struct NotEach {
+    named: usize,
+    cards: usize,
+}
+
+/// Whether cards of these models understand each other, as the cards of one fabric must.
+pub fn check_together(models: &[&'static Model]) -> Result<(), Strangers> {
+    let protocol = |model| Choice::of(model).make().ok().map(|card| card.identity().protocol);
+    let others = models.windows(2).filter(|pair| !std::ptr::eq(pair[0], pair[1]));
+    match others.into_iter().find(|pair| protocol(pair[0]) != protocol(pair[1])) {
+        Some(pair) => Err(Strangers { one: pair[0].name, other: pair[1].name }),
+        None => Ok(()),
+    }
+}
+
+/// Two models whose cards cannot be in one fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("cards of the models {one} and {other} speak different protocols: they cannot be in one fabric")]
+pub struct Strangers {
+    one: &'static str,
+    other: &'static str,
 }
 
 /// What a person may choose about cards, each setting once, with the models that have it.
@@ -130,6 +163,25 @@ mod tests {
             }
         }
         assert_eq!(default().name, "hamlyn");
+    }
+
+    #[test]
+    fn there_is_a_model_for_each_card_or_one_for_all() {
+        assert_eq!(each(&['a'], 3), Ok(vec!['a'; 3]));
+        assert_eq!(each(&['a', 'b'], 2), Ok(vec!['a', 'b']));
+        let refused = each(&['a', 'b'], 3).unwrap_err().to_string();
+        assert_eq!(refused, "2 models are named for 3 cards (must be 1 or 3)");
+    }
+
+    #[test]
+    fn models_of_different_protocols_are_not_put_together() {
+        let [first, second] = [MODELS[0], &OTHER];
+        assert_eq!(check_together(&[first, first]), Ok(()));
+        let refused = check_together(&[first, first, second]).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("cards of the models hamlyn and other speak different protocols"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(super) struct CardFunction {
     late: VecDeque<LateRead>,
 }
 
-/// The most reads that are remembered: as many as the bus lets wait. Who comes after them finds the oldest answered with
-/// ones.
+/// The most reads that are remembered: as many as the bus lets wait. It asks nothing while so many do, so if one more comes,
+/// the oldest has been answered with ones meanwhile.
 const MAX_LATE_READS: usize = 256;
 
 /// A read that the card answers later.
@@ -89,8 +89,21 @@ fn bar(bar: &card::Bar) -> Bar {
             BarKind::Registers => Vec::new(),
             BarKind::Window { used } => vec![Area { offset: 0, size: used }],
         },
-        widths: Widths::from_bits_truncate(bar.widths.bits().into()),
+        widths: widths(bar.widths),
     }
+}
+
+fn widths(widths: card::Widths) -> Widths {
+    [
+        (card::Widths::BYTE, Widths::BYTE),
+        (card::Widths::WORD, Widths::WORD),
+        (card::Widths::DWORD, Widths::DWORD),
+        (card::Widths::QWORD, Widths::QWORD),
+    ]
+    .into_iter()
+    .filter(|(width, _)| widths.contains(*width))
+    .map(|(_, width)| width)
+    .collect()
 }
 
 impl CardFunction {

@@ -215,3 +215,7 @@ impl Station {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "station_tests.rs"]
+mod tests;

@@ -1,34 +1,96 @@
 //! The switch in a process of its own.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
+use anyhow::Context;
+use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
+use hamlyn_switch::mesh::{LinkCounters, Place};
 use hamlyn_switch::{Options, PortCounters, Switch, SwitchCounters};
 use serde_json::{Map, Value, json};
 
 use crate::limits;
 use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
+use crate::wait::sooner;
+
+const SWITCH: u32 = 0;
+const STAT: u32 = 1;
+const STOP: u32 = 2;
 
 /// Runs a switch until a signal ends it.
 pub fn run(socket: &Path, options: Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
     limits::allow_many_descriptors();
     let ports = options.ports;
-    let mut switch = Switch::bind(socket, options)?;
+    let switch = Switch::bind(socket, options)?;
     let stop = stop_on_signals()?;
     let name = socket.file_stem().unwrap_or_default().to_string_lossy();
     let stat = StatServer::bind("switch", &name)?;
     tracing::info!("switch with {ports} ports on {}", socket.display());
-    switch.run_with(stop.as_fd(), stat.as_fd(), |switch| stat.answer(|| counters(&switch.counters())))?;
-    Ok(())
+    let mut manager = EventManager::new().context("cannot make an event manager")?;
+    let id = manager.add_subscriber(SwitchProcess { switch, stat, stop, stopped: false });
+    loop {
+        let process = manager.subscriber_mut(id).context("the switch has left its event manager")?;
+        if process.stopped {
+            return Ok(());
+        }
+        // Until there is something to do, or somebody has waited for too long.
+        let wait = match process.switch.work()? {
+            Some(Duration::ZERO) => 0,
+            limit => sooner(-1, limit),
+        };
+        manager.run_with_timeout(wait).context("cannot wait for events")?;
+    }
+}
+
+struct SwitchProcess {
+    switch: Switch,
+    stat: StatServer,
+    stop: UnixStream,
+    stopped: bool,
+}
+
+impl MutEventSubscriber for SwitchProcess {
+    fn init(&mut self, ops: &mut EventOps<'_>) {
+        let switch = self.switch.as_fd().as_raw_fd();
+        let fixed = [(switch, SWITCH), (self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP)];
+        for (fd, data) in fixed {
+            if let Err(error) = ops.add(Events::with_data_raw(fd, data, EventSet::IN)) {
+                tracing::error!("cannot watch a descriptor: {error}");
+                self.stopped = true;
+            }
+        }
+    }
+
+    fn process(&mut self, events: Events, _: &mut EventOps<'_>) {
+        match events.data() {
+            // What is to be done there, the loop does.
+            SWITCH => {}
+            STAT => self.stat.answer(|| counters(&self.switch.counters())),
+            STOP => self.stopped = true,
+            other => tracing::error!("an event of nobody: {other}"),
+        }
+    }
 }
 
 /// The ports that have ever been of use.
 pub(crate) fn counters(counters: &SwitchCounters) -> Value {
     let used = counters.ports.iter().enumerate().filter(|(_, port)| **port != PortCounters::default());
     let ports: Map<String, Value> = used.map(|(number, port)| (number.to_string(), of_port(port))).collect();
-    json!({ "ports": ports })
+    if counters.links.is_empty() {
+        return json!({ "ports": ports });
+    }
+    let links: Map<String, Value> = counters.links.iter().map(of_link).collect();
+    json!({ "ports": ports, "links": links })
+}
+
+/// A link of the mesh, named by the node that it comes from and where it leads: `5.east`.
+fn of_link((place, link): &(Place, LinkCounters)) -> (String, Value) {
+    let name = format!("{}.{}", place.node, place.port);
+    (name, json!({ "packets": link.packets, "flits": link.flits, "waits": link.waits }))
 }
 
 fn of_port(port: &PortCounters) -> Value {

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use hamlyn_card::card::{Identity, Place};
 use hamlyn_card::ports::{self, VolatileSlice};
-use hamlyn_fabric::{Header, HeaderError, Heard, HostId, Link, Protocol, Record, connect_to};
+use hamlyn_fabric::{
+    Header, HeaderError, Heard, HostId, Link, Protocol, Record, Request, Traffic, connect_to,
+};
 
 /// How long a card without a switch waits before it asks for its port again.
 pub(super) const RETRY: Duration = Duration::from_millis(200);
@@ -18,8 +20,8 @@ const IMPATIENCE: Duration = Duration::from_millis(100);
 /// What a card's packets are to the fabric.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packets {
-    /// Whose they are.
-    pub(crate) protocol: Protocol,
+    /// Whose they are, and what they need.
+    pub(crate) traffic: Traffic,
     /// The largest that the card sends.
     pub(crate) largest: usize,
 }
@@ -27,7 +29,8 @@ pub(crate) struct Packets {
 impl Packets {
     /// As the card says.
     pub(crate) fn of(identity: &Identity) -> Result<Self, HeaderError> {
-        Ok(Self { protocol: Protocol::parse(identity.protocol)?, largest: identity.largest_packet })
+        let traffic = Traffic { protocol: Protocol::parse(identity.protocol)?, ordered: identity.ordered };
+        Ok(Self { traffic, largest: identity.largest_packet })
     }
 }
 
@@ -109,7 +112,8 @@ impl Uplink {
 
     fn ask(&mut self, timeout: Duration) -> anyhow::Result<HostId> {
         let switch = self.switch.as_ref().context("the switch in this process has let go of the link")?;
-        let attached = connect_to(switch, &self.trusted, self.wanted, timeout)
+        let request = Request { host: self.wanted, traffic: self.packets.traffic };
+        let attached = connect_to(switch, &self.trusted, request, timeout)
             .with_context(|| format!("cannot link to the switch at {}", switch.display()))?;
         self.check(Some(&attached.link))?;
         (self.wanted, self.ports) = (Some(attached.host), attached.ports);
@@ -120,7 +124,7 @@ impl Uplink {
 
     /// Whose packets the card's are.
     pub(super) fn protocol(&self) -> Protocol {
-        self.packets.protocol
+        self.packets.traffic.protocol
     }
 
     pub(super) fn host(&self) -> Option<u16> {
@@ -194,7 +198,7 @@ pub(super) fn source_of(record: &Record<'_>, protocol: Protocol) -> Option<u16> 
     // Whoever sends others could flood the log.
     match record.header() {
         Ok(header) if header.protocol == protocol => return Some(header.source.0),
-        Ok(header) => tracing::debug!("a packet of {:?} is discarded", header.protocol),
+        Ok(header) => tracing::debug!("a packet of protocol {} is discarded", header.protocol),
         Err(error) => tracing::debug!("a packet is discarded: {error}"),
     }
     None
@@ -205,7 +209,7 @@ impl ports::Link for Uplink {
         let Some(host) = self.host() else { return false };
         // The switch writes the source itself.
         let (destination, source) = (HostId(destination), HostId(host));
-        let header = Header { destination, source, protocol: self.packets.protocol };
+        let header = Header { destination, source, protocol: self.protocol() };
         let sent = self.link.as_mut().map_or(Ok(false), |link| link.send(header, packet));
         sent.unwrap_or_else(|error| {
             tracing::error!("the switch broke the link: {error}");
@@ -264,10 +268,13 @@ mod tests {
 
     use super::*;
 
-    const PACKETS: Packets = Packets { protocol: Protocol::Hamlyn, largest: 4096 };
+    fn packets(number: u8) -> Packets {
+        let protocol = Protocol::parse(number).unwrap();
+        Packets { traffic: Traffic { protocol, ordered: false }, largest: 4096 }
+    }
 
     fn unlinked() -> Uplink {
-        Uplink::new("/nonexistent/switch.sock".into(), vec![0], Some(3), PACKETS)
+        Uplink::new("/nonexistent/switch.sock".into(), vec![0], Some(3), packets(1))
     }
 
     #[test]
@@ -296,11 +303,15 @@ mod tests {
     fn packets_of_other_models_and_without_a_header_are_nobodys() {
         let (mut card, mut switch) = Link::pair(Geometry::default()).unwrap();
         let header = |protocol| Header { destination: HostId(0), source: HostId(7), protocol };
-        let headers = [header(PACKETS.protocol).to_bytes(), header(Protocol::Clan).to_bytes(), [0xff; 8]];
+        let headers = [
+            header(packets(1).traffic.protocol).to_bytes(),
+            header(packets(3).traffic.protocol).to_bytes(),
+            [0xff; 8],
+        ];
         let sources = headers.map(|header| {
             switch.sender.reserve_as_is(header, 16).unwrap().unwrap();
             switch.commit();
-            let source = source_of(&card.peek().unwrap().unwrap(), PACKETS.protocol);
+            let source = source_of(&card.peek().unwrap().unwrap(), packets(1).traffic.protocol);
             card.consume();
             source
         });

@@ -1,7 +1,9 @@
 //! What a person can read of a switch.
 //!
-//! Every packet that came in is accounted for: over all ports, once nothing lies on a path,
+//! Every packet that came in is accounted for: over all ports, once nothing lies on a path or is in the mesh,
 //! `packets_in == packets_out + waiting + dropped_absent + dropped_malformed`.
+
+use crate::mesh::{LinkCounters, Place};
 
 /// Counters of one port since the switch started, whichever cards have been attached to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,4 +46,6 @@ pub struct PortCounters {
 pub struct SwitchCounters {
     /// By port number, which is the host id.
     pub ports: Vec<PortCounters>,
+    /// Those links of the mesh that have been of use; none without a mesh.
+    pub links: Vec<(Place, LinkCounters)>,
 }

@@ -14,6 +14,9 @@
 //! copied onto one of the output's [paths](crate::paths), and from there into the ring. An output has no room when
 //! neither its paths nor its ring have.
 //!
+//! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing is held: who takes nothing holds up
+//! those whose way is the same.
+//!
 //! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
 //! card that dies or waits for it. Each is counted.
 //!
@@ -30,7 +33,8 @@ use hamlyn_fabric::stop::DESTINATIONS;
 use hamlyn_fabric::{Consumer, Geometry, Header, HostId, Producer, RingError};
 
 use crate::counters::{PortCounters, SwitchCounters};
-use crate::held::Bounds;
+use crate::held::{Bounds, Packet};
+use crate::mesh::{Mesh, Shape};
 use crate::output::{Output, Standing, Step, Taken};
 use crate::paths::{MAX_PATHS, Paths, TURNS};
 pub use crate::refusal::{Lost, Refusal};
@@ -53,6 +57,8 @@ enum State {
     Ready,
     /// No more of its packets can be held, until one that is held has gone.
     Blocked,
+    /// Its way into the mesh is not free.
+    AtTheMesh,
 }
 
 #[derive(Debug)]
@@ -69,6 +75,8 @@ enum Forwarded {
     Nothing,
     /// Its output has no room for it, and no more of this input can be held.
     Blocked,
+    /// Its way into the mesh is not free.
+    AtTheMesh,
     /// A ring is corrupt: this port must go.
     Broken(usize, RingError),
 }
@@ -91,6 +99,7 @@ pub struct Crossbar {
     /// Bytes that are held of all.
     all_held: usize,
     patience: Option<Patience>,
+    mesh: Option<Mesh>,
     ready: VecDeque<usize>,
     empty: Vec<usize>,
     /// Outputs with packets that may go.
@@ -115,6 +124,7 @@ impl Crossbar {
             held: vec![0; ports],
             all_held: 0,
             patience: None,
+            mesh: None,
             ready: VecDeque::new(),
             empty: Vec::new(),
             loaded: VecDeque::new(),
@@ -126,6 +136,12 @@ impl Crossbar {
     /// Gives each output so many paths, for packets to overtake each other on. The seed says which do.
     pub fn with_paths(self, paths: u16, seed: u64) -> Crossbar {
         Crossbar { paths: paths.clamp(1, MAX_PATHS), seed, ..self }
+    }
+
+    /// Has packets come through a mesh; `None`: they do not. A mesh with fewer nodes than ports has no place for the others, which is
+    /// for the caller to see to.
+    pub fn with_mesh(self, mesh: Option<Shape>) -> Crossbar {
+        Crossbar { mesh: mesh.map(Mesh::new), ..self }
     }
 
     /// Detaches cards that take nothing for so long while others wait; 0: none.
@@ -204,6 +220,7 @@ impl Crossbar {
             self.resume(source, port);
         }
         self.drain(port);
+        self.stir_mesh();
         self.inputs[port] = None;
         self.counters[port].attached = false;
         for queue in [&mut self.ready, &mut self.loaded] {
@@ -222,7 +239,7 @@ impl Crossbar {
                 Forwarded::Gone => {}
                 Forwarded::Nothing => return,
                 Forwarded::Broken(other, _) if other == port => return,
-                Forwarded::Blocked | Forwarded::Broken(..) => {
+                Forwarded::Blocked | Forwarded::AtTheMesh | Forwarded::Broken(..) => {
                     let Some(input) = &mut self.inputs[port] else { return };
                     input.ring.consume();
                     self.counters[port].orphaned += 1;
@@ -244,12 +261,13 @@ impl Crossbar {
                 let Some(port) = self.loaded.pop_front() else { break };
                 moved += self.put_out(port);
             }
+            moved += self.run_mesh();
         }
         moved
     }
 
     fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.loaded.is_empty()
+        !self.ready.is_empty() || !self.loaded.is_empty() || self.mesh.as_ref().is_some_and(Mesh::can_move)
     }
 
     /// Whether a packet may pass from one card to another beside the rings: both are there, there is but one path, and
@@ -262,6 +280,7 @@ impl Crossbar {
         let (Some(input), Some(output)) = (input, output) else { return false };
         // A ring that is corrupt is found out when it is used.
         output.paths.is_none()
+            && self.mesh.as_ref().is_none_or(Mesh::is_empty)
             && output.held.is_empty()
             && input.ring.is_empty().unwrap_or(false)
             && output.ring.is_drained().unwrap_or(false)
@@ -271,6 +290,9 @@ impl Crossbar {
     pub fn pass(&mut self, source: HostId, destination: HostId, length: usize) -> bool {
         if !self.is_clear(source, destination) {
             return false;
+        }
+        if let Some(mesh) = &mut self.mesh {
+            mesh.pass(source, destination, length);
         }
         self.counters[source.index()].packets_in += 1;
         self.counters[source.index()].bytes_in += length as u64;
@@ -323,8 +345,9 @@ impl Crossbar {
         match self.inputs.get(port).and_then(Option::as_ref).map(|input| input.state) {
             None => return,
             Some(State::Asleep | State::Empty) => self.make_ready(port),
-            Some(State::Ready | State::Blocked) => {}
+            Some(State::Ready | State::Blocked | State::AtTheMesh) => {}
         }
+        self.stir_mesh();
         if let Some(output) = &mut self.outputs[port] {
             output.asked = false;
         }
@@ -342,7 +365,8 @@ impl Crossbar {
         for (port, output) in ports.iter_mut().zip(&self.outputs) {
             port.waiting = output.as_ref().map_or(0, |output| output.held.packets());
         }
-        SwitchCounters { ports }
+        let links = self.mesh.iter().flat_map(Mesh::links).collect();
+        SwitchCounters { ports, links }
     }
 
     fn make_ready(&mut self, port: usize) {
@@ -431,6 +455,12 @@ impl Crossbar {
                 }
                 0
             }
+            Forwarded::AtTheMesh => {
+                if let Some(input) = &mut self.inputs[port] {
+                    input.state = State::AtTheMesh;
+                }
+                0
+            }
             Forwarded::Broken(other, error) => {
                 self.lose(other, Lost::Corrupt(error));
                 self.make_ready(port);
@@ -475,10 +505,14 @@ impl Crossbar {
             Err(_) => self.counters[port].dropped_malformed += 1,
             Ok(header) => {
                 let destination = header.destination.index();
-                match self.outputs.get_mut(destination).and_then(Option::as_mut) {
-                    None => self.counters[port].dropped_absent += 1,
-                    Some(output) => {
-                        let header = Header { source: HostId(port as u16), ..header };
+                let header = Header { source: HostId(port as u16), ..header };
+                match (self.outputs.get_mut(destination).and_then(Option::as_mut), &mut self.mesh) {
+                    (None, _) => self.counters[port].dropped_absent += 1,
+                    (Some(_), Some(mesh)) if mesh.takes_from(header.source) => {
+                        mesh.inject(Packet::copy(header, &record.payload));
+                    }
+                    (Some(_), Some(_)) => return Forwarded::AtTheMesh,
+                    (Some(output), None) => {
                         let counters = &mut self.counters[destination];
                         match output.take(header, record.payload, &self.bounds, self.held[port], counters) {
                             Err(error) => return Forwarded::Broken(destination, error),
@@ -507,9 +541,11 @@ impl Crossbar {
     }
 }
 
+#[path = "meshed.rs"]
+mod meshed;
 #[path = "stalls.rs"]
 mod stalls;
 
 #[cfg(test)]
 #[path = "crossbar_tests.rs"]
-mod tests;
+pub(crate) mod tests;

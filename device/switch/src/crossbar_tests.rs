@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
+pub(crate) const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 
 /// A crossbar, and the cards' ends of its links by host id.
 fn fabric(ports: u16) -> (Crossbar, Vec<Link>) {
@@ -24,27 +24,30 @@ fn fabric_with_paths(ports: u16, paths: u16, seed: u64) -> (Crossbar, Vec<Link>)
     (crossbar, cards)
 }
 
-fn attach(crossbar: &mut Crossbar, wanted: Option<HostId>) -> Result<(HostId, Link), Refusal> {
+pub(crate) fn attach(crossbar: &mut Crossbar, wanted: Option<HostId>) -> Result<(HostId, Link), Refusal> {
     let (card, switch) = Link::pair(SMALL).unwrap();
     crossbar.attach(switch.sender, switch.receiver, wanted).map(|host| (host, card))
 }
 
 /// Sends a packet that says it comes from `source`.
 fn send_as(card: &mut Link, source: u16, destination: u16, payload: &[u8]) -> bool {
-    let header =
-        Header { destination: HostId(destination), source: HostId(source), protocol: Protocol::Hamlyn };
+    let header = Header {
+        destination: HostId(destination),
+        source: HostId(source),
+        protocol: Protocol::parse(1).unwrap(),
+    };
     let Some(room) = card.reserve(header, payload.len()).unwrap() else { return false };
     room.copy_from(payload);
     card.commit();
     true
 }
 
-fn send(card: &mut Link, destination: u16, payload: &[u8]) -> bool {
+pub(crate) fn send(card: &mut Link, destination: u16, payload: &[u8]) -> bool {
     send_as(card, 0, destination, payload)
 }
 
 /// Takes the oldest packet: where it came from, and its payload.
-fn take(card: &mut Link) -> Option<(u16, Vec<u8>)> {
+pub(crate) fn take(card: &mut Link) -> Option<(u16, Vec<u8>)> {
     let record = card.peek().unwrap()?;
     let source = record.header().unwrap().source.0;
     let mut payload = vec![0; record.payload.len()];
@@ -54,7 +57,7 @@ fn take(card: &mut Link) -> Option<(u16, Vec<u8>)> {
 }
 
 /// Moves all that can be moved, and comes to rest. Returns the packets that went.
-fn settle(crossbar: &mut Crossbar) -> usize {
+pub(crate) fn settle(crossbar: &mut Crossbar) -> usize {
     let mut moved = 0;
     loop {
         crossbar.poll();
@@ -66,12 +69,12 @@ fn settle(crossbar: &mut Crossbar) -> usize {
 }
 
 /// What a bell would say, for every port.
-fn wake_all(crossbar: &mut Crossbar, ports: u16) -> usize {
+pub(crate) fn wake_all(crossbar: &mut Crossbar, ports: u16) -> usize {
     (0..ports).for_each(|port| crossbar.wake(HostId(port)));
     settle(crossbar)
 }
 
-fn sums(crossbar: &Crossbar) -> PortCounters {
+pub(crate) fn sums(crossbar: &Crossbar) -> PortCounters {
     crossbar.counters().ports.iter().fold(PortCounters::default(), |sum, port| PortCounters {
         attached: sum.attached || port.attached,
         packets_in: sum.packets_in + port.packets_in,

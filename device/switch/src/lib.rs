@@ -7,19 +7,23 @@
 //! | [`owners`] | who may have which port |
 //! | `held` | packets that wait for an output without room |
 //! | `output` | one output: ring, paths, what waits, and whether its card takes anything |
+//! | [`mesh`] | a two-dimensional mesh with wormhole routing, in place of the crossbar's one step |
 //! | [`paths`] | adaptive routing: several paths to one output |
-//! | [`ports`] | how cards come and go: listener, handshakes, bells |
+//! | [`traffic`] | whose packets it carries |
+//! | [`ports`] | how cards come and go: listener, clients, bells |
 //! | [`switch`] | the whole, on one descriptor for an event loop, and a loop for those who have none |
 
 pub mod counters;
 pub mod crossbar;
 mod held;
+pub mod mesh;
 mod output;
 pub mod owners;
 pub mod paths;
 pub mod ports;
 mod refusal;
 pub mod switch;
+pub mod traffic;
 
 pub use counters::{PortCounters, SwitchCounters};
 pub use crossbar::{Crossbar, Lost, Refusal};

@@ -87,10 +87,6 @@ impl Output {
         if !bounds.admit(pair, input, payload.len()) {
             return Ok(Taken::Refused);
         }
-        if self.held.is_empty() {
-            // Looks from before, when nobody waited, do not count.
-            self.watch = None;
-        }
         let packet = Packet::copy(header, &payload);
         let bytes = packet.bytes();
         self.held.push(source, packet);
@@ -98,7 +94,7 @@ impl Output {
     }
 
     /// Takes a packet in: onto a path, or else into the ring. False: there is no room.
-    fn accept(
+    pub(crate) fn accept(
         &mut self,
         header: Header,
         payload: &VolatileSlice<'_>,
@@ -151,9 +147,11 @@ impl Output {
         Ok(Step::Left)
     }
 
-    /// Looks whether the card takes anything while others wait. True: it has not for so many looks in a row.
-    pub(crate) fn is_stuck(&mut self, most: u32) -> Result<bool, RingError> {
-        if self.held.is_empty() {
+    /// Looks whether the card takes anything while others wait, here or in the mesh. True: it has not for so many looks in a row.
+    pub(crate) fn is_stuck(&mut self, most: u32, is_awaited: bool) -> Result<bool, RingError> {
+        if self.held.is_empty() && !is_awaited {
+            // Looks from before, when nobody waited, do not count.
+            self.watch = None;
             return Ok(false);
         }
         let taken = self.ring.taken()?;

@@ -23,7 +23,8 @@ impl Fixture {
     }
 
     fn push(&mut self, source: u16, payload: &[u8]) -> bool {
-        let header = Header { destination: HostId(0), source: HostId(source), protocol: Protocol::Hamlyn };
+        let header =
+            Header { destination: HostId(0), source: HostId(source), protocol: Protocol::parse(1).unwrap() };
         let (card, switch) = &mut self.input;
         card.reserve(header, payload.len()).unwrap().unwrap().copy_from(payload);
         card.commit();

@@ -1,4 +1,4 @@
-//! How cards come and go: the listener, clients in the middle of their handshake, and the bells of those attached.
+//! How cards come and go: the listener, clients that are about to attach, and the bells of those attached.
 //!
 //! All of it is done by the switch's one thread, so nothing here waits for a peer. Descriptors that a peer passes are not taken,
 //! and its socket is closed by the porter of its user: a peer that makes closing slow delays only its own user.
@@ -20,7 +20,7 @@ use rustix::time::{
 
 use crate::owners::User;
 
-/// Clients that may be in the middle of their handshake at once; the others wait in the listener's queue.
+/// Clients that may be about to attach at once; the others wait in the listener's queue.
 const CLIENTS: usize = 64;
 /// Clients that are let in before the switch looks at its cards again.
 const ADMITTED: usize = 8;
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     Listener,
     /// A time limit may have passed.
     Timer,
-    /// A client in the middle of its handshake spoke or left.
+    /// A client that is about to attach spoke or left.
     Client(usize),
     /// A port's card rang, or left.
     Bell(HostId),
@@ -84,7 +84,7 @@ pub(crate) struct Ports {
     listener: Option<Listener>,
     /// Until when nobody is let in.
     paused: Option<Instant>,
-    handshake_timeout: Duration,
+    attach_timeout: Duration,
     clients: Vec<Option<Client>>,
     bells: Vec<Option<Arc<Bell>>>,
     porters: Porters,
@@ -94,7 +94,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub(crate) fn new(ports: u16, handshake_timeout: Duration, users: &[User]) -> io::Result<Ports> {
+    pub(crate) fn new(ports: u16, attach_timeout: Duration, users: &[User]) -> io::Result<Ports> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -104,7 +104,7 @@ impl Ports {
             timer,
             listener: None,
             paused: None,
-            handshake_timeout,
+            attach_timeout,
             clients: (0..CLIENTS).map(|_| None).collect(),
             bells: (0..ports).map(|_| None).collect(),
             porters: Porters::new(PORTERS),
@@ -168,7 +168,7 @@ impl Ports {
         let allowed = user.filter(|user| self.users.contains(user));
         let Some(porter) = self.porter(allowed) else { return Ok(None) };
         let socket = porter.keep(socket);
-        let client = Client { socket, user, deadline: Instant::now() + self.handshake_timeout };
+        let client = Client { socket, user, deadline: Instant::now() + self.attach_timeout };
         if allowed.is_none() {
             let who = user.map_or("a user that is not known here".into(), |user| format!("user {user}"));
             return Ok(Some((client, format!("{who} may not attach here; see --allow-user"))));
@@ -220,7 +220,7 @@ impl Ports {
         self.clients.get(index)?.as_ref().map(|client| client.socket.as_fd())
     }
 
-    /// Takes a client out: its handshake has come to an end.
+    /// Takes a client out: it has attached, or been refused.
     pub(crate) fn take_client(&mut self, index: usize) -> io::Result<Option<Client>> {
         let Some(client) = self.clients.get_mut(index).and_then(Option::take) else { return Ok(None) };
         epoll::delete(&self.epoll, &client.socket)?;

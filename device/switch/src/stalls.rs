@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use hamlyn_fabric::HostId;
+
 use super::Crossbar;
+use crate::mesh::Mesh;
 use crate::refusal::Lost;
 
 /// How often an output is looked at within the time-out. A switch that was itself stopped for a while looks only once when it
@@ -35,7 +38,8 @@ impl Crossbar {
     /// When to [look](Crossbar::look) next, from now; `None`: nobody waits for a card.
     pub fn next_look(&self) -> Option<Duration> {
         let patience = self.patience.as_ref()?;
-        (self.all_held > 0).then(|| patience.timeout / LOOKS)
+        let is_awaited = self.all_held > 0 || self.mesh.as_ref().is_some_and(Mesh::stands);
+        is_awaited.then(|| patience.timeout / LOOKS)
     }
 
     /// Looks, if it is time, whether the cards that others wait for take anything, and detaches those that have not for as
@@ -48,7 +52,9 @@ impl Crossbar {
         let timeout = patience.timeout;
         for port in 0..self.outputs.len() {
             let Some(output) = &mut self.outputs[port] else { continue };
-            match output.is_stuck(LOOKS) {
+            let host = HostId(port as u16);
+            let is_awaited = self.mesh.as_ref().is_some_and(|mesh| mesh.awaits(host));
+            match output.is_stuck(LOOKS, is_awaited) {
                 Ok(false) => {}
                 Ok(true) => {
                     self.counters[port].stalled_out += 1;

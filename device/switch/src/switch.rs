@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hamlyn_door::{Limited, ListenError};
+use hamlyn_fabric::attach::{self, Request, RequestError};
 use hamlyn_fabric::bell::GONE;
-use hamlyn_fabric::handshake::{self, RequestError};
 use hamlyn_fabric::ring::GeometryError;
 use hamlyn_fabric::{Geometry, Heard, HostId, Link};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,9 +17,11 @@ use thiserror::Error;
 
 use crate::counters::SwitchCounters;
 use crate::crossbar::{Crossbar, MAX_PORTS, Refusal};
+use crate::mesh::Shape;
 use crate::owners::{Owners, Policy};
 use crate::paths::MAX_PATHS;
 use crate::ports::{Client, Event, Ports};
+use crate::traffic::{Misfit, Protocols};
 
 /// Packets that one call of [`Switch::process`] moves, more or less.
 const BUDGET: usize = 256;
@@ -40,10 +42,12 @@ pub struct Options {
     pub spin: Duration,
     /// Paths to each output, 1 to [`MAX_PATHS`]. With more than one, packets overtake each other.
     pub paths: u16,
-    /// Which of them do: the same every time for the same seed.
+    /// A mesh for packets to come through, in place of paths.
+    pub mesh: Option<Shape>,
+    /// Which of several paths a packet takes: the same every time for the same seed.
     pub seed: u64,
     /// How long a client may take to say what it wants.
-    pub handshake_timeout: Duration,
+    pub attach_timeout: Duration,
     /// Who may attach, and whose the ports are.
     pub policy: Policy,
     /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
@@ -58,8 +62,9 @@ impl Default for Options {
             geometry: Geometry::default(),
             spin: Duration::ZERO,
             paths: 1,
+            mesh: None,
             seed: 0,
-            handshake_timeout: Duration::from_secs(2),
+            attach_timeout: Duration::from_secs(2),
             policy: Policy::default(),
             stall_timeout: Duration::from_secs(30),
         }
@@ -75,6 +80,12 @@ pub enum SwitchError {
     /// An option out of range.
     #[error("{0} paths to an output are not possible (limit 1 to {MAX_PATHS})")]
     Paths(u16),
+    /// An option that makes no sense with another.
+    #[error("a mesh of {0} has {nodes} nodes, too few for {1} ports", nodes = .0.nodes())]
+    Mesh(Shape, u16),
+    /// The same.
+    #[error("a mesh has one path between two nodes (asked for: {0})")]
+    MeshOfPaths(u16),
     /// An option out of range.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
@@ -84,6 +95,9 @@ pub enum SwitchError {
     /// A card in this process cannot be attached.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The same.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// The system is out of something.
     #[error("switch failed: {0}")]
     System(#[from] io::Error),
@@ -100,7 +114,10 @@ pub struct Switch {
     crossbar: Crossbar,
     ports: Ports,
     owners: Owners,
+    protocols: Protocols,
     started: Instant,
+    /// When there was last something to do.
+    worked: Instant,
 }
 
 impl Switch {
@@ -112,14 +129,18 @@ impl Switch {
         if !(1..=MAX_PATHS).contains(&options.paths) {
             return Err(SwitchError::Paths(options.paths));
         }
+        check_mesh(&options)?;
         options.geometry.validate()?;
         Ok(Switch {
             crossbar: Crossbar::new(options.ports, options.geometry)
                 .with_paths(options.paths, options.seed)
+                .with_mesh(options.mesh)
                 .with_stall_timeout(options.stall_timeout),
-            ports: Ports::new(options.ports, options.handshake_timeout, &options.policy.users)?,
+            ports: Ports::new(options.ports, options.attach_timeout, &options.policy.users)?,
             owners: Owners::new(options.ports, options.policy.clone()),
+            protocols: Protocols::new(options.ports, options.paths),
             started: Instant::now(),
+            worked: Instant::now(),
             options,
         })
     }
@@ -131,13 +152,15 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Attaches the switch's end of a link.
-    pub fn add_port(&mut self, link: Link, wanted: Option<HostId>) -> Result<HostId, SwitchError> {
+    /// Attaches the switch's end of a link to a card that fits those that are there.
+    fn add_port(&mut self, link: Link, request: Request) -> Result<HostId, SwitchError> {
+        let Request { host: wanted, traffic } = request;
         let host = self.crossbar.attach(link.sender, link.receiver, wanted)?;
         if let Err(error) = self.ports.watch(host, link.bell) {
             self.crossbar.detach(host);
             return Err(error.into());
         }
+        self.protocols.attached(host, traffic);
         if let Some(unsaid) = ATTACHED.turn() {
             tracing::info!("port {host} is attached{unsaid}");
         }
@@ -145,9 +168,10 @@ impl Switch {
     }
 
     /// Makes a link, attaches one end and returns the other, for a card in the same process.
-    pub fn open_port(&mut self, wanted: Option<HostId>) -> Result<(HostId, Link), SwitchError> {
+    pub fn open_port(&mut self, request: Request) -> Result<(HostId, Link), SwitchError> {
         let (card, switch) = Link::pair(self.options.geometry)?;
-        Ok((self.add_port(switch, wanted)?, card))
+        self.protocols.check(request.traffic)?;
+        Ok((self.add_port(switch, request)?, card))
     }
 
     /// Detaches a port. Packets for it will be dropped and counted.
@@ -160,6 +184,7 @@ impl Switch {
     fn clear(&mut self, host: HostId) {
         self.ports.forget(host);
         self.owners.left(host, Instant::now());
+        self.protocols.left(host);
     }
 
     /// The crossbar, for cards in the same process.
@@ -204,46 +229,39 @@ impl Switch {
         self.crossbar.next_look()
     }
 
-    /// Serves until `stop` is readable.
-    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), SwitchError> {
-        self.run_with(stop, stop, |_| {})
-    }
-
-    /// Serves until `stop` is readable, and calls `serve_other` whenever `other` is.
+    /// Does what is to be done, and says how long there is nothing more to do: for no time, for a while, or, if it is `None`, until
+    /// the descriptor is readable.
     ///
     /// The place that decides when a switch sleeps: after [`Options::spin`] without a packet.
-    pub fn run_with(
-        &mut self,
-        stop: BorrowedFd<'_>,
-        other: BorrowedFd<'_>,
-        mut serve_other: impl FnMut(&Switch),
-    ) -> Result<(), SwitchError> {
-        let mut last_work = Instant::now();
-        loop {
-            let busy = self.process()? > 0;
-            if busy && !self.options.spin.is_zero() {
-                last_work = Instant::now();
-            }
-            let spins = !self.options.spin.is_zero() && last_work.elapsed() < self.options.spin;
-            let waits = !busy && !spins && self.sleep();
-            if !busy && spins {
-                // The process that we look for may need this core to go on.
-                sched_yield();
-            }
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let mut fds = [stop, other, self.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    pub fn work(&mut self) -> Result<Option<Duration>, SwitchError> {
+        let busy = self.process()? > 0;
+        if self.options.spin.is_zero() {
+            let waits = !busy && self.sleep();
+            return Ok(if waits { self.next_look() } else { Some(Duration::ZERO) });
+        }
+        if busy {
+            self.worked = Instant::now();
+        } else if self.worked.elapsed() >= self.options.spin && self.sleep() {
             // Who waits for a card that takes nothing has a time limit, which no bell tells of.
-            let look = self.next_look().and_then(|look| Timespec::try_from(look).ok());
-            match poll(&mut fds, if waits { look.as_ref() } else { Some(&now) }) {
+            return Ok(self.next_look());
+        } else {
+            // The process that we look for may need this core to go on.
+            sched_yield();
+        }
+        Ok(Some(Duration::ZERO))
+    }
+
+    /// Serves until `stop` is readable, for who has no event loop.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<(), SwitchError> {
+        loop {
+            let wait = self.work()?.and_then(|wait| Timespec::try_from(wait).ok());
+            let mut fds = [stop, self.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            match poll(&mut fds, wait.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(io::Error::from(error).into()),
             }
-            let [stopped, asked, _] = fds.map(|fd| !fd.revents().is_empty());
-            if stopped {
+            if !fds[0].revents().is_empty() {
                 return Ok(());
-            }
-            if asked {
-                serve_other(self);
             }
         }
     }
@@ -257,7 +275,7 @@ impl Switch {
             }
             Event::Timer => {
                 while let Some(client) = self.ports.take_late_client()? {
-                    refuse(&client, &format!("nothing was said for {:?}", self.options.handshake_timeout));
+                    refuse(&client, &format!("nothing was said for {:?}", self.options.attach_timeout));
                 }
             }
             Event::Client(index) => self.greet(index)?,
@@ -280,20 +298,21 @@ impl Switch {
     /// Hears what a client wants, and attaches or refuses it.
     fn greet(&mut self, index: usize) -> Result<(), SwitchError> {
         let Some(client) = self.ports.client(index) else { return Ok(()) };
-        let request = match handshake::read_request(client) {
+        let request = match attach::read_request(client) {
             Err(RequestError::Silent) => return Ok(()),
             other => other,
         };
         let Some(client) = self.ports.take_client(index)? else { return Ok(()) };
         let chosen = request.map_err(|error| error.to_string()).and_then(|request| {
             let user = client.user.ok_or("its user is not known")?;
+            self.protocols.check(request.traffic).map_err(|misfit| misfit.to_string())?;
             let is_free = |host| self.crossbar.free_port(Some(host)).is_ok();
             let host = self.owners.choose(user, request.host, Instant::now(), is_free);
             let host = host.map_err(|denial| denial.to_string())?;
             let host = self.crossbar.free_port(Some(host)).map_err(|refusal| refusal.to_string())?;
-            Ok((host, user))
+            Ok((Request { host: Some(host), ..request }, host, user))
         });
-        let (host, user) = match chosen {
+        let (request, host, user) = match chosen {
             Ok(chosen) => chosen,
             Err(reason) => {
                 refuse(&client, &reason);
@@ -301,9 +320,9 @@ impl Switch {
             }
         };
         // A client that leaves in the middle is no reason to stop, nor is one that the system has no memory for.
-        let link = handshake::accept(client.socket, host, self.options.ports, self.options.geometry);
+        let link = attach::accept(client.socket, host, self.options.ports, self.options.geometry);
         let link = link.map_err(SwitchError::from);
-        match link.and_then(|link| self.add_port(link, Some(host))) {
+        match link.and_then(|link| self.add_port(link, request)) {
             Ok(host) => self.owners.attached(host, user),
             Err(error) => {
                 if let Some(unsaid) = REFUSED.turn() {
@@ -315,11 +334,20 @@ impl Switch {
     }
 }
 
+/// Whether a mesh, if there is to be one, has a node for each port.
+fn check_mesh(options: &Options) -> Result<(), SwitchError> {
+    match options.mesh {
+        Some(shape) if shape.nodes() < options.ports.into() => Err(SwitchError::Mesh(shape, options.ports)),
+        Some(_) if options.paths > 1 => Err(SwitchError::MeshOfPaths(options.paths)),
+        _ => Ok(()),
+    }
+}
+
 fn refuse(client: &Client, reason: &str) {
     if let Some(unsaid) = REFUSED.turn() {
         tracing::info!("a client is refused: {reason}{unsaid}");
     }
-    handshake::refuse(client.socket.as_fd(), reason);
+    attach::refuse(client.socket.as_fd(), reason);
 }
 
 impl AsFd for Switch {

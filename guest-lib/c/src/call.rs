@@ -59,7 +59,9 @@ fn errno(error: &Error) -> c_int {
         ErrorKind::Invalid => EINVAL,
         ErrorKind::Closed => EPIPE,
         ErrorKind::PeerLost => errno_of_loss(error),
-        ErrorKind::Unsupported if matches!(error, Error::Incompatible { .. }) => EPROTO,
+        ErrorKind::Unsupported if matches!(error, Error::Incompatible { .. } | Error::OtherModel { .. }) => {
+            EPROTO
+        }
         ErrorKind::Unsupported => EOPNOTSUPP,
         ErrorKind::Refused => EPERM,
         ErrorKind::Overrun => EOVERFLOW,

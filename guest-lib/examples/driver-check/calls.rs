@@ -49,7 +49,7 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
     let sound = query.uapi_version == HAMLYN_UAPI_VERSION
         && query.ports > query.host
         && query.reserved0 == 0
-        && query.reserved == [0; 9]
+        && query.card == [0; 9]
         && query.capabilities
             == HAMLYN_CAPABILITY_CONNECTIONS
                 | HAMLYN_CAPABILITY_SHARES
@@ -64,8 +64,8 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
         ("capabilities", |query| query.capabilities = 1, Errno::INVAL),
         ("ports", |query| query.ports = 1, Errno::INVAL),
         ("reserved0", |query| query.reserved0 = 1, Errno::INVAL),
-        ("first reserved", |query| query.reserved[0] = 1, Errno::INVAL),
-        ("last reserved", |query| query.reserved[8] = 1, Errno::INVAL),
+        ("first reserved", |query| query.card[0] = 1, Errno::INVAL),
+        ("last reserved", |query| query.card[8] = 1, Errno::INVAL),
     ];
     spoilt(checks, "query", &HamlynQuery::default(), &ways, |query| device.query(query))?;
     let mut statistics = HamlynStatistics::new_zeroed();

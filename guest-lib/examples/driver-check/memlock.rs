@@ -56,7 +56,7 @@ fn child(device: &Device, pages: usize) -> Outcome<Value> {
 
 /// The child: its standard input is the device.
 pub(crate) fn pin(pages: usize) -> Outcome {
-    let device = Device::of_file(io::stdin().as_fd().try_clone_to_owned()?)?;
+    let device = Device::of_file(io::stdin().as_fd().try_clone_to_owned()?, "hamlyn")?;
     let area = Mapping::anonymous(pages * PAGE)?;
     device.slot_create(&mut slot(&area), &area, None)?;
     print(&json!({ "pinned": true }))

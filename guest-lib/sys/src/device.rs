@@ -1,4 +1,4 @@
-//! `/dev/hamlynN`: the driver's ioctls (`hamlyn_abi::uapi`), typed, and mappings of its file.
+//! `/dev/hamlynN`, or another model's node: the driver's ioctls (`hamlyn_abi::uapi`), typed, and mappings of its file.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use rustix::ioctl::Updater;
 
 use crate::mapping::{Access, Mapping};
 
-/// An open `/dev/hamlynN`: one protection domain. What it created goes when it is dropped.
+/// An open `/dev/hamlynN`, or another model's node: one protection domain. What it created goes when it is dropped.
 #[derive(Debug)]
 pub struct Device {
     file: OwnedFd,
@@ -27,15 +27,15 @@ impl Device {
         Ok(Self { file })
     }
 
-    /// A device that is open already: inherited, or passed by another process.
+    /// A device that is open already: inherited, or passed by another process. `class` is what its model's nodes are called.
     ///
     /// # Errors
-    /// `EINVAL` for a file that is not one of the driver's; those of `fstat(2)` and of looking for it in `/sys`.
-    pub fn of_file(file: OwnedFd) -> io::Result<Self> {
+    /// `EINVAL` for a file that is not one of the model's; those of `fstat(2)` and of looking for it in `/sys`.
+    pub fn of_file(file: OwnedFd, class: &str) -> io::Result<Self> {
         let number = rustix::fs::fstat(&file)?.st_rdev;
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let class = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"))?;
-        if class.file_name() == Some("hamlyn".as_ref()) { Ok(Self { file }) } else { Err(invalid()) }
+        let found = std::fs::read_link(format!("/sys/dev/char/{major}:{minor}/subsystem"))?;
+        if found.file_name() == Some(class.as_ref()) { Ok(Self { file }) } else { Err(invalid()) }
     }
 
     /// Maps `length` bytes at one of the offsets that the driver gave out.
@@ -77,9 +77,33 @@ impl Device {
         self.call::<HAMLYN_IOC_SLOT_CREATE, _>(argument)
     }
 
+    /// Makes a later model's own call. A code that is not one, or not one with this argument, does not compile.
+    ///
+    /// # Errors
+    /// The driver's; `EINVAL` also for an argument that names an address outside of `memory`.
+    pub fn card_call<const CODE: u32, T: CardArgument>(
+        &self,
+        argument: &mut T,
+        memory: &[&Mapping],
+    ) -> io::Result<()> {
+        const {
+            assert!(CODE >> 16 == 0xc000 | size_of::<T>() as u32, "the call has another argument");
+            assert!(CODE >> 8 & 0xff == b'H' as u32, "not a call of the driver's");
+            assert!(CODE & 0xff >= HAMLYN_FIRST_CARD_CALL, "not a later model's call");
+        }
+        let mut named = Ok(());
+        argument.names(&mut |address, length| {
+            if !memory.iter().any(|mapping| mapping.contains(address, length)) {
+                named = Err(invalid());
+            }
+        });
+        named?;
+        self.call::<CODE, T>(argument)
+    }
+
     fn call<const CODE: u32, T>(&self, argument: &mut T) -> io::Result<()> {
-        // SAFETY: private, and every use below pairs a code with the structure whose size the code carries (a test of
-        // hamlyn-abi); the driver reads and writes that structure alone. Memory that one names to the card was
+        // SAFETY: private, and every use pairs a code with the structure whose size the code carries (a test of hamlyn-abi, or
+        // the compiler); the driver reads and writes that structure alone. Memory that one names to the card was
         // checked to be a `Mapping`'s, which is reached by atomic accesses only, and is pinned by the kernel.
         let call = unsafe { Updater::<'_, CODE, T>::new(argument) };
         // SAFETY: as above.

@@ -3,7 +3,7 @@
 //! Everything above (`hamlyn`) forbids unsafe code. What is here:
 //!
 //! * [`mapping`]: memory shared with the card, touched by atomic loads and stores alone;
-//! * [`window`]: the three mapped structures of the data path, typed: a terminus' window, its status words, a queue;
+//! * [`hamlyn`]: the three mapped structures of a Hamlyn card's data path, typed: a terminus' window, its status words, a queue;
 //! * [`barrier`]: memory barriers, named for what they keep apart;
 //! * [`device`]: `/dev/hamlynN`, its ioctls typed by `hamlyn_abi::uapi`;
 //! * [`connection`]: the files of listeners and connections.
@@ -11,8 +11,8 @@
 pub mod barrier;
 pub mod connection;
 pub mod device;
+pub mod hamlyn;
 pub mod mapping;
-pub mod window;
 
 pub use connection::{ConnectionFile, ListenerFile};
 pub use device::Device;

@@ -12,6 +12,7 @@ mod datagram;
 mod fake;
 mod group;
 mod lower_layer;
+mod old_drivers;
 mod own_memory;
 mod receiver_class;
 mod stream;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use hamlyn::attach::{Attachment, DeviceAttachment};
+use hamlyn::attach::{CardAttachment, DeviceAttachment};
 use hamlyn::{Card, CardInfo, FIND_TIMEOUT, Found, Statistic};
 use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;

@@ -1,5 +1,5 @@
 //! Criterion's benchmarks of the parts: `cargo bench -p hamlyn-bench`.
 
 fn main() -> anyhow::Result<()> {
-    hamlyn_bench::estimates::run()
+    hamlyn_bench::parts()
 }

@@ -1,32 +1,20 @@
-//! The benchmark: the card between real machines, beside what people would use instead, in one run on one host.
+//! The benchmark: cards between real machines, beside what people would use instead, in one run on one host.
+//!
+//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here.
 
-pub mod all_to_all;
-pub mod between;
-mod crossover;
-pub mod effort;
-pub mod estimates;
-pub mod exchange;
-mod fabric_parts;
-pub mod figures;
-pub mod goals;
-pub mod host;
-pub mod idle;
-pub mod machines;
-pub mod one_process;
-mod paper;
-pub mod parts;
-pub mod paths;
-pub mod plot;
-pub mod processes;
-pub mod progress;
-mod quiet;
-pub mod report;
-pub mod run;
-pub mod scale;
-pub mod scratch;
-pub mod server;
-pub mod site;
-pub mod stats;
-pub mod table4;
-pub mod track;
-pub mod vsock;
+pub mod engine;
+pub mod hamlyn;
+
+use hamlyn_host::catalogue::PerModel;
+
+use crate::engine::run::Benchmark;
+
+/// The benchmarks that there are: a line for each model that has one.
+pub static BENCHMARKS: PerModel<Benchmark> =
+    PerModel::new("benchmark", &[("hamlyn", crate::hamlyn::BENCHMARK)]);
+
+/// Criterion's benchmarks of the parts: of the model that the environment names, of rings and switch, and copies.
+pub fn parts() -> anyhow::Result<()> {
+    let benchmark = BENCHMARKS.of(engine::estimates::asked_for()?)?;
+    engine::estimates::run(benchmark.parts)
+}

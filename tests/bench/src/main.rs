@@ -1,18 +1,22 @@
 //! `hamlyn-bench`: what `./scripts/bench` runs.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
-use hamlyn_bench::effort::Effort;
-use hamlyn_bench::figures::Name;
-use hamlyn_bench::goals::{self, Goal};
-use hamlyn_bench::progress::Progress;
-use hamlyn_bench::run::{Request, Topic, run};
-use hamlyn_bench::scratch::tidy_on_signals;
-use hamlyn_cli::lab::Accel;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::error::ErrorKind;
+use clap::{Command, CommandFactory, FromArgMatches, Parser};
+use hamlyn_bench::BENCHMARKS;
+use hamlyn_bench::engine::effort::Effort;
+use hamlyn_bench::engine::goals::{self, Goal};
+use hamlyn_bench::engine::progress::Progress;
+use hamlyn_bench::engine::run::{Benchmark, Request, run};
+use hamlyn_bench::engine::scratch::tidy_on_signals;
+use hamlyn_host::catalogue::{self, Model};
+use hamlyn_lab::Accel;
 use serde_json::Value;
 
 /// Measure the card between two virtual machines, beside what people would use instead, and draw it
@@ -28,10 +32,12 @@ struct Options {
     /// Write the figures to reach as JSON objects too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only this: a figure of the paper (7, 8, 9, 10), or machines, scale, all-to-all, host, parts, table-4, server
-    /// (may be given again)
-    #[arg(long, value_name = "NAME", value_parser = figure)]
-    figure: Vec<Choice>,
+    /// Only this (may be given again)
+    #[arg(long, value_name = "NAME")]
+    figure: Vec<String>,
+    /// Which model of card
+    #[arg(long, value_name = "NAME", value_parser = model_parser(), default_value = catalogue::default().name)]
+    model: &'static Model,
     /// What runs the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
@@ -43,43 +49,40 @@ struct Options {
     card_args: Vec<String>,
 }
 
-/// What `--figure` names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    Paper(Name),
-    Topic(Topic),
+fn model_parser() -> ValueParser {
+    let names = catalogue::MODELS.iter().map(|model| PossibleValue::new(model.name).help(model.about));
+    PossibleValuesParser::new(names).try_map(|name| catalogue::find(&name)).into()
 }
 
-fn figure(text: &str) -> Result<Choice, String> {
-    let topic = Topic::NAMED.into_iter().find(|(name, _)| *name == text).map(|(_, topic)| topic);
-    let number = text.parse().ok().and_then(Name::from_number);
-    topic.map(Choice::Topic).or(number.map(Choice::Paper)).ok_or_else(|| {
-        let names = Topic::NAMED.map(|(name, _)| name).join(", ");
-        format!("the paper has no measured figure {text} (there are 7, 8, 9 and 10; beside them {names})")
-    })
+/// The command line, whose `--figure` takes what one of the models has.
+fn command() -> Command {
+    let all = catalogue::MODELS.iter().filter_map(|model| Some((model.name, BENCHMARKS.of(model).ok()?)));
+    let names = all.map(|(name, benchmark)| match name {
+        name if name == catalogue::default().name => benchmark.figures.to_owned(),
+        name => format!("with --model {name}: {}", benchmark.figures),
+    });
+    let names = names.collect::<Vec<_>>().join("; ");
+    Options::command().mut_arg("figure", |arg| arg.help(format!("Only this: {names} (may be given again)")))
 }
 
-impl Options {
-    /// The paper's figures, and what else is measured.
-    fn wanted(&self) -> (Vec<Name>, Vec<Topic>) {
-        let all = !self.goals && self.figure.is_empty();
-        let mut figures = if all { Name::ALL.to_vec() } else { Vec::new() };
-        let mut topics = if all || self.goals { Topic::GOALS.to_vec() } else { Vec::new() };
-        if all {
-            topics.extend([Topic::AllToAll, Topic::Table4, Topic::Server]);
-        }
-        for choice in &self.figure {
-            match choice {
-                Choice::Paper(name) => figures.push(*name),
-                Choice::Topic(topic) => topics.push(*topic),
-            }
-        }
-        (figures, topics)
+/// The options, and what their model brings.
+fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, &'static Benchmark), clap::Error> {
+    let mut command = command();
+    let options = Options::from_arg_matches(&command.try_get_matches_from_mut(words)?)?;
+    let benchmark = BENCHMARKS.of(options.model);
+    let benchmark = benchmark.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
+    for figure in &options.figure {
+        (benchmark.check)(figure).map_err(|error| {
+            let message = format!("invalid value '{figure}' for '--figure <NAME>': {error}");
+            command.error(ErrorKind::ValueValidation, message)
+        })?;
     }
+    Ok((options, benchmark))
 }
 
 fn main() -> ExitCode {
-    match bench(Options::parse()) {
+    let (options, benchmark) = options(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match bench(options, benchmark) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -90,23 +93,22 @@ fn main() -> ExitCode {
 }
 
 /// True if all that was asked for could be measured.
-fn bench(options: Options) -> anyhow::Result<bool> {
+fn bench(options: Options, benchmark: &Benchmark) -> anyhow::Result<bool> {
     tidy_on_signals()?;
     let progress = Progress::new();
     // Where ./scripts/bench keeps what it fetched.
     let home = std::env::var_os("HAMLYN_BENCH").map(PathBuf::from);
-    let (figures, topics) = options.wanted();
     let request = Request {
+        model: options.model,
         effort: if options.full { Effort::Full } else { Effort::Quick },
         accel: options.accel,
         goals_only: options.goals,
-        topics,
-        figures,
+        figures: options.figure,
         card_args: options.card_args,
         peers: home.as_ref().map(|home| home.join("root")).filter(|root| root.is_dir()),
     };
     eprintln!("measuring");
-    let results = run(&request, &progress)?;
+    let results = run(benchmark, &request, &progress)?;
     print!("{}", goals::lines(&results.goals));
     if let Some(file) = options.json {
         let objects: Value = results.goals.iter().map(Goal::json).collect();
@@ -129,22 +131,21 @@ fn bench(options: Options) -> anyhow::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
-        Options::command().debug_assert();
-        let error = |words: &[&str]| Options::try_parse_from(words).unwrap_err().to_string();
-        assert!(error(&["bench", "--figure", "11"]).contains("there are 7, 8, 9 and 10"));
-        let parsed = Options::try_parse_from(["bench", "--figure", "7", "--", "--spin", "50"]).unwrap();
-        assert_eq!((parsed.figure, parsed.card_args.len()), (vec![Choice::Paper(Name::Seven)], 2));
-        let parsed = Options::try_parse_from(["bench", "--figure", "parts"]).unwrap();
-        assert_eq!(parsed.figure, [Choice::Topic(Topic::Parts)]);
-        let wanted = |words: &[&str]| Options::try_parse_from(words).unwrap().wanted();
-        assert_eq!(wanted(&["bench", "--figure", "table-4"]), (Vec::new(), vec![Topic::Table4]));
-        assert_eq!(wanted(&["bench", "--goals"]).1, Topic::GOALS);
-        assert!(wanted(&["bench"]).1.contains(&Topic::Server));
+        command().debug_assert();
+        let parse = |line: &str| options(line.split(' ').map(OsString::from));
+        let error = parse("bench --figure 11").unwrap_err().to_string();
+        assert!(
+            error.starts_with("error: invalid value '11' for '--figure <NAME>': the paper has no"),
+            "{error}"
+        );
+        let (options, _) = parse("bench --figure 7 -- --spin 50").unwrap();
+        assert_eq!((options.figure, options.card_args.len()), (vec!["7".to_owned()], 2));
+        assert_eq!(options.model.name, "hamlyn");
+        let refused = parse("bench --model echo").unwrap_err().to_string();
+        assert!(refused.contains("model echo has no benchmark; these have: hamlyn"), "{refused}");
     }
 }

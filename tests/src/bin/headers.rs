@@ -8,7 +8,7 @@ use hamlyn_tests::{c_api, headers};
 fn main() -> Result<(), String> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     for header in headers::read(&headers::source_folder(tests))? {
-        let path = tests.join("../guest-driver/include").join(header.name);
+        let path = tests.join("../guest-driver/include").join(&header.name);
         fs::write(&path, header.text()).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let header = c_api::header(&tests.join("../guest-lib/c/src")).map_err(|error| error.to_string())?;

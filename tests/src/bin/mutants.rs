@@ -17,7 +17,7 @@ struct Args {
     /// Say what the breaks are, and make none
     #[arg(long)]
     list: bool,
-    /// Only breaks with this in their names
+    /// Only breaks with this in their names, or in their files' paths
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Only the first of so many, and so on: a quick look
@@ -32,8 +32,9 @@ fn main() -> Result<ExitCode> {
     let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     let mut mutants = parse(&text).with_context(|| list.display().to_string())?;
     if let Some(wanted) = &args.only {
-        mutants.retain(|mutant| mutant.name.contains(wanted.as_str()));
-        ensure!(!mutants.is_empty(), "no break has '{wanted}' in its name: see --list");
+        mutants
+            .retain(|mutant| [&mutant.name, &mutant.file].iter().any(|text| text.contains(wanted.as_str())));
+        ensure!(!mutants.is_empty(), "no break has '{wanted}' in its name or its file's path: see --list");
     }
     mutants = mutants.into_iter().step_by(args.every.get()).collect();
     if args.list {

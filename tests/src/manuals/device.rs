@@ -7,7 +7,7 @@ use std::path::Path;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::{Page, lines, to_text};
-use crate::headers::{self, Entry};
+use crate::headers::{self, Entry, Header};
 
 const ABOUT: &[&str] = &[
     "Each Hamlyn card of a machine is a character device that everyone may open. An open file is a protection domain: what is made \
@@ -84,14 +84,13 @@ fn paragraphs(page: &mut Roff, title: &str, texts: &[&str]) {
 /// The calls, in the order of their numbers.
 fn calls(page: &mut Roff, tests: &Path) -> io::Result<()> {
     page.control("SH", ["IOCTLS"]);
-    let [_, uapi] = headers::read(&headers::source_folder(tests)).map_err(io::Error::other)?;
-    for entry in uapi.parts.iter().flat_map(|part| &part.items) {
-        let Entry::Constant { name, docs, .. } = entry else { continue };
-        if name.starts_with("HAMLYN_IOC_") {
-            page.control("TP", [])
-                .text([bold(name)])
-                .text([roman(docs.join(" ").split_whitespace().collect::<Vec<_>>().join(" "))]);
-        }
+    let headers = headers::read(&headers::source_folder(tests)).map_err(io::Error::other)?;
+    let mut calls: Vec<_> = headers.iter().flat_map(calls_of).collect();
+    calls.sort_by_key(|(number, ..)| *number);
+    for (_, name, docs) in calls {
+        page.control("TP", [])
+            .text([bold(name)])
+            .text([roman(docs.join(" ").split_whitespace().collect::<Vec<_>>().join(" "))]);
     }
     page.control("PP", []).text([roman(
         "Errors that all have: EFAULT, EINVAL, ENODEV (the card is gone, does not answer, or was reset since the file was opened), \
@@ -99,6 +98,15 @@ fn calls(page: &mut Roff, tests: &Path) -> io::Result<()> {
          file), ENOMEM (also: RLIMIT_MEMLOCK), EOPNOTSUPP (memory that cannot be shared with the card).",
     )]);
     Ok(())
+}
+
+/// A header's calls, those of later models left out, which have devices of their own: number, name and comment.
+fn calls_of(header: &Header) -> impl Iterator<Item = (u32, &str, &[String])> {
+    header.parts.iter().flat_map(|part| &part.items).filter_map(|entry| {
+        let Entry::Constant { name, docs, value } = entry else { return None };
+        let number = value.strip_prefix("_IOWR('H', ")?.split(',').next()?.parse().ok()?;
+        Some((number, name.as_str(), docs.as_slice()))
+    })
 }
 
 fn files(page: &mut Roff) {
@@ -146,7 +154,7 @@ fn parameters_of(source: &str) -> Vec<Parameter> {
     let described = source.split("MODULE_PARM_DESC(").skip(1).filter_map(|rest| {
         let (name, rest) = rest.split_once(',')?;
         let about = rest.split('"').nth(1)?;
-        let initial = source.split_once(&format!("unsigned int {name} = "))?.1;
+        let initial = source.split_once(&format!(" {name} = "))?.1;
         let default = initial.split(';').next()?.to_owned();
         Some(Parameter { name: name.to_owned(), default, about: about.to_owned() })
     });

@@ -7,19 +7,27 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+/// Every card's.
+const CARDS: &str = "hamlyn-card-";
+
 /// The packages whose tests must notice, from fast to slow.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 12] = [
     "hamlyn-door",
     "hamlyn-sys",
-    "hamlyn-system",
+    "hamlyn-driver-host",
     "hamlyn-card",
-    "hamlyn-card-hamlyn",
+    CARDS,
     "hamlyn-bus",
     "hamlyn-fabric",
+    "hamlyn-snoop",
+    "hamlyn-snoop-plugin",
     "hamlyn-switch",
     "hamlyn",
     "hamlyn-sim",
 ];
+
+/// Folders that a package compiles besides its own.
+const COMPILED: [(&str, &str); 1] = [("guest-driver/kernel", "hamlyn-driver-host")];
 
 /// What cargo says of a package.
 #[derive(Debug)]
@@ -46,16 +54,23 @@ impl Packages {
     }
 
     /// Those whose tests can notice a break in a file: its own package first, then the others from fast to slow.
-    pub(super) fn that_see(&self, file: &str) -> Vec<&'static str> {
-        let holds =
-            |name: &str| self.0.get(name).is_some_and(|package| Path::new(file).starts_with(&package.folder));
+    pub(super) fn that_see(&self, file: &str) -> Vec<String> {
+        let file = Path::new(file);
+        let compiles =
+            |name: &str| COMPILED.iter().any(|(folder, by)| *by == name && file.starts_with(folder));
+        let holds = |name: &str| {
+            compiles(name) || self.0.get(name).is_some_and(|package| file.starts_with(&package.folder))
+        };
         // A package's folder may lie in another's.
         let depth = |name: &&str| self.0[*name].folder.len();
         let own = self.0.keys().map(String::as_str).filter(|name| holds(name)).max_by_key(depth);
         let Some(own) = own else { return Vec::new() };
-        let mut all: Vec<_> = PACKAGES.into_iter().filter(|name| self.stands_on(name, own)).collect();
+        let named =
+            |name: &&str, one: &str| if *name == CARDS { one.starts_with(CARDS) } else { one == *name };
+        let all = PACKAGES.iter().flat_map(|name| self.0.keys().filter(|one| named(name, one)));
+        let mut all: Vec<&str> = all.map(String::as_str).filter(|name| self.stands_on(name, own)).collect();
         all.sort_by_key(|name| *name != own);
-        all
+        all.into_iter().map(str::to_owned).collect()
     }
 
     fn stands_on(&self, name: &str, other: &str) -> bool {
@@ -82,19 +97,21 @@ mod tests {
     fn a_break_is_shown_to_its_package_and_those_above() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let packages = Packages::of(root, Path::new(env!("CARGO"))).unwrap();
-        assert_eq!(packages.that_see("device/sim/src/lib.rs"), ["hamlyn-sim"]);
+        assert_eq!(packages.that_see("tests/sim/src/lib.rs"), ["hamlyn-sim"]);
         assert_eq!(packages.that_see("guest-lib/src/lib.rs"), ["hamlyn", "hamlyn-sim"]);
-        let system = packages.that_see("guest-lib/system/src/peer.rs");
-        assert_eq!(system, ["hamlyn-system", "hamlyn", "hamlyn-sim"]);
+        for file in ["guest-driver/host/src/lib.rs", "guest-driver/kernel/peer.c"] {
+            assert_eq!(packages.that_see(file), ["hamlyn-driver-host", "hamlyn", "hamlyn-sim"]);
+        }
         let chassis = packages.that_see("device/card/src/chassis/area.rs");
-        assert_eq!(chassis[..2], ["hamlyn-card", "hamlyn-card-hamlyn"]);
-        assert_eq!(packages.that_see("device/cards/hamlyn/src/slot.rs")[0], "hamlyn-card-hamlyn");
+        assert!(chassis[0] == "hamlyn-card" && chassis[1].starts_with(CARDS), "{chassis:?}");
+        assert_eq!(packages.that_see("device/cards/hamlyn/src/receiving/slot.rs")[0], "hamlyn-card-hamlyn");
         // It has no tests of its own here.
         let contract = packages.that_see("device/abi/src/family/area.rs");
         assert!(
-            contract.contains(&"hamlyn-card-hamlyn") && !contract.contains(&"hamlyn-door"),
+            contract.iter().any(|name| name == "hamlyn-card-hamlyn")
+                && contract.iter().all(|name| name != "hamlyn-door"),
             "{contract:?}"
         );
-        assert!(packages.that_see("guest-driver/main.c").is_empty());
+        assert!(packages.that_see("guest-driver/core/card.c").is_empty());
     }
 }

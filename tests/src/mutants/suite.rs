@@ -49,7 +49,7 @@ pub struct Suites<'a> {
     cargo: PathBuf,
     packages: Packages,
     /// How long each program took when nothing was broken, for those packages whose tests were needed.
-    usual: BTreeMap<&'static str, BTreeMap<String, Duration>>,
+    usual: BTreeMap<String, BTreeMap<String, Duration>>,
 }
 
 impl<'a> Suites<'a> {
@@ -63,8 +63,8 @@ impl<'a> Suites<'a> {
     /// Makes a break, and lets the tests look at it: those of its own package first. An error if one fails without it.
     pub fn judge(&mut self, mutant: &Mutant) -> Result<Verdict> {
         for package in self.packages.that_see(&mutant.file) {
-            self.learn(package)?;
-            let verdict = self.tree.broken(mutant, || self.look(package))?;
+            self.learn(&package)?;
+            let verdict = self.tree.broken(mutant, || self.look(&package))?;
             if verdict != Verdict::Missed {
                 return Ok(verdict);
             }
@@ -73,7 +73,7 @@ impl<'a> Suites<'a> {
     }
 
     /// Builds a package's tests and runs them with nothing broken, unless that has been done.
-    fn learn(&mut self, package: &'static str) -> Result<()> {
+    fn learn(&mut self, package: &str) -> Result<()> {
         if self.usual.contains_key(package) {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl<'a> Suites<'a> {
             }
             usual.insert(program.name, start.elapsed());
         }
-        self.usual.insert(package, usual);
+        self.usual.insert(package.to_owned(), usual);
         Ok(())
     }
 

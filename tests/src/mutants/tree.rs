@@ -14,7 +14,7 @@ use super::Mutant;
 pub struct Tree {
     /// Where the copy is.
     pub root: PathBuf,
-    /// Where it is built: cargo tells packages in different folders apart, and shares the others.
+    /// Where it is built: where the original is, so that what others wrote is shared.
     pub target: PathBuf,
     /// Held as long as this lives.
     _lock: File,
@@ -29,6 +29,7 @@ impl Tree {
             .with_context(|| format!("another run works in {}", folder.display()))?;
         let root = folder.join("tree");
         update(origin, &root, folder)?;
+        rename(&root.join("Cargo.toml"))?;
         Ok(Self { root, target, _lock: lock })
     }
 
@@ -41,6 +42,15 @@ impl Tree {
         fs::write(&file, whole)?;
         result
     }
+}
+
+/// Gives the copy's packages a version of their own. Cargo tells packages apart by that and by their place in the workspace, which
+/// is the same in both: without it, what was built of a break is taken for the original's by whoever tests that next.
+fn rename(manifest: &Path) -> Result<()> {
+    let text = fs::read_to_string(manifest)?;
+    let (head, tail) = text.split_once("\nversion = \"").context("the workspace has no version")?;
+    let (version, rest) = tail.split_once('"').context("the workspace's version has no end")?;
+    Ok(fs::write(manifest, format!("{head}\nversion = \"{version}-break\"{rest}"))?)
 }
 
 /// Makes `to` a copy of `from`, without hidden files, what cargo has built, and `folder`, in which the copy lies.
@@ -81,6 +91,8 @@ fn update(from: &Path, to: &Path, folder: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    const MANIFEST: &str = "[package]\nversion = \"1.2\"\nname = \"a\"\n";
+
     #[test]
     fn the_copy_follows_the_original_and_leaves_what_is_the_same() {
         let (from, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -90,9 +102,13 @@ mod tests {
             fs::write(place(name), text).unwrap();
         }
         fs::write(place("part/target/CACHEDIR.TAG"), "").unwrap();
+        fs::write(place("Cargo.toml"), MANIFEST).unwrap();
         let tree = Tree::copy(from.path(), work.path(), PathBuf::new()).unwrap();
         let copied = |name: &str| fs::read_to_string(tree.root.join(name)).ok();
         assert_eq!(copied("part/other").as_deref(), Some("1"));
+        // What is built of it is not taken for what is built of the original.
+        let manifest = "[package]\nversion = \"1.2-break\"\nname = \"a\"\n";
+        assert_eq!(copied("Cargo.toml").as_deref(), Some(manifest));
         assert_eq!(copied("empty").as_deref(), Some(""));
         assert_eq!((copied(".hidden"), copied("part/target/CACHEDIR.TAG")), (None, None));
         assert!(Tree::copy(from.path(), work.path(), PathBuf::new()).is_err(), "one run at a time");
@@ -109,6 +125,7 @@ mod tests {
     fn a_break_is_in_the_copy_only_while_it_is_looked_at() {
         let (from, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(from.path().join("a.rs"), "n += 1;\n").unwrap();
+        fs::write(from.path().join("Cargo.toml"), MANIFEST).unwrap();
         let tree = Tree::copy(from.path(), work.path(), PathBuf::new()).unwrap();
         let mutant =
             Mutant { file: "a.rs".into(), old: "+= 1".into(), new: "+= 2".into(), ..Mutant::default() };

@@ -1,7 +1,7 @@
 //! The example `connections`, which listens and connects as it is told: in a machine, or at the socket of a card.
 
 use anyhow::{Result, ensure};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::program::Program;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Kit, Lab};
+use hamlyn_lab::{Kit, Lab};
 use serde_json::Value;
 
 /// A program at a card.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Arrival, Card, FetchOp, Message, NotificationQueue, SendBuffer, Slot, Terminus, Ticket};
-use hamlyn_cli::lab::Lab;
+use hamlyn_lab::Lab;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -46,6 +46,23 @@ fn processes_without_a_machine_use_the_same_cards() -> Result<()> {
     let send = ["transfer", "send", "--ticket", &to, "--bytes", "1000003", "--seed", "3", "--buffers", "8"];
     Program::start(&lab, 0, &send)?.finish()?;
     assert_eq!(receiver.finish()?["verified"], true);
+    Ok(())
+}
+
+#[test]
+fn packets_come_through_a_mesh() -> Result<()> {
+    for one_process in [false, true] {
+        let lab = Lab::builder().vms(0).spare_cards(4).one_process(one_process);
+        let lab = lab.switch_args(["--mesh", "2x2"]).start()?;
+        for (from, to) in [(0, 3), (2, 1)] {
+            ping_pong(&lab, from, to)?;
+        }
+        // Along the row first: from 0 to 3 by node 1, and back by node 2.
+        let links = lab.switch_counters()?["links"].clone();
+        for link in ["0.in", "0.east", "1.south", "3.out", "3.in", "3.west", "2.north", "0.out"] {
+            ensure!(links[link]["packets"].as_u64() >= Some(500), "{link}: {links}");
+        }
+    }
     Ok(())
 }
 

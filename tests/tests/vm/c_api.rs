@@ -1,13 +1,13 @@
 //! The C library in machines: C to C, C to Rust and Rust to C.
 
 use anyhow::{Context, Result};
-use hamlyn_cli::lab::{Exit, Lab};
+use hamlyn_lab::{Exit, Lab};
 
-use crate::{lab, lab_of, text};
+use crate::{lab_of, shared, text};
 
 #[test]
 fn programs_in_c_find_each_other_by_name_and_use_every_protocol() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     // Each protocol, with what fits into a request and with what does not.
     for (protocol, bytes) in [
         ("tagged", "100"),
@@ -90,7 +90,7 @@ fn c_and_rust_understand_each_other_while_messages_overtake_each_other() -> Resu
 
 #[test]
 fn a_server_in_c_outlives_its_clients() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let mut server = lab.vm(1).run(["c-echo", "serve", "echo"])?;
     server.answer()?;
     let host = host(&lab, 1)?;
@@ -102,5 +102,13 @@ fn a_server_in_c_outlives_its_clients() -> Result<()> {
     let mut nobody = lab.vm(0).run(["c-echo", &host, "nobody", "hello"])?;
     assert_eq!(nobody.wait()?, Exit::Code(1));
     assert!(nobody.stderr().contains("nobody listens under that name"), "{}", nobody.stderr());
+    Ok(())
+}
+
+#[test]
+fn a_program_that_was_built_for_the_first_driver_of_version_2_runs() -> Result<()> {
+    let lab = shared();
+    let said = lab.vm(0).run(["c-version-2"])?.finish_text()?;
+    assert!(said.len() == 1 && said[0].starts_with("as built for 2.0, with 2."), "{said:?}");
     Ok(())
 }

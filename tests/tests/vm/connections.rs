@@ -1,12 +1,12 @@
 //! Connections by the operating systems (sections 6.3 and 6.4): set up by name, and their ends told of.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::{self, end};
 use crate::program::Program;
-use crate::{Turn, eventually, lab, lab_of, share};
+use crate::{Turn, eventually, if_long, lab, lab_of, shared};
 
 type Desk = crate::desk::Desk<Run>;
 
@@ -95,7 +95,7 @@ fn a_name_is_found_on_whichever_host_has_it() -> Result<()> {
 
 #[test]
 fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     let refusals = || -> Result<u64> {
         Ok(lab.card_counters(1)?["card"]["refused_privilege"].as_u64().unwrap_or_default())
@@ -121,7 +121,7 @@ fn a_process_cannot_speak_for_its_operating_system() -> Result<()> {
 
 #[test]
 fn a_close_a_drop_and_a_death_are_told_apart() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let (mut server, mut client) = connected(&lab, 0, 1)?;
     server.expect("look 1", &Value::Null)?;
     client.expect("close 1 good bye", &json!({ "closed": "1" }))?;
@@ -156,7 +156,7 @@ fn a_close_a_drop_and_a_death_are_told_apart() -> Result<()> {
 
 #[test]
 fn two_processes_of_one_machine_connect() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
     let (mut server, mut client) = connected(&lab, 0, 0)?;
     server.expect("close 1 enough", &json!({ "closed": "1" }))?;
     client.expect("end 1", &end("closed", "enough"))?;
@@ -253,7 +253,7 @@ fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
     // Cards with a few termini and queues more than processes and drivers need: each must be given back.
     let small = ["--termini", "8", "--queues", "8"];
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]).card_args(small));
-    let streams = share(2000, 300);
+    let streams = if_long(2000, 300);
     let clients = (streams + 21).to_string();
     let mut server = lab.vm(1).run(["echo-server", "serve", "--clients", &clients])?;
     server.answer()?;
@@ -283,7 +283,7 @@ fn thousands_of_streams_by_name_leave_nothing_behind() -> Result<()> {
 fn thousands_of_connections_leave_nothing_behind() -> Result<()> {
     // More connections than the card has slots: each must have been given back.
     let small = ["--sram", "262144"];
-    let count = share(10_000, 2000);
+    let count = if_long(10_000, 2000);
     let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]).card_args(small));
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     let before = [pinned(&lab, 0)?, pinned(&lab, 1)?];

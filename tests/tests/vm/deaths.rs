@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use hamlyn_cli::lab::{Exit, Lab, Run};
+use hamlyn_lab::{Exit, Lab, Run};
 
 use crate::messages::{all_to_all, ping_pong, transfer};
-use crate::{lab, text};
+use crate::{lab, shared, text};
 
 /// A watcher on one machine with a flood towards it from another, under way.
 fn flood(lab: &Lab, from: usize, to: usize) -> Result<(Run, Run)> {
@@ -44,7 +44,7 @@ fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
 
 #[test]
 fn a_receiver_killed_under_fire_harms_nobody() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let (mut receiver, mut sender) = flood(&lab, 0, 1)?;
     receiver.kill(9)?;
     assert_eq!(receiver.wait()?, Exit::Signal(9));

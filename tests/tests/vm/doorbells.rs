@@ -1,7 +1,7 @@
 //! The card's second function, where a doorbell costs no round trip: with it, without it, and with another card's.
 
 use anyhow::Result;
-use hamlyn_cli::lab::{Builder, Lab};
+use hamlyn_lab::{Builder, Lab};
 
 use crate::driver::complaints;
 use crate::messages::{ping_pong, transfer};

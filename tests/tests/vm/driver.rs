@@ -1,10 +1,10 @@
 //! The driver's promises: every call, every sleep, and that nothing is left of those who die or lose their card.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Exit, Lab, Run};
+use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::Value;
 
-use crate::{eventually, lab, lab_of};
+use crate::{eventually, lab, lab_of, shared};
 
 /// Runs checks to their end: all must pass, and there must be as many as to mean something.
 pub(crate) fn check(mut run: Run, least: u64) -> Result<()> {
@@ -41,10 +41,11 @@ fn pins(lab: &Lab) -> Result<(u64, u64)> {
     Ok((count("nr_foll_pin_acquired ")?, count("nr_foll_pin_released ")?))
 }
 
-/// Nothing is pinned, every number of the card can be had, and nobody uses the module.
-fn nothing_is_left(lab: &Lab) -> Result<()> {
-    let (before, _) = pins(lab)?;
-    assert!(before > 0, "nothing was ever pinned");
+/// More pages were pinned than the `first`; nothing is pinned now, every number of the card can be had, and nobody uses the
+/// module.
+fn nothing_is_left(lab: &Lab, first: u64) -> Result<()> {
+    let (pinned, _) = pins(lab)?;
+    assert!(pinned > first, "nothing was pinned");
     eventually(|| pins(lab).map(|(acquired, released)| acquired == released), "all pages are unpinned")?;
     check(lab.vm(0).run_as(0, ["driver-check", "tables"])?, 13)?;
     eventually(|| pins(lab).map(|(acquired, released)| acquired == released), "all pages are unpinned")?;
@@ -73,7 +74,7 @@ pub(crate) fn complaints(lab: &Lab) -> Result<()> {
 
 #[test]
 fn the_kernel_is_the_one_that_was_asked_for() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
     let release = lab.vm(0).read("/proc/sys/kernel/osrelease")?;
     let stable = std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "stable");
     assert_eq!(release.starts_with("6.12."), stable, "{release}");
@@ -83,23 +84,26 @@ fn the_kernel_is_the_one_that_was_asked_for() -> Result<()> {
 
 #[test]
 fn every_call_does_what_it_says_and_refuses_the_rest() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
+    let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "calls"])?, 100)?;
-    nothing_is_left(&lab)
+    nothing_is_left(&lab, first)
 }
 
 #[test]
 fn sleepers_are_woken_by_all_that_should_wake_them() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
+    let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "sleep"])?, 82)?;
-    nothing_is_left(&lab)
+    nothing_is_left(&lab, first)
 }
 
 #[test]
 fn who_sleeps_until_requests_are_finished_is_woken_then() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
+    let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "completions"])?, 28)?;
-    nothing_is_left(&lab)
+    nothing_is_left(&lab, first)
 }
 
 /// Interrupts of the card's queues on each of two processors.
@@ -121,6 +125,7 @@ fn interrupts_by_processor(lab: &Lab) -> Result<[u64; 2]> {
 fn who_waits_is_interrupted_on_the_processor_where_he_is() -> Result<()> {
     let two = |_: usize, _: &std::path::Path| ["-smp", "2"].map(str::to_owned).to_vec();
     let lab = lab_of(Lab::builder().vms(1).qemu_args(two));
+    let (first, _) = pins(&lab)?;
     for (here, there) in [(0, 1), (1, 0), (0, 1)] {
         let before = interrupts_by_processor(&lab)?;
         let pinned = ["taskset", "-c", &here.to_string(), "driver-check", "waiters"].map(str::to_owned);
@@ -129,19 +134,21 @@ fn who_waits_is_interrupted_on_the_processor_where_he_is() -> Result<()> {
         let come = [after[here] - before[here], after[there] - before[there]];
         ensure!(come[0] > 0 && come[1] == 0, "on processor {here} and elsewhere: {come:?}");
     }
-    nothing_is_left(&lab)
+    nothing_is_left(&lab, first)
 }
 
 #[test]
 fn sleepers_of_one_queue_do_not_take_each_others_wake_ups() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
+    let (first, _) = pins(&lab)?;
     check(lab.vm(0).run(["driver-check", "waiters"])?, 3)?;
-    nothing_is_left(&lab)
+    nothing_is_left(&lab, first)
 }
 
 #[test]
 fn nothing_is_left_of_processes_killed_amid_random_calls() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
+    let (first, _) = pins(&lab)?;
     for _ in 0..5 {
         let mut runs = Vec::new();
         for user in [1001, 1002] {
@@ -155,13 +162,14 @@ fn nothing_is_left_of_processes_killed_amid_random_calls() -> Result<()> {
             assert_eq!(run.wait()?, Exit::Signal(9), "{}", run.stderr());
         }
     }
-    nothing_is_left(&lab)?;
+    nothing_is_left(&lab, first)?;
     check(lab.vm(0).run(["driver-check", "calls"])?, 100)
 }
 
 #[test]
 fn an_open_file_whose_card_goes_learns_it_and_a_new_one_works() -> Result<()> {
     let lab = lab(1);
+    let (first, _) = pins(&lab)?;
     let find = lab.vm(0).run_as(0, ["sh", "-c", "cd /sys/bus/pci/drivers/hamlyn && ls -d 0000:*"])?;
     let address = { find }.finish_text()?.pop().context("the driver has a device")?;
     let driver = "/sys/bus/pci/drivers/hamlyn";
@@ -183,5 +191,5 @@ fn an_open_file_whose_card_goes_learns_it_and_a_new_one_works() -> Result<()> {
         stress.kill(9)?;
         assert_eq!(stress.wait()?, Exit::Signal(9), "{way}: {}", stress.stderr());
     }
-    nothing_is_left(&lab)
+    nothing_is_left(&lab, first)
 }

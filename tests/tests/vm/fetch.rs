@@ -1,9 +1,9 @@
 //! Remote fetch-and-op: counters and locks that processes of several machines share.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 
-use crate::{eventually, lab, text};
+use crate::{eventually, lab, shared, text};
 
 /// Processes of several machines count on one word, and take turns by a lock on another.
 pub(crate) fn count_together(lab: &Lab, server: usize, clients: &[usize]) -> Result<()> {
@@ -29,7 +29,7 @@ pub(crate) fn count_together(lab: &Lab, server: usize, clients: &[usize]) -> Res
 
 #[test]
 fn words_are_changed_in_one_piece_and_only_with_leave() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     // A process of the server's own machine counts too, by the card as the others do.
     count_together(&lab, 0, &[1, 1, 0])?;
     let mut serve = lab.vm(0).run(["counter", "serve", "--forbid"])?;

@@ -1,11 +1,11 @@
 //! Flow control (section 2.8): back-pressure as far as the sender, no loss, and fair shares for who competes.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
 use crate::messages::{ping_pong, transfer};
-use crate::{lab, lab_of, text};
+use crate::{lab_of, shared, text};
 
 const COUNT: &str = "5000";
 
@@ -66,7 +66,7 @@ fn shares(lab: &Lab, uid: u32, weights: &str) -> Result<Value> {
 
 #[test]
 fn a_slow_receiver_holds_its_sender_up_and_loses_nothing() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     held_up(&lab, 0, 1)?;
     backlog(&lab, 1, 1)
 }
@@ -89,7 +89,7 @@ fn a_card_that_takes_nothing_stops_nobody_elses_messages() -> Result<()> {
 
 #[test]
 fn busy_termini_get_equal_bandwidth_or_as_their_weights_say() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     for weights in ["1,1,1,1", "1,2,4"] {
         let result = shares(&lab, 0, weights)?;
         ensure!(result["spread"].as_f64() < Some(0.1), "weights {weights}: {result}");

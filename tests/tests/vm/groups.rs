@@ -1,10 +1,10 @@
 //! Group receive (section 2.5): one notification for the messages of several senders, and a barrier made of it.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{lab, text};
+use crate::{shared, text};
 
 fn shares(answer: &Value) -> Result<Vec<String>> {
     let shares = answer["shares"].as_array().with_context(|| format!("no shares in {answer}"))?;
@@ -74,7 +74,7 @@ pub(crate) fn barrier(lab: &Lab, machines: &[usize], rounds: u32) -> Result<()> 
 
 #[test]
 fn a_group_of_senders_makes_one_notification() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     gather(&lab, 0, &[1, 1, 0], false)?;
     gather(&lab, 1, &[0, 1], true)?;
     barrier(&lab, &[0, 1], 300)?;

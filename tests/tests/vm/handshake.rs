@@ -1,7 +1,7 @@
 //! Hosts that stop: their cards discard what arrives, and the fabric stays live (section 2.8).
 
 use anyhow::{Result, ensure};
-use hamlyn_cli::lab::{Exit, Lab, Run};
+use hamlyn_lab::{Exit, Lab, Run};
 
 use crate::messages::{ping_pong, transfer};
 use crate::{Turn, eventually, lab_of, text};

@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 
-use crate::lab;
 use crate::messages::{ping_pong, transfer};
+use crate::shared;
 
 #[test]
 fn messages_come_back_to_the_same_card_and_the_same_process() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
     let result = lab.vm(0).run(["loopback"])?.finish()?.pop().context("a result")?;
     ensure!(result["verified"] == true && result["short"] == 1000, "{result}");
     ping_pong(&lab, 0, 0, 200)?;

@@ -1,10 +1,10 @@
 //! Paranoid and paranoid one-shot slots (section 2.7): clients that share a slot and trust each other in nothing.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{eventually, lab};
+use crate::{eventually, shared};
 
 /// A client of a mailbox, on some machine.
 struct Client<'a> {
@@ -124,7 +124,7 @@ pub(crate) fn suspicious_clients(lab: &Lab, server: usize, clients: &[usize], on
 
 #[test]
 fn paranoid_slots_keep_clients_apart() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     for one_shot in [false, true] {
         // Both clients on one machine, and one of them beside the server.
         suspicious_clients(&lab, 0, &[1, 1], one_shot)?;

@@ -1,7 +1,6 @@
 //! Tests with real machines: stock QEMU, Debian's kernel, our module, our library.
 //!
-//! Each test has a lab of its own: switch, cards, machines. They take turns, because a machine without hardware
-//! virtualisation wants a core.
+//! Each test has a lab: switch, cards, machines; the shared one, or one of its own (`turn.rs`).
 
 mod c_api;
 mod connections;
@@ -10,6 +9,7 @@ mod deaths;
 mod desk;
 mod doorbells;
 mod driver;
+mod echo;
 mod fetch;
 mod flow;
 mod groups;
@@ -30,49 +30,20 @@ mod quotas;
 mod refusals;
 mod resets;
 mod server;
+mod snoop;
 mod tools;
+mod turn;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use hamlyn_cli::lab::{Builder, Lab};
 use serde_json::Value;
 
-static TURN: Mutex<()> = Mutex::new(());
-
-/// A lab of `vms` machines, and this test's turn. The lab goes first.
-pub(crate) struct Turn {
-    lab: Lab,
-    _turn: MutexGuard<'static, ()>,
-}
-
-impl std::ops::Deref for Turn {
-    type Target = Lab;
-
-    fn deref(&self) -> &Lab {
-        &self.lab
-    }
-}
-
-pub(crate) fn lab(vms: usize) -> Turn {
-    lab_of(Lab::builder().vms(vms))
-}
+pub(crate) use turn::{Right, Turn, lab, lab_of, shared, turn};
 
 /// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
-pub(crate) fn share(all: u32, part: u32) -> u32 {
+pub(crate) fn if_long(all: u32, part: u32) -> u32 {
     if std::env::var_os("HAMLYN_LONG").is_some() { all } else { part }
-}
-
-/// The right to have machines, until this is dropped.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn lab_of(builder: Builder) -> Turn {
-    let turn = turn();
-    let lab = builder.start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
-    Turn { lab, _turn: turn }
 }
 
 /// A field of an answer, as text.

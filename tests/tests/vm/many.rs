@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use hamlyn_cli::lab::{Lab, Memory, cores};
+use hamlyn_lab::{Lab, Memory, cores};
 
 use crate::fetch::count_together;
 use crate::flow::backlog;

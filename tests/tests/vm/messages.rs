@@ -1,9 +1,9 @@
 //! Messages between two and three machines.
 
 use anyhow::{Context, Result};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 
-use crate::{lab, text};
+use crate::{lab, shared, text};
 
 /// A ping-pong of `count` round trips from one machine to the other.
 pub(crate) fn ping_pong(lab: &Lab, from: usize, to: usize, count: u32) -> Result<()> {
@@ -55,7 +55,7 @@ fn large_areas_lie_in_huge_pages() -> Result<()> {
 
 #[test]
 fn programs_send_from_and_receive_into_memory_of_their_own() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     // Neither begins nor ends with a page.
     for bytes in [1000, 100_001, 3 << 20] {
         transfer_how(&lab, [0, 1], bytes, &["--own"])?;
@@ -68,7 +68,7 @@ fn programs_send_from_and_receive_into_memory_of_their_own() -> Result<()> {
 
 #[test]
 fn two_machines_exchange_messages() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     ping_pong(&lab, 0, 1, 1000)?;
     for (from, to) in [(0, 1), (1, 0)] {
         transfer(&lab, from, to, 1 << 20)?;

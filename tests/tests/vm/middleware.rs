@@ -1,10 +1,10 @@
 //! Middleware on the library: remote procedure calls, locks and Active Messages, whose processes find each other by name.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{lab, lab_of, text};
+use crate::{lab, lab_of, shared, text};
 
 /// Starts a program that says when it is ready.
 fn start(lab: &Lab, vm: usize, argv: &[&str]) -> Result<(Run, Value)> {
@@ -73,7 +73,7 @@ fn procedures_are_called_by_name_until_the_server_is_gone() -> Result<()> {
 
 #[test]
 fn locks_hold_and_those_of_the_dead_pass_on() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let (mut first, _) = start(&lab, 0, &["locks", "manage"])?;
     let (mut second, _) = start(&lab, 1, &["locks", "manage"])?;
     let client = |vm: usize, more: &[&str]| {
@@ -154,7 +154,7 @@ fn active_messages_count_a_histogram_of_three_machines() -> Result<()> {
 
 #[test]
 fn the_programs_of_the_guide_run_in_machines() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let said = lab.vm(0).run(["programming"])?.finish_text()?;
     ensure!(said.last().is_some_and(|last| last == "all examples have run"), "{said:?}");
     ensure!(said.iter().any(|line| line == "host 0 says \"good morning\""), "by name, too: {said:?}");

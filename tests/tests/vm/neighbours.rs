@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use crate::{eventually, lab, text};
+use crate::{eventually, shared, text};
 
 #[test]
 fn neighbours_are_out_of_reach() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
     // The first neighbour owns one of everything, and watches it.
     let mut owner = lab.vm(0).run_as(1001, ["intrude", "watch"])?;
     let ticket = text(&owner.answer()?, "ticket");

@@ -1,10 +1,10 @@
 //! Notification (section 2.6): several slots on one queue, who is interrupted and how often, and overrun.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::Lab;
+use hamlyn_lab::Lab;
 use serde_json::Value;
 
-use crate::{eventually, lab, text};
+use crate::{eventually, shared, text};
 
 const MESSAGES: &str = "10000";
 
@@ -34,7 +34,7 @@ fn interrupts(result: &Value) -> u64 {
 
 #[test]
 fn only_a_sleeper_is_interrupted_and_only_if_asked() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let awake = notified(&lab, false, &["--ask", "all"])?;
     ensure!(interrupts(&awake) == 0, "awake: {awake}");
     let nobody_asked = notified(&lab, false, &["--ask", "none"])?;
@@ -50,7 +50,7 @@ fn only_a_sleeper_is_interrupted_and_only_if_asked() -> Result<()> {
 
 #[test]
 fn a_queue_that_is_overrun_says_what_was_lost() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let mut receiver = lab.vm(1).run(["overrun", "receive", "--entries", "8", "--count", "1000"])?;
     let ticket = text(&receiver.answer()?, "ticket");
     lab.vm(0).run(["overrun", "send", "--ticket", &ticket, "--count", "1000"])?.finish()?;

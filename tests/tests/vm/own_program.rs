@@ -5,10 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::MutexGuard;
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Kit, hamlyn};
+use hamlyn_lab::{Kit, hamlyn};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn repository() -> PathBuf {
@@ -76,7 +75,7 @@ fn build_c(folder: &Path) -> Result<PathBuf> {
 struct Up {
     run: tempfile::TempDir,
     up: Child,
-    _turn: MutexGuard<'static, ()>,
+    _turn: crate::Right,
 }
 
 impl Up {

@@ -1,7 +1,7 @@
 //! Machines that are suspended, and buses that report errors: what files had is lost, they learn it, and the card works.
 
 use anyhow::{Context, Result};
-use hamlyn_cli::lab::{Kit, Lab, Run};
+use hamlyn_lab::{Kit, Lab, Run};
 use serde_json::Value;
 
 use crate::driver::check;

@@ -1,10 +1,10 @@
 //! The protocols of the library's upper layer (section 3.3): datagrams and streams.
 
 use anyhow::{Context, Result};
-use hamlyn_cli::lab::{Lab, Run};
+use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{lab, lab_of, text};
+use crate::{lab, lab_of, shared, text};
 
 /// A stream from one machine to the other; gives the receiver's result.
 fn stream(lab: &Lab, (from, to): (usize, usize), receive: &[&str], send: &[&str]) -> Result<Value> {
@@ -53,7 +53,7 @@ fn datagrams(lab: &Lab, server: usize, client: usize) -> Result<()> {
 
 #[test]
 fn streams_and_datagrams_between_two_machines() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     streams(&lab)?;
     datagrams(&lab, 0, 1)?;
     for card in 0..2 {
@@ -76,7 +76,7 @@ fn streams_come_in_order_through_a_switch_that_reorders() -> Result<()> {
 
 #[test]
 fn a_stream_that_was_not_closed_says_so() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let mut receiver = lab.vm(1).run(["stream", "receive"])?;
     let seed = text(&receiver.answer()?, "seed");
     let send = ["stream", "send", "--seed", &seed, "--bytes", "100000", "--abandon"];
@@ -107,7 +107,7 @@ fn echo_server(lab: &Lab, vm: usize, clients: &str, more: &[&str]) -> Result<Run
 
 #[test]
 fn one_thread_serves_streams_by_name_and_is_told_of_who_dies() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     for sleeps in [&[][..], &["--tokio"]] {
         streams_by_name(&lab, sleeps)?;
     }

@@ -1,10 +1,10 @@
 //! What one user may have of a card, of pinned memory, and of the time of those who share the card.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Exit, Lab, Memory, Run};
+use hamlyn_lab::{Exit, Lab, Memory, Run};
 use serde_json::{Value, json};
 
-use crate::{eventually, lab, lab_of};
+use crate::{eventually, lab, lab_of, shared};
 
 const KINDS: [&str; 4] = ["termini", "slots", "queues", "connections"];
 
@@ -64,7 +64,7 @@ fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
 
 #[test]
 fn who_may_lock_too_little_memory_is_told_what_to_raise() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
     let mut poor = lab.vm(0).run(["sh", "-c", "ulimit -l 4; exec stream receive"])?;
     assert_eq!(poor.wait()?, Exit::Code(1));
     let said = poor.stderr();
@@ -123,7 +123,7 @@ fn whoever_takes_all_he_can_leaves_something_to_each_other_user() -> Result<()> 
 
 #[test]
 fn the_ids_that_a_user_gives_himself_are_no_other_users() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
     let first = Greedy::of(&lab, 1001)?;
     let again = Greedy::disguised(&lab, 1001)?;
     // Of the connections there are more than a process may have files.
@@ -147,7 +147,7 @@ fn ended_connections_and_passed_files_are_charged_to_whom_they_belong() -> Resul
 
 #[test]
 fn a_limit_on_pinned_memory_is_the_users_whatever_processes_he_makes() -> Result<()> {
-    let lab = lab(1);
+    let lab = shared();
     check(&lab, 1001, "memlock")?;
     check(&lab, 1002, "memlock")?;
     log_is_clean(&lab, 0)

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{eventually, lab, text};
+use crate::{eventually, shared, text};
 
 /// How the attacker errs, the counter that tells, and whether it is the sending card's.
 const ATTEMPTS: &[(&str, &str, bool)] = &[
@@ -17,7 +17,7 @@ const ATTEMPTS: &[(&str, &str, bool)] = &[
 
 #[test]
 fn attempts_are_refused_counted_and_change_nothing() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let (attacker, victim) = (0, 1);
     for (how, reason, by_sender) in ATTEMPTS {
         let watch = if *how == "closed-slot" {

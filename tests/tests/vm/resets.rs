@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::messages::ping_pong;
-use crate::{eventually, lab, text};
+use crate::{eventually, lab, shared, text};
 
 /// Where the card is in the guest's sysfs.
 fn device(lab: &crate::Turn, vm: usize) -> Result<String> {
@@ -14,7 +14,7 @@ fn device(lab: &crate::Turn, vm: usize) -> Result<String> {
 
 #[test]
 fn the_module_is_refused_to_go_while_in_use_and_comes_again() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let mut user = lab.vm(1).run(["intrude", "watch"])?;
     text(&user.answer()?, "ticket");
     assert!(lab.vm(1).run_as(0, ["rmmod", "hamlyn"])?.finish_text().is_err(), "the module has a user");

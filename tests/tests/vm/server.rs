@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use crate::lab;
+use crate::shared;
 
 #[test]
 fn a_server_by_name_serves_many_clients_of_another_machine_and_its_own() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let mut server = lab.vm(1).run(["kv-server", "serve", "--until", "205"])?;
     assert_eq!(server.answer()?["listening"], "kv");
     let crowd = |vm: usize, clients: &str, more: &[&str]| {

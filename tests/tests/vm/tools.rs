@@ -1,10 +1,10 @@
 //! The guest's tools: `hamlyn-info`, `hamlyn-ping`, `hamlyn-perf`.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::{Exit, Lab, Run};
+use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::Value;
 
-use crate::{lab, lab_of, text};
+use crate::{lab_of, shared, text};
 
 /// A tool that answers, and what the other side calls it by.
 fn server(lab: &Lab, vm: usize, tool: &str) -> Result<(Run, String)> {
@@ -26,7 +26,7 @@ fn number(answer: &Value, field: &str) -> f64 {
 
 #[test]
 fn the_tools_tell_what_a_card_is_and_how_fast_its_peer_is() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     info(&lab)?;
     ping(&lab)?;
     latency(&lab)?;

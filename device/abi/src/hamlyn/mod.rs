@@ -16,4 +16,5 @@ pub mod notification;
 pub mod registers;
 pub mod request;
 pub mod statistics;
+pub mod uapi;
 pub mod window;

@@ -16,6 +16,9 @@ pub const HAMLYN_WIRE_ACCEPT: u32 = 4;
 pub const HAMLYN_WIRE_REJECT: u32 = 5;
 /// Ends connection `to`, or if that is 0 the one that has number `from` at the sender, for `reason`. Carries private data.
 pub const HAMLYN_WIRE_CLOSE: u32 = 6;
+/// From one card's own part of the driver to the other's: what `from`, `to`, `reason` and the private data mean is that card's. An
+/// operating system whose card has no such messages passes over it.
+pub const HAMLYN_WIRE_CARD: u32 = 7;
 
 /// Head of a message between operating systems.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -92,6 +92,7 @@ fn too_many_reads_that_wait_are_answered_at_once() {
         send_read(&mut harness, LATE, 4);
     }
     assert_eq!(harness.read(REGISTERS, LATE, 4).ok()[16..], [0xff; 4]);
+    assert_eq!(harness.function.late.len(), 256, "the function is not asked");
     let token = harness.function.late[0];
     harness.server.complete_read(token, &[1; 4]).unwrap();
     harness.client.receive().unwrap().ok();

@@ -1,40 +1,31 @@
 //! The Hamlyn card, on the chassis of the family (`hamlyn_card::chassis`).
 //!
+//! It has two halves, each in a folder, with verbs of its own and fields that are private to it. `sending` takes requests
+//! and makes packets of them; `receiving` checks packets and deposits them. Neither knows the other: they meet in
+//! `arrival` alone. What both need is the card's: the chassis, the counters, the words about sleepers.
+//!
 //! | paper | file |
 //! |---|---|
-//! | 2.2 slots, Table 1 | `slot`, `packet`, `admission`; the chassis' `area` |
-//! | 2.3 send termini | `terminus`, `request`, `gather`, `segment`, `scheduler`, `share` |
-//! | 2.4 metadata area, 2.5 packet counting, Table 2 | `metadata` |
-//! | 2.6 notification, Table 3 | `notification`, `sleepers`; the chassis' `sleeper` |
-//! | 2.7 special modes | `admission`, `delivery`, `metadata` |
-//! | 2.8 back-pressure, dead hosts | `aside`, `registers`; the chassis' `handshake` |
-//! | 5.1 remote fetch-and-op | `fetch`, `tickets`, `answers` |
-//! | 3.1 what only the operating system may do | `command`, `registers`; the chassis' `command`, `table` |
+//! | 2.2 slots, Table 1 | `receiving/slot`, `receiving/admission`, `packet`; the chassis' `area` |
+//! | 2.3 send termini | `sending/`: `terminus`, `request`, `gather`, `segment`, `scheduler`, `allowance` |
+//! | 2.4 metadata area, 2.5 packet counting, Table 2 | `receiving/metadata` |
+//! | 2.6 notification, Table 3 | `receiving/notification`, `sleepers`; the chassis' `sleeper` |
+//! | 2.7 special modes | `receiving/`: `admission`, `delivery`, `metadata` |
+//! | 2.8 back-pressure, dead hosts | `sending/aside`, `registers`; the chassis' `handshake` |
+//! | 5.1 remote fetch-and-op | `arrival`, `receiving/fetch`, `sending/tickets`, `sending/answers` |
+//! | 3.1 what only the operating system may do | `command`, that of each half, `registers`; the chassis' `command`, `table` |
 
-mod admission;
-mod answers;
-mod aside;
+mod arrival;
 mod command;
-mod delivery;
-mod fetch;
-mod gather;
-mod metadata;
 mod model;
-mod notification;
 mod options;
 mod packet;
+mod receiving;
 mod registers;
-mod request;
-mod scheduler;
-mod segment;
-mod share;
+mod sending;
 mod sleepers;
-mod slot;
 mod statistics;
-mod terminus;
-mod tickets;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use hamlyn_abi::family::identity::{
@@ -46,20 +37,15 @@ use hamlyn_abi::hamlyn::identity::{
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Posted, Progress, Reading, Widths};
-use hamlyn_card::chassis::table::Table;
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
-use self::answers::Answers;
-use self::aside::Aside;
 pub use self::model::MODEL;
-use self::notification::Nqcb;
 pub use self::options::{HamlynOptions, OptionsError};
+use self::receiving::Receiving;
+use self::sending::Sending;
 use self::sleepers::Control;
-use self::slot::Slot;
 use self::statistics::Counters;
-use self::terminus::Terminus;
-use self::tickets::Tickets;
 
 /// What its packets are to the fabric.
 const PROTOCOL: u8 = 1;
@@ -67,31 +53,21 @@ const REGISTERS: u8 = 0;
 const WINDOWS: u8 = 2;
 const DOORBELLS: u8 = 4;
 
-/// The card: the tables in its SRAM and a few registers.
+/// The card: a chassis, two halves with the tables in its SRAM, and what both halves need.
 #[derive(Debug)]
 pub struct HamlynCard {
     options: HamlynOptions,
     chassis: Chassis,
-    termini: Table<Terminus>,
-    slots: Table<Slot>,
-    queues: Table<Nqcb>,
+    sending: Sending,
+    receiving: Receiving,
     control: Control,
-    /// Termini at which the card looks unasked, in the order of their turns.
-    awake: VecDeque<u32>,
-    /// Those of them that wait for a host which takes nothing.
-    aside: Aside,
-    /// Fetch-and-ops of this host.
-    tickets: Tickets,
-    /// What it owes to those of others.
-    answers: Answers,
     counters: Counters,
 }
 
 impl HamlynCard {
     /// A card at power-on.
     pub fn new(options: HamlynOptions) -> Result<Self, OptionsError> {
-        let slots = Table::new(options.slots()?);
-        let (termini, queues) = (Table::new(options.termini), Table::new(options.queues));
+        let slots = options.slots()?;
         Ok(Self {
             options,
             chassis: Chassis::new(Plate {
@@ -100,14 +76,9 @@ impl HamlynCard {
                 vectors: options.vectors,
                 handshake_ms: options.handshake_ms,
             }),
-            termini,
-            slots,
-            queues,
+            sending: Sending::new(&options),
+            receiving: Receiving::new(slots, options.queues),
             control: Control::new(&options),
-            awake: VecDeque::new(),
-            aside: Aside::default(),
-            tickets: Tickets::default(),
-            answers: Answers::default(),
             counters: Counters::default(),
         })
     }
@@ -147,6 +118,7 @@ impl Card for HamlynCard {
                 class: HAMLYN_PCI_DOORBELL_CLASS,
                 bar: DOORBELLS,
             }],
+            snooped: None,
         }
     }
 
@@ -168,42 +140,36 @@ impl Card for HamlynCard {
     }
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
-        self.look_aside(link);
-        self.send_answer(link).unwrap_or_else(|| self.take_turns(ports, link))
+        self.sending.transmit(ports, link, &mut self.counters)
     }
 
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
-        self.deliver(ports, packet);
+        self.arrive(ports, packet);
     }
 
     fn sleep(&mut self, ports: &Ports<'_>) -> bool {
-        self.fall_asleep(ports)
+        self.sending.fall_asleep(ports)
     }
 
     fn alarm(&self) -> Option<Duration> {
-        [self.chassis.deadline(), self.tickets.deadline()].into_iter().flatten().min()
+        [self.chassis.deadline(), self.sending.deadline()].into_iter().flatten().min()
     }
 
     fn tick(&mut self, ports: &Ports<'_>) {
         self.check_handshake(ports);
-        self.give_up(ports);
+        self.sending.give_up(ports, &mut self.counters);
     }
 
     fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
-        self.end_stops();
+        self.sending.end_stops();
         self.chassis.link_changed(ports, place);
     }
 
     fn reset(&mut self, ports: &Ports<'_>) {
         // A guest needed a command for each object that it opened: a reset takes no longer than those did.
-        self.termini.close_all();
-        self.slots.close_all();
-        self.queues.close_all();
+        self.sending.reset();
+        self.receiving.reset();
         self.chassis.reset();
-        self.awake.clear();
-        self.aside = Aside::default();
-        self.tickets = Tickets::default();
-        self.answers = Answers::default();
         self.counters = Counters::default();
         ports.window(WINDOWS).clear(0, self.control.end());
     }

@@ -80,7 +80,7 @@ impl PacketHeader {
     }
 
     /// Reads the header word by word, as its sender, who may have just done so on this processor, has written it
-    /// (see [`delivery`](super::delivery)). `None`: the piece is too short.
+    /// (see the receiving half's `delivery`). `None`: the piece is too short.
     #[inline]
     fn read(piece: &VolatileSlice<'_>) -> Option<Self> {
         let words = piece.get_array_ref::<u32>(0, HEADER_BYTES / 4).ok()?;

@@ -20,7 +20,7 @@ impl HamlynCard {
             HAMLYN_REG_PACKET_SIZE => options.packet_size.into(),
             HAMLYN_REG_SRAM_SIZE => options.sram_size.into(),
             HAMLYN_REG_TERMINI => options.termini.into(),
-            HAMLYN_REG_SLOTS => self.slots.len() as u64,
+            HAMLYN_REG_SLOTS => self.receiving.slots(),
             HAMLYN_REG_QUEUES => options.queues.into(),
             _ => 0,
         }
@@ -29,7 +29,7 @@ impl HamlynCard {
     pub(super) fn write_register(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
         match self.chassis.write(ports, offset, width, value) {
             Written::Done => {}
-            Written::Enabled => self.tickets.number_from(ports.clock.now()),
+            Written::Enabled => self.sending.number_from(ports.clock.now()),
             Written::Reset => self.reset(ports),
             Written::Command => self.run_command(ports),
             // All of the card's own registers are read-only.
@@ -37,13 +37,11 @@ impl HamlynCard {
         }
     }
 
-    /// A doorbell: from now on the card looks at the terminus' work queue unasked.
+    /// A doorbell.
     pub(super) fn ring(&mut self, ports: &Ports<'_>, offset: u64) {
         self.counters.add(Statistic::Doorbells, 1);
         let terminus = (offset / u64::from(HAMLYN_DOORBELL_SIZE)) as u32;
-        if self.termini.get(terminus as usize).is_some_and(Option::is_some) {
-            self.wake(ports, terminus);
-        }
+        self.sending.ring(ports, terminus);
     }
 
     /// Discards what arrives from now on if the host has failed to restart the handshake timer.

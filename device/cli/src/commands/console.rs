@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::machines::find;
-use crate::plain::Filter;
+use hamlyn_lab::plain::Filter;
 
 /// Ctrl-], as in telnet.
 const LEAVE: u8 = 0x1d;

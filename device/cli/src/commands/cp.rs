@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::machines::find;
-use crate::lab::{Exit, Input, Program, Remote, What};
+use hamlyn_lab::{Exit, Input, Program, Remote, What};
 
 /// In the machine: takes standard input into a file, which is there whole or not at all.
 const TAKE: &str = r#"

@@ -4,14 +4,11 @@ use std::io::{Write, stdout};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use hamlyn_host::catalogue::PerModel;
 
 use super::MachineArgs;
-use crate::lab::{Lab, MODULE};
-use crate::plain::plain;
-
-/// The program in the image that tests the module with a card.
-pub(super) const SELF_TESTS: PerModel<&str> = PerModel::new("test of the driver", &[("hamlyn", "self-test")]);
+use super::demo::show::SHOWS;
+use hamlyn_lab::plain::plain;
+use hamlyn_lab::{Lab, MODULE};
 
 /// Load the kernel module in a fresh machine and test it there
 #[derive(Debug, Args)]
@@ -25,7 +22,8 @@ pub(super) struct DriverTestArgs {
 }
 
 pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
-    let program = SELF_TESTS.of(args.machine.model.model)?;
+    let model = args.machine.model.one()?;
+    let program = SHOWS.of(model)?.self_test;
     let layout = args.machine.layout.choose(1);
     let lab = args.machine.lab(1, &layout).start()?;
     test(&lab, program).map_err(|error| anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()))
@@ -34,7 +32,7 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
 fn test(lab: &Lab, program: &str) -> anyhow::Result<()> {
     let vm = lab.vm(0);
     vm.require_module(MODULE)?;
-    for line in vm.run_as(0, [program])?.finish_text()? {
+    for line in vm.run_as(0, program.split(' '))?.finish_text()? {
         writeln!(stdout(), "{}", plain(&line))?;
     }
     lab.check().context("after the self-test")?;

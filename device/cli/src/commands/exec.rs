@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::machines::find;
-use crate::lab::{Exit, Input, Program, Remote, What};
-use crate::plain::{Filter, plain};
+use hamlyn_lab::plain::{Filter, plain};
+use hamlyn_lab::{Exit, Input, Program, Remote, What};
 
 /// The exit status if the program could not be run or its machine is gone; as with ssh.
 const NOT_RUN: u8 = 255;

@@ -8,7 +8,7 @@ use hamlyn_host::ensemble::{self, Options};
 use hamlyn_host::rundir::card_path;
 use rustix::thread::CpuSet;
 
-use super::options::CardFlags;
+use super::options::CardsFlags;
 use super::switch::RoutingArgs;
 
 const EXAMPLES: &str = "\
@@ -32,7 +32,7 @@ pub(super) struct FabricArgs {
     #[arg(long = "socket", value_name = "PATH", value_parser = card_path, required = true)]
     sockets: Vec<PathBuf>,
     #[command(flatten)]
-    card: CardFlags,
+    cards: CardsFlags,
     #[command(flatten)]
     routing: RoutingArgs,
     /// The cores that the machines are pinned to, the first card's first; again from the first for more cards. A machine's
@@ -47,9 +47,9 @@ pub(super) struct FabricArgs {
 
 pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
     ensemble::run(&Options {
-        sockets: args.sockets,
-        card: args.card.options(),
+        cards: args.cards.options(args.sockets.len())?.into_iter().zip(args.sockets).collect(),
         paths: args.routing.paths,
+        mesh: args.routing.mesh,
         cores: args.cores,
         spin: Duration::from_micros(args.spin),
     })

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use clap::Args;
 
 use super::fabric::MOST_CORES;
-use crate::lab::{Builder, cores};
+use hamlyn_lab::{Builder, cores};
 
 /// What a person says of the layout.
 #[derive(Debug, Clone, Args)]

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::lab::{self, Accel, Memory};
+use hamlyn_lab::{Accel, Lab, Memory};
 use layout::Layout;
 
 const EXAMPLES: &str = "\
@@ -113,14 +113,14 @@ impl Cli {
             Command::Card(args) => card::run(args),
             Command::Switch(args) => switch::run(&args),
             Command::Fabric(args) => fabric::run(args),
-            Command::Sim(args) => sim::run_seeds(args),
+            Command::Sim(args) => sim::run(&args),
             Command::DriverTest(args) => driver_test::run(args),
             Command::Completions { shell } => {
                 clap_complete::generate(shell, &mut shown(), "hamlyn", &mut io::stdout());
                 Ok(())
             }
-            Command::Tether { parent, core, program } => lab::tether(parent, core, &program),
-            Command::Keeper { directory } => lab::keep(&directory),
+            Command::Tether { parent, core, program } => hamlyn_lab::tether(parent, core, &program),
+            Command::Keeper { directory } => hamlyn_lab::keep(&directory),
         };
         done.map(|()| ExitCode::SUCCESS)
     }
@@ -137,7 +137,7 @@ fn shown() -> clap::Command {
 #[derive(Debug, Args)]
 struct MachineArgs {
     #[command(flatten)]
-    model: options::ModelFlag,
+    model: options::ModelsFlag,
     /// What runs the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
@@ -152,11 +152,10 @@ struct MachineArgs {
 
 impl MachineArgs {
     /// A lab of so many machines, laid out in this way.
-    fn lab(&self, machines: usize, layout: &Layout) -> lab::Builder {
-        let paths = self.routing.paths.to_string();
+    fn lab(&self, machines: usize, layout: &Layout) -> hamlyn_lab::Builder {
         let lab =
-            lab::Lab::builder().model(self.model.model).vms(machines).accel(self.accel).memory(self.memory);
-        layout.apply(lab.switch_args(["--paths", &paths]))
+            Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
+        layout.apply(lab.switch_args(self.routing.args()))
     }
 }
 
@@ -187,13 +186,16 @@ mod tests {
         assert!(error("hamlyn qemu-args --socket c --model x").contains("possible values: hamlyn"));
         for command in ["switch --socket s", "up", "demo"] {
             assert!(error(&format!("hamlyn {command} --paths 17")).contains("17 is not in 1..=16"));
+            assert!(
+                error(&format!("hamlyn {command} --mesh 4x0")).contains("is no mesh (wanted: columns x rows")
+            );
+            assert!(error(&format!("hamlyn {command} --mesh 4x4 --paths 2")).contains("cannot be used with"));
         }
     }
 
     #[test]
     fn what_commands_have_for_models_is_for_models_that_there_are() {
-        let names = demo::SCENES.names().chain(driver_test::SELF_TESTS.names());
-        for name in names.chain(sim::SIMULATIONS.names()) {
+        for name in demo::show::SHOWS.names() {
             assert!(catalogue::find(name).is_ok(), "{name}");
         }
     }

@@ -1,5 +1,6 @@
 //! Flags that choose a model, and what a card of it is like.
 
+use anyhow::bail;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -13,6 +14,25 @@ pub(super) struct ModelFlag {
     #[arg(long, value_name = "NAME", value_parser = model_parser(), default_value = catalogue::default().name)]
     #[arg(overrides_with = "model")]
     pub(super) model: &'static Model,
+}
+
+/// The flag that chooses one model for all cards, or one for each.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ModelsFlag {
+    /// Which card: one NAME for all, or one for each, the first card's first. All must speak one protocol
+    #[arg(long = "model", value_name = "NAME", value_parser = model_parser(), value_delimiter = ',')]
+    #[arg(default_value = catalogue::default().name, overrides_with = "models")]
+    pub(super) models: Vec<&'static Model>,
+}
+
+impl ModelsFlag {
+    /// The one of all cards, for what is shown of one model.
+    pub(super) fn one(&self) -> anyhow::Result<&'static Model> {
+        match self.models[..] {
+            [model] => Ok(model),
+            _ => bail!("--model names {} models, and this is about one", self.models.len()),
+        }
+    }
 }
 
 fn model_parser() -> ValueParser {
@@ -36,9 +56,34 @@ impl CardFlags {
     }
 }
 
+/// The same for several cards.
+#[derive(Debug, Clone, Args)]
+pub(super) struct CardsFlags {
+    #[command(flatten)]
+    choices: ChoicesFlags,
+    /// The most guest memory that each card maps, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = CardOptions::GUEST_MEMORY)]
+    guest_memory: u64,
+}
+
+impl CardsFlags {
+    /// What each of so many cards is like.
+    pub(super) fn options(self, cards: usize) -> anyhow::Result<Vec<CardOptions>> {
+        let choices = catalogue::each(&self.choices.0, cards)?;
+        Ok(choices
+            .into_iter()
+            .map(|choice| CardOptions { choice, guest_memory: self.guest_memory })
+            .collect())
+    }
+}
+
 /// A model, and a flag for each setting that any model has.
 #[derive(Debug, Clone)]
 struct ChoiceFlags(Choice);
+
+/// Several models, and the same flags.
+#[derive(Debug, Clone)]
+struct ChoicesFlags(Vec<Choice>);
 
 impl Args for ChoiceFlags {
     fn augment_args(command: Command) -> Command {
@@ -53,7 +98,30 @@ impl Args for ChoiceFlags {
 impl FromArgMatches for ChoiceFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let model = ModelFlag::from_arg_matches(matches)?.model;
-        choice(model, &catalogue::settings(MODELS), matches).map(Self)
+        let choices = choices(&[model], &catalogue::settings(MODELS), matches)?;
+        Ok(Self(choices.into_iter().next().unwrap_or(Choice::of(model))))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ChoicesFlags {
+    fn augment_args(command: Command) -> Command {
+        ModelsFlag::augment_args(command).args(catalogue::settings(MODELS).iter().map(flag))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ChoicesFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let models = ModelsFlag::from_arg_matches(matches)?.models;
+        choices(&models, &catalogue::settings(MODELS), matches).map(Self)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -76,19 +144,25 @@ fn flag(offered: &Offered) -> Arg {
         .help(format!("{} [default: {}]", setting.about, defaults.join(", ")))
 }
 
-/// What the flags say about a card. One that only other models have is refused.
-fn choice(model: &'static Model, offered: &[Offered], matches: &ArgMatches) -> Result<Choice, clap::Error> {
-    let mut choice = Choice::of(model);
+/// What the flags say about cards of some models. One that only other models have is refused.
+fn choices(
+    models: &[&'static Model],
+    offered: &[Offered],
+    matches: &ArgMatches,
+) -> Result<Vec<Choice>, clap::Error> {
+    let mut choices: Vec<Choice> = models.iter().copied().map(Choice::of).collect();
     for Offered { setting, defaults } in offered {
         let Some(value) = matches.get_one::<u32>(setting.name) else { continue };
-        if choice.set(setting.name, *value).is_err() {
+        let taken = choices.iter_mut().filter_map(|choice| choice.set(setting.name, *value).ok()).count();
+        if taken == 0 {
             let owners: Vec<&str> = defaults.iter().map(|(model, _)| *model).collect();
-            let (flag, owners) = (setting.name, owners.join(", "));
-            let reason = format!("model {} has no flag --{flag}; these have: {owners}\n", model.name);
+            let models: Vec<&str> = models.iter().map(|model| model.name).collect();
+            let (flag, models, owners) = (setting.name, models.join(", "), owners.join(", "));
+            let reason = format!("model {models} has no flag --{flag}; these have: {owners}\n");
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, reason));
         }
     }
-    Ok(choice)
+    Ok(choices)
 }
 
 #[cfg(test)]
@@ -142,7 +216,7 @@ mod tests {
         let command = Command::new("card").args(offered.iter().map(flag));
         let refused = |model, words: &[&str]| {
             let matches = command.clone().try_get_matches_from([&["card"], words].concat()).unwrap();
-            choice(model, &offered, &matches).err().map(|error| error.to_string())
+            choices(&[model], &offered, &matches).err().map(|error| error.to_string())
         };
         let said = refused(&OTHER, &["--termini", "3"]).unwrap();
         assert_eq!(said, "error: model other has no flag --termini; these have: hamlyn\n");

@@ -8,7 +8,7 @@ use clap::Args;
 use hamlyn_host::{catalogue, rundir};
 
 use super::options::ModelFlag;
-use crate::lab::{CARD_SLOT, Memory, card_arguments};
+use hamlyn_lab::{CARD_SLOT, Memory, card_arguments};
 
 /// Print the arguments that give your own QEMU the card
 ///

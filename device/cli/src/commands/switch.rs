@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use hamlyn_host::{rundir, switch};
+use hamlyn_switch::crossbar::MAX_PORTS;
+use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::paths::MAX_PATHS;
 use hamlyn_switch::{Options, Policy};
 
@@ -18,15 +20,16 @@ use crate::users;
 #[command(after_help = "\
 Examples:
   hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock
-  hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock --paths 4   packets overtake each other: hamlyn stat counts them")]
+  hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock --paths 4   packets overtake each other: hamlyn stat counts them
+  hamlyn switch --socket $XDG_RUNTIME_DIR/s.sock --mesh 4x4  packets come through 16 routers: hamlyn stat counts them by link")]
 pub(super) struct SwitchArgs {
     /// Where cards connect
     #[arg(long, value_name = "PATH", value_parser = rundir::socket_path)]
     socket: PathBuf,
-    /// How many cards it can link
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    /// How many cards it can link [default: 64, or as many as a mesh has nodes]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
-    ports: u16,
+    ports: Option<u16>,
     /// How long to look for packets before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
@@ -65,11 +68,38 @@ pub(super) struct RoutingArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PATHS)))]
     pub(super) paths: u16,
+    /// Packets come through a mesh of routers with so many nodes, as in 4x4, each link one packet at a time; cards have its nodes
+    /// by their host ids, row by row
+    ///
+    /// Wormhole routing, first along the row, then along the column. Who takes nothing then holds up those who share its way.
+    #[arg(long, value_name = "COLUMNSxROWS", conflicts_with = "paths")]
+    pub(super) mesh: Option<Shape>,
+}
+
+impl RoutingArgs {
+    /// The same for another process.
+    pub(super) fn args(self) -> Vec<String> {
+        match self.mesh {
+            Some(shape) => vec!["--mesh".into(), shape.to_string()],
+            None => vec!["--paths".into(), self.paths.to_string()],
+        }
+    }
 }
 
 pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
-    let (ports, paths, spin) = (args.ports, args.routing.paths, Duration::from_micros(args.spin));
-    let stall_timeout = Duration::from_secs(args.stall_timeout);
-    let options = Options { ports, paths, spin, stall_timeout, policy: args.policy(), ..Options::default() };
-    switch::run(&args.socket, options)
+    let RoutingArgs { paths, mesh } = args.routing;
+    let most = Options::default().ports;
+    let nodes = mesh.map(|shape| shape.nodes().min(MAX_PORTS.into()) as u16);
+    switch::run(
+        &args.socket,
+        Options {
+            ports: args.ports.or(nodes).unwrap_or(most),
+            paths,
+            mesh,
+            spin: Duration::from_micros(args.spin),
+            stall_timeout: Duration::from_secs(args.stall_timeout),
+            policy: args.policy(),
+            ..Options::default()
+        },
+    )
 }

@@ -12,10 +12,11 @@ use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::MachineArgs;
+use super::demo::show::{Hints, SHOWS, Show};
 use super::demo::stage::Stage;
 use super::layout::Layout;
-use crate::lab::{Added, Kit, Lab, Vm};
-use crate::plain::plain;
+use hamlyn_lab::plain::plain;
+use hamlyn_lab::{Added, Kit, Lab, Vm};
 
 /// Start virtual machines with cards, to use by hand, until Ctrl-C or until all have powered off
 #[derive(Debug, Args)]
@@ -60,6 +61,8 @@ pub(super) struct UpArgs {
 }
 
 pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
+    // Where models are mixed, the first one's programs are a beginning.
+    let show = SHOWS.of(args.machine.model.models[0])?;
     let stage = Stage::new();
     let (count, accelerator) = (args.count, args.machine.accel.decide()?);
     let s = if count == 1 { "" } else { "s" };
@@ -72,7 +75,7 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     for signal in signal_hook::consts::TERM_SIGNALS {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
     }
-    explain(&lab)?;
+    explain(&lab, show)?;
     let mut machines: Vec<&Vm> = lab.vms().iter().collect();
     let mut failed = 0;
     while !stop.load(Ordering::Relaxed) && !machines.is_empty() {
@@ -108,12 +111,7 @@ fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyho
     lab.card_args(&args.card).wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
 
-/// Programs of the machines' image.
-const PING: &str = "hamlyn-ping";
-const SELF_TEST: &str = "self-test";
-const MORE: [&str; 5] = ["hamlyn-info", "hamlyn-perf", "ping-pong", "transfer", "intrude"];
-
-fn explain(lab: &Lab) -> anyhow::Result<()> {
+fn explain(lab: &Lab, show: &Show) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "\nIn other terminals:")?;
     for vm in lab.vms() {
@@ -122,9 +120,13 @@ fn explain(lab: &Lab) -> anyhow::Result<()> {
     writeln!(out, "  hamlyn exec vm0 -- COMMAND  runs a program there; hamlyn cp FILE vm0: brings it")?;
     writeln!(out, "  hamlyn stat --watch    what cards and switch are doing")?;
     writeln!(out, "\nTo see messages pass, in the machines:")?;
-    writeln!(out, "  vm0:~# {PING}                 answers whoever asks")?;
-    writeln!(out, "  vm1:~# {PING} 0               asks vm0's card, until Ctrl-C")?;
-    writeln!(out, "More there: {}, each with --help; {SELF_TEST} as root;", MORE.join(", "))?;
+    let Hints { first, does, second, asks, more } = &show.hints;
+    writeln!(out, "  vm0:~# {first:26}  {does}")?;
+    writeln!(out, "  vm1:~# {second:26}  {asks}")?;
+    if !more.is_empty() {
+        writeln!(out, "More there: {}, each with --help;", more.join(", "))?;
+    }
+    writeln!(out, "{} as root;", show.self_test)?;
     writeln!(out, "su - user1 for an ordinary user; reboot; poweroff.")?;
     writeln!(out, "\nSockets and logs: {}", lab.directory().display())?;
     writeln!(out, "Ctrl-C here ends everything; so does poweroff in every machine.")?;
@@ -135,6 +137,8 @@ fn explain(lab: &Lab) -> anyhow::Result<()> {
 mod tests {
     use std::path::Path;
 
+    use hamlyn_host::catalogue;
+
     use super::*;
 
     #[test]
@@ -144,7 +148,12 @@ mod tests {
         let build = std::fs::read_to_string(root.join("scripts/lib/build.sh")).unwrap();
         let tools = build.lines().find_map(|line| line.strip_prefix("TOOLS=(")).unwrap();
         let tools: Vec<&str> = tools.trim_end_matches(')').split(' ').collect();
-        for name in MORE.into_iter().chain([PING, SELF_TEST]) {
+        let shows = SHOWS.names().map(|name| SHOWS.of(catalogue::find(name).unwrap()).unwrap());
+        let lines = shows.flat_map(|show| {
+            let hints = &show.hints;
+            hints.more.iter().copied().chain([hints.first, hints.second]).chain([show.self_test])
+        });
+        for name in lines.map(|line| line.split(' ').next().unwrap()) {
             let is_example =
                 examples.join(format!("{name}.rs")).exists() || examples.join(name).join("main.rs").exists();
             assert!(is_example || tools.contains(&name), "hamlyn up names {name}, which no image has");

@@ -22,18 +22,20 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hamlyn_switch::mesh::Shape;
+
 pub use self::process::run;
 use crate::station::CardOptions;
 
 /// What the process is started with.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the machines connect, one for each card.
-    pub sockets: Vec<PathBuf>,
-    /// What each card is like.
-    pub card: CardOptions,
+    /// What each card is like, and where its machine connects.
+    pub cards: Vec<(CardOptions, PathBuf)>,
     /// The switch's paths to each card.
     pub paths: u16,
+    /// A mesh for packets to come through, in place of paths.
+    pub mesh: Option<Shape>,
     /// The cores that the machines are pinned to, the first card's first; none if they are anywhere.
     pub cores: Vec<u16>,
     /// How long to look for work before sleeping.

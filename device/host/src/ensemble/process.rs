@@ -31,7 +31,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
     limits::allow_many_descriptors();
     let ensemble = Ensemble::start(options)?;
-    tracing::info!("{} cards in one process, on {}", options.sockets.len(), ensemble.names.join(", "));
+    tracing::info!("{} cards in one process, on {}", options.cards.len(), ensemble.names.join(", "));
     let sockets = if options.cores.is_empty() { sockets(&ensemble) } else { Vec::new() };
     let shared = Arc::new(Shared::new(ensemble).context("cannot make a bell")?);
     let end = run_loop(&shared, sockets, &options.cores);

@@ -12,6 +12,7 @@ use hamlyn_card::card::Place;
 use hamlyn_card::ports::{Clock, Packet, Pieces, VolatileSlice};
 use hamlyn_fabric::{Geometry, HostId, Link};
 use hamlyn_switch::crossbar::Crossbar;
+use hamlyn_switch::traffic::Protocols;
 use rustix::thread::sched_yield;
 use serde_json::{Map, Value, json};
 
@@ -51,25 +52,31 @@ pub(super) struct Ensemble {
 
 impl Ensemble {
     pub(super) fn start(options: &Options) -> anyhow::Result<Self> {
-        let count = options.sockets.len();
+        let count = options.cards.len();
         ensure!(count <= MOST_CARDS, "{count} cards are too many for one process (limit {MOST_CARDS})");
         let geometry = Geometry::default();
-        let mut crossbar = Crossbar::new(count as u16, geometry).with_paths(options.paths, 0);
+        if let Some(shape) = options.mesh {
+            let nodes = shape.nodes();
+            ensure!(
+                count <= nodes as usize,
+                "{count} cards are too many for a mesh of {shape} (limit {nodes})"
+            );
+        }
+        let mut crossbar =
+            Crossbar::new(count as u16, geometry).with_paths(options.paths, 0).with_mesh(options.mesh);
+        let mut protocols = Protocols::new(count as u16, options.paths);
         let (mut stations, mut names) = (Vec::new(), Vec::new());
-        for (host, socket) in options.sockets.iter().enumerate() {
-            let card = options.card.make()?;
+        for (host, (card_options, socket)) in options.cards.iter().enumerate() {
+            let card = card_options.make()?;
+            let packets = Packets::of(&card.identity())?;
             let (link, switch) = Link::quiet_pair(geometry).context("no memory for a link")?;
             let host = crossbar.attach(switch.sender, switch.receiver, Some(HostId(host as u16)))?;
-            let identity = card.identity();
-            let paths = options.paths;
-            ensure!(
-                !identity.ordered || paths == 1,
-                "the card needs packets in order, and {paths} paths keep none"
-            );
+            protocols.check(packets.traffic).with_context(|| format!("card {host} does not fit"))?;
+            protocols.attached(host, packets.traffic);
             let place = Place { host: host.0, ports: count as u16 };
-            let uplink = Uplink::within(link, place, Packets::of(&identity)?)?;
+            let uplink = Uplink::within(link, place, packets)?;
             // Who takes away what it lent ends the process, and with it the cards of others.
-            let memory = GuestMemory::Sealed { limit: options.card.guest_memory };
+            let memory = GuestMemory::Sealed { limit: card_options.guest_memory };
             let mut station = Station::start(card, socket, memory, uplink)?;
             station.link_changed();
             stations.push(station);

@@ -12,8 +12,8 @@ use crate::station::{CardOptions, Socket};
 fn ensemble(folder: &Path, cards: usize) -> Ensemble {
     let card =
         CardOptions { choice: Choice::of(catalogue::default()), guest_memory: CardOptions::GUEST_MEMORY };
-    let sockets = (0..cards).map(|card| folder.join(format!("{card}.sock"))).collect();
-    let options = Options { sockets, card, paths: 1, cores: Vec::new(), spin: Duration::ZERO };
+    let cards_at = (0..cards).map(|number| (card.clone(), folder.join(format!("{number}.sock")))).collect();
+    let options = Options { cards: cards_at, paths: 1, mesh: None, cores: Vec::new(), spin: Duration::ZERO };
     let mut ensemble = Ensemble::start(&options).unwrap();
     let start = Instant::now();
     while !ensemble.work() {

@@ -11,13 +11,13 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::kit::{Card, PATIENCE, Running};
-use hamlyn_fabric::{HostId, connect};
+use crate::kit::{Card, PATIENCE, Running, request};
+use hamlyn_fabric::connect;
 use hamlyn_switch::{Options, Policy, Switch};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-const HELLO: &[u8] = b"HMLN\x02\x00\xff\xff";
+const HELLO: &[u8] = b"HMLN\x03\x00\xff\xff\x01\x00\x00\x00";
 const RING: &[u8] = b"!";
 
 /// A socket that, when it is closed, waits for hours for what nobody reads; and the one who does not read.
@@ -117,7 +117,7 @@ fn a_user_that_is_not_named_is_refused() {
     let own = rustix::process::geteuid().as_raw();
     let policy = Policy { users: vec![own + 1], ..Policy::default() };
     let running = Running::start(Options { policy, ..crate::kit::small() });
-    let error = connect(running.path(), None, PATIENCE).unwrap_err().to_string();
+    let error = connect(running.path(), request(None), PATIENCE).unwrap_err().to_string();
     assert!(error.contains(&format!("user {own} may not attach here; see --allow-user")), "{error}");
 }
 
@@ -126,7 +126,7 @@ fn a_user_has_so_many_ports() {
     let policy = Policy { ports_for_each: 2, ..Policy::default() };
     let running = Running::start(Options { policy, ..crate::kit::small() });
     let _cards = [Card::attach(&running, None), Card::attach(&running, None)];
-    let error = connect(running.path(), None, PATIENCE).unwrap_err().to_string();
+    let error = connect(running.path(), request(None), PATIENCE).unwrap_err().to_string();
     assert!(error.contains("(limit 2; see --user-ports)"), "{error}");
 }
 
@@ -136,8 +136,8 @@ const NOBODY: u32 = 65534;
 #[test]
 fn child_of_another_user() {
     let Ok(path) = std::env::var("HAMLYN_TEST_STRANGER") else { return };
-    for wanted in [Some(HostId(0)), None, Some(HostId(1))] {
-        match connect(path.as_ref(), wanted, PATIENCE) {
+    for wanted in [Some(0), None, Some(1)] {
+        match connect(path.as_ref(), request(wanted), PATIENCE) {
             Ok(attached) => println!("got {}", attached.host),
             Err(error) => println!("{error}"),
         }
@@ -170,7 +170,7 @@ fn a_host_id_stays_its_last_users() {
     assert!(said.contains("host id 0 is kept for user 0, who had it last (not for user 65534)"), "{said}");
     assert!(said.contains("got 1"), "{said}");
     // Nor is it the other way round, though root may do all else.
-    let error = connect(running.path(), Some(HostId(1)), PATIENCE).unwrap_err().to_string();
+    let error = connect(running.path(), request(Some(1)), PATIENCE).unwrap_err().to_string();
     assert!(error.contains("host id 1 is kept for user 65534"), "{error}");
     Card::attach(&running, Some(0));
 }

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::kit::{Card, Mill, PATIENCE, Running};
-use hamlyn_fabric::{ConnectError, Geometry, HostId, connect};
+use crate::kit::{Card, Mill, PATIENCE, Running, request};
+use hamlyn_fabric::{ConnectError, Geometry, HostId, Protocol, Request, Traffic, connect};
 use hamlyn_switch::{Options, Switch, SwitchCounters};
 use proptest::prelude::*;
 use rand_xoshiro::SplitMix64;
@@ -22,7 +22,7 @@ fn refusal(result: Result<hamlyn_fabric::Attached, ConnectError>) -> String {
 #[test]
 fn a_card_is_told_how_many_ports_there_are() {
     let running = Running::start(Options { ports: 3, ..crate::kit::small() });
-    assert_eq!(connect(running.path(), None, PATIENCE).unwrap().ports, 3);
+    assert_eq!(connect(running.path(), request(None), PATIENCE).unwrap().ports, 3);
 }
 
 /// Everybody sends to everybody; returns what the switch has counted.
@@ -188,7 +188,7 @@ fn a_card_killed_with_traffic_in_flight_harms_nobody() {
 fn a_card_that_is_dropped_is_detached_and_sees_a_switch_that_stops() {
     let running = Running::start(Options { ports: 1, ..crate::kit::small() });
     let card = Card::attach(&running, None);
-    let reason = refusal(connect(running.path(), None, PATIENCE));
+    let reason = refusal(connect(running.path(), request(None), PATIENCE));
     assert!(reason.contains("all 1 are taken, or kept for other users"), "{reason}");
     drop(card);
     let card = Card::attach(&running, Some(0));
@@ -201,24 +201,47 @@ fn a_card_that_is_dropped_is_detached_and_sees_a_switch_that_stops() {
 fn refusals_say_why() {
     let running = Running::start(crate::kit::small());
     let _card = Card::attach(&running, Some(2));
-    assert_eq!(refusal(connect(running.path(), Some(HostId(2)), PATIENCE)), "port 2 is taken");
+    assert_eq!(refusal(connect(running.path(), request(Some(2)), PATIENCE)), "port 2 is taken");
     assert_eq!(
-        refusal(connect(running.path(), Some(HostId(64)), PATIENCE)),
+        refusal(connect(running.path(), request(Some(64)), PATIENCE)),
         "port 64 is out of range (limit 64)"
     );
 }
 
 #[test]
-fn malformed_handshakes_are_refused_and_harm_nobody() {
+fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
+    let running = Running::start(Options { paths: 2, ..crate::kit::small() });
+    let one = Card::attach(&running, None);
+    let other = |number, ordered| {
+        let traffic = Traffic { protocol: Protocol::parse(number).unwrap(), ordered };
+        refusal(connect(running.path(), Request { host: None, traffic }, PATIENCE))
+    };
+    let there = one.host;
+    let strange = format!("its packets are of protocol 9, those of the card at port {there} of protocol 1: ");
+    assert!(other(9, false).starts_with(&strange));
+    assert!(other(1, true).starts_with("its packets must keep their order, and with 2 paths they would not"));
+    drop(one);
+    // Once the last card has left, the switch is anybody's.
+    let traffic = Traffic { protocol: Protocol::parse(9).unwrap(), ordered: false };
+    while connect(running.path(), Request { host: None, traffic }, PATIENCE).is_err() {
+        std::thread::yield_now();
+    }
+    running.stop();
+}
+
+#[test]
+fn malformed_requests_are_refused_and_harm_nobody() {
     let timeout = Duration::from_millis(300);
-    let running = Running::start(Options { handshake_timeout: timeout, ..crate::kit::small() });
-    let cases: [(&[u8], &str); 6] = [
+    let running = Running::start(Options { attach_timeout: timeout, ..crate::kit::small() });
+    let cases: [(&[u8], &str); 8] = [
         (b"x", "first message of 1 bytes is not a card's"),
-        (b"HMLN\x02\x00\xff", "first message of 7 bytes"),
-        (b"HMLN\x02\x00\xff\xff\x00", "first message of 9 bytes"),
-        (b"NOPE\x01\x00\xff\xff", "first message of 8 bytes"),
-        (b"HMLN\x03\x00\xff\xff", "handshake version 3 is not known (this switch has 2)"),
-        (&[0x5a; 70_000], "first message of 9 bytes"),
+        (b"HMLN\x03\x00\xff\xff\x01\x00\x00", "first message of 11 bytes"),
+        (b"NOPE\x03\x00\xff\xff\x01\x00\x00\x00", "first message of 12 bytes"),
+        (b"HMLN\x02\x00\xff\xff", "version 2 of attaching is not known (this switch has 3)"),
+        (b"HMLN\x03\x00\xff\xff\x00\x00\x00\x00", "protocol 0 is no card's (must be 1 to 255)"),
+        (b"HMLN\x03\x00\xff\xff\x01\x02\x00\x00", "the client's need for order is 2 (limit 1)"),
+        (b"HMLN\x03\x00\xff\xff\x01\x01\x00\x01", "the client's reserved field is 256 (limit 0)"),
+        (&[0x5a; 70_000], "first message of 13 bytes"),
     ];
     for (message, reason) in cases {
         let answer = crate::kit::ask(&running, message);
@@ -296,9 +319,9 @@ fn a_spinning_switch_forwards_too() {
 #[test]
 fn in_one_process_without_a_socket() {
     let mut switch = Switch::new(crate::kit::small()).unwrap();
-    let (one, link) = switch.open_port(None).unwrap();
+    let (one, link) = switch.open_port(request(None)).unwrap();
     let mut one = Card::new(one, link);
-    let (two, link) = switch.open_port(None).unwrap();
+    let (two, link) = switch.open_port(request(None)).unwrap();
     let mut two = Card::new(two, link);
     assert!(one.send(two.host, b"no system call", 14));
     while switch.process().unwrap() > 0 || !switch.sleep() {}
@@ -322,7 +345,7 @@ impl Fabric {
         let geometry = Geometry { capacity: 4096, max_packet: 1000 };
         let mut switch = Switch::new(Options { paths, seed, geometry, ..crate::kit::small() }).unwrap();
         let open = |_| {
-            let (host, link) = switch.open_port(None).unwrap();
+            let (host, link) = switch.open_port(request(None)).unwrap();
             Card::new(host, link)
         };
         let cards = (0..CARDS).map(open).collect();

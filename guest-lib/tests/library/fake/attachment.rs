@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use hamlyn::attach::{
-    Attachment, ConnectionParts, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts,
+    Attachment, CardAttachment, ConnectionParts, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts,
 };
 use hamlyn::{Error, GivenBack, Memory, Result};
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_SIZE;
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::Mapping;
-use hamlyn_sys::window::{QueueEntries, StatusWords, Window};
+use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::read;
 use zerocopy::FromZeros;
@@ -52,7 +52,7 @@ fn map(length: usize) -> Result<Arc<Mapping>> {
     Mapping::anonymous(length).map(Arc::new).map_err(no_system)
 }
 
-impl Attachment for Fake {
+impl CardAttachment for Fake {
     fn query(&self) -> Result<HamlynQuery> {
         let host =
             if self.0.lock().unwrap().link_down { hamlyn_abi::family::link::HAMLYN_NO_HOST } else { HOST };
@@ -77,6 +77,38 @@ impl Attachment for Fake {
         Ok(memory)
     }
 
+    /// A host answers as the tests say ([`Fake::answer`]), or never.
+    fn connect(&self, host: u32, _: &str, _: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        let connection = FakeConnection::undecided(host);
+        self.0.lock().unwrap().asked.entry(host).or_default().push(Arc::downgrade(&connection.asked));
+        Ok(Box::new(connection))
+    }
+
+    /// A host answers as the tests say ([`Fake::say`]), or never.
+    fn ask(&self, host: u32, _: &str) -> Result<Box<dyn ConnectionParts>> {
+        let answer = match &self.0.lock().unwrap().answers {
+            Some(answers) => answers.get(&host).copied(),
+            None => return Err(Error::Unsupported("nobody here can ask")),
+        };
+        let question = FakeConnection::undecided(host);
+        if let Some(reason) = answer {
+            let mut asked = question.asked.lock().unwrap();
+            (asked.state, asked.reason) = (HAMLYN_CONNECTION_ENDED, reason);
+            asked.theirs.write_all(b"news").unwrap();
+        }
+        Ok(Box::new(question))
+    }
+
+    fn statistics(&self) -> Result<HamlynStatistics> {
+        Ok(HamlynStatistics::new_zeroed())
+    }
+
+    fn self_test(&self) -> Result<HamlynSelfTest> {
+        Ok(HamlynSelfTest::default())
+    }
+}
+
+impl Attachment for Fake {
     fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
         let (window, status) = (map(HAMLYN_WINDOW_SIZE as usize)?, map(4096)?);
         let mut card = self.0.lock().unwrap();
@@ -186,38 +218,8 @@ impl Attachment for Fake {
         Ok(())
     }
 
-    /// A host answers as the tests say ([`Fake::answer`]), or never.
-    fn connect(&self, host: u32, _: &str, _: &[u8]) -> Result<Box<dyn ConnectionParts>> {
-        let connection = FakeConnection::undecided(host);
-        self.0.lock().unwrap().asked.entry(host).or_default().push(Arc::downgrade(&connection.asked));
-        Ok(Box::new(connection))
-    }
-
-    /// A host answers as the tests say ([`Fake::say`]), or never.
-    fn ask(&self, host: u32, _: &str) -> Result<Box<dyn ConnectionParts>> {
-        let answer = match &self.0.lock().unwrap().answers {
-            Some(answers) => answers.get(&host).copied(),
-            None => return Err(Error::Unsupported("nobody here can ask")),
-        };
-        let question = FakeConnection::undecided(host);
-        if let Some(reason) = answer {
-            let mut asked = question.asked.lock().unwrap();
-            (asked.state, asked.reason) = (HAMLYN_CONNECTION_ENDED, reason);
-            asked.theirs.write_all(b"news").unwrap();
-        }
-        Ok(Box::new(question))
-    }
-
     fn destroy_slot(&self, slot: u32) -> Result<()> {
         self.0.lock().unwrap().slots.remove(&slot);
         Ok(())
-    }
-
-    fn statistics(&self) -> Result<HamlynStatistics> {
-        Ok(HamlynStatistics::new_zeroed())
-    }
-
-    fn self_test(&self) -> Result<HamlynSelfTest> {
-        Ok(HamlynSelfTest::default())
     }
 }

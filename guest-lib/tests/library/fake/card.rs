@@ -17,7 +17,7 @@ use hamlyn_abi::hamlyn::request::*;
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_abi::uapi::*;
 use hamlyn_sys::Mapping;
-use hamlyn_sys::window::QueueEntries;
+use hamlyn_sys::hamlyn::window::QueueEntries;
 use rustix::io::write;
 use zerocopy::FromBytes;
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_cli::lab::Lab;
+use hamlyn_lab::Lab;
 use serde_json::Value;
 
 /// A program at one of a lab's cards.

@@ -1,11 +1,13 @@
-//! `hamlyn-bench-paths COUNT`: so many messages by each of the library's paths, and so many packets by the card's, for callgrind to
-//! count.
+//! `hamlyn-bench-paths MODEL COUNT`: so many messages by each of the paths that a model's benchmark has, for callgrind to count.
 
 use anyhow::Context;
+use hamlyn_bench::BENCHMARKS;
+use hamlyn_host::catalogue;
 
 fn main() -> anyhow::Result<()> {
-    let count = std::env::args().nth(1).context("how many messages?")?;
+    let mut words = std::env::args().skip(1);
+    let model = catalogue::find(&words.next().context("which model?")?)?;
+    let count = words.next().context("how many messages?")?;
     let count = count.parse().context("that is no number of messages")?;
-    hamlyn_bench::one_process::walk_paths(count)?;
-    hamlyn_bench::parts::walk_paths(count)
+    (BENCHMARKS.of(model)?.walk)(count)
 }

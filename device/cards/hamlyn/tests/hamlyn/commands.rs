@@ -1,6 +1,6 @@
 //! What only the operating system may do, and what it is told when it errs: section 3.1.
 
-use crate::support::{Host, Refusal, Two, request};
+use crate::support::{Host, Two, request};
 use hamlyn_abi::family::area::{HAMLYN_MAX_AREA, HamlynArea};
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
@@ -15,6 +15,7 @@ use hamlyn_abi::hamlyn::window::{
 use hamlyn_card::card::{Card, Place, Progress};
 use hamlyn_card::ports::Window;
 use hamlyn_card_hamlyn::HamlynOptions;
+use hamlyn_test_host::Refusal;
 
 fn host() -> Host {
     Host::new(0, HamlynOptions::default())

@@ -8,6 +8,7 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_card::ports::Window;
 use hamlyn_card_hamlyn::HamlynOptions;
+use hamlyn_test_host::Refusal;
 
 const VECTOR: u32 = 3;
 const TERMINUS: u32 = 2;
@@ -25,7 +26,7 @@ fn host() -> Host {
     host
 }
 
-fn open(host: &mut Host, flags: u32, vector: u32) -> Result<(), crate::support::Refusal> {
+fn open(host: &mut Host, flags: u32, vector: u32) -> Result<(), Refusal> {
     let status = host.page();
     let body = HamlynOpenTerminus { status, weight: 1, flags, vector, reserved: 0 };
     host.command(HAMLYN_COMMAND_OPEN_TERMINUS, TERMINUS, body)

@@ -94,13 +94,13 @@ fn an_entry_that_changes_meanwhile_never_admits_the_old_key_to_the_new_bounds() 
         // What a reader sees who read the key just before it was changed, and the limits just after.
         two.set_entry(0, entry);
         let key = key_of(&two);
-        two.receiver.memory.1.set(Some((key - 0x40, key, OLD + 1)));
+        two.receiver.memory.after_read.set(Some((key - 0x40, key, OLD + 1)));
         two.sender.post(0, HamlynRequest { key: OLD, ..request(0, 64) }, &[1; 64]);
         two.carry();
         assert_eq!(two.receiver.counter(Statistic::RefusedParanoidKey), 1);
         // The same with an entry that is closed before its high limit is moved.
         two.set_entry(0, entry);
-        two.receiver.memory.1.set(Some((key - 0x40, key + 8, u64::MAX)));
+        two.receiver.memory.after_read.set(Some((key - 0x40, key + 8, u64::MAX)));
         two.sender.post(0, HamlynRequest { key: OLD, ..request(0, 64) }, &[1; 64]);
         two.carry();
         assert_eq!(two.receiver.counter(Statistic::RefusedParanoidBounds), 1);

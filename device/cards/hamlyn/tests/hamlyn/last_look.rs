@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 
-use crate::support::{Host, Pages, Wire, request};
+use crate::support::{Host, request};
 use hamlyn_abi::hamlyn::command::HAMLYN_COMMAND_CLOSE_TERMINUS;
 use hamlyn_abi::hamlyn::window::{HAMLYN_WINDOW_AWAKE, HAMLYN_WINDOW_TAIL};
 use hamlyn_card::card::Card;
 use hamlyn_card::ports::{Ports, Window};
 use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
+use hamlyn_test_host::{Pages, Wire};
 
 const AWAKE: u64 = HAMLYN_WINDOW_AWAKE as u64;
 const TAIL: u64 = HAMLYN_WINDOW_TAIL as u64;
@@ -44,7 +45,7 @@ fn race<T>(
     posted: &Cell<bool>,
     verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Wire) -> T,
 ) -> T {
-    let Host { card, memory, window, interrupts, clock, wire, .. } = host;
+    let hamlyn_test_host::Host { card, memory, window, interrupts, clock, wire, .. } = &mut **host;
     let window = Racing { pages: window, posted };
     verb(card, &Ports { dma: memory, windows: &window, interrupt: interrupts, clock }, wire)
 }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::mem::offset_of;
 
-use crate::support::{Host, Memory, SLOT, Two, request};
+use crate::support::{Host, SLOT, Two, request};
 use hamlyn_abi::hamlyn::command::HAMLYN_MODE_NORMAL;
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_FAST, HAMLYN_NOTIFICATION_PASS_SHIFT, HamlynNotification,
@@ -13,6 +13,7 @@ use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HamlynRequest};
 use hamlyn_card::card::Card;
 use hamlyn_card::ports::{Dma, DmaFault, Operation, Packet, Ports, VolatileSlice};
 use hamlyn_card_hamlyn::HamlynOptions;
+use hamlyn_test_host::Memory;
 use zerocopy::IntoBytes;
 
 /// Memory that remembers each write: where, and what.
@@ -46,7 +47,7 @@ impl Dma for Writes<'_> {
 
 /// What a host's memory is told when a packet arrives.
 fn writes(host: &mut Host, mut packet: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
-    let Host { card, memory, window, interrupts, clock, .. } = host;
+    let hamlyn_test_host::Host { card, memory, window, interrupts, clock, .. } = &mut **host;
     let dma = Writes(memory, RefCell::default());
     let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut packet[..]).into() };
     card.packet_arrived(&Ports { dma: &dma, windows: window, interrupt: interrupts, clock }, &packet);

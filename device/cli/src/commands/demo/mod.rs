@@ -1,21 +1,18 @@
 //! `hamlyn demo`: two machines exchange messages.
 
-mod scenes;
+mod echo;
+mod hamlyn;
+pub(super) mod show;
 pub(super) mod stage;
-mod table;
 
-use std::io::{Write, stdout};
-
-use anyhow::{Context, bail};
+use anyhow::anyhow;
 use clap::Args;
-use hamlyn_host::catalogue::PerModel;
 
 use super::MachineArgs;
 use super::layout::Layout;
-use crate::lab::Lab;
-use scenes::{Intrusion, RoundTrips, Transfer};
+use hamlyn_lab::{Lab, MODULE};
+use show::SHOWS;
 use stage::Stage;
-use table::Table;
 
 /// Show two machines that exchange messages: round trips, transfers, and intruders that are refused
 ///
@@ -38,53 +35,8 @@ pub(super) struct DemoArgs {
     count: u64,
 }
 
-/// What a transfer moves, and from how many send buffers it is gathered.
-const TRANSFER_BYTES: u64 = 1 << 20;
-const SEND_BUFFERS: u64 = 4;
-
-/// The payload of a round trip, in bytes.
-const PAYLOAD: u64 = 16;
-
-/// What is shown of each model.
-pub(super) const SCENES: PerModel<fn(&DemoArgs) -> anyhow::Result<()>> =
-    PerModel::new("scenes for the demo", &[("hamlyn", show_hamlyn)]);
-
 pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
-    SCENES.of(args.machine.model.model)?(&args)
-}
-
-fn show_hamlyn(args: &DemoArgs) -> anyhow::Result<()> {
-    let stage = Stage::new();
-    let layout = args.machine.layout.choose(2);
-    let lab = start(&stage, args, &layout)?;
-    stage.step("find the card's driver in both machines", |_| scenes::find_drivers(&lab))?;
-    let mut round_trips = vec![(layout.clone(), round_trips_of(&stage, &lab, args.count)?)];
-    let mut transfers = Vec::new();
-    for (from, to) in [(0, 1), (1, 0)] {
-        let transfer = Transfer { from, to, bytes: TRANSFER_BYTES, buffers: SEND_BUFFERS };
-        let title = format!("1 MiB from vm{from} to vm{to}, every byte verified");
-        transfers.push((transfer, stage.step(&title, |_| transfer.run(&lab))?));
-    }
-    let mut refusals = Vec::new();
-    for intrusion in [Intrusion::WrongKey, Intrusion::PastEnd] {
-        let refused = stage.step(intrusion.title(), |_| intrusion.run(&lab))?;
-        refusals.push((intrusion, refused));
-    }
-    lab.check().context("after the last message")?;
-    drop(lab);
-    if layout != Layout::Isolated {
-        let lab = start(&stage, args, &Layout::Isolated)?;
-        round_trips.push((Layout::Isolated, round_trips_of(&stage, &lab, args.count)?));
-        lab.check().context("after the last round trip")?;
-    }
-    let table = Table { payload: PAYLOAD, round_trips, transfers, refusals };
-    write!(stdout(), "\n{table}")?;
-    for (layout, trips) in &table.round_trips {
-        if trips.count != args.count {
-            bail!("{} round trips of {} were made ({layout})", trips.count, args.count);
-        }
-    }
-    Ok(())
+    (SHOWS.of(args.machine.model.one()?)?.scenes)(&args)
 }
 
 fn start(stage: &Stage, args: &DemoArgs, layout: &Layout) -> anyhow::Result<Lab> {
@@ -94,7 +46,12 @@ fn start(stage: &Stage, args: &DemoArgs, layout: &Layout) -> anyhow::Result<Lab>
     Ok(lab)
 }
 
-fn round_trips_of(stage: &Stage, lab: &Lab, count: u64) -> anyhow::Result<RoundTrips> {
-    let title = format!("{count} round trips of {PAYLOAD} bytes");
-    stage.step(&title, |_| scenes::round_trips(lab, count, PAYLOAD))
+/// Checks that every machine's kernel has loaded the module, and that this has found the card: its node is there.
+fn find_drivers(lab: &Lab, model: &str) -> anyhow::Result<()> {
+    for vm in lab.vms() {
+        let found =
+            vm.require_module(MODULE).and_then(|()| vm.read(&format!("/sys/class/{model}/{model}0/holders")));
+        found.map_err(|error| anyhow!("no driver for a {model} card: {error:#}\n{}", vm.kernel_log()))?;
+    }
+    Ok(())
 }

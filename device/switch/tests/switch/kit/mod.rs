@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hamlyn_fabric::{Bell, Geometry, Header, Heard, HostId, Link, Protocol, connect};
+use hamlyn_fabric::{Bell, Geometry, Header, Heard, HostId, Link, Protocol, Request, Traffic, connect};
 use hamlyn_switch::{Options, Switch, SwitchCounters};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::Rng;
@@ -22,7 +22,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn small() -> Options {
     let geometry = Geometry { capacity: 64 << 10, max_packet: 4096 };
-    Options { geometry, handshake_timeout: PATIENCE, ..Options::default() }
+    Options { geometry, attach_timeout: PATIENCE, ..Options::default() }
 }
 
 pub(crate) fn readable(descriptors: &[impl AsFd], timeout: Duration) -> bool {
@@ -72,6 +72,15 @@ impl Drop for Running {
     }
 }
 
+/// What all cards' packets are here.
+pub(crate) fn traffic() -> Traffic {
+    Traffic { protocol: Protocol::parse(1).unwrap(), ordered: false }
+}
+
+pub(crate) fn request(host: Option<u16>) -> Request {
+    Request { host: host.map(HostId), traffic: traffic() }
+}
+
 /// One end of a link, with the manners of a card.
 pub(crate) struct Card {
     pub(crate) host: HostId,
@@ -87,14 +96,14 @@ impl Card {
     }
 
     pub(crate) fn connect(path: &Path, wanted: Option<u16>) -> Card {
-        let attached = connect(path, wanted.map(HostId), PATIENCE).unwrap();
+        let attached = connect(path, request(wanted), PATIENCE).unwrap();
         Card::new(attached.host, attached.link)
     }
 
     /// Attaches; waits while the port's last card is not detached yet.
     pub(crate) fn attach(running: &Running, wanted: Option<u16>) -> Card {
         loop {
-            match connect(running.path(), wanted.map(HostId), PATIENCE) {
+            match connect(running.path(), request(wanted), PATIENCE) {
                 Ok(attached) => return Card::new(attached.host, attached.link),
                 Err(error) if error.to_string().contains("taken") || error.to_string().contains("full") => {
                     std::thread::yield_now();
@@ -106,7 +115,7 @@ impl Card {
 
     /// Sends `payload` and zeros up to `length`, if there is room.
     pub(crate) fn send(&mut self, destination: HostId, payload: &[u8], length: usize) -> bool {
-        let header = Header { destination, source: self.claim, protocol: Protocol::Hamlyn };
+        let header = Header { destination, source: self.claim, protocol: traffic().protocol };
         let Some(room) = self.link.reserve(header, length).unwrap() else { return false };
         let mut bytes = payload.to_vec();
         bytes.resize(length, 0);
@@ -277,7 +286,7 @@ pub(crate) fn listen_to(socket: &OwnedFd) -> String {
 
 /// A card that minds no manners: its socket, and the descriptors it got.
 pub(crate) fn raw_card(running: &Running, port: u16) -> (OwnedFd, Vec<OwnedFd>) {
-    let hello = [b"HMLN\x02\x00".as_slice(), &port.to_le_bytes()].concat();
+    let hello = [b"HMLN\x03\x00".as_slice(), &port.to_le_bytes(), &[1, 0, 0, 0]].concat();
     loop {
         let socket = raw_connect(running);
         send(&socket, &hello, SendFlags::empty()).unwrap();

@@ -2,169 +2,41 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
-use std::cell::{Cell, RefCell};
-use std::sync::atomic::AtomicU64;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use hamlyn_abi::family::area::HamlynArea;
-use hamlyn_abi::family::command::{
-    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_REG_COMMAND_STATUS,
-    HAMLYN_STATUS_OK, HamlynCommand,
-};
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::command::{HAMLYN_REG_COMMAND_STATUS, HAMLYN_STATUS_OK};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
 use hamlyn_abi::hamlyn::request::HamlynRequest;
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::hamlyn::window::*;
-use hamlyn_card::card::{Card, Place, Progress};
-use hamlyn_card::ports::{
-    Clock, Dma, DmaFault, Interrupt, Link, Operation, Packet, Pieces, Ports, VolatileSlice, Window,
-};
+use hamlyn_card::card::{Card, Progress};
+use hamlyn_card::ports::{Dma, VolatileSlice};
 use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
-use vm_memory::{MmapRegion, VolatileMemory};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use hamlyn_test_host::hamlyn::{HamlynCommands, HamlynProgram};
+use hamlyn_test_host::{Commands, MEMORY_BYTES, Refusal, list_pages};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
-/// Host memory, 8 MiB from address 0, and what its owner writes there as soon as the card has read from an address.
-pub struct Memory(MmapRegion, pub Cell<Option<(u64, u64, u64)>>);
-
-const MEMORY_BYTES: usize = 8 << 20;
-
-impl Memory {
-    fn new() -> Self {
-        Self(MmapRegion::new(MEMORY_BYTES).unwrap(), Cell::default())
-    }
-
-    fn at(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
-        self.0.get_slice(address as usize, length).map_err(|_| DmaFault { address, length: length as u64 })
-    }
-}
-
-impl Dma for Memory {
-    fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        self.at(address, into.len())?.copy_to_volatile_slice(into);
-        if let Some((_, to, value)) = self.1.get().filter(|(read, ..)| *read == address) {
-            self.1.set(None);
-            self.at(to, 8)?.copy_from(&value.to_le_bytes());
-        }
-        Ok(())
-    }
-
-    fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
-        self.at(address, length)
-    }
-
-    fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
-        from.copy_to_volatile_slice(self.at(address, from.len())?);
-        Ok(())
-    }
-
-    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
-        self.at(address, length).map(Some)
-    }
-
-    fn lend_to_change(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
-        self.at(address, length).map(Some)
-    }
-
-    fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
-        self.at(address, 4)?.copy_from(&value.to_le_bytes());
-        Ok(())
-    }
-
-    fn fetch(&self, address: u64, operation: Operation) -> Result<u64, DmaFault> {
-        let word = self.at(address, 8)?;
-        Ok(operation.apply(word.get_atomic_ref::<AtomicU64>(0).unwrap()))
-    }
-}
-
-/// A clock that a test sets.
-#[derive(Default)]
-pub struct TestClock(pub Cell<Duration>);
-
-impl Clock for TestClock {
-    fn now(&self) -> Duration {
-        self.0.get()
-    }
-}
-
-pub struct Pages(RefCell<Vec<u8>>);
-
-impl Window for Pages {
-    fn load(&self, offset: u64) -> u32 {
-        let at = offset as usize;
-        u32::from_le_bytes(self.0.borrow()[at..at + 4].try_into().unwrap())
-    }
-
-    fn store(&self, offset: u64, value: u32) {
-        let at = offset as usize;
-        self.0.borrow_mut()[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    }
-
-    fn copy_out(&self, offset: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.0.borrow()[offset as usize..][..into.len()]);
-    }
-
-    fn clear(&self, offset: u64, length: u64) {
-        self.0.borrow_mut()[offset as usize..][..length as usize].fill(0);
-    }
-}
-
-#[derive(Default)]
-pub struct Interrupts(pub RefCell<Vec<u16>>);
-
-impl Interrupt for Interrupts {
-    fn raise(&self, vector: u16) {
-        self.0.borrow_mut().push(vector);
-    }
-}
-
-/// A link that keeps packets: `(destination, bytes)`.
-#[derive(Default)]
-pub struct Wire {
-    pub sent: Vec<(u16, Vec<u8>)>,
-    /// How many packets it takes before it is full.
-    pub room: Option<usize>,
-    /// Hosts for which it takes nothing now.
-    pub stopped: Vec<u16>,
-    /// How often the switch wanted packets to one of these again.
-    pub resumptions: u64,
-}
-
-impl Link for Wire {
-    fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
-        if self.room.is_some_and(|room| self.sent.len() >= room) {
-            return false;
-        }
-        let mut pieces = Pieces::new(packet);
-        let mut bytes = vec![0; pieces.len()];
-        pieces.take_into(&mut bytes).unwrap();
-        self.sent.push((destination, bytes));
-        true
-    }
-
-    fn is_stopped(&self, destination: u16) -> bool {
-        self.stopped.contains(&destination)
-    }
-
-    fn resumptions(&self) -> u64 {
-        self.resumptions
-    }
-}
-
-/// A host: memory, a card, and the driver's and library's side of both.
+/// A host with a Hamlyn card, whose programs read their notification queues.
 pub struct Host {
-    pub id: u16,
-    pub card: HamlynCard,
-    pub memory: Memory,
-    pub window: Pages,
-    pub interrupts: Interrupts,
-    pub clock: TestClock,
-    pub wire: Wire,
-    /// Where free memory starts.
-    free: Cell<u64>,
+    pub host: hamlyn_test_host::Host<HamlynCard>,
     queues: Vec<Reader>,
+}
+
+impl Deref for Host {
+    type Target = hamlyn_test_host::Host<HamlynCard>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.host
+    }
+}
+
+impl DerefMut for Host {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.host
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -181,49 +53,10 @@ pub struct TestArea {
     pub abi: HamlynArea,
 }
 
-const COMMAND_PAGE: u64 = 4096;
-
-#[derive(Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub status: u32,
-    pub value: u64,
-    pub limit: u64,
-}
-
 impl Host {
     pub fn new(id: u16, options: HamlynOptions) -> Self {
         let card = HamlynCard::new(options).unwrap();
-        let used = card.identity().bars[1].size as usize;
-        let mut host = Self {
-            id,
-            card,
-            memory: Memory::new(),
-            window: Pages(RefCell::new(vec![0; used])),
-            interrupts: Interrupts::default(),
-            clock: TestClock::default(),
-            wire: Wire::default(),
-            free: Cell::new(2 * 4096),
-            queues: Vec::new(),
-        };
-        host.with_card(|card, ports, _| card.link_changed(ports, Some(Place { host: id, ports: 64 })));
-        host.interrupts.0.borrow_mut().clear();
-        host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, COMMAND_PAGE);
-        host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
-        host
-    }
-
-    pub fn with_card<T>(&mut self, verb: impl FnOnce(&mut HamlynCard, &Ports<'_>, &mut Wire) -> T) -> T {
-        let ports = Ports {
-            dma: &self.memory,
-            windows: &self.window,
-            interrupt: &self.interrupts,
-            clock: &self.clock,
-        };
-        verb(&mut self.card, &ports, &mut self.wire)
-    }
-
-    pub fn write_register(&mut self, register: u32, width: u8, value: u64) {
-        self.with_card(|card, ports, _| card.register_write(ports, 0, register.into(), width, value));
+        Self { host: hamlyn_test_host::Host::new(id, card).unwrap(), queues: Vec::new() }
     }
 
     pub fn read_register(&mut self, register: u32, width: u8) -> u64 {
@@ -241,42 +74,28 @@ impl Host {
         value
     }
 
-    /// Runs a command.
-    pub fn command<T: IntoBytes + FromBytes>(
+    /// Runs a command. Its status is in its register, too.
+    pub fn command(
         &mut self,
         opcode: u32,
         index: u32,
-        body: T,
+        body: impl IntoBytes + Immutable,
     ) -> Result<(), Refusal> {
-        self.write(COMMAND_PAGE, HamlynCommand { opcode, index, ..Default::default() });
-        self.write(COMMAND_PAGE + u64::from(HAMLYN_COMMAND_BODY), body);
-        self.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
-        let HamlynCommand { status, value, limit, .. } = self.read(COMMAND_PAGE);
+        let done = self.run(opcode, index, &body);
+        let status = done.map_or_else(|refusal| refusal.status, |()| HAMLYN_STATUS_OK);
         assert_eq!(u64::from(status), self.read_register(HAMLYN_REG_COMMAND_STATUS, 4));
-        if status == HAMLYN_STATUS_OK { Ok(()) } else { Err(Refusal { status, value, limit }) }
+        done
     }
 
     pub fn page(&self) -> u64 {
         // Every second page, so that no area is contiguous.
-        let page = self.free.get();
-        self.free.set(page + 8192);
-        page
+        self.pages(2)
     }
 
     /// An area of `length` bytes that starts at byte `first` of its first page.
     pub fn area(&self, length: u64, first: u32) -> TestArea {
-        let directory = self.page();
-        let pages = (length + u64::from(first)).div_ceil(4096);
-        let mut list = 0;
-        for i in 0..pages {
-            if i % 512 == 0 {
-                list = self.page();
-                self.write(directory + i / 512 * 8, list);
-            }
-            let page = self.page();
-            self.write(list + i % 512 * 8, page);
-        }
-        TestArea { abi: HamlynArea { directory, length, first, reserved: 0 } }
+        let put = |address, bytes: &[u8]| self.put(address, bytes);
+        TestArea { abi: list_pages(length, first, || self.page(), |_| self.page(), put) }
     }
 
     pub fn address(&self, area: &TestArea, offset: u64) -> u64 {
@@ -302,7 +121,8 @@ impl Host {
     pub fn open_terminus_weighted(&mut self, terminus: u32, weight: u32) -> u64 {
         let status = self.page();
         let body = HamlynOpenTerminus { status, weight, ..Default::default() };
-        self.command(HAMLYN_COMMAND_OPEN_TERMINUS, terminus, body).unwrap();
+        let Ok(done) = self.host.open_terminus(terminus, &body);
+        done.unwrap();
         status
     }
 
@@ -315,16 +135,16 @@ impl Host {
     }
 
     pub fn set_send_buffer(&mut self, terminus: u32, tag: u32, area: &TestArea) {
-        let body = HamlynSetSendBuffer { tag, reserved: 0, area: area.abi };
-        self.command(HAMLYN_COMMAND_SET_SEND_BUFFER, terminus, body).unwrap();
+        let Ok(done) = self.host.set_send_buffer(terminus, tag, area.abi);
+        done.unwrap();
     }
 
     /// Opens the next notification queue.
     pub fn open_queue(&mut self, entries: u32) -> u32 {
         let area = self.area(u64::from(entries) * u64::from(HAMLYN_NOTIFICATION_SIZE), 0);
         let queue = self.queues.len() as u32;
-        let body = HamlynOpenQueue { area: area.abi, entries, vector: 1 };
-        self.command(HAMLYN_COMMAND_OPEN_QUEUE, queue, body).unwrap();
+        let Ok(done) = self.host.open_queue(queue, area.abi, entries, 1);
+        done.unwrap();
         self.queues.push(Reader { area, entries, cursor: 0, wrap: 1 });
         queue
     }
@@ -334,7 +154,8 @@ impl Host {
     }
 
     pub fn open_slot(&mut self, slot: u32, body: HamlynOpenSlot) {
-        self.command(HAMLYN_COMMAND_OPEN_SLOT, slot, body).unwrap();
+        let Ok(done) = self.host.open_slot(slot, &body);
+        done.unwrap();
     }
 
     /// The next notification, if it is there.
@@ -356,29 +177,17 @@ impl Host {
 
     /// Posts a request and rings if the card sleeps.
     pub fn post(&mut self, terminus: u32, request: HamlynRequest, body: &[u8]) {
-        let window = u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE);
-        let tail = self.window.load(window + u64::from(HAMLYN_WINDOW_TAIL));
-        let entry = window
-            + u64::from(HAMLYN_WINDOW_WORK_QUEUE)
-            + u64::from(tail % HAMLYN_WORK_QUEUE_ENTRIES) * u64::from(HAMLYN_ENTRY_SIZE);
-        let mut bytes = request.as_bytes().to_vec();
-        bytes.extend(body);
-        self.window.0.borrow_mut()[entry as usize..][..bytes.len()].copy_from_slice(&bytes);
-        self.window.store(window + u64::from(HAMLYN_WINDOW_TAIL), tail.wrapping_add(1));
-        if self.window.load(window + u64::from(HAMLYN_WINDOW_AWAKE)) == 0 {
-            self.ring(terminus);
-        }
+        self.host.post(terminus, &request, body);
     }
 
     pub fn ring(&mut self, terminus: u32) {
-        let offset = u64::from(terminus) * u64::from(HAMLYN_DOORBELL_SIZE);
-        self.with_card(|card, ports, _| card.register_write(ports, 4, offset, 4, 1));
+        self.host.ring(terminus);
     }
 
     /// Transmits until there is nothing left or the link is full, then sleeps.
     pub fn transmit_all(&mut self) -> Progress {
         loop {
-            match self.with_card(|card, ports, wire| card.transmit(ports, wire)) {
+            match self.transmit() {
                 Progress::Worked => {}
                 Progress::LinkFull => return Progress::LinkFull,
                 Progress::Idle => {
@@ -391,8 +200,7 @@ impl Host {
     }
 
     pub fn deliver(&mut self, source: u16, mut bytes: Vec<u8>) {
-        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
-        self.with_card(|card, ports, _| card.packet_arrived(ports, &packet));
+        self.host.deliver(source, &[VolatileSlice::from(&mut bytes[..])]);
     }
 
     pub fn counter(&self, statistic: Statistic) -> u64 {

@@ -1,0 +1,55 @@
+//! The echo card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
+//! [`EchoStatistic`].
+
+/// How many counters there are.
+pub const ECHO_STATISTICS: u32 = 13;
+
+macro_rules! statistics {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
+        /// A counter of the card.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum EchoStatistic { $($(#[$doc])* $variant = $number,)* }
+
+        impl EchoStatistic {
+            /// The counters' names, in order, as `hamlyn stat` prints them.
+            pub const NAMES: [&str; ECHO_STATISTICS as usize] = [$($name,)*];
+        }
+    };
+}
+
+statistics! {
+    /// Messages sent.
+    Sent = 0, "messages_sent";
+    /// Messages deposited.
+    Received = 1, "messages_received";
+    /// Stores to doorbells.
+    Doorbells = 2, "doorbells";
+    /// Interrupts raised for messages.
+    Interrupts = 3, "interrupts";
+    /// Interrupts left out, as one was on its way.
+    InterruptsCoalesced = 4, "interrupts_coalesced";
+    /// Commands carried out.
+    Commands = 5, "commands";
+    /// Commands refused.
+    CommandsRefused = 6, "commands_refused";
+    /// How often the host failed to keep the handshake.
+    HandshakeLapses = 7, "handshake_lapses";
+    /// Rings of a mailbox that is not open, or whose last message has not gone yet.
+    RefusedRings = 8, "refused_rings";
+    /// Messages not sent: the outbox made no sense.
+    RefusedMessages = 9, "refused_messages";
+    /// Packets not deposited: the card takes no part, the packet is none of an echo card's, or host memory is not there.
+    Discarded = 10, "discarded";
+    /// Packets not deposited: there is no such mailbox.
+    NoMailbox = 11, "no_mailbox";
+    /// Packets not deposited: the inbox is full.
+    InboxFull = 12, "inbox_full";
+}
+
+impl From<EchoStatistic> for usize {
+    #[inline]
+    fn from(statistic: EchoStatistic) -> Self {
+        statistic as usize
+    }
+}

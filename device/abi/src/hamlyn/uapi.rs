@@ -1,0 +1,161 @@
+//! What the driver and the library agree on for the Hamlyn card alone: its calls, which have numbers of the family's.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::uapi::call::iowr;
+use crate::uapi::object::HamlynObject;
+
+/// Creates a send terminus. Argument: [`HamlynTerminusCreate`].
+pub const HAMLYN_IOC_TERMINUS_CREATE: u32 = iowr::<HamlynTerminusCreate>(2);
+/// Destroys a send terminus. Argument: [`HamlynObject`]. Its mappings stay, and read and write nothing that matters.
+pub const HAMLYN_IOC_TERMINUS_DESTROY: u32 = iowr::<HamlynObject>(3);
+/// Names a piece of the caller's memory as a send buffer. Argument: [`HamlynSendBuffer`].
+pub const HAMLYN_IOC_SEND_BUFFER_SET: u32 = iowr::<HamlynSendBuffer>(4);
+/// Takes a send buffer back. Argument: [`HamlynSendBuffer`] (`terminus` and `tag` are read, the rest is zero).
+pub const HAMLYN_IOC_SEND_BUFFER_CLEAR: u32 = iowr::<HamlynSendBuffer>(5);
+/// Creates a notification queue. Argument: [`HamlynQueueCreate`].
+pub const HAMLYN_IOC_QUEUE_CREATE: u32 = iowr::<HamlynQueueCreate>(6);
+/// Destroys a notification queue (`EBUSY` while a slot names it). Argument: [`HamlynObject`].
+pub const HAMLYN_IOC_QUEUE_DESTROY: u32 = iowr::<HamlynObject>(7);
+/// Sleeps until a notification is there. Argument: [`HamlynQueueWait`]. `ETIMEDOUT`; `EINTR` if a signal's handler has
+/// run, and of a wait with a time-out also if the process was stopped or the machine suspended.
+pub const HAMLYN_IOC_QUEUE_WAIT: u32 = iowr::<HamlynQueueWait>(8);
+/// Makes `poll(2)` of the file report readable once a notification is there, at one position of each queue: whoever arms
+/// it again, from any thread or process that shares the file, moves it. Argument: [`HamlynQueueWait`].
+pub const HAMLYN_IOC_QUEUE_ARM: u32 = iowr::<HamlynQueueWait>(9);
+/// Creates a slot over pieces of the caller's memory. Argument: [`HamlynSlotCreate`].
+pub const HAMLYN_IOC_SLOT_CREATE: u32 = iowr::<HamlynSlotCreate>(10);
+/// Destroys a slot. When the call returns nothing more is deposited in its memory. Argument: [`HamlynObject`].
+pub const HAMLYN_IOC_SLOT_DESTROY: u32 = iowr::<HamlynObject>(11);
+/// Sleeps until the card has finished with requests of a terminus (section 2.3's sequence number). Argument:
+/// [`HamlynTerminusWait`]. `ETIMEDOUT`, `EINTR` as for [`HAMLYN_IOC_QUEUE_WAIT`].
+pub const HAMLYN_IOC_TERMINUS_WAIT: u32 = iowr::<HamlynTerminusWait>(22);
+/// Makes `poll(2)` of the file report readable once the card has finished with requests of a terminus; one sequence number
+/// of each terminus: whoever arms it again moves it. Argument: [`HamlynTerminusWait`].
+pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
+
+/// `HamlynQuery::capabilities`: to sleep until requests are finished.
+pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
+
+/// Index into [`crate::uapi::HamlynShareQuery`]: send termini.
+pub const HAMLYN_SHARE_TERMINI: u32 = 0;
+/// Index into [`crate::uapi::HamlynShareQuery`]: slots.
+pub const HAMLYN_SHARE_SLOTS: u32 = 1;
+/// Index into [`crate::uapi::HamlynShareQuery`]: notification queues.
+pub const HAMLYN_SHARE_QUEUES: u32 = 2;
+
+/// A new send terminus and where to map its parts with `mmap(2)` of the same file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynTerminusCreate {
+    /// Out: its number.
+    pub terminus: u32,
+    /// In: its share of the link beside other busy termini, 1 to `HAMLYN_MAX_WEIGHT`, or 0 for 1. `EPERM` for more than 1
+    /// without `CAP_SYS_NICE`.
+    pub weight: u32,
+    /// Out: offset of the window, `HAMLYN_WINDOW_SIZE` bytes, to be mapped readable and writable, shared.
+    pub window_offset: u64,
+    /// Out: offset of the doorbell page, `HAMLYN_DOORBELL_SIZE` bytes, to be mapped writable, shared.
+    pub doorbell_offset: u64,
+    /// Out: offset of the page that starts with the status words, 4,096 bytes, to be mapped read-only.
+    pub status_offset: u64,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+/// A send buffer of a terminus.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynSendBuffer {
+    /// In: the terminus.
+    pub terminus: u32,
+    /// In: the tag, 0 to 7. `EBUSY` if it is set already.
+    pub tag: u32,
+    /// In: start of the memory, in the caller's address space.
+    pub address: u64,
+    /// In: bytes, 1 to 1 GiB. The pages are pinned, and counted against `RLIMIT_MEMLOCK`.
+    pub length: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// A new notification queue, made of the driver's own memory (counted against `RLIMIT_MEMLOCK`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynQueueCreate {
+    /// In: entries, 2 to 65,536.
+    pub entries: u32,
+    /// Out: its number.
+    pub queue: u32,
+    /// Out: offset to map it at, read-only.
+    pub offset: u64,
+    /// Out: bytes to map.
+    pub size: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// Which notification to wait for: the one at the caller's cursor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynQueueWait {
+    /// In: the queue.
+    pub queue: u32,
+    /// In: the caller's cursor: an entry's index.
+    pub cursor: u32,
+    /// In: the caller's pass over the queue, from 0, modulo 2^30. The wait is over when that pass' entry is there, or was
+    /// overwritten by a later pass'.
+    pub pass: u32,
+    /// Out, for arm: 1 if the wait is over already, 0 if the queue was armed.
+    pub ready: u32,
+    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    pub timeout_ns: i64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// Which requests of a terminus to wait for: those before a sequence number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynTerminusWait {
+    /// In: the terminus.
+    pub terminus: u32,
+    /// In: the wait is over once the status words' `completed` has reached this, modulo 2^32.
+    pub completed: u32,
+    /// Out, for arm: 1 if the wait is over already, 0 if the terminus was armed.
+    pub ready: u32,
+    /// Zero.
+    pub reserved0: u32,
+    /// In, for wait: nanoseconds, 0 to look only, or [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    pub timeout_ns: i64,
+    /// Zero.
+    pub reserved1: u64,
+}
+
+/// A new slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynSlotCreate {
+    /// In: start of the message area in the caller's address space; any alignment.
+    pub area_address: u64,
+    /// In: its bytes, 1 to 1 GiB less the offset in its first page.
+    pub area_length: u64,
+    /// In: start of the metadata area, a multiple of 128; zero if there is none.
+    pub metadata_address: u64,
+    /// In: entries of the metadata area, of 128 bytes each; zero if there is none.
+    pub metadata_entries: u32,
+    /// In: `HAMLYN_MODE_*`.
+    pub mode: u32,
+    /// In: a queue of this file, or `HAMLYN_NO_QUEUE`.
+    pub queue: u32,
+    /// In: the caller's number for the slot, for its notifications.
+    pub notification_index: u32,
+    /// In: `HAMLYN_SLOT_*` bits.
+    pub flags: u32,
+    /// Out: the slot's number on this host.
+    pub slot: u32,
+    /// Out: its protection key, from the kernel's random source.
+    pub key: u64,
+    /// Zero.
+    pub reserved: [u64; 5],
+}

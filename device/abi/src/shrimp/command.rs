@@ -1,0 +1,39 @@
+//! The SHRIMP card's operations, beside those that all cards have ([`crate::family::command`]).
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::family::area::HamlynArea;
+
+/// Set an entry of the page table: `index` is the page. Body: [`crate::shrimp::entry::ShrimpEntry`]. When it is answered, nothing that
+/// the earlier entry allowed is under way in this card: a transfer from the page has ended, and nothing more is deposited in it.
+pub const SHRIMP_COMMAND_SET_ENTRY: u32 = 1;
+/// Set the page for messages of another host's operating system: `index` is the host. Body: [`ShrimpSystemPage`].
+pub const SHRIMP_COMMAND_SET_SYSTEM_PAGE: u32 = 2;
+/// Open the arrival queue. Body: [`ShrimpOpenArrivals`].
+pub const SHRIMP_COMMAND_OPEN_ARRIVALS: u32 = 3;
+/// Close the arrival queue.
+pub const SHRIMP_COMMAND_CLOSE_ARRIVALS: u32 = 4;
+
+/// Body of [`SHRIMP_COMMAND_SET_SYSTEM_PAGE`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpSystemPage {
+    /// The page: its address divided by 4,096. Each arrival for it is reported.
+    pub page: u64,
+    /// 1, or 0 if there is none any more.
+    pub mapped: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Body of [`SHRIMP_COMMAND_OPEN_ARRIVALS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpOpenArrivals {
+    /// The queue: `records` of [`crate::shrimp::arrival::ShrimpArrival`], all zero.
+    pub queue: HamlynArea,
+    /// Records, [`crate::shrimp::arrival::SHRIMP_MIN_ARRIVALS`] to [`crate::shrimp::arrival::SHRIMP_MAX_ARRIVALS`], a power of two.
+    pub records: u32,
+    /// Zero.
+    pub reserved: u32,
+}

@@ -1,0 +1,85 @@
+//! The SHRIMP card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
+//! [`ShrimpStatistic`].
+
+/// How many counters there are.
+pub const SHRIMP_STATISTICS: u32 = 28;
+
+macro_rules! statistics {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
+        /// A counter of the card.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum ShrimpStatistic { $($(#[$doc])* $variant = $number,)* }
+
+        impl ShrimpStatistic {
+            /// The counters' names, in order, as `hamlyn stat` prints them.
+            pub const NAMES: [&str; SHRIMP_STATISTICS as usize] = [$($name,)*];
+        }
+    };
+}
+
+statistics! {
+    /// Stores to mapped-out pages, seen on the host's bus.
+    StoresSeen = 0, "stores_seen";
+    /// Stores to window pages that were carried out.
+    StoresToWindow = 1, "stores_to_window";
+    /// Stores to window pages that are not mapped out, or that host memory did not take.
+    StoresRefused = 2, "stores_refused";
+    /// Stores that went into the packet of the one before.
+    StoresMerged = 3, "stores_merged";
+    /// Packets sent.
+    PacketsSent = 4, "packets_sent";
+    /// Bytes of data in packets sent.
+    BytesSent = 5, "bytes_sent";
+    /// Deliberate updates begun.
+    TransfersStarted = 6, "transfers_started";
+    /// Deliberate updates done.
+    TransfersDone = 7, "transfers_done";
+    /// Deliberate updates ended early: the mapping has gone, or host memory.
+    TransfersCut = 8, "transfers_cut";
+    /// Deliberate updates refused: the part is not mapped out for that, or does not have so many words, or too many wait.
+    TransfersRefused = 9, "transfers_refused";
+    /// Stores to command pages that were a processor's of a compare that had failed.
+    WritesBack = 10, "writes_back";
+    /// Other commands by command pages, carried out.
+    CommandsMapped = 11, "commands_mapped";
+    /// Other commands by command pages, refused.
+    CommandsMappedRefused = 12, "commands_mapped_refused";
+    /// Packets deposited.
+    PacketsDeposited = 13, "packets_deposited";
+    /// Bytes deposited.
+    BytesDeposited = 14, "bytes_deposited";
+    /// Packets refused: the page, or the part of it, is not mapped in for their host.
+    NotMappedIn = 15, "not_mapped_in";
+    /// Packets refused: they are meant for another node of the mesh.
+    WrongNode = 16, "wrong_node";
+    /// Packets refused: their checksum is wrong.
+    BadChecksum = 17, "bad_checksum";
+    /// Packets refused: they are no SHRIMP card's, or cross the end of a page.
+    Malformed = 18, "malformed";
+    /// Packets not deposited: the card takes no part, or host memory is not there.
+    Discarded = 19, "discarded";
+    /// Arrivals reported.
+    Arrivals = 20, "arrivals";
+    /// Arrivals not reported, as one for the same page was not taken yet.
+    ArrivalsCoalesced = 21, "arrivals_coalesced";
+    /// Interrupts raised for arrivals.
+    Interrupts = 22, "interrupts";
+    /// How often the Outgoing FIFO reached its threshold.
+    OutgoingFull = 23, "outgoing_full";
+    /// How often the Incoming FIFO reached its threshold.
+    IncomingFull = 24, "incoming_full";
+    /// Commands carried out.
+    Commands = 25, "commands";
+    /// Commands refused.
+    CommandsRefused = 26, "commands_refused";
+    /// How often the host failed to keep the handshake.
+    HandshakeLapses = 27, "handshake_lapses";
+}
+
+impl From<ShrimpStatistic> for usize {
+    #[inline]
+    fn from(statistic: ShrimpStatistic) -> Self {
+        statistic as usize
+    }
+}

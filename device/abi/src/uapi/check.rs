@@ -1,0 +1,36 @@
+//! How a card does: its counters, and its self-tests.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::call::iowr;
+
+/// Reads the card's counters. Argument: [`HamlynStatistics`].
+pub const HAMLYN_IOC_STATISTICS: u32 = iowr::<HamlynStatistics>(12);
+/// Runs the card's self-tests (`EPERM` without `CAP_SYS_ADMIN`). Argument: [`HamlynSelfTest`].
+pub const HAMLYN_IOC_SELF_TEST: u32 = iowr::<HamlynSelfTest>(13);
+
+/// The card's counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynStatistics {
+    /// Out: how many of `values` the card has.
+    pub count: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Out: the counters, in the order of `hamlyn::statistics`; the rest is zero.
+    pub values: [u64; 64],
+}
+
+/// Results of the self-tests: 0 for passed, else what failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynSelfTest {
+    /// Out: register access.
+    pub access: u32,
+    /// Out: DMA: 1 the card refused, 2 the bytes are wrong (is guest memory shared with the card?).
+    pub dma: u32,
+    /// Out: interrupts: the first vector, plus 1, that did not arrive.
+    pub interrupt: u32,
+    /// Zero.
+    pub reserved: u32,
+}

@@ -1,0 +1,22 @@
+//! What calls of any card name: an object of the file, and for how long to wait.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::call::CardArgument;
+
+/// `timeout_ns` of the calls that wait: no time-out.
+pub const HAMLYN_WAIT_FOREVER: i64 = -1;
+
+/// Names an object of the file: of a Hamlyn card a terminus, queue or slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynObject {
+    /// In: its number.
+    pub index: u32,
+    /// Zero.
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved1: u64,
+}
+
+impl CardArgument for HamlynObject {}

@@ -1,0 +1,184 @@
+//! A mailbox: messages go out of its outbox, in the window, and come into its inbox, in host memory.
+
+use hamlyn_abi::echo::command::{ECHO_INBOX_MAX_RECORDS, ECHO_INBOX_MIN_RECORDS, EchoOpenMailbox};
+use hamlyn_abi::echo::inbox::{ECHO_RECORD_SIZE, EchoRecord};
+use hamlyn_abi::echo::statistics::EchoStatistic;
+use hamlyn_abi::echo::window::*;
+use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_LENGTH;
+use hamlyn_card::card::Progress;
+use hamlyn_card::chassis::area::Area;
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::chassis::sleeper::{Sleeper, Wake};
+use hamlyn_card::ports::{DmaFault, Link, Mapped, Packet, Pieces, Ports, VolatileSlice};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::packet::{EchoPacket, LARGEST};
+use super::{EchoCard, OUTBOXES};
+
+/// An open mailbox.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    inbox: Area,
+    records: u32,
+    /// Messages deposited, modulo 2^32.
+    arrived: u32,
+    /// Rings that the card is done with, modulo 2^32.
+    sent: u32,
+    /// What waits for the link: copied out, so that the owner cannot change what has been checked.
+    waiting: Option<Waiting>,
+    sleeper: Sleeper,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    destination: u16,
+    packet: Vec<u8>,
+}
+
+impl Mailbox {
+    pub(super) fn open(body: &EchoOpenMailbox, sleeper: Sleeper) -> Result<Self, Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        let records = body.records;
+        let possible = (ECHO_INBOX_MIN_RECORDS..=ECHO_INBOX_MAX_RECORDS).contains(&records);
+        if !possible || !records.is_power_of_two() {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, records, ECHO_INBOX_MAX_RECORDS));
+        }
+        let inbox = Area::table(&body.inbox, records, ECHO_RECORD_SIZE)?;
+        Ok(Self { inbox, records, arrived: 0, sent: 0, waiting: None, sleeper })
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Copies the message in the outbox `from` out: each word is read once, then checked, then used.
+    fn take(&mut self, from: u32, outbox: Outbox<'_>) -> Result<(), u32> {
+        let destination = outbox.load(ECHO_OUTBOX_DESTINATION);
+        let (to, length) = (outbox.load(ECHO_OUTBOX_MAILBOX), outbox.load(ECHO_OUTBOX_LENGTH));
+        let destination = u16::try_from(destination).map_err(|_| ECHO_RESULT_BAD_HOST)?;
+        if length > ECHO_MAX_MESSAGE {
+            return Err(ECHO_RESULT_BAD_LENGTH);
+        }
+        let mut packet = EchoPacket { to: to.into(), from: from.into() }.as_bytes().to_vec();
+        let header = packet.len();
+        packet.resize(header + length as usize, 0);
+        outbox.window.copy_out(outbox.start + u64::from(ECHO_OUTBOX_DATA), &mut packet[header..]);
+        self.waiting = Some(Waiting { destination, packet });
+        Ok(())
+    }
+
+    /// The card is done with a ring.
+    fn answer(&mut self, outbox: Outbox<'_>, result: u32) {
+        self.sent = self.sent.wrapping_add(1);
+        outbox.store(ECHO_OUTBOX_RESULT, result);
+        outbox.store(ECHO_OUTBOX_SENT, self.sent);
+    }
+
+    /// Writes a message to the inbox, its number last.
+    fn deposit(
+        &mut self,
+        ports: &Ports<'_>,
+        record: &EchoRecord,
+        data: &mut Pieces<'_>,
+    ) -> Result<(), DmaFault> {
+        let place = u64::from(self.arrived % self.records) * u64::from(ECHO_RECORD_SIZE);
+        let address = self.inbox.locate(ports.dma, place)?;
+        let mut head = [record.source, record.mailbox, record.length];
+        ports.dma.write(address + 4, VolatileSlice::from(head.as_mut_bytes()))?;
+        let length = data.len();
+        self.inbox.write(ports.dma, place + 16, data, length)?;
+        ports.dma.publish(address, record.number)?;
+        self.arrived = record.number;
+        Ok(())
+    }
+}
+
+/// A mailbox' page of the window.
+#[derive(Clone, Copy)]
+struct Outbox<'a> {
+    window: Mapped<'a>,
+    start: u64,
+}
+
+impl<'a> Outbox<'a> {
+    fn of(ports: &Ports<'a>, mailbox: u32) -> Self {
+        Self { window: ports.window(OUTBOXES), start: u64::from(mailbox) * u64::from(ECHO_OUTBOX_SIZE) }
+    }
+
+    fn load(self, word: u32) -> u32 {
+        self.window.load(self.start + u64::from(word))
+    }
+
+    fn store(self, word: u32, value: u32) {
+        self.window.store(self.start + u64::from(word), value);
+    }
+}
+
+impl EchoCard {
+    /// The doorbell of a mailbox: there is a message in its outbox.
+    pub(super) fn ring(&mut self, ports: &Ports<'_>, index: u32) {
+        self.counters.add(EchoStatistic::Doorbells, 1);
+        let Some(mailbox) = self.mailboxes.opened(index).ok().filter(|mailbox| !mailbox.is_sending()) else {
+            self.counters.add(EchoStatistic::RefusedRings, 1);
+            return;
+        };
+        let outbox = Outbox::of(ports, index);
+        if let Err(result) = mailbox.take(index, outbox) {
+            mailbox.answer(outbox, result);
+            self.counters.add(EchoStatistic::RefusedMessages, 1);
+        }
+    }
+
+    /// Sends the next message that waits, of each mailbox in turn.
+    pub(super) fn send_next(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        let mailboxes = self.mailboxes.len() as u32;
+        let mut progress = Progress::Idle;
+        for index in (self.turn..mailboxes).chain(0..self.turn) {
+            let Some(mailbox) = &mut self.mailboxes[index as usize] else { continue };
+            let Some(Waiting { destination, packet }) = &mut mailbox.waiting else { continue };
+            // Who sends to a host that takes nothing waits; the others go on.
+            if link.is_stopped(*destination)
+                || !link.send(*destination, &[VolatileSlice::from(&mut packet[..])])
+            {
+                progress = Progress::LinkFull;
+                continue;
+            }
+            mailbox.waiting = None;
+            mailbox.answer(Outbox::of(ports, index), ECHO_RESULT_SENT);
+            self.counters.add(EchoStatistic::Sent, 1);
+            self.turn = (index + 1) % mailboxes;
+            return Progress::Worked;
+        }
+        progress
+    }
+
+    /// Deposits a packet in the inbox that it names, and wakes its owner. Fails with the counter of the reason.
+    pub(super) fn deliver(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) -> Result<(), EchoStatistic> {
+        let (mut bytes, mut header) = (packet.bytes, EchoPacket::new_zeroed());
+        bytes.take_into(header.as_mut_bytes()).ok_or(EchoStatistic::Discarded)?;
+        if packet.bytes.len() > LARGEST {
+            return Err(EchoStatistic::Discarded);
+        }
+        let index = header.to.get();
+        let mailbox = self.mailboxes.opened(index).map_err(|_| EchoStatistic::NoMailbox)?;
+        let taken = Outbox::of(ports, index).load(ECHO_OUTBOX_TAKEN);
+        // Whatever the owner says: the inbox is his own memory, and no more of it is written to than there is.
+        if mailbox.arrived.wrapping_sub(taken) >= mailbox.records {
+            return Err(EchoStatistic::InboxFull);
+        }
+        let record = EchoRecord {
+            number: mailbox.arrived.wrapping_add(1),
+            source: packet.source.into(),
+            mailbox: header.from.get(),
+            length: bytes.len() as u32,
+            ..EchoRecord::new_zeroed()
+        };
+        mailbox.deposit(ports, &record, &mut bytes).map_err(|_| EchoStatistic::Discarded)?;
+        match mailbox.sleeper.wake(ports.window(OUTBOXES), ports.interrupt) {
+            Wake::Nobody => {}
+            Wake::Coalesced => self.counters.add(EchoStatistic::InterruptsCoalesced, 1),
+            Wake::Interrupted => self.counters.add(EchoStatistic::Interrupts, 1),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! What the driver's commands do to slots and queues: each is carried out whole, or refused and changes nothing.
+
+use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE};
+use hamlyn_abi::hamlyn::command::{
+    HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE, HAMLYN_SLOT_FETCH, HAMLYN_SLOT_FLAGS,
+    HAMLYN_SLOT_INTERRUPT, HAMLYN_SLOT_PRIVILEGED, HamlynOpenQueue, HamlynOpenSlot,
+};
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::hamlyn::notification::{
+    HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HAMLYN_QUEUE_MIN_ENTRIES,
+};
+use hamlyn_card::chassis::area::Area;
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::ports::Ports;
+
+use super::Receiving;
+use super::notification::Nqcb;
+use super::slot::{Mode, Slot};
+use crate::WINDOWS;
+use crate::sleepers::Control;
+
+impl Receiving {
+    pub(crate) fn open_queue(
+        &mut self,
+        ports: &Ports<'_>,
+        control: Control,
+        index: u32,
+        body: &HamlynOpenQueue,
+    ) -> Result<(), Refusal> {
+        self.queues.check_vacant(index)?;
+        if !(HAMLYN_QUEUE_MIN_ENTRIES..=HAMLYN_QUEUE_MAX_ENTRIES).contains(&body.entries) {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.entries, HAMLYN_QUEUE_MAX_ENTRIES));
+        }
+        let sleeper = control.of_queue(index, body.vector)?;
+        let area = Area::table(&body.area, body.entries, HAMLYN_NOTIFICATION_SIZE)?;
+        self.queues.open(index, Nqcb::new(area, body.entries, sleeper));
+        sleeper.disarm(ports.window(WINDOWS));
+        Ok(())
+    }
+
+    pub(crate) fn close_queue(&mut self, index: u32) -> Result<(), Refusal> {
+        let users = self.slots.all_open().filter(|slot| slot.queue == Some(index)).count();
+        if users != 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, users as u64, 0_u32));
+        }
+        self.queues.vacate(index).map(drop)
+    }
+
+    pub(crate) fn open_slot(&mut self, index: u32, body: &HamlynOpenSlot) -> Result<(), Refusal> {
+        self.slots.check_vacant(index)?;
+        let mode = Mode::from_abi(body.mode).ok_or(Refusal::new(
+            HAMLYN_STATUS_BAD_VALUE,
+            body.mode,
+            HAMLYN_MODE_PARANOID_ONE_SHOT,
+        ))?;
+        let flags = HAMLYN_SLOT_FLAGS | HAMLYN_SLOT_PRIVILEGED;
+        if body.flags & !flags != 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, flags));
+        }
+        let privileged = privileged(body)?;
+        let queue = (body.queue != HAMLYN_NO_QUEUE).then_some(body.queue);
+        if let Some(queue) = queue {
+            self.queues.opened(queue)?;
+        }
+        let metadata = metadata(body)?;
+        let slot = Slot {
+            area: Area::check(&body.area)?,
+            metadata,
+            metadata_pointer: body.metadata_pointer,
+            key: body.key,
+            mode,
+            queue,
+            notification_index: body.notification_index,
+            interrupt: body.flags & HAMLYN_SLOT_INTERRUPT != 0,
+            fetch: body.flags & HAMLYN_SLOT_FETCH != 0,
+            privileged,
+        };
+        self.slots.open(index, slot);
+        Ok(())
+    }
+
+    pub(crate) fn close_slot(&mut self, index: u32) -> Result<(), Refusal> {
+        self.slots.vacate(index).map(drop)
+    }
+}
+
+/// The host whose operating system alone may write to the slot, if it is such a slot.
+fn privileged(body: &HamlynOpenSlot) -> Result<Option<u16>, Refusal> {
+    if body.flags & HAMLYN_SLOT_PRIVILEGED == 0 {
+        return Refusal::unless_zero(body.source.into()).map(|()| None);
+    }
+    let source = u16::try_from(body.source);
+    source.map(Some).map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.source, u16::MAX))
+}
+
+/// The metadata area with the number of its entries, if the slot has some.
+fn metadata(body: &HamlynOpenSlot) -> Result<Option<(Area, u32)>, Refusal> {
+    match body.metadata_entries {
+        0 => Ok(None),
+        entries => Ok(Some((Area::table(&body.metadata, entries, HAMLYN_METADATA_SIZE)?, entries))),
+    }
+}

@@ -1,0 +1,92 @@
+//! Who waits for a host that takes nothing (section 2.8: back-pressure), while the others go on.
+//!
+//! A terminus whose message goes to a host for which the switch wants no more packets is set aside, and so are the answers
+//! that are owed to that host. They have no turns until the switch wants packets to it again; then they have theirs as
+//! before. So a card with nothing else to do sleeps. When that changes the switch rings the link's bell, and the process
+//! that hosts the card lets it transmit. No handshake is needed, because that process silences the bell before the card
+//! looks here.
+//!
+//! The operating system's own messages are not set aside. They are few and small, and go to all hosts by one terminus. If one
+//! host could hold up that terminus, the others would take this host for dead. The switch has room for these messages.
+
+use std::collections::BTreeMap;
+
+use hamlyn_card::ports::Link;
+
+use super::Sending;
+
+/// The termini and answers that are set aside, by the host that they send to.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    hosts: BTreeMap<u16, Waiting>,
+    /// The link's count of resumptions when these were last looked at.
+    seen: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    termini: Vec<u32>,
+    answers: bool,
+}
+
+impl Aside {
+    pub(super) fn put_terminus(&mut self, host: u16, terminus: u32) {
+        self.hosts.entry(host).or_default().termini.push(terminus);
+    }
+
+    pub(super) fn put_answers(&mut self, host: u16) {
+        self.hosts.entry(host).or_default().answers = true;
+    }
+
+    pub(super) fn has_terminus(&self, terminus: u32) -> bool {
+        self.hosts.values().any(|waiting| waiting.termini.contains(&terminus))
+    }
+
+    /// A terminus is closed.
+    pub(super) fn forget(&mut self, terminus: u32) {
+        for waiting in self.hosts.values_mut() {
+            waiting.termini.retain(|other| *other != terminus);
+        }
+        self.hosts.retain(|_, waiting| waiting.answers || !waiting.termini.is_empty());
+    }
+}
+
+impl Sending {
+    /// Gives turns again to those whose hosts are no longer stopped.
+    #[inline]
+    pub(super) fn look_aside(&mut self, link: &dyn Link) {
+        if !self.aside.hosts.is_empty() {
+            self.resume_hosts(link);
+        }
+    }
+
+    #[cold]
+    fn resume_hosts(&mut self, link: &dyn Link) {
+        // Read before any host is looked at: what changes meanwhile is then seen the next time.
+        let count = link.resumptions();
+        if self.aside.seen != Some(count) {
+            self.aside.seen = Some(count);
+            self.give_turns_back(|host| !link.is_stopped(host));
+        }
+    }
+
+    /// There is another link, or none: the stops of the earlier link's switch no longer hold.
+    pub(crate) fn end_stops(&mut self) {
+        self.aside.seen = None;
+        self.give_turns_back(|_| true);
+    }
+
+    fn give_turns_back(&mut self, goes_on: impl Fn(u16) -> bool) {
+        let Self { aside, awake, answers, .. } = self;
+        aside.hosts.retain(|&host, waiting| {
+            let goes_on = goes_on(host);
+            if goes_on {
+                awake.extend(waiting.termini.drain(..));
+                if waiting.answers {
+                    answers.have_turn(host);
+                }
+            }
+            !goes_on
+        });
+    }
+}

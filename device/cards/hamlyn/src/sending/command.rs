@@ -1,0 +1,92 @@
+//! What the driver's commands do to termini: each is carried out whole, or refused and changes nothing.
+
+use hamlyn_abi::family::command::{
+    HAMLYN_STATUS_BAD_ADDRESS, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE, HAMLYN_STATUS_NOT_OPEN,
+};
+use hamlyn_abi::hamlyn::command::{
+    HAMLYN_MAX_WEIGHT, HAMLYN_TERMINUS_PRIVILEGED, HAMLYN_TERMINUS_WAKES, HamlynOpenTerminus,
+    HamlynSetSendBuffer,
+};
+use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_card::chassis::area::Area;
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::ports::Ports;
+
+use super::Sending;
+use super::scheduler::set_awake;
+use super::terminus::Terminus;
+use crate::WINDOWS;
+use crate::sleepers::Control;
+use crate::statistics::Counters;
+
+impl Sending {
+    pub(crate) fn open_terminus(
+        &mut self,
+        ports: &Ports<'_>,
+        control: Control,
+        index: u32,
+        body: &HamlynOpenTerminus,
+    ) -> Result<(), Refusal> {
+        self.termini.check_vacant(index)?;
+        let flags = HAMLYN_TERMINUS_PRIVILEGED | HAMLYN_TERMINUS_WAKES;
+        if body.flags & !flags != 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, flags));
+        }
+        let wakes = body.flags & HAMLYN_TERMINUS_WAKES != 0;
+        let sleeper = wakes.then(|| control.of_terminus(index, body.vector)).transpose()?;
+        if !(1..=HAMLYN_MAX_WEIGHT).contains(&body.weight) {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.weight, HAMLYN_MAX_WEIGHT));
+        }
+        if body.status % 4096 != 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
+        }
+        let terminus = Terminus::open(ports, index, body, sleeper)?;
+        self.termini.open(index, terminus);
+        Ok(())
+    }
+
+    pub(crate) fn close_terminus(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        counters: &mut Counters,
+    ) -> Result<(), Refusal> {
+        let terminus = self.termini.vacate(index)?;
+        counters.add(Statistic::Abandoned, terminus.unfinished(ports.window(WINDOWS)).into());
+        self.tickets.forget(index);
+        self.awake.retain(|awake| *awake != index);
+        self.aside.forget(index);
+        set_awake(ports.window(WINDOWS), index, false);
+        Ok(())
+    }
+
+    pub(crate) fn set_send_buffer(&mut self, index: u32, body: &HamlynSetSendBuffer) -> Result<(), Refusal> {
+        let area = Area::check(&body.area)?;
+        Refusal::unless_zero(body.reserved.into())?;
+        let buffer = self.send_buffer(index, body.tag)?;
+        if buffer.is_some() {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, body.tag, HAMLYN_SEND_BUFFERS));
+        }
+        *buffer = Some(area);
+        Ok(())
+    }
+
+    pub(crate) fn clear_send_buffer(
+        &mut self,
+        index: u32,
+        body: &HamlynSetSendBuffer,
+    ) -> Result<(), Refusal> {
+        let buffer = self.send_buffer(index, body.tag)?;
+        buffer.take().map(drop).ok_or(Refusal::new(HAMLYN_STATUS_NOT_OPEN, body.tag, HAMLYN_SEND_BUFFERS))
+    }
+
+    fn send_buffer(&mut self, index: u32, tag: u32) -> Result<&mut Option<Area>, Refusal> {
+        let terminus = self.termini.opened(index)?;
+        terminus.buffers.get_mut(tag as usize).ok_or(Refusal::new(
+            HAMLYN_STATUS_BAD_VALUE,
+            tag,
+            HAMLYN_SEND_BUFFERS - 1,
+        ))
+    }
+}

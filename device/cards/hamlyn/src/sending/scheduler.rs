@@ -1,0 +1,111 @@
+//! Whose turn it is to send (section 2.3), and when the card stops looking.
+//!
+//! The card looks only at termini that are *awake*: those whose owner rang and which have had work since. They take
+//! turns of as many bytes as their weights say ([`Allowance`](super::allowance::Allowance)).
+
+use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_AWAKE;
+use hamlyn_card::card::Progress;
+use hamlyn_card::ports::{Link, Mapped, Ports, barrier_before_last_look};
+
+use super::Sending;
+use super::terminus::{Outlet, Served, Terminus, window_of};
+use crate::WINDOWS;
+use crate::packet::HEADER_BYTES;
+use crate::statistics::Counters;
+
+/// How often the card looks at an idle terminus, while others are busy, before its owner must ring again. There is a limit,
+/// so that a busy terminus does not pay for all that were ever used. It is high, as a doorbell costs more than thousands of
+/// looks.
+const IDLE_LOOKS: u32 = 1 << 14;
+
+/// Tells the owner whether the card looks at its work queue unasked.
+pub(super) fn set_awake(window: Mapped<'_>, terminus: u32, awake: bool) {
+    window.store(window_of(terminus) + u64::from(HAMLYN_WINDOW_AWAKE), awake.into());
+}
+
+/// An owner whose work queue was empty for long is to ring again; then the card looks once more. `true`: it need not ring.
+fn has_late_work(window: Mapped<'_>, index: u32, terminus: &Terminus) -> bool {
+    set_awake(window, index, false);
+    barrier_before_last_look();
+    let has_work = terminus.has_work(window);
+    if has_work {
+        set_awake(window, index, true);
+    }
+    has_work
+}
+
+impl Sending {
+    /// A doorbell: from now on the card looks at the terminus' work queue unasked.
+    pub(crate) fn ring(&mut self, ports: &Ports<'_>, terminus: u32) {
+        if self.termini.get(terminus as usize).is_some_and(Option::is_some) {
+            self.wake(ports, terminus);
+        }
+    }
+
+    /// From now on the card looks at a terminus' work queue unasked.
+    pub(super) fn wake(&mut self, ports: &Ports<'_>, terminus: u32) {
+        if !self.awake.contains(&terminus) && !self.aside.has_terminus(terminus) {
+            set_awake(ports.window(WINDOWS), terminus, true);
+            self.awake.push_back(terminus);
+        }
+    }
+
+    /// Gives each awake terminus its turn until one has sent a packet.
+    pub(super) fn take_turns(
+        &mut self,
+        ports: &Ports<'_>,
+        link: &mut dyn Link,
+        counters: &mut Counters,
+    ) -> Progress {
+        let mut outlet = Outlet { link, packet_size: self.packet_size, counters, tickets: &mut self.tickets };
+        for _ in 0..self.awake.len() {
+            let Some(index) = self.awake.pop_front() else { break };
+            let Some(terminus) = self.termini.get_mut(index as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            match terminus.turn(ports, &mut outlet) {
+                // It keeps its turn: the link is what it waits for.
+                Served::LinkFull => {
+                    self.awake.push_front(index);
+                    return Progress::LinkFull;
+                }
+                // The others do not wait for that host.
+                Served::Stopped(host) => self.aside.put_terminus(host, index),
+                Served::Worked(bytes) => {
+                    // A request that is refused costs something, too.
+                    if terminus.allowance.spend(bytes.max(HEADER_BYTES), self.quantum) {
+                        self.awake.push_front(index);
+                    } else {
+                        self.awake.push_back(index);
+                    }
+                    return Progress::Worked;
+                }
+                Served::Idle => {
+                    let keeps_looking = terminus.allowance.idle() < IDLE_LOOKS;
+                    if keeps_looking || has_late_work(ports.window(WINDOWS), index, terminus) {
+                        self.awake.push_back(index);
+                    }
+                }
+            }
+        }
+        Progress::Idle
+    }
+
+    /// Tells the owners of awake termini to ring again, then looks once more. Who is set aside need not ring: the card
+    /// looks there again by itself.
+    pub(crate) fn fall_asleep(&mut self, ports: &Ports<'_>) -> bool {
+        for terminus in &self.awake {
+            set_awake(ports.window(WINDOWS), *terminus, false);
+        }
+        barrier_before_last_look();
+        let termini = &self.termini;
+        self.awake.retain(|index| {
+            let terminus = termini.get(*index as usize).and_then(Option::as_ref);
+            terminus.is_some_and(|terminus| terminus.has_work(ports.window(WINDOWS)))
+        });
+        for terminus in &self.awake {
+            set_awake(ports.window(WINDOWS), *terminus, true);
+        }
+        self.awake.is_empty() && !self.answers.has_turns()
+    }
+}

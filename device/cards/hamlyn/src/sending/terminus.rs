@@ -1,0 +1,249 @@
+//! Send termini (section 2.3): each a private window with a work queue.
+
+use std::mem::offset_of;
+
+use hamlyn_abi::hamlyn::command::{HAMLYN_TERMINUS_PRIVILEGED, HamlynOpenTerminus};
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_abi::hamlyn::window::{
+    HAMLYN_ENTRY_SIZE, HAMLYN_REASON_SENT, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL, HAMLYN_WINDOW_WORK_QUEUE,
+    HAMLYN_WORK_QUEUE_ENTRIES, HAMLYN_WORK_QUEUE_USABLE, HamlynTerminusStatus,
+};
+use hamlyn_card::ports::{Dma, DmaFault, Link, Mapped, Ports, VolatileSlice, write_value};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::allowance::Allowance;
+use super::gather::SendBuffers;
+use super::request::Outgoing;
+use super::tickets::Tickets;
+use crate::WINDOWS;
+use crate::packet::{HEADER_BYTES, PACKET_PRIVILEGED};
+use crate::sleepers::Sender;
+use crate::statistics::{Counters, count_wake};
+
+/// An open terminus.
+#[derive(Debug)]
+pub(super) struct Terminus {
+    index: u32,
+    /// Where its window is.
+    window: u64,
+    /// Address of its status words in host memory.
+    status: u64,
+    /// Requests finished with, modulo 2^32.
+    completed: u32,
+    refused: u32,
+    /// What the status words say of each work-queue entry. Requests are many, so a word is written only if it changes.
+    reasons: [u32; HAMLYN_WORK_QUEUE_ENTRIES as usize],
+    pub(super) buffers: SendBuffers,
+    /// The message that is being sent.
+    outgoing: Option<Outgoing>,
+    /// Its fetch-and-op is sent and not answered.
+    waiting: bool,
+    /// The flag that its packets carry if it is the operating system's; else none.
+    privilege: u32,
+    /// Who sleeps until requests are finished, if its owner can.
+    sleeper: Option<Sender>,
+    pub(super) allowance: Allowance,
+}
+
+/// What a terminus needs to send.
+pub(super) struct Outlet<'a> {
+    pub(super) link: &'a mut dyn Link,
+    pub(super) packet_size: u32,
+    pub(super) counters: &'a mut Counters,
+    pub(super) tickets: &'a mut Tickets,
+}
+
+/// What a terminus did when its turn came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// A packet of so many bytes was sent, or a request refused (0).
+    Worked(usize),
+    /// The link has no room.
+    LinkFull,
+    /// The switch wants nothing for this host.
+    Stopped(u16),
+    /// There is nothing to send.
+    Idle,
+}
+
+/// Where the window of a terminus is.
+pub(super) fn window_of(terminus: u32) -> u64 {
+    u64::from(terminus) * u64::from(HAMLYN_WINDOW_SIZE)
+}
+
+impl Terminus {
+    /// Opens a terminus: its window is cleared of what an earlier owner left there.
+    pub(super) fn open(
+        ports: &Ports<'_>,
+        index: u32,
+        body: &HamlynOpenTerminus,
+        sleeper: Option<Sender>,
+    ) -> Result<Self, DmaFault> {
+        write_value(ports.dma, body.status, HamlynTerminusStatus::new_zeroed())?;
+        let at = window_of(index);
+        ports.window(WINDOWS).clear(at, HAMLYN_WINDOW_SIZE.into());
+        if let Some(sleeper) = sleeper {
+            sleeper.disarm(ports);
+        }
+        Ok(Self {
+            index,
+            window: at,
+            status: body.status,
+            completed: 0,
+            refused: 0,
+            reasons: [HAMLYN_REASON_SENT; HAMLYN_WORK_QUEUE_ENTRIES as usize],
+            buffers: SendBuffers::default(),
+            outgoing: None,
+            waiting: false,
+            privilege: if body.flags & HAMLYN_TERMINUS_PRIVILEGED != 0 { PACKET_PRIVILEGED } else { 0 },
+            sleeper,
+            allowance: Allowance::new(body.weight),
+        })
+    }
+
+    /// Whether a message is half sent or a request is posted. A terminus that waits for an answer has nothing to do meanwhile.
+    pub(super) fn has_work(&self, window: Mapped<'_>) -> bool {
+        !self.waiting && (self.outgoing.is_some() || self.backlog(window) != 0)
+    }
+
+    /// Requests that are posted and not finished.
+    fn backlog(&self, window: Mapped<'_>) -> u32 {
+        window.load(self.window + u64::from(HAMLYN_WINDOW_TAIL)).wrapping_sub(self.completed)
+    }
+
+    /// Sends the next packet of the current message, or takes the next request.
+    pub(super) fn turn(&mut self, ports: &Ports<'_>, outlet: &mut Outlet<'_>) -> Served {
+        if self.waiting {
+            return Served::Idle;
+        }
+        if self.outgoing.is_none() {
+            match self.backlog(ports.window(WINDOWS)) {
+                0 => return Served::Idle,
+                backlog if backlog > HAMLYN_WORK_QUEUE_USABLE => {
+                    self.finish(ports, backlog, Err(Statistic::RefusedOverrun), outlet.counters);
+                    return Served::Worked(0);
+                }
+                _ => {}
+            }
+            let entry = self.entry();
+            let Outlet { packet_size, tickets, .. } = outlet;
+            match Outgoing::take(
+                ports.window(WINDOWS),
+                entry,
+                *packet_size,
+                &self.buffers,
+                tickets,
+                self.privilege,
+            ) {
+                Ok(message) => self.outgoing = Some(message),
+                Err(reason) => {
+                    self.finish(ports, 1, Err(reason), outlet.counters);
+                    return Served::Worked(0);
+                }
+            }
+        }
+        self.send_packet(ports, outlet)
+    }
+
+    fn send_packet(&mut self, ports: &Ports<'_>, outlet: &mut Outlet<'_>) -> Served {
+        let Outlet { link, counters, tickets, .. } = outlet;
+        let Some(message) = &mut self.outgoing else { return Served::Idle };
+        if self.privilege == 0 && link.is_stopped(message.destination) {
+            counters.add(Statistic::LinkStalls, 1);
+            return Served::Stopped(message.destination);
+        }
+        let bytes = match message.send_packet(ports.dma, &self.buffers, *link) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                counters.add(Statistic::LinkStalls, 1);
+                return Served::LinkFull;
+            }
+            Err(reason) => {
+                self.outgoing = None;
+                self.finish(ports, 1, Err(reason), counters);
+                return Served::Worked(0);
+            }
+        };
+        counters.add(Statistic::PacketsSent, 1);
+        counters.add(Statistic::BytesSent, (bytes - HEADER_BYTES) as u64);
+        if message.advance() {
+            return Served::Worked(bytes);
+        }
+        if let Some(ticket) = message.fetch {
+            self.waiting = true;
+            tickets.wait(ticket, self.index, message.destination, ports.clock.now());
+        }
+        self.outgoing = None;
+        if !self.waiting {
+            self.finish(ports, 1, Ok(()), counters);
+        }
+        Served::Worked(bytes)
+    }
+
+    /// Its fetch-and-op is over: the answer is there, or will not come.
+    pub(super) fn fetched(
+        &mut self,
+        ports: &Ports<'_>,
+        found: Result<u64, Statistic>,
+        counters: &mut Counters,
+    ) {
+        self.waiting = false;
+        if let Ok(mut word) = found {
+            let entry = u64::from(self.completed % HAMLYN_WORK_QUEUE_ENTRIES);
+            let address = self.status + offset_of!(HamlynTerminusStatus, fetched) as u64 + 8 * entry;
+            // If it cannot be written, nor can what says that it is there.
+            let _ = ports.dma.write(address, VolatileSlice::from(word.as_mut_bytes()));
+        }
+        self.finish(ports, 1, found.map(drop), counters);
+    }
+
+    /// How many requests would be abandoned if the terminus closed now.
+    pub(super) fn unfinished(&self, window: Mapped<'_>) -> u32 {
+        self.backlog(window).min(HAMLYN_WORK_QUEUE_USABLE)
+    }
+
+    /// The work-queue entry that is taken next.
+    fn entry(&self) -> u64 {
+        let index = self.completed % HAMLYN_WORK_QUEUE_ENTRIES;
+        self.window + u64::from(HAMLYN_WINDOW_WORK_QUEUE) + u64::from(index) * u64::from(HAMLYN_ENTRY_SIZE)
+    }
+
+    /// Tells the owner that `requests` more are done with: entries and buffers may be used again.
+    fn finish(
+        &mut self,
+        ports: &Ports<'_>,
+        requests: u32,
+        result: Result<(), Statistic>,
+        counters: &mut Counters,
+    ) {
+        counters.add(result.err().unwrap_or(Statistic::MessagesSent), 1);
+        if let Err(fault) = self.tell(ports.dma, requests, result.err()) {
+            // The owner alone is hurt: its memory is gone.
+            tracing::debug!(%fault, "a terminus' status words are not there");
+        }
+        if let Some(sleeper) = self.sleeper {
+            count_wake(counters, sleeper.wake_at(self.completed, ports));
+        }
+    }
+
+    fn tell(&mut self, dma: &dyn Dma, requests: u32, refusal: Option<Statistic>) -> Result<(), DmaFault> {
+        let reason = refusal.map_or(HAMLYN_REASON_SENT, |reason| reason as u32);
+        let first = self.completed;
+        self.completed = first.wrapping_add(requests);
+        for request in 0..requests.min(HAMLYN_WORK_QUEUE_ENTRIES) {
+            let entry = (first.wrapping_add(request) % HAMLYN_WORK_QUEUE_ENTRIES) as usize;
+            if self.reasons[entry] != reason {
+                self.reasons[entry] = reason;
+                dma.publish(
+                    self.status + (offset_of!(HamlynTerminusStatus, reasons) + 4 * entry) as u64,
+                    reason,
+                )?;
+            }
+        }
+        if refusal.is_some() {
+            self.refused = self.refused.wrapping_add(requests);
+            dma.publish(self.status + offset_of!(HamlynTerminusStatus, refused) as u64, self.refused)?;
+        }
+        dma.publish(self.status + offset_of!(HamlynTerminusStatus, completed) as u64, self.completed)
+    }
+}

@@ -1,0 +1,110 @@
+//! The engine for deliberate update (section 4.3): one, and it has one transfer at a time.
+
+use std::collections::VecDeque;
+
+use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
+use hamlyn_abi::shrimp::memory::*;
+use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice};
+
+use crate::nipt::{Nipt, Part};
+use crate::{PAGE, Target};
+
+/// A block of data that is being sent.
+#[derive(Debug, Clone, Copy)]
+struct Transfer {
+    /// Where the process started it.
+    base: u64,
+    next: u64,
+    /// Bytes.
+    left: u64,
+}
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    /// The first is under way, the others wait.
+    transfers: VecDeque<Transfer>,
+    /// Bytes of data in a packet.
+    piece: usize,
+}
+
+/// What came of a look at the engine's work.
+pub(crate) enum Step {
+    /// There is none.
+    Idle,
+    /// Data to send.
+    Data(Target, Vec<u8>),
+    /// The transfer cannot go on.
+    Cut,
+}
+
+impl Engine {
+    pub(crate) fn new(piece: usize) -> Self {
+        Self { transfers: VecDeque::new(), piece }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.transfers.clear();
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.transfers.is_empty()
+    }
+
+    /// What a load from a command page says.
+    pub(crate) fn answer(&self, address: u64) -> u32 {
+        let Some(transfer) = self.transfers.front() else { return 0 };
+        let base = if transfer.base == address { SHRIMP_BASE } else { 0 };
+        SHRIMP_BUSY | base | transfer.left.div_ceil(4) as u32 & SHRIMP_LEFT
+    }
+
+    /// Starts a transfer, or has it wait if another processor was quicker. `None`: it cannot be.
+    pub(crate) fn start(&mut self, nipt: &Nipt, address: u64, words: u32) -> Option<()> {
+        let part = nipt.part_out(address).filter(|part| part.mode == SHRIMP_MODE_DELIBERATE)?;
+        let length = u64::from(words) * 4;
+        let fits = words <= SHRIMP_MAX_WORDS && address % PAGE + length <= part.end;
+        let mut waiting = self.transfers.iter().skip(1);
+        let has_one = waiting.any(|transfer| transfer.base / PAGE == address / PAGE);
+        if !fits || has_one || self.transfers.len() > SHRIMP_MAX_WAITING as usize {
+            return None;
+        }
+        self.transfers.push_back(Transfer { base: address, next: address, left: length });
+        Some(())
+    }
+
+    /// The next piece of the transfer that is under way. `true`: it was the last.
+    pub(crate) fn step(&mut self, nipt: &Nipt, dma: &dyn Dma) -> (Step, bool) {
+        let Some(transfer) = self.transfers.front_mut() else { return (Step::Idle, false) };
+        let length = transfer.left.min(self.piece as u64);
+        let part = nipt.part_out(transfer.next).filter(|part| is_open(part, transfer.next, length));
+        let data = part.and_then(|part| Some((part.target, read(dma, transfer.next, length).ok()?)));
+        let Some((target, data)) = data else {
+            self.transfers.pop_front();
+            return (Step::Cut, true);
+        };
+        (transfer.next, transfer.left) = (transfer.next + length, transfer.left - length);
+        let done = transfer.left == 0;
+        if done {
+            self.transfers.pop_front();
+        }
+        (Step::Data(target, data), done)
+    }
+
+    /// The page is mapped otherwise: transfers from it end. Says how many.
+    pub(crate) fn cut(&mut self, page: u64) -> usize {
+        let before = self.transfers.len();
+        self.transfers.retain(|transfer| transfer.base / PAGE != page);
+        before - self.transfers.len()
+    }
+}
+
+/// Whether a piece may still go: the process may have changed the page's mode meanwhile.
+fn is_open(part: &Part, next: u64, length: u64) -> bool {
+    part.mode == SHRIMP_MODE_DELIBERATE && next % PAGE + length <= part.end
+}
+
+fn read(dma: &dyn Dma, address: u64, length: u64) -> Result<Vec<u8>, DmaFault> {
+    let mut data = vec![0; length as usize];
+    dma.read(address, VolatileSlice::from(&mut data[..]))?;
+    Ok(data)
+}

@@ -1,0 +1,129 @@
+//! What arrives: checked, held in the Incoming FIFO, deposited (sections 3.1 and 4).
+
+use std::collections::VecDeque;
+
+use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
+use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
+use hamlyn_card::ports::{Packet, Ports, VolatileSlice, barrier_before_overwriting};
+
+use super::arrivals::{Report, VECTOR};
+use super::packet::{Arrived, Coordinates, Fault, OVERHEAD};
+use super::{PAGE, ShrimpCard};
+
+/// The Incoming FIFO.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    packets: VecDeque<(u16, Arrived)>,
+    fill: usize,
+    threshold: usize,
+    capacity: usize,
+    /// The driver wants what arrives to stay here.
+    pub(crate) hold: bool,
+}
+
+impl Incoming {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { packets: VecDeque::new(), fill: 0, threshold: capacity / 2, capacity, hold: false }
+    }
+
+    pub(crate) fn fill(&self) -> usize {
+        self.fill
+    }
+
+    pub(crate) fn threshold(&self) -> usize {
+        self.threshold
+    }
+
+    pub(crate) fn set_threshold(&mut self, threshold: usize) {
+        self.threshold = threshold.clamp(1, self.capacity);
+    }
+
+    /// Whether more is taken from the network.
+    pub(crate) fn has_room(&self) -> bool {
+        self.fill < self.threshold
+    }
+
+    fn push(&mut self, source: u16, packet: Arrived) {
+        self.fill += OVERHEAD + packet.data_length();
+        self.packets.push_back((source, packet));
+    }
+
+    fn pop(&mut self) -> Option<(u16, Arrived)> {
+        let next = self.packets.pop_front()?;
+        self.fill -= OVERHEAD + next.1.data_length();
+        Some(next)
+    }
+}
+
+impl ShrimpCard {
+    /// Takes a packet from the network into the FIFO, if it is whole and for this node.
+    pub(super) fn take(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        if !self.chassis.is_enabled() {
+            return self.count(ShrimpStatistic::Discarded);
+        }
+        let places = (self.here, Coordinates::of(packet.source, self.columns));
+        let (Some(here), Some(from)) = places else { return self.count(ShrimpStatistic::WrongNode) };
+        match Arrived::take(packet.bytes, here, from) {
+            Ok(arrived) => {
+                self.incoming.push(packet.source, arrived);
+                if !self.incoming.has_room() && self.incoming.hold {
+                    self.count(ShrimpStatistic::IncomingFull);
+                    tracing::debug!(now = ?ports.clock.now(), "the Incoming FIFO is full");
+                }
+            }
+            Err(Fault::Malformed) => self.count(ShrimpStatistic::Malformed),
+            Err(Fault::WrongNode) => self.count(ShrimpStatistic::WrongNode),
+            Err(Fault::BadChecksum) => self.count(ShrimpStatistic::BadChecksum),
+        }
+    }
+
+    /// Deposits what is in the FIFO, unless the driver wants it held.
+    pub(super) fn drain(&mut self, ports: &Ports<'_>) {
+        while !self.incoming.hold {
+            let Some((source, mut packet)) = self.incoming.pop() else { break };
+            if let Err(reason) = self.deposit(ports, source, &mut packet) {
+                self.count(reason);
+            }
+        }
+        if self.arrivals.take_news() {
+            self.count(ShrimpStatistic::Interrupts);
+            ports.interrupt.raise(VECTOR);
+        }
+    }
+
+    /// Deposits a packet if the page takes it. Fails with the counter of the reason, and has changed nothing then.
+    fn deposit(
+        &mut self,
+        ports: &Ports<'_>,
+        source: u16,
+        packet: &mut Arrived,
+    ) -> Result<(), ShrimpStatistic> {
+        let length = packet.data_length() as u64;
+        let (address, is_reported) = self.place(source, packet.address, length)?;
+        // Who sees these bytes sees those of the packets before them.
+        barrier_before_overwriting();
+        let written = ports.dma.write(address, VolatileSlice::from(packet.data()));
+        written.map_err(|_| ShrimpStatistic::Discarded)?;
+        self.count(ShrimpStatistic::PacketsDeposited);
+        self.counters.add(ShrimpStatistic::BytesDeposited, length);
+        let page = (address / PAGE) as u32;
+        if is_reported | self.arrivals.take_asked(page) {
+            match self.arrivals.report(ports, page) {
+                Ok(Report::Written) => self.count(ShrimpStatistic::Arrivals),
+                Ok(Report::Coalesced) => self.count(ShrimpStatistic::ArrivalsCoalesced),
+                Err(_) => self.count(ShrimpStatistic::Discarded),
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a packet's data goes, and whether that is reported.
+    fn place(&self, source: u16, address: u64, length: u64) -> Result<(u64, bool), ShrimpStatistic> {
+        if address / PAGE == SHRIMP_SYSTEM_PAGE {
+            let page = self.system_pages.get(&source).ok_or(ShrimpStatistic::NotMappedIn)?;
+            return Ok((page * PAGE + address % PAGE, true));
+        }
+        let reported = self.nipt.takes(address, length, source).ok_or(ShrimpStatistic::NotMappedIn)?;
+        Ok((address, reported))
+    }
+}

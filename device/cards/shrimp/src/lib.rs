@@ -1,0 +1,280 @@
+//! The SHRIMP card (Blumrich and others, *Virtual memory mapped network interface for the SHRIMP multicomputer*, ISCA '94), on
+//! the chassis of the family.
+//!
+//! | what | section | file |
+//! |---|---|---|
+//! | what it looks like, its verbs | | here |
+//! | the page table, with pages split between two mappings | 3.1, 3.2, 4 | `nipt` |
+//! | a store that was seen, and one to a window page | 4, 4.1 | `stores` |
+//! | the Outgoing FIFO, with blocked-write's merging | 4, 4.1 | `outgoing` |
+//! | command pages | 4.2 | `commands` |
+//! | the engine for deliberate update | 4.3 | `engine` |
+//! | what arrives: checks, the Incoming FIFO, deposits | 3.1, 4 | `incoming` |
+//! | the queue of arrivals that are to be reported | 4.2 | `arrivals` |
+//! | a packet between two cards | 3.1 | `packet` |
+//! | registers, and the commands of the operating system | | `driver` |
+//! | how it is made | | `model` |
+
+mod arrivals;
+mod commands;
+mod driver;
+mod engine;
+mod incoming;
+mod model;
+mod nipt;
+mod outgoing;
+mod packet;
+mod stores;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE};
+use hamlyn_abi::shrimp::identity::{SHRIMP_ABI_VERSION, SHRIMP_MODEL, SHRIMP_PCI_DEVICE};
+use hamlyn_abi::shrimp::registers::SHRIMP_VECTOR_OUTGOING;
+use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic};
+use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Store, Widths};
+use hamlyn_card::chassis::counters::Counters;
+use hamlyn_card::chassis::{Chassis, Plate};
+use hamlyn_card::ports::{Link, Packet, Ports};
+
+use self::arrivals::Arrivals;
+use self::engine::Engine;
+use self::incoming::Incoming;
+pub use self::model::{MODEL, Options};
+use self::nipt::Nipt;
+use self::outgoing::Outgoing;
+use self::packet::Coordinates;
+
+/// What its packets are to the fabric: as its model is numbered.
+const PROTOCOL: u8 = SHRIMP_MODEL as u8;
+const REGISTERS: u8 = 0;
+const MEMORY: u8 = 2;
+/// Bytes of a page of host memory.
+const PAGE: u64 = 4096;
+
+/// A place in another host's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Target {
+    node: u16,
+    address: u64,
+}
+
+/// The card.
+#[derive(Debug)]
+pub struct ShrimpCard {
+    chassis: Chassis,
+    nipt: Nipt,
+    outgoing: Outgoing,
+    /// How long a packet of blocked-write waits for the next store.
+    merge_time: Duration,
+    engine: Engine,
+    incoming: Incoming,
+    arrivals: Arrivals,
+    /// Where other hosts' operating systems send to.
+    system_pages: HashMap<u16, u64>,
+    /// Columns of the mesh, and where this node is in it.
+    columns: u16,
+    here: Option<Coordinates>,
+    /// Whether stores are seen on the host's bus.
+    snoops: bool,
+    options: Options,
+    counters: Counters<{ SHRIMP_STATISTICS as usize }>,
+}
+
+impl ShrimpCard {
+    /// A card at power-on.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let plate = Plate {
+            model: SHRIMP_MODEL,
+            abi_version: SHRIMP_ABI_VERSION,
+            vectors: SHRIMP_VECTOR_OUTGOING + 1,
+            handshake_ms: options.handshake_ms,
+        };
+        Self {
+            chassis: Chassis::new(plate),
+            nipt: Nipt::new(options.pages),
+            outgoing: Outgoing::new(options.fifo as usize),
+            merge_time: Duration::from_micros(options.merge_us.into()),
+            engine: Engine::new(options.packet_size as usize),
+            incoming: Incoming::new(options.fifo as usize),
+            arrivals: Arrivals::default(),
+            system_pages: HashMap::new(),
+            columns: options.columns as u16,
+            here: None,
+            snoops: false,
+            options,
+            counters: Counters::default(),
+        }
+    }
+
+    fn count(&mut self, statistic: ShrimpStatistic) {
+        self.counters.add(statistic, 1);
+    }
+
+    /// Bytes of the command pages, behind which the window pages begin.
+    fn commands_size(&self) -> u64 {
+        u64::from(self.nipt.pages()) * PAGE
+    }
+
+    /// The engine gives data to the Outgoing FIFO while there is room (section 4.3). Says whether it did something.
+    fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
+        if self.engine.is_idle() || !self.outgoing.has_room() {
+            return false;
+        }
+        let (step, done) = self.engine.step(&self.nipt, ports.dma);
+        match step {
+            engine::Step::Idle => return false,
+            engine::Step::Cut => self.count(ShrimpStatistic::TransfersCut),
+            engine::Step::Data(target, data) => {
+                if let Some(places) = self.places(target.node) {
+                    self.outgoing.put(target, places, &data);
+                }
+                if done {
+                    self.count(ShrimpStatistic::TransfersDone);
+                }
+            }
+        }
+        self.tell_if_full(ports);
+        true
+    }
+
+    /// Where this node and another are in the mesh. `None`: it has no place yet, or no mesh is so large.
+    fn places(&self, node: u16) -> Option<[Coordinates; 2]> {
+        Some([self.here?, Coordinates::of(node, self.columns)?])
+    }
+
+    /// Interrupts the processor if the Outgoing FIFO has reached its threshold (section 4).
+    fn tell_if_full(&mut self, ports: &Ports<'_>) {
+        if self.outgoing.take_overrun() {
+            self.count(ShrimpStatistic::OutgoingFull);
+            ports.interrupt.raise(SHRIMP_VECTOR_OUTGOING as u16);
+        }
+    }
+}
+
+impl Card for ShrimpCard {
+    fn identity(&self) -> Identity {
+        let bar = |index, size, wide, widths| Bar { index, size, wide, kind: BarKind::Registers, widths };
+        Identity {
+            protocol: PROTOCOL,
+            largest_packet: packet::LARGEST,
+            // Stores arrive in the order in which they were made (section 4.1).
+            ordered: true,
+            vendor: HAMLYN_PCI_VENDOR,
+            device: SHRIMP_PCI_DEVICE,
+            class: HAMLYN_PCI_CLASS,
+            bars: vec![
+                bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
+                bar(MEMORY, (2 * self.commands_size()).next_power_of_two(), true, Widths::all()),
+            ],
+            vectors: SHRIMP_VECTOR_OUTGOING as u16 + 1,
+            posted: Vec::new(),
+            snooped: Some(self.nipt.pages().into()),
+        }
+    }
+
+    fn register_read(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8) -> Reading {
+        let value = match bar {
+            REGISTERS => self.read_register(offset as u32),
+            MEMORY if offset < self.commands_size() => self.engine.answer(offset).into(),
+            MEMORY => self.load(ports, offset - self.commands_size(), width),
+            _ => 0,
+        };
+        Reading::Now(if width == 8 { value } else { value & ((1 << (8 * width)) - 1) })
+    }
+
+    fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
+        match bar {
+            REGISTERS => self.write_register(ports, offset as u32, width, value),
+            MEMORY if offset < self.commands_size() => self.command_page(ports, offset, width, value),
+            MEMORY => self.store(ports, offset - self.commands_size(), width, value),
+            _ => {}
+        }
+    }
+
+    fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        let ran = self.run_engine(ports);
+        match self.outgoing.send_next(link) {
+            Ok(data) => {
+                self.count(ShrimpStatistic::PacketsSent);
+                self.counters.add(ShrimpStatistic::BytesSent, data as u64);
+                Progress::Worked
+            }
+            Err(Progress::Idle) if ran => Progress::Worked,
+            Err(progress) => progress,
+        }
+    }
+
+    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        self.take(ports, packet);
+        self.drain(ports);
+    }
+
+    fn takes_packets(&self) -> bool {
+        self.incoming.has_room()
+    }
+
+    fn store_seen(&mut self, ports: &Ports<'_>, store: &Store) {
+        self.count(ShrimpStatistic::StoresSeen);
+        self.propagate(ports, store.address, store.bytes());
+    }
+
+    fn takes_stores(&self) -> bool {
+        self.outgoing.has_room()
+    }
+
+    fn watch_change(&mut self) -> Option<(u64, bool)> {
+        self.nipt.watch_change()
+    }
+
+    fn snooping_changed(&mut self, _: &Ports<'_>, snoops: bool) {
+        self.snoops = snoops;
+    }
+
+    fn sleep(&mut self, _: &Ports<'_>) -> bool {
+        // Whatever it has to do came by a store or a packet.
+        true
+    }
+
+    fn alarm(&self) -> Option<Duration> {
+        let closing = self.outgoing.deadline(self.merge_time);
+        [self.chassis.deadline(), closing].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, ports: &Ports<'_>) {
+        let now = ports.clock.now();
+        if self.outgoing.deadline(self.merge_time).is_some_and(|deadline| deadline <= now) {
+            self.outgoing.close();
+        }
+        if self.chassis.check_handshake(now) {
+            self.count(ShrimpStatistic::HandshakeLapses);
+        }
+    }
+
+    fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
+        self.here = place.and_then(|place| Coordinates::of(place.host, self.columns));
+        self.chassis.link_changed(ports, place);
+    }
+
+    fn reset(&mut self, _: &Ports<'_>) {
+        self.nipt.clear();
+        self.chassis.reset();
+        self.outgoing = Outgoing::new(self.options.fifo as usize);
+        self.merge_time = Duration::from_micros(self.options.merge_us.into());
+        self.engine.clear();
+        self.incoming = Incoming::new(self.options.fifo as usize);
+        self.arrivals = Arrivals::default();
+        self.system_pages.clear();
+        self.counters = Counters::default();
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.chassis.is_enabled()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.named(ShrimpStatistic::NAMES)
+    }
+}

@@ -1,0 +1,155 @@
+//! The page table of the network interface, the NIPT (sections 3.1 and 4).
+
+use std::collections::{HashMap, VecDeque};
+
+use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_VALUE};
+use hamlyn_abi::shrimp::entry::*;
+use hamlyn_card::chassis::refusal::Refusal;
+use zerocopy::FromZeros;
+
+use crate::{PAGE, Target};
+
+/// The table. Only what maps something has an entry, so that a card for much memory is as small as what is mapped.
+#[derive(Debug)]
+pub(crate) struct Nipt {
+    pages: u32,
+    entries: HashMap<u32, ShrimpEntry>,
+    /// Pages whose stores are to be seen from now on, or no more.
+    watch: VecDeque<(u64, bool)>,
+}
+
+/// A part of a page that is mapped out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) mode: u32,
+    /// Where the byte that was asked for arrives.
+    pub(crate) target: Target,
+    /// Offset in the page of the first byte behind the part.
+    pub(crate) end: u64,
+}
+
+impl Nipt {
+    pub(crate) fn new(pages: u32) -> Self {
+        Self { pages, entries: HashMap::new(), watch: VecDeque::new() }
+    }
+
+    pub(crate) fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Maps nothing any more.
+    pub(crate) fn clear(&mut self) {
+        let watched = self.entries.iter().filter(|(_, entry)| is_automatic(entry));
+        self.watch.extend(watched.map(|(page, _)| (u64::from(*page), false)));
+        self.entries.clear();
+    }
+
+    /// Replaces an entry. `Err`: what makes no sense of it, with the limit.
+    pub(crate) fn set(&mut self, page: u32, entry: ShrimpEntry) -> Result<(), Refusal> {
+        if page >= self.pages {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, page, self.pages));
+        }
+        check(&entry)?;
+        let before = if entry == ShrimpEntry::new_zeroed() {
+            self.entries.remove(&page)
+        } else {
+            self.entries.insert(page, entry)
+        };
+        self.note(page, before.is_some_and(|before| is_automatic(&before)), is_automatic(&entry));
+        Ok(())
+    }
+
+    fn note(&mut self, page: u32, before: bool, now: bool) {
+        if before != now {
+            self.watch.push_back((page.into(), now));
+        }
+    }
+
+    /// The next page whose stores are to be seen, or no more.
+    pub(crate) fn watch_change(&mut self) -> Option<(u64, bool)> {
+        self.watch.pop_front()
+    }
+
+    /// The part of a page that a byte of the host's memory is in, if it is mapped out.
+    pub(crate) fn part_out(&self, address: u64) -> Option<Part> {
+        let (page, offset) = (u32::try_from(address / PAGE).ok()?, address % PAGE);
+        let entry = self.entries.get(&page)?;
+        let out = entry.out[usize::from(offset >= entry.split_out.into())];
+        let target = Target { node: out.node as u16, address: out.page * PAGE + offset };
+        (out.mode != SHRIMP_MODE_NONE).then_some(Part { mode: out.mode, target, end: self.part_end(address) })
+    }
+
+    /// Offset of the first byte behind the part of its page that a byte of the host's memory is in, mapped out or not.
+    pub(crate) fn part_end(&self, address: u64) -> u64 {
+        let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page));
+        let split = entry.map_or(0, |entry| u64::from(entry.split_out));
+        if address % PAGE < split { split } else { PAGE }
+    }
+
+    /// Changes the update mode of a part that is mapped out.
+    pub(crate) fn set_mode(&mut self, address: u64, mode: u32) -> Option<()> {
+        self.part_out(address).filter(|_| is_mode(mode) && mode != SHRIMP_MODE_NONE)?;
+        let page = (address / PAGE) as u32;
+        let entry = self.entries.get_mut(&page)?;
+        let before = is_automatic(entry);
+        entry.out[usize::from(address % PAGE >= entry.split_out.into())].mode = mode;
+        let now = is_automatic(entry);
+        self.note(page, before, now);
+        Some(())
+    }
+
+    /// Whether each of `length` bytes, which lie in one page, is mapped in for this host; if so, whether to report it.
+    pub(crate) fn takes(&self, address: u64, length: u64, node: u16) -> Option<bool> {
+        let page = u32::try_from(address / PAGE).ok()?;
+        let (first, last) = (address % PAGE, address % PAGE + length - 1);
+        let entry = self.entries.get(&page)?;
+        let split = u64::from(entry.split_in);
+        let touched = [first < split, last >= split];
+        let mut parts = entry.incoming.iter().zip(touched).filter(|(_, touched)| *touched);
+        let mapped = |part: &ShrimpIn| part.nodes & bit_of(node) != 0;
+        parts
+            .clone()
+            .all(|(part, _)| mapped(part))
+            .then(|| parts.any(|(part, _)| part.flags & SHRIMP_IN_REPORT != 0))
+    }
+
+    /// Whether anything of a page is mapped in.
+    pub(crate) fn is_mapped_in(&self, page: u32) -> bool {
+        let entry = self.entries.get(&page);
+        entry.is_some_and(|entry| entry.incoming.iter().any(|part| part.nodes != 0))
+    }
+}
+
+/// A host in [`ShrimpIn::nodes`]; one that has no bit there can store to nothing.
+fn bit_of(node: u16) -> u64 {
+    if u32::from(node) < SHRIMP_IN_NODES { 1 << node } else { 0 }
+}
+
+/// Whether the page's stores are to be seen.
+fn is_automatic(entry: &ShrimpEntry) -> bool {
+    entry.out.iter().any(|out| matches!(out.mode, SHRIMP_MODE_SINGLE | SHRIMP_MODE_BLOCKED))
+}
+
+fn is_mode(mode: u32) -> bool {
+    mode <= SHRIMP_MODE_DELIBERATE
+}
+
+fn check(entry: &ShrimpEntry) -> Result<(), Refusal> {
+    let at_most = |value: u64, limit: u64| {
+        if value <= limit { Ok(()) } else { Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, value, limit)) }
+    };
+    Refusal::unless_zero(entry.reserved)?;
+    for split in [entry.split_out, entry.split_in] {
+        at_most(split.into(), PAGE)?;
+    }
+    for out in &entry.out {
+        at_most(out.mode.into(), SHRIMP_MODE_DELIBERATE.into())?;
+        at_most(out.node.into(), u16::MAX.into())?;
+        at_most(out.page, SHRIMP_SYSTEM_PAGE)?;
+    }
+    for part in &entry.incoming {
+        at_most(part.flags.into(), SHRIMP_IN_REPORT.into())?;
+        Refusal::unless_zero(part.reserved.into())?;
+    }
+    Ok(())
+}

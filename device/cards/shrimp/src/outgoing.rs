@@ -1,0 +1,159 @@
+//! The Outgoing FIFO (section 4), with blocked-write's merging at its end (section 4.1).
+//!
+//! The packets of each destination keep their order. Who sends to a host that takes nothing waits; packets to the others pass, as
+//! an order between different receivers can be seen by none of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use hamlyn_card::card::Progress;
+use hamlyn_card::ports::{Link, VolatileSlice};
+
+use crate::packet::{Coordinates, OVERHEAD, Packet};
+use crate::{PAGE, Target};
+
+/// The FIFO.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// Sealed packets by destination, with the bytes of data in them. No queue is empty.
+    queues: BTreeMap<u16, VecDeque<(Vec<u8>, usize)>>,
+    /// Whose turn it is to be sent to.
+    turn: u16,
+    /// The packet that the next store may go into, and when the last did.
+    open: Option<(Packet, Duration)>,
+    /// Bytes of all packets.
+    fill: usize,
+    capacity: usize,
+    threshold: usize,
+    /// The threshold was reached, and the FIFO has not been down to half of it since.
+    is_over: bool,
+}
+
+/// What came of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// It begins a packet.
+    Begun,
+    /// It is in the packet of the one before.
+    Merged,
+}
+
+impl Outgoing {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            queues: BTreeMap::new(),
+            turn: 0,
+            open: None,
+            fill: 0,
+            capacity,
+            threshold: capacity / 2,
+            is_over: false,
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn fill(&self) -> usize {
+        self.fill
+    }
+
+    pub(crate) fn threshold(&self) -> usize {
+        self.threshold
+    }
+
+    pub(crate) fn set_threshold(&mut self, threshold: usize) {
+        self.threshold = threshold.clamp(1, self.capacity);
+    }
+
+    /// Whether there is room below the threshold: only then are stores taken from the host's bus, and data for deliberate
+    /// update.
+    pub(crate) fn has_room(&self) -> bool {
+        self.fill < self.threshold
+    }
+
+    /// Whether the threshold has been reached since this was last asked: the processor is to be interrupted.
+    pub(crate) fn take_overrun(&mut self) -> bool {
+        let reached = !self.has_room() && !self.is_over;
+        self.is_over |= reached;
+        reached
+    }
+
+    /// Nothing may be merged any more.
+    pub(crate) fn close(&mut self) {
+        if let Some((packet, _)) = self.open.take() {
+            self.queue(packet);
+        }
+    }
+
+    fn queue(&mut self, packet: Packet) {
+        let (node, data) = (packet.target.node, packet.data_length());
+        self.queues.entry(node).or_default().push_back((packet.seal(), data));
+    }
+
+    /// A packet of its own, behind all that there is.
+    pub(crate) fn put(&mut self, target: Target, places: [Coordinates; 2], data: &[u8]) {
+        self.close();
+        let mut packet = Packet::new(target, places[0], places[1]);
+        packet.append(data);
+        self.fill += OVERHEAD + data.len();
+        self.queue(packet);
+    }
+
+    /// A store for blocked-write: into the open packet if it is consecutive, in the same page, and in time.
+    pub(crate) fn merge(
+        &mut self,
+        target: Target,
+        places: [Coordinates; 2],
+        data: &[u8],
+        (now, limit): (Duration, Duration),
+    ) -> Put {
+        if let Some((packet, last)) = &mut self.open {
+            let follows = packet.target.node == target.node && packet.end() == target.address;
+            let same_page = packet.target.address / PAGE == target.address / PAGE;
+            if follows && same_page && now.saturating_sub(*last) <= limit {
+                packet.append(data);
+                *last = now;
+                self.fill += data.len();
+                return Put::Merged;
+            }
+        }
+        self.close();
+        let mut packet = Packet::new(target, places[0], places[1]);
+        packet.append(data);
+        self.fill += OVERHEAD + data.len();
+        self.open = Some((packet, now));
+        Put::Begun
+    }
+
+    /// When the open packet is closed if no store comes.
+    pub(crate) fn deadline(&self, limit: Duration) -> Option<Duration> {
+        self.open.as_ref().map(|(_, last)| *last + limit)
+    }
+
+    /// Sends the next packet, of each destination in turn. Says how many bytes of data it had.
+    pub(crate) fn send_next(&mut self, link: &mut dyn Link) -> Result<usize, Progress> {
+        let mut progress = Progress::Idle;
+        let order = self.queues.range(self.turn..).chain(self.queues.range(..self.turn));
+        let destinations: Vec<u16> = order.map(|(node, _)| *node).collect();
+        for node in destinations {
+            let Some(queue) = self.queues.get_mut(&node) else { continue };
+            let Some((packet, data)) = queue.front_mut() else { continue };
+            if link.is_stopped(node) || !link.send(node, &[VolatileSlice::from(&mut packet[..])]) {
+                progress = Progress::LinkFull;
+                continue;
+            }
+            let (bytes, data) = (packet.len(), *data);
+            queue.pop_front();
+            if queue.is_empty() {
+                self.queues.remove(&node);
+            }
+            self.fill -= bytes;
+            self.is_over &= self.fill > self.threshold / 2;
+            self.turn = node.wrapping_add(1);
+            return Ok(data);
+        }
+        Err(progress)
+    }
+}

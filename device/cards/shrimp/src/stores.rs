@@ -1,0 +1,68 @@
+//! Stores of the host's processors to mapped-out pages (sections 4 and 4.1).
+
+use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_SINGLE};
+use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
+use hamlyn_card::ports::{Ports, VolatileSlice};
+
+use super::ShrimpCard;
+use super::nipt::Part;
+use super::outgoing::Put;
+
+impl ShrimpCard {
+    /// Sends what was stored, as far as it is mapped out for automatic update. A store may cross from one part of a page to the
+    /// other, and from one page to the next.
+    pub(super) fn propagate(&mut self, ports: &Ports<'_>, mut address: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let here = self.run_of(address, bytes.len());
+            let (now, later) = bytes.split_at(here);
+            if let Some(part) = self.nipt.part_out(address) {
+                self.send(ports, &part, now);
+            }
+            (address, bytes) = (address + here as u64, later);
+        }
+        self.tell_if_full(ports);
+    }
+
+    /// How many of the bytes from `address` on are in one part of one page.
+    fn run_of(&self, address: u64, length: usize) -> usize {
+        let split = self.nipt.part_end(address);
+        length.min((split - address % super::PAGE) as usize)
+    }
+
+    fn send(&mut self, ports: &Ports<'_>, part: &Part, bytes: &[u8]) {
+        let Some(places) = self.places(part.target.node) else { return };
+        match part.mode {
+            SHRIMP_MODE_SINGLE => self.outgoing.put(part.target, places, bytes),
+            SHRIMP_MODE_BLOCKED => {
+                let time = (ports.clock.now(), self.merge_time);
+                if self.outgoing.merge(part.target, places, bytes, time) == Put::Merged {
+                    self.count(ShrimpStatistic::StoresMerged);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A store to a window page: to the page itself, and then as if it had been seen there.
+    pub(super) fn store(&mut self, ports: &Ports<'_>, address: u64, width: u8, value: u64) {
+        let mut bytes = value.to_le_bytes();
+        let bytes = &mut bytes[..width.into()];
+        let is_mapped = self.nipt.part_out(address).is_some();
+        if !is_mapped || ports.dma.write(address, VolatileSlice::from(&mut *bytes)).is_err() {
+            self.count(ShrimpStatistic::StoresRefused);
+            return;
+        }
+        self.count(ShrimpStatistic::StoresToWindow);
+        self.propagate(ports, address, bytes);
+    }
+
+    /// A load from a window page: what is in the page itself. One that is not mapped out reads as zero.
+    pub(super) fn load(&self, ports: &Ports<'_>, address: u64, width: u8) -> u64 {
+        let mut bytes = [0; 8];
+        if self.nipt.part_out(address).is_some() {
+            // What host memory does not have reads as zero as well.
+            let _ = ports.dma.read(address, VolatileSlice::from(&mut bytes[..width.into()]));
+        }
+        u64::from_le_bytes(bytes)
+    }
+}

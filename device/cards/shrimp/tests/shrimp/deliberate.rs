@@ -1,0 +1,182 @@
+//! Deliberate update: compare and exchange on command pages (sections 4.2 and 4.3).
+
+use hamlyn_abi::shrimp::entry::*;
+use hamlyn_abi::shrimp::memory::*;
+use hamlyn_abi::shrimp::registers::SHRIMP_REG_OUT_THRESHOLD;
+use hamlyn_test_host::Commands;
+
+use crate::support::*;
+
+/// What a processor does: one locked compare with 0 and exchange, as reads and writes of the bus. The value that it read.
+fn exchange(host: &mut Host, address: u64, words: u32) -> u32 {
+    let found = host.load_memory(address, 4) as u32;
+    let written = if found == 0 { words } else { found };
+    host.store_memory(address, 4, written.into());
+    found
+}
+
+fn sender() -> Host {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_DELIBERATE);
+    host.map_out(11, 1, 21, SHRIMP_MODE_DELIBERATE);
+    for word in 0..1024_u32 {
+        host.put_word(10 * PAGE + u64::from(word) * 4, word);
+        host.put_word(11 * PAGE + u64::from(word) * 4, !word);
+    }
+    host
+}
+
+#[test]
+fn a_block_is_sent_from_where_the_command_was_given() {
+    let (mut host, mut other) = (sender(), Host::new(1));
+    other.map_in(20, 0);
+    assert_eq!(exchange(&mut host, 10 * PAGE + 400, 100), 0);
+    assert_eq!(carry(&mut host, 0, &mut other), 2, "packets of 256 bytes");
+    assert_eq!(other.bytes(20 * PAGE + 400, 400), host.bytes(10 * PAGE + 400, 400));
+    assert_eq!(other.bytes(20 * PAGE, 400), [0; 400]);
+    assert_eq!(other.bytes(20 * PAGE + 800, 100), [0; 100]);
+    assert_eq!((host.counter("transfers_started"), host.counter("transfers_done")), (1, 1));
+}
+
+#[test]
+fn a_whole_page_can_go_and_no_word_more() {
+    let mut host = sender();
+    assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
+    assert_eq!(host.sent().len(), 16);
+    for (offset, words) in [(0, 1025), (4, 1024), (4092, 2), (0, 0x00ff_ffff), (2, 1024)] {
+        assert_eq!(exchange(&mut host, 10 * PAGE + offset, words), 0);
+    }
+    assert_eq!((host.sent().len(), host.counter("transfers_refused")), (0, 5));
+}
+
+#[test]
+fn while_it_has_a_transfer_it_says_how_much_is_left_and_whose_it_is() {
+    let mut host = sender();
+    // The engine gives the first packet to the FIFO at once.
+    assert_eq!(exchange(&mut host, 10 * PAGE + 8, 200), 0);
+    let left = SHRIMP_BUSY | (200 - 64);
+    assert_eq!(host.load_memory(10 * PAGE + 8, 4) as u32, left | SHRIMP_BASE);
+    assert_eq!(host.load_memory(10 * PAGE + 12, 4) as u32, left);
+    assert_eq!(host.load_memory(11 * PAGE + 8, 4) as u32, left);
+    assert_eq!(host.sent().len(), 4);
+    assert_eq!(host.load_memory(10 * PAGE + 8, 4), 0);
+}
+
+#[test]
+fn what_a_failed_compare_writes_back_starts_nothing() {
+    let mut host = sender();
+    assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
+    let mut refused = 0;
+    // Others ask meanwhile, here and there; also one who finds that it is free between his read and his write.
+    let late = host.load_memory(11 * PAGE, 4);
+    while host.load_memory(10 * PAGE, 4) != 0 {
+        assert_ne!(exchange(&mut host, 11 * PAGE, 1024), 0);
+        assert_ne!(exchange(&mut host, 10 * PAGE, 1), 0);
+        refused += 2;
+        host.transmit();
+    }
+    host.store_memory(11 * PAGE, 4, late);
+    // Nor does one whose accumulator was not 0: he writes 0 back.
+    host.store_memory(11 * PAGE, 4, 0);
+    host.sent();
+    assert_eq!((host.counter("transfers_started"), host.counter("writes_back")), (1, refused + 2));
+}
+
+#[test]
+fn of_two_processors_who_are_both_told_that_it_is_free_one_waits() {
+    let (mut host, mut other) = (sender(), Host::new(1));
+    for page in [20, 21] {
+        other.map_in(page, 0);
+    }
+    // A bus that does not keep the halves of a locked instruction together.
+    let found = [10, 11].map(|page| host.load_memory(page * PAGE, 4));
+    assert_eq!(found, [0, 0]);
+    for page in [10, 11] {
+        host.store_memory(page * PAGE, 4, 1024);
+    }
+    assert_eq!(host.load_memory(11 * PAGE, 4) as u32 & (SHRIMP_BUSY | SHRIMP_BASE), SHRIMP_BUSY);
+    carry(&mut host, 0, &mut other);
+    assert_eq!(host.counter("transfers_done"), 2);
+    for (from, to) in [(10, 20), (11, 21)] {
+        assert_eq!(other.bytes(to * PAGE, 4096), host.bytes(from * PAGE, 4096));
+    }
+}
+
+#[test]
+fn a_page_has_one_transfer_that_waits_and_all_have_a_limit() {
+    let mut host = Host::new(0);
+    for page in 100..200 {
+        host.map_out(page, 1, page.into(), SHRIMP_MODE_DELIBERATE);
+    }
+    // The FIFO takes a packet of the first, and then nothing more.
+    host.wire.room = Some(0);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 1);
+    for page in 100..200 {
+        for _ in 0..3 {
+            host.store_memory(page * PAGE, 4, 1024);
+        }
+    }
+    // The first is under way and one of its page waits; the third of that page, and two of each other page are refused.
+    let waiting = u64::from(SHRIMP_MAX_WAITING);
+    assert_eq!(
+        (host.counter("transfers_started"), host.counter("transfers_refused")),
+        (1 + waiting, 299 - waiting)
+    );
+}
+
+#[test]
+fn only_a_part_that_is_mapped_out_for_it_is_sent_from() {
+    let mut host = sender();
+    host.set_entry(12, out(1024, [(20, 1, SHRIMP_MODE_DELIBERATE), (21, 2, SHRIMP_MODE_DELIBERATE)]));
+    host.map_out(13, 1, 20, SHRIMP_MODE_SINGLE);
+    host.map_in(14, 1);
+    for (address, words) in [(12 * PAGE + 1020, 2), (13 * PAGE, 1), (14 * PAGE, 1), (15 * PAGE, 1)] {
+        assert_eq!(exchange(&mut host, address, words), 0);
+    }
+    assert_eq!((host.counter("transfers_refused"), host.sent().len()), (4, 0));
+    assert_eq!(exchange(&mut host, 12 * PAGE + 1020, 1), 0);
+    assert_eq!(exchange(&mut host, 12 * PAGE + 1024, 768), 0);
+    let sent = host.sent_data();
+    assert_eq!(sent.iter().filter(|packet| packet.0 == 1).count(), 1);
+    assert_eq!(sent.iter().filter(|packet| packet.0 == 2).count(), 12);
+}
+
+#[test]
+fn a_transfer_ends_with_its_mapping() {
+    let mut host = sender();
+    assert_eq!(exchange(&mut host, 10 * PAGE, 1024), 0);
+    host.map_out(10, 2, 30, SHRIMP_MODE_DELIBERATE);
+    assert_eq!(host.load_memory(10 * PAGE, 4), 0);
+    let sent = host.sent();
+    assert_eq!(
+        (sent.len(), host.counter("transfers_cut")),
+        (1, 1),
+        "what was in the FIFO goes where it was to go"
+    );
+    assert_eq!(sent[0].0, 1);
+    // So does one whose mode its process changes.
+    assert_eq!(exchange(&mut host, 11 * PAGE, 1024), 0);
+    host.store_memory(11 * PAGE, 4, u64::from(SHRIMP_SET_MODE | SHRIMP_MODE_SINGLE));
+    assert_eq!((host.sent().len(), host.counter("transfers_cut")), (1, 2));
+}
+
+#[test]
+fn what_the_engine_sends_is_behind_what_was_stored_before() {
+    let mut host = sender();
+    host.map_out(12, 1, 22, SHRIMP_MODE_BLOCKED);
+    host.store_seen(12 * PAGE, b"before");
+    assert_eq!(exchange(&mut host, 10 * PAGE, 1), 0);
+    host.store_seen(12 * PAGE + 6, b"after");
+    host.wait(51);
+    let order: Vec<u64> = host.sent_data().into_iter().map(|(_, address, _)| address).collect();
+    assert_eq!(order, [22 * PAGE, 20 * PAGE, 22 * PAGE + 6]);
+}
+
+#[test]
+fn command_pages_take_words() {
+    let mut host = sender();
+    for width in [1, 2, 8] {
+        host.store_memory(10 * PAGE, width, 1);
+    }
+    assert_eq!((host.counter("commands_mapped_refused"), host.sent().len()), (3, 0));
+}

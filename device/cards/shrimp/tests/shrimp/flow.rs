@@ -1,0 +1,129 @@
+//! The FIFOs and their thresholds (section 4): nothing overflows, nothing is lost.
+
+use hamlyn_abi::shrimp::entry::*;
+use hamlyn_abi::shrimp::registers::*;
+use hamlyn_card::card::{Card, Progress};
+use hamlyn_test_host::Commands;
+
+use crate::support::*;
+
+#[test]
+fn at_its_threshold_the_outgoing_fifo_takes_no_store_and_interrupts_once() {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 100);
+    host.wire.room = Some(0);
+    let mut stores = 0;
+    while host.card.takes_stores() {
+        host.store_seen(10 * PAGE + stores, b"x");
+        stores += 1;
+    }
+    assert_eq!((stores, host.load_register(SHRIMP_REG_OUT_FILL)), (5, 5 * 21));
+    assert_eq!(host.raised(), [SHRIMP_VECTOR_OUTGOING as u16]);
+    assert_eq!(host.transmit(), Progress::LinkFull);
+    host.wire.room = Some(1);
+    assert_eq!(host.transmit(), Progress::Worked);
+    assert!(host.card.takes_stores(), "below the threshold");
+    host.store_seen(10 * PAGE, b"y");
+    assert!(!host.card.takes_stores());
+    assert!(host.raised().is_empty(), "it has not been down to half");
+    host.wire.room = None;
+    assert_eq!(host.sent().len(), 6);
+    assert_eq!((host.load_register(SHRIMP_REG_OUT_FILL), host.counter("outgoing_full")), (0, 1));
+    for _ in 0..5 {
+        host.store_seen(10 * PAGE, b"z");
+    }
+    assert_eq!(host.raised(), [SHRIMP_VECTOR_OUTGOING as u16]);
+}
+
+#[test]
+fn the_engine_waits_for_room_in_the_fifo() {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_DELIBERATE);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 600);
+    host.wire.room = Some(0);
+    host.store_memory(10 * PAGE, 4, 1024);
+    for _ in 0..10 {
+        host.transmit();
+    }
+    assert_eq!(host.load_register(SHRIMP_REG_OUT_FILL), 3 * (256 + 20));
+    host.wire.room = None;
+    assert_eq!(host.sent().len(), 16);
+}
+
+#[test]
+fn a_host_that_takes_nothing_holds_up_nobody_else() {
+    let mut host = Host::new(0);
+    for (page, node) in [(10, 1), (11, 2), (12, 3)] {
+        host.map_out(page, node, page.into(), SHRIMP_MODE_SINGLE);
+    }
+    host.wire.stopped = vec![2];
+    for round in 0..3_u8 {
+        for page in 10..13 {
+            host.store_seen(page * PAGE, &[round]);
+        }
+    }
+    let order = |sent: Vec<(u16, u64, Vec<u8>)>| {
+        sent.into_iter().map(|(to, _, data)| (to, data[0])).collect::<Vec<_>>()
+    };
+    assert_eq!(order(host.sent_data()), [(1, 0), (3, 0), (1, 1), (3, 1), (1, 2), (3, 2)]);
+    host.wire.stopped.clear();
+    assert_eq!(order(host.sent_data()), [(2, 0), (2, 1), (2, 2)]);
+}
+
+#[test]
+fn what_is_held_fills_the_incoming_fifo_and_then_waits_in_the_network() {
+    let mut host = Host::new(1);
+    host.map_in(20, 0);
+    let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 60);
+    let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
+    for byte in 0..3_u8 {
+        assert!(host.card.takes_packets());
+        host.arrive(0, &packet(0, 1, 20 * PAGE + u64::from(byte), &[byte + 1]));
+    }
+    assert!(!host.card.takes_packets());
+    assert_eq!((host.load_register(SHRIMP_REG_IN_FILL), host.counter("incoming_full")), (63, 1));
+    assert_eq!(host.bytes(20 * PAGE, 3), [0; 3]);
+    // What is held is looked at when it is deposited: by the mapping of then.
+    let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 0);
+    assert_eq!(host.bytes(20 * PAGE, 3), [1, 2, 3]);
+    assert!(host.card.takes_packets());
+    assert_eq!(host.load_register(SHRIMP_REG_IN_FILL), 0);
+}
+
+#[test]
+fn thresholds_and_times_are_kept_within_what_there_is() {
+    let mut host = Host::new(0);
+    for (register, written, read) in [
+        (SHRIMP_REG_OUT_THRESHOLD, 0, 1),
+        (SHRIMP_REG_OUT_THRESHOLD, u32::MAX, OPTIONS.fifo),
+        (SHRIMP_REG_IN_THRESHOLD, 0, 1),
+        (SHRIMP_REG_IN_THRESHOLD, u32::MAX, OPTIONS.fifo),
+        (SHRIMP_REG_MERGE_TIME, u32::MAX, SHRIMP_MAX_MERGE_TIME),
+        (SHRIMP_REG_MERGE_TIME, 7, 7),
+        (SHRIMP_REG_HOLD, 2, 0),
+    ] {
+        let Ok(()) = host.store(register, 4, written.into());
+        assert_eq!(host.load_register(register), u64::from(read), "register {register:#x}");
+    }
+    assert_eq!(host.load_register(SHRIMP_REG_PAGES), u64::from(PAGES));
+    assert_eq!(host.load_register(SHRIMP_REG_COLUMNS), u64::from(COLUMNS));
+    assert_eq!(host.load_register(SHRIMP_REG_FIFO), u64::from(OPTIONS.fifo));
+    assert_eq!(host.load_register(SHRIMP_REG_SNOOPS), 0);
+    host.with(|card, ports, _| card.snooping_changed(ports, true));
+    assert_eq!(host.load_register(SHRIMP_REG_SNOOPS), 1);
+}
+
+#[test]
+fn a_reset_forgets_everything() {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_BLOCKED);
+    host.map_in(11, 1);
+    host.store_seen(10 * PAGE, b"a");
+    host.with(|card, ports, _| card.reset(ports));
+    let Ok(()) = host.enable();
+    host.wait(1000);
+    host.arrive(1, &packet(1, 0, 11 * PAGE, b"b"));
+    assert_eq!((host.sent().len(), host.counter("not_mapped_in")), (0, 1));
+    assert_eq!(host.load_register(SHRIMP_REG_OUT_FILL), 0);
+}

@@ -1,0 +1,9 @@
+//! The card on hosts in memory.
+
+mod arriving;
+mod automatic;
+mod deliberate;
+mod flow;
+mod properties;
+mod refusals;
+mod support;

@@ -1,0 +1,50 @@
+//! What is shown of the echo card.
+
+use std::io::{Write, stdout};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::show::{Hints, Show};
+use super::stage::Stage;
+use super::{DemoArgs, find_drivers, start};
+use hamlyn_lab::Lab;
+
+/// What a person is shown of it.
+pub(super) static SHOW: Show = Show {
+    scenes: show,
+    self_test: "echo-card self-test",
+    hints: Hints {
+        first: "echo-card serve",
+        does: "answers a thousand messages",
+        second: "echo-card ask --host 0 --mailbox 0",
+        asks: "sends them, and verifies the answers",
+        more: &[],
+    },
+};
+
+/// One machine asks, the other answers, and each message is compared.
+fn show(args: &DemoArgs) -> anyhow::Result<()> {
+    let stage = Stage::new();
+    let lab = start(&stage, args, &args.machine.layout.choose(2))?;
+    stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "echo"))?;
+    let title = format!("{} messages from vm1 to vm0 and back, every byte verified", args.count);
+    let median = stage.step(&title, |_| round_trips(&lab, args.count))?;
+    lab.check().context("after the last message")?;
+    writeln!(stdout(), "\n{} round trips, half of them in at most {:.1} us", args.count, median / 1e3)?;
+    Ok(())
+}
+
+/// Half of the round trips take no longer than this, in nanoseconds.
+fn round_trips(lab: &Lab, count: u64) -> anyhow::Result<f64> {
+    let count_text = count.to_string();
+    let mut server = lab.vm(0).run(["echo-card", "serve", "--count", &count_text])?;
+    let place: Value = server.answer()?;
+    ensure!(place.get("error").is_none(), "the program that answers says {place}");
+    let [host, mailbox] = ["host", "mailbox"].map(|word| place[word].to_string());
+    let ask = ["echo-card", "ask", "--host", &host, "--mailbox", &mailbox, "--count", &count_text];
+    let asked = lab.vm(1).run(ask)?.finish()?.pop().context("the program said nothing of its result")?;
+    server.finish()?;
+    ensure!(asked["round_trips"] == count && asked["verified"] == true, "the program's result is {asked}");
+    asked["p50_ns"].as_f64().context("the program named no time")
+}

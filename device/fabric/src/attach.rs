@@ -1,0 +1,306 @@
+//! How a card's process gets its end of a link.
+//!
+//! Over a SEQPACKET UNIX socket, one message each way, little-endian:
+//!
+//! | card says | bytes | | switch answers | bytes |
+//! |---|---|---|---|---|
+//! | magic `HMLN` | 4 | | magic `HMLN` | 4 |
+//! | version | 2 | | version | 2 |
+//! | host id wanted, or 0xffff for any | 2 | | host id | 2 |
+//! | protocol of its packets | 1 | | 0: accepted, 1: refused | 2 |
+//! | 1: they must keep their order, else 0 | 1 | | ports of the switch, 0 if it does not say | 2 |
+//! | zero | 2 | | | |
+//! | | | | bytes of a ring | 4 |
+//! | | | | largest packet, bytes | 4 |
+//!
+//! An acceptance carries one descriptor: the rings' memory (sealed). A refusal carries text instead: the reason.
+//! Afterwards the socket stays open, as the link's [bell](crate::bell) in both directions: a message of one byte wakes the
+//! other side, and its end tells either side that the other is gone. A card passes no descriptors, or it is refused.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hamlyn_door::credentials;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use thiserror::Error;
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::bell::{Bell, Socket, look};
+use crate::header::{HeaderError, HostId, Protocol, Traffic};
+use crate::link::{End, Link, Shared};
+use crate::message::{self, receive, retry, send_with};
+use crate::ring::Geometry;
+
+/// Version of how cards attach, and of the rings.
+pub const VERSION: u16 = 3;
+const MAGIC: [u8; 4] = *b"HMLN";
+const ANY_HOST: u16 = u16::MAX;
+const ACCEPTED: u16 = 0;
+const REFUSED: u16 = 1;
+/// The longest reason for a refusal, in bytes.
+const MAX_REASON: usize = 240;
+/// An answer with a reason.
+const MAX_ANSWER: usize = size_of::<Answer>() + MAX_REASON;
+/// The memory.
+const DESCRIPTORS: usize = 1;
+
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Hello {
+    magic: [u8; 4],
+    version: U16,
+    host: U16,
+    protocol: u8,
+    ordered: u8,
+    reserved: U16,
+}
+
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Answer {
+    magic: [u8; 4],
+    version: U16,
+    host: U16,
+    status: U16,
+    ports: U16,
+    capacity: U32,
+    max_packet: U32,
+}
+
+/// Why a switch and a card do not come together.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The socket failed, or nobody answered in time.
+    #[error("cannot reach the switch at {}: {source}", path.display())]
+    Socket {
+        /// The switch's socket.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another user's process listens there: it would see and could forge all packets.
+    #[error("the switch at {} belongs to user {user} (trusted: {trusted:?}; see --switch-user)", path.display())]
+    Stranger {
+        /// The switch's socket.
+        path: PathBuf,
+        /// Whose process listens there.
+        user: u32,
+        /// Whose may.
+        trusted: Vec<u32>,
+    },
+    /// The switch does not want us.
+    #[error("the switch at {} refused: {reason}", path.display())]
+    Refused {
+        /// The switch's socket.
+        path: PathBuf,
+        /// What the switch says.
+        reason: String,
+    },
+    /// What listens there is not a switch, or one of another version.
+    #[error("{} is not a switch of version {VERSION}: {reason}", path.display())]
+    Protocol {
+        /// The switch's socket.
+        path: PathBuf,
+        /// What is wrong with its answer.
+        reason: String,
+    },
+}
+
+/// A card's place in the fabric.
+#[derive(Debug)]
+pub struct Attached {
+    /// The host id: the port's number.
+    pub host: HostId,
+    /// How many ports the switch has; 0 if it does not say.
+    pub ports: u16,
+    /// The card's end of the link.
+    pub link: Link,
+}
+
+/// Attaches to the switch of this process's user, or of root, that listens at `path`. Blocks, `timeout` at most for each step.
+pub fn connect(path: &Path, request: Request, timeout: Duration) -> Result<Attached, ConnectError> {
+    connect_to(path, &[rustix::process::geteuid().as_raw(), 0], request, timeout)
+}
+
+/// The same to a switch of one of the users `trusted`.
+pub fn connect_to(
+    path: &Path,
+    trusted: &[u32],
+    request: Request,
+    timeout: Duration,
+) -> Result<Attached, ConnectError> {
+    let failed = |source: io::Error| ConnectError::Socket { path: path.to_owned(), source };
+    let socket = message::connect(path, timeout).map_err(|error| failed(error.into()))?;
+    let user = credentials(&socket).map_err(|error| failed(error.into()))?.user;
+    if !trusted.contains(&user) {
+        return Err(ConnectError::Stranger { path: path.to_owned(), user, trusted: trusted.to_vec() });
+    }
+    let hello = hello(request);
+    match retry(|| send(&socket, hello.as_bytes(), SendFlags::NOSIGNAL)) {
+        // It has hung up, but said why before.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other.map(drop).map_err(failed)?,
+    }
+    let (bytes, descriptors) = match receive(&socket, MAX_ANSWER) {
+        // It has hung up without reading what we said. What it said is there.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(&socket, MAX_ANSWER),
+        other => other,
+    }
+    .map_err(failed)?;
+    let (answer, reason) = Answer::read_from_prefix(&bytes)
+        .ok()
+        .filter(|(answer, _)| answer.magic == MAGIC)
+        .ok_or_else(|| protocol(path, format!("its answer of {} bytes is not one", bytes.len())))?;
+    if answer.status != ACCEPTED {
+        let reason = String::from_utf8_lossy(reason).into_owned();
+        return Err(ConnectError::Refused { path: path.to_owned(), reason });
+    }
+    if answer.version != VERSION {
+        return Err(protocol(path, format!("it answers with version {}", answer.version)));
+    }
+    let count = descriptors.len();
+    let [memory] = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
+        .map_err(|_| protocol(path, format!("it sent {count} descriptors (must be {DESCRIPTORS})")))?;
+    let geometry =
+        Geometry { capacity: answer.capacity.get() as usize, max_packet: answer.max_packet.get() as usize };
+    let link = Shared::adopt(geometry, memory)
+        .and_then(|shared| shared.link(End::Card, Some(Bell::over(socket.into()))))
+        .map_err(|error| protocol(path, error.to_string()))?;
+    Ok(Attached { host: HostId(answer.host.get()), ports: answer.ports.get(), link })
+}
+
+fn protocol(path: &Path, reason: String) -> ConnectError {
+    ConnectError::Protocol { path: path.to_owned(), reason }
+}
+
+/// What a card asks of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// The host id it wants, if it wants a certain one.
+    pub host: Option<HostId>,
+    /// What its packets are.
+    pub traffic: Traffic,
+}
+
+fn hello(Request { host, traffic }: Request) -> Hello {
+    Hello {
+        magic: MAGIC,
+        version: VERSION.into(),
+        host: host.map_or(ANY_HOST, |host| host.0).into(),
+        protocol: traffic.protocol.number(),
+        ordered: traffic.ordered.into(),
+        reserved: 0.into(),
+    }
+}
+
+/// Why what a client says is not a request.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// It has not spoken yet.
+    #[error("the client has said nothing yet")]
+    Silent,
+    /// It is gone.
+    #[error("the client left: {0}")]
+    Left(String),
+    /// It is not a card.
+    #[error("the client's first message of {length} bytes is not a card's (must be {limit} bytes that begin with HMLN)", limit = size_of::<Hello>())]
+    NotACard {
+        /// Bytes it sent.
+        length: usize,
+    },
+    /// It has passed descriptors. Closing them may take as long as the client likes, so they are not taken.
+    #[error("the client passed descriptors (a card passes none)")]
+    Descriptors,
+    /// It is a card of another version.
+    #[error("version {0} of attaching is not known (this switch has {VERSION})")]
+    Version(u16),
+    /// A field means nothing.
+    #[error("the client's {field} is {value} (limit {limit})")]
+    Field {
+        /// Which.
+        field: &'static str,
+        /// What it says.
+        value: u16,
+        /// What it may be at most.
+        limit: u16,
+    },
+    /// Its packets are nobody's.
+    #[error(transparent)]
+    Protocol(#[from] HeaderError),
+}
+
+/// Reads a client's request, as far as it is there. Never blocks.
+pub fn read_request(socket: BorrowedFd<'_>) -> Result<Request, RequestError> {
+    let mut bytes = [0; size_of::<Hello>() + 1];
+    let length = match look(socket, &mut bytes) {
+        Err(Errno::AGAIN | Errno::INTR) => return Err(RequestError::Silent),
+        Ok((_, true)) => return Err(RequestError::Descriptors),
+        Ok((0, _)) => return Err(RequestError::Left("end of stream".into())),
+        Ok((length, _)) => length,
+        Err(error) => return Err(RequestError::Left(error.to_string())),
+    };
+    // It was only peeked at, so that it can be refused without taking anything.
+    let _ = recv(socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
+    parse(&bytes[..length])
+}
+
+/// Other versions' first messages have other lengths.
+fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
+    let strange = RequestError::NotACard { length: bytes.len() };
+    let Some((MAGIC, [low, high, ..])) = bytes.split_first_chunk().map(|(magic, rest)| (*magic, rest)) else {
+        return Err(strange);
+    };
+    let version = u16::from_le_bytes([*low, *high]);
+    if version != VERSION {
+        return Err(RequestError::Version(version));
+    }
+    let hello = Hello::read_from_bytes(bytes).map_err(|_| strange)?;
+    for (field, value, limit) in
+        [("need for order", hello.ordered.into(), 1), ("reserved field", hello.reserved.get(), 0)]
+    {
+        if value > limit {
+            return Err(RequestError::Field { field, value, limit });
+        }
+    }
+    Ok(Request {
+        host: Some(hello.host.get()).filter(|&host| host != ANY_HOST).map(HostId),
+        traffic: Traffic { protocol: Protocol::parse(hello.protocol)?, ordered: hello.ordered == 1 },
+    })
+}
+
+/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. Never blocks.
+pub fn accept(socket: impl Into<Socket>, host: HostId, ports: u16, geometry: Geometry) -> io::Result<Link> {
+    let socket = socket.into();
+    let shared = Shared::new(geometry).inspect_err(|error| refuse(socket.as_fd(), &error.to_string()))?;
+    let answer = Answer {
+        capacity: (geometry.capacity as u32).into(),
+        max_packet: (geometry.max_packet as u32).into(),
+        ports: ports.into(),
+        ..answer(ACCEPTED, host)
+    };
+    send_with(&socket, answer.as_bytes(), shared.memory.file.as_fd())?;
+    shared.link(End::Switch, Some(Bell::over(socket)))
+}
+
+/// Tells a client why it is refused, if it listens. Never blocks.
+pub fn refuse(socket: BorrowedFd<'_>, reason: &str) {
+    let mut message = answer(REFUSED, HostId(ANY_HOST)).as_bytes().to_vec();
+    message.extend(reason.bytes().take(MAX_REASON));
+    // It fails if the client has left: then it needs no reason.
+    let _ = retry(|| send(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT));
+}
+
+fn answer(status: u16, host: HostId) -> Answer {
+    Answer {
+        magic: MAGIC,
+        version: VERSION.into(),
+        host: host.0.into(),
+        status: status.into(),
+        ..Answer::new_zeroed()
+    }
+}

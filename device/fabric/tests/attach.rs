@@ -1,0 +1,236 @@
+//! A card that attaches to switches that are not what they should be.
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use hamlyn_door::{Kind, Listener};
+use hamlyn_fabric::attach::{self, accept, read_request, refuse};
+use hamlyn_fabric::{
+    Attached, ConnectError, Geometry, Header, HostId, Protocol, Request, Traffic, connect, connect_to,
+};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, recv, sendmsg, socket_with,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
+/// Bytes of memory that a link of this geometry takes: two rings with their indices.
+const LINK_BYTES: u64 = 2 * (4096 + 448);
+
+fn traffic() -> Traffic {
+    Traffic { protocol: Protocol::parse(9).unwrap(), ordered: true }
+}
+
+fn request(host: Option<u16>) -> Request {
+    Request { host: host.map(HostId), traffic: traffic() }
+}
+
+/// Lets `serve` answer one client, which has asked for host 3.
+fn with_switch(timeout: Duration, serve: impl FnOnce(OwnedFd) + Send) -> Result<Attached, ConnectError> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("switch");
+    let listener =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    rustix::net::listen(&listener, 1).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || serve(rustix::net::accept(&listener).unwrap()));
+        connect(&path, request(Some(3)), timeout)
+    })
+}
+
+/// The request, once it is there.
+fn wait_for_request(socket: &OwnedFd) {
+    recv(socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
+    assert_eq!(read_request(socket.as_fd()).unwrap(), request(Some(3)));
+}
+
+/// An answer that accepts the client as host 3.
+fn answer(version: u8, capacity: u32, max_packet: u32) -> Vec<u8> {
+    let head = [b'H', b'M', b'L', b'N', version, 0, 3, 0, 0, 0, 0, 0];
+    [&head[..], &capacity.to_le_bytes(), &max_packet.to_le_bytes()].concat()
+}
+
+fn send_with(socket: &OwnedFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)));
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty()).unwrap();
+}
+
+fn memory(bytes: u64, seals: SealFlags) -> OwnedFd {
+    let memory = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&memory, bytes).unwrap();
+    fcntl_add_seals(&memory, seals).unwrap();
+    memory
+}
+
+#[test]
+fn a_link_carries_packets_both_ways() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let card = with_switch(PATIENCE, |socket| {
+        wait_for_request(&socket);
+        sender.send(accept(socket, HostId(3), 5, SMALL).unwrap()).unwrap();
+    });
+    let (mut card, mut switch) = (card.unwrap(), receiver.recv().unwrap());
+    assert_eq!((card.host, card.ports, card.link.max_packet()), (HostId(3), 5, 1000));
+    let header = Header { destination: HostId(1), source: HostId(2), protocol: traffic().protocol };
+    for (from, to) in [(&mut card.link, &mut switch)] {
+        for _ in 0..2 {
+            from.reserve(header, 5).unwrap().unwrap().copy_from(b"hello");
+            from.commit();
+            let record = to.peek().unwrap().unwrap();
+            let mut payload = [0; 5];
+            record.payload.copy_to(&mut payload);
+            assert_eq!((record.header().unwrap(), &payload), (header, b"hello"));
+            to.consume();
+            std::mem::swap(from, to);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_told_with_its_reason() {
+    let error = with_switch(PATIENCE, |socket| {
+        wait_for_request(&socket);
+        refuse(socket.as_fd(), &"no room at the inn ".repeat(100));
+    })
+    .unwrap_err();
+    let ConnectError::Refused { reason, .. } = &error else { panic!("{error}") };
+    assert!(reason.starts_with("no room at the inn no room") && reason.len() == 240, "{reason}");
+}
+
+#[test]
+fn a_refusal_is_told_also_by_a_switch_that_does_not_listen() {
+    // It may hang up before the request is there, or behind it.
+    for waits in [false, true] {
+        let error = with_switch(PATIENCE, |socket| {
+            if waits {
+                recv(&socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
+            }
+            refuse(socket.as_fd(), "go away");
+        })
+        .unwrap_err();
+        assert!(matches!(&error, ConnectError::Refused { reason, .. } if reason == "go away"), "{error}");
+    }
+}
+
+#[test]
+fn a_switch_that_says_nothing_is_not_waited_for() {
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let error = with_switch(Duration::from_millis(50), move |socket| {
+        std::thread::spawn(move || {
+            let _ = wait.recv();
+            drop(socket);
+        });
+    })
+    .unwrap_err();
+    drop(done);
+    assert!(matches!(error, ConnectError::Socket { .. }), "{error}");
+}
+
+#[test]
+fn a_switch_that_is_not_there_is_an_error() {
+    let error = connect("/nonexistent/switch".as_ref(), request(None), PATIENCE).unwrap_err();
+    assert!(error.to_string().starts_with("cannot reach the switch at /nonexistent/switch: "), "{error}");
+}
+
+#[test]
+fn a_switch_of_a_user_that_is_not_trusted_hears_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("switch");
+    let listener = Listener::bind(&path, Kind::Messages, 1).unwrap();
+    let own = rustix::process::geteuid().as_raw();
+    let error = connect_to(&path, &[own + 1], request(None), PATIENCE).unwrap_err();
+    assert!(matches!(error, ConnectError::Stranger { user, .. } if user == own), "{error}");
+    assert!(error.to_string().contains(&format!("belongs to user {own} (trusted: [{}]", own + 1)), "{error}");
+    let client = listener.accept().unwrap().unwrap();
+    assert_eq!(recv(&client, &mut [0u8; 8][..], RecvFlags::empty()), Ok((0, 0)));
+}
+
+#[test]
+fn memory_of_huge_pages_and_what_is_no_memory_is_refused() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(LINK_BYTES).unwrap();
+    let huge = memfd_create("huge", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB);
+    let huge = huge.inspect(|huge| {
+        ftruncate(huge, 2 << 20).unwrap();
+        fcntl_add_seals(huge, SealFlags::SHRINK).unwrap();
+    });
+    let (pipe, _writer) = rustix::pipe::pipe().unwrap();
+    let cases =
+        [(Ok(file.into()), "can shrink|not a memfd"), (Ok(pipe), "not a memfd"), (huge, "huge pages")];
+    for (memory, reasons) in cases {
+        // A kernel without huge pages gives none.
+        let Ok(memory) = memory else { continue };
+        let error = with_switch(PATIENCE, move |socket| {
+            wait_for_request(&socket);
+            send_with(&socket, &answer(3, 4096, 1000), &[memory.as_fd()]);
+        })
+        .unwrap_err()
+        .to_string();
+        assert!(reasons.split('|').any(|reason| error.contains(reason)), "{error}");
+    }
+}
+
+#[test]
+fn answers_that_are_not_a_switchs_are_refused() {
+    let cases = [
+        (vec![], "answer of 0 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "answer of 26 bytes is not one"),
+        (answer(3, 4096, 1000)[..19].to_vec(), "answer of 19 bytes"),
+        (answer(3, 4096, 1000), "version 3"),
+        (answer(3, 4096, 1000), "it sent 0 descriptors (must be 1)"),
+    ];
+    for (bytes, reason) in cases {
+        let error = with_switch(PATIENCE, move |socket| {
+            wait_for_request(&socket);
+            if !bytes.is_empty() {
+                send_with(&socket, &bytes, &[]);
+            }
+        })
+        .unwrap_err();
+        assert!(
+            matches!(error, ConnectError::Protocol { .. }) && error.to_string().contains(reason),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn memory_that_is_not_what_the_answer_says_is_refused() {
+    let sealed = || memory(LINK_BYTES, SealFlags::SHRINK);
+    let cases = [
+        (memory(LINK_BYTES, SealFlags::GROW), answer(3, 4096, 1000), "can shrink"),
+        (memory(LINK_BYTES - 1, SealFlags::SHRINK), answer(3, 4096, 1000), "ring memory has 9087 bytes"),
+        (sealed(), answer(3, 4097, 1000), "ring of 4097 bytes is not possible"),
+        (
+            sealed(),
+            answer(3, 4096, 2000),
+            "packet size 2000 is too large for a ring of 4096 bytes (limit 1008)",
+        ),
+        (sealed(), answer(3, 1 << 31, 1000), "ring of 2147483648 bytes"),
+    ];
+    for (memory, bytes, reason) in cases {
+        let error = with_switch(PATIENCE, move |socket| {
+            wait_for_request(&socket);
+            send_with(&socket, &bytes, &[memory.as_fd()]);
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    // The same in good order is accepted: the cases fail for the reason that they name.
+    let memory = sealed();
+    let attached = with_switch(PATIENCE, move |socket| {
+        wait_for_request(&socket);
+        send_with(&socket, &answer(3, 4096, 1000), &[memory.as_fd()]);
+    });
+    assert_eq!(attached.unwrap().host, HostId(3));
+    assert_eq!(attach::VERSION, 3);
+}

@@ -1,0 +1,157 @@
+//! A station whose card answers reads later, and a client that waits for them.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hamlyn_bus::GuestMemory;
+use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_card::ports::{Link, Packet, Pieces, Ports, VolatileSlice};
+use hamlyn_fabric::Geometry;
+use vfio_user::Client;
+
+use super::{Socket, Station};
+use crate::uplink::{Packets, Uplink};
+
+/// What a test sees of the card.
+#[derive(Debug, Default)]
+struct Seen {
+    waiting: Vec<u64>,
+    answers: Vec<(u64, u64)>,
+    /// It answers when it ticks.
+    ticks: bool,
+}
+
+/// A card whose registers say their own offset, twice, when it pleases.
+struct Slow(Arc<Mutex<Seen>>);
+
+impl Slow {
+    fn answer(&self) {
+        let mut seen = self.0.lock().unwrap();
+        // The last that was asked first: who asked is told by its number.
+        let answers: Vec<_> = seen.waiting.drain(..).rev().map(|at| (at, at << 32 | at)).collect();
+        seen.answers.extend(answers);
+    }
+}
+
+impl Card for Slow {
+    fn identity(&self) -> Identity {
+        let kind = BarKind::Registers;
+        Identity {
+            protocol: 9,
+            largest_packet: 64,
+            ordered: false,
+            vendor: 1,
+            device: 2,
+            class: 3,
+            bars: vec![Bar { index: 0, size: 4096, wide: false, kind, widths: Widths::all() }],
+            vectors: 1,
+            posted: Vec::new(),
+            snooped: None,
+        }
+    }
+
+    fn register_read(&mut self, _: &Ports<'_>, _: u8, offset: u64, _: u8) -> Reading {
+        self.0.lock().unwrap().waiting.push(offset);
+        Reading::Later(offset)
+    }
+
+    fn late_reading(&mut self) -> Option<(u64, u64)> {
+        let mut seen = self.0.lock().unwrap();
+        (!seen.answers.is_empty()).then(|| seen.answers.remove(0))
+    }
+
+    fn register_write(&mut self, _: &Ports<'_>, _: u8, _: u64, _: u8, _: u64) {}
+
+    fn transmit(&mut self, _: &Ports<'_>, _: &mut dyn Link) -> Progress {
+        Progress::Idle
+    }
+
+    fn packet_arrived(&mut self, _: &Ports<'_>, _: &Packet<'_>) {
+        self.answer();
+    }
+
+    fn sleep(&mut self, _: &Ports<'_>) -> bool {
+        true
+    }
+
+    fn alarm(&self) -> Option<Duration> {
+        self.0.lock().unwrap().ticks.then_some(Duration::ZERO)
+    }
+
+    fn tick(&mut self, _: &Ports<'_>) {
+        self.answer();
+    }
+
+    fn link_changed(&mut self, _: &Ports<'_>, _: Option<Place>) {}
+
+    fn reset(&mut self, _: &Ports<'_>) {}
+
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// A station for such a card, which its client finds at `socket`.
+fn station(seen: &Arc<Mutex<Seen>>, socket: &Path) -> Station {
+    let card = Box::new(Slow(seen.clone()));
+    let packets = Packets::of(&card.identity()).unwrap();
+    let (link, _) = hamlyn_fabric::Link::quiet_pair(Geometry::default()).unwrap();
+    let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets).unwrap();
+    Station::start(card, socket, GuestMemory::Unused, uplink).unwrap()
+}
+
+/// Serves while a client reads two registers, and calls `meanwhile` whenever a read waits. What the client got.
+fn read_both(ticks: bool, mut meanwhile: impl FnMut(&mut Station)) -> [u64; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("card.sock");
+    let seen = Arc::new(Mutex::new(Seen { ticks, ..Seen::default() }));
+    let mut station = station(&seen, &socket);
+    let got = Arc::new(AtomicUsize::new(0));
+    let client = thread::spawn({
+        let got = got.clone();
+        move || {
+            let mut client = Client::new(&socket).unwrap();
+            [(0x10, 8), (0x20, 4)].map(|(offset, width)| {
+                let mut value = [0; 8];
+                client.region_read(0, offset, &mut value[..width]).unwrap();
+                got.fetch_add(1, Ordering::Release);
+                u64::from_le_bytes(value)
+            })
+        }
+    });
+    let start = Instant::now();
+    let patient = || assert!(start.elapsed() < Duration::from_secs(60), "the client gets no answer");
+    while !client.is_finished() {
+        patient();
+        station.serve(Socket::Card).unwrap();
+        let before = got.load(Ordering::Acquire);
+        if !seen.lock().unwrap().waiting.is_empty() {
+            // What answers is this, and no look at the socket afterwards.
+            meanwhile(&mut station);
+            while got.load(Ordering::Acquire) == before {
+                patient();
+                thread::yield_now();
+            }
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    client.join().unwrap()
+}
+
+#[test]
+fn a_read_that_had_to_wait_is_answered_when_the_card_has_its_value() {
+    assert_eq!(read_both(true, Station::tick), [0x10_0000_0010, 0x20], "by its clock");
+    let by_a_packet = read_both(false, |station| {
+        let mut bytes = [0; 4];
+        let bytes = Pieces::from(VolatileSlice::from(&mut bytes[..]));
+        station.packet_arrived(&Packet { source: 1, bytes });
+    });
+    assert_eq!(by_a_packet, [0x10_0000_0010, 0x20], "by a packet");
+}

@@ -1,0 +1,322 @@
+//! How a lab is described and brought up.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::ensure;
+use hamlyn_host::catalogue::{self, Model};
+
+use super::network;
+use super::processes::Directory;
+use super::qemu::{CARD_SLOT, Machine};
+use super::service::{Recipe, Service};
+use super::{Accel, Accelerator, Added, Card, Kit, Lab, Memory, Vm, image};
+
+/// More arguments for a machine's QEMU, from its index and the lab's directory.
+type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
+
+/// What a lab shall consist of.
+pub struct Builder {
+    models: Vec<&'static Model>,
+    vms: usize,
+    spare_cards: usize,
+    accel: Accel,
+    reboots: bool,
+    memory: Memory,
+    kit: Option<Kit>,
+    added: Vec<Added>,
+    append: String,
+    one_process: bool,
+    doorbell_function: bool,
+    cores: Vec<u16>,
+    card_args: Vec<String>,
+    switch_args: Vec<String>,
+    qemu_args: Box<QemuArgs>,
+    network: bool,
+    patience: Duration,
+    wait_for_guests: bool,
+    progress: Box<dyn Fn(&str)>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            models: vec![catalogue::default()],
+            vms: 2,
+            spare_cards: 0,
+            accel: Accel::Auto,
+            reboots: false,
+            memory: Memory::mib(256),
+            kit: None,
+            added: Vec::new(),
+            append: String::new(),
+            one_process: false,
+            doorbell_function: true,
+            cores: Vec::new(),
+            card_args: Vec::new(),
+            switch_args: Vec::new(),
+            qemu_args: Box::new(|_, _| Vec::new()),
+            network: false,
+            patience: Duration::from_secs(120),
+            wait_for_guests: true,
+            progress: Box::new(|_| {}),
+        }
+    }
+}
+
+impl Builder {
+    /// Which cards: one model for all, or one for each.
+    pub fn models(mut self, models: &[&'static Model]) -> Builder {
+        self.models = models.to_vec();
+        self
+    }
+
+    /// So many virtual machines, each with a card.
+    pub fn vms(mut self, count: usize) -> Builder {
+        self.vms = count;
+        self
+    }
+
+    /// So many more cards without a machine, for processes of the host.
+    pub fn spare_cards(mut self, count: usize) -> Builder {
+        self.spare_cards = count;
+        self
+    }
+
+    /// What runs the machines.
+    pub fn accel(mut self, accel: Accel) -> Builder {
+        self.accel = accel;
+        self
+    }
+
+    /// Whether a machine boots again when its guest asks for it; otherwise it ends, also when its kernel panics.
+    pub fn reboots(mut self, reboots: bool) -> Builder {
+        self.reboots = reboots;
+        self
+    }
+
+    /// Each machine's memory.
+    pub fn memory(mut self, memory: Memory) -> Builder {
+        self.memory = memory;
+        self
+    }
+
+    /// Another emulator, kernel or image than the prepared ones.
+    pub fn kit(mut self, kit: Kit) -> Builder {
+        self.kit = Some(kit);
+        self
+    }
+
+    /// Programs that are put into the image.
+    pub fn programs(mut self, programs: impl IntoIterator<Item = Added>) -> Builder {
+        self.added.extend(programs);
+        self
+    }
+
+    /// Words for the kernel's command line; `hamlyn.noload` leaves the module unloaded.
+    pub fn kernel_args(mut self, words: &str) -> Builder {
+        self.append = words.to_owned();
+        self
+    }
+
+    /// Whether cards and switch are one process, `hamlyn fabric`; otherwise each is a process of its own.
+    pub fn one_process(mut self, one: bool) -> Builder {
+        self.one_process = one;
+        self
+    }
+
+    /// Whether machines have the card's second function; otherwise their doorbells are round trips.
+    pub fn doorbell_function(mut self, has: bool) -> Builder {
+        self.doorbell_function = has;
+        self
+    }
+
+    /// The host's cores that the machines are pinned to, again from the first for more machines; those of one process with
+    /// their cards (`hamlyn fabric --cores`), to which they give way once they are ready. Without any they are anywhere.
+    pub fn cores(mut self, cores: impl IntoIterator<Item = u16>) -> Builder {
+        self.cores = cores.into_iter().collect();
+        self
+    }
+
+    /// Arguments for each `hamlyn card`.
+    pub fn card_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
+        self.card_args = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Arguments for `hamlyn switch`.
+    pub fn switch_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
+        self.switch_args = arguments.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// More arguments for each machine's QEMU, from the machine's index and the lab's directory.
+    pub fn qemu_args(mut self, arguments: impl Fn(usize, &Path) -> Vec<String> + 'static) -> Builder {
+        self.qemu_args = Box::new(arguments);
+        self
+    }
+
+    /// Whether the machines, of which there are two, also have a virtio-net device each, linked with each other.
+    pub fn network(mut self, has: bool) -> Builder {
+        self.network = has;
+        self
+    }
+
+    /// How long to wait for a guest to become ready, and for each word of a program in it.
+    pub fn patience(mut self, patience: Duration) -> Builder {
+        self.patience = patience;
+        self
+    }
+
+    /// Whether to wait until the guests are ready: an image of another's making has no agent that could say so.
+    pub fn wait_for_guests(mut self, wait: bool) -> Builder {
+        self.wait_for_guests = wait;
+        self
+    }
+
+    /// Told of what is being waited for.
+    pub fn progress(mut self, tell: impl Fn(&str) + 'static) -> Builder {
+        self.progress = Box::new(tell);
+        self
+    }
+
+    /// Starts everything and waits until it is ready.
+    pub fn start(mut self) -> anyhow::Result<Lab> {
+        let mut kit = match &self.kit {
+            Some(kit) => kit.clone(),
+            None => Kit::find()?,
+        };
+        let accelerator = self.accel.decide()?;
+        ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
+        let cards = self.vms + self.spare_cards;
+        self.models = catalogue::each(&self.models, cards)?;
+        catalogue::check_together(&self.models)?;
+        let directory = Directory::make()?;
+        let run = directory.path();
+        if !self.added.is_empty() {
+            let extended = run.join("image");
+            image::extend(&kit.initrd, &self.added, &extended)?;
+            kit.initrd = extended;
+        }
+        let sockets: Vec<PathBuf> = (0..cards).map(|index| run.join(format!("card{index}.sock"))).collect();
+        let services =
+            if self.one_process { self.fabric(run, &sockets) } else { self.switch(run, &sockets) }?;
+        let card = |(index, socket): (usize, PathBuf)| {
+            let (service, counters) = if self.one_process {
+                (0, format!("/cards/card{index}"))
+            } else {
+                (1 + index, String::new())
+            };
+            Card { socket, service, counters }
+        };
+        let cards: Vec<Card> = sockets.into_iter().enumerate().map(card).collect();
+        let vms: Vec<Vm> = (0..self.vms)
+            .map(|index| {
+                self.vm(&kit, accelerator, run, index, &cards[index], &services[cards[index].service])
+            })
+            .collect();
+        for vm in &vms {
+            (self.progress)(vm.name());
+            vm.launch()?;
+        }
+        for vm in vms.iter().filter(|_| self.wait_for_guests) {
+            (self.progress)(&format!("{} boots", vm.name()));
+            vm.wait_until_ready()?;
+        }
+        Ok(Lab { door: None, vms, cards, services, directory })
+    }
+
+    /// A switch process and a process for each card.
+    fn switch(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
+        let uplink = run.join("switch.sock").to_string_lossy().into_owned();
+        let mut services =
+            vec![self.service(run, "switch", "switch", &["--socket", &uplink], &self.switch_args)?];
+        for (index, (socket, model)) in sockets.iter().zip(&self.models).enumerate() {
+            let socket = socket.to_string_lossy();
+            let fixed = ["--socket", &socket, "--model", model.name, "--switch", &uplink];
+            services.push(self.service(run, "card", &format!("card{index}"), &fixed, &self.card_args)?);
+        }
+        Ok(services)
+    }
+
+    /// One process for all.
+    fn fabric(&self, run: &Path, sockets: &[PathBuf]) -> anyhow::Result<Vec<Service>> {
+        let models = self.models.iter().map(|model| model.name).collect::<Vec<_>>().join(",");
+        let sockets: Vec<_> = sockets.iter().map(|socket| socket.to_string_lossy()).collect();
+        let fixed = sockets.iter().flat_map(|socket| ["--socket", socket]);
+        let fixed: Vec<&str> = fixed.chain(["--model", &models]).collect();
+        let cores = self.cores.iter().map(|core| format!("--cores={core}")).collect::<Vec<_>>();
+        let more = [&self.card_args[..], &self.switch_args[..], &cores].concat();
+        Ok(vec![self.service(run, "fabric", "fabric", &fixed, &more)?])
+    }
+
+    fn service(
+        &self,
+        run: &Path,
+        kind: &'static str,
+        name: &str,
+        fixed: &[&str],
+        more: &[String],
+    ) -> anyhow::Result<Service> {
+        (self.progress)(name);
+        let fixed = fixed.iter().map(Into::into);
+        Service::start(Recipe {
+            kind,
+            name: name.to_owned(),
+            arguments: fixed.chain(more.iter().map(Into::into)).collect(),
+            run: run.to_owned(),
+            patience: self.patience,
+        })
+    }
+
+    /// Where both the card's functions are; none if there is but one.
+    fn slot(&self, card: usize) -> Option<u8> {
+        (self.doorbell_function && catalogue::has_doorbells(self.models[card])).then_some(CARD_SLOT)
+    }
+
+    /// The words for a machine's kernel.
+    fn words(&self, index: usize) -> String {
+        match self.network {
+            true => format!("hamlyn.net={} {}", network::address(index), self.append),
+            false => self.append.clone(),
+        }
+    }
+
+    /// The arguments for a machine's other devices.
+    fn devices(&self, index: usize, run: &Path) -> Vec<String> {
+        let mut arguments = if self.network { network::device(index, run) } else { Vec::new() };
+        arguments.extend((self.qemu_args)(index, run));
+        arguments
+    }
+
+    fn vm(
+        &self,
+        kit: &Kit,
+        accelerator: Accelerator,
+        run: &Path,
+        index: usize,
+        card: &Card,
+        service: &Service,
+    ) -> Vm {
+        let name = format!("vm{index}");
+        let file = |ending: &str| run.join(format!("{name}.{ending}"));
+        let machine = Machine {
+            accelerator,
+            reboots: self.reboots,
+            memory: self.memory,
+            core: self.cores.get(index % self.cores.len().max(1)).copied(),
+            kernel: kit.kernel.clone(),
+            initrd: kit.initrd.clone(),
+            append: self.words(index),
+            card: card.socket.clone(),
+            slot: self.slot(index),
+            console: file("console"),
+            console_log: file("log"),
+            agent: file("agent"),
+            monitor: file("monitor"),
+            more: self.devices(index, run),
+            name,
+        };
+        Vm::new(machine, &kit.qemu, run, service.log(), self.patience)
+    }
+}

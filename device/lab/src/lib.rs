@@ -1,0 +1,164 @@
+//! A lab: one switch, cards and virtual machines, that come up together and leave nothing behind.
+//!
+//! ```no_run
+//! use hamlyn_lab::Lab;
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! let lab = Lab::builder().vms(2).start()?;
+//! let mut echo = lab.vm(0).run(["ping-pong", "serve"])?;
+//! let ticket = echo.answer_text("ticket")?;
+//! let mut ping = lab.vm(1).run(["ping-pong", "run", "--ticket", &ticket, "--count", "100"])?;
+//! echo.say(&ping.answer_text("ticket")?)?;
+//! println!("{:?}", ping.finish()?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod accel;
+mod agent;
+mod builder;
+mod door;
+mod evidence;
+mod image;
+mod kit;
+mod log;
+mod monitor;
+mod network;
+pub mod plain;
+mod processes;
+mod qemu;
+mod remote;
+mod run;
+mod service;
+mod vm;
+
+pub use accel::{Accel, Accelerator};
+pub use builder::Builder;
+pub use hamlyn_agent::protocol::{Exit, Program, What};
+pub use image::Added;
+pub use kit::Kit;
+pub use processes::{Held, cores, hamlyn, keep, tether};
+pub use qemu::{CARD_SLOT, Memory, card_arguments};
+pub use remote::{Input, Remote};
+pub use run::Run;
+pub use vm::{MODULE, Vm};
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use door::Door;
+use processes::Directory;
+use service::Service;
+
+/// The service that is the switch, or has it.
+const SWITCH: usize = 0;
+
+/// A running lab. Dropping it ends all its processes and removes its directory.
+#[derive(Debug)]
+pub struct Lab {
+    // Dropped in this order: the machines before their cards, the directory last.
+    door: Option<Door>,
+    vms: Vec<Vm>,
+    cards: Vec<Card>,
+    services: Vec<Service>,
+    directory: Directory,
+}
+
+/// Where a card is.
+#[derive(Debug)]
+struct Card {
+    /// Where its one client connects.
+    socket: PathBuf,
+    /// Which of the services has it.
+    service: usize,
+    /// Where its counters are in those of its process, as a JSON pointer.
+    counters: String,
+}
+
+impl Lab {
+    /// A lab to be described: two machines unless it says otherwise.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The machine with this index.
+    ///
+    /// # Panics
+    /// If there is no such machine.
+    pub fn vm(&self, index: usize) -> &Vm {
+        &self.vms[index]
+    }
+
+    /// All machines.
+    pub fn vms(&self) -> &[Vm] {
+        &self.vms
+    }
+
+    /// What the card of machine `index` has counted; spare cards come after the machines'.
+    pub fn card_counters(&self, index: usize) -> anyhow::Result<Value> {
+        let card = self.card(index)?;
+        let counters = self.services[card.service].counters()?;
+        let of_card = counters.pointer(&card.counters).cloned();
+        of_card.with_context(|| format!("card {index} has no counters: {counters}"))
+    }
+
+    /// What the switch has counted.
+    pub fn switch_counters(&self) -> anyhow::Result<Value> {
+        let mut counters = self.services[SWITCH].counters()?;
+        Ok(counters.get_mut("switch").map(Value::take).unwrap_or(counters))
+    }
+
+    /// How much the card has refused, for whatever reason: the sum of its counters that begin with `refused_`.
+    pub fn refused(&self, index: usize) -> anyhow::Result<u64> {
+        let counters = self.card_counters(index)?;
+        let Some(counters) = counters.get("card").and_then(Value::as_object) else {
+            bail!("card {index} does not count what it refuses")
+        };
+        let refusals = counters.iter().filter(|(name, _)| name.starts_with("refused_"));
+        Ok(refusals.filter_map(|(_, count)| count.as_u64()).sum())
+    }
+
+    /// Where card `index` listens for its one client; of use with spare cards only.
+    pub fn card_socket(&self, index: usize) -> anyhow::Result<&Path> {
+        Ok(&self.card(index)?.socket)
+    }
+
+    /// Where the lab keeps its sockets and logs.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Stops the process of card `index`, which then neither takes nor sends, until what this returns is dropped.
+    pub fn hold_card(&self, index: usize) -> anyhow::Result<Held> {
+        self.services[self.card(index)?.service].hold()
+    }
+
+    /// Kills the switch: the links of all cards go down.
+    pub fn kill_switch(&self) {
+        self.services[SWITCH].kill();
+    }
+
+    /// Kills the switch and starts another, to which the cards find by themselves.
+    pub fn restart_switch(&self) -> anyhow::Result<()> {
+        self.services[SWITCH].restart()
+    }
+
+    /// Lets other processes of this user run programs in the machines: see [`Remote`].
+    pub fn open_door(&mut self) -> anyhow::Result<()> {
+        let machines = self.vms.iter().map(|vm| (vm.name().to_owned(), vm.speaks())).collect();
+        self.door = Some(Door::open(self.directory.path(), machines)?);
+        Ok(())
+    }
+
+    /// Fails if the switch or a card has ended, with the reason.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.services.iter().try_for_each(Service::check)
+    }
+
+    fn card(&self, index: usize) -> anyhow::Result<&Card> {
+        let count = self.cards.len();
+        self.cards.get(index).with_context(|| format!("there is no card {index} (limit {count})"))
+    }
+}

@@ -1,0 +1,240 @@
+//! QEMU's command line.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use hamlyn_agent::protocol::PORT;
+use hamlyn_host::rundir::doorbell_path;
+use serde_json::{Value, json};
+
+use super::accel::Accelerator;
+
+/// A reply that comes after QEMU's time-out ruins the stream for good, and the default of 5 s is short for a host under
+/// load. In milliseconds.
+const MESSAGE_TIMEOUT: u32 = 20_000;
+
+/// Where QEMU writes what the console shows: its own standard output, which it has no other use for. The lab keeps the end
+/// of that; a file of QEMU's would grow without end.
+const CONSOLE_LOG: &str = "/proc/self/fd/1";
+
+/// A guest's memory, in MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory(u32);
+
+impl Memory {
+    /// The smallest that boots our image.
+    const LEAST: u32 = 128;
+    /// More than any host has.
+    const MOST: u32 = 1 << 20;
+
+    /// So many MiB.
+    pub const fn mib(mib: u32) -> Memory {
+        Memory(mib)
+    }
+}
+
+impl FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Memory, String> {
+        let (digits, unit) = match text.strip_suffix(['G', 'g']) {
+            Some(digits) => (digits, 1024),
+            None => (text.strip_suffix(['M', 'm']).unwrap_or(text), 1),
+        };
+        let count: u32 = digits.parse().map_err(|_| format!("{text:?} is not a size such as 256M or 1G"))?;
+        let mib = count.saturating_mul(unit);
+        if !(Memory::LEAST..=Memory::MOST).contains(&mib) {
+            return Err(format!("{mib} MiB is out of range (limits {} and {})", Memory::LEAST, Memory::MOST));
+        }
+        Ok(Memory(mib))
+    }
+}
+
+impl std::fmt::Display for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}M", self.0)
+    }
+}
+
+/// Where the card's two functions are on the machine's PCI bus, if nobody says otherwise: high up, since QEMU gives the
+/// low slots to devices that ask for none.
+pub const CARD_SLOT: u8 = 0x10;
+
+/// The arguments that any virtual machine needs to have the card: shared memory and the device. It has both its functions
+/// in `slot` of the PCI bus, or, without one, only the first, somewhere: then a doorbell is a round trip.
+pub fn card_arguments(socket: &Path, memory: Memory, slot: Option<u8>) -> Vec<String> {
+    let card = match slot {
+        None => vec![function(socket, json!({}))],
+        Some(slot) => vec![
+            function(socket, json!({ "addr": format!("{slot:#x}.0"), "multifunction": true })),
+            function(&doorbell_path(socket), json!({ "addr": format!("{slot:#x}.1") })),
+        ],
+    };
+    // The card reaches the guest's memory through this file; with share=off its DMA would go nowhere, silently.
+    let backend = format!("memory-backend-memfd,id=mem,size={memory},share=on");
+    let size = memory.to_string();
+    let machine = [["-m", &size], ["-object", &backend], ["-machine", "q35,memory-backend=mem"]];
+    let machine = machine.concat().into_iter().map(str::to_owned);
+    machine.chain(card.into_iter().flat_map(|device| ["-device".to_owned(), device])).collect()
+}
+
+/// A function of the card as QEMU's device, with `more` properties.
+fn function(socket: &Path, mut more: Value) -> String {
+    more["driver"] = "vfio-user-pci".into();
+    more["socket"] = json!({ "path": socket, "type": "unix" });
+    more["x-msg-timeout"] = MESSAGE_TIMEOUT.into();
+    more.to_string()
+}
+
+/// One of a lab's machines.
+#[derive(Debug, Clone)]
+pub(super) struct Machine {
+    /// The guest's host name.
+    pub name: String,
+    /// What runs it.
+    pub accelerator: Accelerator,
+    /// Whether it boots again when the guest asks for it, as a real one. Otherwise it ends, also when its kernel panics.
+    pub reboots: bool,
+    /// Its memory.
+    pub memory: Memory,
+    /// The host's core that it is pinned to.
+    pub core: Option<u16>,
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The initial RAM disk.
+    pub initrd: PathBuf,
+    /// Words added to the kernel's command line.
+    pub append: String,
+    /// The card's socket, where QEMU connects.
+    pub card: PathBuf,
+    /// Where on the PCI bus both its functions are; else it has only the first.
+    pub slot: Option<u8>,
+    /// The serial console's socket, where QEMU listens.
+    pub console: PathBuf,
+    /// Where the end of what the console shows is kept.
+    pub console_log: PathBuf,
+    /// The agent's socket, where QEMU listens.
+    pub agent: PathBuf,
+    /// The machine monitor's socket, where QEMU listens.
+    pub monitor: PathBuf,
+    /// More arguments, for other devices.
+    pub more: Vec<String>,
+}
+
+impl Machine {
+    /// The whole command line, without the program.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let path = |path: &Path| escape(&path.to_string_lossy());
+        let listen =
+            |id: &str, socket: &Path| format!("socket,id={id},path={},server=on,wait=off", path(socket));
+        // A kernel that panics reboots at once, or stays as it is for a person to see.
+        let (reboot, panic): (&[_], _) = if self.reboots { (&[], 0) } else { (&["-no-reboot"], -1) };
+        // The image's file system may take more than the half of a small machine's memory that tmpfs would; and a kernel
+        // under emulation on a busy host finds its timer too late, and panics, unless it is told to trust in it. It also takes
+        // 2 seconds of its 8 until it is ready to test its ciphers, which nobody here uses.
+        let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check cryptomgr.notests";
+        let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
+        let mut arguments = card_arguments(&self.card, self.memory, self.slot);
+        let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
+        // What else QEMU is told may say more of how it is run.
+        let is_told = self.more.iter().any(|word| word == "-accel");
+        let accelerator = self.accelerator.arguments().into_iter().skip(if is_told { 2 } else { 0 });
+        let fixed = fixed.iter().chain(reboot).copied().chain(accelerator);
+        arguments.extend(fixed.map(str::to_owned));
+        let options = [
+            ("-kernel", self.kernel.to_string_lossy().into_owned()),
+            ("-initrd", self.initrd.to_string_lossy().into_owned()),
+            ("-append", command_line.trim_end().to_owned()),
+            ("-chardev", format!("{},logfile={CONSOLE_LOG}", listen("console", &self.console))),
+            ("-serial", "chardev:console".to_owned()),
+            ("-device", "virtio-serial-pci".to_owned()),
+            ("-chardev", listen("agent", &self.agent)),
+            ("-device", format!("virtserialport,chardev=agent,name={PORT}")),
+            ("-chardev", listen("monitor", &self.monitor)),
+            ("-qmp", "chardev:monitor".to_owned()),
+        ];
+        for (option, value) in options {
+            arguments.extend([option.to_owned(), value]);
+        }
+        arguments.extend_from_slice(&self.more);
+        arguments
+    }
+}
+
+/// In QEMU's option lists a comma in a value is written twice.
+pub(super) fn escape(value: &str) -> String {
+    value.replace(',', ",,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_parsed_and_bounded() {
+        assert_eq!("256M".parse(), Ok(Memory(256)));
+        assert_eq!("2G".parse(), Ok(Memory(2048)));
+        assert_eq!("192".parse(), Ok(Memory(192)));
+        for wrong in ["", "M", "x", "-1", "64M", "9999999G", "1T"] {
+            assert!(wrong.parse::<Memory>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_memory_is_shared_and_the_devices_name_the_sockets() {
+        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), Some(CARD_SLOT));
+        assert!(arguments.contains(&"memory-backend-memfd,id=mem,size=512M,share=on".to_owned()));
+        let devices = [7, 9].map(|at| serde_json::from_str::<Value>(&arguments[at]).unwrap());
+        let socket = |path: &str| json!({ "type": "unix", "path": path });
+        let common = |socket: Value, addr: &str| json!({ "driver": "vfio-user-pci", "socket": socket, "x-msg-timeout": 20_000, "addr": addr });
+        let mut first = common(socket("/run/card0.sock"), "0x10.0");
+        first["multifunction"] = true.into();
+        assert_eq!(devices, [first, common(socket("/run/card0.sock.doorbell"), "0x10.1")]);
+    }
+
+    #[test]
+    fn a_card_without_a_slot_has_its_first_function_alone() {
+        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), None);
+        assert_eq!(arguments.iter().filter(|word| *word == "-device").count(), 1);
+        let device: Value = serde_json::from_str(&arguments[7]).unwrap();
+        assert_eq!((&device["socket"]["path"], &device["addr"]), (&json!("/run/card0.sock"), &Value::Null));
+    }
+
+    #[test]
+    fn an_accelerator_that_is_told_takes_the_place_of_ours() {
+        let path = PathBuf::new;
+        let mut machine = Machine {
+            name: "vm0".into(),
+            accelerator: Accelerator::Tcg,
+            reboots: false,
+            memory: Memory::mib(256),
+            core: None,
+            kernel: path(),
+            initrd: path(),
+            append: String::new(),
+            card: path(),
+            slot: None,
+            console: path(),
+            console_log: path(),
+            agent: path(),
+            monitor: path(),
+            more: Vec::new(),
+        };
+        let told = |machine: &Machine| {
+            let words = machine.arguments();
+            let behind = |name: &str| {
+                let values = words.windows(2).filter(|pair| pair[0] == name).map(|pair| pair[1].clone());
+                values.collect::<Vec<_>>()
+            };
+            (behind("-accel"), behind("-cpu"))
+        };
+        assert_eq!(told(&machine), (vec!["tcg".to_owned()], vec!["max".to_owned()]));
+        machine.more = ["-accel", "tcg,thread=single"].map(str::to_owned).to_vec();
+        assert_eq!(told(&machine), (vec!["tcg,thread=single".to_owned()], vec!["max".to_owned()]));
+    }
+
+    #[test]
+    fn commas_in_paths_do_not_end_an_option() {
+        assert_eq!(escape("/a,b/c"), "/a,,b/c");
+    }
+}

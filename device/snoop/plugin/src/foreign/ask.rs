@@ -1,0 +1,34 @@
+//! A store that QEMU tells of.
+
+use super::api::Api;
+use crate::snooper::Access;
+
+/// One that was just made.
+pub(super) struct Told<'a> {
+    pub(super) api: &'a Api,
+    /// QEMU's own description of it.
+    pub(super) info: u32,
+}
+
+impl Access for Told<'_> {
+    fn width(&self) -> u64 {
+        // QEMU makes none wider than 16 bytes.
+        1 << self.api.shift(self.info).min(4)
+    }
+
+    fn value(&self) -> [u8; 16] {
+        let [low, high] = self.api.value(self.info).words.map(u64::to_le_bytes);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&low);
+        bytes[8..].copy_from_slice(&high);
+        if self.api.is_big(self.info) {
+            // As MOVBE stores it.
+            bytes[..self.width() as usize].reverse();
+        }
+        bytes
+    }
+
+    fn physical(&self, address: u64) -> Option<u64> {
+        self.api.physical(self.info, address)
+    }
+}

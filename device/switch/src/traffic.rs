@@ -1,0 +1,102 @@
+//! Whose packets a switch carries: cards that could not understand each other, or not bear its paths, are refused at the
+//! door, where a person sees the reason. A packet that comes nevertheless is discarded by the card it comes to.
+
+use hamlyn_fabric::{HostId, Protocol, Traffic};
+use thiserror::Error;
+
+/// Why a card is refused for its packets' sake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Misfit {
+    /// Other cards are there already.
+    #[error(
+        "its packets are of protocol {wanted}, those of the card at port {port} of protocol {there}: one switch links cards of one protocol"
+    )]
+    Protocol {
+        /// The newcomer's.
+        wanted: Protocol,
+        /// Who is there.
+        port: HostId,
+        /// What it speaks.
+        there: Protocol,
+    },
+    /// Its packets would overtake each other.
+    #[error("its packets must keep their order, and with {0} paths they would not (see --paths)")]
+    Order(u16),
+}
+
+/// What the cards at the ports said.
+#[derive(Debug)]
+pub struct Protocols {
+    ports: Vec<Option<Protocol>>,
+    paths: u16,
+}
+
+impl Protocols {
+    /// Nobody is there yet.
+    pub fn new(ports: u16, paths: u16) -> Protocols {
+        Protocols { ports: vec![None; ports.into()], paths }
+    }
+
+    /// Whether a newcomer fits those that are there.
+    pub fn check(&self, traffic: Traffic) -> Result<(), Misfit> {
+        if traffic.ordered && self.paths > 1 {
+            return Err(Misfit::Order(self.paths));
+        }
+        let wanted = traffic.protocol;
+        let others = (0..).map(HostId).zip(&self.ports);
+        match others.filter_map(|(port, there)| Some((port, (*there)?))).find(|(_, there)| *there != wanted) {
+            Some((port, there)) => Err(Misfit::Protocol { wanted, port, there }),
+            None => Ok(()),
+        }
+    }
+
+    /// A card is at a port.
+    pub fn attached(&mut self, host: HostId, traffic: Traffic) {
+        self.set(host, Some(traffic.protocol));
+    }
+
+    /// A port is free.
+    pub fn left(&mut self, host: HostId) {
+        self.set(host, None);
+    }
+
+    fn set(&mut self, host: HostId, protocol: Option<Protocol>) {
+        if let Some(port) = self.ports.get_mut(host.index()) {
+            *port = protocol;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(number: u8, ordered: bool) -> Traffic {
+        Traffic { protocol: Protocol::parse(number).unwrap(), ordered }
+    }
+
+    #[test]
+    fn cards_of_one_protocol_are_linked_until_the_last_of_them_has_left() {
+        let mut protocols = Protocols::new(3, 1);
+        for host in [2, 0] {
+            protocols.check(traffic(7, true)).unwrap();
+            protocols.attached(HostId(host), traffic(7, true));
+        }
+        let refused = protocols.check(traffic(9, false)).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "its packets are of protocol 9, those of the card at port 0 of protocol 7: one switch links cards of one protocol"
+        );
+        protocols.left(HostId(0));
+        assert!(protocols.check(traffic(9, false)).is_err());
+        protocols.left(HostId(2));
+        protocols.check(traffic(9, false)).unwrap();
+    }
+
+    #[test]
+    fn who_needs_order_is_refused_by_a_switch_with_paths() {
+        let protocols = Protocols::new(3, 4);
+        protocols.check(traffic(1, false)).unwrap();
+        assert_eq!(protocols.check(traffic(1, true)), Err(Misfit::Order(4)));
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The echo card: what its files share. Mailboxes are its only objects. */
+#ifndef _ECHO_H
+#define _ECHO_H
+
+#include "core.h"
+#include "echo_card.h"
+#include "echo_uapi.h"
+
+struct echo_parts {
+	struct hamlyn_card card;
+	/* The control page, behind the outboxes in BAR 2. */
+	void __iomem *control;
+	/* Where outboxes and doorbells lie. */
+	resource_size_t outboxes;
+	resource_size_t doorbells;
+	/* By number. Guarded by the card's lock. */
+	struct xarray mailboxes;
+};
+
+#define echo_parts(of) container_of_const(of, struct echo_parts, card)
+
+struct echo_mailbox_object {
+	struct card_object object;
+	u32 records;
+	struct hamlyn_pages *inbox;
+	struct hamlyn_sleepers sleepers;
+};
+
+/* mailbox.c */
+extern const struct card_kind echo_mailbox_kind;
+int echo_mailbox_open(struct hamlyn_file *file, void *argument);
+int echo_mailbox_close(struct hamlyn_file *file, void *argument);
+void echo_mailbox_undo(struct hamlyn_file *file, void *argument);
+int echo_mailbox_wait(struct hamlyn_file *file, void *argument);
+
+/* ops.c */
+static inline u32 echo_mailboxes(const struct hamlyn_card *card)
+{
+	return ((const struct echo_query *)card->limits.card)->mailboxes;
+}
+
+#endif /* _ECHO_H */

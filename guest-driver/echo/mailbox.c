@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Mailboxes: an outbox and a doorbell of the card's, an inbox in the driver's memory, and sleep. */
+#include "echo.h"
+
+/* Offsets of mmap(2), from a mailbox' own. */
+#define MAP_OUTBOX 0
+#define MAP_DOORBELL ECHO_OUTBOX_SIZE
+#define MAP_INBOX (ECHO_OUTBOX_SIZE + ECHO_DOORBELL_SIZE)
+
+static_assert(MAP_INBOX + ECHO_INBOX_MAX_RECORDS * ECHO_RECORD_SIZE <= HAMLYN_MAP_STRIDE);
+/* A record is in one page. */
+static_assert(HAMLYN_PAGE_SIZE % ECHO_RECORD_SIZE == 0);
+
+#define mailbox_of(of) container_of(of, struct echo_mailbox_object, object)
+
+/* Whether the message behind so many is there. */
+static bool mailbox_arrived(const struct hamlyn_sleepers *sleepers, const void *what)
+{
+	const struct echo_mailbox_object *mailbox =
+		container_of_const(sleepers, struct echo_mailbox_object, sleepers);
+	const struct echo_wait *wait = what;
+	u32 place = (wait->taken & (mailbox->records - 1)) * ECHO_RECORD_SIZE;
+	const struct echo_record *record =
+		page_address(mailbox->inbox->page[place / HAMLYN_PAGE_SIZE]) + place % HAMLYN_PAGE_SIZE;
+
+	return READ_ONCE(record->number) == wait->taken + 1;
+}
+
+static const struct hamlyn_awaited mailbox_news = { .arrived = mailbox_arrived };
+
+static struct echo_mailbox_object *mailbox_find(struct hamlyn_file *file, u32 index)
+{
+	struct echo_mailbox_object *mailbox = xa_load(&echo_parts(file->card)->mailboxes, index);
+
+	return mailbox && mailbox->object.file == file ? mailbox : NULL;
+}
+
+static void mailbox_free(struct kref *users)
+{
+	struct echo_mailbox_object *mailbox =
+		container_of(users, struct echo_mailbox_object, object.users);
+
+	hamlyn_pages_free(mailbox->inbox);
+	kfree(mailbox);
+}
+
+DEFINE_FREE(mailbox_put, struct echo_mailbox_object *,
+	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+
+/* A mailbox that the card does not know yet. */
+static struct echo_mailbox_object *mailbox_alloc(struct hamlyn_file *file, u32 records)
+{
+	struct echo_mailbox_object *mailbox __free(mailbox_put) =
+		kzalloc(sizeof(*mailbox), GFP_KERNEL_ACCOUNT);
+	struct hamlyn_pages *inbox;
+	int ret;
+
+	if (!mailbox)
+		return ERR_PTR(-ENOMEM);
+	hamlyn_object_init(&mailbox->object, file, &echo_mailbox_kind);
+	hamlyn_sleepers_init(&mailbox->sleepers, file, &mailbox_news);
+	mailbox->records = records;
+	inbox = hamlyn_pages_alloc(file, (u64)records * ECHO_RECORD_SIZE);
+	if (IS_ERR(inbox))
+		return ERR_CAST(inbox);
+	mailbox->inbox = inbox;
+	ret = hamlyn_pages_map(inbox, file->card);
+	if (ret)
+		return ERR_PTR(ret);
+	return_ptr(mailbox);
+}
+
+/* The next owner does not see what the last one left in the outbox. */
+static int mailbox_zero_outbox(struct hamlyn_card *card, u32 index)
+{
+	resource_size_t place = echo_parts(card)->outboxes + (u64)index * ECHO_OUTBOX_SIZE;
+	void __iomem *outbox = ioremap(place, ECHO_OUTBOX_SIZE);
+
+	if (!outbox)
+		return -ENOMEM;
+	memset_io(outbox, 0, ECHO_OUTBOX_SIZE);
+	iounmap(outbox);
+	return 0;
+}
+
+/* Gives it a number, and has the card open it. */
+static int mailbox_open(struct echo_mailbox_object *mailbox)
+{
+	struct echo_open_mailbox body = { .records = mailbox->records };
+	struct hamlyn_file *file = mailbox->object.file;
+	struct echo_parts *parts = echo_parts(file->card);
+	u32 index;
+	int ret;
+
+	ret = hamlyn_share_take(file->share, ECHO_SHARE_MAILBOXES, file->privileged);
+	if (ret)
+		return ret;
+	ret = xa_alloc(&parts->mailboxes, &mailbox->object.index, mailbox,
+		       XA_LIMIT(0, echo_mailboxes(file->card) - 1), GFP_KERNEL);
+	if (ret) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto give_back;
+	}
+	index = mailbox->object.index;
+	hamlyn_pages_describe(mailbox->inbox, &body.inbox);
+	hamlyn_sleepers_place(&mailbox->sleepers, parts->control + ECHO_CONTROL_ARMED +
+							  index * HAMLYN_ARMED_STRIDE);
+	ret = mailbox_zero_outbox(file->card, index) ?:
+	      hamlyn_command(file->card, ECHO_COMMAND_OPEN_MAILBOX, index, &body, sizeof(body));
+	if (!ret)
+		return 0;
+	xa_erase(&parts->mailboxes, index);
+give_back:
+	hamlyn_share_give(file->share, ECHO_SHARE_MAILBOXES);
+	return ret;
+}
+
+int echo_mailbox_open(struct hamlyn_file *file, void *argument)
+{
+	struct echo_mailbox_object *mailbox __free(mailbox_put) = NULL;
+	struct echo_mailbox *answer = argument;
+	u32 records = answer->records;
+	int ret;
+
+	if (answer->mailbox || answer->outbox_offset || answer->doorbell_offset ||
+	    answer->inbox_offset || answer->reserved[0] || answer->reserved[1] ||
+	    records < ECHO_INBOX_MIN_RECORDS || records > ECHO_INBOX_MAX_RECORDS ||
+	    records & (records - 1))
+		return -EINVAL;
+	mailbox = mailbox_alloc(file, records);
+	if (IS_ERR(mailbox))
+		return PTR_ERR(mailbox);
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	ret = mailbox_open(mailbox);
+	if (ret)
+		return ret;
+	hamlyn_sleepers_open(&mailbox->sleepers);
+	hamlyn_object_join(&mailbox->object, 0);
+	answer->mailbox = mailbox->object.index;
+	answer->outbox_offset = mailbox->object.offset + MAP_OUTBOX;
+	answer->doorbell_offset = mailbox->object.offset + MAP_DOORBELL;
+	answer->inbox_offset = mailbox->object.offset + MAP_INBOX;
+	retain_and_null_ptr(mailbox);
+	return 0;
+}
+
+static void mailbox_close(struct card_object *object)
+{
+	struct hamlyn_card *card = object->file->card;
+
+	hamlyn_unmap_card(object, MAP_INBOX);
+	hamlyn_command_close(card, ECHO_COMMAND_CLOSE_MAILBOX, object->index, NULL, 0);
+	hamlyn_sleepers_close(&mailbox_of(object)->sleepers);
+	xa_erase(&echo_parts(card)->mailboxes, object->index);
+	hamlyn_share_give(object->file->share, ECHO_SHARE_MAILBOXES);
+	list_del(&object->on_file);
+}
+
+/* The card can no longer reach the inbox; waiters and mappings may keep it for longer. */
+static void mailbox_release(struct card_object *object)
+{
+	hamlyn_pages_unmap(mailbox_of(object)->inbox);
+	hamlyn_object_put(object);
+}
+
+static int mailbox_end(struct hamlyn_file *file, u32 index)
+{
+	struct echo_mailbox_object *mailbox;
+
+	scoped_class(hamlyn_entry, entry, file) {
+		if (entry.error)
+			return entry.error;
+		mailbox = mailbox_find(file, index);
+		if (!mailbox)
+			return -ENOENT;
+		mailbox_close(&mailbox->object);
+	}
+	mailbox_release(&mailbox->object);
+	return 0;
+}
+
+int echo_mailbox_close(struct hamlyn_file *file, void *argument)
+{
+	const struct hamlyn_object *object = argument;
+
+	if (object->reserved0 || object->reserved1)
+		return -EINVAL;
+	return mailbox_end(file, object->index);
+}
+
+void echo_mailbox_undo(struct hamlyn_file *file, void *argument)
+{
+	const struct echo_mailbox *answer = argument;
+
+	mailbox_end(file, answer->mailbox);
+}
+
+/* The mailbox that a caller means, held for it. */
+static struct echo_mailbox_object *mailbox_get(struct hamlyn_file *file, u32 index)
+{
+	struct echo_mailbox_object *mailbox;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return ERR_PTR(entry.error);
+	mailbox = mailbox_find(file, index);
+	if (!mailbox)
+		return ERR_PTR(-ENOENT);
+	kref_get(&mailbox->object.users);
+	return mailbox;
+}
+
+int echo_mailbox_wait(struct hamlyn_file *file, void *argument)
+{
+	struct echo_mailbox_object *mailbox __free(mailbox_put) = NULL;
+	const struct echo_wait *wait = argument;
+
+	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+		return -EINVAL;
+	mailbox = mailbox_get(file, wait->mailbox);
+	if (IS_ERR(mailbox))
+		return PTR_ERR(mailbox);
+	return hamlyn_sleepers_wait(&mailbox->sleepers, wait, wait->timeout_ns);
+}
+
+static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+{
+	const struct hamlyn_pages *inbox = mailbox_of(object)->inbox;
+
+	switch (offset) {
+	case MAP_OUTBOX:
+		return size == ECHO_OUTBOX_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+	case MAP_DOORBELL:
+		return size == ECHO_DOORBELL_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+	case MAP_INBOX:
+		return size == (u64)inbox->count * HAMLYN_PAGE_SIZE ?
+			       hamlyn_mmap_pages(vma, object, inbox) :
+			       -EINVAL;
+	default:
+		return -EINVAL;
+	}
+}
+
+static resource_size_t mailbox_place(const struct card_object *object, u64 offset)
+{
+	const struct echo_parts *parts = echo_parts(object->file->card);
+
+	if (offset < MAP_DOORBELL)
+		return parts->outboxes + (u64)object->index * ECHO_OUTBOX_SIZE;
+	return parts->doorbells + (u64)object->index * ECHO_DOORBELL_SIZE;
+}
+
+const struct card_kind echo_mailbox_kind = {
+	.close = mailbox_close,
+	.release = mailbox_release,
+	.mmap = mailbox_mmap,
+	.place = mailbox_place,
+	.free = mailbox_free,
+};

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the core knows of an echo card. */
+#include "echo.h"
+
+enum { BAR_OUTBOXES = 2, BAR_DOORBELLS = 4 };
+
+static_assert(!offsetof(struct echo_parts, card));
+
+static void ops_init(struct hamlyn_card *card)
+{
+	xa_init_flags(&echo_parts(card)->mailboxes, XA_FLAGS_ALLOC);
+}
+
+static void ops_free(struct hamlyn_card *card)
+{
+	xa_destroy(&echo_parts(card)->mailboxes);
+}
+
+static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+{
+	struct echo_query *own = (struct echo_query *)limits->card;
+
+	static_assert(sizeof(*own) <= sizeof(limits->card));
+	own->mailboxes = readl(card->registers + ECHO_REG_MAILBOXES);
+	return hamlyn_card_check_limit(card, "mailboxes", own->mailboxes, 1, ECHO_MAX_MAILBOXES);
+}
+
+/* Outboxes and doorbells are for processes; the driver itself maps only the control page. */
+static int ops_prepare(struct hamlyn_card *card)
+{
+	u64 control = (u64)echo_mailboxes(card) * ECHO_OUTBOX_SIZE;
+	u64 doorbells = (u64)echo_mailboxes(card) * ECHO_DOORBELL_SIZE;
+	struct echo_parts *parts = echo_parts(card);
+	struct pci_dev *pdev = card->pdev;
+	int ret;
+
+	ret = hamlyn_bar_check(pdev, BAR_OUTBOXES, control + ECHO_CONTROL_SIZE) ?:
+	      hamlyn_bar_check(pdev, BAR_DOORBELLS, doorbells) ?:
+	      pcim_request_region(pdev, BAR_OUTBOXES, card->ops->name) ?:
+	      pcim_request_region(pdev, BAR_DOORBELLS, card->ops->name);
+	if (ret)
+		return ret;
+	parts->outboxes = pci_resource_start(pdev, BAR_OUTBOXES);
+	parts->doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
+	parts->control = devm_ioremap(&pdev->dev, parts->outboxes + control, ECHO_CONTROL_SIZE);
+	if (!parts->control)
+		return -ENOMEM;
+	card->pending = parts->control + ECHO_CONTROL_PENDING;
+	return 0;
+}
+
+static void ops_announce(const struct hamlyn_card *card)
+{
+	dev_info(&card->pdev->dev, "%s: %u mailboxes\n", dev_name(&card->dev), echo_mailboxes(card));
+}
+
+static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+{
+	return echo_mailboxes(card);
+}
+
+static void ops_reset(struct hamlyn_card *card)
+{
+	memset_io(echo_parts(card)->control, 0, ECHO_CONTROL_SIZE);
+}
+
+static void ops_stop(struct hamlyn_card *card)
+{
+	struct echo_mailbox_object *mailbox;
+	unsigned long index;
+
+	xa_for_each(&echo_parts(card)->mailboxes, index, mailbox)
+		wake_up_all(&mailbox->sleepers.wait);
+}
+
+static const char * const commands[] = {
+	[ECHO_COMMAND_OPEN_MAILBOX] = "open-mailbox",
+	[ECHO_COMMAND_CLOSE_MAILBOX] = "close-mailbox",
+};
+
+static const struct card_call calls[] = {
+	{ ECHO_IOC_MAILBOX_OPEN, true, echo_mailbox_open, echo_mailbox_undo },
+	{ ECHO_IOC_MAILBOX_CLOSE, false, echo_mailbox_close },
+	{ ECHO_IOC_MAILBOX_WAIT, false, echo_mailbox_wait },
+};
+
+static const struct card_kind * const kinds[] = { &echo_mailbox_kind };
+
+const struct card_ops echo_card_ops = {
+	.model = ECHO_MODEL,
+	.name = "echo",
+	.abi_version = ECHO_ABI_VERSION,
+	.statistics = ECHO_STATISTICS,
+	.commands = commands,
+	.commands_count = ARRAY_SIZE(commands),
+	.shared = { "mailboxes" },
+	.shares = ops_shares,
+	.size = sizeof(struct echo_parts),
+	.kinds = kinds,
+	.kinds_count = ARRAY_SIZE(kinds),
+	.calls = calls,
+	.calls_count = ARRAY_SIZE(calls),
+	.init = ops_init,
+	.free = ops_free,
+	.limits = ops_limits,
+	.prepare = ops_prepare,
+	.announce = ops_announce,
+	.reset = ops_reset,
+	.stop = ops_stop,
+};

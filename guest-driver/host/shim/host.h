@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
+/*
+ * guest-driver/kernel without a kernel: any number of systems in one process, each called by one thread at
+ * a time. Nothing here is shared by them: what a system is called for is known by the thread that does.
+ *
+ *   services.c   what the kernel has for the driver: time, memory, work, and so on
+ *   verbs.c      what is asked of a system, as connectfile.c and a card's folder ask it
+ *
+ * Rust has the other half: src/foreign.rs follows this file line by line.
+ */
+#ifndef _HOST_H
+#define _HOST_H
+
+#include "connect.h"
+
+/* What a system reaches while it is called. @ports is Rust's, and handed to each. */
+struct host_call {
+	void *ports;
+	/* Milliseconds. */
+	u64 now;
+	u32 (*random)(void *ports);
+	bool (*allocates)(void *ports);
+	bool (*link)(void *ports, u32 *host);
+	bool (*post)(void *ports, u32 host, u32 entry, const struct hamlyn_wire *wire, const u8 *data,
+		     u32 length);
+	bool (*take)(void *ports, u32 *host, u32 *entry);
+	bool (*more)(void *ports);
+	void (*read)(void *ports, u32 host, u32 entry, struct hamlyn_wire *wire, u8 *place);
+	void (*reopen)(void *ports, u32 host, u32 entry);
+	void (*message)(void *ports, u32 host, const struct hamlyn_wire *wire, const u8 *data);
+	void (*lost)(void *ports, u32 host);
+	bool (*depends)(void *ports, u32 host);
+	/* A file is to be looked at by those who sleep on it. */
+	void (*woken)(void *ports, u32 file);
+};
+
+/* One user, who may have all. */
+struct hamlyn_share {
+	u32 users;
+	u32 held[HAMLYN_KINDS];
+};
+
+struct host {
+	struct hamlyn_system *system;
+	/* None: it is not being called. */
+	const struct host_call *call;
+	struct mutex lock;
+	struct peer_transport transport;
+	struct hamlyn_share share;
+	/* Milliseconds. */
+	u32 peer_timeout;
+	struct list_head work;
+	struct list_head memory;
+	u32 pieces;
+	/* What the last message that was looked at has as data. */
+	u8 place[HAMLYN_WELL_KNOWN_PLACE_SIZE];
+	/* Under which incarnation a peer is known here, and since when, in milliseconds. */
+	u32 incarnations;
+	u64 mine[HAMLYN_WELL_KNOWN_SLOTS];
+	u64 renewed[HAMLYN_WELL_KNOWN_SLOTS];
+	/* What was done that a kernel does not allow; the first. */
+	const char *complaint;
+};
+
+/* What is left in a system's tables. */
+struct host_sizes {
+	u32 connections;
+	u32 listeners;
+	u32 messages;
+	/* Of memory, besides the system itself. */
+	u32 pieces;
+	/* Objects that count as somebody's. */
+	u32 held;
+	/* References to whom they count for. */
+	u32 users;
+};
+
+/* The system that this thread calls. */
+struct host *host_now(void);
+/* Begins a call, and ends it: whose turn it was before. */
+struct host *host_enter(struct host *host, const struct host_call *call);
+void host_leave(struct host *host, struct host *before);
+void host_complain(const char *complaint);
+
+/* peer.c's, by module_param. */
+void host_set_peer_timeout(unsigned int milliseconds);
+
+/* verbs.c, for Rust. */
+struct host *host_create(const struct host_call *call, int number, u32 peer_timeout);
+void host_destroy(struct host *host);
+void host_open(struct host *host, const struct host_call *call);
+void host_stop(struct host *host, const struct host_call *call);
+void host_lost(struct host *host, const struct host_call *call, u32 reason);
+void host_arrived(struct host *host, const struct host_call *call);
+void host_lapsed(struct host *host, const struct host_call *call);
+bool host_work(struct host *host, const struct host_call *call);
+bool host_due(const struct host *host, u64 *due);
+int host_say(struct host *host, const struct host_call *call, u32 to, const struct hamlyn_wire *wire,
+	     const u8 *data);
+void host_watch(struct host *host, const struct host_call *call, u32 peer);
+int host_listen(struct host *host, const struct host_call *call, const struct hamlyn_listen *listen,
+		u32 file, struct hamlyn_listener **opened);
+int host_claim(struct host *host, const struct host_call *call, struct hamlyn_listener *listener,
+	       u32 file, struct hamlyn_connection **claimed);
+void host_unlisten(struct host *host, const struct host_call *call,
+		   struct hamlyn_listener *listener);
+int host_waiting(const struct hamlyn_listener *listener);
+int host_request(struct host *host, const struct host_call *call,
+		 const struct hamlyn_connect *connect, bool question, u32 file,
+		 struct hamlyn_connection **made);
+int host_answer(struct host *host, const struct host_call *call,
+		struct hamlyn_connection *connection, u32 kind, const struct hamlyn_private *private);
+int host_close(struct host *host, const struct host_call *call,
+	       struct hamlyn_connection *connection, u32 reason, const struct hamlyn_private *private);
+void host_abandon(struct host *host, const struct host_call *call,
+		  struct hamlyn_connection *connection);
+void host_release(struct host *host, const struct host_call *call,
+		  struct hamlyn_connection *connection);
+void host_describe(const struct hamlyn_connection *connection,
+		   struct hamlyn_connection_state *state);
+void host_sizes(const struct host *host, struct host_sizes *sizes);
+u64 host_renewed(const struct host *host, u32 peer);
+const char *host_complaint(const struct host *host);
+
+#endif /* _HOST_H */

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
+/*
+ * A parameter of the module, which each system has for itself here: it is set anew before a system is
+ * called, for the thread that calls.
+ */
+#ifndef _HOST_MODULEPARAM_H
+#define _HOST_MODULEPARAM_H
+
+#define module_param(name, type, mode)         \
+	void host_set_##name(unsigned int value); \
+	void host_set_##name(unsigned int value)  \
+	{                                         \
+		name = value;                     \
+	}                                         \
+	_Static_assert(1, "takes a semicolon")
+#define MODULE_PARM_DESC(name, text) _Static_assert(sizeof(text) > 1, "says what it is for")
+
+#endif /* _HOST_MODULEPARAM_H */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
+/*
+ * What is compiled here goes into programs of anybody's, by way of the library. So nothing of it may have a
+ * name that is somebody else's: the library's own C functions are called hamlyn_connection_close, too, and
+ * others have a kfree of their own. A test looks whether a name is missing.
+ */
+#ifndef _HOST_NAMES_H
+#define _HOST_NAMES_H
+
+#define cancel_delayed_work_sync hamlyn_driver_cancel_delayed_work_sync
+#define cancel_work_sync hamlyn_driver_cancel_work_sync
+#define get_random_u32 hamlyn_driver_get_random_u32
+#define hamlyn_connection_answer hamlyn_driver_connection_answer
+#define hamlyn_connection_close hamlyn_driver_connection_close
+#define hamlyn_connection_describe hamlyn_driver_connection_describe
+#define hamlyn_connection_end hamlyn_driver_connection_end
+#define hamlyn_connection_message hamlyn_driver_connection_message
+#define hamlyn_connection_put hamlyn_driver_connection_put
+#define hamlyn_connection_release hamlyn_driver_connection_release
+#define hamlyn_connection_request hamlyn_driver_connection_request
+#define hamlyn_connection_settle hamlyn_driver_connection_settle
+#define hamlyn_listener_close hamlyn_driver_listener_close
+#define hamlyn_listener_init hamlyn_driver_listener_init
+#define hamlyn_listener_next hamlyn_driver_listener_next
+#define hamlyn_listener_open hamlyn_driver_listener_open
+#define hamlyn_listeners_stop hamlyn_driver_listeners_stop
+#define hamlyn_peer_answer hamlyn_driver_peer_answer
+#define hamlyn_peer_arrived hamlyn_driver_peer_arrived
+#define hamlyn_peer_init hamlyn_driver_peer_init
+#define hamlyn_peer_lost hamlyn_driver_peer_lost
+#define hamlyn_peer_open hamlyn_driver_peer_open
+#define hamlyn_peer_say hamlyn_driver_peer_say
+#define hamlyn_peer_send hamlyn_driver_peer_send
+#define hamlyn_peer_watch hamlyn_driver_peer_watch
+#define hamlyn_peer_withdraw hamlyn_driver_peer_withdraw
+#define hamlyn_peers_tick hamlyn_driver_peers_tick
+#define hamlyn_share_get hamlyn_driver_share_get
+#define hamlyn_share_give hamlyn_driver_share_give
+#define hamlyn_share_put hamlyn_driver_share_put
+#define hamlyn_share_take hamlyn_driver_share_take
+#define hamlyn_system_arrived hamlyn_driver_system_arrived
+#define hamlyn_system_cancel hamlyn_driver_system_cancel
+#define hamlyn_system_create hamlyn_driver_system_create
+#define hamlyn_system_free hamlyn_driver_system_free
+#define hamlyn_system_is_open hamlyn_driver_system_is_open
+#define hamlyn_system_lapsed hamlyn_driver_system_lapsed
+#define hamlyn_system_lost hamlyn_driver_system_lost
+#define hamlyn_system_open hamlyn_driver_system_open
+#define hamlyn_system_reborn hamlyn_driver_system_reborn
+#define hamlyn_system_say hamlyn_driver_system_say
+#define hamlyn_system_stop hamlyn_driver_system_stop
+#define hamlyn_system_watch hamlyn_driver_system_watch
+#define host_abandon hamlyn_driver_host_abandon
+#define host_answer hamlyn_driver_host_answer
+#define host_arrived hamlyn_driver_host_arrived
+#define host_claim hamlyn_driver_host_claim
+#define host_close hamlyn_driver_host_close
+#define host_complain hamlyn_driver_host_complain
+#define host_complaint hamlyn_driver_host_complaint
+#define host_create hamlyn_driver_host_create
+#define host_describe hamlyn_driver_host_describe
+#define host_destroy hamlyn_driver_host_destroy
+#define host_due hamlyn_driver_host_due
+#define host_enter hamlyn_driver_host_enter
+#define host_jiffies hamlyn_driver_host_jiffies
+#define host_lapsed hamlyn_driver_host_lapsed
+#define host_leave hamlyn_driver_host_leave
+#define host_listen hamlyn_driver_host_listen
+#define host_lost hamlyn_driver_host_lost
+#define host_now hamlyn_driver_host_now
+#define host_open hamlyn_driver_host_open
+#define host_release hamlyn_driver_host_release
+#define host_renewed hamlyn_driver_host_renewed
+#define host_request hamlyn_driver_host_request
+#define host_say hamlyn_driver_host_say
+#define host_set_peer_timeout hamlyn_driver_host_set_peer_timeout
+#define host_sizes hamlyn_driver_host_sizes
+#define host_stop hamlyn_driver_host_stop
+#define host_unlisten hamlyn_driver_host_unlisten
+#define host_waiting hamlyn_driver_host_waiting
+#define host_watch hamlyn_driver_host_watch
+#define host_work hamlyn_driver_host_work
+#define kfree hamlyn_driver_kfree
+#define kzalloc hamlyn_driver_kzalloc
+#define lockdep_assert_held hamlyn_driver_lockdep_assert_held
+#define mutex_lock hamlyn_driver_mutex_lock
+#define mutex_unlock hamlyn_driver_mutex_unlock
+#define queue_delayed_work hamlyn_driver_queue_delayed_work
+#define queue_work hamlyn_driver_queue_work
+#define wake_up_all hamlyn_driver_wake_up_all
+#define xa_alloc_cyclic hamlyn_driver_xa_alloc_cyclic
+#define xa_destroy hamlyn_driver_xa_destroy
+#define xa_erase hamlyn_driver_xa_erase
+#define xa_init_flags hamlyn_driver_xa_init_flags
+#define xa_load hamlyn_driver_xa_load
+
+#endif /* _HOST_NAMES_H */

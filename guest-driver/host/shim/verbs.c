@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
+/* What is asked of a system: as a card's folder asks it, and as connectfile.c does. */
+#include <linux/cleanup.h>
+#include <stdlib.h>
+
+#include "host.h"
+
+static struct host *host_of(struct peer_transport *transport)
+{
+	return container_of(transport, struct host, transport);
+}
+
+static bool transport_link(struct peer_transport *transport, u32 *host)
+{
+	struct host *own = host_of(transport);
+
+	/* What was lost by it has been told before. */
+	return own->call->link(own->call->ports, host);
+}
+
+static bool transport_post(struct peer_transport *transport, u32 host, u32 entry,
+			   const struct hamlyn_wire *wire, const void *data, u32 length)
+{
+	const struct host_call *call = host_of(transport)->call;
+
+	return call->post(call->ports, host, entry, wire, data, length);
+}
+
+static bool transport_take(struct peer_transport *transport, u32 *host, u32 *entry)
+{
+	const struct host_call *call = host_of(transport)->call;
+
+	return call->take(call->ports, host, entry);
+}
+
+static bool transport_more(struct peer_transport *transport)
+{
+	const struct host_call *call = host_of(transport)->call;
+
+	return call->more(call->ports);
+}
+
+static const u8 *transport_read(struct peer_transport *transport, u32 host, u32 entry,
+				struct hamlyn_wire *wire)
+{
+	struct host *own = host_of(transport);
+
+	own->call->read(own->call->ports, host, entry, wire, own->place);
+	return own->place;
+}
+
+static void transport_reopen(struct peer_transport *transport, u32 host, u32 entry)
+{
+	const struct host_call *call = host_of(transport)->call;
+
+	call->reopen(call->ports, host, entry);
+}
+
+static void transport_message(struct peer_transport *transport, u32 host,
+			      const struct hamlyn_wire *wire, const u8 *data)
+{
+	const struct host_call *call = host_of(transport)->call;
+
+	call->message(call->ports, host, wire, data);
+}
+
+static void transport_lost(struct peer_transport *transport, u32 host)
+{
+	const struct host_call *call = host_of(transport)->call;
+
+	call->lost(call->ports, host);
+}
+
+static bool transport_depends(struct peer_transport *transport, u32 host)
+{
+	const struct host_call *call = host_of(transport)->call;
+
+	return call->depends(call->ports, host);
+}
+
+static const struct peer_transport_ops transport_ops = {
+	.link = transport_link,
+	.post = transport_post,
+	.take = transport_take,
+	.more = transport_more,
+	.read = transport_read,
+	.reopen = transport_reopen,
+	.message = transport_message,
+	.lost = transport_lost,
+	.depends = transport_depends,
+};
+
+/* Notes which peers are known under another incarnation than before the call. */
+static void host_note(struct host *host)
+{
+	unsigned int i;
+
+	if (host->incarnations == host->system->incarnations)
+		return;
+	host->incarnations = host->system->incarnations;
+	for (i = 0; i < ARRAY_SIZE(host->mine); i++) {
+		if (host->mine[i] == host->system->peers[i].mine)
+			continue;
+		host->mine[i] = host->system->peers[i].mine;
+		host->renewed[i] = host->call->now;
+	}
+}
+
+struct verb {
+	struct host *host, *before;
+	bool locks;
+};
+
+static struct verb verb_begin(struct host *host, const struct host_call *call, bool locks)
+{
+	struct verb verb = { host, host_enter(host, call), locks };
+
+	if (locks)
+		mutex_lock(&host->lock);
+	return verb;
+}
+
+static void verb_end(struct verb *verb)
+{
+	if (verb->locks)
+		mutex_unlock(&verb->host->lock);
+	host_note(verb->host);
+	host_leave(verb->host, verb->before);
+}
+
+#define VERB(host, call, locks) \
+	struct verb _verb __attribute__((unused, cleanup(verb_end))) = verb_begin(host, call, locks)
+
+struct host *host_create(const struct host_call *call, int number, u32 peer_timeout)
+{
+	struct host *host = calloc(1, sizeof(*host)), *before;
+
+	if (!host)
+		return NULL;
+	host->transport.ops = &transport_ops;
+	host->peer_timeout = peer_timeout;
+	INIT_LIST_HEAD(&host->work);
+	INIT_LIST_HEAD(&host->memory);
+	before = host_enter(host, call);
+	host->system = hamlyn_system_create(NULL, &host->lock, number);
+	host->pieces = 0;
+	host_leave(host, before);
+	if (host->system)
+		return host;
+	free(host);
+	return NULL;
+}
+
+/* What others still hold of it is gone with it. */
+void host_destroy(struct host *host)
+{
+	struct host *before = host_enter(host, NULL);
+	struct list_head *piece;
+
+	hamlyn_system_cancel(host->system);
+	hamlyn_system_free(host->system);
+	host_leave(host, before);
+	while (!list_empty(&host->memory)) {
+		piece = host->memory.next;
+		list_del(piece);
+		/* It begins with this. */
+		free(piece);
+	}
+	free(host);
+}
+
+void host_open(struct host *host, const struct host_call *call)
+{
+	VERB(host, call, true);
+	hamlyn_system_open(host->system, &host->transport);
+}
+
+void host_stop(struct host *host, const struct host_call *call)
+{
+	VERB(host, call, true);
+	hamlyn_system_stop(host->system);
+}
+
+void host_lost(struct host *host, const struct host_call *call, u32 reason)
+{
+	VERB(host, call, true);
+	hamlyn_system_lost(host->system, reason);
+}
+
+void host_arrived(struct host *host, const struct host_call *call)
+{
+	VERB(host, call, false);
+	hamlyn_system_arrived(host->system);
+}
+
+void host_lapsed(struct host *host, const struct host_call *call)
+{
+	VERB(host, call, false);
+	hamlyn_system_lapsed(host->system);
+}
+
+/* What is due first; none: there is no work. */
+static struct work_struct *host_next_work(const struct host *host)
+{
+	struct work_struct *work, *first = NULL;
+
+	list_for_each_entry(work, &host->work, on_system)
+		if (!first || time_after(first->due, work->due))
+			first = work;
+	return first;
+}
+
+/* Does one piece of work, if there is any that is due: whether there was. */
+bool host_work(struct host *host, const struct host_call *call)
+{
+	struct work_struct *work = host_next_work(host);
+
+	VERB(host, call, false);
+	if (!work || time_after(work->due, host_jiffies()))
+		return false;
+	list_del_init(&work->on_system);
+	work->function(work);
+	return true;
+}
+
+/* When the next work is due, in milliseconds; false: there is none. */
+bool host_due(const struct host *host, u64 *due)
+{
+	const struct work_struct *work = host_next_work(host);
+
+	if (work)
+		*due = work->due - INITIAL_JIFFIES;
+	return work;
+}
+
+int host_say(struct host *host, const struct host_call *call, u32 to, const struct hamlyn_wire *wire,
+	     const u8 *data)
+{
+	VERB(host, call, true);
+	return hamlyn_system_say(host->system, to, wire, data);
+}
+
+void host_watch(struct host *host, const struct host_call *call, u32 peer)
+{
+	VERB(host, call, true);
+	hamlyn_system_watch(host->system, peer);
+}
+
+int host_listen(struct host *host, const struct host_call *call, const struct hamlyn_listen *listen,
+		u32 file, struct hamlyn_listener **opened)
+{
+	struct hamlyn_listener *listener;
+	int ret;
+
+	VERB(host, call, true);
+	listener = kzalloc(sizeof(*listener), GFP_KERNEL);
+	if (!listener)
+		return -ENOMEM;
+	hamlyn_listener_init(listener, host->system, &host->share, false);
+	listener->wait.file = file;
+	ret = hamlyn_listener_open(listener, listen);
+	if (ret)
+		kfree(listener);
+	else
+		*opened = listener;
+	return ret;
+}
+
+int host_claim(struct host *host, const struct host_call *call, struct hamlyn_listener *listener,
+	       u32 file, struct hamlyn_connection **claimed)
+{
+	int ret;
+
+	VERB(host, call, true);
+	ret = hamlyn_listener_next(listener, claimed);
+	if (!ret)
+		(*claimed)->wait.file = file;
+	return ret;
+}
+
+void host_unlisten(struct host *host, const struct host_call *call,
+		   struct hamlyn_listener *listener)
+{
+	VERB(host, call, true);
+	hamlyn_listener_close(listener);
+	kfree(listener);
+}
+
+/* How many requests wait; negative: the listener is dead. */
+int host_waiting(const struct hamlyn_listener *listener)
+{
+	return listener->dead ? -ENODEV : (int)listener->waiting;
+}
+
+int host_request(struct host *host, const struct host_call *call,
+		 const struct hamlyn_connect *connect, bool question, u32 file,
+		 struct hamlyn_connection **made)
+{
+	struct hamlyn_connection *connection;
+	int ret;
+
+	VERB(host, call, true);
+	connection = kzalloc(sizeof(*connection), GFP_KERNEL);
+	if (!connection)
+		return -ENOMEM;
+	connection->question = question;
+	ret = hamlyn_connection_request(host->system, &host->share, false, connect, connection);
+	if (ret) {
+		kfree(connection);
+		return ret;
+	}
+	connection->wait.file = file;
+	*made = connection;
+	return 0;
+}
+
+int host_answer(struct host *host, const struct host_call *call,
+		struct hamlyn_connection *connection, u32 kind, const struct hamlyn_private *private)
+{
+	VERB(host, call, true);
+	return hamlyn_connection_answer(connection, kind, private);
+}
+
+int host_close(struct host *host, const struct host_call *call,
+	       struct hamlyn_connection *connection, u32 reason, const struct hamlyn_private *private)
+{
+	VERB(host, call, true);
+	return hamlyn_connection_close(connection, reason, private);
+}
+
+/* Its process is about to go, and its card with it: the peer is told that, and its holder this. */
+void host_abandon(struct host *host, const struct host_call *call,
+		  struct hamlyn_connection *connection)
+{
+	VERB(host, call, true);
+	if (!hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL))
+		connection->reason = HAMLYN_END_CARD_RESET;
+}
+
+void host_release(struct host *host, const struct host_call *call,
+		  struct hamlyn_connection *connection)
+{
+	VERB(host, call, true);
+	hamlyn_connection_release(connection);
+}
+
+void host_describe(const struct hamlyn_connection *connection,
+		   struct hamlyn_connection_state *state)
+{
+	hamlyn_connection_describe(connection, state);
+}
+
+void host_sizes(const struct host *host, struct host_sizes *sizes)
+{
+	const struct hamlyn_system *system = host->system;
+	const struct hamlyn_listener *listener;
+	unsigned int i;
+
+	memset(sizes, 0, sizeof(*sizes));
+	sizes->connections = system->connections.count;
+	for (i = 0; i < ARRAY_SIZE(system->listeners); i++)
+		hlist_for_each_entry(listener, &system->listeners[i], by_name)
+			sizes->listeners++;
+	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
+		sizes->messages += system->peers[i].queued;
+	sizes->pieces = host->pieces;
+	sizes->held = host->share.held[HAMLYN_CONNECTIONS];
+	sizes->users = host->share.users;
+}
+
+/* When this side last forgot what it had with a host, in milliseconds. */
+u64 host_renewed(const struct host *host, u32 peer)
+{
+	return peer < ARRAY_SIZE(host->renewed) ? host->renewed[peer] : 0;
+}
+
+const char *host_complaint(const struct host *host)
+{
+	return host->complaint;
+}

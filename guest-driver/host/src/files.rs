@@ -1,0 +1,123 @@
+//! Listeners and connections by number, as a process has them by file.
+
+use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT};
+use hamlyn_abi::uapi::*;
+use rustix::io::{Errno, Result};
+use zerocopy::FromZeros;
+
+use crate::{Ports, System};
+
+/// Bytes with zeros behind them, and how many they are.
+fn padded<const N: usize>(bytes: &[u8]) -> Result<([u8; N], u32)> {
+    let mut all = [0; N];
+    all.get_mut(..bytes.len()).ok_or(Errno::INVAL)?.copy_from_slice(bytes);
+    Ok((all, bytes.len() as u32))
+}
+
+fn name(bytes: &[u8]) -> Result<([u8; 64], u32)> {
+    if bytes.is_empty() { Err(Errno::INVAL) } else { padded(bytes) }
+}
+
+fn private(bytes: &[u8]) -> Result<HamlynPrivate> {
+    let (data, length) = padded(bytes)?;
+    Ok(HamlynPrivate { length, reserved: 0, data })
+}
+
+impl System {
+    /// Takes a name of 1 to 64 bytes; `backlog` requests may wait, 1 to `HAMLYN_MAX_BACKLOG`. The listener's number.
+    ///
+    /// # Errors
+    /// `INVAL`; `OPNOTSUPP`: the card was not started; `ADDRINUSE`; `NOSPC`: there are too many; `NOMEM`.
+    pub fn listen(&mut self, ports: &mut dyn Ports, bytes: &[u8], backlog: u32) -> Result<u32> {
+        let (name, name_length) = name(bytes)?;
+        if backlog == 0 || backlog > HAMLYN_MAX_BACKLOG {
+            return Err(Errno::INVAL);
+        }
+        self.host.listen(ports, &HamlynListen { name_length, backlog, reserved: [0; 2], name })
+    }
+
+    /// The next request of a listener, which gets a number. None: nobody asks.
+    ///
+    /// # Errors
+    /// `NODEV`: the card was reset, or there is no such listener.
+    pub fn claim(&mut self, ports: &mut dyn Ports, listener: u32) -> Result<Option<u32>> {
+        match self.host.claim(ports, listener) {
+            Err(Errno::AGAIN) => Ok(None),
+            claimed => claimed.map(Some),
+        }
+    }
+
+    /// Gives a name back, and refuses who asked for it.
+    pub fn unlisten(&mut self, ports: &mut dyn Ports, listener: u32) {
+        self.host.unlisten(ports, listener);
+    }
+
+    /// How many requests wait for a listener. None: its card was reset, or it is gone.
+    #[must_use]
+    pub fn waiting(&self, listener: u32) -> Option<u32> {
+        self.host.waiting(listener)
+    }
+
+    /// Asks for a connection, and passes up to 256 bytes. Its number.
+    ///
+    /// # Errors
+    /// `INVAL`; `OPNOTSUPP`: the card was not started; `NETDOWN`; `HOSTUNREACH`: no such id; `NOSPC`: there are too many; `NOMEM`.
+    pub fn request(&mut self, ports: &mut dyn Ports, host: u32, bytes: &[u8], private: &[u8]) -> Result<u32> {
+        let ((name, name_length), (data, private_length)) = (name(bytes)?, padded(private)?);
+        let connect =
+            HamlynConnect { host, name_length, private_length, reserved0: 0, reserved1: 0, name, data };
+        self.host.request(ports, &connect, false)
+    }
+
+    /// Asks whether anybody listens under a name. The question stands as a connection does, and ends with the answer.
+    ///
+    /// # Errors
+    /// Those of [`System::request`].
+    pub fn ask(&mut self, ports: &mut dyn Ports, host: u32, bytes: &[u8]) -> Result<u32> {
+        let (name, name_length) = name(bytes)?;
+        let connect = HamlynConnect { host, name_length, name, ..HamlynConnect::new_zeroed() };
+        self.host.request(ports, &connect, true)
+    }
+
+    /// Accepts or rejects what was asked for, and passes up to 256 bytes.
+    ///
+    /// # Errors
+    /// `INVAL`; `NOTCONN`: it has ended, or was answered.
+    pub fn answer(&mut self, ports: &mut dyn Ports, number: u32, accept: bool, bytes: &[u8]) -> Result<()> {
+        let kind = if accept { HAMLYN_WIRE_ACCEPT } else { HAMLYN_WIRE_REJECT };
+        self.host.answer(ports, number, kind, &private(bytes)?)
+    }
+
+    /// Ends a connection from our side, and passes up to 256 bytes.
+    ///
+    /// # Errors
+    /// `INVAL`; `NOTCONN`: it has ended.
+    pub fn close(&mut self, ports: &mut dyn Ports, number: u32, bytes: &[u8]) -> Result<()> {
+        self.host.close(ports, number, HAMLYN_END_CLOSED, &private(bytes)?)
+    }
+
+    /// Its file is closed: the peer is told that it has died, unless it has ended.
+    pub fn release(&mut self, ports: &mut dyn Ports, number: u32) {
+        self.host.release(ports, number);
+    }
+
+    /// How a connection stands. One that there is not has gone with the card.
+    #[must_use]
+    pub fn describe(&self, number: u32) -> HamlynConnectionState {
+        self.host.describe(number).unwrap_or_else(|| {
+            let mut state = HamlynConnectionState::new_zeroed();
+            (state.state, state.reason) = (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET);
+            state
+        })
+    }
+
+    /// This side goes, before its card does: gives all names back, and tells its peers that the processes are gone.
+    pub fn leave(&mut self, ports: &mut dyn Ports) {
+        for listener in self.host.listeners() {
+            self.unlisten(ports, listener);
+        }
+        for number in self.host.connections() {
+            self.host.abandon(ports, number);
+        }
+    }
+}

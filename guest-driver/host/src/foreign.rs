@@ -1,0 +1,532 @@
+//! The border to C: what `shim/host.h` declares, and the ports that it calls. All `unsafe` code of this crate is here.
+//!
+//! What C makes belongs to one [`Host`], which alone has its address and hands none out; who calls has the host for himself.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, handle_alloc_error};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
+use std::ptr::{NonNull, null_mut};
+use std::slice;
+
+use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_PLACE_SIZE;
+use hamlyn_abi::kernel::wire::HamlynWire;
+use hamlyn_abi::uapi::{HamlynConnect, HamlynConnectionState, HamlynListen, HamlynPrivate};
+use rustix::io::{Errno, Result};
+use zerocopy::FromZeros;
+
+use crate::{Ports, Sizes};
+
+/// `struct host`, which C looks into, and the others.
+#[repr(C)]
+struct RawHost([u8; 0]);
+#[repr(C)]
+struct RawListener([u8; 0]);
+#[repr(C)]
+struct RawConnection([u8; 0]);
+
+/// `struct host_call`.
+#[repr(C)]
+struct Call {
+    ports: *mut c_void,
+    now: u64,
+    random: unsafe extern "C" fn(*mut c_void) -> u32,
+    allocates: unsafe extern "C" fn(*mut c_void) -> bool,
+    link: unsafe extern "C" fn(*mut c_void, *mut u32) -> bool,
+    post: unsafe extern "C" fn(*mut c_void, u32, u32, *const HamlynWire, *const u8, u32) -> bool,
+    take: unsafe extern "C" fn(*mut c_void, *mut u32, *mut u32) -> bool,
+    more: unsafe extern "C" fn(*mut c_void) -> bool,
+    read: unsafe extern "C" fn(*mut c_void, u32, u32, *mut HamlynWire, *mut u8),
+    reopen: unsafe extern "C" fn(*mut c_void, u32, u32),
+    message: unsafe extern "C" fn(*mut c_void, u32, *const HamlynWire, *const u8),
+    lost: unsafe extern "C" fn(*mut c_void, u32),
+    depends: unsafe extern "C" fn(*mut c_void, u32) -> bool,
+    woken: unsafe extern "C" fn(*mut c_void, u32),
+}
+
+// In the order of host.h.
+unsafe extern "C" {
+    #[link_name = "hamlyn_driver_host_create"]
+    fn host_create(call: *const Call, number: c_int, timeout: u32) -> *mut RawHost;
+    #[link_name = "hamlyn_driver_host_destroy"]
+    fn host_destroy(host: *mut RawHost);
+    #[link_name = "hamlyn_driver_host_open"]
+    fn host_open(host: *mut RawHost, call: *const Call);
+    #[link_name = "hamlyn_driver_host_stop"]
+    fn host_stop(host: *mut RawHost, call: *const Call);
+    #[link_name = "hamlyn_driver_host_lost"]
+    fn host_lost(host: *mut RawHost, call: *const Call, reason: u32);
+    #[link_name = "hamlyn_driver_host_arrived"]
+    fn host_arrived(host: *mut RawHost, call: *const Call);
+    #[link_name = "hamlyn_driver_host_lapsed"]
+    fn host_lapsed(host: *mut RawHost, call: *const Call);
+    #[link_name = "hamlyn_driver_host_work"]
+    fn host_work(host: *mut RawHost, call: *const Call) -> bool;
+    #[link_name = "hamlyn_driver_host_due"]
+    fn host_due(host: *const RawHost, due: *mut u64) -> bool;
+    #[link_name = "hamlyn_driver_host_say"]
+    fn host_say(
+        host: *mut RawHost,
+        call: *const Call,
+        to: u32,
+        wire: *const HamlynWire,
+        data: *const u8,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_watch"]
+    fn host_watch(host: *mut RawHost, call: *const Call, peer: u32);
+    #[link_name = "hamlyn_driver_host_listen"]
+    fn host_listen(
+        host: *mut RawHost,
+        call: *const Call,
+        listen: *const HamlynListen,
+        file: u32,
+        opened: *mut *mut RawListener,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_claim"]
+    fn host_claim(
+        host: *mut RawHost,
+        call: *const Call,
+        listener: *mut RawListener,
+        file: u32,
+        claimed: *mut *mut RawConnection,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_unlisten"]
+    fn host_unlisten(host: *mut RawHost, call: *const Call, listener: *mut RawListener);
+    #[link_name = "hamlyn_driver_host_waiting"]
+    fn host_waiting(listener: *const RawListener) -> c_int;
+    #[link_name = "hamlyn_driver_host_request"]
+    fn host_request(
+        host: *mut RawHost,
+        call: *const Call,
+        connect: *const HamlynConnect,
+        question: bool,
+        file: u32,
+        made: *mut *mut RawConnection,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_answer"]
+    fn host_answer(
+        host: *mut RawHost,
+        call: *const Call,
+        connection: *mut RawConnection,
+        kind: u32,
+        private: *const HamlynPrivate,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_close"]
+    fn host_close(
+        host: *mut RawHost,
+        call: *const Call,
+        connection: *mut RawConnection,
+        reason: u32,
+        private: *const HamlynPrivate,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_abandon"]
+    fn host_abandon(host: *mut RawHost, call: *const Call, connection: *mut RawConnection);
+    #[link_name = "hamlyn_driver_host_release"]
+    fn host_release(host: *mut RawHost, call: *const Call, connection: *mut RawConnection);
+    #[link_name = "hamlyn_driver_host_describe"]
+    fn host_describe(connection: *const RawConnection, state: *mut HamlynConnectionState);
+    #[link_name = "hamlyn_driver_host_sizes"]
+    fn host_sizes(host: *const RawHost, sizes: *mut Sizes);
+    #[link_name = "hamlyn_driver_host_renewed"]
+    fn host_renewed(host: *const RawHost, peer: u32) -> u64;
+    #[link_name = "hamlyn_driver_host_complaint"]
+    fn host_complaint(host: *const RawHost) -> *const c_char;
+}
+
+/// What is reached in a call.
+struct Context<'a> {
+    ports: &'a mut dyn Ports,
+    woken: &'a mut Vec<u32>,
+    random: &'a mut u32,
+    link: Option<u32>,
+}
+
+/// The context that C was called with.
+///
+/// # Safety
+/// It is the one that C was called with, and that call has not returned.
+unsafe fn context<'a>(ports: *mut c_void) -> &'a mut Context<'a> {
+    // SAFETY: as the caller says; nothing else reaches it meanwhile, and C holds no two of them at a time.
+    unsafe { &mut *ports.cast() }
+}
+
+unsafe extern "C" fn random(ports: *mut c_void) -> u32 {
+    // SAFETY: C was called with it.
+    let context = unsafe { context(ports) };
+    let number = *context.random;
+    // The first is the origin; any others will do that differ.
+    *context.random = number.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
+    number
+}
+
+unsafe extern "C" fn allocates(ports: *mut c_void) -> bool {
+    // SAFETY: C was called with it.
+    unsafe { context(ports) }.ports.allocates()
+}
+
+unsafe extern "C" fn link(ports: *mut c_void, host: *mut u32) -> bool {
+    // SAFETY: C was called with it.
+    let link = unsafe { context(ports) }.link;
+    // SAFETY: C hands in a number of its own.
+    unsafe { *host = link.unwrap_or(u32::MAX) };
+    link.is_some()
+}
+
+unsafe extern "C" fn post(
+    ports: *mut c_void,
+    host: u32,
+    entry: u32,
+    wire: *const HamlynWire,
+    data: *const u8,
+    length: u32,
+) -> bool {
+    // SAFETY: C was called with it.
+    let context = unsafe { context(ports) };
+    let data = match length {
+        0 => &[],
+        // SAFETY: C hands in so many bytes of its own, which do not change meanwhile.
+        length => unsafe { slice::from_raw_parts(data, length as usize) },
+    };
+    // SAFETY: C hands in a whole one of its own, which does not change meanwhile.
+    context.ports.post(host, entry, unsafe { &*wire }, data)
+}
+
+unsafe extern "C" fn take(ports: *mut c_void, host: *mut u32, entry: *mut u32) -> bool {
+    // SAFETY: C was called with it.
+    let taken = unsafe { context(ports) }.ports.take();
+    if let Some((from, place)) = taken {
+        // SAFETY: C hands in two numbers of its own.
+        unsafe { (*host, *entry) = (from, place) };
+    }
+    taken.is_some()
+}
+
+unsafe extern "C" fn more(ports: *mut c_void) -> bool {
+    // SAFETY: C was called with it.
+    unsafe { context(ports) }.ports.more()
+}
+
+unsafe extern "C" fn read(ports: *mut c_void, host: u32, entry: u32, wire: *mut HamlynWire, place: *mut u8) {
+    // SAFETY: C was called with it.
+    let context = unsafe { context(ports) };
+    // SAFETY: C hands in a whole place of its own, which nothing else reaches meanwhile.
+    let place = unsafe { slice::from_raw_parts_mut(place, HAMLYN_WELL_KNOWN_PLACE_SIZE as usize) };
+    let read = context.ports.read(host, entry, place);
+    // SAFETY: C hands in one of its own.
+    unsafe { wire.write(read) };
+}
+
+unsafe extern "C" fn reopen(ports: *mut c_void, host: u32, entry: u32) {
+    // SAFETY: C was called with it.
+    unsafe { context(ports) }.ports.reopen(host, entry);
+}
+
+unsafe extern "C" fn message(ports: *mut c_void, host: u32, wire: *const HamlynWire, data: *const u8) {
+    // SAFETY: C was called with it.
+    let context = unsafe { context(ports) };
+    // SAFETY: C hands in a whole one of its own, which does not change meanwhile.
+    let wire = unsafe { &*wire };
+    // SAFETY: C has checked that so many bytes are there, in the place that it was handed a message in.
+    let data = unsafe { slice::from_raw_parts(data, wire.private_length as usize) };
+    context.ports.message(host, wire, data);
+}
+
+unsafe extern "C" fn lost(ports: *mut c_void, host: u32) {
+    // SAFETY: C was called with it.
+    unsafe { context(ports) }.ports.lost(host);
+}
+
+unsafe extern "C" fn depends(ports: *mut c_void, host: u32) -> bool {
+    // SAFETY: C was called with it.
+    unsafe { context(ports) }.ports.depends(host)
+}
+
+unsafe extern "C" fn woken(ports: *mut c_void, file: u32) {
+    // SAFETY: C was called with it.
+    unsafe { context(ports) }.woken.push(file);
+}
+
+/// No card, and no time: there is none yet.
+struct Nothing;
+
+impl Ports for Nothing {
+    fn now(&self) -> u64 {
+        0
+    }
+    fn post(&mut self, _: u32, _: u32, _: &HamlynWire, _: &[u8]) -> bool {
+        false
+    }
+    fn take(&mut self) -> Option<(u32, u32)> {
+        None
+    }
+    fn more(&mut self) -> bool {
+        false
+    }
+    fn read(&mut self, _: u32, _: u32, _: &mut [u8]) -> HamlynWire {
+        HamlynWire::default()
+    }
+    fn reopen(&mut self, _: u32, _: u32) {}
+}
+
+/// What C answers as it does in a kernel: 0, or an error's number with a minus.
+fn result(code: c_int) -> Result<()> {
+    if code == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(-code)) }
+}
+
+/// A system in C, with what it has handed out.
+pub(crate) struct Host {
+    raw: NonNull<RawHost>,
+    listeners: BTreeMap<u32, NonNull<RawListener>>,
+    connections: BTreeMap<u32, NonNull<RawConnection>>,
+    last: u32,
+    random: u32,
+    /// This host's id while there is a link.
+    pub(crate) link: Option<u32>,
+    pub(crate) woken: Vec<u32>,
+}
+
+// SAFETY: C keeps nothing for a thread but during a call, and nothing of one system in another.
+unsafe impl Send for Host {}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { link, .. } = self;
+        out.debug_struct("Host").field("link", link).field("sizes", &self.sizes()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: it was made by C, and nobody has it any more.
+        unsafe { host_destroy(self.raw.as_ptr()) };
+    }
+}
+
+impl Host {
+    pub(crate) fn new(origin: u32, timeout: u32) -> Self {
+        let (mut random, mut woken) = (origin, Vec::new());
+        let made = with_call(&mut Nothing, &mut woken, &mut random, None, |call| {
+            // SAFETY: the call is whole.
+            unsafe { host_create(call, 0, timeout) }
+        });
+        let Some(raw) = NonNull::new(made) else { handle_alloc_error(Layout::new::<[u8; 65536]>()) };
+        let (listeners, connections) = (BTreeMap::new(), BTreeMap::new());
+        Self { raw, listeners, connections, last: 0, random, link: None, woken }
+    }
+
+    /// Calls C.
+    fn call<T>(&mut self, ports: &mut dyn Ports, verb: impl FnOnce(*mut RawHost, *const Call) -> T) -> T {
+        let raw = self.raw.as_ptr();
+        with_call(ports, &mut self.woken, &mut self.random, self.link, |call| verb(raw, call))
+    }
+
+    fn next_file(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    fn connection(&self, number: u32) -> Result<*mut RawConnection> {
+        self.connections.get(&number).map(|raw| raw.as_ptr()).ok_or(Errno::NOTCONN)
+    }
+
+    pub(crate) fn open(&mut self, ports: &mut dyn Ports) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_open(host, call) });
+    }
+
+    pub(crate) fn stop(&mut self, ports: &mut dyn Ports) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_stop(host, call) });
+    }
+
+    pub(crate) fn lost(&mut self, ports: &mut dyn Ports, reason: u32) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_lost(host, call, reason) });
+    }
+
+    pub(crate) fn arrived(&mut self, ports: &mut dyn Ports) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_arrived(host, call) });
+    }
+
+    pub(crate) fn lapsed(&mut self, ports: &mut dyn Ports) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_lapsed(host, call) });
+    }
+
+    pub(crate) fn work(&mut self, ports: &mut dyn Ports) -> bool {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_work(host, call) })
+    }
+
+    pub(crate) fn due(&self) -> Option<u64> {
+        let mut due = 0;
+        // SAFETY: the host is whole, and the number is ours.
+        unsafe { host_due(self.raw.as_ptr(), &mut due) }.then_some(due)
+    }
+
+    pub(crate) fn say(
+        &mut self,
+        ports: &mut dyn Ports,
+        to: u32,
+        wire: &HamlynWire,
+        data: &[u8],
+    ) -> Result<()> {
+        let private_length = u32::try_from(data.len()).map_err(|_| Errno::MSGSIZE)?;
+        let wire = HamlynWire { private_length, ..*wire };
+        // SAFETY: host and call are whole, and there are as many bytes as the words say.
+        result(self.call(ports, |host, call| unsafe { host_say(host, call, to, &wire, data.as_ptr()) }))
+    }
+
+    pub(crate) fn watch(&mut self, ports: &mut dyn Ports, peer: u32) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_watch(host, call, peer) });
+    }
+
+    pub(crate) fn listen(&mut self, ports: &mut dyn Ports, listen: &HamlynListen) -> Result<u32> {
+        let (file, mut opened) = (self.next_file(), null_mut());
+        // SAFETY: host, call and name are whole, and the pointer is ours.
+        result(self.call(ports, |host, call| unsafe { host_listen(host, call, listen, file, &mut opened) }))?;
+        self.listeners.extend(NonNull::new(opened).map(|raw| (file, raw)));
+        Ok(file)
+    }
+
+    pub(crate) fn claim(&mut self, ports: &mut dyn Ports, listener: u32) -> Result<u32> {
+        let listener = self.listeners.get(&listener).ok_or(Errno::NODEV)?.as_ptr();
+        let (file, mut claimed) = (self.next_file(), null_mut());
+        // SAFETY: host, call and listener are whole, and the pointer is ours.
+        let claim = |host, call| unsafe { host_claim(host, call, listener, file, &mut claimed) };
+        result(self.call(ports, claim))?;
+        self.connections.extend(NonNull::new(claimed).map(|raw| (file, raw)));
+        Ok(file)
+    }
+
+    pub(crate) fn unlisten(&mut self, ports: &mut dyn Ports, listener: u32) {
+        let Some(listener) = self.listeners.remove(&listener) else { return };
+        // SAFETY: host, call and listener are whole, and nobody has the listener any more.
+        self.call(ports, |host, call| unsafe { host_unlisten(host, call, listener.as_ptr()) });
+    }
+
+    pub(crate) fn waiting(&self, listener: u32) -> Option<u32> {
+        let listener = self.listeners.get(&listener)?;
+        // SAFETY: the listener is whole.
+        unsafe { host_waiting(listener.as_ptr()) }.try_into().ok()
+    }
+
+    pub(crate) fn request(
+        &mut self,
+        ports: &mut dyn Ports,
+        connect: &HamlynConnect,
+        question: bool,
+    ) -> Result<u32> {
+        let (file, mut made) = (self.next_file(), null_mut());
+        // SAFETY: host, call and what is asked for are whole, and the pointer is ours.
+        result(self.call(ports, |host, call| unsafe {
+            host_request(host, call, connect, question, file, &mut made)
+        }))?;
+        self.connections.extend(NonNull::new(made).map(|raw| (file, raw)));
+        Ok(file)
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        ports: &mut dyn Ports,
+        number: u32,
+        kind: u32,
+        private: &HamlynPrivate,
+    ) -> Result<()> {
+        let connection = self.connection(number)?;
+        // SAFETY: host, call, connection and bytes are whole.
+        result(self.call(ports, |host, call| unsafe { host_answer(host, call, connection, kind, private) }))
+    }
+
+    pub(crate) fn close(
+        &mut self,
+        ports: &mut dyn Ports,
+        number: u32,
+        reason: u32,
+        private: &HamlynPrivate,
+    ) -> Result<()> {
+        let connection = self.connection(number)?;
+        // SAFETY: host, call, connection and bytes are whole.
+        result(self.call(ports, |host, call| unsafe { host_close(host, call, connection, reason, private) }))
+    }
+
+    pub(crate) fn abandon(&mut self, ports: &mut dyn Ports, number: u32) {
+        let Ok(connection) = self.connection(number) else { return };
+        // SAFETY: host, call and connection are whole.
+        self.call(ports, |host, call| unsafe { host_abandon(host, call, connection) });
+    }
+
+    pub(crate) fn release(&mut self, ports: &mut dyn Ports, number: u32) {
+        let Some(connection) = self.connections.remove(&number) else { return };
+        // SAFETY: host, call and connection are whole, and nobody has the connection any more.
+        self.call(ports, |host, call| unsafe { host_release(host, call, connection.as_ptr()) });
+    }
+
+    pub(crate) fn describe(&self, number: u32) -> Option<HamlynConnectionState> {
+        let mut state = HamlynConnectionState::new_zeroed();
+        let connection = self.connection(number).ok()?;
+        // SAFETY: the connection is whole, and the state is ours.
+        unsafe { host_describe(connection, &mut state) };
+        Some(state)
+    }
+
+    pub(crate) fn listeners(&self) -> Vec<u32> {
+        self.listeners.keys().copied().collect()
+    }
+
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        self.connections.keys().copied().collect()
+    }
+
+    pub(crate) fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::default();
+        // SAFETY: the host is whole, and the sizes are ours.
+        unsafe { host_sizes(self.raw.as_ptr(), &mut sizes) };
+        sizes
+    }
+
+    pub(crate) fn renewed(&self, peer: u32) -> u64 {
+        // SAFETY: the host is whole.
+        unsafe { host_renewed(self.raw.as_ptr(), peer) }
+    }
+
+    pub(crate) fn complaint(&self) -> Option<String> {
+        // SAFETY: the host is whole.
+        let complaint = unsafe { host_complaint(self.raw.as_ptr()) };
+        // SAFETY: if it is there it is a constant of C's.
+        (!complaint.is_null()).then(|| unsafe { CStr::from_ptr(complaint) }.to_string_lossy().into_owned())
+    }
+}
+
+/// A call is made of what it may reach.
+fn with_call<T>(
+    ports: &mut dyn Ports,
+    woken_: &mut Vec<u32>,
+    random_: &mut u32,
+    link_: Option<u32>,
+    verb: impl FnOnce(*const Call) -> T,
+) -> T {
+    let now = ports.now();
+    let mut context = Context { ports, woken: woken_, random: random_, link: link_ };
+    let ports = (&raw mut context).cast();
+    let call = Call {
+        ports,
+        now,
+        random,
+        allocates,
+        link,
+        post,
+        take,
+        more,
+        read,
+        reopen,
+        message,
+        lost,
+        depends,
+        woken,
+    };
+    verb(&call)
+}

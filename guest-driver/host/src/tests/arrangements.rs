@@ -1,0 +1,103 @@
+//! What the cards' own parts of two drivers say to each other and arrange.
+
+use hamlyn_abi::kernel::wire::HAMLYN_WIRE_CARD;
+
+use super::*;
+
+#[test]
+fn what_is_said_arrives_once_and_in_order_whatever_is_lost() {
+    let mut two = Two::new();
+    let said: Vec<_> =
+        (0..20_u32).map(|number| ([number, 7, !number], vec![number as u8; number as usize * 12])).collect();
+    for (words, data) in &said {
+        two.sides[0].say(1, *words, data).unwrap();
+    }
+    two.sides[1].say(0, [1, 2, 3], b"meanwhile").unwrap();
+    // The first try of each is lost, as long as nothing is acknowledged.
+    two.pass(TICK, false);
+    two.pass(4 * TICK, true);
+    let heard: Vec<_> =
+        two.sides[1].card.said.iter().map(|(from, words, data)| (*from, *words, data.clone())).collect();
+    assert_eq!(heard, said.into_iter().map(|(words, data)| (0, words, data)).collect::<Vec<_>>());
+    assert_eq!(two.sides[0].card.said, [(1, [1, 2, 3], b"meanwhile".to_vec())]);
+    two.check_baseline();
+}
+
+#[test]
+fn a_host_that_is_needed_is_missed_when_it_is_silent_and_no_other() {
+    let mut two = Two::new();
+    two.sides[0].say(1, [1, 0, 0], b"").unwrap();
+    two.carry();
+    two.sides[0].arrange(1);
+    two.pass(3 * TIMEOUT, true);
+    assert_eq!(two.sides[0].card.lost, [0; 0], "it lives");
+    two.pass(2 * TIMEOUT, false);
+    assert_eq!((&two.sides[0].card.lost[..], &two.sides[1].card.lost[..]), (&[1][..], &[][..]));
+    two.pass(2 * TIMEOUT, false);
+    assert_eq!(two.sides[0].card.lost, [1], "once: nothing is arranged any more");
+    two.check_baseline();
+}
+
+#[test]
+fn who_has_begun_anew_has_forgotten_what_was_arranged() {
+    let mut two = Two::new();
+    two.sides[0].say(1, [1, 0, 0], b"").unwrap();
+    two.carry();
+    for (host, other) in [(0, 1), (1, 0)] {
+        two.sides[host].arrange(other);
+    }
+    two.sides[1].stop();
+    assert!(two.sides[1].card.lost.contains(&0));
+    two.sides[1].open();
+    // What it says now is of its new life.
+    two.sides[1].say(0, [2, 0, 0], b"").unwrap();
+    two.pass(4 * TICK, true);
+    assert_eq!(two.sides[0].card.lost, [1]);
+    assert_eq!(two.sides[0].card.said, [(1, [2, 0, 0], vec![])]);
+    two.pass(TIMEOUT, true);
+    two.check_baseline();
+}
+
+#[test]
+fn no_more_waits_for_a_host_that_takes_nothing_than_there_is_room_for() {
+    let mut two = Two::new();
+    let fits = (0..1000_u32).take_while(|number| two.sides[0].say(1, [*number, 0, 0], b"x").is_ok()).count();
+    assert_eq!((fits, two.sides[0].say(1, [0; 3], b"")), (256, Err(Errno::NOBUFS)));
+    two.pass(TIMEOUT + 4 * TICK, false);
+    assert!(two.sides[0].card.lost.contains(&1), "what was not said is told of");
+    two.pass(TIMEOUT, true);
+    assert_eq!(two.sides[1].card.said, []);
+    two.check_baseline();
+}
+
+#[test]
+fn what_cannot_be_said_is_refused() {
+    let mut side = Side::new(1, 0);
+    assert_eq!(side.say(64, [0; 3], b""), Err(Errno::HOSTUNREACH));
+    assert_eq!(side.say(1, [0; 3], &[0; 257]), Err(Errno::MSGSIZE));
+    side.card.memory = Some(0);
+    assert_eq!(side.say(1, [0; 3], b""), Err(Errno::NOMEM));
+    side.stop();
+    assert_eq!(side.say(1, [0; 3], b""), Err(Errno::OPNOTSUPP));
+}
+
+#[test]
+fn a_message_that_makes_no_sense_is_passed_over() {
+    let mut two = Two::new();
+    two.sides[0].say(1, [1, 0, 0], b"abc").unwrap();
+    two.collect();
+    two.carry();
+    two.sides[0].say(1, [2, 0, 0], b"abc").unwrap();
+    two.collect();
+    let forge = |change: fn(&mut HamlynWire)| {
+        move |(from, mut sent): (usize, Sent)| {
+            change(&mut sent.wire);
+            (from, sent)
+        }
+    };
+    assert!(two.flying.iter().all(|(_, sent)| sent.wire.kind == HAMLYN_WIRE_CARD));
+    let flying = std::mem::take(&mut two.flying);
+    two.flying = flying.into_iter().map(forge(|wire| wire.name_length = 1)).collect();
+    two.carry();
+    assert_eq!(two.sides[1].card.said.len(), 1);
+}

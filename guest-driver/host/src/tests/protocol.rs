@@ -1,0 +1,362 @@
+//! What the protocol promises, one promise after the other.
+
+use hamlyn_abi::kernel::wire::HAMLYN_WIRE_ACCEPT;
+
+use super::*;
+
+#[test]
+fn a_close_is_told_to_the_other_side_with_what_was_passed() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.sides[0].close(asked, b"bye").unwrap();
+    two.carry();
+    assert_eq!(two.sides[1].state(taken), (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CLOSED, 0, b"bye".to_vec()));
+    assert_eq!(two.sides[1].close(taken, b""), Err(Errno::NOTCONN));
+    two.sides[0].release(asked);
+    two.sides[1].release(taken);
+    two.check_baseline();
+}
+
+#[test]
+fn who_lets_go_without_a_word_has_died() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.sides[1].release(taken);
+    two.carry();
+    assert_eq!(two.reason(0, asked), HAMLYN_END_DIED);
+    two.sides[0].release(asked);
+    two.check_baseline();
+}
+
+#[test]
+fn who_listens_is_told_of_a_request_and_nobody_else() {
+    let mut two = Two::new();
+    two.connect();
+    two.sides[1].system.take_woken();
+    let [_, wanted] = [&b"other"[..], b"name"].map(|name| two.sides[1].listen(name, 1).unwrap());
+    two.sides[0].request(1, b"name", b"").unwrap();
+    two.sides[0].request(1, b"nobody", b"").unwrap();
+    two.collect();
+    while !two.flying.is_empty() {
+        let message = two.flying.remove(0);
+        two.deliver(message);
+    }
+    assert_eq!(two.sides[1].system.take_woken(), [wanted]);
+}
+
+#[test]
+fn a_message_in_the_place_of_another_is_not_taken() {
+    let mut two = Two::new();
+    two.connect();
+    let listener = two.sides[1].listen(b"name", 2).unwrap();
+    for said in [b"first", b"later"] {
+        two.sides[0].request(1, b"name", said).unwrap();
+    }
+    two.collect();
+    let [(_, first), (_, later)] = &mut two.flying[..] else { panic!("not two requests") };
+    std::mem::swap(&mut first.entry, &mut later.entry);
+    two.carry();
+    assert_eq!(two.sides[1].system.waiting(listener), Some(0));
+    // They are sent again, and are right then.
+    two.pass(2 * TICK, true);
+    for said in [b"first", b"later"] {
+        let number = two.sides[1].claim(listener).unwrap().unwrap();
+        assert_eq!(two.sides[1].state(number).3, said);
+    }
+}
+
+#[test]
+fn requests_are_refused_for_a_reason() {
+    let mut two = Two::new();
+    let unknown = two.sides[0].request(1, b"nobody", b"").unwrap();
+    let listener = two.sides[1].listen(b"name", 1).unwrap();
+    assert_eq!(two.sides[1].listen(b"name", 1), Err(Errno::ADDRINUSE));
+    let first = two.sides[0].request(1, b"name", b"").unwrap();
+    let second = two.sides[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    assert_eq!(two.reason(0, unknown), HAMLYN_END_NO_NAME);
+    assert_eq!(two.reason(0, second), HAMLYN_END_BACKLOG);
+    let taken = two.sides[1].claim(listener).unwrap().unwrap();
+    two.sides[1].answer(taken, false, b"no").unwrap();
+    two.carry();
+    assert_eq!(two.sides[0].state(first), (HAMLYN_CONNECTION_ENDED, HAMLYN_END_REJECTED, 1, b"no".to_vec()));
+    let third = two.sides[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    two.sides[1].unlisten(listener);
+    two.carry();
+    assert_eq!(two.reason(0, third), HAMLYN_END_NO_NAME);
+    [unknown, first, second, third].into_iter().for_each(|number| two.sides[0].release(number));
+    two.sides[1].release(taken);
+    two.check_baseline();
+}
+
+#[test]
+fn a_request_that_was_given_up_is_taken_from_the_listener() {
+    let mut two = Two::new();
+    let listener = two.sides[1].listen(b"name", 1).unwrap();
+    let asked = two.sides[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    two.sides[0].release(asked);
+    two.carry();
+    assert_eq!(two.sides[1].claim(listener), Ok(None));
+    two.sides[1].unlisten(listener);
+    two.check_baseline();
+}
+
+#[test]
+fn what_is_lost_is_sent_again() {
+    let mut two = Two::new();
+    let asked = two.sides[0].request(1, b"nobody", b"").unwrap();
+    two.pass(1000, false);
+    two.pass(1000, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_NO_NAME);
+    two.sides[0].release(asked);
+    two.check_baseline();
+}
+
+#[test]
+fn a_host_that_is_silent_is_given_up_and_learns_of_it() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    // With signs of life it goes on for ever.
+    two.pass(3 * TIMEOUT, true);
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
+    two.pass(TIMEOUT - 250, false);
+    assert_eq!(two.reason(0, asked), 0);
+    two.pass(1500, false);
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [HAMLYN_END_HOST_LOST; 2]);
+    two.sides[0].release(asked);
+    two.sides[1].release(taken);
+    two.check_baseline();
+    assert_eq!(two.sides[0].system.due(), None, "nobody is left to be watched");
+}
+
+#[test]
+fn a_host_that_has_started_anew_is_told_from_what_it_was() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.sides[1].stop();
+    assert_eq!(two.reason(1, taken), HAMLYN_END_CARD_RESET);
+    two.sides[1].open();
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+}
+
+#[test]
+fn a_link_that_went_and_came_between_two_looks_has_been_down() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.sides[0].link_is(Some(0), 1);
+    assert_eq!(two.reason(0, asked), 0);
+    two.sides[0].link_is(Some(0), 3);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_LINK_LOST);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(1, taken), HAMLYN_END_HOST_RESET);
+}
+
+#[test]
+fn a_link_that_came_and_went_unseen_was_there_for_what_it_brought() {
+    let mut two = Two::new();
+    two.sides[1].link_is(None, 2);
+    // It has come up, and nobody has looked: what it brings is taken all the same.
+    let [asked, taken] = two.connect();
+    // It went and came once more before anybody looks.
+    two.sides[1].link_is(Some(1), 5);
+    assert_eq!(two.reason(1, taken), HAMLYN_END_LINK_LOST);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    // One that has only come up has lost nothing.
+    two.sides[1].link_is(None, 6);
+    let [_, taken] = two.connect();
+    two.sides[1].link_is(Some(1), 7);
+    assert_eq!(two.reason(1, taken), 0);
+}
+
+#[test]
+fn what_an_earlier_incarnation_sent_is_stale_even_when_overtaken() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    // A probe of host 1 is slow on its way.
+    two.sides[1].time_is(TIMEOUT / 8);
+    two.collect();
+    let slow = two.flying.pop().unwrap();
+    two.flying.clear();
+    two.sides[1].lost(HAMLYN_END_LAPSED);
+    two.sides[1].release(taken);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    two.sides[0].release(asked);
+    let [again, _] = two.connect();
+    two.deliver(slow);
+    two.carry();
+    assert_eq!(two.reason(0, again), 0, "the new connection does not end for it");
+}
+
+#[test]
+fn a_message_to_whoever_is_there_is_not_taken_by_a_later_incarnation() {
+    let mut two = Two::new();
+    // Host 0 knows nothing of host 1 yet; its request is sent twice, and one is slow.
+    let asked = two.sides[0].request(1, b"nobody", b"").unwrap();
+    two.collect();
+    let slow = two.flying[0].clone();
+    two.carry();
+    assert_eq!(two.reason(0, asked), HAMLYN_END_NO_NAME);
+    two.sides[1].lost(HAMLYN_END_LAPSED);
+    two.deliver(slow);
+    two.carry();
+    // Had it been taken, host 1 would take the next of that number for one that it has had.
+    let next = two.sides[0].request(1, b"nobody", b"").unwrap();
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, next), HAMLYN_END_NO_NAME);
+}
+
+#[test]
+fn what_makes_no_sense_is_not_heeded() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    two.sides[1].close(taken, b"").unwrap();
+    two.collect();
+    let (_, Sent { entry, wire, data, .. }) = two.flying.pop().unwrap();
+    let wrong = [
+        HamlynWire { from: wire.from + 1, ..wire },
+        HamlynWire { to: wire.to + 1, ..wire },
+        HamlynWire { kind: HAMLYN_WIRE_ACCEPT, ..wire },
+        HamlynWire { kind: 99, ..wire },
+        HamlynWire { private_length: 257, ..wire },
+        HamlynWire { name_length: u32::MAX, ..wire },
+        HamlynWire { incarnation: 0, ..wire },
+    ];
+    for (number, wrong) in (0..).zip(wrong) {
+        // Each is the next in its turn.
+        let sequence = wire.sequence + number;
+        two.sides[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wrong }, vec![0; 512]);
+        assert_eq!(two.reason(0, asked), 0, "{wrong:?}");
+    }
+    // In another's place, or too far ahead.
+    for (sequence, entry) in [(wire.sequence + 6, entry), (wire.sequence + 11, (entry + 3) % PLACES)] {
+        two.sides[0].arrived(1, entry, HamlynWire { sequence, ..wire }, vec![0; 512]);
+        assert_eq!(two.reason(0, asked), 0);
+    }
+    let sequence = wire.sequence + 6;
+    two.sides[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wire }, data);
+    assert_eq!(two.reason(0, asked), HAMLYN_END_CLOSED);
+}
+
+#[test]
+fn a_late_word_of_a_system_that_was_started_again_is_told_to_both() {
+    let mut two = Two::new();
+    let [asked, _] = two.connect();
+    two.sides[0].close(asked, b"").unwrap();
+    two.collect();
+    let late = two.flying.remove(0);
+    two.flying.clear();
+    two.sides[0] = Side::new(7, 0);
+    let [asked, taken] = two.connect();
+    two.deliver(late);
+    two.carry();
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [HAMLYN_END_HOST_RESET; 2]);
+    let [asked, taken] = two.connect();
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
+}
+
+/// A request of host 0 that host 1 took, and neither an acknowledgement nor an answer of it came back; its numbers.
+fn taken_unheard(two: &mut Two, listener: u32, private: &[u8]) -> [u32; 2] {
+    let asked = two.sides[0].request(1, b"name", private).unwrap();
+    two.collect();
+    let request = two.flying.remove(0);
+    two.deliver(request);
+    two.collect();
+    two.flying.clear();
+    [asked, two.sides[1].claim(listener).unwrap().unwrap()]
+}
+
+#[test]
+fn a_request_that_was_taken_is_not_taken_again_by_a_later_incarnation() {
+    let mut two = Two::new();
+    // They know each other.
+    two.connect();
+    let listener = two.sides[1].listen(b"name", 4).unwrap();
+    for reason in [HAMLYN_END_LAPSED, HAMLYN_END_LINK_LOST] {
+        let [asked, taken] = taken_unheard(&mut two, listener, b"once");
+        two.sides[1].answer(taken, true, b"").unwrap();
+        two.sides[1].lost(reason);
+        two.sides[1].card.sent.clear();
+        assert_eq!(two.reason(1, taken), reason);
+        // Host 0 learns that host 1 has forgotten, and does not know that its request was there.
+        two.pass(TIMEOUT / 4, true);
+        assert_eq!(two.sides[1].claim(listener), Ok(None), "it was handed to the listener before");
+        assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+        // The next is another.
+        let next = two.sides[0].request(1, b"name", b"").unwrap();
+        two.carry();
+        let taken = two.sides[1].claim(listener).unwrap().unwrap();
+        two.sides[1].answer(taken, true, b"").unwrap();
+        two.carry();
+        assert_eq!(two.sides[0].state(next).0, HAMLYN_CONNECTION_ESTABLISHED);
+    }
+}
+
+#[test]
+fn a_request_that_was_not_taken_is_put_to_the_later_incarnation() {
+    let mut two = Two::new();
+    two.connect();
+    let listener = two.sides[1].listen(b"name", 4).unwrap();
+    two.sides[0].request(1, b"name", b"again").unwrap();
+    two.collect();
+    two.flying.clear();
+    two.sides[1].lost(HAMLYN_END_LAPSED);
+    two.pass(TIMEOUT / 4, true);
+    let taken = two.sides[1].claim(listener).unwrap().unwrap();
+    assert_eq!(two.sides[1].state(taken).3, b"again");
+}
+
+#[test]
+fn a_system_that_was_started_again_counts_its_requests_anew() {
+    let mut two = Two::new();
+    let listener = two.sides[1].listen(b"name", 4).unwrap();
+    for origin in [9, 11, 13] {
+        two.sides[0].request(1, b"name", b"").unwrap();
+        two.carry();
+        assert!(two.sides[1].claim(listener).unwrap().is_some());
+        two.sides[0] = Side::new(origin, two.now);
+    }
+}
+
+#[test]
+fn a_side_that_leaves_tells_its_peers_and_holds_no_names() {
+    let mut two = Two::new();
+    let [asked, taken] = two.connect();
+    let listener = two.sides[1].listen(b"name", 4).unwrap();
+    let waits = two.sides[0].request(1, b"name", b"").unwrap();
+    two.carry();
+    assert_eq!(two.sides[1].system.waiting(listener), Some(1));
+    two.sides[1].leave();
+    assert_eq!(two.sides[1].system.sizes().messages, 2, "both have still to hear of it");
+    two.carry();
+    assert_eq!(two.reason(0, asked), HAMLYN_END_DIED);
+    assert_eq!(two.reason(0, waits), HAMLYN_END_NO_NAME);
+    assert_eq!(two.reason(1, taken), HAMLYN_END_CARD_RESET);
+    assert_eq!((two.sides[1].system.waiting(listener), two.sides[1].system.sizes().messages), (None, 0));
+}
+
+#[test]
+fn who_sleeps_is_told_when_there_is_something_to_see() {
+    let mut two = Two::new();
+    let listener = two.sides[1].listen(b"name", 4).unwrap();
+    let asked = two.sides[0].request(1, b"name", b"").unwrap();
+    let mut told = Vec::new();
+    for _ in 0..8 {
+        two.collect();
+        for message in std::mem::take(&mut two.flying) {
+            two.deliver(message);
+        }
+        for (host, side) in two.sides.iter_mut().enumerate() {
+            told.extend(side.system.take_woken().into_iter().map(|file| (host, file)));
+        }
+        if let Ok(Some(taken)) = two.sides[1].claim(listener) {
+            two.sides[1].answer(taken, false, b"").unwrap();
+        }
+    }
+    assert_eq!(told[0], (1, listener));
+    assert_eq!(told.iter().filter(|(host, file)| (*host, *file) == (0, asked)).count(), 1, "{told:?}");
+}

@@ -1,0 +1,114 @@
+//! Questions whether a name is listened to.
+
+use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT};
+
+use super::*;
+
+/// How a question of host 0 to host 1 ends.
+fn ask(two: &mut Two, name: &[u8]) -> u32 {
+    let number = two.sides[0].ask(1, name).unwrap();
+    two.carry();
+    let reason = two.reason(0, number);
+    two.sides[0].release(number);
+    reason
+}
+
+#[test]
+fn a_question_ends_with_its_answer_and_is_no_request() {
+    let mut two = Two::new();
+    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    let listener = two.sides[1].listen(b"name", 1).unwrap();
+    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_LISTENING);
+    assert_eq!(ask(&mut two, b"nam"), HAMLYN_END_NOBODY);
+    assert_eq!(two.sides[1].claim(listener), Ok(None));
+    // One that nobody waits for any more leaves nothing behind.
+    let number = two.sides[0].ask(1, b"name").unwrap();
+    two.sides[0].release(number);
+    two.carry();
+    two.sides[1].unlisten(listener);
+    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    two.check_baseline();
+}
+
+#[test]
+fn a_question_that_another_incarnation_has_heard_is_answered_all_the_same() {
+    let mut two = Two::new();
+    ask(&mut two, b"name");
+    let number = two.sides[0].ask(1, b"name").unwrap();
+    two.collect();
+    let question = two.flying.remove(0);
+    two.deliver(question);
+    two.sides[1].card.sent.clear();
+    two.sides[1].lost(HAMLYN_END_LAPSED);
+    two.pass(TIMEOUT / 4, true);
+    assert_eq!(two.reason(0, number), HAMLYN_END_NOBODY);
+}
+
+#[test]
+fn a_host_that_is_not_there_says_nothing_until_it_is_given_up() {
+    let mut two = Two::new();
+    let number = two.sides[0].ask(7, b"name").unwrap();
+    two.pass(TIMEOUT - 250, true);
+    assert_eq!(two.reason(0, number), 0);
+    two.pass(1500, true);
+    assert_eq!(two.reason(0, number), HAMLYN_END_HOST_LOST);
+    two.sides[0].release(number);
+    two.check_baseline();
+}
+
+#[test]
+fn a_question_for_what_is_longer_than_a_name_is_answered() {
+    let mut two = Two::new();
+    // They know each other.
+    ask(&mut two, b"name");
+    two.sides[1].listen(&[7; 64], 1).unwrap();
+    let number = two.sides[0].ask(1, &[7; 64]).unwrap();
+    two.collect();
+    let (from, mut question) = two.flying.remove(0);
+    (question.wire.private_length, question.data) = (256, vec![7; 256]);
+    two.deliver((from, question));
+    two.carry();
+    assert_eq!(two.reason(0, number), HAMLYN_END_NOBODY);
+}
+
+/// How a question ends if its answer is another one.
+fn answered_with(change: impl Fn(&mut HamlynWire)) -> u32 {
+    let mut two = Two::new();
+    let number = two.sides[0].ask(1, b"name").unwrap();
+    two.collect();
+    while !two.flying.is_empty() {
+        let (from, mut sent) = two.flying.remove(0);
+        if sent.wire.kind == HAMLYN_WIRE_REJECT {
+            change(&mut sent.wire);
+        }
+        two.deliver((from, sent));
+        two.collect();
+    }
+    two.reason(0, number)
+}
+
+#[test]
+fn another_answer_is_none() {
+    // An older system has nobody under the name that a question has: none.
+    assert_eq!(answered_with(|wire| wire.reason = HAMLYN_END_NO_NAME), HAMLYN_END_NO_NAME);
+    // What makes no sense ends it, and is believed of nothing.
+    let accepts = |wire: &mut HamlynWire| (wire.kind, wire.from, wire.reason) = (HAMLYN_WIRE_ACCEPT, 1, 0);
+    assert_eq!(answered_with(accepts), HAMLYN_END_REJECTED);
+    assert_eq!(answered_with(|wire| wire.reason = 99), HAMLYN_END_REJECTED);
+}
+
+#[test]
+fn a_request_is_not_refused_with_the_answer_to_a_question() {
+    let mut two = Two::new();
+    let asked = two.sides[0].request(1, b"name", b"").unwrap();
+    two.collect();
+    while !two.flying.is_empty() {
+        let (from, mut sent) = two.flying.remove(0);
+        if sent.wire.kind == HAMLYN_WIRE_REJECT {
+            sent.wire.reason = HAMLYN_END_LISTENING;
+        }
+        two.deliver((from, sent));
+        two.collect();
+    }
+    assert_eq!(two.reason(0, asked), HAMLYN_END_REJECTED);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
+/*
+ * What the Echo card's driver and its users agree on.
+ *
+ * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ */
+#ifndef _ECHO_UAPI_H
+#define _ECHO_UAPI_H
+
+#include "hamlyn_family_uapi.h"
+#include "echo_card.h"
+
+/*
+ * What driver and library agree on about echo cards: calls on an open /dev/echoN, beside those that any card has.
+ *
+ * Errors beside those of all calls: ENOSPC (all mailboxes are open).
+ */
+
+/* Opens a mailbox. Argument: echo_mailbox. */
+#define ECHO_IOC_MAILBOX_OPEN _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 0, struct echo_mailbox)
+
+/* Closes a mailbox. Argument: hamlyn_object. */
+#define ECHO_IOC_MAILBOX_CLOSE _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 1, struct hamlyn_object)
+
+/* Sleeps until a message is there. Argument: echo_wait. ETIMEDOUT; EINTR if a signal's handler has run. */
+#define ECHO_IOC_MAILBOX_WAIT _IOWR('H', HAMLYN_FIRST_CARD_CALL + (ECHO_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 2, struct echo_wait)
+
+/* Index into hamlyn_share_query: mailboxes. */
+#define ECHO_SHARE_MAILBOXES 0
+
+/* What an echo card says of itself: the card's part of hamlyn_query. */
+struct echo_query {
+	/* Out: mailboxes of the card. */
+	__u32 mailboxes;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* A new mailbox, and where to map its parts with mmap(2) of the same file. */
+struct echo_mailbox {
+	/* In: records of the inbox, 4 to 1,024, a power of two. Its memory counts against RLIMIT_MEMLOCK. */
+	__u32 records;
+	/* Out: the mailbox' number. */
+	__u32 mailbox;
+	/* Out: offset of the outbox, 4,096 bytes, to be mapped readable and writable, shared. */
+	__u64 outbox_offset;
+	/* Out: offset of the doorbell, 4,096 bytes, to be mapped writable, shared. */
+	__u64 doorbell_offset;
+	/* Out: offset of the inbox, a record's size times records, to be mapped read-only, shared. */
+	__u64 inbox_offset;
+	/* Zero. */
+	__u64 reserved[2];
+};
+
+/* Which message to wait for. */
+struct echo_wait {
+	/* In: the mailbox. */
+	__u32 mailbox;
+	/* In: how many messages the caller has taken: it waits for the next. */
+	__u32 taken;
+	/* In: nanoseconds, 0 to look only, or -1 for ever. */
+	__s64 timeout_ns;
+};
+
+#endif /* _ECHO_UAPI_H */

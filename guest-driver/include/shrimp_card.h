@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
+/*
+ * What a guest and a Shrimp card agree on.
+ *
+ * Made from device/abi by cargo run -p hamlyn-tests --bin headers: do not edit.
+ */
+#ifndef _SHRIMP_CARD_H
+#define _SHRIMP_CARD_H
+
+#include <linux/types.h>
+#include "hamlyn_family.h"
+
+/*
+ * The arrival queue: pages for which something has arrived that was to be reported (section 4.2).
+ *
+ * The card writes records to a ring in the driver's memory and raises SHRIMP_VECTOR_ARRIVAL for the first. When
+ * the driver has taken what is there it says so in SHRIMP_REG_ARRIVALS_TAKEN, and the vector is raised
+ * again if there is more by then. A page that has a record which is not taken yet gets no second one.
+ */
+
+/* The fewest records of the queue. */
+#define SHRIMP_MIN_ARRIVALS 16
+
+/* The most records of the queue. */
+#define SHRIMP_MAX_ARRIVALS 65536
+
+/* Bytes of a record. */
+#define SHRIMP_ARRIVAL_SIZE 8
+
+/* Something has arrived. The n-th record, from 0, is at n modulo the queue's size. */
+struct shrimp_arrival {
+	/* The page. */
+	__u32 page;
+	/* n + 1, modulo 2^32. The card writes it last. */
+	__u32 number;
+};
+
+/* The SHRIMP card's operations, beside those that all cards have (command). */
+
+/*
+ * Set an entry of the page table: index is the page. Body: shrimp_entry. When it is answered, nothing that
+ * the earlier entry allowed is under way in this card: a transfer from the page has ended, and nothing more is deposited in it.
+ */
+#define SHRIMP_COMMAND_SET_ENTRY 1
+
+/* Set the page for messages of another host's operating system: index is the host. Body: shrimp_system_page. */
+#define SHRIMP_COMMAND_SET_SYSTEM_PAGE 2
+
+/* Open the arrival queue. Body: shrimp_open_arrivals. */
+#define SHRIMP_COMMAND_OPEN_ARRIVALS 3
+
+/* Close the arrival queue. */
+#define SHRIMP_COMMAND_CLOSE_ARRIVALS 4
+
+/* Body of SHRIMP_COMMAND_SET_SYSTEM_PAGE. */
+struct shrimp_system_page {
+	/* The page: its address divided by 4,096. Each arrival for it is reported. */
+	__u64 page;
+	/* 1, or 0 if there is none any more. */
+	__u32 mapped;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* Body of SHRIMP_COMMAND_OPEN_ARRIVALS. */
+struct shrimp_open_arrivals {
+	/* The queue: records of shrimp_arrival, all zero. */
+	struct hamlyn_area queue;
+	/* Records, SHRIMP_MIN_ARRIVALS to SHRIMP_MAX_ARRIVALS, a power of two. */
+	__u32 records;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/*
+ * An entry of the page table, the NIPT (sections 3.1, 3.2 and 4).
+ *
+ * A page may be split between two mappings, going out as well as coming in: part 0 is what is below the split, part 1 the rest.
+ * A byte that is stored at an offset of a page arrives at the same offset of the page that its part is mapped to.
+ */
+
+/* Not mapped out. */
+#define SHRIMP_MODE_NONE 0
+
+/* Automatic update, single-write: each store is a packet, at once (section 4.1). */
+#define SHRIMP_MODE_SINGLE 1
+
+/* Automatic update, blocked-write: stores that follow each other are one packet (section 4.1). */
+#define SHRIMP_MODE_BLOCKED 2
+
+/* Deliberate update: what is sent is said by a command (section 4.3). */
+#define SHRIMP_MODE_DELIBERATE 3
+
+/*
+ * In shrimp_in.flags: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by
+ * the page's command page.
+ */
+#define SHRIMP_IN_REPORT 1
+
+/* How many hosts can store to a page: those with ids below this. */
+#define SHRIMP_IN_NODES 64
+
+/* In shrimp_out.page: the page that the other host's operating system has for messages of this one's, wherever that is. */
+#define SHRIMP_SYSTEM_PAGE 0x0008000000000000ULL
+
+/* Where a part of a page is mapped out to. */
+struct shrimp_out {
+	/* The page there: its address divided by 4,096. Or SHRIMP_SYSTEM_PAGE. */
+	__u64 page;
+	/* The host. */
+	__u32 node;
+	/* SHRIMP_MODE_*. */
+	__u32 mode;
+};
+
+/* Whose stores a part of a page takes. */
+struct shrimp_in {
+	/* The hosts that they may come from: bit n is host n. If there is none, the part is not mapped in. */
+	__u64 nodes;
+	/* SHRIMP_IN_REPORT or 0. */
+	__u32 flags;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* An entry. One that is all zero maps nothing. */
+struct shrimp_entry {
+	/* First byte of the second part going out, 0 to 4,096. */
+	__u32 split_out;
+	/* First byte of the second part coming in, 0 to 4,096. */
+	__u32 split_in;
+	/* Going out, by part. */
+	struct shrimp_out out[2];
+	/* Coming in, by part. */
+	struct shrimp_in incoming[2];
+	/* Zero. */
+	__u64 reserved;
+};
+
+/* Who the SHRIMP card is. */
+
+/* PCI device id of the SHRIMP card. */
+#define SHRIMP_PCI_DEVICE 0x5348
+
+/* Value of HAMLYN_REG_MODEL for the SHRIMP card. */
+#define SHRIMP_MODEL 2
+
+/* Value of HAMLYN_REG_ABI_VERSION for the SHRIMP card. */
+#define SHRIMP_ABI_VERSION 0x00010000
+
+/*
+ * BAR 2: what the host's processors say to the card by loads and stores (section 4.2).
+ *
+ * With n pages in the page table, the command page of the host's page p is at byte p * 4096, and its window page at byte
+ * (n + p) * 4096: each at a fixed distance from the page itself, so that an operating system that lets a process have page
+ * p can let it have these, and take them back.
+ *
+ * # Command pages
+ * Loads and stores of 4 bytes, at the offset of the byte that they are about.
+ *
+ * A load says whether the engine for deliberate update is free: 0, or else SHRIMP_BUSY with the words that are left of the
+ * transfer that it has, and SHRIMP_BASE if that was started at this very place.
+ *
+ * A store of n, 1 to SHRIMP_MAX_WORDS, starts a transfer of n words from there on. It must end in the page and in the part
+ * of it. So a process compares with 0 and exchanges with n in one locked instruction until it finds 0 (section 4.3). A processor
+ * whose compare fails writes back what it has read: that has SHRIMP_BUSY or is 0, and never starts anything. Two processors
+ * whose bus does not keep the two halves of a locked instruction together may both be told that the engine is free: then the
+ * second transfer waits for the first, up to SHRIMP_MAX_WAITING, one for each page.
+ *
+ * A store of SHRIMP_SET_MODE plus SHRIMP_MODE_* changes the update mode of the part, which must be mapped out.
+ * SHRIMP_REPORT_NEXT asks that the next arrival for the page be reported, SHRIMP_REPORT_NONE no more.
+ *
+ * What is refused changes nothing, and is counted.
+ *
+ * # Window pages
+ * For hosts whose stores the card does not see: a store to a window page, of 1, 2, 4 or 8 bytes, is one to the page itself, which the
+ * card carries out and then takes for one that it has seen. The part must be mapped out. A load says what is in the page.
+ */
+
+/* The most words of a transfer: a page. */
+#define SHRIMP_MAX_WORDS 1024
+
+/* In what a load says: the engine has a transfer; the words that are left of it are in the lower half. */
+#define SHRIMP_BUSY 0x80000000
+
+/* In what a load says: the transfer was started at this place. */
+#define SHRIMP_BASE 0x40000000
+
+/* In what a load says: the words that are left. */
+#define SHRIMP_LEFT 0x0000ffff
+
+/* The most transfers that wait for the engine. */
+#define SHRIMP_MAX_WAITING 64
+
+/* Stored with SHRIMP_MODE_*: changes the update mode. */
+#define SHRIMP_SET_MODE 0x01000000
+
+/* Stored: the next arrival for the page is to be reported. */
+#define SHRIMP_REPORT_NEXT 0x02000000
+
+/* Stored: no arrival need be reported. */
+#define SHRIMP_REPORT_NONE 0x03000000
+
+/* Registers of the SHRIMP card, in BAR 0, beside those that all cards have. */
+
+/* RO. Entries of the page table (NIPT): one for each page of the host's memory, from address 0. */
+#define SHRIMP_REG_PAGES 0x100
+
+/* RO. Columns of the backplane's mesh: host n is at column n modulo this, and row n divided by it (section 3.1). */
+#define SHRIMP_REG_COLUMNS 0x104
+
+/* RO. Bytes that each of the two FIFOs holds (section 4). */
+#define SHRIMP_REG_FIFO 0x108
+
+/* RW. Bytes in the Outgoing FIFO at which the processor is interrupted (section 4): 1 to SHRIMP_REG_FIFO. */
+#define SHRIMP_REG_OUT_THRESHOLD 0x10c
+
+/* RW. Bytes in the Incoming FIFO at which the card takes nothing more from the network: 1 to SHRIMP_REG_FIFO. */
+#define SHRIMP_REG_IN_THRESHOLD 0x110
+
+/* RO. Bytes in the Outgoing FIFO. */
+#define SHRIMP_REG_OUT_FILL 0x114
+
+/* RO. Bytes in the Incoming FIFO. */
+#define SHRIMP_REG_IN_FILL 0x118
+
+/*
+ * RW. How long after a store the next may still go into the same packet (blocked-write, section 4.1), in microseconds: 0 to
+ * SHRIMP_MAX_MERGE_TIME.
+ */
+#define SHRIMP_REG_MERGE_TIME 0x11c
+
+/* RW. 1: what arrives stays in the Incoming FIFO until this is 0 again. At power-on 0. */
+#define SHRIMP_REG_HOLD 0x120
+
+/*
+ * RO. 1 if the card sees the stores of this host's processors on their bus; 0 if it has to be told of them by its window
+ * (memory).
+ */
+#define SHRIMP_REG_SNOOPS 0x124
+
+/* WO. How many records of the arrival queue the driver has taken, modulo 2^32 (arrival). */
+#define SHRIMP_REG_ARRIVALS_TAKEN 0x128
+
+/* The longest time of SHRIMP_REG_MERGE_TIME. */
+#define SHRIMP_MAX_MERGE_TIME 1000000
+
+/* MSI-X vector that reports arrivals: there are new records in the arrival queue. */
+#define SHRIMP_VECTOR_ARRIVAL 1
+
+/*
+ * MSI-X vector that reports that the Outgoing FIFO has reached its threshold. It is raised again after the FIFO has been down
+ * to half of that.
+ */
+#define SHRIMP_VECTOR_OUTGOING 2
+
+/*
+ * The SHRIMP card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
+ * shrimp_statistic.
+ */
+
+/* How many counters there are. */
+#define SHRIMP_STATISTICS 28
+
+#endif /* _SHRIMP_CARD_H */

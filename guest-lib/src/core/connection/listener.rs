@@ -1,0 +1,112 @@
+//! The side that is connected to.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use hamlyn_abi::uapi::HamlynConnectionState;
+
+use rustix::event::PollFlags;
+
+use super::wait::wait_for;
+use super::{Connection, check_private, end_of, private_of};
+use crate::core::attach::{ConnectionParts, ListenerParts};
+use crate::error::{Error, Result};
+
+/// A name that processes of any host may connect to. It is free again when this is dropped; requests that wait are
+/// refused then, connections stay.
+///
+/// Its descriptor ([`AsFd`]) is readable while a request waits.
+#[derive(Debug)]
+pub struct Listener {
+    parts: Box<dyn ListenerParts>,
+    name: String,
+}
+
+impl Listener {
+    pub(super) fn open(parts: Box<dyn ListenerParts>, name: &str) -> Result<Self> {
+        Ok(Self { parts, name: name.to_owned() })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits for the next request. A time-out of zero only looks.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::System`] (`ENODEV` once the card was reset).
+    pub fn request(&self, timeout: Option<Duration>) -> Result<Request> {
+        let parts =
+            wait_for("request for a connection", (self.parts.file(), PollFlags::IN), timeout, || {
+                self.parts.next_request()
+            })?;
+        let state = parts.state()?;
+        let private = private_of(&state);
+        Ok(Request { parts, state, private })
+    }
+
+    /// Waits for the next request and accepts it without a word.
+    ///
+    /// # Errors
+    /// Those of [`Listener::request`] and [`Request::accept`].
+    pub fn accept(&self, timeout: Option<Duration>) -> Result<Connection> {
+        self.request(timeout)?.accept(b"")
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.parts.file()
+    }
+}
+
+/// A connection that somebody asks for. If it is dropped, it is rejected.
+#[derive(Debug)]
+pub struct Request {
+    parts: Box<dyn ConnectionParts>,
+    state: HamlynConnectionState,
+    private: Vec<u8>,
+}
+
+impl Request {
+    /// The asker's host id.
+    #[must_use]
+    pub fn host(&self) -> u32 {
+        self.state.host
+    }
+
+    /// What the asker passed.
+    #[must_use]
+    pub fn private(&self) -> &[u8] {
+        &self.private
+    }
+
+    /// Accepts it, and passes the asker up to [`super::MAX_PRIVATE`] bytes.
+    ///
+    /// # Errors
+    /// [`Error::Ended`] if the asker is gone already, [`Error::OutOfRange`], [`Error::System`].
+    pub fn accept(self, private: &[u8]) -> Result<Connection> {
+        check_private(private)?;
+        match self.parts.accept(private) {
+            Ok(()) => Ok(Connection::new(self.parts, &self.state)),
+            Err(Error::NotConnected) => {
+                Err(end_of(&self.parts.state()?)?.map_or(Error::NotConnected, Error::Ended))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Rejects it, and passes the asker up to [`super::MAX_PRIVATE`] bytes. It is no error if it is gone already.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::System`].
+    pub fn reject(self, private: &[u8]) -> Result<()> {
+        check_private(private)?;
+        match self.parts.reject(private) {
+            Err(Error::NotConnected) => Ok(()),
+            other => other,
+        }
+    }
+}

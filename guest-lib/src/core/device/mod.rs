@@ -1,0 +1,392 @@
+//! Through the driver: `/dev/<model>N`, any card's node.
+
+use std::fmt::Display;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::uapi::{
+    CardArgument, HAMLYN_MAX_CONNECTIONS, HAMLYN_SHARE_CONNECTIONS, HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER,
+    HamlynQuery, HamlynSelfTest, HamlynShareQuery, HamlynStatistics,
+};
+use hamlyn_sys::{Access, Device, Mapping};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use zerocopy::FromZeros;
+
+use crate::core::attach::{
+    CONNECTIONS, CONNECTIONS_REMEDY, CardAttachment, ConnectionParts, ListenerParts, NO_QUESTIONS, QueueFile,
+    check_version,
+};
+use crate::core::memory::Memory;
+use crate::core::model::Model;
+use crate::error::{Error, GivenBack, Result, at_most};
+
+mod connection;
+
+const TOO_OLD: &str = "this machine's driver does not know the call: it is too old, or the card is another";
+
+/// An open node of a card of model `M`: one protection domain.
+#[derive(Debug)]
+pub struct Node<M> {
+    device: Device,
+    path: PathBuf,
+    model: PhantomData<M>,
+}
+
+impl<M: Model> Node<M> {
+    /// Opens the node at `path`.
+    ///
+    /// # Errors
+    /// [`Error::System`] if it cannot be opened, [`Error::Incompatible`] if its driver is of another major version,
+    /// [`Error::OtherModel`] if its card is of another model.
+    pub fn open(path: &Path) -> Result<Self> {
+        let node = Self::unchecked(path)?;
+        check::<M>(&node.path, &node.query()?)?;
+        Ok(node)
+    }
+
+    /// Whatever it is.
+    pub(crate) fn unchecked(path: &Path) -> Result<Self> {
+        let device = Device::open(path).map_err(Error::system(format!("open {}", path.display())))?;
+        Ok(Self { device, path: path.to_path_buf(), model: PhantomData })
+    }
+
+    /// Opens `/dev/<model>N`.
+    ///
+    /// # Errors
+    /// Those of [`Node::open`].
+    pub fn open_number(number: u32) -> Result<Self> {
+        Self::open(Path::new(&format!("/dev/{}{number}", M::NAME)))
+    }
+
+    /// Makes a call of the model's own (`hamlyn_abi::uapi::card_call`). What the argument names of the caller's memory must lie in
+    /// `memory`.
+    ///
+    /// # Errors
+    /// [`Error::System`] with the action, [`Error::Unsupported`] by a driver that does not know the call.
+    pub fn call<const CODE: u32, T: CardArgument>(
+        &self,
+        action: &str,
+        argument: &mut T,
+        memory: &[&Memory],
+    ) -> Result<()> {
+        self.make::<CODE, T>(argument, memory, self.error(action))
+    }
+
+    /// The same for a call that makes one of what users share, of this `HAMLYN_SHARE_*`.
+    ///
+    /// # Errors
+    /// Those of [`Node::call`]; [`Error::Exhausted`], [`Error::Quota`].
+    pub fn create<const CODE: u32, T: CardArgument>(
+        &self,
+        action: &str,
+        kind: u32,
+        argument: &mut T,
+        memory: &[&Memory],
+    ) -> Result<()> {
+        self.make::<CODE, T>(argument, memory, self.create_error(action, kind))
+    }
+
+    fn make<const CODE: u32, T: CardArgument>(
+        &self,
+        argument: &mut T,
+        memory: &[&Memory],
+        refused: impl FnOnce(io::Error) -> Error,
+    ) -> Result<()> {
+        let mappings: Vec<&Mapping> = memory.iter().map(|memory| &**memory.mapping()).collect();
+        match self.device.card_call::<CODE, T>(argument, &mappings) {
+            Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(TOO_OLD)),
+            result => result.map_err(refused),
+        }
+    }
+
+    /// Maps `length` bytes at an offset that the driver gave out.
+    ///
+    /// # Errors
+    /// [`Error::System`] with what was to be mapped.
+    pub fn map(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {
+        let mapping =
+            self.device.map(offset, length, access).map_err(self.error(format!("map the {what}")))?;
+        Ok(Arc::new(mapping))
+    }
+
+    /// What is polled for whatever was armed.
+    pub fn file(&self) -> QueueFile<'_> {
+        QueueFile::Borrowed(self.device.as_fd())
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Names what failed, on this device.
+    pub(crate) fn error(&self, action: impl Display) -> impl FnOnce(io::Error) -> Error {
+        Error::system(format!("{action} of {}", self.path.display()))
+    }
+
+    /// Names what there is none left of, on the card or for its user (`HAMLYN_SHARE_*`), or what else failed.
+    pub(crate) fn create_error(&self, action: impl Display, kind: u32) -> impl FnOnce(io::Error) -> Error {
+        move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::DQUOT) => self.quota(kind, error, &action),
+            Some(Errno::NOSPC) => self.none_left(kind, error, &action),
+            _ => self.error(action)(error),
+        }
+    }
+
+    /// Says so if it was about these bytes, which count against what the process may lock.
+    pub(crate) fn memory_error(
+        &self,
+        bytes: u64,
+        action: String,
+        other: impl FnOnce(io::Error) -> Error,
+    ) -> impl FnOnce(io::Error) -> Error {
+        let action = format!("{action} of {}", self.path.display());
+        move |error| match getrlimit(Resource::Memlock).current {
+            Some(limit) if is(&error, Errno::NOMEM) => Error::Locked { action, bytes, limit },
+            _ => other(error),
+        }
+    }
+
+    fn quota(&self, kind: u32, error: io::Error, action: &dyn Display) -> Error {
+        let mut share = HamlynShareQuery::default();
+        let Some(object) = shared::<M>(kind) else { return self.error(action)(error) };
+        if self.device.share(&mut share).is_err() {
+            return self.error(action)(error);
+        }
+        let kind = kind as usize;
+        // Somebody else may have let go of something meanwhile.
+        let (held, limit) = (share.held[kind], share.limit[kind].min(share.held[kind]));
+        Error::Quota { object, user: share.user, held, limit }
+    }
+
+    fn none_left(&self, kind: u32, error: io::Error, action: &dyn Display) -> Error {
+        if kind == HAMLYN_SHARE_CONNECTIONS {
+            return connections_left();
+        }
+        match (M::SHARED.get(kind as usize), self.query()) {
+            (Some(shared), Ok(card)) => {
+                let (object, remedy) = (shared.object, shared.remedy);
+                Error::Exhausted { object, limit: (shared.limit)(&card), remedy }
+            }
+            _ => self.error(action)(error),
+        }
+    }
+}
+
+/// Says that the driver has no more connections.
+pub(crate) fn connections_left() -> Error {
+    Error::Exhausted { object: CONNECTIONS, limit: HAMLYN_MAX_CONNECTIONS, remedy: CONNECTIONS_REMEDY }
+}
+
+/// What users share that has this `HAMLYN_SHARE_*`.
+fn shared<M: Model>(kind: u32) -> Option<&'static str> {
+    match kind {
+        HAMLYN_SHARE_CONNECTIONS => Some(CONNECTIONS),
+        kind => M::SHARED.get(kind as usize).map(|shared| shared.object),
+    }
+}
+
+/// Refuses a driver of another major version, and another model's card.
+fn check<M: Model>(node: &Path, query: &HamlynQuery) -> Result<()> {
+    check_version("driver version", query.uapi_version, HAMLYN_UAPI_VERSION)?;
+    check_model::<M>(&node.display().to_string(), query.model)
+}
+
+/// Refuses another model's card.
+pub(crate) fn check_model<M: Model>(node: &str, model: u32) -> Result<()> {
+    if model != M::NUMBER {
+        let node = node.to_owned();
+        return Err(Error::OtherModel { node, model, name: M::NAME, expected: M::NUMBER });
+    }
+    Ok(())
+}
+
+impl<M: Model> CardAttachment for Node<M> {
+    fn query(&self) -> Result<HamlynQuery> {
+        let mut query = HamlynQuery::default();
+        self.device.query(&mut query).map_err(self.error("ask for a description"))?;
+        Ok(query)
+    }
+
+    fn allocate(&self, length: usize) -> Result<Memory> {
+        at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
+        Memory::anonymous(length).map_err(Error::system(format!("map {length} bytes")))
+    }
+
+    /// The driver pins any bytes of the process.
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        let length = mapping.length();
+        Ok(Memory::local(mapping, length))
+    }
+
+    fn statistics(&self) -> Result<HamlynStatistics> {
+        let mut statistics = HamlynStatistics::new_zeroed();
+        self.device.statistics(&mut statistics).map_err(self.error("read the counters"))?;
+        Ok(statistics)
+    }
+
+    fn self_test(&self) -> Result<HamlynSelfTest> {
+        let mut results = HamlynSelfTest::default();
+        self.device.self_test(&mut results).map_err(self.error("run the self-tests"))?;
+        Ok(results)
+    }
+
+    fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
+        let mut argument = connection::listen(name, backlog);
+        let action = format!("take the name {name:?}");
+        let file = self.device.listen(&mut argument);
+        Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
+    }
+
+    fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        let mut argument = connection::connect(host, name, private);
+        let action = format!("connect to {name:?} on host {host}");
+        let file = self.device.connect(&mut argument);
+        Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
+    }
+
+    fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
+        let mut argument = connection::connect(host, name, b"");
+        let action = format!("ask for {name:?} on host {host}");
+        match self.device.ask(&mut argument) {
+            Ok(file) => Ok(Box::new(file)),
+            // A driver of before does not know the call.
+            Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(NO_QUESTIONS)),
+            Err(error) => Err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS)(error)),
+        }
+    }
+}
+
+/// A time-out as the driver takes it.
+pub(crate) fn nanoseconds(timeout: Option<Duration>) -> i64 {
+    timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX))
+}
+
+pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use hamlyn_abi::uapi::{HAMLYN_CAPABILITY_CONNECTIONS, HamlynObject, card_call};
+    use zerocopy::{Immutable, IntoBytes};
+
+    use super::*;
+    use crate::core::model::Shared;
+
+    /// A model that nobody has.
+    #[derive(Debug)]
+    enum Kite {}
+
+    impl Model for Kite {
+        const NUMBER: u32 = 9;
+        const NAME: &'static str = "kite";
+        const VERSION: u32 = 0x0001_0000;
+        const SHARED: &'static [Shared] = &[Shared { object: "strings", remedy: "cut some", limit: |_| 3 }];
+    }
+
+    const FLY: u32 = card_call::<HamlynObject>(Kite::NUMBER, 0);
+    const HOLD: u32 = card_call::<Hold>(Kite::NUMBER, 1);
+
+    #[derive(Debug, zerocopy::FromBytes, IntoBytes, Immutable)]
+    #[repr(C)]
+    struct Hold {
+        address: u64,
+        length: u64,
+    }
+
+    impl CardArgument for Hold {
+        fn names(&self, piece: &mut dyn FnMut(u64, u64)) {
+            piece(self.address, self.length);
+        }
+    }
+
+    /// A node whose driver knows no call at all.
+    fn deaf() -> Node<Kite> {
+        Node::unchecked(Path::new("/dev/null")).unwrap()
+    }
+
+    fn query(uapi_version: u32, model: u32) -> HamlynQuery {
+        HamlynQuery { uapi_version, model, ..HamlynQuery::default() }
+    }
+
+    #[test]
+    fn any_addition_to_the_major_version_is_taken_and_no_other_major() {
+        let node = Path::new("/dev/kite0");
+        for minor in [0, 1, 4, 0xffff] {
+            let today = query(0x0002_0000 | minor, 9);
+            check::<Kite>(node, &today).unwrap();
+            check::<Kite>(
+                node,
+                &HamlynQuery { capabilities: HAMLYN_CAPABILITY_CONNECTIONS | 1 << 60, ..today },
+            )
+            .unwrap();
+        }
+        let refusal = |version| check::<Kite>(node, &query(version, 9)).unwrap_err();
+        assert_eq!(
+            refusal(0x0003_0001).to_string(),
+            "driver version 3.1 is not what this library knows (2.0)"
+        );
+        let old = refusal(0x0001_0004);
+        assert_eq!(old.to_string(), "driver version 1.4 is not what this library knows (2.0)");
+        assert_eq!(old.kind(), crate::error::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_card_of_another_model_is_refused_by_both_names() {
+        let refused = check::<Kite>(Path::new("/dev/hamlyn3"), &query(HAMLYN_UAPI_VERSION, 1)).unwrap_err();
+        assert_eq!(refused.to_string(), "/dev/hamlyn3 is a card of model 1, not of model 9 (kite)");
+        assert_eq!(refused.kind(), crate::error::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_node_is_found_by_its_models_name_and_number() {
+        let missing = Node::<Kite>::open_number(4_000_000_000).unwrap_err().to_string();
+        assert!(missing.starts_with("cannot open /dev/kite4000000000: "), "{missing}");
+    }
+
+    #[test]
+    fn a_call_that_the_driver_does_not_know_is_unsupported() {
+        let node = deaf();
+        let mut object = HamlynObject::default();
+        let call = node.call::<FLY, _>("fly", &mut object, &[]).unwrap_err();
+        assert!(matches!(call, Error::Unsupported(_)), "{call}");
+        let create = node.create::<FLY, _>("fly", 0, &mut object, &[]).unwrap_err();
+        assert!(matches!(create, Error::Unsupported(_)), "{create}");
+        assert!(matches!(node.ask(1, "name"), Err(Error::Unsupported(_))));
+    }
+
+    #[test]
+    fn a_call_names_no_memory_but_what_was_lent() {
+        let (node, memory) = (deaf(), deaf().allocate(64).unwrap());
+        let hold = |address, length, memory: &[&Memory]| {
+            node.call::<HOLD, _>("hold", &mut Hold { address, length }, memory).unwrap_err()
+        };
+        let address = memory.card_address();
+        assert!(matches!(hold(address, 64, &[&memory]), Error::Unsupported(_)), "the driver was asked");
+        for (address, length, lent) in
+            [(address, 64, &[][..]), (address - 1, 64, &[&memory]), (address, 1 << 30, &[&memory])]
+        {
+            let refused = hold(address, length, lent);
+            assert_eq!(refused.to_string(), "cannot hold of /dev/null: Invalid argument (os error 22)");
+        }
+    }
+
+    #[test]
+    fn what_there_is_none_left_of_has_the_models_name() {
+        let node = deaf();
+        let refused = |errno: Errno, kind| node.create_error("fly", kind)(errno.into()).to_string();
+        assert!(
+            refused(Errno::NOSPC, HAMLYN_SHARE_CONNECTIONS).starts_with("all 16384 connections and names")
+        );
+        // It does not even answer a query.
+        assert!(refused(Errno::NOSPC, 0).starts_with("cannot fly of /dev/null: No space left"));
+        assert_eq!((shared::<Kite>(0), shared::<Kite>(1)), (Some("strings"), None));
+        assert_eq!(shared::<Kite>(HAMLYN_SHARE_CONNECTIONS), Some(CONNECTIONS));
+    }
+}

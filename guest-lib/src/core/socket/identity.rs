@@ -1,0 +1,120 @@
+//! What a card says of itself, and whether it is one that this library knows.
+
+use std::io;
+
+use hamlyn_abi::family::identity::*;
+use hamlyn_abi::family::interrupts::HAMLYN_REG_VECTORS;
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::uapi::{HAMLYN_UAPI_VERSION, HamlynQuery};
+
+use super::client::Client;
+use super::message::REGION_BAR0;
+use crate::core::attach::check_version;
+use crate::core::device::check_model;
+use crate::core::model::Model;
+use crate::error::{Error, Result};
+
+/// What any card's driver would answer to a query, the host id left out.
+pub(crate) fn describe(client: &Client) -> io::Result<HamlynQuery> {
+    let register = |offset| client.read_u32(REGION_BAR0, offset);
+    Ok(HamlynQuery {
+        uapi_version: HAMLYN_UAPI_VERSION,
+        abi_version: register(HAMLYN_REG_ABI_VERSION)?,
+        model: register(HAMLYN_REG_MODEL)?,
+        host: HAMLYN_NO_HOST,
+        vectors: register(HAMLYN_REG_VECTORS)?,
+        ..HamlynQuery::default()
+    })
+}
+
+/// Refuses what is no card of the family, another model's, or of another major version.
+pub(super) fn check_card<M: Model, F: FnOnce(io::Error) -> Error>(
+    client: &Client,
+    node: &str,
+    failed: impl Fn() -> F,
+) -> Result<()> {
+    let magic = client.read_u32(REGION_BAR0, HAMLYN_REG_MAGIC).map_err(failed())?;
+    if magic != HAMLYN_MAGIC {
+        let (value, expected) = (magic.into(), HAMLYN_MAGIC.into());
+        return Err(Error::Incompatible { object: "card magic", value, expected });
+    }
+    check_model::<M>(node, client.read_u32(REGION_BAR0, HAMLYN_REG_MODEL).map_err(failed())?)?;
+    let version = client.read_u32(REGION_BAR0, HAMLYN_REG_ABI_VERSION).map_err(failed())?;
+    check_version("card ABI version", version, M::VERSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use zerocopy::{FromBytes, IntoBytes};
+
+    use super::super::message::*;
+    use super::*;
+    use crate::core::model::Shared;
+
+    /// A model that nobody has.
+    #[derive(Debug)]
+    enum Kite {}
+
+    impl Model for Kite {
+        const NUMBER: u32 = 9;
+        const NAME: &'static str = "kite";
+        const VERSION: u32 = 0x0001_0002;
+        const SHARED: &'static [Shared] = &[];
+    }
+
+    /// A card that says this of itself.
+    fn card(magic: u32, model: u32, version: u32) -> Client {
+        let (client, mut card) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut head = [0; size_of::<Header>()];
+            while card.read_exact(&mut head).is_ok() {
+                let mut header = Header::read_from_bytes(&head).unwrap();
+                let mut body = vec![0; header.size as usize - head.len()];
+                card.read_exact(&mut body).unwrap();
+                if header.command == VERSION {
+                    body = b"\0\0\0\0{}\0".to_vec();
+                } else {
+                    let (access, _) = RegionAccess::read_from_prefix(&body).unwrap();
+                    let value = match access.offset as u32 {
+                        HAMLYN_REG_MAGIC => magic,
+                        HAMLYN_REG_MODEL => model,
+                        HAMLYN_REG_ABI_VERSION => version,
+                        _ => 0,
+                    };
+                    body.extend(value.to_le_bytes());
+                }
+                header.flags = FLAGS_REPLY;
+                header.size = (head.len() + body.len()) as u32;
+                card.write_all(header.as_bytes()).unwrap();
+                card.write_all(&body).unwrap();
+            }
+        });
+        Client::negotiate(client).unwrap()
+    }
+
+    fn check(magic: u32, model: u32, version: u32) -> Result<()> {
+        let failed = || Error::system("look at a card");
+        check_card::<Kite, _>(&card(magic, model, version), "a.sock", failed)
+    }
+
+    #[test]
+    fn a_card_is_taken_with_any_addition_to_its_major_version() {
+        for version in [0x0001_0000, 0x0001_0002, 0x0001_0009] {
+            check(HAMLYN_MAGIC, 9, version).unwrap();
+        }
+        let refused = |magic, model, version| check(magic, model, version).unwrap_err().to_string();
+        assert_eq!(
+            refused(HAMLYN_MAGIC, 9, 0x0002_0000),
+            "card ABI version 2.0 is not what this library knows (1.2)"
+        );
+        // Another model's version means nothing here.
+        assert_eq!(
+            refused(HAMLYN_MAGIC, 1, 0x0002_0004),
+            "a.sock is a card of model 1, not of model 9 (kite)"
+        );
+        assert_eq!(refused(7, 9, 0x0001_0002), "card magic 0x7 is not what this library knows (0x4e4c4d48)");
+    }
+}

@@ -1,0 +1,159 @@
+//! Interrupts by eventfd, and the driver's interrupt handler as a thread: it clears `pending` before it looks who is to be woken.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hamlyn_abi::family::interrupts::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_LINK};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::{Errno, write};
+
+use super::client::Client;
+use super::sleeper::{Control, Count, Sleeper, Words, drain};
+use crate::core::polling::Polling;
+
+/// The first vector that is the model's.
+const FIRST: u32 = HAMLYN_VECTOR_LINK + 1;
+
+/// The objects in use that one can sleep on, by where their words are, each with its vector.
+type Sleepers = BTreeMap<usize, (u32, Arc<Sleeper>)>;
+
+/// The interrupt handler. It stops when dropped.
+#[derive(Debug)]
+pub(crate) struct Interrupts {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    control: Control,
+    /// An eventfd for each vector, the link's too; behind them the one that stops the thread.
+    eventfds: Vec<OwnedFd>,
+    /// How often each vector has arrived.
+    arrivals: Vec<AtomicU32>,
+    /// Readable once the link has changed.
+    link: Arc<OwnedFd>,
+    sleepers: Mutex<Sleepers>,
+}
+
+impl Interrupts {
+    /// Gives the card an eventfd for each of its vectors and starts the handler.
+    pub(crate) fn start(client: &Client, control: Control, vectors: u32) -> io::Result<Self> {
+        let vectors = vectors.min(HAMLYN_MAX_VECTORS);
+        let eventfds = (0..=vectors)
+            .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (vector, eventfd) in (0..vectors).zip(&eventfds) {
+            client.set_vector(vector, eventfd.as_fd())?;
+        }
+        let arrivals = (0..vectors).map(|_| AtomicU32::new(0)).collect();
+        let link = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let shared = Arc::new(Shared { control, eventfds, arrivals, link, sleepers: Mutex::default() });
+        let handler = shared.clone();
+        let thread =
+            std::thread::Builder::new().name("hamlyn-interrupt".into()).spawn(move || handler.run())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// What is readable once the link has changed.
+    pub(crate) fn link(&self) -> Arc<OwnedFd> {
+        self.shared.link.clone()
+    }
+
+    /// The vector that an object with this number is to use.
+    pub(crate) fn vector_of(&self, index: u32) -> u32 {
+        let others = self.vectors().saturating_sub(FIRST).max(1);
+        FIRST + index % others
+    }
+
+    /// Begins to serve an object with this number, for which the card may keep a count.
+    pub(crate) fn add(
+        &self,
+        words: Words,
+        index: u32,
+        count: Option<Arc<dyn Count>>,
+    ) -> io::Result<Arc<Sleeper>> {
+        let sleeper = Arc::new(Sleeper::new(words, self.shared.control.clone(), count)?);
+        self.shared.lock().insert(words.place(), (self.vector_of(index), sleeper.clone()));
+        Ok(sleeper)
+    }
+
+    /// Serves an object no more.
+    pub(crate) fn remove(&self, sleeper: &Sleeper) {
+        self.shared.lock().remove(&sleeper.words().place());
+    }
+
+    /// Whether vector `vector` arrives within a second of `raise` asking the card for it.
+    pub(crate) fn test(&self, vector: u32, raise: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
+        let Some(arrivals) = self.shared.arrivals.get(vector as usize) else { return Ok(false) };
+        let before = arrivals.load(Ordering::Acquire);
+        raise()?;
+        let arrived = || (arrivals.load(Ordering::Acquire) != before).then_some(());
+        Ok(Polling::default().wait(Some(Duration::from_secs(1)), true, arrived).is_some())
+    }
+
+    fn vectors(&self) -> u32 {
+        self.shared.eventfds.len() as u32 - 1
+    }
+}
+
+impl Shared {
+    /// The handler: until the last eventfd says stop.
+    fn run(&self) {
+        loop {
+            let Ok(()) = readable(&self.eventfds) else { return };
+            let fired: Vec<bool> =
+                self.eventfds.iter().map(|eventfd| drain(eventfd).unwrap_or(false)).collect();
+            for (vector, _) in (0..).zip(&fired).filter(|(_, fired)| **fired) {
+                self.handle(vector);
+            }
+            if fired.last() == Some(&true) {
+                return;
+            }
+        }
+    }
+
+    fn handle(&self, vector: u32) {
+        let Some(arrivals) = self.arrivals.get(vector as usize) else { return };
+        arrivals.fetch_add(1, Ordering::Release);
+        self.control.clear_pending(vector);
+        if vector == HAMLYN_VECTOR_LINK {
+            let _ = write(&self.link, &1_u64.to_ne_bytes());
+        }
+        for (_, sleeper) in self.lock().values().filter(|(of, _)| *of == vector) {
+            sleeper.interrupted();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        if let Some(stop) = self.shared.eventfds.last() {
+            let _ = write(stop, &1_u64.to_ne_bytes());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Sleeps until one of the files is readable.
+fn readable(files: &[OwnedFd]) -> io::Result<()> {
+    let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(file, PollFlags::IN)).collect();
+    loop {
+        match poll(&mut polled, None) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! How to sleep on an object of a card: who sleeps says so in its `armed` word, looks once more, and is woken by the handler of the
+//! interrupt.
+//!
+//! A word may have several sleepers. If the card keeps a count for the object, as for the requests of a terminus, there is another
+//! word beside it for the number that is waited for: the least that any sleeper wants. When the card has fired all of them look
+//! again, and arm anew.
+
+use std::fmt::Debug;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::family::sleep::*;
+use hamlyn_sys::{Mapping, barrier};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, write};
+
+/// The part of a window where these words lie.
+#[derive(Debug, Clone)]
+pub(crate) struct Control {
+    mapping: Arc<Mapping>,
+    /// Where the vectors' pending words start.
+    pending: usize,
+}
+
+/// Where the words of an object are, in bytes from the start of that part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    pub(crate) armed: usize,
+    pub(crate) wanted: Option<usize>,
+}
+
+/// What the card counts for an object, modulo 2^32.
+pub(crate) trait Count: Debug + Send + Sync {
+    fn count(&self) -> u32;
+}
+
+impl Control {
+    pub(crate) fn new(mapping: Mapping, pending: u32) -> Self {
+        Self { mapping: Arc::new(mapping), pending: pending as usize }
+    }
+
+    pub(crate) fn clear_pending(&self, vector: u32) {
+        let pending = self.pending + (vector * HAMLYN_PENDING_STRIDE) as usize;
+        self.mapping.store_u32(pending, 0);
+        barrier::before_queue_check();
+    }
+
+    fn armed(&self, words: Words) -> u32 {
+        self.mapping.load_u32_acquire(words.armed)
+    }
+}
+
+impl Words {
+    /// What no other object has.
+    pub(crate) fn place(self) -> usize {
+        self.armed
+    }
+}
+
+/// What sleepers of an object sleep on.
+#[derive(Debug)]
+pub(crate) struct Sleeper {
+    words: Words,
+    control: Control,
+    /// If the card counts for it.
+    count: Option<Arc<dyn Count>>,
+    /// Readable once the card has fired for who armed it.
+    file: Arc<OwnedFd>,
+    /// Guards the words against others of this process: the card alone changes YES, and nothing else.
+    state: Mutex<State>,
+    fired: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Threads that sleep.
+    asleep: u32,
+    /// Somebody polls the file, until the count has reached the number.
+    polled: bool,
+    polled_for: Option<u32>,
+    /// The least number that is waited for, while the word is armed.
+    least: Option<u32>,
+}
+
+impl Sleeper {
+    pub(crate) fn new(words: Words, control: Control, count: Option<Arc<dyn Count>>) -> io::Result<Self> {
+        control.mapping.store_u32(words.armed, HAMLYN_ARMED_NO);
+        let file = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        Ok(Self { words, control, count, file, state: Mutex::default(), fired: Condvar::new() })
+    }
+
+    pub(crate) fn words(&self) -> Words {
+        self.words
+    }
+
+    /// The file that becomes readable once the card has fired.
+    pub(crate) fn file(&self) -> Arc<OwnedFd> {
+        self.file.clone()
+    }
+
+    /// Makes the file readable once the card has fired; true if `look` finds that there is no need. `wanted` is the count
+    /// that `look` looks for, if it does.
+    pub(crate) fn arm(&self, wanted: Option<u32>, look: impl Fn() -> bool) -> io::Result<bool> {
+        let mut state = self.lock();
+        drain(&self.file)?;
+        if look() {
+            return Ok(true);
+        }
+        if state.asleep == 0 {
+            // What the file was armed for before counts no more.
+            state.least = None;
+        }
+        self.arm_words(&mut state, wanted);
+        (state.polled, state.polled_for) = (true, wanted);
+        let ready = look();
+        if ready {
+            state.polled = false;
+            self.disarm_if_alone(&mut state);
+        }
+        Ok(ready)
+    }
+
+    /// Sleeps until `look` finds something or the time-out has passed.
+    pub(crate) fn wait(&self, wanted: Option<u32>, timeout: Option<Duration>, look: impl Fn() -> bool) {
+        let start = Instant::now();
+        let mut state = self.lock();
+        state.asleep += 1;
+        while !look() {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            self.arm_words(&mut state, wanted);
+            if look() {
+                break;
+            }
+            state = self.sleep(state, left);
+        }
+        state.asleep -= 1;
+        self.disarm_if_alone(&mut state);
+    }
+
+    fn sleep<'a>(&'a self, state: MutexGuard<'a, State>, left: Option<Duration>) -> MutexGuard<'a, State> {
+        match left {
+            None => self.fired.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => self.fired.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+        }
+    }
+
+    /// An interrupt has come: wakes who sleeps, if the card has fired.
+    pub(crate) fn interrupted(&self) {
+        let mut state = self.lock();
+        if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
+            self.wake(&mut state);
+        }
+    }
+
+    /// Has the card fire. Whoever comes before the handler does the handler's work.
+    fn arm_words(&self, state: &mut State, wanted: Option<u32>) {
+        if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
+            self.wake(state);
+        }
+        self.store_words(state, wanted);
+    }
+
+    fn store_words(&self, state: &mut State, wanted: Option<u32>) {
+        let Control { mapping, .. } = &self.control;
+        if let (Some(word), Some(wanted)) = (self.words.wanted, wanted) {
+            if state.least.is_none_or(|least| (wanted.wrapping_sub(least) as i32) < 0) {
+                mapping.store_u32(word, wanted);
+                state.least = Some(wanted);
+            }
+        }
+        // Behind it: the card looks at the number when it has found this.
+        if self.control.armed(self.words) == HAMLYN_ARMED_NO {
+            mapping.store_u32_release(self.words.armed, HAMLYN_ARMED_YES);
+        }
+        barrier::before_sleep_check();
+    }
+
+    /// Wakes everybody: each looks, and arms anew. So the file, which is readable for nobody else's number.
+    fn wake(&self, state: &mut State) {
+        self.disarm(state);
+        self.fired.notify_all();
+        if !state.polled {
+            return;
+        }
+        if !self.has_reached(state.polled_for) {
+            self.store_words(state, state.polled_for);
+            if !self.has_reached(state.polled_for) {
+                return;
+            }
+        }
+        state.polled = false;
+        // It can only fail for a file that was written to 2^64 times.
+        let _ = write(&*self.file, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether the count has; without one sleepers see for themselves.
+    fn has_reached(&self, wanted: Option<u32>) -> bool {
+        match (&self.count, wanted) {
+            (Some(count), Some(wanted)) => count.count().wrapping_sub(wanted) as i32 >= 0,
+            _ => true,
+        }
+    }
+
+    /// An interrupt for nobody is of no use.
+    fn disarm_if_alone(&self, state: &mut State) {
+        if state.asleep == 0 && !state.polled {
+            self.disarm(state);
+        }
+    }
+
+    fn disarm(&self, state: &mut State) {
+        self.control.mapping.store_u32(self.words.armed, HAMLYN_ARMED_NO);
+        state.least = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes an eventfd's signal back. True if there was one.
+pub(crate) fn drain(eventfd: &OwnedFd) -> io::Result<bool> {
+    match read(eventfd, &mut [0_u8; 8]) {
+        Ok(_) => Ok(true),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::core::polling::Polling;
+
+    const QUEUE: Words = Words { armed: 64, wanted: None };
+    const TERMINUS: Words = Words { armed: 4096, wanted: Some(4100) };
+
+    fn control() -> Control {
+        Control::new(Mapping::anonymous(8192).unwrap(), 0)
+    }
+
+    /// A count that the card keeps in the first word.
+    #[derive(Debug)]
+    struct First(Arc<Mapping>);
+
+    impl Count for First {
+        fn count(&self) -> u32 {
+            self.0.load_u32_acquire(0)
+        }
+    }
+
+    /// Waits until it is armed, as the card would find it.
+    fn until_armed(control: &Control, words: Words) {
+        let is_armed = || (control.armed(words) == HAMLYN_ARMED_YES).then_some(());
+        Polling::default()
+            .wait(Some(Duration::from_secs(10)), true, is_armed)
+            .expect("somebody sleeps, unarmed");
+    }
+
+    /// Finishes with so many requests, as the card does.
+    fn complete(control: &Control, words: Words, status: &Mapping, to: u32) -> bool {
+        status.store_u32_release(0, to);
+        barrier::before_queue_check();
+        let wanted = control.mapping.load_u32(words.wanted.unwrap());
+        let fires = control.armed(words) == HAMLYN_ARMED_YES && (to.wrapping_sub(wanted) as i32) >= 0;
+        if fires {
+            control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+        }
+        fires
+    }
+
+    #[test]
+    fn who_stops_waiting_leaves_the_queue_armed_for_other_sleepers() {
+        let (control, words) = (control(), QUEUE);
+        let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
+        let arrived = AtomicU32::new(0);
+        let patience = Some(Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            scope.spawn(|| sleeper.wait(None, patience, || arrived.load(Ordering::Acquire) == 1));
+            until_armed(&control, words);
+            // Another thread gives up; a third finds what was meant for it between arming and sleeping.
+            sleeper.wait(None, Some(Duration::ZERO), || false);
+            until_armed(&control, words);
+            let looks = AtomicU32::new(0);
+            assert!(sleeper.arm(None, || looks.fetch_add(1, Ordering::Relaxed) == 1).unwrap());
+            until_armed(&control, words);
+            arrived.store(1, Ordering::Release);
+            control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+            sleeper.interrupted();
+        });
+        assert_eq!(control.armed(words), HAMLYN_ARMED_NO, "nobody sleeps any more");
+    }
+
+    #[test]
+    fn who_arms_before_the_handler_has_looked_wakes_whom_the_card_fired_for() {
+        let (control, words) = (control(), QUEUE);
+        let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
+        assert!(!sleeper.arm(None, || false).unwrap());
+        assert!(!drain(&sleeper.file()).unwrap(), "nobody has fired");
+        // The card fires for this sleeper; before the handler runs, another one arms for something else.
+        control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+        assert!(!sleeper.arm(None, || false).unwrap());
+        assert!(drain(&sleeper.file()).unwrap(), "who slept looks again");
+        assert_eq!(control.armed(words), HAMLYN_ARMED_YES, "and the other is armed");
+    }
+
+    /// A terminus, with its status.
+    fn terminus(control: &Control) -> (Words, Arc<Mapping>, Sleeper) {
+        let status = Arc::new(Mapping::anonymous(4096).unwrap());
+        let seen = Arc::new(First(status.clone()));
+        (TERMINUS, status, Sleeper::new(TERMINUS, control.clone(), Some(seen)).unwrap())
+    }
+
+    #[test]
+    fn the_least_number_wakes_and_the_others_arm_anew() {
+        let control = control();
+        let (words, status, sleeper) = terminus(&control);
+        // Across the wrap of the card's counter.
+        let (near, far) = (u32::MAX, 3);
+        status.store_u32(0, near - 5);
+        let reached = |wanted: u32| sleeper.has_reached(Some(wanted));
+        let patience = Some(Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| sleeper.wait(Some(far), patience, || reached(far)));
+            until_armed(&control, words);
+            assert!(!sleeper.arm(Some(near), || reached(near)).unwrap());
+            assert!(!complete(&control, words, &status, near - 1), "nobody wants it yet");
+            assert!(complete(&control, words, &status, near));
+            sleeper.interrupted();
+            assert!(drain(&sleeper.file()).unwrap());
+            until_armed(&control, words);
+            assert!(complete(&control, words, &status, far));
+            sleeper.interrupted();
+            late.join().unwrap();
+        });
+        assert!(reached(far) && !drain(&sleeper.file()).unwrap(), "who polled had been told");
+    }
+
+    #[test]
+    fn the_file_is_readable_for_its_own_number_alone() {
+        let control = control();
+        let (words, status, sleeper) = terminus(&control);
+        let (near, far) = (5, 9);
+        let reached = |wanted: u32| sleeper.has_reached(Some(wanted));
+        let patience = Some(Duration::from_secs(20));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| sleeper.wait(Some(near), patience, || reached(near)));
+            until_armed(&control, words);
+            assert!(!sleeper.arm(Some(far), || reached(far)).unwrap());
+            assert!(complete(&control, words, &status, near));
+            sleeper.interrupted();
+            first.join().unwrap();
+        });
+        assert!(!drain(&sleeper.file()).unwrap(), "it was another's");
+        assert!(complete(&control, words, &status, far), "it is armed still");
+        sleeper.interrupted();
+        assert!(drain(&sleeper.file()).unwrap());
+        // Armed for later, it is readable no sooner.
+        assert!(
+            !sleeper.arm(Some(20), || reached(20)).unwrap()
+                && !sleeper.arm(Some(30), || reached(30)).unwrap()
+        );
+        assert!(!complete(&control, words, &status, 20));
+    }
+}

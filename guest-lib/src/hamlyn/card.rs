@@ -1,0 +1,176 @@
+//! A Hamlyn card, however it is reached.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+
+use hamlyn_sys::Mapping;
+
+use crate::core::card;
+use crate::core::lend::{self, Lendable};
+use crate::error::{Error, GivenBack, Result, at_most};
+use crate::hamlyn::attach::Attachment;
+use crate::hamlyn::device::DeviceAttachment;
+use crate::hamlyn::message_area::MessageArea;
+use crate::hamlyn::notification::NotificationQueue;
+use crate::hamlyn::slot::SlotBuilder;
+use crate::hamlyn::terminus::Terminus;
+
+/// Environment variable that names the card to open.
+const ENVIRONMENT: &str = "HAMLYN_CARD";
+/// The card to open if nothing is said.
+const DEFAULT: &str = "/dev/hamlyn0";
+/// What names of vfio-user sockets start with.
+const SOCKET: &str = "vfio-user:";
+
+/// An open Hamlyn card.
+pub type Card = card::Card<dyn Attachment>;
+
+/// What a card is and how much of everything it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CardInfo {
+    /// Its host id, or none while its link is down.
+    pub host: Option<u32>,
+    /// Version of the card's contract: major in the upper half, minor in the lower.
+    pub abi_version: u32,
+    /// The most data in a packet, in bytes.
+    pub packet_size: u32,
+    /// The card's memory, in bytes.
+    pub sram_size: u32,
+    /// Send termini.
+    pub termini: u32,
+    /// Slots.
+    pub slots: u32,
+    /// Notification queues.
+    pub queues: u32,
+    /// Interrupt vectors.
+    pub vectors: u32,
+    /// Ports of the switch: host ids are below it. None while the link is down, or if the card or driver is too old to know.
+    pub ports: Option<u32>,
+}
+
+impl Card {
+    /// Opens a card: `/dev/hamlynN` through the driver, or `vfio-user:` and the path of a card's socket, with no VM.
+    ///
+    /// # Errors
+    /// [`Error::System`] if it cannot be reached, [`Error::Incompatible`] if it is something else.
+    pub fn open(name: &str) -> Result<Self> {
+        match name.strip_prefix(SOCKET) {
+            #[cfg(feature = "socket")]
+            Some(path) => {
+                let attachment = crate::hamlyn::socket::SocketAttachment::connect(Path::new(path))?;
+                Ok(Self::attached(Arc::new(attachment)))
+            }
+            #[cfg(not(feature = "socket"))]
+            Some(_) => Err(Error::Unsupported("built without the feature for vfio-user sockets")),
+            None => Ok(Self::attached(Arc::new(DeviceAttachment::open(Path::new(name))?))),
+        }
+    }
+
+    /// Opens the card that the environment variable `HAMLYN_CARD` names, else `/dev/hamlyn0`.
+    ///
+    /// # Errors
+    /// Those of [`Card::open`].
+    pub fn open_default() -> Result<Self> {
+        Self::open(&std::env::var(ENVIRONMENT).unwrap_or_else(|_| DEFAULT.to_owned()))
+    }
+
+    /// Describes the card as it is now.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn info(&self) -> Result<CardInfo> {
+        let query = self.attachment().query()?;
+        Ok(CardInfo {
+            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            abi_version: query.abi_version,
+            packet_size: query.packet_size,
+            sram_size: query.sram_size,
+            termini: query.termini,
+            slots: query.slots,
+            queues: query.queues,
+            vectors: query.vectors,
+            ports: (query.ports != 0).then_some(query.ports),
+        })
+    }
+
+    /// Creates a send terminus. Busy termini get equal shares of the link (section 2.3).
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] if the card has none left, [`Error::System`].
+    pub fn create_terminus(&self) -> Result<Terminus> {
+        self.create_terminus_weighted(1)
+    }
+
+    /// Creates a send terminus that gets `weight` times the share of one of weight 1 while both are busy: the priorities
+    /// that section 2.3 leaves open. From 1 to [`Terminus::MAX_WEIGHT`]. In a guest a weight over 1 takes `CAP_SYS_NICE`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for a weight of 0, [`Error::Exhausted`], [`Error::System`].
+    pub fn create_terminus_weighted(&self, weight: u32) -> Result<Terminus> {
+        if weight == 0 {
+            return Err(Error::Invalid("a terminus of weight 0 would never send"));
+        }
+        at_most("terminus weight", weight.into(), Terminus::MAX_WEIGHT.into())?;
+        Terminus::create(self.attachment(), self.attachment().query()?.packet_size, weight)
+    }
+
+    /// Creates a notification queue of 2 to 65,536 entries.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`], [`Error::System`].
+    pub fn create_queue(&self, entries: u32) -> Result<NotificationQueue> {
+        NotificationQueue::create(self.attachment(), entries)
+    }
+
+    /// Creates a message area of 1 byte to 1 GiB, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::OutOfRange`].
+    pub fn create_area(&self, length: usize) -> Result<MessageArea> {
+        self.attachment().allocate(length).map(MessageArea::new)
+    }
+
+    /// Makes a message area of memory of the caller's own: a `Vec<u8>`, a `Box<[u8]>`, another crate's mapping. Nothing is
+    /// copied, and what arrives is in that memory. It is the library's until [`MessageArea::take_back`], so nobody can look at
+    /// plain bytes that the card writes to; meanwhile there are [`MessageArea::cells`].
+    ///
+    /// In a guest any bytes do. A card that is attached to by its socket takes whole pages of private memory: it gets pages of a
+    /// file at the same place, until the area goes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Invalid`] for no bytes, [`Error::Unsupported`], [`Error::System`]; and the memory is given
+    /// back.
+    pub fn lend<T: Lendable>(&self, memory: T) -> Result<MessageArea, GivenBack<T>> {
+        lend::lend(&**self.attachment(), memory).map(MessageArea::new)
+    }
+
+    /// [`Card::lend`] for memory that is mapped already, for other languages ([`crate::attach::Mapping::promised`]).
+    ///
+    /// # Errors
+    /// Those of [`Card::lend`], and the mapping is given back.
+    pub fn lend_mapping(&self, mapping: Mapping) -> Result<MessageArea, GivenBack<Mapping>> {
+        match lend::check(mapping.length()) {
+            Ok(()) => self.attachment().lend(mapping).map(MessageArea::new),
+            Err(error) => Err(GivenBack::new(error, mapping)),
+        }
+    }
+
+    /// A slot over an area of this card, to be described further.
+    #[must_use]
+    pub fn slot<'a>(&'a self, area: &'a MessageArea) -> SlotBuilder<'a> {
+        SlotBuilder::new(self, area)
+    }
+
+    /// The card's counters, in their order.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn statistics(&self) -> Result<Vec<(Statistic, u64)>> {
+        let statistics = self.attachment().statistics()?;
+        Ok(Statistic::ALL.into_iter().zip(statistics.values).collect())
+    }
+}

@@ -1,0 +1,327 @@
+//! A reader's place in a notification queue, and what it finds there (section 2.6).
+//!
+//! The card never waits for the reader. Positions count notifications since the queue was made, so position *p* is entry
+//! *p* mod `entries` of pass *p* / `entries`. The pass that is in an entry's `wrap` word tells a reader that is whole
+//! passes behind, for whom the wrap flag alone would look right.
+
+use hamlyn_abi::hamlyn::notification::{
+    HAMLYN_NOTIFICATION_PASS_SHIFT, HAMLYN_NOTIFICATION_WRAP, HamlynNotification,
+};
+use hamlyn_sys::hamlyn::window::QueueEntries;
+
+/// Passes are counted modulo 2^30.
+const PASSES: u32 = 1 << 30;
+
+/// The wrap flag while an entry is not whole yet: 0 in the first pass, 1 in the next, and so on.
+fn wrap_begun(pass: u32) -> u32 {
+    pass % 2
+}
+
+/// What an entry's `wrap` word says to who awaits the entry of a certain pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It is not written yet, or not whole.
+    NotYet,
+    /// It is there.
+    There,
+    /// It was overwritten, or is being overwritten, this many passes later.
+    Overwritten { passes: u32 },
+}
+
+impl Sight {
+    #[inline]
+    pub(crate) fn of(word: u32, pass: u32) -> Self {
+        // In half passes, for an entry that is begun is half-way: how far the card is from where it begins with `pass`,
+        // modulo 2^31. Half of that or more means behind.
+        let whole = (word & HAMLYN_NOTIFICATION_WRAP) ^ wrap_begun(word >> HAMLYN_NOTIFICATION_PASS_SHIFT);
+        let written = (word >> HAMLYN_NOTIFICATION_PASS_SHIFT) << 1 | whole;
+        match ((written.wrapping_sub(pass << 1) << 1) as i32) >> 1 {
+            1 => Sight::There,
+            ahead @ 2.. => Sight::Overwritten { passes: ahead as u32 / 2 },
+            _ => Sight::NotYet,
+        }
+    }
+}
+
+/// What a queue's memory shows: [`QueueEntries`], or a model of it in tests.
+pub(crate) trait Entries {
+    /// How many entries there are.
+    fn entries(&self) -> u32;
+    /// The `wrap` word of an entry.
+    fn word(&self, cursor: u32) -> u32;
+    /// An entry, unless its word is no longer the same behind it.
+    fn entry(&self, cursor: u32, word: u32) -> Option<HamlynNotification>;
+}
+
+impl Entries for QueueEntries {
+    fn entries(&self) -> u32 {
+        self.entries()
+    }
+
+    fn word(&self, cursor: u32) -> u32 {
+        self.word(cursor)
+    }
+
+    fn entry(&self, cursor: u32, word: u32) -> Option<HamlynNotification> {
+        self.entry(cursor, word)
+    }
+}
+
+/// What a look at a queue gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Nothing new.
+    Nothing,
+    /// The next notification.
+    Notification(HamlynNotification),
+    /// So many were overwritten unread. The cursor is at the oldest that was still there.
+    Lost(u64),
+}
+
+/// The position of the next notification to read, as entry and pass: nothing is divided on the data path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    index: u32,
+    /// Passes from the first, never wrapping.
+    pass: u64,
+}
+
+impl Cursor {
+    /// The entry's index, and its pass modulo 2^30.
+    pub(crate) fn place(&self) -> (u32, u32) {
+        (self.index, self.pass as u32 % PASSES)
+    }
+
+    /// Takes the next notification, or skips what was overwritten.
+    ///
+    /// The entry at the cursor tells how far the card was at least when it was written, and so which entries were lost
+    /// for certain; the oldest that is left is looked at next, because the card may have gone on. To chase a card that
+    /// is faster than its reader has no end, so a look gives up after one round and reports what it has found so far.
+    #[inline]
+    pub(crate) fn look(&mut self, queue: &impl Entries) -> Look {
+        let entries = queue.entries();
+        let start = *self;
+        for _ in 0..=entries {
+            let (index, pass) = self.place();
+            let word = queue.word(index);
+            let passes = match Sight::of(word, pass) {
+                Sight::Overwritten { passes } => passes,
+                _ if *self != start => break,
+                Sight::NotYet => return Look::Nothing,
+                Sight::There => match queue.entry(index, word) {
+                    Some(entry) => {
+                        self.advance(entries);
+                        return Look::Notification(entry);
+                    }
+                    None => 1,
+                },
+            };
+            // The card is at this entry again, `passes` later: what it wrote one pass before that is lost up to here.
+            self.pass += u64::from(passes - 1);
+            self.advance(entries);
+        }
+        Look::Lost(self.position(entries) - start.position(entries))
+    }
+
+    fn advance(&mut self, entries: u32) {
+        self.index += 1;
+        if self.index >= entries {
+            (self.index, self.pass) = (0, self.pass + 1);
+        }
+    }
+
+    fn position(&self, entries: u32) -> u64 {
+        self.pass * u64::from(entries) + u64::from(self.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_FAST;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A card that writes as the contract says, some steps of its work between any two looks of the reader.
+    struct Model {
+        words: RefCell<Vec<HamlynNotification>>,
+        /// Notifications written, and steps done of the one under way (0 to 3).
+        written: Cell<u64>,
+        step: Cell<u8>,
+        first: u64,
+        /// How many steps before each look, over and over.
+        pace: Vec<u16>,
+        looks: Cell<usize>,
+        /// Where the card stops.
+        limit: u64,
+    }
+
+    impl Model {
+        fn new(entries: u32, first: u64, count: u64, pace: Vec<u16>) -> Self {
+            let mut words = vec![HamlynNotification::default(); entries as usize];
+            if first > 0 {
+                // As the pass before left them.
+                for position in first - u64::from(entries)..first {
+                    words[(position % u64::from(entries)) as usize] = entry(position, entries);
+                }
+            }
+            let (words, written, limit) = (RefCell::new(words), Cell::new(first), first + count);
+            Self { words, written, step: Cell::new(0), first, pace, looks: Cell::new(0), limit }
+        }
+
+        fn run(&self, steps: u16) {
+            for _ in 0..steps {
+                let (position, step) = (self.written.get(), self.step.get());
+                if position == self.limit {
+                    return;
+                }
+                let mut words = self.words.borrow_mut();
+                let count = words.len() as u32;
+                let place = &mut words[(position % u64::from(count)) as usize];
+                let new = entry(position, count);
+                match step {
+                    0 if position >= u64::from(count) => {
+                        place.wrap = (new.wrap ^ HAMLYN_NOTIFICATION_WRAP) & !HAMLYN_NOTIFICATION_FAST
+                    }
+                    0 => {}
+                    1 => place.metadata = new.metadata,
+                    2 => (place.slot, place.notification_index) = (new.slot, new.notification_index),
+                    _ => {
+                        place.wrap = new.wrap;
+                        self.written.set(position + 1);
+                    }
+                }
+                self.step.set((step + 1) % 4);
+            }
+        }
+
+        fn before_look(&self) {
+            let look = self.looks.get();
+            self.looks.set(look + 1);
+            self.run(self.pace[look % self.pace.len()]);
+        }
+    }
+
+    /// What the card writes for a position: every field tells it.
+    fn entry(position: u64, entries: u32) -> HamlynNotification {
+        let pass = (position / u64::from(entries)) as u32;
+        HamlynNotification {
+            metadata: position,
+            slot: position as u32,
+            notification_index: !(position as u32),
+            wrap: (pass << HAMLYN_NOTIFICATION_PASS_SHIFT)
+                | (wrap_begun(pass) ^ HAMLYN_NOTIFICATION_WRAP)
+                | if position % 3 == 0 { HAMLYN_NOTIFICATION_FAST } else { 0 },
+            ..HamlynNotification::default()
+        }
+    }
+
+    impl Entries for Model {
+        fn entries(&self) -> u32 {
+            self.words.borrow().len() as u32
+        }
+
+        fn word(&self, cursor: u32) -> u32 {
+            self.before_look();
+            self.words.borrow()[cursor as usize].wrap
+        }
+
+        fn entry(&self, cursor: u32, word: u32) -> Option<HamlynNotification> {
+            self.before_look();
+            let metadata = self.words.borrow()[cursor as usize].metadata;
+            self.before_look();
+            let rest = self.words.borrow()[cursor as usize];
+            self.before_look();
+            let same = self.words.borrow()[cursor as usize].wrap == word;
+            same.then_some(HamlynNotification { metadata, wrap: word, ..rest })
+        }
+    }
+
+    /// Reads until the card has stopped and nothing is left. Gives what was read and how many were lost.
+    fn drain(model: &Model) -> Result<(u64, u64), TestCaseError> {
+        let mut cursor = Cursor { index: 0, pass: model.first / u64::from(model.entries()) };
+        let (mut read, mut lost) = (0, 0);
+        loop {
+            match cursor.look(model) {
+                Look::Nothing if model.written.get() == model.limit => return Ok((read, lost)),
+                Look::Nothing => model.run(1),
+                Look::Lost(count) => {
+                    prop_assert!(count > 0);
+                    lost += count;
+                }
+                Look::Notification(found) => {
+                    prop_assert_eq!(
+                        found,
+                        entry(model.first + read + lost, model.entries()),
+                        "whole and in its place"
+                    );
+                    read += 1;
+                }
+            }
+            // Nothing is given up that is still there.
+            let overwritten = model.written.get() + 1 - u64::from(model.step.get() == 0);
+            prop_assert!(
+                lost == 0
+                    || cursor.position(model.entries()) + u64::from(model.entries())
+                        <= overwritten + read + 1
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        /// However the card's and the reader's steps interleave: each notification is read whole, once and in its order,
+        /// or counted as lost.
+        #[test]
+        fn every_notification_is_read_or_counted(
+            entries in 2..9_u32, count in 0..200_u64,
+            // From the start, or so that the pass counter of 30 bits wraps.
+            late in any::<bool>(), pace in prop::collection::vec(prop_oneof![0..6_u16, 0..200_u16], 1..30),
+        ) {
+            let first = if late { u64::from(entries) * (u64::from(PASSES) - 3) } else { 0 };
+            let model = Model::new(entries, first, count, pace);
+            let (read, lost) = drain(&model)?;
+            prop_assert_eq!(read + lost, count);
+            prop_assert!(read >= count.min(entries.into()), "the last ones are still there");
+        }
+
+        /// As many whole passes behind as one likes: the flag at the cursor then looks like "not yet", or like "there".
+        #[test]
+        fn who_is_whole_passes_behind_finds_the_oldest(entries in 2..70_u32, passes in 0..50_u64, more in 0..70_u64) {
+            let count = passes * u64::from(entries) + more;
+            let model = Model::new(entries, 0, count, vec![0]);
+            model.run(u16::MAX);
+            let mut cursor = Cursor::default();
+            let lost = count.saturating_sub(entries.into());
+            if lost > 0 {
+                prop_assert_eq!(cursor.look(&model), Look::Lost(lost));
+            }
+            for position in lost..count {
+                prop_assert_eq!(cursor.look(&model), Look::Notification(entry(position, entries)));
+            }
+            prop_assert_eq!(cursor.look(&model), Look::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_reader_in_time_loses_nothing() {
+        let model = Model::new(3, 0, 100, vec![1]);
+        assert_eq!(drain(&model).unwrap(), (100, 0));
+    }
+
+    #[test]
+    fn a_word_says_where_the_card_was() {
+        let word = |pass: u32, flag| (pass << HAMLYN_NOTIFICATION_PASS_SHIFT) | flag;
+        assert_eq!(Sight::of(0, 0), Sight::NotYet, "an empty entry");
+        assert_eq!(Sight::of(word(0, 1), 0), Sight::There);
+        assert_eq!(Sight::of(word(0, 1), 1), Sight::NotYet);
+        assert_eq!(Sight::of(word(1, 1), 1), Sight::NotYet, "begun");
+        assert_eq!(Sight::of(word(1, 0), 1), Sight::There);
+        assert_eq!(Sight::of(word(2, 0), 1), Sight::Overwritten { passes: 1 }, "begun");
+        assert_eq!(Sight::of(word(5, 0), 1), Sight::Overwritten { passes: 4 });
+        assert_eq!(Sight::of(word(1, 0), PASSES - 1), Sight::Overwritten { passes: 2 });
+        assert_eq!(Sight::of(word(PASSES - 1, 0), 0), Sight::NotYet);
+    }
+}

@@ -1,0 +1,223 @@
+//! Through the driver: `/dev/hamlynN`.
+
+use std::io;
+use std::time::Duration;
+
+use hamlyn_abi::hamlyn::identity::{HAMLYN_ABI_VERSION, HAMLYN_MODEL_HAMLYN};
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_abi::uapi::{
+    HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI, HamlynObject, HamlynQueueCreate,
+    HamlynQueueWait, HamlynSendBuffer, HamlynSlotCreate, HamlynTerminusCreate, HamlynTerminusWait,
+};
+use hamlyn_sys::Access;
+use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
+use rustix::io::Errno;
+
+use crate::core::attach::QueueFile;
+use crate::core::device::{Node, is, nanoseconds};
+use crate::core::doorbell::MappedDoorbell;
+use crate::core::memory::Memory;
+use crate::core::model::{Model, Shared};
+use crate::error::{Error, Result};
+use crate::hamlyn::attach::{Attachment, NO_COMPLETIONS, QueueParts, QueueWait, TerminusParts};
+
+/// Bytes of the page that starts with a terminus' status words.
+const STATUS_PAGE: usize = 4096;
+
+/// The Hamlyn card's model.
+#[derive(Debug)]
+pub enum Hamlyn {}
+
+impl Model for Hamlyn {
+    const NUMBER: u32 = HAMLYN_MODEL_HAMLYN;
+    const NAME: &'static str = "hamlyn";
+    const VERSION: u32 = HAMLYN_ABI_VERSION;
+    const SHARED: &'static [Shared] = &[TERMINI, SLOTS, QUEUES];
+}
+
+pub(crate) const TERMINI: Shared = Shared {
+    object: "termini",
+    remedy: "close some, or give the card more (hamlyn card --termini)",
+    limit: |card| card.termini,
+};
+pub(crate) const SLOTS: Shared = Shared {
+    object: "slots",
+    remedy: "close some, or give the card more memory (hamlyn card --sram)",
+    limit: |card| card.slots,
+};
+pub(crate) const QUEUES: Shared = Shared {
+    object: "notification queues",
+    remedy: "close some, or give the card more (hamlyn card --queues)",
+    limit: |card| card.queues,
+};
+
+/// A Hamlyn card reached through the driver.
+pub type DeviceAttachment = Node<Hamlyn>;
+
+/// A driver of before does not know the call.
+fn completion_error(
+    node: &DeviceAttachment,
+    action: impl std::fmt::Display,
+) -> impl FnOnce(io::Error) -> Error {
+    move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOTTY) => Error::Unsupported(NO_COMPLETIONS),
+        _ => node.error(action)(error),
+    }
+}
+
+fn map_terminus(node: &DeviceAttachment, created: &HamlynTerminusCreate) -> Result<TerminusParts> {
+    let window = HAMLYN_WINDOW_SIZE as usize;
+    let window = node.map("terminus window", created.window_offset, window, Access::ReadWrite)?;
+    let status = node.map("terminus status", created.status_offset, STATUS_PAGE, Access::Read)?;
+    let bell = HAMLYN_DOORBELL_SIZE as usize;
+    let bell = node.map("terminus doorbell", created.doorbell_offset, bell, Access::Write)?;
+    Ok(TerminusParts {
+        terminus: created.terminus,
+        window: Window::new(window).map_err(node.error("map the terminus window"))?,
+        status: StatusWords::new(status).map_err(node.error("map the terminus status"))?,
+        doorbell: Box::new(MappedDoorbell(bell)),
+    })
+}
+
+fn map_queue(node: &DeviceAttachment, created: &HamlynQueueCreate) -> Result<QueueParts> {
+    let size = usize::try_from(created.size).unwrap_or(usize::MAX);
+    let mapping = node.map("notification queue", created.offset, size, Access::Read)?;
+    let entries = QueueEntries::new(mapping, created.entries).map_err(node.error("map the queue"))?;
+    Ok(QueueParts { queue: created.queue, entries })
+}
+
+impl Attachment for DeviceAttachment {
+    fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
+        let mut created = HamlynTerminusCreate { weight, ..HamlynTerminusCreate::default() };
+        self.device()
+            .terminus_create(&mut created)
+            .map_err(self.create_error("create a terminus", HAMLYN_SHARE_TERMINI))?;
+        map_terminus(self, &created).inspect_err(|_| {
+            let _ = self.destroy_terminus(created.terminus);
+        })
+    }
+
+    fn destroy_terminus(&self, terminus: u32) -> Result<()> {
+        let mut object = HamlynObject { index: terminus, ..HamlynObject::default() };
+        self.device()
+            .terminus_destroy(&mut object)
+            .map_err(self.error(format!("destroy terminus {terminus}")))
+    }
+
+    fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
+        let timeout_ns = nanoseconds(timeout);
+        let mut wait = HamlynTerminusWait { terminus, completed, timeout_ns, ..Default::default() };
+        match self.device().terminus_wait(&mut wait) {
+            Ok(()) => Ok(()),
+            Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(()),
+            Err(error) => Err(completion_error(self, format!("wait for terminus {terminus}"))(error)),
+        }
+    }
+
+    fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
+        let mut wait = HamlynTerminusWait { terminus, completed, ..Default::default() };
+        let action = format!("arm terminus {terminus}");
+        self.device().terminus_arm(&mut wait).map_err(completion_error(self, action))?;
+        Ok(wait.ready != 0)
+    }
+
+    fn terminus_file(&self, _terminus: u32) -> Result<QueueFile<'_>> {
+        Ok(self.file())
+    }
+
+    fn set_send_buffer(&self, mut buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
+        let action = format!("set send buffer {} ({} bytes)", buffer.tag, buffer.length);
+        let (bytes, other) = (buffer.length, self.error(action.clone()));
+        let set = self.device().send_buffer_set(&mut buffer, memory.mapping());
+        set.map_err(self.memory_error(bytes, action, other))
+    }
+
+    fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<()> {
+        let mut buffer = HamlynSendBuffer { terminus, tag, ..HamlynSendBuffer::default() };
+        self.device().send_buffer_clear(&mut buffer).map_err(self.error(format!("clear send buffer {tag}")))
+    }
+
+    fn create_queue(&self, entries: u32) -> Result<QueueParts> {
+        let mut created = HamlynQueueCreate { entries, ..HamlynQueueCreate::default() };
+        let action = format!("create a queue of {entries} entries");
+        let bytes = u64::from(entries) * u64::from(HAMLYN_NOTIFICATION_SIZE);
+        let other = self.create_error(action.clone(), HAMLYN_SHARE_QUEUES);
+        self.device().queue_create(&mut created).map_err(self.memory_error(bytes, action, other))?;
+        map_queue(self, &created).inspect_err(|_| {
+            let _ = self.destroy_queue(created.queue);
+        })
+    }
+
+    fn destroy_queue(&self, queue: u32) -> Result<()> {
+        let mut object = HamlynObject { index: queue, ..HamlynObject::default() };
+        self.device().queue_destroy(&mut object).map_err(self.error(format!("destroy queue {queue}")))
+    }
+
+    fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
+        let mut wait = position(wait);
+        wait.timeout_ns = nanoseconds(timeout);
+        match self.device().queue_wait(&mut wait) {
+            Ok(()) => Ok(()),
+            Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(()),
+            Err(error) => Err(self.error(format!("wait for queue {}", wait.queue))(error)),
+        }
+    }
+
+    fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
+        let mut wait = position(wait);
+        let action = format!("arm queue {}", wait.queue);
+        self.device().queue_arm(&mut wait).map_err(self.error(action))?;
+        Ok(wait.ready != 0)
+    }
+
+    fn queue_file(&self, _queue: u32) -> Result<QueueFile<'_>> {
+        Ok(self.file())
+    }
+
+    fn create_slot(
+        &self,
+        slot: &mut HamlynSlotCreate,
+        area: &Memory,
+        metadata: Option<&Memory>,
+    ) -> Result<()> {
+        let action = format!("create a slot of {} bytes", slot.area_length);
+        let metadata_length = u64::from(slot.metadata_entries) * u64::from(HAMLYN_METADATA_SIZE);
+        let (bytes, other) =
+            (slot.area_length + metadata_length, self.create_error(action.clone(), HAMLYN_SHARE_SLOTS));
+        self.device()
+            .slot_create(slot, area.mapping(), metadata.map(|memory| &**memory.mapping()))
+            .map_err(self.memory_error(bytes, action, other))
+    }
+
+    fn destroy_slot(&self, slot: u32) -> Result<()> {
+        let mut object = HamlynObject { index: slot, ..HamlynObject::default() };
+        self.device().slot_destroy(&mut object).map_err(self.error(format!("destroy slot {slot}")))
+    }
+}
+
+fn position(wait: QueueWait) -> HamlynQueueWait {
+    let QueueWait { queue, cursor, pass } = wait;
+    HamlynQueueWait { queue, cursor, pass, ..HamlynQueueWait::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::core::attach::CardAttachment;
+
+    #[test]
+    fn calls_that_a_driver_of_before_does_not_know_are_unsupported() {
+        // A file that knows no call answers as a driver does for one that it does not know: ENOTTY.
+        let old = DeviceAttachment::unchecked(Path::new("/dev/null")).unwrap();
+        assert!(matches!(old.wait_terminus(0, 1, None), Err(Error::Unsupported(_))));
+        assert!(matches!(old.arm_terminus(0, 1), Err(Error::Unsupported(_))));
+        assert!(matches!(old.ask(1, "name"), Err(Error::Unsupported(_))));
+        // What was there from the start is never missing: this is no card's node.
+        let none = DeviceAttachment::open(Path::new("/dev/null")).unwrap_err();
+        assert!(matches!(none, Error::System { .. }), "{none}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Receiver classes (section 3.3): what a metadata entry's receive class pointer finds (Table 2).
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::registry::Ready;
+use crate::hamlyn::metadata::MetadataEntry;
+
+/// An end point that messages arrive at, of the library's protocols or the application's own: the paper's receiver class.
+///
+/// The manager takes a notification off its queue, follows it to the metadata entry, and that entry's receive class pointer to
+/// the receiver, and calls it. It holds a lock meanwhile: a receiver records what has come and returns, and calls nothing of its
+/// manager's that takes notifications, or it waits for itself.
+pub trait ReceiverClass: Debug + Send + Sync {
+    /// Records the arrival of a message.
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready);
+
+    /// Notes that notifications were lost, perhaps this receiver's: it looks at its metadata entries, or gives up.
+    fn arrivals_lost(&self, ready: &mut Ready);
+}
+
+/// A message that is whole.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Arrived<'a> {
+    /// The slot's number on this host.
+    pub slot: u32,
+    /// Which of its metadata entries.
+    pub entry: u32,
+    /// The entry itself, with what the message brought ([`MetadataEntry::user`]). Its sender has written that: check it.
+    pub metadata: &'a MetadataEntry,
+}
+
+/// A receiver's place among its manager's receivers, for as long as it lives ([`crate::Manager::register`]).
+#[derive(Debug)]
+pub struct ReceiveClass {
+    classes: Arc<Classes>,
+    pointer: u64,
+}
+
+impl ReceiveClass {
+    /// What a metadata entry names it by ([`MetadataEntry::set_receive_class`]). It is no address but a number that the manager
+    /// looks up, so one that is wrong, or of a receiver that is gone, finds nobody.
+    #[must_use]
+    pub fn pointer(&self) -> u64 {
+        self.pointer
+    }
+}
+
+impl Drop for ReceiveClass {
+    fn drop(&mut self) {
+        self.classes.leave(self.pointer);
+    }
+}
+
+/// The receivers of a manager by their pointers: a place in the table, and above it how often the place was taken, from 1.
+#[derive(Debug, Default)]
+pub(super) struct Classes(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    places: Vec<(u32, Option<Weak<dyn ReceiverClass>>)>,
+    free: Vec<u32>,
+}
+
+impl Classes {
+    pub(super) fn enter(self: &Arc<Self>, receiver: Weak<dyn ReceiverClass>) -> ReceiveClass {
+        let mut table = self.table();
+        let index = table.free.pop().unwrap_or_else(|| {
+            table.places.push((0, None));
+            table.places.len() as u32 - 1
+        });
+        let place = &mut table.places[index as usize];
+        // Never 0, so that an entry of zeros names nobody.
+        *place = (place.0.wrapping_add(1).max(1), Some(receiver));
+        let pointer = u64::from(place.0) << 32 | u64::from(index);
+        drop(table);
+        ReceiveClass { classes: self.clone(), pointer }
+    }
+
+    pub(super) fn find(&self, pointer: u64) -> Option<Arc<dyn ReceiverClass>> {
+        let table = self.table();
+        let (taken, receiver) = table.places.get(pointer as u32 as usize)?;
+        if u64::from(*taken) != pointer >> 32 {
+            return None;
+        }
+        receiver.as_ref()?.upgrade()
+    }
+
+    fn leave(&self, pointer: u64) {
+        let mut table = self.table();
+        if let Some(place) = table.places.get_mut(pointer as u32 as usize) {
+            place.1 = None;
+            table.free.push(pointer as u32);
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl ReceiverClass for Nobody {
+        fn process_arrival(&self, _: &Arrived<'_>, _: &mut Ready) {}
+        fn arrivals_lost(&self, _: &mut Ready) {}
+    }
+
+    fn weak(receiver: &Arc<Nobody>) -> Weak<dyn ReceiverClass> {
+        let weak: Weak<Nobody> = Arc::downgrade(receiver);
+        weak
+    }
+
+    #[test]
+    fn a_pointer_finds_its_receiver_and_no_other_after_it() {
+        let classes = Arc::new(Classes::default());
+        let receiver = Arc::new(Nobody);
+        let first = classes.enter(weak(&receiver));
+        let second = classes.enter(weak(&receiver));
+        let old = first.pointer();
+        assert!(old != second.pointer() && classes.find(old).is_some());
+        for wrong in [0, 1, u64::MAX, old + (1 << 32), old + 2, &raw const receiver as u64] {
+            assert!(classes.find(wrong).is_none(), "{wrong:#x}");
+        }
+        drop(first);
+        assert!(classes.find(old).is_none());
+        let third = classes.enter(weak(&receiver));
+        assert!(classes.find(old).is_none(), "another has its place now");
+        drop(receiver);
+        assert!(classes.find(third.pointer()).is_none(), "who is gone is not called");
+    }
+}

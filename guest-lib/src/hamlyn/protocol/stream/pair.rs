@@ -1,0 +1,277 @@
+//! Streams by name: a connection (sections 6.3 and 6.4) carries the seeds, and watches over both directions.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{StreamOptions, StreamReceiver, StreamSender};
+use crate::core::connection::{Connection, EndReason, Listener, MAX_PRIVATE, Request};
+use crate::core::loss::PeerLoss;
+use crate::error::{Error, Result};
+use crate::hamlyn::manager::Manager;
+use crate::hamlyn::seed::Seed;
+
+/// How often who waits asks the operating system whether the peer is there.
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
+/// What the peer sent before its end has arrived by then: it may come later than the operating system's word.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// Two streams, there and back, and the connection that set them up.
+///
+/// When the peer's process or host dies both ends get [`crate::Error::PeerLost`] with a reason: the receiver within two
+/// seconds of the operating system's word (section 6.3), behind all that has come. The manager's file says nothing of it: a
+/// loop of one's own also waits for [`StreamReceiver::peer_file`]. The connection is closed gracefully once
+/// both ends are dropped, if the sender had been closed and the receiver had received all; else the peer learns that
+/// this one has gone.
+#[derive(Debug)]
+pub struct StreamPair {
+    /// To the peer.
+    pub sender: StreamSender,
+    /// From the peer.
+    pub receiver: StreamReceiver,
+}
+
+impl StreamPair {
+    /// Connects to a [`StreamListener`] of that name on a host. `None` waits for ever.
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; [`crate::Error::Seed`] if the listener is
+    /// none of streams; those of [`StreamReceiver::create`] and [`StreamSender::from_seed`].
+    pub fn connect(manager: &Manager, host: u32, name: &str, timeout: Option<Duration>) -> Result<Self> {
+        Self::connect_with(manager, host, name, StreamOptions::default(), timeout)
+    }
+
+    /// Like [`StreamPair::connect`]; the stream to this side is to be as these options say.
+    ///
+    /// # Errors
+    /// Those of [`StreamPair::connect`].
+    pub fn connect_with(
+        manager: &Manager,
+        host: u32,
+        name: &str,
+        options: StreamOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Self> {
+        let receiver = StreamReceiver::create_with(manager, options)?;
+        let seed = receiver.make_seed()?.to_bytes();
+        let connection = manager.card().begin_connect(host, name, &seed)?.finish(timeout)?;
+        let sender = StreamSender::from_seed(manager, &Seed::from_bytes(connection.private())?)?;
+        Ok(Self::watched(sender, receiver, connection))
+    }
+
+    fn watched(mut sender: StreamSender, mut receiver: StreamReceiver, connection: Connection) -> Self {
+        let watch = Arc::new(Watch::over(connection));
+        sender.set_watch(watch.clone());
+        receiver.set_watch(watch);
+        Self { sender, receiver }
+    }
+}
+
+/// A name under which processes of any host open a [`StreamPair`] to this one.
+///
+/// Its descriptor ([`AsFd`]) is readable while a request waits.
+#[derive(Debug)]
+pub struct StreamListener {
+    listener: Listener,
+    manager: Manager,
+    options: StreamOptions,
+}
+
+impl StreamListener {
+    /// Takes a name, for streams of [`StreamOptions::default`].
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::listen`].
+    pub fn bind(manager: &Manager, name: &str) -> Result<Self> {
+        Self::bind_with(manager, name, StreamOptions::default())
+    }
+
+    /// Takes a name; the streams to this side are to be as these options say.
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::listen`].
+    pub fn bind_with(manager: &Manager, name: &str, options: StreamOptions) -> Result<Self> {
+        Ok(Self { listener: manager.card().listen(name)?, manager: manager.clone(), options })
+    }
+
+    /// Waits for the next peer, and accepts it. A time-out of zero only looks.
+    ///
+    /// # Errors
+    /// Those of [`StreamListener::request`] and [`StreamRequest::accept`].
+    pub fn accept(&self, timeout: Option<Duration>) -> Result<StreamPair> {
+        let start = Instant::now();
+        loop {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            match self.request(left)?.accept() {
+                // Who asked has gone meanwhile.
+                Err(Error::Ended(_) | Error::NotConnected) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Waits for the next peer, and leaves it to the caller whether it is accepted. Requests that bring no seed are rejected
+    /// meanwhile. A time-out of zero only looks.
+    ///
+    /// # Errors
+    /// Those of [`Listener::request`].
+    pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest> {
+        let start = Instant::now();
+        loop {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            let request = self.listener.request(left)?;
+            match Seed::from_bytes(request.private()) {
+                Ok(seed) => {
+                    let (manager, options) = (self.manager.clone(), self.options);
+                    return Ok(StreamRequest { request, seed, manager, options });
+                }
+                Err(error) => request.reject(cut(&error.to_string()))?,
+            }
+        }
+    }
+}
+
+/// A peer that asks for a [`StreamPair`]. If it is dropped, it is rejected. It may outlive its listener.
+#[derive(Debug)]
+pub struct StreamRequest {
+    request: Request,
+    seed: Seed,
+    manager: Manager,
+    options: StreamOptions,
+}
+
+impl StreamRequest {
+    /// The asker's host id.
+    #[must_use]
+    pub fn host(&self) -> u32 {
+        self.request.host()
+    }
+
+    /// Makes the streams.
+    ///
+    /// # Errors
+    /// Those of [`StreamReceiver::create_with`] and [`StreamSender::from_seed`]: the peer is rejected then, and told why. Those
+    /// of [`Request::accept`].
+    pub fn accept(self) -> Result<StreamPair> {
+        let (sender, receiver, own) = match self.make_ends() {
+            Ok(ends) => ends,
+            Err(error) => {
+                // The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+                let _ = self.request.reject(cut(&error.to_string()));
+                return Err(error);
+            }
+        };
+        Ok(StreamPair::watched(sender, receiver, self.request.accept(&own.to_bytes())?))
+    }
+
+    fn make_ends(&self) -> Result<(StreamSender, StreamReceiver, Seed)> {
+        let receiver = StreamReceiver::create_with(&self.manager, self.options)?;
+        let sender = StreamSender::from_seed(&self.manager, &self.seed)?;
+        let own = receiver.make_seed()?;
+        Ok((sender, receiver, own))
+    }
+
+    /// Rejects it, for a reason that the asker's error shows: as much of it as [`MAX_PRIVATE`] bytes hold. It is no error if the
+    /// asker is gone already.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn reject(self, reason: &str) -> Result<()> {
+        self.request.reject(cut(reason))
+    }
+}
+
+/// As much of a text as can be passed.
+fn cut(text: &str) -> &[u8] {
+    let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
+    &text.as_bytes()[..whole.unwrap_or_default()]
+}
+
+impl AsFd for StreamListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+/// What two ends know of their connection.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// None only while it is being dropped.
+    connection: Option<Connection>,
+    seen: Mutex<Seen>,
+    /// Ends that have come to a good end.
+    finished: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Seen {
+    next_look: Instant,
+    end: Option<(Instant, EndReason)>,
+}
+
+impl Watch {
+    fn over(connection: Connection) -> Self {
+        let seen = Mutex::new(Seen { next_look: Instant::now(), end: None });
+        Self { connection: Some(connection), seen, finished: AtomicU32::new(0) }
+    }
+
+    /// Why the peer is lost, if it was known for so long. Asks the operating system now and then.
+    pub(super) fn loss(&self, grace: Duration) -> Option<PeerLoss> {
+        let now = Instant::now();
+        let (since, reason) = self.end(now, false)?;
+        (now.duration_since(since) >= grace).then(|| reason.into())
+    }
+
+    /// How long it takes yet until who receives is told of the end, if there is one. Asks the operating system.
+    pub(super) fn grace(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let (since, _) = self.end(now, true)?;
+        Some(GRACE.saturating_sub(now.duration_since(since)))
+    }
+
+    /// What is readable once the connection has ended.
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.connection.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Since when the end is known, and its reason.
+    fn end(&self, now: Instant, at_once: bool) -> Option<(Instant, EndReason)> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.end.is_none() && (at_once || now >= seen.next_look) {
+            seen.next_look = now + INTERVAL;
+            let end = self.connection.as_ref().and_then(|connection| match connection.end() {
+                Ok(end) => end.map(|end| end.reason),
+                // The card itself is gone.
+                Err(_) => Some(EndReason::CardReset),
+            });
+            seen.end = end.map(|reason| (now, reason));
+        }
+        seen.end
+    }
+
+    /// One of the two ends has come to a good end.
+    pub(super) fn finish(&self) {
+        self.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.finished.load(Ordering::Relaxed) == 2 {
+            // A card that is gone has no connection to close.
+            let _ = self.connection.take().map(|connection| connection.close(&[]));
+        }
+    }
+}
+
+impl From<EndReason> for PeerLoss {
+    fn from(reason: EndReason) -> Self {
+        match reason {
+            EndReason::Died => PeerLoss::Process,
+            EndReason::HostLost | EndReason::HostReset => PeerLoss::Host,
+            EndReason::LinkLost | EndReason::Lapsed | EndReason::CardReset => PeerLoss::Link,
+            _ => PeerLoss::Abandoned,
+        }
+    }
+}

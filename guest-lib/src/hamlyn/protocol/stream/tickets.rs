@@ -1,0 +1,85 @@
+//! The sending end's tickets: those that it may use, and those that come back.
+
+use std::collections::VecDeque;
+
+use super::wire::{Last, Return};
+use crate::core::loss::PeerLoss;
+use crate::hamlyn::seed::Seed;
+use crate::hamlyn::ticket::Ticket;
+
+/// Metadata entries of the way back.
+pub(super) const WAY_BACK: u32 = 8;
+/// The most tickets that a sender takes from a receiver.
+const MAX_TICKETS: usize = Seed::MAX_TICKETS as usize;
+
+/// What the sender has of them, by the returns that it has taken in.
+#[derive(Debug, Default)]
+pub(super) struct Tickets {
+    pub(super) tickets: VecDeque<Ticket>,
+    /// In the order of their records.
+    pub(super) used: VecDeque<Ticket>,
+    /// Bytes that each opens.
+    pub(super) record_size: u32,
+    /// How many records the receiver has released, as far as this end knows.
+    pub(super) released: u64,
+    /// The next record's number.
+    pub(super) next: u64,
+    /// All returns before this one have been taken in.
+    pub(super) taken_in: u64,
+    /// Those entries of the way back that have had a later one.
+    pub(super) early: [bool; WAY_BACK as usize],
+    pub(super) lost: Option<PeerLoss>,
+    pub(super) token: Option<u64>,
+}
+
+impl Tickets {
+    /// Whether a record may go: one ticket is kept for the last.
+    pub(super) fn may_send(&self, last: Option<Last>) -> bool {
+        self.tickets.len() > usize::from(last.is_none())
+    }
+
+    /// Whether so many records may go.
+    pub(super) fn may_send_so_many(&self, records: usize) -> bool {
+        self.tickets.len() > records || records == 0
+    }
+
+    /// Those that the sender may use now, and those that it will have back.
+    pub(super) fn all_tickets(&self) -> u32 {
+        (self.tickets.len() + self.used.len()) as u32
+    }
+
+    /// Takes a return in, or says what is wrong with it.
+    pub(super) fn take_in(&mut self, entry: u32, metadata: &[u8; 60]) -> Result<(), &'static str> {
+        let back = Return::from_metadata(metadata).ok_or("no return of tickets")?;
+        if std::mem::replace(&mut self.early[entry as usize], true) {
+            return Err("a return of tickets before its turn");
+        }
+        while std::mem::take(&mut self.early[(self.taken_in % u64::from(WAY_BACK)) as usize]) {
+            self.taken_in += 1;
+        }
+        if back.released > self.next {
+            return Err("tickets that were not used");
+        }
+        // An older one may come later.
+        while self.released < back.released {
+            self.released += 1;
+            self.tickets.extend(self.used.pop_front());
+        }
+        if let Some((first, count)) = back.grant {
+            let more = Seed::new(first, count).map_err(|_| "tickets that reach past the end of any area")?;
+            let all = self.tickets.len() + self.used.len() + count as usize;
+            if all > MAX_TICKETS || more.record_size() != self.record_size {
+                return Err("tickets that a stream does not have");
+            }
+            self.tickets.extend(more.tickets());
+        }
+        if back.stop {
+            self.lose(PeerLoss::Abandoned);
+        }
+        Ok(())
+    }
+
+    pub(super) fn lose(&mut self, loss: PeerLoss) {
+        self.lost = self.lost.or(Some(loss));
+    }
+}

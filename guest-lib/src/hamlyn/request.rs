@@ -1,0 +1,389 @@
+//! Transmission-request blocks: what a terminus' work queue holds (section 2.3).
+
+use hamlyn_abi::hamlyn::request::{
+    HAMLYN_BODY_SIZE, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_FETCH,
+    HAMLYN_REQUEST_INLINE_METADATA, HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynGather,
+    HamlynRequest,
+};
+use hamlyn_sys::hamlyn::window::Window;
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::core::copies;
+use crate::error::{Error, Result, at_most, inside};
+use crate::hamlyn::ticket::Ticket;
+
+/// Size of the head, in bytes.
+const HEAD: usize = size_of::<HamlynRequest>();
+/// Size of the body, in bytes.
+const BODY: usize = HAMLYN_BODY_SIZE as usize;
+/// Size of a gather tuple, in bytes.
+const TUPLE: usize = size_of::<HamlynGather>();
+/// Size of a word, in bytes: what work-queue entries are filled by.
+const WORD: usize = size_of::<u64>();
+
+/// A message to be sent: everything but its data.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    ticket: &'a Ticket,
+    metadata: &'a [u8],
+    offset: u32,
+    delta: u32,
+    flags: u32,
+}
+
+impl<'a> Message<'a> {
+    /// A message with no metadata, to the start of the ticket's buffer.
+    #[must_use]
+    #[inline]
+    pub fn to(ticket: &'a Ticket) -> Self {
+        Self { ticket, metadata: &[], offset: 0, delta: 0, flags: ticket.flags.bits() }
+    }
+
+    /// Carries metadata, up to 60 bytes, into the ticket's metadata entry (section 2.2). Not in fast mode.
+    #[must_use]
+    #[inline]
+    pub fn metadata(self, metadata: &'a [u8]) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// Puts the data `offset` bytes behind the start of the ticket's buffer.
+    #[must_use]
+    #[inline]
+    pub fn offset(self, offset: u32) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// Sets the packet counter's initial value Y, for group receive (section 2.5): one notification arrives when the
+    /// sum over all senders is 2^32. Each Y must be larger than the number of packets of its message.
+    #[must_use]
+    #[inline]
+    pub fn delta(self, delta: u32) -> Self {
+        Self { delta, ..self }
+    }
+
+    /// In fast mode: the word that the notification carries (section 2.7). It takes the packet counter's place.
+    #[must_use]
+    #[inline]
+    pub fn word(self, word: u32) -> Self {
+        self.delta(word)
+    }
+
+    /// Moves the data without a notification (section 1).
+    #[must_use]
+    #[inline]
+    pub fn silent(self) -> Self {
+        Self { flags: self.flags | HAMLYN_REQUEST_SILENT, ..self }
+    }
+
+    /// Interrupts the receiver if it sleeps (section 2.6).
+    #[must_use]
+    #[inline]
+    pub fn interrupt(self) -> Self {
+        Self { flags: self.flags | HAMLYN_REQUEST_INTERRUPT, ..self }
+    }
+
+    /// The most bytes that go by direct I/O along with this message's metadata.
+    #[must_use]
+    #[inline]
+    pub fn direct_limit(&self) -> usize {
+        BODY.saturating_sub(self.metadata.len().next_multiple_of(8))
+    }
+
+    /// Checks the message against its ticket and the card, and builds the head for `length` bytes of data.
+    #[inline]
+    pub(crate) fn head(&self, length: usize, packet_size: u32) -> Result<HamlynRequest> {
+        at_most("metadata length", self.metadata.len() as u64, HAMLYN_MAX_METADATA.into())?;
+        inside("ticket's buffer", self.offset.into(), length as u64, self.ticket.length.into())?;
+        if self.ticket.is_fast() {
+            at_most("fast-mode message length", length as u64, packet_size.into())?;
+            if !self.metadata.is_empty() {
+                return Err(Error::Invalid("a fast-mode message carries no metadata but its word"));
+            }
+        }
+        let offset = u64::from(self.ticket.base) + u64::from(self.offset);
+        at_most("offset in the message area", offset, u32::MAX.into())?;
+        Ok(HamlynRequest {
+            destination: self.ticket.destination,
+            slot: self.ticket.slot,
+            metadata_index: self.ticket.metadata_index,
+            flags: self.flags,
+            key: self.ticket.key,
+            offset: offset as u32,
+            length: length as u32,
+            delta: self.delta,
+            metadata_length: self.metadata.len() as u32,
+            ..HamlynRequest::default()
+        })
+    }
+}
+
+/// A request that was checked, in pieces: what goes into a work-queue entry, and where in it.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    head: HamlynRequest,
+    metadata: &'a [u8],
+    /// Data or tuples.
+    body: &'a [u8],
+    /// Where they start, in bytes from the entry's start: a multiple of 8.
+    body_start: usize,
+}
+
+impl<'a> Request<'a> {
+    /// Direct I/O: metadata and data in the body.
+    #[inline]
+    pub(crate) fn direct(message: &Message<'a>, data: &'a [u8], packet_size: u32) -> Result<Self> {
+        let head = message.head(data.len(), packet_size)?;
+        at_most("direct I/O length", data.len() as u64, message.direct_limit() as u64)?;
+        let body_start = HEAD + message.metadata.len().next_multiple_of(8);
+        Ok(Self { head, metadata: message.metadata, body: data, body_start })
+    }
+
+    /// DMA: the metadata and tuples that name the data, in the body.
+    #[inline]
+    pub(crate) fn gather(
+        message: &Message<'a>,
+        tuples: &'a [HamlynGather],
+        packet_size: u32,
+    ) -> Result<Self> {
+        let length = tuples.iter().map(|tuple| u64::from(tuple.length)).sum::<u64>();
+        at_most("message length", length, u32::MAX.into())?;
+        let mut head = message.head(length as usize, packet_size)?;
+        head.flags |= HAMLYN_REQUEST_DMA;
+        if !message.metadata.is_empty() {
+            head.flags |= HAMLYN_REQUEST_INLINE_METADATA;
+        }
+        let metadata = message.metadata.len().next_multiple_of(TUPLE);
+        at_most("gathered pieces", tuples.len() as u64, ((BODY - metadata) / TUPLE) as u64)?;
+        head.gather_count = tuples.len() as u32;
+        let (body, body_start) = (tuples.as_bytes(), HEAD + metadata);
+        Ok(Self { head, metadata: message.metadata, body, body_start })
+    }
+
+    /// Stores it into entry `number` of a work queue: what it uses and no more, once and in rising order. The card does
+    /// not look at the rest.
+    #[inline(always)]
+    pub(crate) fn store(&self, window: &Window, number: u32) {
+        window.fill_entry(number, 0, self.head.as_bytes());
+        if !self.metadata.is_empty() {
+            window.fill_entry(number, HEAD / WORD, self.metadata);
+        }
+        if self.head.flags & (HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_FETCH) == 0 {
+            copies::count(self.body.len());
+        }
+        window.fill_entry(number, self.body_start / WORD, self.body);
+    }
+}
+
+/// A work-queue entry: the head (basically a packet header, Table 1) and its body.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RequestBlock {
+    entry: Entry,
+    used: usize,
+}
+
+#[derive(Clone, PartialEq, Eq, IntoBytes, Immutable)]
+#[repr(C)]
+struct Entry {
+    head: HamlynRequest,
+    body: [u8; BODY],
+}
+
+impl RequestBlock {
+    /// A request as it is. Nothing is checked: the card does that.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if the body has more than 448 bytes.
+    pub fn raw(head: &HamlynRequest, body: &[u8]) -> Result<Self> {
+        at_most("request body length", body.len() as u64, HAMLYN_BODY_SIZE.into())?;
+        Ok(Self::of(&Request { head: *head, metadata: &[], body, body_start: HEAD }))
+    }
+
+    /// Direct I/O: metadata and data in the body.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for a length over what fits, the ticket's buffer or the card.
+    pub fn direct(message: &Message<'_>, data: &[u8], packet_size: u32) -> Result<Self> {
+        Request::direct(message, data, packet_size).map(|request| Self::of(&request))
+    }
+
+    /// DMA: the metadata and tuples that name the data, in the body.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] or [`Error::PastEnd`] for more tuples than fit, or a length over the ticket's buffer.
+    pub fn gather(message: &Message<'_>, tuples: &[HamlynGather], packet_size: u32) -> Result<Self> {
+        Request::gather(message, tuples, packet_size).map(|request| Self::of(&request))
+    }
+
+    /// The entry's bytes, as far as they mean something.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.entry.as_bytes()[..self.used]
+    }
+
+    /// The request, as if its whole body were data.
+    pub(crate) fn request(&self) -> Request<'_> {
+        let body = &self.entry.body[..self.used - HEAD];
+        Request { head: self.entry.head, metadata: &[], body, body_start: HEAD }
+    }
+
+    fn of(request: &Request<'_>) -> Self {
+        let mut body = [0; BODY];
+        let start = request.body_start - HEAD;
+        body[..request.metadata.len()].copy_from_slice(request.metadata);
+        body[start..start + request.body.len()].copy_from_slice(request.body);
+        let used = request.body_start + request.body.len();
+        Self { entry: Entry { head: request.head, body }, used }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use hamlyn_abi::hamlyn::window::{HAMLYN_ENTRY_SIZE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_WORK_QUEUE};
+    use hamlyn_sys::Mapping;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hamlyn::ticket::TicketFlags;
+
+    /// What an entry holds once the request is stored into it; it held zeros.
+    fn stored(request: &Request<'_>) -> [u8; HAMLYN_ENTRY_SIZE as usize] {
+        let mapping = Arc::new(Mapping::anonymous(HAMLYN_WINDOW_SIZE as usize).unwrap());
+        request.store(&Window::new(mapping.clone()).unwrap(), 64 + 3);
+        let mut entry = [0; HAMLYN_ENTRY_SIZE as usize];
+        mapping.read((HAMLYN_WINDOW_WORK_QUEUE + 3 * HAMLYN_ENTRY_SIZE) as usize, &mut entry);
+        entry
+    }
+
+    fn ticket() -> Ticket {
+        Ticket {
+            destination: 0x0102,
+            slot: 0x0304_0506,
+            metadata_index: 0x0708_090a,
+            key: 0x1112_1314_1516_1718,
+            base: 0x1000,
+            length: 0x0010_0000,
+            flags: TicketFlags::INTERRUPT,
+        }
+    }
+
+    #[test]
+    fn a_direct_request_is_laid_out_byte_by_byte() {
+        let ticket = ticket();
+        let message = Message::to(&ticket).metadata(b"meta").offset(0x20).delta(0x2122_2324).silent();
+        let block = RequestBlock::direct(&message, b"data!", 4096).unwrap();
+        let expected: [&[u8]; 15] = [
+            &[0x02, 0x01, 0, 0],
+            &[6, 5, 4, 3],
+            &[0x0a, 9, 8, 7],
+            &[6, 0, 0, 0],
+            &[0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11],
+            &[0x20, 0x10, 0, 0],
+            &[5, 0, 0, 0],
+            &[0x24, 0x23, 0x22, 0x21],
+            &[4, 0, 0, 0],
+            &[0; 4],
+            &[0; 4],
+            &[0; 16],
+            b"meta",
+            &[0; 4],
+            b"data!",
+        ];
+        assert_eq!(block.as_bytes(), expected.concat());
+    }
+
+    #[test]
+    fn a_gather_request_is_laid_out_byte_by_byte() {
+        let ticket = ticket();
+        let tuples = [
+            HamlynGather { tag: 1, reserved: 0, offset: 16, length: 0x3000 },
+            HamlynGather { tag: 7, reserved: 0, offset: 0, length: 0x0100 },
+        ];
+        let message = Message::to(&ticket).metadata(&[9; 20]);
+        let block = RequestBlock::gather(&message, &tuples, 4096).unwrap();
+        let bytes = block.as_bytes();
+        assert_eq!(bytes.len(), 64 + 32 + 32);
+        assert_eq!(
+            bytes[12],
+            (HAMLYN_REQUEST_INTERRUPT | HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INLINE_METADATA) as u8
+        );
+        assert_eq!(bytes[28..32], [0x00, 0x31, 0, 0], "data bytes, metadata not counted");
+        assert_eq!(bytes[40..44], [2, 0, 0, 0], "tuples");
+        assert_eq!(bytes[64..84], [9; 20]);
+        assert_eq!(bytes[84..96], [0; 12]);
+        assert_eq!(bytes[96..112], [1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0x30, 0, 0]);
+        assert_eq!(bytes[112..128], [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]);
+        let without = RequestBlock::gather(&Message::to(&ticket), &tuples, 4096).unwrap();
+        assert_eq!(without.as_bytes()[12], (HAMLYN_REQUEST_INTERRUPT | HAMLYN_REQUEST_DMA) as u8);
+        assert_eq!(without.as_bytes().len(), 64 + 32);
+    }
+
+    #[test]
+    fn limits_are_named() {
+        let ticket = ticket();
+        let error = |result: Result<RequestBlock>| result.err().map(|error| error.to_string());
+        let direct =
+            |message: Message<'_>, length| error(RequestBlock::direct(&message, &vec![0; length], 256));
+        assert_eq!(direct(Message::to(&ticket), 448), None);
+        assert_eq!(
+            direct(Message::to(&ticket), 449).as_deref(),
+            Some("direct I/O length 449 is out of range (limit 448)")
+        );
+        assert_eq!(direct(Message::to(&ticket).metadata(&[0; 60]), 384), None);
+        assert!(direct(Message::to(&ticket).metadata(&[0; 60]), 385).is_some());
+        assert_eq!(
+            direct(Message::to(&ticket).metadata(&[0; 61]), 0).as_deref(),
+            Some("metadata length 61 is out of range (limit 60)")
+        );
+        assert_eq!(
+            direct(Message::to(&ticket).offset(0x000f_ffff), 2).as_deref(),
+            Some("2 bytes at offset 1048575 reach past the end of the ticket's buffer (limit 1048576)")
+        );
+        let fast = Ticket { metadata_index: Ticket::FAST, ..ticket };
+        assert_eq!(
+            direct(Message::to(&fast), 257).as_deref(),
+            Some("fast-mode message length 257 is out of range (limit 256)")
+        );
+        assert!(direct(Message::to(&fast).metadata(b"m"), 2).is_some());
+        let gather = |message: &Message<'_>, count| {
+            error(RequestBlock::gather(
+                message,
+                &vec![HamlynGather { length: 1, ..Default::default() }; count],
+                256,
+            ))
+        };
+        assert_eq!(gather(&Message::to(&ticket), 28), None);
+        assert!(gather(&Message::to(&ticket), 29).is_some());
+        assert_eq!(gather(&Message::to(&ticket).metadata(&[0; 60]), 24), None);
+        assert!(gather(&Message::to(&ticket).metadata(&[0; 60]), 25).is_some());
+        assert!(error(RequestBlock::raw(&HamlynRequest::default(), &[0; 449])).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_built_or_refused(
+            metadata in prop::collection::vec(any::<u8>(), 0..80), length in 0..500_usize,
+            offset in any::<u32>(), base in any::<u32>(), bound in any::<u32>(), index in any::<u32>(),
+            lengths in prop::collection::vec(0..1_u32 << 28, 0..40),
+        ) {
+            let ticket = Ticket { base, length: bound, metadata_index: index, ..ticket() };
+            let message = Message::to(&ticket).metadata(&metadata).offset(offset);
+            let data: Vec<u8> = (0..length).map(|at| at as u8 | 1).collect();
+            if let Ok(block) = RequestBlock::direct(&message, &data, 4096) {
+                prop_assert!(block.as_bytes().len() <= 512);
+                prop_assert!(block.as_bytes().ends_with(&data));
+                let entry = stored(&Request::direct(&message, &data, 4096).unwrap());
+                prop_assert_eq!(entry, block.entry.as_bytes());
+                prop_assert_eq!(entry, stored(&block.request()));
+            }
+            let tuples: Vec<_> =
+                lengths.iter().map(|length| HamlynGather { length: *length, offset: !*length, ..Default::default() }).collect();
+            if let Ok(block) = RequestBlock::gather(&message, &tuples, 4096) {
+                prop_assert!(block.as_bytes().len() <= 512 && tuples.len() <= 28);
+                let entry = stored(&Request::gather(&message, &tuples, 4096).unwrap());
+                prop_assert_eq!(entry, block.entry.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Seeds: what a sender grows from (section 3.3).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::core::text::{TextError, read_hex, write_hex};
+use crate::error::Result;
+use crate::hamlyn::ticket::{Ticket, TicketError};
+
+/// What the text form starts with; the digit is the version.
+const PREFIX: &str = "hamlynseed1:";
+/// What the binary form starts with: two letters and the version.
+const MAGIC: [u8; 4] = *b"HG\x01\x00";
+/// Size of what the checksum covers.
+const COVERED: usize = MAGIC.len() + Ticket::SIZE + 4;
+
+/// What a receiver gives to the one who is to send to it: tickets for buffers that are already there. From it a
+/// sender of the same protocol is made, on this host or another (section 3.3).
+///
+/// It is location-independent and a capability, as a [`Ticket`] is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Seed {
+    /// The ticket of the first buffer. The others follow it, in the area and among the metadata entries.
+    first: Ticket,
+    /// How many.
+    tickets: u32,
+}
+
+impl Seed {
+    /// Size of the binary form, in bytes.
+    pub const SIZE: usize = COVERED + 4;
+    /// The most tickets that a seed holds.
+    pub const MAX_TICKETS: u32 = 65536;
+
+    /// Tickets for `tickets` buffers.
+    pub(crate) fn new(first: Ticket, tickets: u32) -> Result<Self, SeedError> {
+        if tickets == 0 || tickets > Self::MAX_TICKETS {
+            return Err(SeedError::Tickets { tickets });
+        }
+        if first.length == 0 {
+            return Err(SeedError::Empty);
+        }
+        let last = u64::from(tickets) - 1;
+        let end = u64::from(first.base) + u64::from(first.length) * u64::from(tickets);
+        if end > 1 << 32 || u64::from(first.metadata_index) + last >= u64::from(Ticket::FAST) {
+            return Err(SeedError::Extent);
+        }
+        Ok(Self { first, tickets })
+    }
+
+    /// Bytes that a buffer takes.
+    #[must_use]
+    pub fn record_size(&self) -> u32 {
+        self.first.length
+    }
+
+    /// Its tickets.
+    pub fn tickets(&self) -> impl Iterator<Item = Ticket> + '_ {
+        (0..self.tickets).map(|index| Ticket {
+            metadata_index: self.first.metadata_index + index,
+            base: self.first.base + self.first.length * index,
+            ..self.first
+        })
+    }
+
+    /// The binary form: `HG`, version, the first ticket, how many there are, CRC-32 of all before it; little-endian.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..COVERED - 4].copy_from_slice(&self.first.to_bytes());
+        bytes[COVERED - 4..COVERED].copy_from_slice(&self.tickets.to_le_bytes());
+        let sum = crc32fast::hash(&bytes[..COVERED]);
+        bytes[COVERED..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the binary form.
+    ///
+    /// # Errors
+    /// [`SeedError`] says what is wrong with it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SeedError> {
+        let length = bytes.len();
+        let bytes: &[u8; Self::SIZE] = bytes.try_into().map_err(|_| SeedError::Size { length })?;
+        if bytes[..4] != MAGIC {
+            return Err(SeedError::Magic);
+        }
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (stored, computed) = (word(COVERED), crc32fast::hash(&bytes[..COVERED]));
+        if stored != computed {
+            return Err(SeedError::Checksum { stored, computed });
+        }
+        Self::new(Ticket::from_bytes(&bytes[4..COVERED - 4])?, word(COVERED - 4))
+    }
+}
+
+/// The text form: `hamlynseed1:` and the binary form in hexadecimal.
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(f, PREFIX, &self.to_bytes())
+    }
+}
+
+/// Everything but the key, which is a secret.
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seed").field("first", &self.first).field("tickets", &self.tickets).finish()
+    }
+}
+
+impl FromStr for Seed {
+    type Err = SeedError;
+
+    fn from_str(text: &str) -> Result<Self, SeedError> {
+        Self::from_bytes(&read_hex::<{ Self::SIZE }>(PREFIX, text)?)
+    }
+}
+
+impl From<TextError> for SeedError {
+    fn from(error: TextError) -> Self {
+        match error {
+            TextError::Prefix => SeedError::Prefix,
+            TextError::Digits { digits } => SeedError::Digits { digits },
+            TextError::Digit { position } => SeedError::Digit { position },
+        }
+    }
+}
+
+/// What is wrong with a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeedError {
+    /// The text does not start as a seed does.
+    #[error("seed does not start with \"hamlynseed1:\"")]
+    Prefix,
+    /// The text is too short or too long.
+    #[error("seed has {digits} digits instead of {}", 2 * Seed::SIZE)]
+    Digits {
+        /// Bytes behind the prefix.
+        digits: usize,
+    },
+    /// A character is not a digit.
+    #[error("seed has something else than 0 to 9 and a to f at position {position}")]
+    Digit {
+        /// Its position in the text, in bytes.
+        position: usize,
+    },
+    /// The bytes are too few or too many.
+    #[error("seed has {length} bytes instead of {}", Seed::SIZE)]
+    Size {
+        /// How many.
+        length: usize,
+    },
+    /// The bytes do not start as a seed does.
+    #[error("seed does not start with the letters HG and version 1")]
+    Magic,
+    /// It was changed on the way.
+    #[error("seed checksum {stored:#010x} is wrong (computed {computed:#010x})")]
+    Checksum {
+        /// What it carries.
+        stored: u32,
+        /// What its bytes give.
+        computed: u32,
+    },
+    /// It has no tickets, or too many.
+    #[error("{tickets} tickets in a seed are out of range (limits 1 and {})", Seed::MAX_TICKETS)]
+    Tickets {
+        /// How many.
+        tickets: u32,
+    },
+    /// Its buffers take no bytes.
+    #[error("the seed's tickets open no bytes")]
+    Empty,
+    /// Its tickets reach further than a message area or a metadata area can.
+    #[error("the seed's tickets reach past the end of any area")]
+    Extent,
+    /// Its ticket cannot be read.
+    #[error(transparent)]
+    Ticket(#[from] TicketError),
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hamlyn::ticket::TicketFlags;
+
+    fn ticket(base: u32, length: u32, metadata_index: u32) -> Ticket {
+        let flags = TicketFlags::INTERRUPT;
+        Ticket { destination: 7, slot: 8, metadata_index, key: 123_454_321, base, length, flags }
+    }
+
+    proptest! {
+        #[test]
+        fn both_forms_come_back(base: u16, length in 1..=u16::MAX, index: u16, tickets in 1..=65536_u32) {
+            let seed = Seed::new(ticket(base.into(), length.into(), index.into()), tickets).unwrap();
+            prop_assert_eq!(Seed::from_bytes(&seed.to_bytes()), Ok(seed.clone()));
+            prop_assert_eq!(seed.to_string().parse(), Ok(seed.clone()));
+            prop_assert_eq!(seed.tickets().count(), tickets as usize);
+        }
+
+        #[test]
+        fn a_changed_byte_is_found(at in 0..Seed::SIZE, change in 1..=255_u8) {
+            let mut bytes = Seed::new(ticket(0, 64, 0), 16).unwrap().to_bytes();
+            bytes[at] ^= change;
+            prop_assert!(Seed::from_bytes(&bytes).is_err());
+        }
+
+        /// Whoever makes one up, checksums and all, gets tickets or an error.
+        #[test]
+        fn any_forgery_is_read_or_refused(base: u32, length: u32, index: u32, tickets: u32) {
+            let forged = Seed { first: ticket(base, length, index), tickets };
+            if let Ok(seed) = Seed::from_bytes(&forged.to_bytes()) {
+                prop_assert!(seed.tickets().count() <= 65536);
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in ".*") {
+            let _ = text.parse::<Seed>();
+            let _ = format!("{PREFIX}{text}").parse::<Seed>();
+        }
+    }
+
+    #[test]
+    fn tickets_lie_side_by_side() {
+        let seed = Seed::new(ticket(100, 64, 3), 3).unwrap();
+        let places: Vec<_> = seed.tickets().map(|ticket| (ticket.base, ticket.metadata_index)).collect();
+        assert_eq!(places, [(100, 3), (164, 4), (228, 5)]);
+    }
+
+    #[test]
+    fn limits_are_named() {
+        let error = |ticket, tickets| Seed::new(ticket, tickets).unwrap_err().to_string();
+        assert_eq!(error(ticket(0, 1, 0), 0), "0 tickets in a seed are out of range (limits 1 and 65536)");
+        assert_eq!(error(ticket(0, 1 << 20, 0), 4097), "the seed's tickets reach past the end of any area");
+        assert!(Seed::new(ticket(0, 1 << 20, 0), 4096).is_ok());
+        assert_eq!(Seed::new(ticket(0, 1, u32::MAX - 1), 2), Err(SeedError::Extent));
+        assert_eq!(error(ticket(0, 0, 0), 2), "the seed's tickets open no bytes");
+    }
+
+    #[test]
+    fn the_key_is_not_in_the_debug_form() {
+        assert!(!format!("{:?}", Seed::new(ticket(0, 1, 0), 1).unwrap()).contains("123454321"));
+    }
+}

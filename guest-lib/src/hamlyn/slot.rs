@@ -1,0 +1,354 @@
+//! Slots: message areas that others may write into (sections 2.2 and 2.7).
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::hamlyn::command::{
+    HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE,
+    HAMLYN_SLOT_FETCH, HAMLYN_SLOT_INTERRUPT,
+};
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::uapi::HamlynSlotCreate;
+
+use crate::core::memory::Memory;
+use crate::error::{Error, Result, inside};
+use crate::hamlyn::attach::Attachment;
+use crate::hamlyn::card::Card;
+use crate::hamlyn::message_area::MessageArea;
+use crate::hamlyn::metadata::MetadataEntry;
+use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
+use crate::hamlyn::ticket::{Ticket, TicketFlags};
+
+/// What an arriving packet is checked against.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The slot's own key and bounds.
+    #[default]
+    Normal,
+    /// The metadata entry's key and bounds as well (section 2.7).
+    Paranoid,
+    /// And an entry takes one message until [`MetadataEntry::reopen`] (section 2.7).
+    ParanoidOneShot,
+}
+
+/// How a slot is to be.
+#[derive(Debug)]
+pub struct SlotBuilder<'a> {
+    card: &'a Card,
+    area: &'a MessageArea,
+    range: Range<usize>,
+    metadata_entries: u32,
+    mode: Mode,
+    queue: Option<&'a NotificationQueue>,
+    notification_index: u32,
+    interrupt: bool,
+    fetch: bool,
+}
+
+impl<'a> SlotBuilder<'a> {
+    pub(crate) fn new(card: &'a Card, area: &'a MessageArea) -> Self {
+        Self {
+            card,
+            area,
+            range: 0..area.len(),
+            metadata_entries: 0,
+            mode: Mode::Normal,
+            queue: None,
+            notification_index: 0,
+            interrupt: true,
+            fetch: false,
+        }
+    }
+
+    /// Covers these bytes of the area instead of all: what senders' offsets count from starts with them.
+    #[must_use]
+    pub fn range(self, range: Range<usize>) -> Self {
+        Self { range, ..self }
+    }
+
+    /// With a metadata area of so many entries (section 2.4). Without one only fast-mode messages come in.
+    #[must_use]
+    pub fn metadata_entries(self, entries: u32) -> Self {
+        Self { metadata_entries: entries, ..self }
+    }
+
+    /// With this protection mode. In the paranoid modes every entry starts with the slot's own key and all of its
+    /// bytes; [`MetadataEntry::protect`] changes that.
+    #[must_use]
+    pub fn mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Notifies of messages by this queue. Several slots may share one. Without one, data arrives without a word.
+    #[must_use]
+    pub fn queue(self, queue: &'a NotificationQueue) -> Self {
+        Self { queue: Some(queue), ..self }
+    }
+
+    /// Gives the slot a number that its notifications carry.
+    #[must_use]
+    pub fn notification_index(self, index: u32) -> Self {
+        Self { notification_index: index, ..self }
+    }
+
+    /// Whether every message wakes a sleeping receiver (as without this call), or only one that asks for it.
+    #[must_use]
+    pub fn interrupt(self, always: bool) -> Self {
+        Self { interrupt: always, ..self }
+    }
+
+    /// Lets those who may write also [`crate::Terminus::fetch`] words of the area, and so read them. Words are aligned to
+    /// 8 bytes of memory: with [`SlotBuilder::range`], start it at a multiple of 8.
+    #[must_use]
+    pub fn allow_fetch(self) -> Self {
+        Self { fetch: true, ..self }
+    }
+
+    /// Creates the slot.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`] for a range outside of the area, [`Error::Exhausted`] if the card has no slot left, [`Error::System`]
+    /// if the driver or card refuses.
+    pub fn create(self) -> Result<Slot> {
+        let length = self.range.end.saturating_sub(self.range.start);
+        inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
+        let attachment = self.card.attachment();
+        let metadata = self.allocate_metadata()?;
+        let mut created = self.description(length, metadata.as_deref());
+        attachment.create_slot(&mut created, self.area.memory(), metadata.as_deref())?;
+        let slot = Slot {
+            attachment: attachment.clone(),
+            created,
+            mode: self.mode,
+            area: self.area.clone(),
+            start: self.range.start,
+            metadata,
+            _queue: self.queue.cloned(),
+        };
+        slot.open_entries()?;
+        Ok(slot)
+    }
+
+    /// The metadata area. In the paranoid modes its entries are closed: the slot opens before its key is known, and an
+    /// entry of zeros would admit who guesses the key 0.
+    fn allocate_metadata(&self) -> Result<Option<Arc<Memory>>> {
+        if self.metadata_entries == 0 {
+            return Ok(None);
+        }
+        let bytes = self.metadata_entries as usize * HAMLYN_METADATA_SIZE as usize;
+        let memory = Arc::new(self.card.attachment().allocate(bytes)?);
+        if self.mode != Mode::Normal {
+            for index in 0..self.metadata_entries {
+                MetadataEntry::new(memory.clone(), index)?.close();
+            }
+        }
+        Ok(Some(memory))
+    }
+
+    fn description(&self, length: usize, metadata: Option<&Memory>) -> HamlynSlotCreate {
+        let interrupt = if self.interrupt { HAMLYN_SLOT_INTERRUPT } else { 0 };
+        let fetch = if self.fetch { HAMLYN_SLOT_FETCH } else { 0 };
+        HamlynSlotCreate {
+            area_address: self.area.memory().card_address() + self.range.start as u64,
+            area_length: length as u64,
+            metadata_address: metadata.map_or(0, Memory::card_address),
+            metadata_entries: self.metadata_entries,
+            mode: match self.mode {
+                Mode::Normal => HAMLYN_MODE_NORMAL,
+                Mode::Paranoid => HAMLYN_MODE_PARANOID,
+                Mode::ParanoidOneShot => HAMLYN_MODE_PARANOID_ONE_SHOT,
+            },
+            queue: self.queue.map_or(HAMLYN_NO_QUEUE, NotificationQueue::number),
+            notification_index: self.notification_index,
+            flags: interrupt | fetch,
+            ..HamlynSlotCreate::default()
+        }
+    }
+}
+
+/// A message area opened to who holds the key. Dropping it closes it: when that is done nothing more arrives.
+pub struct Slot {
+    attachment: Arc<dyn Attachment>,
+    created: HamlynSlotCreate,
+    mode: Mode,
+    area: MessageArea,
+    start: usize,
+    metadata: Option<Arc<Memory>>,
+    /// The queue outlives the slots that name it.
+    _queue: Option<NotificationQueue>,
+}
+
+impl Slot {
+    /// Its number on this host.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.created.slot
+    }
+
+    /// How many bytes it covers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.created.area_length as usize
+    }
+
+    /// Never: a slot covers at least a byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many metadata entries it has.
+    #[must_use]
+    pub fn metadata_entries(&self) -> u32 {
+        self.created.metadata_entries
+    }
+
+    /// A ticket for one metadata entry. It covers all of the slot's bytes; in the paranoid modes, those that the entry opens,
+    /// and it carries the entry's own key (section 2.7). So a server gives each client a ticket for an entry of its own.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for an entry that the slot does not have, [`Error::LinkDown`].
+    pub fn ticket(&self, metadata_index: u32) -> Result<Ticket> {
+        let entry = self.metadata(metadata_index)?;
+        let ticket = self.make_ticket(metadata_index, self.created.key)?;
+        if self.mode == Mode::Normal {
+            return Ok(ticket);
+        }
+        let (opens, length) = (entry.opens(), self.created.area_length);
+        let (start, end) = (opens.start.min(length), opens.end.min(length));
+        let part = ticket.part(start as u32, end.saturating_sub(start) as u32)?;
+        Ok(Ticket { key: entry.key(), ..part })
+    }
+
+    /// A ticket for all of the slot's bytes by fast mode (section 2.7).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] in the paranoid modes, [`Error::LinkDown`].
+    pub fn fast_ticket(&self) -> Result<Ticket> {
+        if self.mode != Mode::Normal {
+            return Err(Error::Invalid("a slot in a paranoid mode takes no fast-mode messages"));
+        }
+        self.make_ticket(Ticket::FAST, self.created.key)
+    }
+
+    /// One of the slot's metadata entries.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for an entry that the slot does not have.
+    pub fn metadata(&self, index: u32) -> Result<MetadataEntry> {
+        match &self.metadata {
+            Some(memory) => MetadataEntry::new(memory.clone(), index),
+            None => Err(Error::Invalid("the slot has no metadata entries")),
+        }
+    }
+
+    /// Which metadata entry a notification is about: none if it is of another slot, or of a fast-mode message.
+    #[must_use]
+    pub fn entry_of(&self, notification: &Notification) -> Option<u32> {
+        entry_of(&self.created, notification)
+    }
+
+    /// What a notification leads to the metadata entry by.
+    pub(crate) fn entries(&self) -> Option<Entries> {
+        Some(Entries { slot: self.created, memory: self.metadata.clone()? })
+    }
+
+    /// Copies received bytes out, from `offset` bytes behind the slot's start: see [`MessageArea::read`].
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        inside("slot", offset as u64, to.len() as u64, self.len() as u64)?;
+        self.area.read(self.start + offset, to)
+    }
+
+    /// The message area.
+    #[must_use]
+    pub fn area(&self) -> &MessageArea {
+        &self.area
+    }
+
+    fn make_ticket(&self, metadata_index: u32, key: u64) -> Result<Ticket> {
+        let host = self.attachment.query()?.host;
+        if host == HAMLYN_NO_HOST {
+            return Err(Error::LinkDown);
+        }
+        Ok(Ticket {
+            destination: host,
+            slot: self.number(),
+            metadata_index,
+            key,
+            base: 0,
+            length: self.created.area_length as u32,
+            flags: TicketFlags::default(),
+        })
+    }
+
+    fn open_entries(&self) -> Result<()> {
+        if self.mode != Mode::Normal {
+            for index in 0..self.metadata_entries() {
+                self.metadata(index)?.protect(self.created.key, 0..self.created.area_length);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A slot's metadata area, for who follows notifications to it.
+pub(crate) struct Entries {
+    slot: HamlynSlotCreate,
+    memory: Arc<Memory>,
+}
+
+impl Entries {
+    /// The entry that a notification is about: none if it is of another slot, or there is no such entry.
+    pub(crate) fn find(&self, notification: &Notification) -> Option<(u32, MetadataEntry)> {
+        let index = entry_of(&self.slot, notification)?;
+        Some((index, MetadataEntry::new(self.memory.clone(), index).ok()?))
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = MetadataEntry> + '_ {
+        (0..self.slot.metadata_entries)
+            .filter_map(|index| MetadataEntry::new(self.memory.clone(), index).ok())
+    }
+}
+
+/// Everything but the key, which is a secret.
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").field("slot", &self.slot.slot).finish_non_exhaustive()
+    }
+}
+
+fn entry_of(slot: &HamlynSlotCreate, notification: &Notification) -> Option<u32> {
+    let Arrival::Metadata(pointer) = notification.arrival else { return None };
+    let offset = pointer.checked_sub(slot.metadata_address)?;
+    let index = u32::try_from(offset / u64::from(HAMLYN_METADATA_SIZE)).ok()?;
+    (notification.slot == slot.slot && index < slot.metadata_entries).then_some(index)
+}
+
+/// Everything but the key, which is a secret.
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("number", &self.number())
+            .field("length", &self.len())
+            .field("mode", &self.mode)
+            .field("metadata_entries", &self.metadata_entries())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // A card that is gone has no slot to close.
+        let closed = self.attachment.destroy_slot(self.created.slot);
+        if closed.is_err() && self.area.memory().mapping().is_lent() {
+            // Or it is not gone: the application is not to have memory back that the card may still write to.
+            std::mem::forget(self.area.clone());
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Where the words lie by which a Hamlyn card and its driver tell each other who sleeps.
+
+use std::io;
+use std::sync::Arc;
+
+use hamlyn_abi::family::sleep::HAMLYN_ARMED_STRIDE;
+use hamlyn_abi::hamlyn::window::*;
+use hamlyn_abi::uapi::HamlynQuery;
+use hamlyn_sys::hamlyn::window::StatusWords;
+
+use crate::core::socket::client::MappableRegion;
+use crate::core::socket::sleeper::{Control, Count, Words};
+
+/// The first version of the card's ABI with a terminus control area.
+const WAKES_SENDERS: u32 = 0x0002_0003;
+
+/// The queue control area, behind the last window, and behind it that of the termini, if the card has one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    /// Bytes of the queue control area.
+    queues: usize,
+    has_termini: bool,
+}
+
+impl Layout {
+    fn of(card: &HamlynQuery) -> Self {
+        let queues = (card.queues.div_ceil(512).max(1) * HAMLYN_QUEUE_CONTROL_SIZE) as usize;
+        Self { queues, has_termini: card.abi_version >= WAKES_SENDERS }
+    }
+
+    /// How many queues there are words for.
+    fn queues(self) -> u32 {
+        let armed = self.queues.saturating_sub(HAMLYN_QUEUE_CONTROL_ARMED as usize);
+        (armed / HAMLYN_ARMED_STRIDE as usize) as u32
+    }
+
+    pub(super) fn of_queue(queue: u32) -> Words {
+        let armed = (HAMLYN_QUEUE_CONTROL_ARMED + queue * HAMLYN_ARMED_STRIDE) as usize;
+        Words { armed, wanted: None }
+    }
+
+    /// None if the card wakes nobody who sleeps until requests are finished.
+    pub(super) fn of_terminus(self, terminus: u32) -> Option<Words> {
+        let start = self.queues + (terminus * HAMLYN_TERMINUS_CONTROL_STRIDE) as usize;
+        let at = |word: u32| start + word as usize;
+        let words = Words { armed: at(HAMLYN_TERMINUS_ARMED), wanted: Some(at(HAMLYN_TERMINUS_WANTED)) };
+        self.has_termini.then_some(words)
+    }
+}
+
+/// Maps both areas.
+pub(super) fn map(windows: &MappableRegion, card: &HamlynQuery) -> io::Result<(Control, Layout)> {
+    let layout = Layout::of(card);
+    if layout.queues() < card.queues {
+        return Err(io::Error::other(format!("{} notification queues have no control word", card.queues)));
+    }
+    let offset = u64::from(card.termini) * u64::from(HAMLYN_WINDOW_SIZE);
+    let termini = if layout.has_termini { HAMLYN_TERMINUS_CONTROL_SIZE as usize } else { 0 };
+    let control = windows.map(offset, layout.queues + termini)?;
+    Ok((Control::new(control, HAMLYN_QUEUE_CONTROL_PENDING), layout))
+}
+
+/// A terminus' status words: how many of its requests the card has finished with.
+#[derive(Debug)]
+pub(super) struct Completed(pub(super) Arc<StatusWords>);
+
+impl Count for Completed {
+    fn count(&self) -> u32 {
+        self.0.completed()
+    }
+}

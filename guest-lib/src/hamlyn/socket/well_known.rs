@@ -1,0 +1,162 @@
+//! Well-known slots (section 6.3) of a card that is attached to by its socket: a terminus, a queue and slots that are the operating
+//! system's part alone, as the driver has them.
+
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::hamlyn::command::*;
+use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN, HamlynMetadataEntry};
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
+use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_SLOTS};
+use hamlyn_abi::kernel::wire::HamlynWire;
+use hamlyn_abi::uapi::{HAMLYN_MAX_NAME, HAMLYN_MAX_PRIVATE, HamlynQuery};
+use hamlyn_driver_host::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
+use std::mem::offset_of;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::SocketAttachment;
+use crate::core::memory::Memory;
+use crate::core::socket::names::Transport;
+use crate::core::socket::sleeper::Sleeper;
+use crate::core::socket::{PAGE, area};
+use crate::error::{Error, Result};
+use crate::hamlyn::attach::{QueueParts, QueueWait, TerminusParts};
+use crate::hamlyn::cursor::{Cursor, Look};
+
+/// Pages of a slot's page lists: a directory and a list.
+const LIST_PAGES: usize = 2;
+const HOSTS: usize = HAMLYN_WELL_KNOWN_SLOTS as usize;
+
+/// Whether the card has room for these and for at least one of each kind for the program; and whether a message fits into one
+/// packet, so that it cannot be lost in part.
+pub(super) fn has_room(card: &HamlynQuery) -> bool {
+    card.termini > 1
+        && card.queues > 1
+        && card.slots > HAMLYN_WELL_KNOWN_SLOTS
+        && card.packet_size >= HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE
+}
+
+/// What the operating system's part has of the card.
+#[derive(Debug)]
+pub(super) struct WellKnown {
+    /// This host's id, as long as the link stays.
+    host: u32,
+    terminus: TerminusParts,
+    /// Requests posted.
+    tail: u32,
+    queue: QueueParts,
+    sleeper: Arc<Sleeper>,
+    cursor: Cursor,
+    /// A page for each slot, then each one's page lists.
+    memory: Memory,
+}
+
+impl WellKnown {
+    /// Opens them, before anything else is.
+    pub(super) fn open(card: &SocketAttachment) -> Result<Self> {
+        let terminus = card.open_terminus(1, HAMLYN_TERMINUS_PRIVILEGED)?;
+        let queue = card.open_queue((2 * HAMLYN_WELL_KNOWN_SLOTS * ENTRIES).next_power_of_two())?;
+        let (_, sleeper) = card.tables().sleeper(queue.queue)?;
+        let memory = card.seat.lender.lend(HOSTS * (1 + LIST_PAGES) * PAGE)?;
+        let own = Self { host: 0, terminus, tail: 0, queue, sleeper, cursor: Cursor::default(), memory };
+        for host in 0..HAMLYN_WELL_KNOWN_SLOTS {
+            own.open_slot(card, host)?;
+        }
+        Ok(own)
+    }
+
+    /// The slot of the operating system of a host.
+    fn open_slot(&self, card: &SocketAttachment, host: u32) -> Result<()> {
+        let page = host as usize * PAGE;
+        let lists = (HOSTS + host as usize * LIST_PAGES) * PAGE;
+        let address = |offset| self.memory.card_address() + offset as u64;
+        let (area, bytes) = area::page_lists(address(page), METADATA_OFFSET.into(), address(lists));
+        self.memory.write(lists, &bytes)?;
+        self.memory.write(page + METADATA_OFFSET as usize, &slots::metadata())?;
+        let body = HamlynOpenSlot {
+            area,
+            // The same page, further on.
+            metadata: HamlynArea { length: METADATA_LENGTH.into(), first: METADATA_OFFSET, ..area },
+            key: HAMLYN_WELL_KNOWN_KEY,
+            metadata_pointer: 0,
+            metadata_entries: ENTRIES,
+            mode: HAMLYN_MODE_PARANOID_ONE_SHOT,
+            queue: self.queue.queue,
+            notification_index: 0,
+            flags: HAMLYN_SLOT_INTERRUPT | HAMLYN_SLOT_PRIVILEGED,
+            source: host,
+        };
+        let action = "open a well-known slot";
+        card.seat.commands.run(action, HAMLYN_COMMAND_OPEN_SLOT, host, body.as_bytes())?;
+        card.tables().slots.insert(host, Vec::new());
+        Ok(())
+    }
+}
+
+impl Transport for WellKnown {
+    fn host_is(&mut self, host: u32) {
+        self.host = host;
+    }
+
+    fn post(&mut self, to: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> Result<bool> {
+        if self.unfinished() >= HAMLYN_WORK_QUEUE_USABLE {
+            return Ok(false);
+        }
+        self.terminus.window.fill_entry(self.tail, 0, &slots::request(self.host, to, entry, wire, data));
+        self.tail = self.tail.wrapping_add(1);
+        if self.terminus.window.publish_request(self.tail) {
+            self.terminus.doorbell.ring()?;
+        }
+        Ok(true)
+    }
+
+    fn unfinished(&self) -> u32 {
+        self.tail.wrapping_sub(self.terminus.status.completed())
+    }
+
+    fn take(&mut self) -> Option<(u32, u32)> {
+        loop {
+            let notification = match self.cursor.look(&self.queue.entries) {
+                Look::Notification(notification) => notification,
+                Look::Nothing => return None,
+                // The queue has more entries than messages can be there; and what is lost is sent again.
+                Look::Lost(_) => continue,
+            };
+            let (host, entry) = (notification.slot, notification.metadata / u64::from(HAMLYN_METADATA_SIZE));
+            if host < HAMLYN_WELL_KNOWN_SLOTS && entry < ENTRIES.into() {
+                return Some((host, entry as u32));
+            }
+        }
+    }
+
+    fn read(&self, host: u32, entry: u32, place: &mut [u8]) -> Result<HamlynWire> {
+        let mut bytes = [0; size_of::<HamlynWire>()];
+        self.memory.read(entry_offset(host, entry), &mut bytes)?;
+        let wire = HamlynWire::read_from_bytes(&bytes).map_err(|_| Error::Invalid("a message has a size"))?;
+        let place = &mut place[..slots::place_length(entry) as usize];
+        self.memory.read(host as usize * PAGE + slots::place_offset(entry) as usize, place)?;
+        Ok(wire)
+    }
+
+    fn reopen(&self, host: u32, entry: u32) {
+        let (at, memory) = (entry_offset(host, entry), self.memory.mapping());
+        memory.store_u32(at + offset_of!(HamlynMetadataEntry, accumulator), 0);
+        memory.store_u32_release(at + offset_of!(HamlynMetadataEntry, one_shot), HAMLYN_ONE_SHOT_OPEN);
+    }
+
+    fn arm(&self) -> bool {
+        let (cursor, pass) = self.cursor.place();
+        let wait = QueueWait { queue: self.queue.queue, cursor, pass };
+        // What cannot be armed is looked at with the clock.
+        self.sleeper.arm(None, || wait.is_over(self.queue.entries.word(cursor))).unwrap_or(false)
+    }
+
+    fn file(&self) -> Arc<OwnedFd> {
+        self.sleeper.file()
+    }
+}
+
+/// Where in the memory a metadata entry lies.
+fn entry_offset(host: u32, entry: u32) -> usize {
+    host as usize * PAGE + (METADATA_OFFSET + entry * HAMLYN_METADATA_SIZE) as usize
+}

@@ -1,0 +1,265 @@
+//! How to learn that the card has finished with requests: handles, room in the work queue, and how to sleep until then.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{State, Terminus, TerminusInner};
+use crate::error::{Error, Result};
+use crate::hamlyn::work_queue::WorkQueue;
+
+/// What is waited for when the work queue is full.
+pub(super) const ROOM: &str = "room in the work queue";
+
+/// So far behind the last request is one that does not come soon.
+const FAR: u64 = 1 << 30;
+
+impl Terminus {
+    /// Waits until the card has finished with every request that was posted: before a process ends, for example, whose
+    /// messages would be abandoned. Looks at memory for a while, then sleeps. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::System`]. Which requests were refused, their handles say.
+    pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
+        let idle = || self.inner.observe().queue.is_idle().then_some(());
+        let last = |queue: &WorkQueue| Some(queue.posted());
+        self.inner.wait_for("completion of all requests", timeout, last, idle)
+    }
+
+    /// Waits until the card has finished with the request at a position ([`Handle::request`], [`Error::InFlight`]), and so with
+    /// those before it. Looks at memory for a while, then sleeps. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::System`].
+    pub fn wait_completed(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
+        let done = || (self.completed() >= request).then_some(());
+        self.inner.wait_for("completion of what was sent", timeout, |_| Some(request), done)
+    }
+
+    /// Waits until the card has finished with half of what is under way, as who has found no room for a request does
+    /// ([`Error::WouldBlock`], [`Error::InFlight`]). Returns at once if nothing is.
+    ///
+    /// # Errors
+    /// Those of [`Terminus::wait_completed`].
+    pub fn wait_progress(&self, timeout: Option<Duration>) -> Result<()> {
+        self.inner.half_way().map_or(Ok(()), |request| self.wait_completed(request, timeout))
+    }
+
+    /// Makes [`Terminus::file`] readable once there is room in the work queue. True if there is room already: then the file may
+    /// not become readable for it. Who was without room is told when half of the work queue is free, not for each request.
+    ///
+    /// ```no_run
+    /// # fn example(terminus: hamlyn::Terminus, ticket: hamlyn::Ticket) -> Result<(), Box<dyn std::error::Error>> {
+    /// use hamlyn::Message;
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    ///
+    /// let file = terminus.file()?;
+    /// for number in 0..1000 {
+    ///     while let Err(error) = terminus.try_send(&Message::to(&ticket).word(number), b"one of many") {
+    ///         if !error.is_would_block() {
+    ///             return Err(error.into());
+    ///         }
+    ///         // An event loop would do other things meanwhile.
+    ///         if !terminus.arm_room()? {
+    ///             poll(&mut [PollFd::new(&file, PollFlags::IN)], None)?;
+    ///         }
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::System`]; [`Error::Unsupported`] by a driver or card that wakes nobody for that.
+    pub fn arm_room(&self) -> Result<bool> {
+        let wanted = {
+            let state = self.inner.observe();
+            state.queue.half_way().filter(|_| state.queue.room() == 0)
+        };
+        wanted.map_or(Ok(true), |wanted| self.inner.arm(wanted))
+    }
+
+    /// A file descriptor for `poll(2)` and the like: readable once what [`Terminus::arm_room`] or [`Handle::arm`] was called for
+    /// is there. A terminus is armed for one thing: who arms it again means that from then on, and a [`crate::Manager`] arms its
+    /// own terminus. The file may stand for several termini and queues of the card: look, and arm again before each wait.
+    ///
+    /// # Errors
+    /// Those of [`Terminus::arm_room`].
+    pub fn file(&self) -> Result<impl AsFd + '_> {
+        self.inner.attachment.terminus_file(self.number())
+    }
+}
+
+impl TerminusInner {
+    /// Waits until `look` gives something: looks for a while, and then sleeps until the card has finished with the request that
+    /// `wanted` says. `None` by it says that there is nothing to wait for.
+    pub(crate) fn wait_for<T>(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        wanted: impl Fn(&WorkQueue) -> Option<u64>,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T> {
+        let start = Instant::now();
+        let timed_out = || Error::TimedOut { what, after: timeout.unwrap_or_default() };
+        let mut found = match timeout {
+            Some(Duration::ZERO) => return self.polling.look(look).ok_or_else(timed_out),
+            _ => self.polling.look_on(&mut look),
+        };
+        while found.is_none() {
+            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            let wanted = wanted(&self.observe().queue);
+            match wanted.map_or(Ok(()), |wanted| self.sleep(wanted, left)) {
+                // An older driver, or a simulation: nobody wakes who sleeps.
+                Err(Error::Unsupported(_)) => {
+                    return self.polling.wait(left, true, look).ok_or_else(timed_out);
+                }
+                slept => slept?,
+            }
+            found = look();
+            if found.is_none() && left.is_some_and(|left| left.is_zero()) {
+                return Err(timed_out());
+            }
+        }
+        found.ok_or_else(timed_out)
+    }
+
+    /// Sleeps until the card has finished with the request at a position. It may return early.
+    fn sleep(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
+        self.attachment.wait_terminus(self.parts.terminus, request as u32, timeout)
+    }
+
+    /// Makes the file readable once the card has finished with the request at a position. True if it has.
+    pub(crate) fn arm(&self, request: u64) -> Result<bool> {
+        self.attachment.arm_terminus(self.parts.terminus, request as u32)
+    }
+
+    /// Makes the file readable for nobody: it is armed for a request that does not come soon.
+    pub(crate) fn disarm(&self) -> Result<()> {
+        let last = self.observe().queue.posted();
+        self.arm(last + FAR).map(drop)
+    }
+
+    /// Notes that somebody found no room, or nothing else that the card gives back when it has finished with requests.
+    pub(crate) fn note_behind(&self) {
+        let mut state = self.observe();
+        self.fall_behind(&mut state);
+    }
+
+    pub(super) fn fall_behind(&self, state: &mut State) {
+        state.behind.get_or_insert(state.queue.completed());
+        self.behind.store(true, Ordering::SeqCst);
+    }
+
+    /// What who waits for room sleeps for ([`WorkQueue::half_way`]).
+    pub(crate) fn half_way(&self) -> Option<u64> {
+        self.observe().queue.half_way()
+    }
+
+    /// Whether somebody is to be told of room, and which request has to be finished for it.
+    pub(crate) fn behind(&self) -> Option<u64> {
+        if !self.behind.load(Ordering::SeqCst) {
+            return None;
+        }
+        let state = self.observe();
+        state.behind.map(|_| state.queue.half_way().unwrap_or(state.queue.completed()))
+    }
+
+    /// Whether the card has finished with requests since somebody found no room. Who asks is told, and nobody else.
+    pub(crate) fn take_room(&self) -> bool {
+        if !self.behind.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut state = self.observe();
+        let since = state.behind.filter(|since| state.queue.completed() > *since || state.queue.is_idle());
+        if since.is_some() {
+            state.behind = None;
+            self.behind.store(false, Ordering::Release);
+        }
+        since.is_some()
+    }
+}
+
+/// A request on its way: tells when its work-queue entry and buffers may be used again (sections 2.3 and 3.2).
+///
+/// It may be dropped: the message goes out all the same. A refusal is remembered for as long as its handle lives.
+#[derive(Debug)]
+pub struct Handle {
+    terminus: Terminus,
+    request: u64,
+}
+
+impl Handle {
+    pub(super) fn new(terminus: &Terminus, request: u64) -> Self {
+        Self { terminus: terminus.clone(), request }
+    }
+
+    /// The request's position among the terminus' requests; the first is 1.
+    #[must_use]
+    pub fn request(&self) -> u64 {
+        self.request
+    }
+
+    /// Whether the card has finished with the request: it is sent, and its buffers may be used again.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the card has finished with it by refusing it.
+    pub fn is_complete(&self) -> Result<bool> {
+        self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
+    }
+
+    /// Waits until the card has finished with the request, for ever if there is no time-out: looks at memory for a while, then
+    /// sleeps.
+    ///
+    /// # Errors
+    /// Those of [`Handle::is_complete`]; [`Error::TimedOut`], [`Error::System`].
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        self.wait_for("completion of a request", timeout, Self::outcome)
+    }
+
+    /// Makes [`Terminus::file`] readable once the card has finished with the request. True if it has already: then the file may
+    /// not become readable for it.
+    ///
+    /// ```no_run
+    /// # fn example(terminus: hamlyn::Terminus, handle: hamlyn::Handle) -> Result<(), Box<dyn std::error::Error>> {
+    /// use rustix::event::{PollFd, PollFlags, poll};
+    ///
+    /// while !handle.arm()? {
+    ///     poll(&mut [PollFd::new(&terminus.file()?, PollFlags::IN)], None)?;
+    /// }
+    /// assert!(handle.is_complete()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Terminus::arm_room`].
+    pub fn arm(&self) -> Result<bool> {
+        Ok(self.outcome().is_some() || self.terminus.inner.arm(self.request)?)
+    }
+
+    pub(crate) fn wait_for<T>(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        look: impl Fn(&Self) -> Option<Result<T>>,
+    ) -> Result<T> {
+        let wanted = |_: &WorkQueue| Some(self.request);
+        self.terminus.inner.wait_for(what, timeout, wanted, || look(self))?
+    }
+
+    /// The word that the request fetched; `None` if it is not finished yet.
+    pub(crate) fn fetched(&self) -> Option<Result<u64>> {
+        self.terminus.inner.observe().queue.fetched(self.request)
+    }
+
+    fn outcome(&self) -> Option<Result<()>> {
+        self.terminus.inner.observe().queue.outcome(self.request)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.terminus.inner.lock().queue.forget(self.request);
+    }
+}

@@ -1,0 +1,3 @@
+//! What is the Hamlyn card's own.
+
+pub mod window;

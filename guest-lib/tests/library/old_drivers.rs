@@ -1,0 +1,197 @@
+//! The library of today with the drivers of before: each addition to version 2 that a driver does not have is done without, or
+//! refused by its name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hamlyn::attach::{
+    Attachment, CardAttachment, ConnectionParts, ListenerParts, QueueFile, QueueParts, QueueWait,
+    TerminusParts,
+};
+use hamlyn::{Card, Error, GivenBack, Memory, Message, Result};
+use hamlyn_abi::uapi::*;
+use hamlyn_sys::Mapping;
+
+use crate::fake::Fake;
+
+/// What the first driver of version 2 had, and what each addition brought: as `capabilities` says it.
+const GENERATIONS: [u64; 5] = [0, 1, 3, 7, 15];
+
+/// A driver that has these additions, and answers what it does not know with `ENOTTY`.
+#[derive(Debug)]
+struct Old {
+    card: Arc<dyn Attachment>,
+    capabilities: u64,
+}
+
+impl Old {
+    fn has(&self, capability: u64) -> Result<()> {
+        if self.capabilities & capability != 0 { Ok(()) } else { Err(Error::Unsupported("ENOTTY")) }
+    }
+}
+
+impl CardAttachment for Old {
+    fn query(&self) -> Result<HamlynQuery> {
+        // The words of later drivers are zero.
+        let ports = if self.has(HAMLYN_CAPABILITY_QUESTIONS).is_ok() { 4 } else { 0 };
+        Ok(HamlynQuery { capabilities: self.capabilities, ports, ..self.card.query()? })
+    }
+
+    fn allocate(&self, length: usize) -> Result<Memory> {
+        self.card.allocate(length)
+    }
+
+    fn lend(&self, mapping: Mapping) -> Result<Memory, GivenBack<Mapping>> {
+        self.card.lend(mapping)
+    }
+
+    fn statistics(&self) -> Result<HamlynStatistics> {
+        self.card.statistics()
+    }
+
+    fn self_test(&self) -> Result<HamlynSelfTest> {
+        self.card.self_test()
+    }
+
+    fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
+        self.has(HAMLYN_CAPABILITY_CONNECTIONS)?;
+        self.card.listen(name, backlog)
+    }
+
+    fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        self.has(HAMLYN_CAPABILITY_CONNECTIONS)?;
+        self.card.connect(host, name, private)
+    }
+
+    fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
+        self.has(HAMLYN_CAPABILITY_QUESTIONS)?;
+        self.card.ask(host, name)
+    }
+}
+
+impl Attachment for Old {
+    fn create_terminus(&self, weight: u32) -> Result<TerminusParts> {
+        self.card.create_terminus(weight)
+    }
+
+    fn destroy_terminus(&self, terminus: u32) -> Result<()> {
+        self.card.destroy_terminus(terminus)
+    }
+
+    fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
+        self.has(HAMLYN_CAPABILITY_COMPLETIONS)?;
+        self.card.wait_terminus(terminus, completed, timeout)
+    }
+
+    fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
+        self.has(HAMLYN_CAPABILITY_COMPLETIONS)?;
+        self.card.arm_terminus(terminus, completed)
+    }
+
+    fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
+        self.card.set_send_buffer(buffer, memory)
+    }
+
+    fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<()> {
+        self.card.clear_send_buffer(terminus, tag)
+    }
+
+    fn create_queue(&self, entries: u32) -> Result<QueueParts> {
+        self.card.create_queue(entries)
+    }
+
+    fn destroy_queue(&self, queue: u32) -> Result<()> {
+        self.card.destroy_queue(queue)
+    }
+
+    fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
+        self.card.wait_queue(wait, timeout)
+    }
+
+    fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
+        self.card.arm_queue(wait)
+    }
+
+    fn queue_file(&self, queue: u32) -> Result<QueueFile<'_>> {
+        self.card.queue_file(queue)
+    }
+
+    fn create_slot(
+        &self,
+        slot: &mut HamlynSlotCreate,
+        area: &Memory,
+        metadata: Option<&Memory>,
+    ) -> Result<()> {
+        self.card.create_slot(slot, area, metadata)
+    }
+
+    fn destroy_slot(&self, slot: u32) -> Result<()> {
+        self.card.destroy_slot(slot)
+    }
+}
+
+fn old(capabilities: u64) -> (Fake, Card) {
+    let fake = Fake::default();
+    let card = Card::attached(Arc::new(Old { card: fake.share(), capabilities }));
+    (fake, card)
+}
+
+#[test]
+fn messages_go_through_every_driver() {
+    for capabilities in GENERATIONS {
+        let (fake, card) = old(capabilities);
+        let area = card.create_area(64).unwrap();
+        let slot = card.slot(&area).create().unwrap();
+        let terminus = card.create_terminus().unwrap();
+        fake.hold(true);
+        let handle = terminus.send(&Message::to(&slot.fast_ticket().unwrap()), b"as ever").unwrap();
+        std::thread::scope(|scope| {
+            // Who cannot be woken looks from time to time.
+            let waiting = scope.spawn(|| handle.wait(None));
+            fake.hold(false);
+            waiting.join().unwrap().unwrap();
+        });
+        let mut bytes = [0; 7];
+        area.read(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"as ever", "{capabilities}");
+        let ports = card.info().unwrap().ports;
+        assert_eq!(ports, (capabilities == 15).then_some(4), "{capabilities}");
+        assert_eq!(card.hosts().unwrap(), 0..ports.unwrap_or(64), "{capabilities}");
+    }
+}
+
+#[test]
+fn what_a_driver_does_not_have_is_refused_and_nothing_else() {
+    let unsupported = |result: Option<Error>| matches!(result, Some(Error::Unsupported(_)));
+    for capabilities in GENERATIONS {
+        let (_fake, card) = old(capabilities);
+        let connects = capabilities & HAMLYN_CAPABILITY_CONNECTIONS != 0;
+        let asks = capabilities & HAMLYN_CAPABILITY_QUESTIONS != 0;
+        assert_eq!(unsupported(card.begin_connect(1, "name", b"").err()), !connects, "{capabilities}");
+        if !connects {
+            assert!(unsupported(card.listen("name").err()));
+            assert!(unsupported(card.connect_any(0..2, "name", b"", None).err()));
+        }
+        if !asks {
+            assert!(unsupported(card.ask(1, "name").err()), "{capabilities}");
+            assert!(unsupported(card.find("name", None).err()), "{capabilities}");
+        }
+    }
+}
+
+#[test]
+fn a_name_is_connected_to_where_nobody_can_ask_first() {
+    for capabilities in GENERATIONS.into_iter().filter(|additions| additions & 1 != 0 && additions & 8 == 0) {
+        let (fake, card) = old(capabilities);
+        let connection = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while fake.asked(1).1 == 0 {
+                    std::thread::yield_now();
+                }
+                fake.answer(1, 0);
+            });
+            card.connect_any(0..2, "store", b"", None).unwrap()
+        });
+        assert_eq!(connection.host(), 1, "{capabilities}");
+    }
+}

@@ -1,0 +1,71 @@
+//! What the programs of any card have in common, and those of the peers: what people would use instead of a card.
+//!
+//! No card is named here. From the bottom up, each file knowing only those above it in this list:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `wait` | how a receiver waits, and how long |
+//! | `result` | what comes of a role, and what it says: samples, times, words for its peer |
+//! | `laps` | a transfer in laps |
+//! | `memcpy` | copies within memory |
+//! | `sockets` | round trips through the kernel's sockets |
+//! | `tcp_stream` | one-way bandwidth of TCP |
+//! | `ivshmem` | round trips through memory that both machines map |
+
+pub(crate) mod ivshmem;
+pub(crate) mod laps;
+pub(crate) mod memcpy;
+pub(crate) mod result;
+pub(crate) mod sockets;
+pub(crate) mod tcp_stream;
+pub(crate) mod wait;
+
+use clap::Subcommand;
+
+use crate::engine::result::Outcome;
+
+/// One end of an exchange without a card.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Role {
+    /// Sends back what udp-ping sends
+    UdpEcho(sockets::Options),
+    /// Measures round trips of datagrams
+    UdpPing(sockets::Options),
+    /// Sends back what tcp-ping sends
+    TcpEcho(sockets::Options),
+    /// Measures round trips through a TCP connection
+    TcpPing(sockets::Options),
+    /// Sends back what vsock-ping sends
+    VsockEcho(sockets::VsockOptions),
+    /// Measures round trips through a vsock connection
+    VsockPing(sockets::VsockOptions),
+    /// Counts what tcp-send sends
+    TcpSink(tcp_stream::Options),
+    /// Measures one-way bandwidth of a TCP connection
+    TcpSend(tcp_stream::Options),
+    /// Sends back what ivshmem-ping stores
+    IvshmemEcho(ivshmem::Options),
+    /// Measures round trips through memory that both machines map
+    IvshmemPing(ivshmem::Options),
+    /// Measures copies within memory
+    Memcpy(memcpy::Options),
+}
+
+impl Role {
+    /// Plays it.
+    pub(crate) fn run(self) -> Outcome {
+        match self {
+            Role::UdpEcho(options) => sockets::udp_echo(&options),
+            Role::UdpPing(options) => sockets::udp_ping(&options),
+            Role::TcpEcho(options) => sockets::tcp_echo(&options),
+            Role::TcpPing(options) => sockets::tcp_ping(&options),
+            Role::VsockEcho(options) => sockets::vsock_echo(&options),
+            Role::VsockPing(options) => sockets::vsock_ping(&options),
+            Role::TcpSink(options) => tcp_stream::sink(&options),
+            Role::TcpSend(options) => tcp_stream::send(&options),
+            Role::IvshmemEcho(options) => ivshmem::echo(&options),
+            Role::IvshmemPing(options) => ivshmem::ping(&options),
+            Role::Memcpy(options) => memcpy::run(&options),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Both ends of what is measured of Hamlyn cards. From the bottom up, each file knowing only those above it in this list:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `tickets` | tickets of both ends |
+//! | `idle` | what shall cost nothing |
+//! | `card` | round trips by the library |
+//! | `card_stream` | one-way bandwidth |
+//! | `raw` | round trips without the library |
+//! | `nobody` | a card that does nothing |
+//! | `software` | what a message takes a program |
+
+mod card;
+mod card_stream;
+mod idle;
+mod nobody;
+mod raw;
+mod software;
+mod tickets;
+
+use clap::Subcommand;
+
+use crate::engine::result::Outcome;
+
+/// One end of an exchange through Hamlyn cards.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Role {
+    /// Sends back what card-ping sends
+    CardEcho(card::Options),
+    /// Measures round trips through cards
+    CardPing(card::Options),
+    /// Measures messages of a process to itself (Figure 10)
+    CardLoopback(card::Options),
+    /// Counts what card-send sends
+    CardSink(card_stream::Options),
+    /// Measures one-way bandwidth through cards
+    CardSend(card_stream::Options),
+    /// Measures the bandwidth of a process to itself (Figure 10)
+    CardSendSelf(card_stream::Options),
+    /// Sends back what raw-ping sends
+    RawEcho(raw::Options),
+    /// Measures round trips through cards without the library (Table 4)
+    RawPing(raw::Options),
+    /// Measures what a message takes a program, with a card that does nothing (Table 4)
+    Software(software::Options),
+    /// Sleeps until a message that never comes; tells how much processor time that took
+    CardDoze(idle::DozeOptions),
+}
+
+impl Role {
+    /// Plays it.
+    pub(crate) fn run(self) -> Outcome {
+        match self {
+            Role::CardEcho(options) => card::echo(&options),
+            Role::CardPing(options) => card::ping(&options),
+            Role::CardLoopback(options) => card::loopback(&options),
+            Role::CardSink(options) => card_stream::sink(&options),
+            Role::CardSend(options) => card_stream::send(&options),
+            Role::CardSendSelf(options) => card_stream::send_self(&options),
+            Role::RawEcho(options) => raw::echo(&options),
+            Role::RawPing(options) => raw::ping(&options),
+            Role::Software(options) => software::run(&options),
+            Role::CardDoze(options) => idle::doze(&options),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What a message takes the program that sends it and the one that receives it, on the processor that they run on: the host
+//! protocol software of Table 4. The card is one that does nothing, so nobody is waited for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hamlyn::Card;
+use hamlyn::attach::Attachment;
+use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
+use hamlyn_bench_guest::pattern::{check_mark, mark};
+use serde_json::json;
+
+use crate::engine::result::{Outcome, nanoseconds, say};
+use crate::hamlyn::card::{ENTRIES, POLL};
+use crate::hamlyn::nobody::Nobody;
+use crate::hamlyn::raw::{self, SIZE, TAG};
+
+/// Messages between two turns of the card: fewer than a work queue has room for.
+const TURN: u32 = 32;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Messages to measure
+    #[arg(long, default_value_t = 20_000)]
+    count: u64,
+    /// Without the library
+    #[arg(long)]
+    raw: bool,
+}
+
+/// Sends and receives one message, by its number.
+type Act<'a> = Box<dyn FnMut(u64) -> Outcome + 'a>;
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let nobody = Arc::new(Nobody::default());
+    let attachment: Arc<dyn Attachment> = nobody.clone();
+    let time = if options.raw {
+        let mut receiver = raw::Receiver::create(&attachment)?;
+        let mut sender = raw::Sender::new(attachment.create_terminus(1)?, &receiver.ticket()?);
+        let (send, receive) = (|number| sender.send(number), |number| receiver.receive(number));
+        timed(&nobody, options.count, Box::new(send), Box::new(receive))?
+    } else {
+        let card = Card::attached(attachment);
+        let mut receiver = TagReceiver::create(&card, SIZE, ENTRIES)?.polling(POLL);
+        let (sender, peer) = (TagSender::new(card.create_terminus()?), receiver.ticket()?);
+        let (mut bytes, mut received) = ([0; SIZE], [0; SIZE]);
+        let send = |number| {
+            mark(&mut bytes, number);
+            sender.send(&peer, &bytes, 0, TAG)?;
+            Ok(())
+        };
+        let receive = |number| {
+            receiver.get_tag_poll(None)?;
+            receiver.read(0, &mut received)?;
+            Ok(check_mark(&received, number)?)
+        };
+        timed(&nobody, options.count, Box::new(send), Box::new(receive))?
+    };
+    say(&json!({ "messages": options.count, "ns": nanoseconds(time).max(1), "cpu_ns": nanoseconds(time) }))
+}
+
+/// The time of both ends, for so many messages; the first of all are for the processor's caches.
+fn timed(nobody: &Nobody, count: u64, mut send: Act<'_>, mut receive: Act<'_>) -> Outcome<Duration> {
+    let (mut time, mut left, mut turn) = (Duration::ZERO, count, 0_u64);
+    while left > 0 {
+        let messages = u64::from(TURN).min(left);
+        let start = Instant::now();
+        (0..messages).try_for_each(|_| send(turn))?;
+        let sent = start.elapsed();
+        let mut bytes = [0; SIZE];
+        mark(&mut bytes, turn);
+        nobody.carry(messages as u32, TAG, &bytes);
+        let start = Instant::now();
+        (0..messages).try_for_each(|_| receive(turn))?;
+        if turn > 0 {
+            time += sent + start.elapsed();
+            left -= messages;
+        }
+        turn += 1;
+    }
+    Ok(time)
+}

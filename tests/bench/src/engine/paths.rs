@@ -1,0 +1,103 @@
+//! How many instructions the library's and a card's fast paths take, and how many cache lines, by valgrind's callgrind,
+//! beside what the papers counted. Counts are the same in every run: they decide what a clock cannot.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use hamlyn_host::catalogue::Model;
+
+use crate::engine::exchange::words;
+use crate::engine::foreign::in_root;
+use crate::engine::goals::number;
+use crate::engine::report::Table;
+use crate::engine::site::HostProgram;
+
+/// What of a model's is counted.
+#[derive(Debug, Clone, Copy)]
+pub struct Paths {
+    /// Functions that the model's walk of its paths calls, each once a message, and what they are.
+    pub functions: &'static [(&'static str, &'static str)],
+    /// What the papers say, to be seen beside it.
+    pub papers: &'static [(&'static str, &'static str)],
+}
+
+/// What one run of a path takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    what: &'static str,
+    instructions: f64,
+    loads: f64,
+    stores: f64,
+    /// Lines that were not in a first-level cache.
+    lines: f64,
+}
+
+/// Counts every path of a model, with valgrind from the folder that it was fetched into.
+pub fn measure(root: &Path, model: &Model, paths: &Paths) -> anyhow::Result<Vec<Cost>> {
+    paths.functions.iter().map(|(function, what)| count(root, model, function, what)).collect()
+}
+
+fn count(root: &Path, model: &Model, function: &str, what: &'static str) -> anyhow::Result<Cost> {
+    const MESSAGES: u32 = 1000;
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let program = program.with_file_name("hamlyn-bench-paths");
+    let line = format!(
+        "valgrind.bin --tool=callgrind --cache-sim=yes --log-fd=1 --callgrind-out-file=/dev/null \
+         --toggle-collect=*{function}* {} {} {MESSAGES}",
+        program.display(),
+        model.name
+    );
+    let (loader, arguments) = in_root(root, &words(&line))?;
+    let library = format!("VALGRIND_LIB={}", root.join("usr/libexec/valgrind").display());
+    let arguments = [vec![library, loader.display().to_string()], arguments].concat();
+    let text = HostProgram::start(Path::new("/usr/bin/env"), &arguments, None)?.finish_text()?;
+    let counts = collected(&text).with_context(|| format!("callgrind said {text:?}"))?;
+    ensure!(counts[0] > 0, "nothing was counted of {function}: is it part of another function?");
+    let [instructions, loads, stores, lines] = counts.map(|count| count as f64 / f64::from(MESSAGES));
+    Ok(Cost { what, instructions, loads, stores, lines })
+}
+
+/// Instructions, loads, stores and lines, from the line `==1== Collected : 123 45 6 ...`: what is what is its order.
+fn collected(text: &str) -> Option<[u64; 4]> {
+    let (_, numbers) = text.lines().find_map(|line| line.split_once("Collected :"))?;
+    let mut numbers: Vec<u64> = numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    // Zeros at the end of the line are left out.
+    numbers.resize(numbers.len().max(if numbers.is_empty() { 0 } else { 9 }), 0);
+    // Ir Dr Dw I1mr D1mr D1mw: the misses of data are the fifth and the sixth.
+    let [instructions, loads, stores, _, read, written] = *numbers.first_chunk()?;
+    Some([instructions, loads, stores, read + written])
+}
+
+/// The same beside the papers' numbers.
+pub fn table(costs: &[Cost], paths: &Paths) -> Table {
+    let own = |path: &Cost| {
+        let counts = [path.instructions, path.loads, path.stores, path.lines].map(number);
+        [path.what.to_owned()].into_iter().chain(counts).collect()
+    };
+    let paper = |(what, count): &(&str, &str)| {
+        vec![(*what).to_owned(), (*count).to_owned(), String::new(), String::new(), String::new()]
+    };
+    Table {
+        title: "Instructions and cache lines of the fast paths".to_owned(),
+        note: "By callgrind, each path's function with all that it calls, the mean of 1,000 messages; the card is awake. \
+            Stores are all stores, those to the stack among them. Cache lines are those of data that callgrind's first-level cache \
+            had not. The paper's processors have no such count: theirs \
+            are cycles or their own instructions."
+            .to_owned(),
+        head: ["", "instructions", "loads", "stores", "cache lines"].map(str::to_owned).to_vec(),
+        rows: costs.iter().map(own).chain(paths.papers.iter().map(paper)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callgrinds_sum_is_read() {
+        let text = "==9== Events    : Ir Dr Dw I1mr\n==9== Collected : 3100 900 42 7 5 6 0 0 1\n==9== \n";
+        assert_eq!(collected(text), Some([3100, 900, 42, 11]));
+        assert_eq!(collected("==9== Collected : 3100 900 42\n"), Some([3100, 900, 42, 0]));
+        assert_eq!(collected("==9== Collected :\n"), None);
+    }
+}

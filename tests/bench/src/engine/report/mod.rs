@@ -1,0 +1,63 @@
+//! The report: a page to read, and the same for programs.
+
+mod data;
+mod html;
+mod logs;
+mod machine;
+mod table;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::engine::foreign::Peer;
+use crate::engine::goals::Goal;
+use crate::engine::plot::Figure;
+use crate::engine::track::Track;
+pub use machine::Facts;
+pub use table::Table;
+
+/// All that one run showed.
+#[derive(Debug)]
+pub struct Results {
+    /// Where and how.
+    pub facts: Facts,
+    /// The figures to reach.
+    pub goals: Vec<Goal>,
+    /// The plots.
+    pub figures: Vec<Figure>,
+    /// Programs of others, on the host.
+    pub peers: Vec<Peer>,
+    /// The quantities for the tables.
+    pub tables: Vec<(String, Vec<Track>)>,
+    /// Everything else.
+    pub others: Vec<Table>,
+}
+
+impl Results {
+    /// Every track.
+    fn tracks(&self) -> impl Iterator<Item = &Track> {
+        self.tables.iter().flat_map(|table| &table.1)
+    }
+
+    /// Why something could not be measured.
+    pub fn failures(&self) -> Vec<&Track> {
+        self.tracks().filter(|track| track.failure.is_some()).collect()
+    }
+
+    /// Writes page, JSON, CSV and logs into a folder.
+    pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let put = |name: &str, text: String| {
+            let file = folder.join(name);
+            fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+        };
+        put("index.html", html::page(self)?)?;
+        put("results.json", format!("{:#}\n", data::json(self)))?;
+        put("results.csv", data::csv(self)?)?;
+        put("goals.md", data::goals_markdown(&self.goals))?;
+        put("figures.csv", data::figures_csv(&self.figures)?)?;
+        logs::write(self, &folder.join("samples"))
+    }
+}

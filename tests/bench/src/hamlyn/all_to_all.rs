@@ -1,0 +1,91 @@
+//! Every process sends to every other, all at once: how much one fabric process carries.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use hamlyn_lab::Lab;
+
+use crate::engine::effort::Effort;
+use crate::engine::plot::{Curve, Figure, Point, Scale};
+use crate::engine::progress::Progress;
+use crate::engine::site::HostProgram;
+use crate::engine::stats::median;
+
+/// Bytes of a message: small ones, and the most that goes by direct I/O.
+const SIZES: [u32; 2] = [16, 448];
+
+/// Messages a second, of all processes together, by message size and cards.
+#[derive(Debug)]
+pub struct AllToAll {
+    curves: Vec<(u32, Vec<(usize, f64)>)>,
+}
+
+/// Measures it with more and more cards, each with a process of the host.
+pub fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<AllToAll> {
+    let mut curves: Vec<_> = SIZES.map(|size| (size, Vec::new())).to_vec();
+    for cards in effort.pick(vec![2, 4, 8], vec![2, 4, 8, 16, 32]) {
+        let lab = Lab::builder().vms(0).spare_cards(cards).one_process(true).start()?;
+        for (size, points) in &mut curves {
+            // As many messages in all, however many there are to send them.
+            let each = effort.pick(8000, 200_000) / (cards * (cards - 1));
+            progress.step(&format!("{cards} cards, messages of {size} bytes"));
+            let rounds = (0..effort.pick(3, 7)).map(|_| round(&lab, cards, *size, each));
+            if let Some(rate) = median(rounds.collect::<anyhow::Result<_>>()?) {
+                points.push((cards, rate));
+            }
+        }
+    }
+    Ok(AllToAll { curves })
+}
+
+/// Messages a second, acknowledgements not counted. Every byte is checked by its receiver.
+fn round(lab: &Lab, cards: usize, size: u32, each: usize) -> anyhow::Result<f64> {
+    let program = program()?;
+    let start = |index: usize| {
+        let words = format!("--index {index} --of {cards} --messages {each} --size {size}");
+        let words = crate::engine::exchange::words(&words);
+        HostProgram::start(&program, &words, Some(lab.card_socket(index)?))
+    };
+    let mut programs = (0..cards).map(start).collect::<anyhow::Result<Vec<_>>>()?;
+    let ticket = |program: &mut HostProgram| {
+        let said = program.answer()?;
+        said["ticket"].as_str().map(str::to_owned).with_context(|| format!("{said} has no ticket"))
+    };
+    let tickets = programs.iter_mut().map(ticket).collect::<anyhow::Result<Vec<_>>>()?.join("\n");
+    let start = Instant::now();
+    programs.iter_mut().try_for_each(|program| program.say(&tickets))?;
+    for program in &mut programs {
+        let said = program.finish()?;
+        if said.as_ref().is_none_or(|said| said["verified"] != true) {
+            bail!("a process of all-to-all said {said:?}");
+        }
+    }
+    Ok((cards * (cards - 1) * each) as f64 / start.elapsed().as_secs_f64())
+}
+
+/// The library's example of this name, which is built beside this program.
+fn program() -> anyhow::Result<PathBuf> {
+    let this = std::env::current_exe().context("cannot find this program")?;
+    Ok(this.with_file_name("examples").join("all-to-all"))
+}
+
+/// The plot.
+pub fn figure(all: &AllToAll) -> Figure {
+    let curve = |(size, points): &(u32, Vec<(usize, f64)>)| {
+        let points = points.iter().map(|(x, y)| Point { x: *x as f64, y: *y, high: None });
+        Curve::ours(format!("messages of {size} bytes"), points.collect())
+    };
+    Figure {
+        key: "all-to-all".to_owned(),
+        title: "All-to-all: every process to every other".to_owned(),
+        answers: "section 2.8".to_owned(),
+        paper: "The paper has no such figure: its network is of the kind that never drops a packet (section 2.8). \
+            Programs of the host at the cards of one fabric process; each message is checked and acknowledged by \
+            another, which is not counted."
+            .to_owned(),
+        x: ("cards".to_owned(), Scale::Linear),
+        y: ("messages a second, together".to_owned(), Scale::Linear),
+        curves: all.curves.iter().map(curve).collect(),
+    }
+}

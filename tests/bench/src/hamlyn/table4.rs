@@ -1,0 +1,186 @@
+//! Table 4: where the time of a short message goes, with the library and without it (section 4.1).
+
+use crate::engine::effort::Effort;
+use crate::engine::estimates::Estimates;
+use crate::engine::exchange::Exchange;
+use crate::engine::goals::{beside_text, number};
+use crate::engine::machines::Machines;
+use crate::engine::progress::Progress;
+use crate::engine::report::Table;
+use crate::engine::stats::median;
+use crate::engine::track::{Track, find, interleave};
+
+/// How a program uses the card: the paper's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Without the library.
+    Raw,
+    /// By the library's tagged remote write.
+    Tagged,
+}
+
+impl Way {
+    const ALL: [Way; 2] = [Way::Raw, Way::Tagged];
+
+    fn trip_name(self) -> &'static str {
+        match self {
+            Way::Raw => "16 bytes by the raw interface, both ends poll",
+            Way::Tagged => "16 bytes by tagged remote write, both ends poll, in turn with the raw interface",
+        }
+    }
+
+    fn software_name(self) -> &'static str {
+        match self {
+            Way::Raw => "software of both ends, raw interface, a card that does nothing",
+            Way::Tagged => "software of both ends, tagged remote write, a card that does nothing",
+        }
+    }
+
+    /// Both ends' software, for one message, in microseconds.
+    fn software(self, tracks: &[Track]) -> Option<f64> {
+        Some(1e6 / median(find(tracks, self.software_name())?.message_rates())?)
+    }
+
+    /// One way, round by round.
+    fn halves(self, tracks: &[Track]) -> Vec<f64> {
+        let medians = find(tracks, self.trip_name()).map(Track::medians_us).unwrap_or_default();
+        medians.into_iter().map(|trip| trip / 2.0).collect()
+    }
+}
+
+/// Measures both, in turn, and the software of both by itself in the same machine.
+pub fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
+    let count = effort.pick(2000, 20_000);
+    let software = |more: &str| {
+        let role = format!("software --count {} {more}", effort.pick(20_000, 100_000));
+        Exchange::alone(machines.near(), &role)
+    };
+    let trips = [
+        (Way::Raw.trip_name(), machines.round_trips("raw", &format!("--count {count}"))),
+        (Way::Tagged.trip_name(), machines.round_trips("card", &format!("--wait poll --count {count}"))),
+    ];
+    let alone = [(Way::Raw.software_name(), software("--raw")), (Way::Tagged.software_name(), software(""))];
+    let mut tracks = interleave(&trips, effort.rounds(), progress);
+    tracks.extend(interleave(&alone, effort.figure_rounds(), progress));
+    tracks
+}
+
+/// The paper's lines that have no counterpart here, or one: its name and its time in both columns.
+const PAPER: [(&str, f64, f64); 6] = [
+    ("DMA", 3.3, 3.3),
+    ("LANai", 6.7, 6.7),
+    ("Switch", 0.5, 0.5),
+    ("Host I/O writes", 1.4, 1.4),
+    ("Host protocol software", 0.8, 2.2),
+    ("Total", 12.7, 14.1),
+];
+
+/// What the paper expects of a card of hardware state machines, in microseconds (section 4.4).
+const HARDWARE: &str = "about 6";
+
+/// The paper's table beside ours.
+pub fn table(tracks: &[Track], parts: &Estimates) -> Table {
+    let columns = Way::ALL.map(|way| column(way, tracks, parts));
+    let mut rows: Vec<Vec<String>> = PAPER
+        .iter()
+        .enumerate()
+        .map(|(line, (name, raw, tagged))| {
+            let [own_raw, own_tagged] = [0, 1].map(|way| columns[way][line].clone());
+            vec![(*name).to_owned(), number(*raw), own_raw, number(*tagged), own_tagged]
+        })
+        .collect();
+    let [raw_rest, tagged_rest] = [0, 1].map(|way| columns[way][PAPER.len()].clone());
+    let rest = "The rest: wake-ups and emulation".to_owned();
+    rows.insert(PAPER.len() - 1, vec![rest, String::new(), raw_rest, String::new(), tagged_rest]);
+    let [raw, tagged] = Way::ALL.map(|way| way.halves(tracks));
+    let [ratio, spread] = beside_text(&tagged, &raw);
+    let expected = "4.4: expected of a card of hardware state machines".to_owned();
+    let totals = columns.map(|column| column[PAPER.len() - 1].clone());
+    let [own_raw, own_tagged] = totals;
+    rows.push(vec![expected, String::new(), own_raw, HARDWARE.to_owned(), own_tagged]);
+    let times = "Total of tagged remote write / raw interface".to_owned();
+    let beside = if ratio.is_empty() { "?".to_owned() } else { format!("{ratio} ({spread})") };
+    rows.push(vec![times, String::new(), String::new(), number(14.1 / 12.7), beside]);
+    Table {
+        title: "Table 4: where the time of a short message goes, one way, us".to_owned(),
+        note: NOTE.to_owned(),
+        head: head(),
+        rows,
+    }
+}
+
+const NOTE: &str = "16 bytes in fast mode, both ends polling, in the pinned machines. Raw: the program stores the request into its \
+    mapped terminus and looks at its notification queue's words itself; of the library it has what opens them. The totals are half of a \
+    round trip, both measured in turn, with the ratio's median and where that lies. The lines above are parts of the same run: the host \
+    protocol software in the guest, both ends of a message, with a card that does nothing; the card by criterion on the host, with \
+    nothing else running. DMA is a copy within the card's delivery, and stores into the mapped terminus are the software's; the switch \
+    is passed by a call between cards of one process, which is within the rest; what it takes by rings is beside that. What has no counterpart is empty. The rest is the \
+    total less the lines above it: a trapped store, a system call and a wake-up for each message, and what emulation adds.";
+
+fn head() -> Vec<String> {
+    [
+        "",
+        "the paper: raw interface",
+        "here: raw interface",
+        "the paper: tagged remote write",
+        "here: tagged remote write",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// Our numbers for the paper's lines, in their order, and then the rest.
+fn column(way: Way, tracks: &[Track], parts: &Estimates) -> Vec<String> {
+    let both = |pair: (Option<f64>, Option<f64>)| Some(pair.0? + pair.1?);
+    let card = both((parts.us("segmentation/64 bytes"), parts.us("delivery/64 bytes")));
+    let (software, total) = (way.software(tracks), median(way.halves(tracks)));
+    let rest = both((card, software)).and_then(|known| Some(total? - known));
+    let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
+    let empty = String::new;
+    let switch =
+        parts.us("switch/64 bytes").map_or_else(empty, |us| format!("a call (by rings {})", number(us)));
+    vec![empty(), text(card), switch, empty(), text(software), text(total), text(rest)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn track(name: &str, us: u64) -> Track {
+        let mut track = Track::of_samples(name, &[us * 1000]);
+        // So many messages in the round's one nanosecond.
+        track.rounds.iter_mut().for_each(|round| (round.messages, round.ns) = (1000, us * 1_000_000));
+        track
+    }
+
+    #[test]
+    fn the_rest_is_what_the_parts_leave_of_the_total() {
+        let tracks = [
+            track(Way::Raw.trip_name(), 20),
+            track(Way::Tagged.trip_name(), 30),
+            track(Way::Raw.software_name(), 1),
+            track(Way::Tagged.software_name(), 2),
+        ];
+        let parts = Estimates::of(&[("segmentation/64 bytes", 500.0), ("delivery/64 bytes", 1500.0)]);
+        let table = table(&tracks, &parts);
+        let row = |name: &str| table.rows.iter().find(|row| row[0].starts_with(name)).unwrap()[1..].to_vec();
+        assert_eq!(row("LANai"), ["6.7", "2", "6.7", "2"]);
+        assert_eq!(row("Switch")[1], "");
+        assert_eq!(row("Host protocol"), ["0.8", "1", "2.2", "2"]);
+        // A histogram has steps.
+        let near = |text: &str, expected: f64| (text.parse::<f64>().unwrap() - expected).abs() < 0.02;
+        let rest = row("The rest");
+        assert!(near(&rest[1], 7.0) && near(&rest[3], 11.0), "{rest:?}");
+        assert_eq!(table.rows[6], ["Total", "12.7", "10", "14.1", "15"]);
+        assert_eq!(row("4.4"), ["", "10", "about 6", "15"]);
+        assert_eq!(row("Total of"), ["", "", "1.11", "1.5 (1.5 to 1.5)"]);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_made_up() {
+        let table = table(&[], &Estimates::default());
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
+        assert_eq!(table.rows[5][2], "?");
+        assert_eq!(table.rows[6][4], "?");
+    }
+}

@@ -1,0 +1,86 @@
+//! What a driver does with a card of any model: it tells it of areas by lists of pages, and runs commands by the command page.
+
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::command::{
+    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_STATUS_OK, HamlynCommand,
+};
+use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
+use zerocopy::{FromZeros, Immutable, IntoBytes};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// Addresses in a page of a list.
+const LIST: u64 = PAGE / 8;
+
+/// Why a card did not do a command: as it left it in the command page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// `HAMLYN_STATUS_*`.
+    pub status: u32,
+    /// What was refused.
+    pub value: u64,
+    /// What is allowed.
+    pub limit: u64,
+}
+
+/// Writes the lists of an area of `length` bytes from byte `first` of its first page. `list` has a page to give for a list;
+/// `page` says where each page of the area is, by its number; `put` writes to host memory.
+pub fn list_pages(
+    length: u64,
+    first: u32,
+    mut list: impl FnMut() -> u64,
+    mut page: impl FnMut(u64) -> u64,
+    mut put: impl FnMut(u64, &[u8]),
+) -> HamlynArea {
+    let directory = list();
+    let mut addresses = 0;
+    for index in 0..(length + u64::from(first)).div_ceil(PAGE) {
+        if index % LIST == 0 {
+            addresses = list();
+            put(directory + index / LIST * 8, &addresses.to_le_bytes());
+        }
+        put(addresses + index % LIST * 8, &page(index).to_le_bytes());
+    }
+    HamlynArea { directory, length, first, reserved: 0 }
+}
+
+/// A host whose driver runs commands.
+pub trait Commands {
+    /// Why a register cannot be stored to.
+    type Error;
+
+    /// Where the command page is.
+    fn command_page(&self) -> u64;
+
+    /// Writes to host memory.
+    fn put(&self, address: u64, bytes: &[u8]);
+
+    /// Reads host memory.
+    fn get(&self, address: u64, into: &mut [u8]);
+
+    /// Stores to a register of BAR 0, in so many bytes.
+    fn store(&mut self, register: u32, width: u8, value: u64) -> Result<(), Self::Error>;
+
+    /// What a driver does with a card at power-on: names the command page, and has the card take packets.
+    fn enable(&mut self) -> Result<(), Self::Error> {
+        self.store(HAMLYN_REG_COMMAND_PAGE, 8, self.command_page())?;
+        self.store(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into())
+    }
+
+    /// Runs a command. What the card says to it is inside.
+    fn command(
+        &mut self,
+        opcode: u32,
+        index: u32,
+        body: &(impl IntoBytes + Immutable),
+    ) -> Result<Result<(), Refusal>, Self::Error> {
+        let page = self.command_page();
+        self.put(page, HamlynCommand { opcode, index, ..Default::default() }.as_bytes());
+        self.put(page + u64::from(HAMLYN_COMMAND_BODY), body.as_bytes());
+        self.store(HAMLYN_REG_COMMAND_GO, 4, 1)?;
+        let mut done = HamlynCommand::new_zeroed();
+        self.get(page, done.as_mut_bytes());
+        let HamlynCommand { status, value, limit, .. } = done;
+        Ok(if status == HAMLYN_STATUS_OK { Ok(()) } else { Err(Refusal { status, value, limit }) })
+    }
+}

@@ -1,0 +1,143 @@
+//! Areas of scattered pages, and the pages they are made of.
+
+use hamlyn_abi::family::area::HamlynArea;
+
+use crate::engine::memory::{Memory, PAGE, Right};
+use crate::engine::rng::Rng;
+
+/// The free pages of a host. Any of them may be given out next, so areas lie scattered and pages soon change owners.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    free: Vec<u64>,
+    rng: Rng,
+}
+
+impl Frames {
+    /// All of so many but the first page, so that no area has an address of 0.
+    pub(crate) fn new(rng: Rng, frames: u64) -> Self {
+        Self { free: (1..frames).map(|frame| frame * PAGE).collect(), rng }
+    }
+
+    /// A page of zeros. The caller has made sure that one is left.
+    pub(crate) fn take(&mut self, memory: &Memory) -> u64 {
+        let page = self.take_as_it_is();
+        memory.poke(page, &[0; PAGE as usize]);
+        page
+    }
+
+    /// A page that will be filled.
+    pub(crate) fn take_as_it_is(&mut self) -> u64 {
+        let index = self.rng.index(self.free.len());
+        self.free.swap_remove(index)
+    }
+
+    pub(crate) fn give(&mut self, page: u64) {
+        self.free.push(page);
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.free.len()
+    }
+}
+
+/// An area as the card is told of it: the driver's list of pages, and the pages.
+#[derive(Debug, Clone)]
+pub(crate) struct Area {
+    directory: u64,
+    list: u64,
+    pages: Vec<u64>,
+    first: u64,
+    pub(crate) length: u64,
+}
+
+impl Area {
+    /// `length` bytes from byte `first` of the first page. What is left of the driver's lists points nowhere: a card that
+    /// reads too far is caught.
+    pub(crate) fn over(
+        memory: &Memory,
+        frames: &mut Frames,
+        pages: Vec<u64>,
+        first: u64,
+        length: u64,
+    ) -> Self {
+        let (directory, list) = (frames.take_as_it_is(), frames.take_as_it_is());
+        for page in [directory, list] {
+            memory.poke(page, &[0xee; PAGE as usize]);
+        }
+        memory.poke(directory, &list.to_le_bytes());
+        for (i, page) in pages.iter().enumerate() {
+            memory.poke(list + 8 * i as u64, &page.to_le_bytes());
+        }
+        Self { directory, list, pages, first, length }
+    }
+
+    /// The same, of fresh pages.
+    pub(crate) fn new(memory: &Memory, frames: &mut Frames, first: u64, length: u64) -> Self {
+        let pages = (0..(first + length).div_ceil(PAGE)).map(|_| frames.take(memory)).collect();
+        Self::over(memory, frames, pages, first, length)
+    }
+
+    /// The driver's lists are no longer needed.
+    pub(crate) fn give_lists_back(&self, frames: &mut Frames) {
+        frames.give(self.directory);
+        frames.give(self.list);
+    }
+
+    /// And neither are the pages.
+    pub(crate) fn give_pages_back(&self, memory: &Memory, frames: &mut Frames) {
+        for page in &self.pages {
+            memory.unmap(*page);
+            frames.give(*page);
+        }
+    }
+
+    pub(crate) fn abi(&self) -> HamlynArea {
+        HamlynArea { directory: self.directory, length: self.length, first: self.first as u32, reserved: 0 }
+    }
+
+    /// Where byte `offset` lies.
+    pub(crate) fn address(&self, offset: u64) -> u64 {
+        let byte = self.first + offset;
+        self.pages[(byte / PAGE) as usize] + byte % PAGE
+    }
+
+    /// The addresses and lengths of `offset..offset + length`, which lies in the area.
+    pub(crate) fn pieces(&self, mut offset: u64, length: u64) -> Vec<(u64, u64)> {
+        let end = offset + length;
+        let mut pieces = Vec::new();
+        while offset < end {
+            let here = (PAGE - (self.first + offset) % PAGE).min(end - offset);
+            pieces.push((self.address(offset), here));
+            offset += here;
+        }
+        pieces
+    }
+
+    pub(crate) fn poke(&self, memory: &Memory, offset: u64, bytes: &[u8]) {
+        let mut rest = bytes;
+        for (address, length) in self.pieces(offset, bytes.len() as u64) {
+            let (here, behind) = rest.split_at(length as usize);
+            memory.poke(address, here);
+            rest = behind;
+        }
+    }
+
+    pub(crate) fn peek(&self, memory: &Memory, offset: u64, length: u64) -> Vec<u8> {
+        let pieces = self.pieces(offset, length);
+        pieces.into_iter().flat_map(|(address, length)| memory.peek(address, length as usize)).collect()
+    }
+
+    /// Lets the card read the lists of pages, or takes that back.
+    pub(crate) fn permit_lists(&self, memory: &Memory, allowed: bool) {
+        for page in [self.directory, self.list] {
+            memory.permit(Right::Read, page, PAGE, allowed);
+        }
+    }
+
+    /// Lets the card use part of the area, or takes that back.
+    pub(crate) fn permit(&self, memory: &Memory, right: Right, offset: u64, length: u64, allowed: bool) {
+        for (address, length) in self.pieces(offset, length) {
+            memory.permit(right, address, length, allowed);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Misfortunes that any model has, and the ends of all.
+
+use crate::engine::violation::Violation;
+use crate::engine::world::{Healing, Model, World};
+
+impl<M: Model> World<M> {
+    /// The port goes until some step.
+    pub(crate) fn port_down(&mut self, host: usize, end: u64) -> Result<(), Violation> {
+        if self.unplug(host)? {
+            self.healings.push((end, Healing::Port(host)));
+        }
+        Ok(())
+    }
+
+    /// The port goes, and is there again before anybody looks.
+    pub(crate) fn port_flickers(&mut self, host: usize) -> Result<(), Violation> {
+        if self.unplug(host)? { self.plug_in(host) } else { Ok(()) }
+    }
+
+    /// The host stops until some step, and its driver with it; `frozen`: its card, too.
+    pub(crate) fn host_stops(&mut self, host: usize, end: u64, frozen: bool) {
+        if !self.hosts[host].stopped {
+            self.note(|| format!("host {host} stops (its card, too: {frozen})"));
+            self.hosts[host].stopped = true;
+            self.hosts[host].frozen = frozen;
+            self.healings.push((end, Healing::Host(host)));
+        }
+    }
+
+    /// Ends the faults whose time has come; all of them if `now`.
+    pub(crate) fn heal(&mut self, now: bool) -> Result<(), Violation> {
+        let step = self.step;
+        let (due, later) =
+            std::mem::take(&mut self.healings).into_iter().partition(|(end, _)| now || *end <= step);
+        self.healings = later;
+        for (_, healing) in due {
+            self.note(|| format!("over: {healing:?}"));
+            match healing {
+                Healing::Port(host) => self.plug_in(host)?,
+                Healing::Host(host) => {
+                    self.hosts[host].stopped = false;
+                    self.hosts[host].frozen = false;
+                }
+                Healing::Own(own) => M::heal(self, own)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! Who goes next. Every decision is the seed's.
+//!
+//! First come random steps, with work and faults. Then no more of either: everything is healed and all go in turn,
+//! in an order that the seed shuffles anew in each round, until a round in which nobody had anything to do. So a
+//! wake-up that was lost shows: its victim sleeps on, and what it should have moved is still there.
+
+use hamlyn_card::card::Progress;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::{Model, World};
+
+/// Rounds after which a fabric that still has work will always have.
+const ROUNDS: u64 = 20_000;
+
+impl<M: Model> World<M> {
+    /// Links all cards, and starts all processes.
+    pub(crate) fn begin(&mut self) -> Result<(), Violation> {
+        (0..self.hosts.len()).try_for_each(|host| {
+            self.plug_in(host)?;
+            M::begin(self, host)
+        })
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&mut self) -> Result<(), Violation> {
+        while self.step < self.course.steps {
+            self.take_step()?;
+            self.heal(false)?;
+            self.random_step()?;
+        }
+        self.note(|| "the seed's part is over".into());
+        M::calm(self);
+        while !self.healings.is_empty() {
+            self.heal(true)?;
+        }
+        M::finish(self)?;
+        let mut idle = 0;
+        for round in 0.. {
+            ensure(round < ROUNDS, || "the fabric never comes to rest")?;
+            let busy = self.round()? || self.skip_time()? || M::prod(self);
+            idle = if busy { 0 } else { idle + 1 };
+            // What an operating system did in the course of an idle round is seen in the next.
+            if idle == 2 {
+                break;
+            }
+        }
+        self.check_links()?;
+        M::check_rest(self)
+    }
+
+    /// Time passes; the drivers of hosts that run take note.
+    fn take_step(&mut self) -> Result<(), Violation> {
+        self.step += 1;
+        self.tell_time()
+    }
+
+    /// Nobody has anything to do, but somebody waits for a time: lets it pass until something is done about that, or
+    /// returns `false`.
+    fn skip_time(&mut self) -> Result<bool, Violation> {
+        let Some(deadline) = M::deadline(self) else { return Ok(false) };
+        loop {
+            let now = self.now();
+            self.tell_time()?;
+            if now >= deadline {
+                return Ok(true);
+            }
+            self.skipped += (deadline - now).min(self.course.leap_ms);
+        }
+    }
+
+    fn tell_time(&mut self) -> Result<(), Violation> {
+        let now = self.now();
+        for host in &self.hosts {
+            host.machine.clock.set(now);
+            if !host.stopped {
+                M::beat(&host.machine)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn random_step(&mut self) -> Result<(), Violation> {
+        M::compose(self)?;
+        if self.rng.below(1000) < self.course.faults {
+            M::misfortune(self)?;
+        }
+        if self.rng.percent(self.course.switch_share) {
+            return self.switch_step().map(drop);
+        }
+        let host = self.rng.index(self.hosts.len());
+        if self.rng.percent(60) {
+            return self.card_step(host).map(drop);
+        }
+        if self.hosts[host].stopped { Ok(()) } else { M::act(self, host) }
+    }
+
+    /// Everybody once. `false`: nobody had anything to do.
+    pub(crate) fn round(&mut self) -> Result<bool, Violation> {
+        let switch = self.hosts.len();
+        let mut order: Vec<usize> = (0..=switch).collect();
+        for last in (1..order.len()).rev() {
+            let other = self.rng.index(last + 1);
+            order.swap(last, other);
+        }
+        let mut busy = false;
+        for who in order {
+            self.take_step()?;
+            if who == switch {
+                busy |= self.switch_step()?;
+                continue;
+            }
+            busy |= M::act_out(self, who)?;
+            for _ in 0..4 {
+                busy |= self.card_step(who)?;
+            }
+        }
+        M::check_round(self)?;
+        Ok(busy)
+    }
+
+    /// The switch does some work, or goes to sleep.
+    fn switch_step(&mut self) -> Result<bool, Violation> {
+        let done = self.switch.process().map_err(Violation::new)?;
+        if done > 0 {
+            self.note(|| format!("the switch does {done} things"));
+        }
+        Ok(done > 0 || !self.switch.sleep())
+    }
+
+    /// A card's process takes what has arrived or sends, as the seed has it, or goes to sleep if there is neither.
+    fn card_step(&mut self, host: usize) -> Result<bool, Violation> {
+        if self.hosts[host].frozen {
+            return Ok(false);
+        }
+        // It may be late, but does not forget.
+        if self.rng.percent(70) && M::tick(self, host)? {
+            // Whose answer does not come goes on.
+            self.hosts[host].machine.set_asleep(false);
+            return Ok(true);
+        }
+        let staged = self.hosts[host].uplink.stage.len();
+        if staged > 0 && self.rng.percent(60) {
+            let index = if self.course.reorder { self.rng.index(staged) } else { 0 };
+            self.faults += u64::from(index > 0);
+            self.deliver(host, index)?;
+            // Whose answer this was goes on.
+            self.hosts[host].machine.set_asleep(false);
+            return Ok(true);
+        }
+        if self.hosts[host].machine.is_asleep() {
+            if !self.hosts[host].uplink.was_woken() {
+                return Ok(staged > 0);
+            }
+            self.hosts[host].machine.set_asleep(false);
+        }
+        let mut received = false;
+        for _ in 0..self.rng.range(0, 3) {
+            received |= self.hosts[host].uplink.draw()?;
+        }
+        match self.transmit(host)? {
+            Progress::Worked => Ok(true),
+            _ if received || staged > 0 => Ok(true),
+            progress => self.card_sleeps(host, progress == Progress::LinkFull),
+        }
+    }
+
+    /// As `device/host/src/single.rs` goes to sleep. Returns whether there is something to do after all.
+    fn card_sleeps(&mut self, host: usize, link_full: bool) -> Result<bool, Violation> {
+        if self.hosts[host].uplink.draw()? {
+            return Ok(true);
+        }
+        let at = &mut self.hosts[host];
+        // A card without a link asks for its port again; nothing wakes it for packets.
+        let card_sleeps = link_full || at.machine.with_card(|card, ports| card.sleep(ports))?;
+        let asleep = card_sleeps && at.uplink.sleep(link_full)?;
+        at.machine.set_asleep(asleep);
+        // A link that is down is full, and will be until it is up: that is no work.
+        Ok(!asleep && at.uplink.is_up())
+    }
+
+    /// No packet waits for a card, and none is lost between two counters: what went into the switch came out, or was counted
+    /// as dropped.
+    fn check_links(&mut self) -> Result<(), Violation> {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            let staged = host.uplink.stage.len();
+            ensure(staged == 0 && !host.uplink.draw()?, || {
+                format!("work has stopped, but packets for host {number} wait")
+            })?;
+        }
+        let ports = self.switch.counters().ports;
+        let sum = |counter: fn(&hamlyn_switch::PortCounters) -> u64| ports.iter().map(counter).sum::<u64>();
+        let sent: u64 = self.hosts.iter().map(|host| host.uplink.sent).sum();
+        let taken: u64 = self.hosts.iter().map(|host| host.uplink.taken).sum();
+        let (arrived, forwarded) = (sum(|port| port.packets_in), sum(|port| port.packets_out));
+        let orphaned = sum(|port| port.orphaned);
+        ensure(sent == arrived + orphaned, || {
+            format!("cards sent {sent} packets: the switch took {arrived}, and {orphaned} were orphaned")
+        })?;
+        let dropped = sum(|port| port.dropped_absent + port.dropped_malformed);
+        ensure(arrived == forwarded + dropped, || {
+            format!("the switch took {arrived} packets: it forwarded {forwarded} and dropped {dropped}")
+        })?;
+        let undelivered = sum(|port| port.undelivered);
+        ensure(forwarded == taken + undelivered, || {
+            format!(
+                "the switch forwarded {forwarded} packets: cards took {taken}, {undelivered} were in rings that went"
+            )
+        })
+    }
+}

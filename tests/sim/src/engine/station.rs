@@ -1,0 +1,123 @@
+//! A card, and the memory, windows, lines and time that it reaches.
+//!
+//! It is shared by all that a host runs, as a machine is. One thread does it all, so no lock is ever waited for.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hamlyn_card::card::{BarKind, Card, Identity, Place};
+use hamlyn_card::ports::Ports;
+
+use crate::engine::clock::SimClock;
+use crate::engine::memory::Memory;
+use crate::engine::shared::{Shared, region};
+use crate::engine::violation::Violation;
+use crate::engine::window::{Bars, Pages, Vectors};
+
+/// A card and its surroundings.
+pub(crate) struct Station {
+    pub(crate) id: u16,
+    pub(crate) memory: Memory,
+    pub(crate) windows: Bars,
+    pub(crate) vectors: Vectors,
+    pub(crate) clock: SimClock,
+    card: Mutex<Box<dyn Card + Send>>,
+    /// The card's process waits for its bell or for a doorbell.
+    asleep: AtomicBool,
+}
+
+impl Station {
+    /// A card that has been switched on, on a host with so many pages. `mapped` are BARs that others see as well.
+    pub(crate) fn new(
+        id: u16,
+        card: Box<dyn Card + Send>,
+        frames: u64,
+        mapped: Vec<Pages>,
+    ) -> Result<Self, Violation> {
+        Ok(Self {
+            id,
+            memory: Memory::new(frames)?,
+            windows: all_of(&card.identity(), mapped)?,
+            vectors: Vectors::default(),
+            clock: SimClock::default(),
+            card: Mutex::new(card),
+            asleep: AtomicBool::new(false),
+        })
+    }
+
+    fn card(&self) -> MutexGuard<'_, Box<dyn Card + Send>> {
+        self.card.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the card, and finds out whether it did what it must not.
+    pub(crate) fn with_card<T>(
+        &self,
+        verb: impl FnOnce(&mut dyn Card, &Ports<'_>) -> T,
+    ) -> Result<T, Violation> {
+        let ports =
+            Ports { dma: &self.memory, windows: &self.windows, interrupt: &self.vectors, clock: &self.clock };
+        let result = verb(&mut **self.card(), &ports);
+        match self.memory.take_complaint() {
+            Some(complaint) => Err(Violation::new(format!("host {}: {complaint}", self.id))),
+            None => Ok(result),
+        }
+    }
+
+    /// Whether the card's process waits for its bell or for a doorbell.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_asleep(&self, asleep: bool) {
+        self.asleep.store(asleep, Ordering::Relaxed);
+    }
+
+    /// A trapped store: a message to the card's process, which wakes it.
+    pub(crate) fn store(&self, bar: u8, offset: u64, width: u8, value: u64) -> Result<(), Violation> {
+        self.set_asleep(false);
+        self.with_card(|card, ports| card.register_write(ports, bar, offset, width, value))
+    }
+
+    /// A trapped load of a word of BAR 0.
+    pub(crate) fn load(&self, register: u32) -> Result<u32, Violation> {
+        self.with_card(|card, ports| {
+            card.register_read(ports, 0, register.into(), 4).now().unwrap_or(0) as u32
+        })
+    }
+
+    pub(crate) fn set_link_state(&self, up: bool) -> Result<(), Violation> {
+        self.set_asleep(false);
+        let place = up.then_some(Place { host: self.id, ports: 0 });
+        self.with_card(|card, ports| card.link_changed(ports, place))
+    }
+
+    /// When the card wants its next tick, in milliseconds.
+    pub(crate) fn alarm(&self) -> Option<u128> {
+        self.card().alarm().map(|alarm| alarm.as_millis())
+    }
+
+    /// The card's counters, by number.
+    pub(crate) fn counters(&self) -> Vec<u64> {
+        self.card().counters().into_iter().map(|(_, count)| count).collect()
+    }
+}
+
+impl fmt::Debug for Station {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "the station of host {}", self.id)
+    }
+}
+
+/// The mapped BARs that a card says that it has. Of those that are not given, nobody else maps anything, and they are zeros.
+fn all_of(identity: &Identity, mut given: Vec<Pages>) -> Result<Bars, Violation> {
+    for bar in &identity.bars {
+        let BarKind::Window { used } = bar.kind else { continue };
+        if given.iter().all(|pages| pages.bar() != bar.index) {
+            let pages = region(used)?;
+            pages.write(0, &vec![0; used as usize]);
+            given.push(Pages::new(bar.index, [pages as _]));
+        }
+    }
+    Ok(Bars(given))
+}

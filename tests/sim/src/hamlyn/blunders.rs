@@ -1,0 +1,85 @@
+//! Requests of honest processes that are wrong in one way, which the card must refuse for that reason.
+
+use hamlyn::{Error, Message};
+use hamlyn_abi::hamlyn::request::{
+    HAMLYN_BODY_SIZE, HAMLYN_FAST_MODE, HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA,
+    HAMLYN_REQUEST_INLINE_METADATA, HAMLYN_SEND_BUFFERS, HamlynGather, HamlynRequest,
+};
+use hamlyn_abi::hamlyn::statistics::Statistic;
+
+use crate::engine::rng::Rng;
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::program::Errand;
+use crate::hamlyn::world::World;
+
+impl World {
+    /// An honest process posts a request that makes no sense.
+    pub(crate) fn blunder(&mut self, host: usize, process: usize) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(sender) = self.hosts[host].program_mut(process) else { return Ok(()) };
+        let (tag, length) =
+            sender.buffers.first().map_or((0, 0), |buffer| (buffer.tag(), buffer.len() as u32));
+        let unset =
+            (0..=HAMLYN_SEND_BUFFERS).filter(|tag| sender.buffers.iter().all(|set| set.tag() != *tag));
+        let unset = self.rng.pick(&unset.collect::<Vec<u32>>()).unwrap_or(HAMLYN_SEND_BUFFERS);
+        if let Some(Errand { ticket, .. }) = sender.outbox.front() {
+            let past = sender.terminus.try_send(&Message::to(ticket).offset(ticket.length), b"x");
+            ensure(matches!(past, Err(Error::PastEnd { .. })), || {
+                format!("past a ticket's end: {:?}", past.err())
+            })?;
+        }
+        let packet_size = machine.options.packet_size;
+        let (request, tuple, reason) = wrong(&mut self.rng, packet_size, tag, unset, length);
+        let busy = sender.posted - u64::from(machine.completed(sender.terminus.number()));
+        if sender.post_wrong(&mut self.rng, &request, tuple, reason, busy)? {
+            self.note(|| format!("host {host} process {process} blunders: {}", reason.name()));
+        }
+        Ok(())
+    }
+}
+
+/// A request that is wrong in one way, its only tuple, and the reason for which it is refused. `tag` is a send buffer of
+/// `buffer` bytes, `unset` is none.
+fn wrong(
+    rng: &mut Rng,
+    packet_size: u32,
+    tag: u32,
+    unset: u32,
+    buffer: u32,
+) -> (HamlynRequest, HamlynGather, Statistic) {
+    let direct = HamlynRequest { length: 8, ..HamlynRequest::default() };
+    let dma = HamlynRequest { flags: HAMLYN_REQUEST_DMA, gather_count: 1, ..direct };
+    let fast = HamlynRequest { metadata_index: HAMLYN_FAST_MODE, ..dma };
+    let tuple = HamlynGather { tag, reserved: 0, offset: 0, length: 8 };
+    let any = 1 + rng.below(1 << 30) as u32;
+    match rng.below(16) {
+        0 => (HamlynRequest { flags: 1 << 31, ..direct }, tuple, Statistic::RefusedFlags),
+        1 => (HamlynRequest { gather_count: 1, ..direct }, tuple, Statistic::RefusedFlags),
+        2 => {
+            let inline = HamlynRequest { flags: HAMLYN_REQUEST_INLINE_METADATA, ..direct };
+            (inline, tuple, Statistic::RefusedFlags)
+        }
+        3 => (HamlynRequest { reserved1: any.into(), ..direct }, tuple, Statistic::RefusedFlags),
+        4 => (HamlynRequest { destination: 0xffff + any, ..direct }, tuple, Statistic::RefusedDestination),
+        5 => {
+            let metadata_length = HAMLYN_MAX_METADATA + 1;
+            (HamlynRequest { metadata_length, ..direct }, tuple, Statistic::RefusedMetadataLength)
+        }
+        6 => (HamlynRequest { metadata_length: 1, ..fast }, tuple, Statistic::RefusedMetadataLength),
+        7 => {
+            let long = HamlynRequest { length: packet_size + 1, ..fast };
+            (long, HamlynGather { length: packet_size + 1, ..tuple }, Statistic::RefusedFastMode)
+        }
+        8 => (HamlynRequest { offset: u32::MAX - 6, ..direct }, tuple, Statistic::RefusedLength),
+        9 => (HamlynRequest { length: HAMLYN_BODY_SIZE + 1, ..direct }, tuple, Statistic::RefusedLength),
+        10 => (dma, HamlynGather { length: 7, ..tuple }, Statistic::RefusedLength),
+        11 => {
+            let gather_count = HAMLYN_MAX_GATHER + any % 100 + 1;
+            (HamlynRequest { gather_count, ..dma }, tuple, Statistic::RefusedGatherCount)
+        }
+        12 => (dma, HamlynGather { tag: unset, ..tuple }, Statistic::RefusedTag),
+        13 => (dma, HamlynGather { offset: buffer - 7, ..tuple }, Statistic::RefusedSendBuffer),
+        14 => (dma, HamlynGather { offset: u32::MAX, ..tuple }, Statistic::RefusedSendBuffer),
+        _ => (dma, HamlynGather { reserved: any, ..tuple }, Statistic::RefusedFlags),
+    }
+}

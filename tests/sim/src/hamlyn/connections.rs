@@ -1,0 +1,169 @@
+//! Connections between programs: what each side has said and been told, and what must become of it.
+//!
+//! An asker learns one thing: that it is accepted, or why not. Each side of a connection is told once that the other has ended,
+//! with the true reason, and within a bounded time. What the sides pass each other arrives as it was, and at no
+//! other connection.
+
+use std::collections::BTreeMap;
+
+use hamlyn::{End, EndReason};
+
+/// The side that asked, in [`Record::sides`].
+pub(crate) const ASKER: usize = 0;
+/// The side that was asked.
+pub(crate) const LISTENER: usize = 1;
+/// Requests that may wait for a listener.
+pub(crate) const BACKLOG: u32 = 2;
+
+/// What one side has of a connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Side {
+    /// The process, once it takes part.
+    pub(crate) pid: Option<u64>,
+    /// It was told of the end.
+    pub(crate) told: Option<EndReason>,
+    /// It has let go of it, at this time, and perhaps closed it with these bytes.
+    pub(crate) gone: Option<(u64, Option<Vec<u8>>)>,
+}
+
+impl Side {
+    pub(crate) fn is_over(&self) -> bool {
+        self.told.is_some() || self.gone.is_some()
+    }
+}
+
+/// A connection that was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    /// The hosts of the sides.
+    pub(crate) hosts: [usize; 2],
+    pub(crate) name: String,
+    /// When it was asked for, and when the listener took the request, in milliseconds.
+    pub(crate) asked: u64,
+    pub(crate) claimed: Option<u64>,
+    /// What the asker passed, and what the listener did: whether it accepted.
+    pub(crate) request: Vec<u8>,
+    pub(crate) answer: Option<(bool, Vec<u8>)>,
+    pub(crate) sides: [Side; 2],
+    /// The asker saw it established.
+    pub(crate) established: bool,
+    /// Streams that it watches over.
+    pub(crate) streams: Vec<usize>,
+}
+
+/// How many questions for a name were answered so.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Answers {
+    pub(crate) listening: u64,
+    pub(crate) nobody: u64,
+    pub(crate) silent: u64,
+}
+
+/// All connections of a fabric.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    pub(crate) records: Vec<Record>,
+    /// Connections that at least one side still takes part in.
+    pub(crate) live: Vec<usize>,
+    /// When a name of a host was last not listened to; it is, if it is here.
+    listened: BTreeMap<(usize, String), (u64, Option<u64>)>,
+    /// When a name of a host was last listened to, but for now.
+    ceased: BTreeMap<(usize, String), u64>,
+    /// What questions were told.
+    pub(crate) answers: Answers,
+    /// Ends that sides were told of, by reason.
+    pub(crate) ends: [u64; EndReason::ALL.len()],
+    /// Sides whose host has lost its link since they were established, and that are to be told when it looks: host, process,
+    /// number.
+    pub(crate) severed: Vec<(usize, u64, usize)>,
+    /// When nothing hindered anybody any more.
+    pub(crate) healed: Option<u64>,
+}
+
+impl Connections {
+    /// Enters a request, before it is made; its number.
+    pub(crate) fn enter(&mut self, record: Record) -> usize {
+        self.records.push(record);
+        self.live.push(self.records.len() - 1);
+        self.records.len() - 1
+    }
+
+    /// A name is listened to from now on.
+    pub(crate) fn listens(&mut self, host: usize, pid: u64, name: &str, now: u64) {
+        self.listened.insert((host, name.to_owned()), (pid, Some(now)));
+    }
+
+    /// A process listens no more.
+    pub(crate) fn listens_no_more(&mut self, pid: u64, now: u64) {
+        let own = self.listened.iter_mut().filter(|(_, (of, since))| *of == pid && since.is_some());
+        for (name, (_, since)) in own {
+            *since = None;
+            self.ceased.insert(name.clone(), now);
+        }
+    }
+
+    /// A name that is listened to on a host.
+    pub(crate) fn name_on(&self, host: usize) -> Option<String> {
+        let here = self.listened.iter().find(|((on, _), (_, since))| *on == host && since.is_some());
+        here.map(|((_, name), _)| name.clone())
+    }
+
+    /// Whether a name was listened to at any moment from this one on.
+    pub(crate) fn was_there_after(&self, host: usize, name: &str, time: u64) -> bool {
+        let name = (host, name.to_owned());
+        self.listened.get(&name).is_some_and(|(_, since)| since.is_some())
+            || self.ceased.get(&name).is_some_and(|ceased| *ceased >= time)
+    }
+
+    /// Whether it was all the time since then.
+    pub(crate) fn was_there_since(&self, host: usize, name: &str, time: u64) -> bool {
+        let listened = self.listened.get(&(host, name.to_owned()));
+        listened.and_then(|(_, since)| *since).is_some_and(|since| since < time)
+    }
+
+    /// A side lets go of a connection.
+    pub(crate) fn gone(&mut self, number: usize, side: usize, now: u64, closed: Option<Vec<u8>>) {
+        let side = &mut self.records[number].sides[side];
+        if !side.is_over() {
+            side.gone = Some((now, closed));
+        }
+    }
+
+    /// A process has died.
+    pub(crate) fn bury(&mut self, pid: u64, now: u64) {
+        self.listens_no_more(pid, now);
+        for index in 0..self.live.len() {
+            for side in [ASKER, LISTENER] {
+                let number = self.live[index];
+                if self.records[number].sides[side].pid == Some(pid) {
+                    self.gone(number, side, now, None);
+                }
+            }
+        }
+    }
+
+    /// Requests that may have waited beside this one.
+    fn waited_beside(&self, number: usize) -> usize {
+        let this = &self.records[number];
+        let same = |other: &&Record| other.hosts[LISTENER] == this.hosts[LISTENER] && other.name == this.name;
+        let beside = |other: &&Record| other.claimed.is_none_or(|claimed| claimed >= this.asked);
+        self.records.iter().filter(same).filter(beside).count() - usize::from(this.claimed.is_none())
+    }
+
+    /// Whether a reason that a side was told is true, if it is one of the reasons that lie with the other side.
+    pub(crate) fn is_so(&self, number: usize, side: usize, end: &End) -> bool {
+        let record = &self.records[number];
+        let other = &record.sides[1 - side];
+        match end.reason {
+            EndReason::Closed => matches!(&other.gone, Some((_, Some(bytes))) if *bytes == end.private),
+            EndReason::Died => matches!(other.gone, Some((_, None))),
+            EndReason::NoName => !self.was_there_since(record.hosts[LISTENER], &record.name, record.asked),
+            EndReason::BacklogFull => self.waited_beside(number) >= BACKLOG as usize,
+            EndReason::Rejected => match &record.answer {
+                Some((accepted, bytes)) => !accepted && *bytes == end.private,
+                None => false,
+            },
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! How programs listen, connect, answer, and part, by the library's calls that do not wait.
+
+use std::time::Duration;
+
+use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
+use hamlyn::{Error, Request, Seed};
+
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::connections::{ASKER, BACKLOG, LISTENER, Record, Side};
+use crate::hamlyn::correspondent::{Asking, NAMES, Open, Receiving, Sending};
+use crate::hamlyn::process::Process;
+use crate::hamlyn::streams::Stream;
+use crate::hamlyn::world::World;
+
+/// Connections that a program has at a time.
+const MOST: usize = 4;
+/// What a passed letter begins with: the connection's number, and whether a seed follows.
+const HEAD: usize = 9;
+
+/// What is passed with a request or an answer: the connection's number, perhaps a seed, and any bytes.
+fn letter(number: usize, seed: Option<&Seed>, rest: &[u8]) -> Vec<u8> {
+    let mut letter = (number as u64).to_le_bytes().to_vec();
+    letter.push(seed.is_some().into());
+    letter.extend(seed.into_iter().flat_map(Seed::to_bytes));
+    letter.extend(rest);
+    letter
+}
+
+/// The number of the connection that a letter is of.
+fn number_of(letter: &[u8]) -> Option<usize> {
+    Some(u64::from_le_bytes(letter.get(..8)?.try_into().ok()?) as usize)
+}
+
+/// The seed in a letter.
+fn seed_in(letter: &[u8]) -> Option<Seed> {
+    let there = *letter.get(HEAD - 1)? == 1;
+    letter.get(HEAD..HEAD + Seed::SIZE).filter(|_| there).and_then(|bytes| Seed::from_bytes(bytes).ok())
+}
+
+impl World {
+    /// A program does something about its connections.
+    pub(crate) fn converse(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        match self.rng.below(11) {
+            0 => self.listen(host, process),
+            1 if self.rng.percent(10) => Ok(self.stop_listening(host, process)),
+            1..=3 => self.ask(host, process),
+            4 | 5 => self.part(host, process),
+            6 => self.wonder(host, process),
+            _ => Ok(self.take_request(host, process)?
+                || self.look_at_questions(host, process)?
+                || self.look_at_answers(host, process)?
+                || self.look_at_ends(host, process)?),
+        }
+    }
+
+    /// Called when no more is to happen: answers what is asked, takes answers, and ends all. Whether anything was done.
+    pub(crate) fn finish_connections(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let mut busy = self.take_request(host, process)?;
+        busy |= self.look_at_questions(host, process)?;
+        busy |= self.look_at_answers(host, process)?;
+        busy |= self.look_at_ends(host, process)?;
+        let done = |world: &Self, open: &Open| world.has_no_ends_of(host, process, open.record);
+        let open = self.hosts[host].correspondent(process).map_or(Vec::new(), |program| {
+            (0..program.open.len()).rev().filter(|index| done(self, &program.open[*index])).collect()
+        });
+        for index in open {
+            busy |= self.let_go(host, process, index)?;
+        }
+        // Some go on listening for a while.
+        let program = self.hosts[host].correspondent(process);
+        if program.is_some_and(|program| program.listener.is_some()) {
+            busy = true;
+            if self.rng.percent(20) {
+                self.stop_listening(host, process);
+            }
+        }
+        Ok(busy)
+    }
+
+    fn listen(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let name = self.rng.pick(&NAMES).unwrap_or(NAMES[0]);
+        let (now, pid) = (self.now(), self.hosts[host].processes[process].pid);
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        if program.listener.is_some() {
+            return Ok(false);
+        }
+        let listener = program.manager.card().listen_backlog(name, BACKLOG).map_err(Violation::new)?;
+        program.listener = Some(listener);
+        self.model.connections.listens(host, pid, name, now);
+        self.note(|| format!("host {host} process {process} listens as {name}"));
+        Ok(true)
+    }
+
+    fn stop_listening(&mut self, host: usize, process: usize) -> bool {
+        let (now, pid) = (self.now(), self.hosts[host].processes[process].pid);
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return false };
+        if program.listener.take().is_none() {
+            return false;
+        }
+        self.model.connections.listens_no_more(pid, now);
+        self.note(|| format!("host {host} process {process} listens no more"));
+        true
+    }
+
+    /// Asks for a connection: to a host of the fabric, or seldom to one that is not there.
+    fn ask(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let hosts = self.hosts.len();
+        let absent = self.model.scenario.faults > 0 && self.rng.percent(2);
+        let target = if absent { hosts } else { self.rng.index(hosts) };
+        let name = self.rng.pick(&NAMES).unwrap_or(NAMES[0]).to_owned();
+        let known = self.model.connections.name_on(target).filter(|_| self.rng.percent(80));
+        let name = known.unwrap_or(name);
+        let length = self.rng.index(256 - HEAD - Seed::SIZE + 1);
+        let rest = self.rng.bytes(length);
+        let (now, with_streams) = (self.now(), self.model.scenario.streams && self.rng.percent(60));
+        let number = self.model.connections.records.len();
+        let at = &mut self.hosts[host];
+        let pid = at.processes[process].pid;
+        let Some(program) = at.correspondent_mut(process) else { return Ok(false) };
+        if program.asking.len() + program.open.len() >= MOST {
+            return Ok(false);
+        }
+        let receiver = with_streams.then(|| self.make_receiver(host, process)).flatten();
+        let seed = receiver.as_ref().and_then(|end| end.make_seed().ok());
+        let request = letter(number, seed.as_ref(), &rest);
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let connecting = match program.manager.card().begin_connect(target as u32, &name, &request) {
+            Ok(connecting) => connecting,
+            // There is no link.
+            Err(_) if !self.hosts[host].uplink.is_up() => return Ok(false),
+            Err(error) => return Err(Violation::new(format!("host {host} cannot ask: {error}"))),
+        };
+        program.asking.push(Asking { record: number, connecting, receiver: seed.and(receiver) });
+        self.model.connections.enter(Record {
+            hosts: [host, target],
+            name,
+            asked: now,
+            claimed: None,
+            request,
+            answer: None,
+            sides: [Side { pid: Some(pid), ..Side::default() }, Side::default()],
+            established: false,
+            streams: Vec::new(),
+        });
+        self.note(|| format!("connection {number}: host {host} asks host {target}"));
+        Ok(true)
+    }
+
+    fn make_receiver(&mut self, host: usize, process: usize) -> Option<StreamReceiver> {
+        let records = self.rng.range(2, 3);
+        let record_size = self.rng.range(1, 400);
+        let options = StreamOptions { record_size, records, max_records: records };
+        let program = self.hosts[host].correspondent(process)?;
+        // There may be no room for it, or no link.
+        StreamReceiver::create_with(&program.manager, options).ok()
+    }
+
+    fn make_sender(&mut self, host: usize, process: usize, seed: &Seed) -> Option<StreamSender> {
+        let program = self.hosts[host].correspondent(process)?;
+        let mut sender = StreamSender::from_seed(&program.manager, seed).ok()?;
+        sender.set_timeout(Some(Duration::ZERO));
+        Some(sender)
+    }
+
+    /// The listener's side takes the next request, verifies it, and answers.
+    fn take_request(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
+        let Some(listener) = &program.listener else { return Ok(false) };
+        let (name, pid) = (listener.name().to_owned(), self.hosts[host].processes[process].pid);
+        let request = match listener.request(Some(Duration::ZERO)) {
+            Ok(request) => request,
+            Err(Error::TimedOut { .. }) => return Ok(false),
+            Err(error) => return Err(Violation::new(error)),
+        };
+        let now = self.now();
+        let number = number_of(request.private()).unwrap_or(usize::MAX);
+        let record = self.model.connections.records.get_mut(number);
+        let right = record.filter(|record| {
+            record.request == request.private()
+                && record.hosts == [request.host() as usize, host]
+                && record.name == name
+                && record.claimed.is_none()
+        });
+        let Some(record) = right else {
+            return Err(Violation::new(format!(
+                "host {host} gets a request to {name} that is not for it, or comes twice: {request:?} {:?}",
+                self.model.connections.records.get(number)
+            )));
+        };
+        record.claimed = Some(now);
+        self.reply(host, process, number, request, pid)?;
+        Ok(true)
+    }
+
+    fn reply(
+        &mut self,
+        host: usize,
+        process: usize,
+        number: usize,
+        request: Request,
+        pid: u64,
+    ) -> Result<(), Violation> {
+        let length = self.rng.index(100);
+        let rest = self.rng.bytes(length);
+        if self.rng.percent(20) {
+            self.model.connections.records[number].answer = Some((false, rest.clone()));
+            self.note(|| format!("connection {number} is rejected"));
+            return request.reject(&rest).map_err(Violation::new);
+        }
+        if self.rng.percent(5) {
+            self.model.connections.records[number].answer = Some((false, Vec::new()));
+            drop(request);
+            return Ok(());
+        }
+        let seed = seed_in(request.private());
+        let ends = seed.and_then(|seed| {
+            let receiver = self.make_receiver(host, process)?;
+            Some((receiver.make_seed().ok()?, receiver, self.make_sender(host, process, &seed)?))
+        });
+        let answer = letter(number, ends.as_ref().map(|(seed, ..)| seed), &rest);
+        self.model.connections.records[number].sides[LISTENER].pid = Some(pid);
+        let connection = match request.accept(&answer) {
+            Ok(connection) => connection,
+            Err(Error::Ended(end)) => return self.is_told(number, LISTENER, &end),
+            Err(error) => return Err(Violation::new(format!("connection {number}: {error}"))),
+        };
+        self.model.connections.records[number].answer = Some((true, answer));
+        self.note(|| format!("connection {number} is accepted"));
+        if let Some((_, receiver, sender)) = ends {
+            let (there, here) = (self.watched_stream(number, LISTENER), self.watched_stream(number, ASKER));
+            if let Some(program) = self.hosts[host].correspondent_mut(process) {
+                program.senders.push(Sending { stream: there, end: sender, closing: false });
+                program.receivers.push(Receiving { stream: here, end: receiver, held: Vec::new() });
+            }
+        }
+        if let Some(program) = self.hosts[host].correspondent_mut(process) {
+            program.open.push(Open { record: number, side: LISTENER, connection });
+        }
+        Ok(())
+    }
+
+    /// A stream that a connection watches over, sent from this side of it; its number.
+    fn watched_stream(&mut self, number: usize, sender: usize) -> usize {
+        let record = &mut self.model.connections.records[number];
+        let end = |side: usize| record.sides[side].pid.map(|pid| (record.hosts[side], pid));
+        // The asker may have gone, and never learn of it.
+        let lost = record.sides[ASKER].gone.is_some() || record.sides[ASKER].told.is_some();
+        let (mut from, mut to) = (end(sender), end(1 - sender));
+        if lost {
+            *(if sender == ASKER { &mut from } else { &mut to }) = None;
+        }
+        let stream = Stream::watched(from, to, record.hosts, lost);
+        record.streams.push(self.model.streams.len());
+        self.model.streams.push(stream);
+        self.model.streams.len() - 1
+    }
+
+    /// The asker's side looks whether it has been answered.
+    fn look_at_answers(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let decided = program.asking.iter().position(|asking| asking.connecting.is_decided().unwrap_or(true));
+        let Some(index) = decided else { return Ok(false) };
+        let Asking { record: number, connecting, receiver } = program.asking.swap_remove(index);
+        let connection = match connecting.finish(Some(Duration::ZERO)) {
+            Ok(connection) => connection,
+            Err(Error::Ended(end)) => {
+                self.is_told(number, ASKER, &end)?;
+                self.abandon_streams(host, process, number);
+                return Ok(true);
+            }
+            Err(error) => return Err(Violation::new(format!("connection {number}: {error}"))),
+        };
+        let record = &mut self.model.connections.records[number];
+        let passed = (true, connection.private().to_vec());
+        ensure(record.answer.as_ref() == Some(&passed), || {
+            format!("connection {number} is accepted with what nobody said: {passed:?} {record:?}")
+        })?;
+        record.established = true;
+        self.note(|| format!("connection {number} is established"));
+        if let [to_asker, to_listener] = self.model.connections.records[number].streams[..] {
+            let seed = seed_in(connection.private());
+            let sender = seed.and_then(|seed| self.make_sender(host, process, &seed));
+            let program = self.hosts[host].correspondent_mut(process);
+            if let (Some(program), Some(end), Some(sender)) = (program, receiver, sender) {
+                program.receivers.push(Receiving { stream: to_asker, end, held: Vec::new() });
+                program.senders.push(Sending { stream: to_listener, end: sender, closing: false });
+            } else {
+                // A stream of one way only is none: it gives up.
+                let now = self.now();
+                self.model.connections.gone(number, ASKER, now, None);
+                self.abandon_streams(host, process, number);
+                return Ok(true);
+            }
+        }
+        if let Some(program) = self.hosts[host].correspondent_mut(process) {
+            program.open.push(Open { record: number, side: ASKER, connection });
+        }
+        Ok(true)
+    }
+
+    /// A host's link is gone: whatever its programs have established is over.
+    pub(crate) fn sever(&mut self, host: usize) {
+        for process in &self.hosts[host].processes {
+            let Some(program) = process.correspondent() else { continue };
+            let open = program.open.iter().map(|open| (host, process.pid, open.record));
+            self.model.connections.severed.extend(open);
+        }
+    }
+
+    /// The operating system of a host has looked at its card: it knows of every change of the link, and has told who is
+    /// concerned, also if the link is as it was.
+    pub(crate) fn check_severed(&mut self, host: usize) -> Result<(), Violation> {
+        let severed = std::mem::take(&mut self.model.connections.severed);
+        let (here, elsewhere): (Vec<_>, Vec<_>) = severed.into_iter().partition(|(on, ..)| *on == host);
+        self.model.connections.severed = elsewhere;
+        for (_, pid, record) in here {
+            let process = self.hosts[host].processes.iter().find(|process| process.pid == pid);
+            let Some(program) = process.and_then(Process::correspondent) else { continue };
+            let mut open = program.open.iter().filter(|open| open.record == record);
+            ensure(open.all(|open| !matches!(open.connection.end(), Ok(None))), || {
+                format!("host {host} has lost its link, and nobody has told connection {record}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether connections have ended. What is told must be true, and must be the same when it is asked again.
+    fn look_at_ends(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let ended = program.open.iter().position(|open| !matches!(open.connection.end(), Ok(None)));
+        let Some(index) = ended else { return Ok(false) };
+        let Open { record, side, connection } = program.open.swap_remove(index);
+        let end = connection.end().map_err(Violation::new)?;
+        let again = connection.end().map_err(Violation::new)?;
+        let Some(end) = end.filter(|end| Some(end) == again.as_ref()) else {
+            return Err(Violation::new(format!("connection {record} ends twice: {again:?}")));
+        };
+        self.is_told(record, side, &end)?;
+        self.lose_streams(host, process, record, end.reason.into());
+        Ok(true)
+    }
+
+    /// Lets go of a connection that is established or asked for.
+    fn part(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
+        let (asking, open) = (program.asking.len(), program.open.len());
+        if asking + open == 0 {
+            return Ok(false);
+        }
+        let index = self.rng.index(asking + open);
+        if index >= asking {
+            let record = program.open[index - asking].record;
+            // With its streams under way it does so seldom.
+            let done = self.has_no_ends_of(host, process, record);
+            let does = done || self.rng.percent(5);
+            return if does { self.let_go(host, process, index - asking) } else { Ok(false) };
+        }
+        if !self.rng.percent(20) {
+            return Ok(false);
+        }
+        let (number, now) = (program.asking[index].record, self.now());
+        // First, as it may be told otherwise by then.
+        if program.asking[index].connecting.is_decided().map_err(Violation::new)? {
+            return Ok(false);
+        }
+        self.model.connections.gone(number, ASKER, now, None);
+        self.note(|| format!("connection {number}: who asked gives up"));
+        if let Some(program) = self.hosts[host].correspondent_mut(process) {
+            program.asking.swap_remove(index);
+        }
+        self.abandon_streams(host, process, number);
+        Ok(true)
+    }
+
+    /// Closes an established connection, or drops it.
+    fn let_go(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
+        let (now, graceful) = (self.now(), self.rng.percent(70));
+        let length = self.rng.index(257);
+        let bytes = self.rng.bytes(length);
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        if !matches!(program.open[index].connection.end(), Ok(None)) {
+            return self.look_at_ends(host, process);
+        }
+        let Open { record, side, connection } = program.open.swap_remove(index);
+        self.model.connections.gone(record, side, now, graceful.then(|| bytes.clone()));
+        self.note(|| format!("connection {record}: side {side} goes (closes: {graceful})"));
+        if graceful {
+            connection.close(&bytes).map_err(Violation::new)?;
+        } else {
+            drop(connection);
+        }
+        self.lose_streams(host, process, record, hamlyn::PeerLoss::Abandoned);
+        Ok(true)
+    }
+}

@@ -1,0 +1,101 @@
+//! A program of the library's upper layer: the connections and the ends of streams that it has.
+
+use std::sync::Arc;
+
+use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
+use hamlyn::{Card, Connecting, Connection, Error, Listener, Manager, PeerLoss, Polling, Question};
+
+use crate::hamlyn::attachment::SimAttachment;
+use crate::hamlyn::machine::Machine;
+
+/// Entries of its notification queue.
+const ENTRIES: u32 = 64;
+
+/// Names that are listened to. There are more than any host has processes.
+pub(crate) const NAMES: [&str; 3] = ["weather", "tides", "w"];
+
+/// A program with a manager.
+#[derive(Debug)]
+pub(crate) struct Correspondent {
+    pub(crate) senders: Vec<Sending>,
+    pub(crate) receivers: Vec<Receiving>,
+    /// The name that it listens to.
+    pub(crate) listener: Option<Listener>,
+    pub(crate) asking: Vec<Asking>,
+    pub(crate) wondering: Vec<Wondering>,
+    pub(crate) open: Vec<Open>,
+    pub(crate) manager: Manager,
+}
+
+/// The sending end of a stream.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    /// The stream's number.
+    pub(crate) stream: usize,
+    pub(crate) end: StreamSender,
+    /// It sends no more.
+    pub(crate) closing: bool,
+}
+
+/// The receiving end of a stream.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    /// The stream's number.
+    pub(crate) stream: usize,
+    pub(crate) end: StreamReceiver,
+    /// Records that are held: number, position of the first byte, length.
+    pub(crate) held: Vec<(u64, u64, usize)>,
+}
+
+/// A question that a program has put.
+#[derive(Debug)]
+pub(crate) struct Wondering {
+    pub(crate) name: String,
+    /// When it was put, in milliseconds.
+    pub(crate) asked: u64,
+    pub(crate) question: Question,
+}
+
+/// A connection that it has asked for.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    /// The connection's number.
+    pub(crate) record: usize,
+    pub(crate) connecting: Connecting,
+    /// What the seed that it passed is of.
+    pub(crate) receiver: Option<StreamReceiver>,
+}
+
+/// A connection that is established.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// The connection's number, and which side this is.
+    pub(crate) record: usize,
+    pub(crate) side: usize,
+    pub(crate) connection: Connection,
+}
+
+impl Correspondent {
+    /// Starts a program.
+    pub(crate) fn start(machine: &Arc<Machine>, pid: u64) -> Result<Self, Error> {
+        let card = Card::attached(Arc::new(SimAttachment::with_streams(machine.clone(), pid)));
+        let manager = Manager::create_with(&card, ENTRIES, Polling { spins: 0 })?;
+        // All memory that it ever sends from: later there may be no pages for more.
+        drop(manager.allocate(1)?);
+        Ok(Self {
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            listener: None,
+            asking: Vec::new(),
+            wondering: Vec::new(),
+            open: Vec::new(),
+            manager,
+        })
+    }
+
+    /// It dies in the middle of what it does, so its ends tell nobody that they go.
+    pub(crate) fn says_nothing(&self) {
+        self.senders.iter().for_each(|sender| sender.end.peer_lost(PeerLoss::Process));
+        self.receivers.iter().for_each(|receiver| receiver.end.peer_lost(PeerLoss::Process));
+    }
+}

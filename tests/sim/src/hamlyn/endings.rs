@@ -1,0 +1,101 @@
+//! The ends of connections: what a side is told is so, nobody is forgotten, and at rest nothing is left.
+
+use hamlyn::{End, EndReason};
+use hamlyn_driver_host::Sizes;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::connections::{ASKER, Connections};
+use crate::hamlyn::world::World;
+
+impl World {
+    /// Whether the operating system of a host has forgotten another since a time.
+    fn has_renewed(&self, host: usize, other: usize, since: u64) -> bool {
+        let well_known = self.hosts[host].machine.well_known();
+        well_known.as_ref().is_some_and(|own| own.system().renewed(other as u32) >= since)
+    }
+
+    /// A side is told of the end, for the first time: it must be so.
+    pub(crate) fn is_told(&mut self, number: usize, side: usize, end: &End) -> Result<(), Violation> {
+        let record = &self.model.connections.records[number];
+        let (own, other) = (record.hosts[side], record.hosts[1 - side]);
+        let host = &self.hosts[own];
+        let so = match end.reason {
+            EndReason::HostLost => self.has_renewed(own, other, record.asked),
+            EndReason::HostReset => self.has_renewed(other, own, record.asked),
+            EndReason::LinkLost => host.was_unplugged && self.has_renewed(own, other, record.asked),
+            EndReason::Lapsed => {
+                host.machine.tables().has_lapsed && self.has_renewed(own, other, record.asked)
+            }
+            _ => self.model.connections.is_so(number, side, end),
+        };
+        let wrong = |what: &str| {
+            Violation::new(format!("connection {number}, side {side} {what} {end:?}: {record:?}"))
+        };
+        ensure(!record.sides[side].is_over(), || wrong("is told twice"))?;
+        ensure(so, || wrong("is told what is not so"))?;
+        self.model.connections.records[number].sides[side].told = Some(end.reason);
+        let index = EndReason::ALL.iter().position(|reason| *reason == end.reason);
+        index.iter().for_each(|index| self.model.connections.ends[*index] += 1);
+        self.note(|| format!("connection {number}, side {side} ends: {end:?}"));
+        Ok(())
+    }
+
+    /// How long it may take, once nothing hinders anybody, until a side is told that the other is gone.
+    fn patience(&self) -> u64 {
+        let rounds = 300 * (self.hosts.len() as u64 + 1) * self.model.scenario.step_ms;
+        3 * self.model.scenario.peer_timeout_ms + rounds
+    }
+
+    /// Whoever has lost its peer is told in time.
+    pub(crate) fn check_connections(&mut self) -> Result<(), Violation> {
+        let (now, patience) = (self.now(), self.patience());
+        let Connections { records, live, healed, .. } = &mut self.model.connections;
+        live.retain(|number| {
+            let [asker, listener] = &records[*number].sides;
+            !(asker.is_over() && (listener.is_over() || listener.pid.is_none()))
+        });
+        let Some(healed) = *healed else { return Ok(()) };
+        for number in live.iter() {
+            let [asker, listener] = &records[*number].sides;
+            let since = match (&asker.gone, &listener.gone) {
+                (Some((at, _)), _) | (_, Some((at, _))) => *at,
+                // Nobody answers.
+                _ if listener.pid.is_none() => healed,
+                _ => continue,
+            };
+            ensure(now <= healed.max(since) + patience, || {
+                format!("connection {number}: a side was not told: {:?}", records[*number])
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Everything is over, and each side knows. Nothing is left of it anywhere.
+    pub(crate) fn check_connections_at_rest(&mut self) -> Result<(), Violation> {
+        self.check_connections()?;
+        self.check_questions_at_rest()?;
+        if let Some(number) = self.model.connections.live.first() {
+            let record = &self.model.connections.records[*number];
+            return Err(Violation::new(format!(
+                "work has stopped, but connection {number} is not over: {record:?}"
+            )));
+        }
+        for host in &self.hosts {
+            let well_known = host.machine.well_known();
+            let Some(own) = well_known.as_ref() else { continue };
+            ensure(own.system().sizes() == Sizes::default(), || {
+                format!("host {}: work has stopped, but its system still has {:?}", host.id, own.system())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Connections that were established, and requests that were not granted.
+    pub(crate) fn connection_totals(&self) -> (u64, u64) {
+        let records = &self.model.connections.records;
+        let established = records.iter().filter(|record| record.established).count();
+        let refused =
+            records.iter().filter(|record| !record.established && record.sides[ASKER].told.is_some());
+        (established as u64, refused.count() as u64)
+    }
+}

@@ -1,0 +1,272 @@
+//! What each fetch-and-op should do, and what it has done so far: the ledger's counterpart for the extension.
+//!
+//! Honest programs share *words*. A fetch-and-op on one is *asked*, *sent*, carried out or refused once where the word is,
+//! and *answered*; or it is given up.
+
+use std::collections::BTreeSet;
+
+use hamlyn::Error;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::judge::{HEADER, PacketHeader};
+
+/// How long a card waits for an answer, in milliseconds.
+pub(crate) const ANSWER_TIMEOUT: u64 = 10_000;
+
+/// A word that honest programs may change.
+#[derive(Debug, Clone)]
+pub(crate) struct Word {
+    pub(crate) host: usize,
+    pub(crate) pid: u64,
+    pub(crate) slot: u32,
+    /// The metadata entry that its tickets name.
+    pub(crate) entry: u32,
+    /// From the slot's start, in bytes.
+    pub(crate) offset: u32,
+    /// Programs only add to it, so that no value comes twice.
+    pub(crate) counter: bool,
+    /// The slot is closed.
+    pub(crate) gone: bool,
+    found: BTreeSet<u64>,
+}
+
+impl Word {
+    /// A word of a slot. The program that opens it tells whose it is.
+    pub(crate) fn new(slot: u32, entry: u32, offset: u32, counter: bool) -> Self {
+        Self { host: 0, pid: 0, slot, entry, offset, counter, gone: false, found: BTreeSet::new() }
+    }
+}
+
+/// What a fetch-and-op says of itself in its request and in its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ask {
+    /// From where, to where.
+    pub(crate) host: usize,
+    pub(crate) destination: usize,
+    pub(crate) slot: u32,
+    pub(crate) offset: u32,
+    pub(crate) operation: u32,
+    /// No two have the same.
+    pub(crate) operand: u64,
+}
+
+/// A fetch-and-op of an honest program.
+#[derive(Debug, Clone)]
+struct Record {
+    ask: Ask,
+    word: Option<usize>,
+    /// When it was posted.
+    posted: u64,
+    ticket: Option<u32>,
+    /// What became of it where the word is: what it found, or that it was refused.
+    verdict: Option<Result<u64, ()>>,
+    /// It or its answer may be lost.
+    excused: bool,
+    /// Its answer came when nobody waited any more.
+    late: bool,
+    given_up: bool,
+}
+
+/// A fetch-and-op that a card waits for.
+#[derive(Debug, Clone)]
+struct Waiting {
+    host: usize,
+    pid: u64,
+    terminus: u32,
+    destination: usize,
+    ticket: u32,
+    deadline: u64,
+    record: Option<usize>,
+}
+
+/// All fetch-and-ops of a simulation.
+#[derive(Debug, Default)]
+pub(crate) struct Fetches {
+    pub(crate) words: Vec<Word>,
+    records: Vec<Record>,
+    waiting: Vec<Waiting>,
+}
+
+impl Fetches {
+    /// A program asks. Returns the fetch-and-op's number.
+    pub(crate) fn ask(&mut self, ask: Ask, word: Option<usize>, now: u64) -> usize {
+        self.records.push(Record {
+            ask,
+            word,
+            posted: now,
+            ticket: None,
+            verdict: None,
+            excused: false,
+            late: false,
+            given_up: false,
+        });
+        self.records.len() - 1
+    }
+
+    /// A card sent one: of an honest program, or else of `stranger`, a process and its terminus.
+    pub(crate) fn sent(
+        &mut self,
+        host: usize,
+        destination: usize,
+        packet: &[u8],
+        now: u64,
+        owner: impl Fn(Option<usize>) -> Option<(u64, u32)>,
+    ) {
+        let Some(header) = PacketHeader::read(packet).filter(PacketHeader::is_fetch) else { return };
+        let record = self.find(host, destination, &header, packet, |record| record.ticket.is_none());
+        let Some((pid, terminus)) = owner(record) else { return };
+        if let Some(record) = record {
+            self.records[record].ticket = Some(header.delta);
+        }
+        let (ticket, deadline) = (header.delta, now + ANSWER_TIMEOUT);
+        self.waiting.push(Waiting { host, pid, terminus, destination, ticket, deadline, record });
+    }
+
+    fn find(
+        &self,
+        host: usize,
+        destination: usize,
+        header: &PacketHeader,
+        packet: &[u8],
+        fits: impl Fn(&Record) -> bool,
+    ) -> Option<usize> {
+        let (operation, slot, offset) = (header.operation, header.slot, header.offset);
+        let operand = u64_at(packet, HEADER)?;
+        let ask = Ask { host, destination, slot, offset, operation, operand };
+        self.records.iter().position(|record| record.ask == ask && fits(record))
+    }
+
+    /// One arrived, and found a value or was refused. `honest`: its slot is, so it must be one that was asked.
+    pub(crate) fn arrived(
+        &mut self,
+        host: usize,
+        source: usize,
+        packet: &[u8],
+        verdict: Result<u64, ()>,
+        honest: bool,
+    ) -> Result<(), Violation> {
+        let Some(header) = PacketHeader::read(packet) else { return Ok(()) };
+        let unjudged = |record: &Record| record.ticket == Some(header.delta) && record.verdict.is_none();
+        let Some(number) = self.find(source, host, &header, packet, unjudged) else {
+            return ensure(verdict.is_err() || !honest, || {
+                format!("host {host} carried out a fetch-and-op that nobody asked, or twice: {header:?}")
+            });
+        };
+        let record = &mut self.records[number];
+        record.verdict = Some(verdict);
+        let (Some(word), Ok(found)) = (record.word, verdict) else { return Ok(()) };
+        let word = &mut self.words[word];
+        ensure(!word.counter || word.found.insert(found), || {
+            format!("host {host}: two additions to one counter found {found}")
+        })
+    }
+
+    /// The terminus that waits for an answer.
+    pub(crate) fn awaited(&self, host: usize, source: usize, ticket: u32) -> Option<u32> {
+        self.place_of(host, source, ticket).map(|place| self.waiting[place].terminus)
+    }
+
+    fn place_of(&self, host: usize, source: usize, ticket: u32) -> Option<usize> {
+        self.waiting.iter().position(|waiting| {
+            waiting.host == host && waiting.destination == source && waiting.ticket == ticket
+        })
+    }
+
+    /// An answer was taken by who waited for it: it must be true.
+    pub(crate) fn answered(&mut self, host: usize, source: usize, packet: &[u8]) -> Result<(), Violation> {
+        let Some(header) = PacketHeader::read(packet) else { return Ok(()) };
+        let Some(place) = self.place_of(host, source, header.delta) else { return Ok(()) };
+        let Some(record) = self.waiting.remove(place).record else { return Ok(()) };
+        let Record { verdict, ask, .. } = &self.records[record];
+        let said = if header.offset == 0 { u64_at(packet, HEADER).ok_or(()) } else { Err(()) };
+        ensure(*verdict == Some(said), || {
+            format!("host {host} was answered {said:?} (must be {verdict:?}): {ask:?}")
+        })
+    }
+
+    /// A fetch-and-op or an answer was discarded by its destination, or an answer came too late.
+    pub(crate) fn missed(&mut self, host: usize, source: usize, packet: &[u8], late: bool) {
+        let Some(header) = PacketHeader::read(packet) else { return };
+        let (from, to) = if header.is_fetch() { (source, host) } else { (host, source) };
+        if !header.is_fetch() && !header.is_answer() {
+            return;
+        }
+        let own = |record: &&mut Record| {
+            record.ask.host == from && record.ask.destination == to && record.ticket == Some(header.delta)
+        };
+        for record in self.records.iter_mut().filter(own) {
+            record.late |= late;
+            record.excused |= !late;
+        }
+    }
+
+    /// Excuses all fetch-and-ops with an asker or a word on a host for which `hit` holds.
+    pub(crate) fn excuse(&mut self, hit: impl Fn(usize) -> bool) {
+        let own = |record: &&mut Record| hit(record.ask.host) || hit(record.ask.destination);
+        self.records.iter_mut().filter(own).for_each(|record| record.excused = true);
+    }
+
+    /// Excuses one fetch-and-op if its asker or its word is on a host for which `hit` holds.
+    pub(crate) fn excuse_number(&mut self, number: usize, hit: impl Fn(usize) -> bool) {
+        let record = &mut self.records[number];
+        record.excused |= hit(record.ask.host) || hit(record.ask.destination);
+    }
+
+    /// A process is gone: its words, and what its terminus waited for.
+    pub(crate) fn bury(&mut self, host: usize, pid: u64) {
+        self.waiting.retain(|waiting| waiting.host != host || waiting.pid != pid);
+        let own = |word: &&mut Word| word.host == host && word.pid == pid;
+        self.words.iter_mut().filter(own).for_each(|word| word.gone = true);
+    }
+
+    /// A card had its tick: it waits no more for what is too old.
+    pub(crate) fn give_up(&mut self, host: usize, now: u64) {
+        self.waiting.retain(|waiting| waiting.host != host || waiting.deadline > now);
+    }
+
+    /// When the first of those under way is given up.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.waiting.iter().map(|waiting| waiting.deadline).min()
+    }
+
+    /// Compares what the library says of a fetch-and-op with what must be. `done`: the card has finished with it.
+    pub(crate) fn check(
+        &mut self,
+        number: usize,
+        says: &Result<Option<u64>, Error>,
+        done: bool,
+        now: u64,
+    ) -> Result<(), Violation> {
+        let record = &mut self.records[number];
+        let right = match says {
+            Ok(None) => !done,
+            Ok(Some(found)) => done && record.verdict == Some(Ok(*found)),
+            Err(Error::Refused { reason: Some(Statistic::RefusedByDestination), .. }) => {
+                done && record.verdict == Some(Err(()))
+            }
+            Err(Error::Refused { reason: Some(Statistic::RefusedUnanswered), .. }) => {
+                record.given_up = true;
+                done && now >= record.posted + ANSWER_TIMEOUT
+            }
+            Err(_) => false,
+        };
+        ensure(right, || format!("a fetch-and-op is said to have given {says:?} at {now} ms: {record:?}"))
+    }
+
+    /// One that was given up with no excuse, and whose answer never came.
+    pub(crate) fn lost(&self) -> Option<String> {
+        let lost = self.records.iter().find(|record| record.given_up && !record.excused && !record.late);
+        lost.map(|record| format!("{record:?}"))
+    }
+
+    /// Tickets that a host waits for, but not from `other`.
+    pub(crate) fn tickets_of(&self, host: usize, other: usize) -> Vec<u32> {
+        let waiting = self.waiting.iter().filter(|waiting| waiting.host == host);
+        waiting.filter(|waiting| waiting.destination != other).map(|waiting| waiting.ticket).collect()
+    }
+}
+
+fn u64_at(packet: &[u8], at: usize) -> Option<u64> {
+    packet.get(at..at + 8)?.try_into().map(u64::from_le_bytes).ok()
+}

@@ -1,0 +1,369 @@
+//! What each honest message should do, and what it has done so far.
+//!
+//! Senders manage the receivers' buffers, so the ledger stands for what honest programs have agreed on: a *place* (a
+//! metadata entry, or a word of fast mode, with its own part of the message area) takes one *delivery* at a time. A
+//! delivery is a message, or the messages of a group receive (section 2.5) that are notified as one; its *parts* are
+//! the messages.
+
+use std::collections::BTreeSet;
+
+use hamlyn_abi::hamlyn::request::HAMLYN_FAST_MODE;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::judge::{HEADER, PacketHeader};
+
+/// Where honest messages can go.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) host: usize,
+    pub(crate) pid: u64,
+    pub(crate) slot: u32,
+    /// Metadata entry; none for fast mode.
+    pub(crate) entry: Option<u32>,
+    /// Its own part of the message area: start and bytes.
+    pub(crate) start: u32,
+    pub(crate) length: u32,
+    /// The delivery that is on its way.
+    pub(crate) busy: Option<usize>,
+    /// The slot is closed.
+    pub(crate) gone: bool,
+}
+
+impl Place {
+    /// A place of a slot. The program that opens the place tells whose it is.
+    pub(crate) fn new(slot: u32, entry: Option<u32>, start: u32, length: u32) -> Self {
+        Self { host: 0, pid: 0, slot, entry, start, length, busy: None, gone: false }
+    }
+}
+
+/// A message of an honest process.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) delivery: usize,
+    pub(crate) host: usize,
+    pub(crate) pid: u64,
+    pub(crate) offset: u32,
+    pub(crate) data: Vec<u8>,
+    pub(crate) metadata: Vec<u8>,
+    /// The initial packet counter Y, in fast mode the word.
+    pub(crate) y: u32,
+    packet_size: u32,
+    /// Which of its packets have arrived.
+    arrived: Vec<bool>,
+    /// The card has said that it is sent.
+    pub(crate) sent: bool,
+}
+
+/// What is notified once.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    pub(crate) place: usize,
+    pub(crate) silent: bool,
+    pub(crate) interrupt: bool,
+    pub(crate) parts: Vec<usize>,
+    /// Packets that have not arrived.
+    missing: usize,
+    /// The receiver has had its notification.
+    pub(crate) notified: bool,
+    /// One of its ends died, or its link went down: it may be lost, but not be wrong.
+    pub(crate) excused: bool,
+}
+
+impl Delivery {
+    pub(crate) fn is_whole(&self) -> bool {
+        self.missing == 0
+    }
+}
+
+/// A message before the ledger knows it.
+#[derive(Debug)]
+pub(crate) struct NewPart {
+    pub(crate) host: usize,
+    pub(crate) pid: u64,
+    pub(crate) offset: u32,
+    pub(crate) data: Vec<u8>,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) y: u32,
+    pub(crate) packet_size: u32,
+}
+
+/// All honest messages of a simulation.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) places: Vec<Place>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) deliveries: Vec<Delivery>,
+    /// Notifications that were overwritten unread.
+    pub(crate) overwritten: u64,
+}
+
+impl Ledger {
+    /// Places that could take a message now.
+    pub(crate) fn free_places(&self) -> Vec<usize> {
+        let free = |place: &Place| place.busy.is_none() && !place.gone;
+        (0..self.places.len()).filter(|place| free(&self.places[*place])).collect()
+    }
+
+    /// Enters a delivery and its parts; returns the parts' numbers.
+    pub(crate) fn enter(
+        &mut self,
+        place: usize,
+        silent: bool,
+        interrupt: bool,
+        parts: Vec<NewPart>,
+    ) -> Vec<usize> {
+        let delivery = self.deliveries.len();
+        let first = self.parts.len();
+        let mut missing = 0;
+        for NewPart { host, pid, offset, data, metadata, y, packet_size } in parts {
+            let packets = data.len().div_ceil(packet_size as usize).max(1);
+            missing += packets;
+            let arrived = vec![false; packets];
+            self.parts.push(Part {
+                delivery,
+                host,
+                pid,
+                offset,
+                data,
+                metadata,
+                y,
+                packet_size,
+                arrived,
+                sent: false,
+            });
+        }
+        let numbers: Vec<usize> = (first..self.parts.len()).collect();
+        let parts = numbers.clone();
+        self.deliveries.push(Delivery {
+            place,
+            silent,
+            interrupt,
+            parts,
+            missing,
+            notified: false,
+            excused: false,
+        });
+        self.places[place].busy = Some(delivery);
+        numbers
+    }
+
+    /// A packet was accepted by an honest slot of `host`: it must be one that somebody sent, with the right bytes, for
+    /// the first time. Returns its delivery, and whether that is whole now.
+    pub(crate) fn arrived(
+        &mut self,
+        host: usize,
+        source: u16,
+        packet: &[u8],
+    ) -> Result<(usize, bool), Violation> {
+        let Some(header) = PacketHeader::read(packet) else {
+            return Err(Violation::new("a packet without a header was accepted"));
+        };
+        let wrong = |what: &str| {
+            Violation::new(format!("host {host} accepted {what} from host {source}: {header:?}"))
+        };
+        let part = self
+            .part_of(host, source, packet, &header)
+            .ok_or_else(|| wrong("a packet that nobody sent, or that has arrived before,"))?;
+        let part = &mut self.parts[part];
+        part.fits(&header, packet).map_err(wrong)?;
+        part.cross_off(&header);
+        let number = part.delivery;
+        let delivery = &mut self.deliveries[number];
+        delivery.missing -= 1;
+        Ok((number, delivery.missing == 0))
+    }
+
+    /// A packet was discarded: if it is an honest message's, that is excused.
+    pub(crate) fn discarded(&mut self, host: usize, source: u16, packet: &[u8]) {
+        let part = PacketHeader::read(packet).and_then(|header| self.part_of(host, source, packet, &header));
+        if let Some(part) = part {
+            let delivery = self.parts[part].delivery;
+            self.deliveries[delivery].excused = true;
+        }
+    }
+
+    /// The message that a packet belongs to. If it fits none, the one that it would fit with another length or other bytes.
+    /// Several empty messages may be for one place: they are told apart by their metadata.
+    fn part_of(&self, host: usize, source: u16, packet: &[u8], header: &PacketHeader) -> Option<usize> {
+        let fast = header.metadata_index == HAMLYN_FAST_MODE;
+        let entry = (!fast).then_some(header.metadata_index);
+        let parts = self
+            .places
+            .iter()
+            .filter(|place| place.host == host && !place.gone)
+            .filter(|place| place.slot == header.slot && place.entry == entry)
+            .filter_map(|place| place.busy)
+            .flat_map(|delivery| &self.deliveries[delivery].parts)
+            .copied();
+        let mut parts = parts.filter(|part| {
+            let part = &self.parts[*part];
+            part.host == usize::from(source) && (!fast || part.y == header.delta) && part.takes(header)
+        });
+        let first = parts.next()?;
+        let fits = |part: &usize| self.parts[*part].fits(header, packet).is_ok();
+        if fits(&first) { Some(first) } else { parts.find(fits).or(Some(first)) }
+    }
+
+    /// A notification was read: which delivery it is for. It must be whole, and not notified before.
+    pub(crate) fn notified(
+        &mut self,
+        host: usize,
+        slot: u32,
+        entry: Result<u32, u32>,
+    ) -> Result<usize, Violation> {
+        let found = self
+            .places
+            .iter()
+            .filter(|place| place.host == host && !place.gone && place.slot == slot)
+            .filter(|place| place.entry == entry.ok())
+            .filter_map(|place| place.busy)
+            .find(|delivery| match entry {
+                Ok(_) => true,
+                Err(word) => self.parts[self.deliveries[*delivery].parts[0]].y == word,
+            });
+        let wrong = |what: &str| {
+            Violation::new(format!("host {host}: slot {slot}, {entry:?}: notification of {what}"))
+        };
+        let number = found.ok_or_else(|| wrong("nothing, or a second one"))?;
+        let delivery = &mut self.deliveries[number];
+        ensure(delivery.is_whole(), || wrong("a message that is not whole"))?;
+        ensure(!delivery.silent && !delivery.notified, || wrong("a silent message, or a second one"))?;
+        delivery.notified = true;
+        Ok(number)
+    }
+
+    /// The receiver was too slow, and is told no more of a delivery than that.
+    pub(crate) fn overwritten(&mut self, delivery: usize) {
+        self.overwritten += 1;
+        self.deliveries[delivery].notified = true;
+        self.release(delivery);
+    }
+
+    /// The place may be used again.
+    pub(crate) fn release(&mut self, delivery: usize) {
+        let place = self.deliveries[delivery].place;
+        self.places[place].busy = None;
+    }
+
+    /// Whether all that a delivery waits for has come.
+    fn is_done(delivery: &Delivery) -> bool {
+        delivery.is_whole() && (delivery.silent || delivery.notified)
+    }
+
+    /// Excuses deliveries under way whose sender or receiver is a host and process for which `hit` holds.
+    pub(crate) fn excuse(&mut self, hit: impl Fn(usize, u64) -> bool) {
+        for delivery in self.deliveries.iter_mut().filter(|delivery| !Self::is_done(delivery)) {
+            let place = &self.places[delivery.place];
+            let parts = &self.parts;
+            delivery.excused |= hit(place.host, place.pid)
+                || delivery.parts.iter().any(|part| hit(parts[*part].host, parts[*part].pid));
+        }
+    }
+
+    /// A process' slots are closed.
+    pub(crate) fn bury(&mut self, host: usize, pid: u64) {
+        self.excuse(|other, process| other == host && process == pid);
+        for place in self.places.iter_mut().filter(|place| place.host == host && place.pid == pid) {
+            place.gone = true;
+        }
+    }
+
+    /// The receiver gives a delivery up. `false`: it is whole already.
+    pub(crate) fn give_up(&mut self, delivery: usize) -> bool {
+        let delivery = &mut self.deliveries[delivery];
+        delivery.excused |= !delivery.is_whole();
+        !delivery.is_whole()
+    }
+
+    /// What is not done and has no excuse.
+    pub(crate) fn owed(&self) -> Option<(usize, &Delivery)> {
+        self.deliveries.iter().enumerate().find(|(_, delivery)| !delivery.excused && !Self::is_done(delivery))
+    }
+
+    /// The first of those that is sent, and has all its ends at such hosts.
+    pub(crate) fn owed_between(&self, is_such: impl Fn(usize) -> bool) -> Option<usize> {
+        let on_its_way = |part: &usize| self.parts[*part].sent && is_such(self.parts[*part].host);
+        self.deliveries.iter().position(|delivery| {
+            !delivery.excused
+                && !Self::is_done(delivery)
+                && is_such(self.places[delivery.place].host)
+                && delivery.parts.iter().all(on_its_way)
+        })
+    }
+
+    /// Messages whose delivery is done.
+    pub(crate) fn delivered(&self) -> u64 {
+        let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
+        done.map(|delivery| delivery.parts.len() as u64).sum()
+    }
+
+    /// Pairs of hosts between which something was delivered.
+    pub(crate) fn pairs(&self) -> u64 {
+        let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
+        let pairs = done.flat_map(|delivery| {
+            let receiver = self.places[delivery.place].host;
+            delivery.parts.iter().map(move |part| (self.parts[*part].host, receiver))
+        });
+        pairs.collect::<BTreeSet<_>>().len() as u64
+    }
+
+    pub(crate) fn describe(&self, number: usize) -> String {
+        let delivery = &self.deliveries[number];
+        let place = &self.places[delivery.place];
+        let parts: Vec<String> = delivery
+            .parts
+            .iter()
+            .map(|part| {
+                let Part { host, data, sent, arrived, .. } = &self.parts[*part];
+                let here = arrived.iter().filter(|arrived| **arrived).count();
+                format!(
+                    "{} bytes of host {host} (sent: {sent}, {here} of {} packets arrived)",
+                    data.len(),
+                    arrived.len()
+                )
+            })
+            .collect();
+        format!(
+            "delivery {number} to host {} slot {} entry {:?} (silent: {}, notified: {}): {}",
+            place.host,
+            place.slot,
+            place.entry,
+            delivery.silent,
+            delivery.notified,
+            parts.join(", ")
+        )
+    }
+}
+
+impl Part {
+    /// Whether a packet can be one of this message's that has not arrived.
+    fn takes(&self, header: &PacketHeader) -> bool {
+        let Some(at) = header.offset.checked_sub(self.offset) else { return false };
+        let packet = (at / self.packet_size) as usize;
+        at % self.packet_size == 0
+            && self.arrived.get(packet) == Some(&false)
+            && (at + header.length) as usize <= self.data.len()
+    }
+
+    /// Checks the length and bytes of a packet that it takes.
+    fn fits(&self, header: &PacketHeader, packet: &[u8]) -> Result<(), &'static str> {
+        let at = (header.offset - self.offset) as usize;
+        let length = (self.data.len() - at).min(self.packet_size as usize);
+        if header.length as usize != length {
+            return Err("a packet of the wrong length");
+        }
+        let (metadata, data) = packet[HEADER..].split_at(header.metadata_length as usize);
+        let due: &[u8] = if at == 0 { &self.metadata } else { &[] };
+        if metadata != due {
+            return Err("the wrong metadata");
+        }
+        if *data != self.data[at..at + length] {
+            return Err("the wrong data");
+        }
+        Ok(())
+    }
+
+    fn cross_off(&mut self, header: &PacketHeader) {
+        self.arrived[((header.offset - self.offset) / self.packet_size) as usize] = true;
+    }
+}

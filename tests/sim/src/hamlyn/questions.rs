@@ -1,0 +1,78 @@
+//! Programs that ask whether a name is listened to. What a host answers was so at some moment since it was asked.
+
+use hamlyn::Answer;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::correspondent::{NAMES, Wondering};
+use crate::hamlyn::world::World;
+
+/// Questions that a program has at a time.
+const MOST: usize = 3;
+
+impl World {
+    /// A program asks a host of the fabric, or seldom one that is not there, whether a name is listened to.
+    pub(crate) fn wonder(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let hosts = self.hosts.len();
+        let absent = self.model.scenario.faults > 0 && self.rng.percent(2);
+        let target = if absent { hosts } else { self.rng.index(hosts) };
+        let name = self.rng.pick(&NAMES).unwrap_or(NAMES[0]);
+        let asked = self.now();
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        if program.wondering.len() >= MOST {
+            return Ok(false);
+        }
+        let question = match program.manager.card().ask(target as u32, name) {
+            Ok(question) => question,
+            // There is no link.
+            Err(_) if !self.hosts[host].uplink.is_up() => return Ok(false),
+            Err(error) => return Err(Violation::new(format!("host {host} cannot ask: {error}"))),
+        };
+        program.wondering.push(Wondering { name: name.to_owned(), asked, question });
+        self.note(|| format!("host {host} asks host {target} for {name}"));
+        Ok(true)
+    }
+
+    /// A program looks whether it has been answered. Seldom it loses interest.
+    pub(crate) fn look_at_questions(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let bored = self.rng.percent(2);
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        if bored && program.wondering.pop().is_some() {
+            return Ok(true);
+        }
+        let decided = |wondering: &Wondering| !matches!(wondering.question.answer(), Ok(None));
+        let Some(index) = program.wondering.iter().position(decided) else { return Ok(false) };
+        let Wondering { name, asked, question } = program.wondering.swap_remove(index);
+        // What lies with its own host is no answer.
+        let Ok(Some(answer)) = question.answer() else { return Ok(true) };
+        let target = question.host() as usize;
+        let answers = &mut self.model.connections.answers;
+        let so = match answer {
+            Answer::Listening => {
+                answers.listening += 1;
+                self.model.connections.was_there_after(target, &name, asked)
+            }
+            Answer::Nobody => {
+                answers.nobody += 1;
+                !self.model.connections.was_there_since(target, &name, asked)
+            }
+            Answer::Silent => {
+                answers.silent += 1;
+                true
+            }
+            _ => false,
+        };
+        ensure(so, || format!("host {host} hears of {name} on host {target} what is not so: {answer:?}"))?;
+        self.note(|| format!("host {host} hears of {name} on host {target}: {answer:?}"));
+        Ok(true)
+    }
+
+    /// Nobody waits for an answer any more.
+    pub(crate) fn check_questions_at_rest(&self) -> Result<(), Violation> {
+        for host in &self.hosts {
+            let open = host.processes.iter().filter_map(|process| process.correspondent());
+            let open: Vec<_> = open.flat_map(|program| &program.wondering).collect();
+            ensure(open.is_empty(), || format!("host {}: nobody has answered {open:?}", host.id))?;
+        }
+        Ok(())
+    }
+}

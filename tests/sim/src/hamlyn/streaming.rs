@@ -1,0 +1,365 @@
+//! How programs stream to each other: they open streams, send, receive and end them, and each thing that they see is checked.
+
+use std::time::Duration;
+
+use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
+use hamlyn::{Error, PeerLoss, Seed};
+
+use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::correspondent::{Receiving, Sending};
+use crate::hamlyn::streams::{Stream, bytes};
+use crate::hamlyn::world::World;
+
+/// The most bytes of a send.
+const MOST: u32 = 900;
+/// Streams that a program receives at a time.
+const STREAMS: usize = 2;
+
+/// Nothing could be done now.
+fn is_for_later(error: &Error) -> bool {
+    error.is_would_block() || error.is_timed_out() || error.is_exhausted()
+}
+
+impl World {
+    /// A program does something with its streams.
+    pub(crate) fn correspond(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let late = self.hosts[host].processes[process].slow_until > self.step;
+        if late || self.hosts[host].correspondent(process).is_none() {
+            return Ok(false);
+        }
+        if self.model.scenario.connections && (!self.model.scenario.streams || self.rng.percent(60)) {
+            return self.converse(host, process);
+        }
+        match self.rng.below(10) {
+            0 if self.model.scenario.streams => self.open_stream(host, process),
+            1..=5 => self.send_on(host, process),
+            _ => self.receive_on(host, process),
+        }
+    }
+
+    /// When no more is to happen: closes and receives all. Whether anything was done.
+    pub(crate) fn finish_streams(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        program.senders.iter_mut().for_each(|sender| sender.closing = true);
+        let (senders, receivers) = (program.senders.len(), program.receivers.len());
+        let mut busy = false;
+        for index in (0..senders).rev() {
+            busy |= self.send(host, process, index)?;
+        }
+        for index in (0..receivers).rev() {
+            busy |= self.receive(host, process, index)?;
+        }
+        Ok(busy)
+    }
+
+    /// Makes a receiver here and a sender elsewhere, of the seed that went there as bytes. Some seeds are forged or
+    /// stale.
+    fn open_stream(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let records = self.rng.range(2, 5);
+        let options = StreamOptions {
+            record_size: self.rng.range(1, 700),
+            records,
+            max_records: records + self.rng.range(0, 4),
+        };
+        let there = self.correspondents();
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        if program.receivers.len() >= STREAMS {
+            return Ok(false);
+        }
+        // There may be no room for it, or no link.
+        let Ok(end) = StreamReceiver::create_with(&program.manager, options) else { return Ok(false) };
+        let Ok(seed) = end.make_seed() else { return Ok(false) };
+        let mut letter = seed.to_bytes();
+        if self.rng.percent(10) {
+            letter[self.rng.index(Seed::SIZE)] ^= 1 << self.rng.below(8);
+            ensure(Seed::from_bytes(&letter).is_err(), || "a changed seed was taken for a good one")?;
+            return Ok(true);
+        }
+        let seed = Seed::from_bytes(&letter).map_err(Violation::new)?;
+        ensure(seed == end_seed(&end)?, || "a seed changes on its way")?;
+        let Some((other, sender_process)) = self.rng.pick(&there) else { return Ok(false) };
+        let Some(peer) = self.hosts[other].correspondent_mut(sender_process) else { return Ok(false) };
+        let Ok(mut sender) = StreamSender::from_seed(&peer.manager, &seed) else { return Ok(false) };
+        sender.set_timeout(Some(Duration::ZERO));
+        let stream = self.model.streams.len();
+        let stale = self.rng.percent(10);
+        let pid = |at: usize, process: usize| self.hosts[at].processes[process].pid;
+        let down = [host, other].iter().any(|end| !self.hosts[*end].uplink.is_up());
+        self.model.streams.push(Stream {
+            sender: Some((other, pid(other, sender_process))),
+            receiver: (!stale).then_some((host, pid(host, process))),
+            hosts: [host, other],
+            excused: down || stale,
+            ..Stream::default()
+        });
+        self.note(|| {
+            format!("stream {stream} from host {other} to host {host} (stale: {stale}): {options:?}")
+        });
+        let sending = Sending { stream, end: sender, closing: false };
+        if let Some(peer) = self.hosts[other].correspondent_mut(sender_process) {
+            peer.senders.push(sending);
+        }
+        if let Some(program) = self.hosts[host].correspondent_mut(process).filter(|_| !stale) {
+            program.receivers.push(Receiving { stream, end, held: Vec::new() });
+        }
+        Ok(true)
+    }
+
+    fn send_on(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let count = self.hosts[host].correspondent(process).map_or(0, |program| program.senders.len());
+        if count == 0 {
+            return Ok(false);
+        }
+        let index = self.rng.index(count);
+        self.send(host, process, index)
+    }
+
+    /// Sends, flushes, or closes. A sender that is told of a break goes.
+    fn send(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
+        self.excuse_streams_without_link(host);
+        let (length, kind) = (self.rng.range(1, MOST) as usize, self.rng.below(20));
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let Some(sending) = program.senders.get_mut(index) else { return Ok(false) };
+        let (number, before) = (sending.stream, sending.end.accepted());
+        sending.closing |= kind == 0;
+        let data = bytes(number, before, length);
+        let result = match kind {
+            _ if sending.closing => sending.end.try_close(),
+            1..=6 => sending.end.try_flush(),
+            7..=9 => program.manager.allocate(length).and_then(|mut buffer| {
+                sending.end.try_flush()?;
+                // What was coalesced went first.
+                buffer.write(0, &bytes(number, sending.end.accepted(), length))?;
+                sending.end.send_buffer(buffer).map(drop).map_err(Error::from)
+            }),
+            _ => sending.end.try_send(&data).map(drop),
+        };
+        let accepted = sending.end.accepted();
+        let stream = &mut self.model.streams[number];
+        stream.accepted = accepted;
+        stream.closing = sending.closing;
+        match result {
+            Ok(()) if sending.closing => {
+                stream.closed = true;
+                stream.sender = None;
+                program.senders.remove(index);
+                self.note(|| format!("stream {number} is closed after {accepted} bytes"));
+                Ok(true)
+            }
+            Ok(()) => Ok(true),
+            Err(error) if is_for_later(&error) => Ok(accepted > before),
+            Err(error @ Error::PeerLost(_)) => {
+                let gone = stream.receiver.is_none() || stream.over || stream.excused;
+                stream.sender = None;
+                program.senders.remove(index);
+                ensure(gone, || format!("stream {number}: the sender is told of a break: {error}"))?;
+                Ok(true)
+            }
+            // No pages for more memory.
+            Err(Error::OutOfRange { object: "memory length", .. }) => Ok(false),
+            Err(error) => Err(Violation::new(format!("stream {number}: {error}"))),
+        }
+    }
+
+    fn receive_on(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let count = self.hosts[host].correspondent(process).map_or(0, |program| program.receivers.len());
+        if count == 0 {
+            return Ok(false);
+        }
+        let index = self.rng.index(count);
+        self.receive(host, process, index)
+    }
+
+    /// Takes the next record and verifies it, or releases some. A receiver for which the stream is over goes.
+    fn receive(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
+        let keep = self.step < self.model.scenario.steps && self.rng.percent(40);
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let Some(Receiving { stream: number, end, held }) = program.receivers.get_mut(index) else {
+            return Ok(false);
+        };
+        let number = *number;
+        let stream = &mut self.model.streams[number];
+        let wrong =
+            |stream: &Stream, what: &str| Violation::new(format!("stream {number} {what}: {stream:?}"));
+        let busy = match end.try_receive() {
+            Ok(Some(record)) => {
+                let length = record.len();
+                if stream.breaks > 0 || record.to_vec() != bytes(number, stream.delivered, length) {
+                    return Err(wrong(stream, "delivers other bytes than were sent"));
+                }
+                held.push((record.number(), stream.delivered, length));
+                stream.delivered += length as u64;
+                true
+            }
+            Ok(None) => {
+                let whole = stream.closing && stream.delivered == stream.accepted;
+                if !whole && stream.breaks != 1 {
+                    return Err(wrong(stream, "ends too early, or with no word of a break"));
+                }
+                stream.over = true;
+                stream.receiver = None;
+                program.receivers.remove(index);
+                return Ok(true);
+            }
+            Err(Error::PeerLost(loss)) => {
+                let reason = stream.sender.is_none() && !stream.closed;
+                if !(reason || stream.excused) || stream.breaks > 0 {
+                    return Err(wrong(stream, &format!("breaks for no reason ({loss})")));
+                }
+                stream.breaks += 1;
+                true
+            }
+            Err(error) if is_for_later(&error) => false,
+            Err(error) => return Err(wrong(stream, &error.to_string())),
+        };
+        for (record, from, length) in held.iter() {
+            let now = end.record(*record).map(|record| record.to_vec());
+            if now != Some(bytes(number, *from, *length)) {
+                return Err(wrong(stream, "changes a record that is held"));
+            }
+        }
+        if let Some((record, ..)) = held.last().filter(|_| !keep) {
+            end.release(*record).map_err(Violation::new)?;
+            held.clear();
+        }
+        Ok(busy)
+    }
+
+    /// Packets from or to this host may be lost from now on.
+    pub(crate) fn excuse_streams(&mut self, host: usize) {
+        self.model
+            .streams
+            .iter_mut()
+            .filter(|stream| stream.hosts.contains(&host))
+            .for_each(|stream| stream.excused = true);
+    }
+
+    /// What is sent to who has no link is lost.
+    fn excuse_streams_without_link(&mut self, host: usize) {
+        for down in (0..self.hosts.len()).filter(|host| !self.hosts[*host].uplink.is_up()) {
+            let both = |stream: &&mut Stream| stream.hosts.contains(&host) && stream.hosts.contains(&down);
+            self.model.streams.iter_mut().filter(both).for_each(|stream| stream.excused = true);
+        }
+    }
+
+    /// A process has died: the operating system tells the other ends of its streams.
+    pub(crate) fn bury_streams(&mut self, pid: u64) {
+        for stream in &mut self.model.streams {
+            for end in [&mut stream.sender, &mut stream.receiver] {
+                end.take_if(|(_, of)| *of == pid);
+            }
+        }
+        for host in &mut self.hosts {
+            for program in host.processes.iter_mut().filter_map(|process| process.correspondent_mut()) {
+                for receiving in &program.receivers {
+                    let stream = &self.model.streams[receiving.stream];
+                    if !stream.watched && stream.sender.is_none() && !stream.closed {
+                        receiving.end.peer_lost(PeerLoss::Process);
+                    }
+                }
+                for sending in &program.senders {
+                    let stream = &self.model.streams[sending.stream];
+                    if !stream.watched && stream.receiver.is_none() && !stream.over {
+                        sending.end.peer_lost(PeerLoss::Process);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A program has no more to do with a connection: the ends of its streams that it has are told so.
+    pub(crate) fn lose_streams(&mut self, host: usize, process: usize, number: usize, loss: PeerLoss) {
+        let streams = &self.model.connections.records[number].streams;
+        streams.iter().for_each(|stream| self.model.streams[*stream].excused = true);
+        let Some(program) = self.hosts[host].correspondent(process) else { return };
+        for sending in program.senders.iter().filter(|end| streams.contains(&end.stream)) {
+            sending.end.peer_lost(loss);
+        }
+        for receiving in program.receivers.iter().filter(|end| streams.contains(&end.stream)) {
+            receiving.end.peer_lost(loss);
+        }
+    }
+
+    /// Whoever asked for a connection has no ends of its streams, and will have none.
+    pub(crate) fn abandon_streams(&mut self, host: usize, process: usize, number: usize) {
+        let pid = self.hosts[host].processes[process].pid;
+        for stream in self.model.connections.records[number].streams.clone() {
+            let stream = &mut self.model.streams[stream];
+            stream.excused = true;
+            for end in [&mut stream.sender, &mut stream.receiver] {
+                end.take_if(|(_, of)| *of == pid);
+            }
+        }
+    }
+
+    /// Whether a program has come to the end of a connection's streams.
+    pub(crate) fn has_no_ends_of(&self, host: usize, process: usize, number: usize) -> bool {
+        let streams = &self.model.connections.records[number].streams;
+        self.hosts[host].correspondent(process).is_none_or(|program| {
+            !program.senders.iter().any(|end| streams.contains(&end.stream))
+                && !program.receivers.iter().any(|end| streams.contains(&end.stream))
+        })
+    }
+
+    /// Nothing moves any more: streams that were broken say so now, and of others nothing is missing. Whether there
+    /// were any.
+    pub(crate) fn break_streams(&mut self) -> bool {
+        let mut any = false;
+        for host in &mut self.hosts {
+            for program in host.processes.iter_mut().filter_map(|process| process.correspondent_mut()) {
+                for receiving in program.receivers.iter().filter(|end| self.model.streams[end.stream].excused)
+                {
+                    receiving.end.peer_lost(PeerLoss::Link);
+                    any = true;
+                }
+                for sending in program.senders.iter().filter(|end| self.model.streams[end.stream].excused) {
+                    sending.end.peer_lost(PeerLoss::Link);
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Every stream is over, or one of its ends died.
+    pub(crate) fn check_streams(&self) -> Result<(), Violation> {
+        let open = self
+            .model
+            .streams
+            .iter()
+            .enumerate()
+            .find(|(_, stream)| stream.sender.is_some() || stream.receiver.is_some());
+        match open {
+            Some((number, stream)) => {
+                Err(Violation::new(format!("work has stopped, but stream {number} goes on: {stream:?}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes that were delivered, streams that came to a good end, and streams that were broken and said so.
+    pub(crate) fn stream_totals(&self) -> (u64, u64, u64) {
+        let count = |which: fn(&Stream) -> bool| {
+            self.model.streams.iter().filter(|stream| which(stream)).count() as u64
+        };
+        let whole = count(|stream| stream.over && stream.breaks == 0);
+        (
+            self.model.streams.iter().map(|stream| stream.delivered).sum(),
+            whole,
+            count(|stream| stream.breaks > 0),
+        )
+    }
+
+    /// Hosts and processes of all correspondents that live.
+    fn correspondents(&self) -> Vec<(usize, usize)> {
+        let of = |host: usize| (0..self.hosts[host].processes.len()).map(move |process| (host, process));
+        (0..self.hosts.len())
+            .flat_map(of)
+            .filter(|(host, process)| self.hosts[*host].correspondent(*process).is_some())
+            .collect()
+    }
+}
+
+fn end_seed(end: &StreamReceiver) -> Result<Seed, Violation> {
+    end.make_seed().map_err(Violation::new)
+}

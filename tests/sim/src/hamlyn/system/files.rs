@@ -1,0 +1,141 @@
+//! What the library holds of connections and listeners: where the driver has a file, the simulation has a handle.
+
+use std::fmt;
+use std::io::{Stdin, stdin};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
+
+use hamlyn::attach::{ConnectionParts, ListenerParts};
+use hamlyn::{Error, Result};
+use hamlyn_abi::uapi::HamlynConnectionState;
+use hamlyn_driver_host::{Ports, System};
+use rustix::io::Errno;
+use zerocopy::FromZeros;
+
+use crate::hamlyn::machine::Machine;
+
+/// A listener of a process.
+pub(crate) struct ListenerHandle {
+    machine: Arc<Machine>,
+    number: u32,
+}
+
+/// A connection of a process.
+pub(crate) struct ConnectionHandle {
+    machine: Arc<Machine>,
+    number: u32,
+}
+
+/// The simulation's one thread polls nothing. But there must be something to poll.
+fn nothing() -> BorrowedFd<'static> {
+    static NOTHING: OnceLock<Stdin> = OnceLock::new();
+    NOTHING.get_or_init(stdin).as_fd()
+}
+
+fn system(action: &'static str) -> impl FnOnce(Errno) -> Error {
+    move |errno| match errno {
+        Errno::NOTCONN => Error::NotConnected,
+        _ => Error::System { action: action.into(), source: errno.into() },
+    }
+}
+
+impl ListenerHandle {
+    pub(crate) fn open(machine: &Arc<Machine>, name: &str, backlog: u32) -> Result<Self> {
+        let number = machine.system_call(|system, ports| system.listen(ports, name.as_bytes(), backlog));
+        Ok(Self { machine: machine.clone(), number: number.map_err(system("take a name"))? })
+    }
+}
+
+// A machine says more than anybody wants to read.
+impl fmt::Debug for ListenerHandle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "listener {} of host {}", self.number, self.machine.id)
+    }
+}
+
+impl fmt::Debug for ConnectionHandle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "connection {} of host {}", self.number, self.machine.id)
+    }
+}
+
+impl ListenerParts for ListenerHandle {
+    fn next_request(&self) -> Result<Option<Box<dyn ConnectionParts>>> {
+        let claimed = self.machine.system_call(|system, ports| system.claim(ports, self.number));
+        let number = claimed.map_err(system("take the next request for a connection"))?;
+        let machine = &self.machine;
+        Ok(number.map(|number| Box::new(ConnectionHandle { machine: machine.clone(), number }) as _))
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        nothing()
+    }
+}
+
+impl Drop for ListenerHandle {
+    fn drop(&mut self) {
+        let _ = self.machine.system_call(|system, ports| {
+            system.unlisten(ports, self.number);
+            Ok(())
+        });
+    }
+}
+
+impl ConnectionHandle {
+    pub(crate) fn request(machine: &Arc<Machine>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
+        machine.report_link();
+        let number =
+            machine.system_call(|system, ports| system.request(ports, host, name.as_bytes(), private));
+        Ok(Self { machine: machine.clone(), number: number.map_err(system("connect"))? })
+    }
+
+    /// A question, which stands as a connection does.
+    pub(crate) fn ask(machine: &Arc<Machine>, host: u32, name: &str) -> Result<Self> {
+        machine.report_link();
+        let number = machine.system_call(|system, ports| system.ask(ports, host, name.as_bytes()));
+        Ok(Self { machine: machine.clone(), number: number.map_err(system("ask for a name"))? })
+    }
+
+    fn call(
+        &self,
+        verb: impl FnOnce(&mut System, &mut dyn Ports) -> std::result::Result<(), Errno>,
+    ) -> Result<()> {
+        self.machine.system_call(verb).map_err(system("end or answer a connection"))
+    }
+}
+
+impl ConnectionParts for ConnectionHandle {
+    fn state(&self) -> Result<HamlynConnectionState> {
+        let mut state = HamlynConnectionState::new_zeroed();
+        self.call(|system, _| {
+            state = system.describe(self.number);
+            Ok(())
+        })?;
+        Ok(state)
+    }
+
+    fn accept(&self, private: &[u8]) -> Result<()> {
+        self.call(|system, ports| system.answer(ports, self.number, true, private))
+    }
+
+    fn reject(&self, private: &[u8]) -> Result<()> {
+        self.call(|system, ports| system.answer(ports, self.number, false, private))
+    }
+
+    fn close(&self, private: &[u8]) -> Result<()> {
+        self.call(|system, ports| system.close(ports, self.number, private))
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        nothing()
+    }
+}
+
+impl Drop for ConnectionHandle {
+    fn drop(&mut self) {
+        let _ = self.call(|system, ports| {
+            system.release(ports, self.number);
+            Ok(())
+        });
+    }
+}

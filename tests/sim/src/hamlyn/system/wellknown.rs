@@ -1,0 +1,306 @@
+//! Well-known slots (section 6.3): the driver's own terminus, notification queue and slots on a simulated card.
+//!
+//! The slots are privileged and in paranoid one-shot mode, so what has arrived cannot change while it is looked at, and
+//! the queue has more entries than messages can be there: it is never overrun. There are slots for the hosts of the
+//! fabric alone; a driver, which does not know them, opens all 64.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use hamlyn::attach::QueueWait;
+use hamlyn_abi::family::link::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
+use hamlyn_abi::family::sleep::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
+use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_TERMINUS_PRIVILEGED};
+use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN};
+use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
+use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_KEY;
+use hamlyn_abi::kernel::wire::HamlynWire;
+use hamlyn_driver_host::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
+use hamlyn_driver_host::{Ports, System};
+use rustix::io::Errno;
+use zerocopy::FromBytes;
+
+use crate::engine::area::Area;
+use crate::engine::violation::Violation;
+use crate::hamlyn::machine::Machine;
+use crate::hamlyn::tables::{ENTRY_ACCUMULATOR, ENTRY_ONE_SHOT, OpenSlot};
+
+/// The process number of what is the operating system's own.
+pub(crate) const SYSTEM: u64 = 0;
+
+/// What the system has of its card.
+#[derive(Debug)]
+pub(crate) struct Own {
+    /// Hosts of the fabric.
+    hosts: u32,
+    terminus: u32,
+    /// Requests posted.
+    tail: u32,
+    queue: u32,
+    entries: u32,
+    /// Notifications taken.
+    taken: u32,
+    slots: Vec<Arc<OpenSlot>>,
+    /// The pages of the slots.
+    pages: Vec<u64>,
+}
+
+/// The system, and what it has of its card.
+#[derive(Debug)]
+pub(crate) struct WellKnown {
+    system: System,
+    own: Own,
+    /// The handshake timer had run out.
+    pub(crate) lapsed: bool,
+    /// What went wrong while a process called.
+    fault: Option<Violation>,
+}
+
+/// The card, as the system reaches it.
+struct CardPorts<'a> {
+    machine: &'a Machine,
+    own: &'a mut Own,
+    fault: Option<Violation>,
+}
+
+impl WellKnown {
+    pub(crate) fn new(system: System, hosts: u32) -> Self {
+        let own = Own {
+            hosts,
+            terminus: 0,
+            tail: 0,
+            queue: 0,
+            entries: (2 * hosts * ENTRIES).next_power_of_two(),
+            taken: 0,
+            slots: Vec::new(),
+            pages: Vec::new(),
+        };
+        Self { system, own, lapsed: false, fault: None }
+    }
+
+    pub(crate) fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Calls the system. What its card then did wrong, or what no kernel allows, is a fault.
+    fn call<T>(
+        &mut self,
+        machine: &Machine,
+        verb: impl FnOnce(&mut System, &mut dyn Ports) -> T,
+    ) -> Result<T, Violation> {
+        let mut ports = CardPorts { machine, own: &mut self.own, fault: self.fault.take() };
+        let result = verb(&mut self.system, &mut ports);
+        if let Some(fault) = ports.fault {
+            return Err(fault);
+        }
+        match self.system.complaint() {
+            Some(complaint) => Err(Violation::new(format!("host {}: {complaint}", machine.id))),
+            None => Ok(result),
+        }
+    }
+}
+
+impl Own {
+    /// Which notification comes next.
+    fn next(&self) -> QueueWait {
+        QueueWait { queue: self.queue, cursor: self.taken % self.entries, pass: self.taken / self.entries }
+    }
+
+    /// Where an entry of a host's slot here is.
+    fn entry(&self, host: u32, entry: u32) -> Option<u64> {
+        self.slots.get(host as usize)?.entry_address(entry)
+    }
+}
+
+impl Ports for CardPorts<'_> {
+    fn now(&self) -> u64 {
+        self.machine.clock.milliseconds()
+    }
+
+    fn post(&mut self, host: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool {
+        let (machine, own) = (self.machine, &mut *self.own);
+        if own.tail.wrapping_sub(machine.completed(own.terminus)) >= HAMLYN_WORK_QUEUE_USABLE {
+            return false;
+        }
+        own.tail = own.tail.wrapping_add(1);
+        let request = slots::request(machine.id.into(), host, entry, wire, data);
+        let posted = machine.post(own.terminus, own.tail, &request);
+        self.fault = self.fault.take().or(posted.err());
+        true
+    }
+
+    fn take(&mut self) -> Option<(u32, u32)> {
+        let notification = self.machine.next_notification(self.own)?;
+        self.own.taken += 1;
+        Some((notification.slot, notification.metadata as u32 / HAMLYN_METADATA_SIZE))
+    }
+
+    fn more(&mut self) -> bool {
+        self.machine.arm(self.own)
+    }
+
+    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> HamlynWire {
+        let memory = &self.machine.memory;
+        let Some(address) = self.own.entry(host, entry) else { return HamlynWire::default() };
+        let (offset, length) = (slots::place_offset(entry), slots::place_length(entry));
+        let bytes = self.own.slots[host as usize].area.peek(memory, offset.into(), length.into());
+        place[..bytes.len()].copy_from_slice(&bytes);
+        HamlynWire::read_from_bytes(&memory.peek(address, size_of::<HamlynWire>())).unwrap_or_default()
+    }
+
+    fn reopen(&mut self, host: u32, entry: u32) {
+        let Some(address) = self.own.entry(host, entry) else { return };
+        let memory = &self.machine.memory;
+        memory.poke(address + ENTRY_ACCUMULATOR, &0_u32.to_le_bytes());
+        memory.poke(address + ENTRY_ONE_SHOT, &HAMLYN_ONE_SHOT_OPEN.to_le_bytes());
+    }
+}
+
+/// All that is due: whether anything was.
+fn work(system: &mut System, ports: &mut dyn Ports) -> bool {
+    let worked = system.work(ports);
+    while system.work(ports) {}
+    worked
+}
+
+impl Machine {
+    /// The operating system, if it has to do with connections.
+    pub(crate) fn well_known(&self) -> MutexGuard<'_, Option<WellKnown>> {
+        self.well_known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The card has been started.
+    pub(crate) fn start_system(&self) -> Result<(), Violation> {
+        let mut well_known = self.well_known();
+        let Some(known) = &mut *well_known else { return Ok(()) };
+        let own = &mut known.own;
+        let full = || Violation::new(format!("host {}: no room for well-known slots", self.id));
+        let terminus = self.open_terminus_as(SYSTEM, 1, None, HAMLYN_TERMINUS_PRIVILEGED)?;
+        own.terminus = terminus.ok_or_else(full)?;
+        let bytes = u64::from(own.entries * HAMLYN_NOTIFICATION_SIZE);
+        let area = Area::new(&self.memory, &mut self.tables().frames, 0, bytes);
+        own.queue = self.open_queue(SYSTEM, area, own.entries)?.ok_or_else(full)?;
+        (own.tail, own.taken, known.lapsed) = (0, 0, false);
+        for host in 0..own.hosts {
+            let slot = self.well_known_slot(own, host);
+            self.open_slot_as(host, slot)?;
+            own.slots.extend(self.slot(host));
+        }
+        known.call(self, |system, ports| {
+            system.open(ports);
+            work(system, ports);
+        })
+    }
+
+    /// A slot for the operating system of a host, over a page of its own.
+    fn well_known_slot(&self, own: &mut Own, host: u32) -> OpenSlot {
+        let frames = &mut self.tables().frames;
+        let page = frames.take(&self.memory);
+        own.pages.push(page);
+        let (offset, length) = (u64::from(METADATA_OFFSET), u64::from(METADATA_LENGTH));
+        self.memory.poke(page + offset, &slots::metadata());
+        OpenSlot {
+            pid: SYSTEM,
+            area: Area::over(&self.memory, frames, vec![page], 0, offset),
+            metadata: Some(Area::over(&self.memory, frames, vec![page], offset, length)),
+            entries: ENTRIES,
+            pointer: 0,
+            key: HAMLYN_WELL_KNOWN_KEY,
+            mode: HAMLYN_MODE_PARANOID_ONE_SHOT,
+            queue: own.queue,
+            notification_index: 0,
+            interrupt: true,
+            fetch: false,
+            prey: false,
+            privileged: Some(host as u16),
+            streams: false,
+        }
+    }
+
+    /// The card was reset: all is closed and given back.
+    pub(crate) fn stop_system(&self) -> Result<(), Violation> {
+        let mut well_known = self.well_known();
+        let Some(known) = &mut *well_known else { return Ok(()) };
+        known.call(self, |system, ports| system.stop(ports))?;
+        known.own.slots.clear();
+        self.release(SYSTEM)?;
+        known.own.pages.drain(..).for_each(|page| self.tables().frames.give(page));
+        Ok(())
+    }
+
+    /// Calls the operating system for a process.
+    pub(crate) fn system_call<T>(
+        &self,
+        verb: impl FnOnce(&mut System, &mut dyn Ports) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let mut well_known = self.well_known();
+        let known = well_known.as_mut().ok_or(Errno::OPNOTSUPP)?;
+        known.call(self, verb).unwrap_or_else(|fault| {
+            // No fault of the process: it is told at the next turn of the system's own.
+            known.fault = Some(fault);
+            Err(Errno::IO)
+        })
+    }
+
+    /// Whether the next notification is there; if not, the card will interrupt for it.
+    fn arm(&self, own: &Own) -> bool {
+        self.set_armed(own.queue, HAMLYN_ARMED_YES);
+        let ready = self.next_notification(own).is_some();
+        if ready {
+            self.set_armed(own.queue, HAMLYN_ARMED_NO);
+        }
+        ready
+    }
+
+    fn next_notification(&self, own: &Own) -> Option<HamlynNotification> {
+        let next = own.next();
+        let at = u64::from(next.cursor * HAMLYN_NOTIFICATION_SIZE);
+        let tables = self.tables();
+        let entry = tables.queues.get(own.queue as usize)?.as_ref()?.area.address(at);
+        let bytes = self.memory.peek(entry, HAMLYN_NOTIFICATION_SIZE as usize);
+        let notification = HamlynNotification::read_from_bytes(&bytes).ok()?;
+        next.is_over(notification.wrap).then_some(notification)
+    }
+
+    /// Takes what has arrived, and tells those who sent it. Returns whether there was anything to do.
+    pub(crate) fn look(&self, fired: &[u32]) -> Result<bool, Violation> {
+        let mut well_known = self.well_known();
+        let Some(known) = &mut *well_known else { return Ok(false) };
+        if !self.tables().running {
+            return Ok(false);
+        }
+        let (arrived, lapsed) = (fired.contains(&known.own.queue), std::mem::take(&mut known.lapsed));
+        known.call(self, |system, ports| {
+            if lapsed {
+                system.lapsed(ports);
+            }
+            if arrived {
+                system.arrived(ports);
+            }
+            work(system, ports)
+        })
+    }
+
+    /// Time has passed.
+    pub(crate) fn tick_system(&self) -> Result<(), Violation> {
+        let mut well_known = self.well_known();
+        let Some(known) = &mut *well_known else { return Ok(()) };
+        let due = known.system.due().is_some_and(|due| due <= self.clock.milliseconds());
+        if due { known.call(self, |system, ports| work(system, ports)).map(drop) } else { Ok(()) }
+    }
+
+    /// When the operating system has something to do next, if it has.
+    pub(crate) fn next_tick(&self) -> Option<u64> {
+        self.well_known().as_ref().and_then(|known| known.system.due())
+    }
+
+    /// Looks whether the card has a link, and whether it has had it all the time.
+    pub(crate) fn report_link(&self) {
+        let changes = self.load(HAMLYN_REG_LINK_CHANGES).unwrap_or_default();
+        let up = self.load(HAMLYN_REG_LINK).is_ok_and(|link| link == 1);
+        let _ = self.system_call(|system, ports| {
+            system.link_is(ports, up.then_some(self.id.into()), changes);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,208 @@
+//! What the driver has opened, and what the card may touch while it is open. The judge goes by these tables, not by what the
+//! card has made of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
+use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
+use hamlyn_card_hamlyn::HamlynOptions;
+
+use crate::engine::area::{Area, Frames};
+use crate::engine::memory::{Memory, Right};
+use crate::engine::rng::Rng;
+
+/// Pages of a host's memory.
+pub(crate) const FRAMES: u64 = 208;
+
+/// A terminus as the driver opened it.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenTerminus {
+    pub(crate) pid: u64,
+    /// Where its status words are.
+    pub(crate) status: u64,
+    pub(crate) send: BTreeMap<u32, Arc<Area>>,
+    /// What wakes an owner that sleeps until requests are finished.
+    pub(crate) vector: u32,
+}
+
+/// A slot as the driver opened it.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenSlot {
+    pub(crate) pid: u64,
+    pub(crate) area: Area,
+    pub(crate) metadata: Option<Area>,
+    pub(crate) entries: u32,
+    pub(crate) pointer: u64,
+    pub(crate) key: u64,
+    pub(crate) mode: u32,
+    pub(crate) queue: u32,
+    pub(crate) notification_index: u32,
+    pub(crate) interrupt: bool,
+    /// Who may write may fetch-and-op.
+    pub(crate) fetch: bool,
+    /// Its owner has given the key to everybody, and scribbles on its metadata.
+    pub(crate) prey: bool,
+    /// It takes packets of this host's operating system alone (section 6.3).
+    pub(crate) privileged: Option<u16>,
+    /// It belongs to the library's upper layer: messages to it are judged by what the streams there deliver.
+    pub(crate) streams: bool,
+}
+
+/// A notification queue as the driver opened it, and where the card must be in it.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenQueue {
+    pub(crate) pid: u64,
+    pub(crate) area: Area,
+    pub(crate) entries: u32,
+    pub(crate) vector: u32,
+    /// Entries that the card has written.
+    pub(crate) written: u64,
+    /// Which deliveries they were for, if its owner is honest.
+    pub(crate) deliveries: Vec<usize>,
+}
+
+impl OpenQueue {
+    /// Where the card writes next.
+    pub(crate) fn next_entry(&self) -> u64 {
+        let index = self.written % u64::from(self.entries);
+        self.area.address(index * u64::from(HAMLYN_NOTIFICATION_SIZE))
+    }
+
+    /// The wrap word of the next entry, but for the bit of fast mode: the pass over the queue, and its wrap flag.
+    pub(crate) fn wrap(&self) -> u32 {
+        let pass = (self.written / u64::from(self.entries)) as u32;
+        pass << 2 | u32::from(pass % 2 == 0)
+    }
+}
+
+/// All that the driver knows.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) frames: Frames,
+    pub(crate) rng: Rng,
+    pub(crate) termini: Vec<Option<OpenTerminus>>,
+    pub(crate) queues: Vec<Option<OpenQueue>>,
+    pub(crate) slots: Vec<Option<Arc<OpenSlot>>>,
+    /// The driver has started the card since its last reset.
+    pub(crate) running: bool,
+    /// The card takes packets.
+    pub(crate) enabled: bool,
+    /// When its handshake timer runs out, in milliseconds.
+    pub(crate) lapse: Option<u64>,
+    /// It has run out before.
+    pub(crate) has_lapsed: bool,
+    /// When the driver restarts it.
+    pub(crate) next_beat: u64,
+    /// The card's counters do not tell the whole story.
+    pub(crate) was_reset: bool,
+    /// What was free before any process started.
+    pub(crate) baseline: [usize; 4],
+}
+
+/// An entry of a table that is free.
+pub(crate) fn vacancy<T>(table: &[Option<T>], rng: &mut Rng) -> Option<u32> {
+    let free: Vec<u32> =
+        table.iter().zip(0..).filter(|(taken, _)| taken.is_none()).map(|(_, index)| index).collect();
+    rng.pick(&free)
+}
+
+impl Tables {
+    pub(crate) fn new(mut rng: Rng, options: HamlynOptions, slots: u32) -> Self {
+        Self {
+            frames: Frames::new(Rng::new(rng.next()), FRAMES),
+            rng,
+            termini: vec![None; options.termini as usize],
+            queues: vec![None; options.queues as usize],
+            slots: vec![None; slots as usize],
+            running: false,
+            enabled: false,
+            lapse: None,
+            has_lapsed: false,
+            next_beat: 0,
+            was_reset: false,
+            baseline: [0; 4],
+        }
+    }
+
+    /// Whether a process that takes so many pages can start.
+    pub(crate) fn have_room(&self, pages: usize) -> bool {
+        self.termini.iter().any(Option::is_none) && self.have_queue() && self.frames.left() >= pages
+    }
+
+    pub(crate) fn have_queue(&self) -> bool {
+        self.queues.iter().any(Option::is_none)
+    }
+
+    pub(crate) fn free_slots(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_none()).count()
+    }
+
+    /// Slots, termini, queues and pages that are free.
+    pub(crate) fn free(&self) -> [usize; 4] {
+        let termini = self.termini.iter().filter(|terminus| terminus.is_none()).count();
+        let queues = self.queues.iter().filter(|queue| queue.is_none()).count();
+        [self.free_slots(), termini, queues, self.frames.left()]
+    }
+
+    /// What is free now is what must be free in the end.
+    pub(crate) fn note_baseline(&mut self) {
+        self.baseline = self.free();
+    }
+
+    /// Whether a process has anything open.
+    pub(crate) fn has_any_of(&self, pid: u64) -> bool {
+        self.termini.iter().flatten().any(|terminus| terminus.pid == pid)
+            || self.queues.iter().flatten().any(|queue| queue.pid == pid)
+            || self.slots.iter().flatten().any(|slot| slot.pid == pid)
+    }
+
+    pub(crate) fn termini_on(&self, vector: u32) -> Vec<u32> {
+        let termini = self.termini.iter().zip(0..);
+        termini
+            .filter(|(terminus, _)| terminus.as_ref().is_some_and(|terminus| terminus.vector == vector))
+            .map(|(_, index)| index)
+            .collect()
+    }
+
+    pub(crate) fn queues_on(&self, vector: u32) -> Vec<u32> {
+        let queues = self.queues.iter().zip(0..);
+        queues
+            .filter(|(queue, _)| queue.as_ref().is_some_and(|queue| queue.vector == vector))
+            .map(|(_, index)| index)
+            .collect()
+    }
+}
+
+impl OpenSlot {
+    /// What the card may write because the slot is open: the message area, and of each metadata entry the user's
+    /// metadata, the accumulator and the lock.
+    pub(crate) fn permit(&self, memory: &Memory, allowed: bool) {
+        self.area.permit_lists(memory, allowed);
+        self.area.permit(memory, Right::Write, 0, self.area.length, allowed);
+        if self.fetch {
+            self.area.permit(memory, Right::Fetch, 0, self.area.length, allowed);
+        }
+        let Some(metadata) = &self.metadata else { return };
+        metadata.permit_lists(memory, allowed);
+        metadata.permit(memory, Right::Read, 0, metadata.length, allowed);
+        for entry in 0..self.entries {
+            let at = u64::from(entry) * u64::from(HAMLYN_METADATA_SIZE);
+            metadata.permit(memory, Right::Write, at, ENTRY_ACCUMULATOR + 4, allowed);
+            metadata.permit(memory, Right::Write, at + ENTRY_ONE_SHOT, 4, allowed);
+        }
+    }
+
+    /// The address of a metadata entry.
+    pub(crate) fn entry_address(&self, entry: u32) -> Option<u64> {
+        let metadata = self.metadata.as_ref().filter(|_| entry < self.entries)?;
+        Some(metadata.address(u64::from(entry) * u64::from(HAMLYN_METADATA_SIZE)))
+    }
+}
+
+/// Table 2, as the datasheet has it.
+pub(crate) const ENTRY_ACCUMULATOR: u64 = 0x3c;
+pub(crate) const ENTRY_KEY: u64 = 0x40;
+pub(crate) const ENTRY_LOW: u64 = 0x48;
+pub(crate) const ENTRY_HIGH: u64 = 0x50;
+pub(crate) const ENTRY_ONE_SHOT: u64 = 0x60;

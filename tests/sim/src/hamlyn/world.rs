@@ -1,0 +1,58 @@
+//! A fabric of Hamlyn cards: what the engine's world has besides.
+
+use crate::engine::world;
+use crate::hamlyn::connections::Connections;
+use crate::hamlyn::fetches::Fetches;
+use crate::hamlyn::ledger::Ledger;
+use crate::hamlyn::program::Errand;
+use crate::hamlyn::scenario::Scenario;
+use crate::hamlyn::streams::Stream;
+
+/// The fabric.
+pub(crate) type World = world::World<Hamlyn>;
+/// A host of it.
+pub(crate) type Host = world::Host<Hamlyn>;
+
+/// What happens on the fabric, and has to.
+#[derive(Debug)]
+pub(crate) struct Hamlyn {
+    pub(crate) scenario: Scenario,
+    pub(crate) ledger: Ledger,
+    pub(crate) fetches: Fetches,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) connections: Connections,
+    /// Messages that found their sender's work queue full.
+    pub(crate) blocked: u64,
+    /// Times that a program slept until its requests were finished.
+    pub(crate) dozed: u64,
+    /// Messages that were delivered while a card stood still, and others waited for it.
+    pub(crate) bystanders: u64,
+    /// Messages for places that take one: host and process that may send them again.
+    pub(crate) sent_once: Vec<(usize, u64, Errand)>,
+    pub(crate) next_pid: u64,
+    next_word: u32,
+}
+
+impl Hamlyn {
+    pub(crate) fn new(scenario: Scenario) -> Self {
+        Self {
+            scenario,
+            ledger: Ledger::default(),
+            fetches: Fetches::default(),
+            streams: Vec::new(),
+            connections: Connections::default(),
+            blocked: 0,
+            dozed: 0,
+            bystanders: 0,
+            sent_once: Vec::new(),
+            next_pid: 1,
+            next_word: 1,
+        }
+    }
+
+    /// A word of fast mode that nobody else has.
+    pub(crate) fn next_word(&mut self) -> u32 {
+        self.next_word += 1;
+        self.next_word
+    }
+}

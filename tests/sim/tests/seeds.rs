@@ -1,0 +1,288 @@
+//! Thousands of seeds, and a few fabrics written by hand.
+
+use hamlyn::EndReason;
+use hamlyn_abi::hamlyn::statistics::Statistic;
+use hamlyn_sim::Report;
+use hamlyn_sim::hamlyn::{Outcome, Scenario, run, run_as};
+
+/// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
+fn if_long(all: u64, part: u64) -> u64 {
+    if std::env::var_os("HAMLYN_LONG").is_some() { all } else { part }
+}
+
+fn sound(outcome: &Outcome) {
+    let Report { seed, events, violation, .. } = &outcome.report;
+    if let Some(violation) = violation {
+        let events = events.join("\n");
+        panic!("{events}\nseed {seed}: {violation}\nagain: hamlyn sim --seeds 1 --from {seed}");
+    }
+}
+
+/// Runs seeds, and adds up what they did.
+fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
+    let mut all = Outcome {
+        counters: vec![0; Statistic::ALL.len()],
+        connection_ends: vec![0; EndReason::ALL.len()],
+        ..Outcome::default()
+    };
+    for seed in seeds {
+        let outcome = run(seed, None);
+        sound(&outcome);
+        all.report.steps += outcome.report.steps;
+        all.report.faults += outcome.report.faults;
+        all.report.packets += outcome.report.packets;
+        all.messages += outcome.messages;
+        all.delivered += outcome.delivered;
+        all.blocked += outcome.blocked;
+        all.dozed += outcome.dozed;
+        all.bystanders += outcome.bystanders;
+        all.overwritten += outcome.overwritten;
+        all.streamed += outcome.streamed;
+        all.streams += outcome.streams;
+        all.broken_streams += outcome.broken_streams;
+        all.connections += outcome.connections;
+        all.refused_connections += outcome.refused_connections;
+        all.answers.iter_mut().zip(outcome.answers).for_each(|(sum, count)| *sum += count);
+        all.connection_ends.iter_mut().zip(outcome.connection_ends).for_each(|(sum, count)| *sum += count);
+        all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
+    }
+    println!("streams {}, broken {}, bytes {}", all.streams, all.broken_streams, all.streamed);
+    let ends: Vec<_> = EndReason::ALL.iter().zip(&all.connection_ends).collect();
+    println!("connections {}, refused {}, ends {ends:?}", all.connections, all.refused_connections);
+    println!("names asked for: listened to, not, no answer: {:?}", all.answers);
+    println!(
+        "steps {}, faults {}, messages {}, delivered {}, blocked {}, dozed {}, bystanders {}, overwritten {}",
+        all.report.steps,
+        all.report.faults,
+        all.messages,
+        all.delivered,
+        all.blocked,
+        all.dozed,
+        all.bystanders,
+        all.overwritten
+    );
+    all
+}
+
+/// A simulation in which nothing happens would hold, too: so each kind of thing must have happened, to so many seeds.
+fn eventful(all: &Outcome, seeds: u64) {
+    let often = |count: u64, of_ten_thousand: u64| count > of_ten_thousand * seeds / 10_000;
+    assert!(often(all.report.faults, 50_000) && often(all.delivered, 100_000), "{all:?}");
+    assert!(often(all.blocked, 100) && often(all.dozed, 1000), "{all:?}");
+    assert!(often(all.overwritten, 100) && often(all.bystanders, 5000), "{all:?}");
+    assert!(often(all.streamed, 1_000_000) && often(all.streams, 1000), "{all:?}");
+    assert!(often(all.broken_streams, 1000) && often(all.connections, 1000), "{all:?}");
+    assert!(often(all.refused_connections, 1000), "{all:?}");
+    assert!(all.answers.iter().all(|count| often(*count, 500)), "{all:?}");
+    for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
+        // A card that is reset takes its processes with it: nobody is left to be told.
+        assert_eq!(*count == 0, reason == EndReason::CardReset, "{reason}: {count}");
+    }
+    for statistic in Statistic::ALL {
+        let count = all.counters[statistic as usize];
+        println!("{} {count}", statistic.name());
+        // All that honest drivers do is accepted, and all memory is there.
+        let never = [
+            Statistic::CommandsRefused,
+            Statistic::RefusedSendDma,
+            Statistic::RefusedReceiveDma,
+            // More than a thousand answers owed to one host are more than these fabrics have.
+            Statistic::RefusedFetchOverrun,
+        ];
+        assert_eq!(count == 0, never.contains(&statistic), "{}: {count}", statistic.name());
+    }
+}
+
+#[test]
+fn thousands_of_seeds_hold() {
+    let seeds = if_long(10_000, 4000);
+    eventful(&run_seeds(0..seeds), seeds);
+}
+
+#[test]
+fn thousands_more_seeds_hold() {
+    let seeds = if_long(10_000, 4000);
+    eventful(&run_seeds(10_000..10_000 + seeds), seeds);
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for seed in 0..10 {
+        assert_eq!(run(seed, None), run(seed, None));
+        assert_eq!(run(seed, Some(5)), run(seed, Some(5)));
+    }
+    assert_ne!(run(7, None), run(8, None));
+}
+
+#[test]
+fn eight_cards_that_all_send_to_all_come_to_rest_with_nothing_lost() {
+    for seed in 0..4 {
+        let outcome = run_as(seed, Scenario::saturation(8));
+        sound(&outcome);
+        assert_eq!(outcome.delivered, outcome.messages);
+        assert_eq!(outcome.pairs, 64, "each to each, and to itself");
+        assert!(outcome.blocked > 0 && outcome.counters[Statistic::LinkStalls as usize] > 50, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_card_that_stands_still_holds_up_none_but_those_who_send_to_it() {
+    for paths in [1, 4] {
+        let mut bystanders = 0;
+        for seed in 0..20 {
+            let scenario = Scenario { stands_still: true, steps: 1000, paths, ..Scenario::saturation(4) };
+            let outcome = run_as(seed, scenario);
+            sound(&outcome);
+            assert_eq!(outcome.delivered, outcome.messages);
+            bystanders += outcome.bystanders;
+        }
+        assert!(bystanders > 100, "{bystanders}");
+    }
+}
+
+#[test]
+fn a_sluggish_switch_and_packets_that_change_places_lose_nothing() {
+    for seed in 0..4 {
+        let scenario = Scenario { switch_share: 1, reorder: true, paths: 4, ..Scenario::saturation(4) };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        assert_eq!(outcome.delivered, outcome.messages);
+    }
+}
+
+#[test]
+fn packets_that_go_by_hand_and_by_ring_lose_nothing_and_keep_their_order() {
+    for seed in 0..4 {
+        let scenario = Scenario { by_hand: 50, switch_share: 20, ..Scenario::saturation(4) };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        assert_eq!(outcome.delivered, outcome.messages);
+    }
+}
+
+#[test]
+fn streams_over_a_fabric_that_reorders_come_to_a_good_end() {
+    let (mut streamed, mut streams) = (0, 0);
+    for seed in 0..100 {
+        let scenario = Scenario {
+            streams: true,
+            processes: 1,
+            steps: 2000,
+            traffic: 50,
+            switch_share: 5,
+            reorder: true,
+            paths: 4,
+            ..Scenario::saturation(3)
+        };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        assert!(outcome.broken_streams <= outcome.streams, "only those of stale seeds: {outcome:?}");
+        streamed += outcome.streamed;
+        streams += outcome.streams;
+    }
+    assert!(streams > 500 && streamed > 200_000, "{streams} streams, {streamed} bytes");
+}
+
+/// Hosts whose programs connect to each other, and do nothing else.
+fn talkative(cards: u16) -> Scenario {
+    Scenario {
+        packet_sizes: vec![320; cards.into()],
+        connections: true,
+        processes: 0,
+        traffic: 0,
+        fetches: 0,
+        switch_share: 20,
+        step_ms: 1,
+        handshake_steps: 500,
+        ..Scenario::saturation(cards)
+    }
+}
+
+#[test]
+fn where_nothing_goes_wrong_connections_end_by_what_their_sides_say() {
+    let mut connections = 0;
+    for seed in 0..50 {
+        let scenario =
+            Scenario { streams: seed % 2 == 0, reorder: true, paths: 4, steps: 10_000, ..talkative(3) };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        for (reason, count) in EndReason::ALL.into_iter().zip(&outcome.connection_ends) {
+            let said = [
+                EndReason::Closed,
+                EndReason::Died,
+                EndReason::NoName,
+                EndReason::BacklogFull,
+                EndReason::Rejected,
+            ];
+            assert!(*count == 0 || said.contains(&reason), "{reason}: {outcome:?}");
+        }
+        connections += outcome.connections;
+    }
+    assert!(connections > 1000, "{connections}");
+}
+
+#[test]
+fn thousands_of_connections_on_one_fabric_leave_nothing_behind() {
+    let connections = if_long(10_000, 2000);
+    let scenario = Scenario { steps: 160 * connections, ..talkative(3) };
+    let outcome = run_as(1, scenario);
+    sound(&outcome);
+    assert!(outcome.connections >= connections, "{outcome:?}");
+}
+
+#[test]
+fn connections_in_a_fabric_full_of_misfortunes_hold() {
+    for seed in 0..50 {
+        let scenario = Scenario {
+            faults: 100,
+            forgers: true,
+            streams: seed % 2 == 0,
+            reorder: true,
+            paths: 3,
+            steps: 3000,
+            peer_timeout_ms: 1000,
+            ..talkative(4)
+        };
+        sound(&run_as(seed, scenario));
+    }
+}
+
+#[test]
+fn a_fabric_full_of_misfortunes_holds() {
+    for seed in 0..50 {
+        let scenario = Scenario {
+            faults: 300,
+            forgers: true,
+            streams: seed % 2 == 0,
+            reorder: true,
+            steps: 2000,
+            ..Scenario::saturation(4)
+        };
+        sound(&run_as(seed, scenario));
+    }
+}
+
+/// The judge took a fetch-and-op for carried out that the card had refused, as a metadata entry changed meanwhile.
+#[test]
+fn a_fetch_and_op_that_may_be_refused_is_answered_so() {
+    sound(&run(3692, None));
+}
+
+/// A listener was handed a request again: the host that asked had not heard that it was taken, and put it to the other's next
+/// incarnation.
+#[test]
+fn no_request_is_taken_by_two_incarnations() {
+    [7_013_866, 7_064_660, 7_081_583].into_iter().for_each(|seed| sound(&run(seed, None)));
+}
+
+/// The ledger took a packet for another one of the same sender's that was empty, too, and was to lie in the same place.
+#[test]
+fn empty_messages_in_one_place_are_told_apart_by_their_metadata() {
+    sound(&run(3_141_623_859, None));
+}
+
+/// There were pages for the lists of a slot's message area, but not for those of its metadata: the first were lost.
+#[test]
+fn a_slot_that_cannot_be_had_takes_no_pages() {
+    sound(&run(2_718_393_656, None));
+}

@@ -1,0 +1,78 @@
+//! The echo card in real machines: the same driver, bus and fabric, another model.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+
+use hamlyn_lab::Lab;
+
+use crate::{Turn, lab_of};
+
+fn echo_lab(vms: usize) -> Result<Turn> {
+    Ok(lab_of(Lab::builder().models(&[catalogue::find("echo")?]).vms(vms)))
+}
+
+fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+    lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
+}
+
+#[test]
+fn messages_of_all_lengths_come_back_from_the_other_machine() -> Result<()> {
+    let lab = echo_lab(2)?;
+    let mut server = lab.vm(0).run(["echo-card", "serve", "--count", "1100"])?;
+    let place = server.answer()?;
+    let [host, mailbox] = ["host", "mailbox"].map(|word| place[word].to_string());
+    let ask = |count| {
+        ["echo-card", "ask", "--host", &host, "--mailbox", &mailbox, "--count", count].map(String::from)
+    };
+    // Two processes of one machine, each with a mailbox of its own.
+    let (mut one, mut two) = (lab.vm(1).run(ask("1050"))?, lab.vm(1).run(ask("50"))?);
+    for run in [&mut one, &mut two, &mut server] {
+        ensure!(!run.finish()?.is_empty());
+    }
+    for card in [0, 1] {
+        ensure!(counter(&lab, card, "messages_received")? == 1100 && counter(&lab, card, "inbox_full")? == 0);
+    }
+    // All that they had is gone with them, and what is left is the card's to give anew.
+    let mut again = lab.vm(1).run([
+        "echo-card",
+        "ask",
+        "--host",
+        "0",
+        "--mailbox",
+        "0",
+        "--count",
+        "1",
+        "--timeout",
+        "1",
+    ])?;
+    ensure!(
+        again.finish().is_err() && counter(&lab, 0, "no_mailbox")? == 1,
+        "a closed mailbox takes nothing"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_killed_owners_mailboxes_are_the_next_ones() -> Result<()> {
+    let lab = echo_lab(1)?;
+    for _ in 0..40 {
+        // More than there are mailboxes.
+        let mut owner = lab.vm(0).run(["echo-card", "serve"])?;
+        owner.answer()?;
+        owner.kill(9)?;
+        owner.wait()?;
+    }
+    let text = lab.vm(0).run(["cat", "/sys/class/echo/echo0/holders"])?.finish_text()?;
+    ensure!(text == ["user mailboxes connections"], "{text:?}");
+    Ok(())
+}
+
+#[test]
+fn the_driver_passes_its_tests() -> Result<()> {
+    let lab = echo_lab(1)?;
+    let said = lab.vm(0).run_as(0, ["echo-card", "self-test"])?.finish()?;
+    ensure!(said.len() == 1 && said[0]["passed"] == true, "{said:?}");
+    let refused = lab.vm(0).run(["echo-card", "self-test"])?.finish();
+    ensure!(refused.is_err(), "an ordinary user may not");
+    Ok(())
+}

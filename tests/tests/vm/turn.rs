@@ -1,0 +1,193 @@
+//! Whose turn it is, and with which lab.
+//!
+//! Most of the time of a short test would be two machines' boot: those that leave all as it was share a lab, which ends with
+//! this program. Those that kill, restart or reset what is in it, or count from the beginning, have labs of their own. Tests
+//! take turns, because a machine without hardware virtualisation wants a core: one with the shared lab, and beside it one
+//! with its own, as those often wait.
+
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{panicking, sleep};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use hamlyn_lab::{Builder, Lab, Vm};
+use serde_json::Value;
+
+use crate::eventually;
+
+/// The lab that tests share, as the last of them has left it; it is whose turn it is.
+static SHARED: Mutex<Option<Lab>> = Mutex::new(None);
+
+/// The right to have a lab of one's own.
+static OWN: Mutex<()> = Mutex::new(());
+
+/// Has it until this is dropped.
+pub(crate) type Right = MutexGuard<'static, ()>;
+
+/// A lab, and this test's turn.
+pub(crate) struct Turn {
+    /// None only while it is dropped.
+    lab: Option<Lab>,
+    // Dropped last.
+    kind: Kind,
+}
+
+enum Kind {
+    Own {
+        _right: Right,
+    },
+    Shared {
+        place: MutexGuard<'static, Option<Lab>>,
+        /// What the cards had counted when this began.
+        before: Vec<Value>,
+    },
+}
+
+/// A lab of its own for a test, of `vms` machines.
+pub(crate) fn lab(vms: usize) -> Turn {
+    lab_of(Lab::builder().vms(vms))
+}
+
+/// The same, of another kind.
+pub(crate) fn lab_of(builder: Builder) -> Turn {
+    let _right = turn();
+    Turn { lab: Some(start(builder)), kind: Kind::Own { _right } }
+}
+
+/// The lab of two machines that tests share. Who used it must have given back all that he had within a minute after this is
+/// dropped; otherwise the next test gets a fresh one.
+pub(crate) fn shared() -> Turn {
+    let mut place = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = place.take().filter(|lab| lab.check().is_ok());
+    let lab = lab.unwrap_or_else(|| start(Lab::builder().vms(2)));
+    let before: Result<_> = (0..lab.vms().len()).map(|card| lab.card_counters(card)).collect();
+    let before = before.unwrap_or_else(|error| panic!("no counters: {error:#}"));
+    Turn { lab: Some(lab), kind: Kind::Shared { place, before } }
+}
+
+/// Waits for the right to have a lab of one's own.
+pub(crate) fn turn() -> Right {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn start(builder: Builder) -> Lab {
+    builder.start().unwrap_or_else(|error| panic!("no lab: {error:#}"))
+}
+
+impl Turn {
+    /// What a card had counted when this turn began, in the shared lab.
+    fn before(&self, card: usize) -> Option<&Value> {
+        match &self.kind {
+            Kind::Own { .. } => None,
+            Kind::Shared { before, .. } => before.get(card),
+        }
+    }
+
+    /// As the lab's own, but what was counted since this turn began.
+    pub(crate) fn card_counters(&self, card: usize) -> Result<Value> {
+        let mut counters = Lab::card_counters(self, card)?;
+        let before = self.before(card).map(|before| &before["card"]);
+        for (name, count) in counters["card"].as_object_mut().into_iter().flatten() {
+            let before = before.and_then(|before| before[name].as_u64()).unwrap_or(0);
+            if let Some(now) = count.as_u64() {
+                *count = now.saturating_sub(before).into();
+            }
+        }
+        Ok(counters)
+    }
+
+    /// As the lab's own, since this turn began.
+    pub(crate) fn refused(&self, card: usize) -> Result<u64> {
+        let before = self.before(card).map_or(0, refusals);
+        Ok(Lab::refused(self, card)? - before)
+    }
+}
+
+impl Deref for Turn {
+    type Target = Lab;
+
+    fn deref(&self) -> &Lab {
+        self.lab.as_ref().expect("a turn has a lab until it is dropped")
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // The lab ends before the turn.
+        let (Some(lab), Kind::Shared { place, .. }) = (self.lab.take(), &mut self.kind) else { return };
+        // A test that has failed may have left anything.
+        if panicking() {
+            return;
+        }
+        match is_as_it_was(&lab) {
+            Ok(()) => **place = Some(lab),
+            Err(error) => println!("this lab is not as it was, and nobody else gets it: {error:#}"),
+        }
+    }
+}
+
+/// What the lab's `refused` adds up.
+fn refusals(counters: &Value) -> u64 {
+    let all = counters["card"].as_object().into_iter().flatten();
+    all.filter(|(name, _)| name.starts_with("refused_")).filter_map(|(_, count)| count.as_u64()).sum()
+}
+
+/// Says what is not as in a machine that has just started: who has the card open or something of it, whose programs run, what
+/// the kernel complains of. The kernel's log is empty afterwards, so that nobody finds in it what another has done.
+const LOOK: &str = r#"
+users=$(cat /sys/module/hamlyn/refcnt)
+[ "$users" = 0 ] || echo "the card is open $users times"
+sed 1d /sys/class/hamlyn/hamlyn0/holders
+ps -o user,args | sed 1d | grep -v '^root '
+dmesg | grep -E 'BUG|WARNING|Oops|Call Trace|hung_task|lockup|Bad page|is stopped'
+dmesg -c >/dev/null
+"#;
+
+/// What is left in a machine.
+fn left(vm: &Vm) -> Result<Vec<String>> {
+    vm.run_as(0, ["sh", "-c", LOOK])?.finish_text()
+}
+
+fn is_as_it_was(lab: &Lab) -> Result<()> {
+    lab.check()?;
+    for vm in lab.vms() {
+        let clean = eventually(|| Ok(left(vm)?.is_empty()), "nothing is left");
+        ensure!(clean.is_ok(), "{}: {:#?}", vm.name(), left(vm)?);
+    }
+    eventually(|| is_still(lab), "no card sends anything")
+}
+
+/// Operating systems may still have to tell each other of ends: they say all again after 250 ms until the other has heard it.
+fn is_still(lab: &Lab) -> Result<bool> {
+    let sent = || -> Result<Vec<Value>> {
+        let of = |card| Ok(Lab::card_counters(lab, card)?["card"]["packets_sent"].clone());
+        (0..lab.vms().len()).map(of).collect()
+    };
+    let before = sent()?;
+    sleep(Duration::from_millis(300));
+    Ok(sent()? == before)
+}
+
+#[test]
+fn what_is_left_in_a_shared_lab_is_seen() -> Result<()> {
+    let lab = shared();
+    let vm = lab.vm(0);
+    assert!(left(vm)?.is_empty(), "{:?}", left(vm)?);
+    let mut user = vm.run(["intrude", "watch"])?;
+    user.answer()?;
+    let found = left(vm)?.join("\n");
+    for part in ["the card is open ", "1001 ", "user1 ", "intrude watch"] {
+        ensure!(found.contains(part), "{part}: {found}");
+    }
+    user.kill(9)?;
+    user.wait()?;
+    is_as_it_was(&lab)?;
+    vm.run_as(0, ["sh", "-c", "echo BUG: none, but a test > /dev/kmsg"])?.finish_text()?;
+    let found = left(vm)?;
+    ensure!(found.len() == 1 && found[0].contains("BUG: none, but a test"), "{found:?}");
+    vm.run_as(0, ["rmmod", "hamlyn"])?.finish_text()?;
+    ensure!(!left(vm)?.is_empty(), "there is no module");
+    vm.run_as(0, ["insmod", "/lib/hamlyn.ko"])?.finish_text()?;
+    is_as_it_was(&lab)
+}
