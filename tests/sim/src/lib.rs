@@ -8,6 +8,7 @@
 pub mod echo;
 mod engine;
 pub mod hamlyn;
+pub mod shrimp;
 
 use hamlyn_host::catalogue::PerModel;
 
