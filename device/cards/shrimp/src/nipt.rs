@@ -79,6 +79,11 @@ impl Nipt {
         (out.mode != SHRIMP_MODE_NONE).then_some(Part { mode: out.mode, target, end: self.part_end(address) })
     }
 
+    /// Whether each of `length` bytes, which lie in one page, is mapped out.
+    pub(crate) fn is_mapped_out(&self, address: u64, length: u64) -> bool {
+        [address, address + length - 1].into_iter().all(|end| self.part_out(end).is_some())
+    }
+
     /// Offset of the first byte behind the part of its page that a byte of the host's memory is in, mapped out or not.
     pub(crate) fn part_end(&self, address: u64) -> u64 {
         let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page));
