@@ -48,7 +48,9 @@ impl ShrimpCard {
         let mut bytes = value.to_le_bytes();
         let bytes = &mut bytes[..width.into()];
         let is_mapped = self.nipt.is_mapped_out(address, width.into());
-        if !is_mapped || ports.dma.write(address, VolatileSlice::from(&mut *bytes)).is_err() {
+        // Nothing makes a processor wait that stores here: what the FIFO cannot hold is not carried out.
+        let fits = self.outgoing.fits(width.into()) || !self.nipt.is_automatic(address);
+        if !is_mapped || !fits || ports.dma.write(address, VolatileSlice::from(&mut *bytes)).is_err() {
             self.count(ShrimpStatistic::StoresRefused);
             return;
         }

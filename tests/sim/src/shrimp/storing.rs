@@ -54,7 +54,7 @@ impl World<Shrimp> {
         let is_mapped = (address..address + u64::from(width)).all(|at| ledger.table.way(at).is_some());
         // Two parts, each with a packet of its own, may still not fit.
         let fits = |fill: u64| fill + 2 * OVERHEAD + u64::from(width) <= ledger.outgoing.capacity();
-        let fits = fits(ledger.outgoing.fill());
+        let fits = fits(ledger.outgoing.fill()) || !ledger.table.watched().contains(&(address / PAGE));
         let refused = |machine: &Machine| machine.counters()[usize::from(Counter::StoresRefused)];
         let before = refused(&machine);
         let permit = |allowed| machine.memory.permit(Right::Write, address, width.into(), allowed);
