@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 #include "hamlyn_family.h"
+#include "hamlyn_kernel.h"
 
 /*
  * The arrival queue: pages for which something has arrived that was to be reported (section 4.2).
@@ -91,6 +92,9 @@ struct shrimp_open_arrivals {
 /* Deliberate update: what is sent is said by a command (section 4.3). */
 #define SHRIMP_MODE_DELIBERATE 3
 
+/* In shrimp_entry.flags: a part that stays mapped out to where it is keeps its mode, which a process may have changed. */
+#define SHRIMP_ENTRY_KEEP_MODES 1ULL
+
 /*
  * In shrimp_in.flags: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by
  * the page's command page.
@@ -133,8 +137,8 @@ struct shrimp_entry {
 	struct shrimp_out out[2];
 	/* Coming in, by part. */
 	struct shrimp_in incoming[2];
-	/* Zero. */
-	__u64 reserved;
+	/* SHRIMP_ENTRY_KEEP_MODES or 0. */
+	__u64 flags;
 };
 
 /* Who the SHRIMP card is. */
@@ -261,5 +265,94 @@ struct shrimp_entry {
 
 /* How many counters there are. */
 #define SHRIMP_STATISTICS 28
+
+/*
+ * What the drivers of two hosts say to each other about exports and mappings, in messages of the card's own
+ * (HAMLYN_WIRE_CARD): reason says what it is, and behind the head comes a structure of this file.
+ *
+ * A mapping is asked for piece by piece, as a message has room for the pages of one (SHRIMP_SAY_MAP, SHRIMP_SAY_PAGES or
+ * SHRIMP_SAY_REFUSED). Its own end is told by SHRIMP_SAY_UNMAP; the export's by SHRIMP_SAY_GONE, and
+ * answered by the same (section 4.4): the exporter's pages are not used for anything else before that, as stores may still be on
+ * their way. Messages and stores of one host come in order, so what was stored before comes before.
+ *
+ * Messages lie in a page that the sender has for each host (SHRIMP_SYSTEM_PAGE), as records of this file.
+ */
+
+/* Asks for pages of an export: from is the sender's mapping, to the export. Behind it: shrimp_ask. */
+#define SHRIMP_SAY_MAP 1
+
+/* Pages for mapping to, which are mapped in for it from now on. Behind it: shrimp_pages. */
+#define SHRIMP_SAY_PAGES 2
+
+/* None for mapping to. Behind it: shrimp_refused. */
+#define SHRIMP_SAY_REFUSED 3
+
+/* Mapping from is no more, or never came to be: nothing more comes of it. */
+#define SHRIMP_SAY_UNMAP 4
+
+/* Export from is no more. SHRIMP_SAY_UNMAP is awaited for each mapping of it. */
+#define SHRIMP_SAY_GONE 5
+
+/* There is no such export, or not for this host, or not under this key. */
+#define SHRIMP_REFUSED_ACCESS 1
+
+/* It is shorter. */
+#define SHRIMP_REFUSED_RANGE 2
+
+/* It begins at another offset of a page. */
+#define SHRIMP_REFUSED_PLACE 3
+
+/* There are too many mappings of it. */
+#define SHRIMP_REFUSED_ROOM 4
+
+/* How many pages a message names. */
+#define SHRIMP_PIECE 31
+
+/* Asks for pages. */
+struct shrimp_ask {
+	/* The export's key. */
+	__u64 key;
+	/* First byte of the export. */
+	__u64 offset;
+	/* Bytes, of the whole mapping. */
+	__u64 length;
+	/* The first page that is asked for, counted from the mapping's first. */
+	__u32 first;
+	/* Where in a page the mapping's buffer begins. */
+	__u32 place;
+};
+
+/* Pages of an export. */
+struct shrimp_pages {
+	/* The first page, counted from the mapping's first. */
+	__u32 first;
+	/* How many, 1 to SHRIMP_PIECE. */
+	__u32 count;
+	/* Which: addresses divided by 4,096. */
+	__u64 pages[31];
+};
+
+/* Why there are none. */
+struct shrimp_refused {
+	/* SHRIMP_REFUSED_*. */
+	__u32 why;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/*
+ * A message in a system page; there are 2 * HAMLYN_WELL_KNOWN_PLACES places for them. It may be looked at while the card writes it,
+ * so it is whole only if the checksum says so.
+ */
+struct shrimp_record {
+	/* CRC-32 of what is behind it, as the card's packets have it. */
+	__u32 checksum;
+	/* Counts the records of the sender's page, from 1: one that is there already has come before. */
+	__u32 serial;
+	/* The message. */
+	struct hamlyn_wire wire;
+	/* What belongs to it. */
+	__u8 data[320];
+};
 
 #endif /* _SHRIMP_CARD_H */

@@ -108,10 +108,12 @@ fn card_headers(source: &Path, card: &str) -> Result<Vec<Header>, String> {
     let (uapi, parts) = own.parts.into_iter().partition(|part| part.module.ends_with("::uapi"));
     own.parts = parts;
     let mut includes = vec!["\"hamlyn_family_uapi.h\"".to_owned()];
-    if card == "hamlyn" {
+    let speaks = own.parts.iter().any(|part| part.module.ends_with("::wire"));
+    if card == "hamlyn" || speaks {
         // What was written before there were others finds all that there was in its two headers.
         own.includes.push("\"hamlyn_kernel.h\"".into());
-    } else {
+    }
+    if card != "hamlyn" {
         // The numbers of its calls follow from its model's.
         includes.push(format!("{name:?}"));
     }

@@ -7,7 +7,7 @@ use hamlyn_card_shrimp as shrimp;
 use thiserror::Error;
 
 /// A line for each model. The first is what people get who name none.
-pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &echo::MODEL, &shrimp::MODEL];
+pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &echo::MODEL];
 
 /// A name that no model has.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

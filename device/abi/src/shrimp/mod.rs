@@ -19,3 +19,5 @@ pub mod identity;
 pub mod memory;
 pub mod registers;
 pub mod statistics;
+pub mod uapi;
+pub mod wire;

@@ -1,0 +1,89 @@
+//! What the drivers of two hosts say to each other about exports and mappings, in messages of the card's own
+//! (`HAMLYN_WIRE_CARD`): `reason` says what it is, and behind the head comes a structure of this file.
+//!
+//! A mapping is asked for piece by piece, as a message has room for the pages of one ([`SHRIMP_SAY_MAP`], [`SHRIMP_SAY_PAGES`] or
+//! [`SHRIMP_SAY_REFUSED`]). Its own end is told by [`SHRIMP_SAY_UNMAP`]; the export's by [`SHRIMP_SAY_GONE`], and
+//! answered by the same (section 4.4): the exporter's pages are not used for anything else before that, as stores may still be on
+//! their way. Messages and stores of one host come in order, so what was stored before comes before.
+//!
+//! Messages lie in a page that the sender has for each host ([`super::entry::SHRIMP_SYSTEM_PAGE`]), as records of this file.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::kernel::wire::HamlynWire;
+
+/// Asks for pages of an export: `from` is the sender's mapping, `to` the export. Behind it: [`ShrimpAsk`].
+pub const SHRIMP_SAY_MAP: u32 = 1;
+/// Pages for mapping `to`, which are mapped in for it from now on. Behind it: [`ShrimpPages`].
+pub const SHRIMP_SAY_PAGES: u32 = 2;
+/// None for mapping `to`. Behind it: [`ShrimpRefused`].
+pub const SHRIMP_SAY_REFUSED: u32 = 3;
+/// Mapping `from` is no more, or never came to be: nothing more comes of it.
+pub const SHRIMP_SAY_UNMAP: u32 = 4;
+/// Export `from` is no more. [`SHRIMP_SAY_UNMAP`] is awaited for each mapping of it.
+pub const SHRIMP_SAY_GONE: u32 = 5;
+
+/// There is no such export, or not for this host, or not under this key.
+pub const SHRIMP_REFUSED_ACCESS: u32 = 1;
+/// It is shorter.
+pub const SHRIMP_REFUSED_RANGE: u32 = 2;
+/// It begins at another offset of a page.
+pub const SHRIMP_REFUSED_PLACE: u32 = 3;
+/// There are too many mappings of it.
+pub const SHRIMP_REFUSED_ROOM: u32 = 4;
+
+/// How many pages a message names.
+pub const SHRIMP_PIECE: u32 = 31;
+
+/// Asks for pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpAsk {
+    /// The export's key.
+    pub key: u64,
+    /// First byte of the export.
+    pub offset: u64,
+    /// Bytes, of the whole mapping.
+    pub length: u64,
+    /// The first page that is asked for, counted from the mapping's first.
+    pub first: u32,
+    /// Where in a page the mapping's buffer begins.
+    pub place: u32,
+}
+
+/// Pages of an export.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpPages {
+    /// The first page, counted from the mapping's first.
+    pub first: u32,
+    /// How many, 1 to [`SHRIMP_PIECE`].
+    pub count: u32,
+    /// Which: addresses divided by 4,096.
+    pub pages: [u64; 31],
+}
+
+/// Why there are none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpRefused {
+    /// `SHRIMP_REFUSED_*`.
+    pub why: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A message in a system page; there are 2 * `HAMLYN_WELL_KNOWN_PLACES` places for them. It may be looked at while the card writes it,
+/// so it is whole only if the checksum says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpRecord {
+    /// CRC-32 of what is behind it, as the card's packets have it.
+    pub checksum: u32,
+    /// Counts the records of the sender's page, from 1: one that is there already has come before.
+    pub serial: u32,
+    /// The message.
+    pub wire: HamlynWire,
+    /// What belongs to it.
+    pub data: [u8; 320],
+}
