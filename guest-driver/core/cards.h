@@ -8,9 +8,11 @@
 
 #include "echo_card.h"
 #include "hamlyn_card.h"
+#include "shrimp_card.h"
 
 #define CARDS(CARD) \
 	CARD(HAMLYN_PCI_DEVICE, hamlyn_card_ops) \
+	CARD(SHRIMP_PCI_DEVICE, shrimp_card_ops) \
 	CARD(ECHO_PCI_DEVICE, echo_card_ops)
 
 struct card_ops;

@@ -138,6 +138,8 @@ struct card_ops {
 	 */
 	const char *shared[HAMLYN_SHARE_CONNECTIONS];
 	u32 (*shares)(const struct hamlyn_card *card, unsigned int kind);
+	/* How many vectors it needs, if they are not one for each processor to wake sleepers by. */
+	unsigned int vectors;
 	/* The card's own structure, which begins with struct hamlyn_card. */
 	size_t size;
 	/* Kinds of objects: a file's are closed in this order. */
@@ -155,7 +157,7 @@ struct card_ops {
 	void (*free)(struct hamlyn_card *card);
 	/* Reads what the card has of everything; an error if no such card can be. */
 	int (*limits)(struct hamlyn_card *card, struct hamlyn_query *limits);
-	/* Takes what it needs, managed by the device; sets hamlyn_card.pending. */
+	/* Takes what it needs, managed by the device; sets hamlyn_card.pending if there is one. */
 	int (*prepare)(struct hamlyn_card *card);
 	/* It can be used: says so. */
 	void (*announce)(const struct hamlyn_card *card);
@@ -164,6 +166,11 @@ struct card_ops {
 
 	/* The card has been reset: clears the words that it shares. The lock is held. */
 	void (*reset)(struct hamlyn_card *card);
+	/*
+	 * A vector that is not the link's has been raised, in its thread; no lock is held. None:
+	 * sleepers are woken, by the words that the card has for that (sleepers.c).
+	 */
+	void (*raised)(struct hamlyn_card *card, unsigned int vector);
 	/*
 	 * It has been started, and nobody has a file yet: opens what the driver has for itself. May
 	 * be none, and then the one that closes that is none.
@@ -195,7 +202,7 @@ struct hamlyn_card {
 	struct hamlyn_model *model;
 	int number;
 
-	/* BAR 0, and the vectors' pending words, wherever the card has them. */
+	/* BAR 0, and the vectors' pending words, wherever the card has them, if it has. */
 	void __iomem *registers;
 	void __iomem *pending;
 	struct pci_saved_state *state;
@@ -340,7 +347,7 @@ struct hamlyn_closed {
 };
 
 /* Room between two objects' offsets of mmap(2): none is larger. */
-#define HAMLYN_MAP_STRIDE (4ULL << 20)
+#define HAMLYN_MAP_STRIDE (16ULL << 20)
 
 /* card.c */
 int hamlyn_card_check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Interrupts: vector 0 says that the link has changed; the others, that there is something for
- * somebody who sleeps.
+ * somebody who sleeps, or what the card has them for.
  */
 #include <linux/interrupt.h>
 
@@ -13,7 +13,8 @@ static void interrupt_acknowledge(struct hamlyn_vector *vector)
 {
 	struct hamlyn_card *card = vector->card;
 
-	writel(0, card->pending + vector->number * HAMLYN_PENDING_STRIDE);
+	if (card->pending)
+		writel(0, card->pending + vector->number * HAMLYN_PENDING_STRIDE);
 	mb(); /* Either the card sees the word cleared, or we see what it has written. */
 	trace_hamlyn_interrupt(card->number, vector->number);
 	atomic_inc(&vector->arrived);
@@ -29,10 +30,19 @@ static irqreturn_t interrupt_queue(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-static irqreturn_t interrupt_link(int irq, void *data)
+/* What is to be done takes the card's lock. */
+static irqreturn_t interrupt_thread(int irq, void *data)
 {
 	interrupt_acknowledge(data);
 	return IRQ_WAKE_THREAD;
+}
+
+static irqreturn_t interrupt_raised(int irq, void *data)
+{
+	struct hamlyn_vector *vector = data;
+
+	vector->card->ops->raised(vector->card, vector->number);
+	return IRQ_HANDLED;
 }
 
 static irqreturn_t interrupt_link_changed(int irq, void *data)
@@ -56,13 +66,26 @@ static void interrupt_free(void *data)
 	pci_free_irq(vector->card->pdev, vector->number, vector);
 }
 
+/* What runs when a vector is raised: at once, and then in a thread. */
+static irq_handler_t interrupt_handler(const struct hamlyn_card *card, unsigned int vector,
+				       irq_handler_t *thread)
+{
+	*thread = NULL;
+	if (vector == HAMLYN_VECTOR_LINK)
+		*thread = interrupt_link_changed;
+	else if (card->ops->raised)
+		*thread = interrupt_raised;
+	return *thread ? interrupt_thread : interrupt_queue;
+}
+
 /*
- * One vector for the link and one for each processor, as far as the card has them; given back with
- * the device.
+ * One vector for the link and one for each processor, or what the card needs of others, as far as
+ * it has them; given back with the device.
  */
 int hamlyn_interrupts_request(struct hamlyn_card *card)
 {
-	unsigned int wanted = min(card->limits.vectors, num_online_cpus() + FIRST_VECTOR);
+	unsigned int others = card->ops->vectors ?: num_online_cpus();
+	unsigned int wanted = min(card->limits.vectors, others + FIRST_VECTOR);
 	struct pci_dev *pdev = card->pdev;
 	int ret, i;
 
@@ -77,10 +100,9 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 
 	for (i = 0; i < card->vectors; i++) {
 		struct hamlyn_vector *vector = &card->vector[i];
-		bool link = i == HAMLYN_VECTOR_LINK;
+		irq_handler_t thread, at_once = interrupt_handler(card, i, &thread);
 
-		ret = pci_request_irq(pdev, i, link ? interrupt_link : interrupt_queue,
-				      link ? interrupt_link_changed : NULL, vector, "%s%d-%d",
+		ret = pci_request_irq(pdev, i, at_once, thread, vector, "%s%d-%d",
 				      card->ops->name, card->number, i);
 		if (ret)
 			return dev_err_probe(&pdev->dev, ret, "vector %d cannot be had\n", i);

@@ -92,6 +92,9 @@ struct shrimp_open_arrivals {
 /* Deliberate update: what is sent is said by a command (section 4.3). */
 #define SHRIMP_MODE_DELIBERATE 3
 
+/* In shrimp_entry.flags: a part that stays mapped out to where it is keeps its mode, which a process may have changed. */
+#define SHRIMP_ENTRY_KEEP_MODES 1ULL
+
 /*
  * In shrimp_in.flags: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by
  * the page's command page.
@@ -134,8 +137,8 @@ struct shrimp_entry {
 	struct shrimp_out out[2];
 	/* Coming in, by part. */
 	struct shrimp_in incoming[2];
-	/* Zero. */
-	__u64 reserved;
+	/* SHRIMP_ENTRY_KEEP_MODES or 0. */
+	__u64 flags;
 };
 
 /* Who the SHRIMP card is. */

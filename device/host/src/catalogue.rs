@@ -3,10 +3,11 @@
 pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
 use hamlyn_card_echo as echo;
 use hamlyn_card_hamlyn as hamlyn;
+use hamlyn_card_shrimp as shrimp;
 use thiserror::Error;
 
 /// A line for each model. The first is what people get who name none.
-pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &echo::MODEL];
+pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &echo::MODEL];
 
 /// A name that no model has.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -65,8 +65,8 @@ fn a_card_that_had_no_room_for_a_moment_is_not_waited_for() {
     let can_move = |crossbar: &Crossbar| crossbar.mesh.as_ref().unwrap().can_move();
     crossbar.wait_at_nodes(vec![2]);
     assert!(!can_move(&crossbar), "it rings when it has room");
-    // It takes a packet after the mesh found it full, and before it is asked to ring.
-    assert!(take(&mut cards[2]).is_some());
+    // It takes packets after the mesh found it full, and before it is asked to ring.
+    while take(&mut cards[2]).is_some() {}
     crossbar.wait_at_nodes(vec![2]);
     assert!(can_move(&crossbar));
 }

@@ -14,6 +14,9 @@ pub const SHRIMP_MODE_BLOCKED: u32 = 2;
 /// Deliberate update: what is sent is said by a command (section 4.3).
 pub const SHRIMP_MODE_DELIBERATE: u32 = 3;
 
+/// In [`ShrimpEntry::flags`]: a part that stays mapped out to where it is keeps its mode, which a process may have changed.
+pub const SHRIMP_ENTRY_KEEP_MODES: u64 = 1;
+
 /// In [`ShrimpIn::flags`]: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by
 /// the page's command page.
 pub const SHRIMP_IN_REPORT: u32 = 1;
@@ -59,6 +62,6 @@ pub struct ShrimpEntry {
     pub out: [ShrimpOut; 2],
     /// Coming in, by part.
     pub incoming: [ShrimpIn; 2],
-    /// Zero.
-    pub reserved: u64,
+    /// `SHRIMP_ENTRY_KEEP_MODES` or 0.
+    pub flags: u64,
 }

@@ -27,8 +27,8 @@ pub struct Options {
 /// The SHRIMP card.
 pub static MODEL: Model = Model {
     name: "shrimp",
-    paper: "Blumrich and others, Virtual memory mapped network interface for the SHRIMP multicomputer, ISCA '94",
-    about: "Stores to mapped pages travel to another host's memory",
+    paper: "Blumrich et al.: Virtual Memory Mapped Network Interface for the SHRIMP Multicomputer",
+    about: "Stores that travel to another host's memory (ISCA '94)",
     settings: &[
         Setting {
             name: "pages",

@@ -45,11 +45,15 @@ impl Nipt {
     }
 
     /// Replaces an entry. `Err`: what makes no sense of it, with the limit.
-    pub(crate) fn set(&mut self, page: u32, entry: ShrimpEntry) -> Result<(), Refusal> {
+    pub(crate) fn set(&mut self, page: u32, mut entry: ShrimpEntry) -> Result<(), Refusal> {
         if page >= self.pages {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, page, self.pages));
         }
         check(&entry)?;
+        if entry.flags & SHRIMP_ENTRY_KEEP_MODES != 0 {
+            self.keep_modes(page, &mut entry);
+        }
+        entry.flags = 0;
         let before = if entry == ShrimpEntry::new_zeroed() {
             self.entries.remove(&page)
         } else {
@@ -57,6 +61,17 @@ impl Nipt {
         };
         self.note(page, before.is_some_and(|before| is_automatic(&before)), is_automatic(&entry));
         Ok(())
+    }
+
+    /// What a process has made of the modes of its parts, as far as they stay mapped to where they are.
+    fn keep_modes(&self, page: u32, entry: &mut ShrimpEntry) {
+        let Some(before) = self.entries.get(&page) else { return };
+        for (now, before) in entry.out.iter_mut().zip(&before.out) {
+            let stays = now.mode != SHRIMP_MODE_NONE && before.mode != SHRIMP_MODE_NONE;
+            if stays && (now.node, now.page) == (before.node, before.page) {
+                now.mode = before.mode;
+            }
+        }
     }
 
     fn note(&mut self, page: u32, before: bool, now: bool) {
@@ -138,7 +153,7 @@ fn check(entry: &ShrimpEntry) -> Result<(), Refusal> {
     let at_most = |value: u64, limit: u64| {
         if value <= limit { Ok(()) } else { Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, value, limit)) }
     };
-    Refusal::unless_zero(entry.reserved)?;
+    at_most(entry.flags, SHRIMP_ENTRY_KEEP_MODES)?;
     for split in [entry.split_out, entry.split_in] {
         at_most(split.into(), PAGE)?;
     }

@@ -13,7 +13,7 @@ const NOBODY: ShrimpEntry = ShrimpEntry {
     split_in: 0,
     out: [ShrimpOut { page: 0, node: 0, mode: 0 }; 2],
     incoming: [ShrimpIn { nodes: 0, flags: 0, reserved: 0 }; 2],
-    reserved: 0,
+    flags: 0,
 };
 
 /// What arrives changes nothing and is counted by this name.

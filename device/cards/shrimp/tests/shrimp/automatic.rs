@@ -162,6 +162,29 @@ fn the_mode_is_changed_from_the_command_page() {
 }
 
 #[test]
+fn a_mode_that_a_process_has_chosen_stays_if_the_driver_says_so() {
+    let mut host = Host::new(0);
+    let parts = [(20, 1, SHRIMP_MODE_DELIBERATE), (30, 2, SHRIMP_MODE_DELIBERATE)];
+    host.set_entry(10, out(2048, parts));
+    for offset in [0, 2048] {
+        host.store_memory(10 * PAGE + offset, 4, u64::from(SHRIMP_SET_MODE | SHRIMP_MODE_SINGLE));
+    }
+    // The second part is mapped to elsewhere.
+    let parts = [(20, 1, SHRIMP_MODE_DELIBERATE), (31, 2, SHRIMP_MODE_DELIBERATE)];
+    host.set_entry(10, ShrimpEntry { flags: SHRIMP_ENTRY_KEEP_MODES, ..out(2048, parts) });
+    host.store_seen(10 * PAGE, b"a");
+    host.store_seen(10 * PAGE + 2048, b"b");
+    assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"a".to_vec())]);
+    // What is not mapped any more has no mode to keep.
+    let none = [(20, 1, SHRIMP_MODE_NONE), (31, 2, SHRIMP_MODE_DELIBERATE)];
+    host.set_entry(10, ShrimpEntry { flags: SHRIMP_ENTRY_KEEP_MODES, ..out(2048, none) });
+    host.store_seen(10 * PAGE, b"c");
+    host.set_entry(10, out(2048, parts));
+    host.store_seen(10 * PAGE, b"d");
+    assert_eq!(host.sent(), []);
+}
+
+#[test]
 fn the_card_watches_the_pages_that_are_mapped_out_for_automatic_update() {
     use hamlyn_card::card::Card;
     let mut host = Host::new(0);

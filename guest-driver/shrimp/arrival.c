@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reported arrivals (section 4.2): messages of operating systems, and what processes wait for.
+ *
+ * A process sleeps while a word of an export is as it was. The driver asks the card to report the next
+ * arrival for the word's page, makes sure that the card has heard that, looks at the word once more,
+ * and sleeps; what arrives later is reported.
+ */
+#include <linux/hrtimer.h>
+
+#include "shrimp.h"
+
+/* Somebody may wait for what has arrived in a page. */
+static void arrival_tell(struct hamlyn_card *card, u32 pfn)
+{
+	const struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+	struct shrimp_export_object *export;
+	unsigned int part;
+
+	if (!page)
+		return;
+	if (page->system)
+		shrimp_own_arrived(card, page->system - 1);
+	for (part = 0; part < 2; part++) {
+		export = page->owner[SHRIMP_IN][part];
+		if (!export)
+			continue;
+		atomic_inc(&export->arrivals);
+		wake_up_all(&export->wait);
+	}
+}
+
+/* Takes the records that are there, and tells the card so: then it raises the vector for the next. */
+void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
+{
+	const struct shrimp_arrival *ring, *record;
+	u32 count, *taken, left;
+
+	if (vector != SHRIMP_VECTOR_ARRIVAL)
+		return;
+	guard(mutex)(&card->lock);
+	ring = card->live ? shrimp_own_arrivals(card, &count, &taken) : NULL;
+	if (!ring)
+		return;
+	/* No more than there can be: a card that makes records without end is not listened to. */
+	for (left = count; left; left--) {
+		record = &ring[*taken % count];
+		if (READ_ONCE(record->number) != *taken + 1)
+			break;
+		dma_rmb(); /* The page was written before the number. */
+		arrival_tell(card, READ_ONCE(record->page));
+		++*taken;
+	}
+	writel(*taken, card->registers + SHRIMP_REG_ARRIVALS_TAKEN);
+}
+
+/* The word, which lies in one page. */
+static const u32 *wait_word(const struct shrimp_export_object *export, u64 offset)
+{
+	u64 place = export->memory->first + offset;
+
+	return page_address(export->memory->page[place / HAMLYN_PAGE_SIZE]) + offset_in_page(place);
+}
+
+/* Asks for a report of the next arrival for the page of a byte of an export, and says what there was. */
+static int wait_ask(struct shrimp_export_object *export, struct hamlyn_file *file, u64 offset,
+		    u32 *arrivals)
+{
+	u64 place = export->memory->first + offset;
+	void __iomem *commands;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	if (!export->object.open)
+		return -ENOENT;
+	*arrivals = atomic_read(&export->arrivals);
+	commands = shrimp_parts(file->card)->commands +
+		   (u64)shrimp_pfn(export->memory, place / HAMLYN_PAGE_SIZE) * HAMLYN_PAGE_SIZE;
+	writel(SHRIMP_REPORT_NEXT, commands);
+	/* The card has it when this is answered. */
+	readl(commands);
+	return 0;
+}
+
+static int wait_for(struct shrimp_export_object *export, struct hamlyn_file *file,
+		    const struct shrimp_wait *wait)
+{
+	const u32 *word = wait_word(export, wait->offset);
+	ktime_t end = ktime_add_ns(ktime_get(), wait->timeout_ns), left = KTIME_MAX;
+	u32 arrivals;
+	int ret;
+
+	for (;;) {
+		if (READ_ONCE(*word) != wait->value)
+			return 0;
+		ret = wait_ask(export, file, wait->offset, &arrivals);
+		if (ret)
+			return ret;
+		if (READ_ONCE(*word) != wait->value)
+			return 0;
+		if (wait->timeout_ns != HAMLYN_WAIT_FOREVER)
+			left = ktime_sub(end, ktime_get());
+		if (left <= 0)
+			return -ETIMEDOUT;
+		ret = wait_event_interruptible_hrtimeout(
+			export->wait,
+			atomic_read(&export->arrivals) != arrivals ||
+				!READ_ONCE(export->object.open) || !READ_ONCE(file->card->live),
+			left);
+		if (ret == -ERESTARTSYS)
+			return -EINTR;
+	}
+}
+
+int shrimp_wait(struct hamlyn_file *file, void *argument)
+{
+	struct shrimp_export_object *export __free(shrimp_export_put) = NULL;
+	const struct shrimp_wait *wait = argument;
+	const struct hamlyn_pages *memory;
+
+	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+		return -EINVAL;
+	export = shrimp_export_get(file, wait->export);
+	if (IS_ERR(export))
+		return PTR_ERR(export);
+	memory = export->memory;
+	if (memory->length < sizeof(u32) || wait->offset > memory->length - sizeof(u32) ||
+	    (memory->first + wait->offset) % sizeof(u32))
+		return -EINVAL;
+	return wait_for(export, file, wait);
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Mappings: buffers of processes here that are mapped out to exports. The process has the command
+ * pages and the window pages of the pages that its buffer touches, at offsets of mmap(2), and
+ * nobody else has (section 4.2).
+ */
+#include "shrimp.h"
+
+/* Offsets of mmap(2), from a mapping's own. */
+#define MAP_COMMANDS 0
+#define MAP_WINDOW (HAMLYN_MAP_STRIDE / 2)
+static_assert(SHRIMP_MAX_BUFFER + HAMLYN_PAGE_SIZE <= MAP_WINDOW);
+/* So many are asked for at once of one host: the answers have room with it. */
+#define MAX_ASKING 32
+
+#define mapping_of(of) container_of(of, struct shrimp_mapping_object, object)
+
+static struct shrimp_mapping_object *mapping_find(struct hamlyn_file *file, u32 index)
+{
+	struct shrimp_mapping_object *mapping = xa_load(&shrimp_parts(file->card)->mappings, index);
+
+	return mapping && mapping->object.open && mapping->object.file == file ? mapping : NULL;
+}
+
+static void mapping_free(struct kref *users)
+{
+	struct shrimp_mapping_object *mapping =
+		container_of(users, struct shrimp_mapping_object, object.users);
+
+	hamlyn_pages_free(mapping->memory);
+	kfree(mapping);
+}
+
+DEFINE_FREE(mapping_put, struct shrimp_mapping_object *,
+	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+
+/* A mapping that nobody knows yet, of pinned memory. */
+static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
+						   const struct shrimp_map *argument)
+{
+	struct shrimp_mapping_object *mapping __free(mapping_put) =
+		kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
+	struct hamlyn_pages *memory;
+	int ret;
+
+	if (!mapping)
+		return ERR_PTR(-ENOMEM);
+	hamlyn_object_init(&mapping->object, file, &shrimp_mapping_kind);
+	INIT_LIST_HEAD(&mapping->on_untold);
+	init_waitqueue_head(&mapping->wait);
+	mapping->host = argument->node;
+	mapping->export = argument->export;
+	mapping->key = argument->key;
+	mapping->offset = argument->offset;
+	mapping->mode = argument->mode;
+	memory = hamlyn_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
+	if (IS_ERR(memory))
+		return ERR_CAST(memory);
+	mapping->memory = memory;
+	ret = hamlyn_pages_map(memory, file->card) ?: shrimp_memory_check(file->card, memory);
+	if (ret)
+		return ERR_PTR(ret);
+	return_ptr(mapping);
+}
+
+/* Gives it a number and its pages. */
+static int mapping_open(struct shrimp_mapping_object *mapping)
+{
+	struct hamlyn_file *file = mapping->object.file;
+	struct shrimp_parts *parts = shrimp_parts(file->card);
+	int ret;
+
+	ret = hamlyn_share_take(file->share, SHRIMP_SHARE_MAPPINGS, file->privileged);
+	if (ret)
+		return ret;
+	ret = xa_alloc_cyclic(&parts->mappings, &mapping->object.index, mapping,
+			      XA_LIMIT(0, SHRIMP_MAX_OBJECTS - 1), &parts->next_mapping, GFP_KERNEL);
+	if (ret < 0) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto give_back;
+	}
+	ret = shrimp_claim(file->card, mapping->memory, SHRIMP_OUT, mapping);
+	if (!ret)
+		return 0;
+	xa_erase(&parts->mappings, mapping->object.index);
+give_back:
+	hamlyn_share_give(file->share, SHRIMP_SHARE_MAPPINGS);
+	return ret;
+}
+
+/* It comes to nothing, or to an end: what is stored goes nowhere. Says whether it was anything. */
+static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+			 u32 state)
+{
+	static const struct shrimp_out nowhere;
+	struct shrimp_parts *parts = shrimp_parts(card);
+	u32 i;
+
+	if (mapping->progress == SHRIMP_ENDED)
+		return false;
+	for (i = 0; i < mapping->known; i++)
+		shrimp_set_out(card, shrimp_pfn(mapping->memory, i), mapping, &nowhere);
+	if (mapping->progress == SHRIMP_ASKING)
+		parts->asking[mapping->host]--;
+	parts->arranged[mapping->host]--;
+	mapping->error = error;
+	mapping->state = state;
+	WRITE_ONCE(mapping->progress, SHRIMP_ENDED);
+	wake_up_all(&mapping->wait);
+	wake_up_all(&parts->turn);
+	return true;
+}
+
+/* The exporter is to be told, as soon as there is room for it. */
+static void mapping_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	mapping->tell = true;
+	kref_get(&mapping->object.users);
+	list_add_tail(&mapping->on_untold, &shrimp_parts(card)->untold_mappings);
+}
+
+/* The exporter has been told, or need not be. Then the number may be another's. */
+void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	list_del_init(&mapping->on_untold);
+	mapping->tell = false;
+	if (!mapping->object.open)
+		xa_erase(&shrimp_parts(card)->mappings, mapping->object.index);
+	hamlyn_object_put(&mapping->object);
+}
+
+/* Asks the exporter. -EAGAIN: too many are asking already. */
+static int mapping_begin(struct shrimp_mapping_object *mapping)
+{
+	struct hamlyn_file *file = mapping->object.file;
+	struct hamlyn_card *card = file->card;
+	struct shrimp_parts *parts = shrimp_parts(card);
+	int ret;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	if (!hamlyn_system_is_open(card->system))
+		return -EOPNOTSUPP;
+	if (parts->asking[mapping->host] >= MAX_ASKING)
+		return -EAGAIN;
+	ret = mapping_open(mapping);
+	if (ret)
+		return ret;
+	hamlyn_system_watch(card->system, mapping->host);
+	parts->arranged[mapping->host]++;
+	parts->asking[mapping->host]++;
+	kref_get(&mapping->object.users);
+	hamlyn_object_join(&mapping->object, SHRIMP_KIND_MAPPING);
+	ret = shrimp_say_map(card, mapping);
+	if (ret)
+		mapping_stop(card, mapping, ret, SHRIMP_STATE_LOST);
+	return 0;
+}
+
+static void mapping_close(struct card_object *object)
+{
+	struct shrimp_mapping_object *mapping = mapping_of(object);
+	struct hamlyn_card *card = object->file->card;
+
+	hamlyn_unmap_card(object, MAP_WINDOW + (u64)mapping->memory->count * HAMLYN_PAGE_SIZE);
+	if (mapping_stop(card, mapping, -ENODEV, SHRIMP_STATE_LOST))
+		mapping_tell(card, mapping);
+	shrimp_disclaim(card, mapping->memory, SHRIMP_OUT, mapping);
+	hamlyn_share_give(object->file->share, SHRIMP_SHARE_MAPPINGS);
+	list_del(&object->on_file);
+	if (mapping->tell)
+		shrimp_tell(card);
+	else
+		xa_erase(&shrimp_parts(card)->mappings, object->index);
+}
+
+static void mapping_release(struct card_object *object)
+{
+	hamlyn_object_put(object);
+}
+
+static int mapping_end(struct hamlyn_file *file, u32 index)
+{
+	struct shrimp_mapping_object *mapping;
+
+	scoped_class(hamlyn_entry, entry, file) {
+		if (entry.error)
+			return entry.error;
+		mapping = mapping_find(file, index);
+		if (!mapping)
+			return -ENOENT;
+		mapping_close(&mapping->object);
+	}
+	mapping_release(&mapping->object);
+	return 0;
+}
+
+static int map_begin(struct shrimp_mapping_object *mapping)
+{
+	struct shrimp_parts *parts = shrimp_parts(mapping->object.file->card);
+	int ret;
+
+	for (;;) {
+		ret = mapping_begin(mapping);
+		if (ret != -EAGAIN)
+			return ret;
+		ret = wait_event_interruptible(
+			parts->turn, READ_ONCE(parts->asking[mapping->host]) < MAX_ASKING ||
+					     !READ_ONCE(parts->card.live));
+		if (ret)
+			return -EINTR;
+	}
+}
+
+/* Waits for the exporter's answer. */
+static int map_finish(struct shrimp_mapping_object *mapping)
+{
+	const struct hamlyn_card *card = mapping->object.file->card;
+
+	if (wait_event_interruptible(mapping->wait,
+				     READ_ONCE(mapping->progress) != SHRIMP_ASKING ||
+					     !READ_ONCE(card->live)))
+		return -EINTR;
+	switch (READ_ONCE(mapping->progress)) {
+	case SHRIMP_ASKING:
+		return -ENODEV;
+	case SHRIMP_MAPPED:
+		return 0;
+	default:
+		return mapping->error;
+	}
+}
+
+int shrimp_map(struct hamlyn_file *file, void *argument)
+{
+	struct shrimp_mapping_object *mapping __free(mapping_put) = NULL;
+	struct shrimp_map *answer = argument;
+	int ret;
+
+	if (answer->mapping || answer->commands_offset || answer->window_offset ||
+	    !answer->length || answer->length > SHRIMP_MAX_BUFFER || !answer->mode ||
+	    answer->mode > SHRIMP_MODE_DELIBERATE)
+		return -EINVAL;
+	if (answer->node >= SHRIMP_HOSTS)
+		return -EHOSTUNREACH;
+	mapping = mapping_alloc(file, answer);
+	if (IS_ERR(mapping))
+		return PTR_ERR(mapping);
+	ret = map_begin(mapping);
+	if (ret)
+		return ret;
+	ret = map_finish(mapping);
+	if (ret) {
+		mapping_end(file, mapping->object.index);
+		return ret;
+	}
+	answer->mapping = mapping->object.index;
+	answer->commands_offset = mapping->object.offset + MAP_COMMANDS;
+	answer->window_offset = mapping->object.offset + MAP_WINDOW;
+	return 0;
+}
+
+void shrimp_map_undo(struct hamlyn_file *file, void *argument)
+{
+	const struct shrimp_map *answer = argument;
+
+	mapping_end(file, answer->mapping);
+}
+
+int shrimp_unmap(struct hamlyn_file *file, void *argument)
+{
+	const struct hamlyn_object *object = argument;
+
+	if (object->reserved0 || object->reserved1)
+		return -EINVAL;
+	return mapping_end(file, object->index);
+}
+
+int shrimp_state(struct hamlyn_file *file, void *argument)
+{
+	const struct shrimp_mapping_object *mapping;
+	struct shrimp_state *answer = argument;
+
+	if (answer->state || answer->reserved)
+		return -EINVAL;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	mapping = mapping_find(file, answer->mapping);
+	if (!mapping)
+		return -ENOENT;
+	answer->state = mapping->progress == SHRIMP_ENDED ? mapping->state : SHRIMP_STATE_MAPPED;
+	return 0;
+}
+
+/* The mapping that a host speaks of; none if it is not one to that host. */
+static struct shrimp_mapping_object *mapping_asked(struct hamlyn_card *card, u32 host, u32 index)
+{
+	struct shrimp_mapping_object *mapping = xa_load(&shrimp_parts(card)->mappings, index);
+
+	return mapping && mapping->host == host && mapping->progress == SHRIMP_ASKING ? mapping :
+											NULL;
+}
+
+/* It ends from this side, and the exporter is told. */
+static void mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+			u32 state)
+{
+	if (mapping_stop(card, mapping, error, state))
+		mapping_tell(card, mapping);
+}
+
+/* The exporter has named pages: maps ours out to them. */
+void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
+			  const struct shrimp_pages *pages)
+{
+	struct shrimp_mapping_object *mapping = mapping_asked(card, host, index);
+	u32 i, left;
+	int ret = 0;
+
+	if (!mapping)
+		return;
+	left = mapping->memory->count - mapping->known;
+	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
+	    pages->count > left)
+		ret = -EPROTO;
+	for (i = 0; i < pages->count && !ret; i++) {
+		struct shrimp_out out = {
+			.page = pages->pages[i],
+			.node = host,
+			.mode = mapping->mode,
+		};
+
+		/* That one is for the operating system alone. */
+		ret = out.page < SHRIMP_SYSTEM_PAGE ? 0 : -EPROTO;
+		if (!ret)
+			ret = shrimp_set_out(card, shrimp_pfn(mapping->memory, mapping->known++),
+					     mapping, &out);
+	}
+	if (!ret && mapping->known < mapping->memory->count)
+		ret = shrimp_say_map(card, mapping);
+	if (ret) {
+		mapping_cut(card, mapping, ret, SHRIMP_STATE_LOST);
+		shrimp_tell(card);
+		return;
+	}
+	if (mapping->known < mapping->memory->count)
+		return;
+	shrimp_parts(card)->asking[host]--;
+	WRITE_ONCE(mapping->progress, SHRIMP_MAPPED);
+	wake_up_all(&mapping->wait);
+	wake_up_all(&shrimp_parts(card)->turn);
+}
+
+void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why)
+{
+	struct shrimp_mapping_object *mapping = mapping_asked(card, host, index);
+	static const int errors[] = {
+		[SHRIMP_REFUSED_ACCESS] = -EACCES,
+		[SHRIMP_REFUSED_RANGE] = -ERANGE,
+		[SHRIMP_REFUSED_PLACE] = -EDOM,
+		[SHRIMP_REFUSED_ROOM] = -ENOSPC,
+	};
+
+	if (mapping)
+		mapping_stop(card, mapping, why && why < ARRAY_SIZE(errors) ? errors[why] : -EPROTO,
+			     SHRIMP_STATE_LOST);
+}
+
+/* The exporter has taken an export back, and waits until we have let go of it. */
+void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export)
+{
+	struct shrimp_mapping_object *mapping;
+	unsigned long index;
+
+	xa_for_each(&shrimp_parts(card)->mappings, index, mapping)
+		if (mapping->host == host && mapping->export == export)
+			mapping_cut(card, mapping, -EACCES, SHRIMP_STATE_TAKEN_BACK);
+	shrimp_tell(card);
+}
+
+/* The host knows of no mapping any more, and nothing can be said to it. */
+void shrimp_mappings_lost(struct hamlyn_card *card, u32 host)
+{
+	struct shrimp_mapping_object *mapping;
+	unsigned long index;
+
+	xa_for_each(&shrimp_parts(card)->mappings, index, mapping) {
+		if (mapping->host != host)
+			continue;
+		mapping_stop(card, mapping, -EHOSTUNREACH, SHRIMP_STATE_LOST);
+		if (mapping->tell)
+			shrimp_mapping_told(card, mapping);
+	}
+}
+
+static int mapping_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+{
+	if ((offset != MAP_COMMANDS && offset != MAP_WINDOW) ||
+	    size != (u64)mapping_of(object)->memory->count * HAMLYN_PAGE_SIZE)
+		return -EINVAL;
+	return hamlyn_mmap_card(vma, object);
+}
+
+static resource_size_t mapping_place(const struct card_object *object, u64 offset)
+{
+	const struct hamlyn_card *card = object->file->card;
+	const struct shrimp_mapping_object *mapping = mapping_of(object);
+	resource_size_t page;
+
+	if (offset < MAP_WINDOW)
+		page = shrimp_pfn(mapping->memory, offset / HAMLYN_PAGE_SIZE);
+	else
+		page = shrimp_table(card) +
+		       (resource_size_t)shrimp_pfn(mapping->memory,
+						   (offset - MAP_WINDOW) / HAMLYN_PAGE_SIZE);
+	return shrimp_parts(card)->memory + page * HAMLYN_PAGE_SIZE;
+}
+
+const struct card_kind shrimp_mapping_kind = {
+	.close = mapping_close,
+	.release = mapping_release,
+	.mmap = mapping_mmap,
+	.place = mapping_place,
+	.free = mapping_free,
+};

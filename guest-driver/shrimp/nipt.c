@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The page table (sections 3.1 and 3.2 of the paper): what the card has of it, and whose the parts
+ * of a page are. A page has two parts at most each way, so two buffers in it must touch.
+ */
+#include "shrimp.h"
+
+/* The first byte of the second part. */
+static u32 *page_split(struct shrimp_page *page, enum shrimp_way way)
+{
+	return way == SHRIMP_OUT ? &page->entry.split_out : &page->entry.split_in;
+}
+
+u32 shrimp_pfn(const struct hamlyn_pages *memory, u32 page)
+{
+	return page_to_pfn(memory->page[page]);
+}
+
+/*
+ * Whether the card has all pages in its table, under the numbers that the processor has for them: it
+ * sees addresses on the bus. The memory is mapped for the card.
+ */
+int shrimp_memory_check(struct hamlyn_card *card, const struct hamlyn_pages *memory)
+{
+	u32 per_list = HAMLYN_PAGE_SIZE / sizeof(__u64);
+	unsigned long i;
+
+	for (i = 0; i < memory->count; i++) {
+		if (memory->lists[i / per_list][i % per_list] != page_to_phys(memory->page[i])) {
+			dev_err_ratelimited(&card->dev, "there is an IOMMU between card and memory: stores cannot be seen\n");
+			return -EOPNOTSUPP;
+		}
+		if (page_to_pfn(memory->page[i]) >= shrimp_table(card)) {
+			dev_err_ratelimited(&card->dev, "page %lu is not in the card's page table (limit %u)\n",
+					    page_to_pfn(memory->page[i]), shrimp_table(card));
+			return -EOPNOTSUPP;
+		}
+	}
+	return 0;
+}
+
+/* The page, which is made if there is none. */
+static struct shrimp_page *page_get(struct hamlyn_card *card, u32 pfn)
+{
+	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+	int ret;
+
+	if (page)
+		return page;
+	page = kzalloc(sizeof(*page), GFP_KERNEL);
+	if (!page)
+		return ERR_PTR(-ENOMEM);
+	ret = xa_insert(&shrimp_parts(card)->nipt, pfn, page, GFP_KERNEL);
+	if (ret) {
+		kfree(page);
+		return ERR_PTR(ret);
+	}
+	return page;
+}
+
+/* It is forgotten if it is nobody's. */
+static void page_put(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
+{
+	if (page->system || page->owner[SHRIMP_OUT][0] || page->owner[SHRIMP_OUT][1] ||
+	    page->owner[SHRIMP_IN][0] || page->owner[SHRIMP_IN][1])
+		return;
+	xa_erase(&shrimp_parts(card)->nipt, pfn);
+	kfree(page);
+}
+
+/* Makes the bytes from @from to @to of a page a part of it; -EBUSY: they cannot be one. */
+static int page_claim(struct shrimp_page *page, enum shrimp_way way, u32 from, u32 to, void *owner)
+{
+	void **owners = page->owner[way];
+	u32 *split = page_split(page, way);
+	unsigned int part = from ? 1 : 0;
+	u32 edge = part ? from : to;
+
+	if ((part && to != HAMLYN_PAGE_SIZE) || owners[part])
+		return -EBUSY;
+	/* What the other part has, stays. */
+	if (owners[!part] && *split != edge)
+		return -EBUSY;
+	*split = edge;
+	owners[part] = owner;
+	return 0;
+}
+
+static int page_part(const struct shrimp_page *page, enum shrimp_way way, const void *owner)
+{
+	return page->owner[way][0] == owner ? 0 : 1;
+}
+
+/* The part is nobody's any more, and maps nothing. */
+static void page_disclaim(struct hamlyn_card *card, u32 pfn, enum shrimp_way way, void *owner)
+{
+	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+
+	if (!page)
+		return;
+	page->owner[way][page_part(page, way, owner)] = NULL;
+	page_put(card, pfn, page);
+}
+
+static int memory_claim_page(struct hamlyn_card *card, const struct hamlyn_pages *memory, u32 i,
+			     enum shrimp_way way, void *owner)
+{
+	u64 end = memory->first + memory->length - (u64)i * HAMLYN_PAGE_SIZE;
+	struct shrimp_page *page = page_get(card, shrimp_pfn(memory, i));
+	int ret;
+
+	if (IS_ERR(page))
+		return PTR_ERR(page);
+	ret = page_claim(page, way, i ? 0 : memory->first, min_t(u64, end, HAMLYN_PAGE_SIZE), owner);
+	if (ret)
+		page_put(card, shrimp_pfn(memory, i), page);
+	return ret;
+}
+
+/* Makes all of a buffer its owner's, or nothing. */
+int shrimp_claim(struct hamlyn_card *card, const struct hamlyn_pages *memory, enum shrimp_way way,
+		 void *owner)
+{
+	u32 i;
+	int ret;
+
+	for (i = 0; i < memory->count; i++) {
+		ret = memory_claim_page(card, memory, i, way, owner);
+		if (ret) {
+			while (i--)
+				page_disclaim(card, shrimp_pfn(memory, i), way, owner);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+void shrimp_disclaim(struct hamlyn_card *card, const struct hamlyn_pages *memory,
+		     enum shrimp_way way, void *owner)
+{
+	u32 i;
+
+	for (i = 0; i < memory->count; i++)
+		page_disclaim(card, shrimp_pfn(memory, i), way, owner);
+}
+
+/* A page of the driver's own that a host's operating system sends to. */
+int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host)
+{
+	struct shrimp_page *page = page_get(card, pfn);
+
+	if (IS_ERR(page))
+		return PTR_ERR(page);
+	page->system = host + 1;
+	return 0;
+}
+
+void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn)
+{
+	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+
+	if (!page)
+		return;
+	page->system = 0;
+	page_put(card, pfn, page);
+}
+
+/* A process may have changed the mode of what is mapped out: that stays as it is. */
+static int page_set(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
+{
+	struct shrimp_entry entry = page->entry;
+
+	/* It may have failed in the middle of what is done here. */
+	if (!card->live)
+		return -ENODEV;
+	entry.flags = SHRIMP_ENTRY_KEEP_MODES;
+	return hamlyn_command(card, SHRIMP_COMMAND_SET_ENTRY, pfn, &entry, sizeof(entry));
+}
+
+/* The card must not go on with what it was to forget. */
+static int page_unset(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
+{
+	int ret = page_set(card, pfn, page);
+
+	if (ret && card->live) {
+		dev_err(&card->dev, "page %u is still mapped: the card must not go on\n", pfn);
+		hamlyn_card_fail(card);
+	}
+	return ret;
+}
+
+/* Maps the owner's part of a page out, or not any more; @out is zero then. */
+int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out)
+{
+	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+	struct shrimp_out *now;
+
+	if (!page)
+		return -ENOENT;
+	now = &page->entry.out[page_part(page, SHRIMP_OUT, owner)];
+	if (!memcmp(now, out, sizeof(*out)))
+		return 0;
+	*now = *out;
+	return out->mode ? page_set(card, pfn, page) : page_unset(card, pfn, page);
+}
+
+/* Lets these hosts store to the owner's part of a page. */
+int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes)
+{
+	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+	struct shrimp_in *now;
+	u64 before;
+
+	if (!page)
+		return -ENOENT;
+	now = &page->entry.incoming[page_part(page, SHRIMP_IN, owner)];
+	before = now->nodes;
+	if (before == nodes)
+		return 0;
+	now->nodes = nodes;
+	return before & ~nodes ? page_unset(card, pfn, page) : page_set(card, pfn, page);
+}

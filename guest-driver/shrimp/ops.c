@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the core knows of a SHRIMP card. */
+#include <linux/devm-helpers.h>
+
+#include "shrimp.h"
+
+enum { BAR_MEMORY = 2 };
+
+/* A page table with more entries than this is broken: it would be for 64 GiB. */
+#define MAX_PAGES (1U << 24)
+
+static_assert(!offsetof(struct shrimp_parts, card));
+
+static void ops_init(struct hamlyn_card *card)
+{
+	struct shrimp_parts *parts = shrimp_parts(card);
+
+	xa_init(&parts->nipt);
+	xa_init_flags(&parts->exports, XA_FLAGS_ALLOC);
+	xa_init_flags(&parts->mappings, XA_FLAGS_ALLOC);
+	init_waitqueue_head(&parts->turn);
+	INIT_LIST_HEAD(&parts->untold_exports);
+	INIT_LIST_HEAD(&parts->untold_mappings);
+}
+
+static void ops_free(struct hamlyn_card *card)
+{
+	struct shrimp_parts *parts = shrimp_parts(card);
+
+	xa_destroy(&parts->nipt);
+	xa_destroy(&parts->exports);
+	xa_destroy(&parts->mappings);
+	shrimp_own_free(card);
+}
+
+static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+{
+	struct shrimp_query *own = (struct shrimp_query *)limits->card;
+
+	static_assert(sizeof(*own) <= sizeof(limits->card));
+	own->pages = readl(card->registers + SHRIMP_REG_PAGES);
+	own->columns = readl(card->registers + SHRIMP_REG_COLUMNS);
+	own->fifo = readl(card->registers + SHRIMP_REG_FIFO);
+	return hamlyn_card_check_limit(card, "pages", own->pages, 1, MAX_PAGES) ?:
+	       hamlyn_card_check_limit(card, "columns", own->columns, 1, U16_MAX);
+}
+
+/* Window pages are for processes; command pages for both. */
+static int ops_map(struct hamlyn_card *card)
+{
+	u64 commands = (u64)shrimp_table(card) * HAMLYN_PAGE_SIZE;
+	struct shrimp_parts *parts = shrimp_parts(card);
+	struct pci_dev *pdev = card->pdev;
+	int ret;
+
+	ret = hamlyn_bar_check(pdev, BAR_MEMORY, 2 * commands) ?:
+	      pcim_request_region(pdev, BAR_MEMORY, card->ops->name);
+	if (ret)
+		return ret;
+	parts->memory = pci_resource_start(pdev, BAR_MEMORY);
+	parts->commands = devm_ioremap(&pdev->dev, parts->memory, commands);
+	return parts->commands ? 0 : -ENOMEM;
+}
+
+static int ops_prepare(struct hamlyn_card *card)
+{
+	return ops_map(card) ?:
+	       devm_delayed_work_autocancel(&card->pdev->dev, &shrimp_parts(card)->tell,
+					    shrimp_tell_later) ?:
+	       shrimp_own_init(card);
+}
+
+static bool card_snoops(const struct hamlyn_card *card)
+{
+	return readl(card->registers + SHRIMP_REG_SNOOPS);
+}
+
+static void ops_announce(const struct hamlyn_card *card)
+{
+	dev_info(&card->pdev->dev, "%s: %u pages, %u columns, stores are %s\n", dev_name(&card->dev),
+		 shrimp_table(card), ((const struct shrimp_query *)card->limits.card)->columns,
+		 card_snoops(card) ? "snooped" : "told by window");
+}
+
+static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)
+{
+	struct shrimp_query *own = (struct shrimp_query *)query->card;
+
+	own->snoops = card_snoops(card);
+	if (hamlyn_system_is_open(card->system))
+		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
+}
+
+static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+{
+	return SHRIMP_MAX_OBJECTS;
+}
+
+/* It has no words of its own that would have to be cleared. */
+static void ops_reset(struct hamlyn_card *card)
+{
+}
+
+static void ops_stop(struct hamlyn_card *card)
+{
+	struct shrimp_parts *parts = shrimp_parts(card);
+	struct shrimp_mapping_object *mapping;
+	struct shrimp_export_object *export;
+	unsigned long index;
+
+	xa_for_each(&parts->exports, index, export)
+		wake_up_all(&export->wait);
+	xa_for_each(&parts->mappings, index, mapping)
+		wake_up_all(&mapping->wait);
+	wake_up_all(&parts->turn);
+}
+
+static const char * const commands[] = {
+	[SHRIMP_COMMAND_SET_ENTRY] = "set-entry",
+	[SHRIMP_COMMAND_SET_SYSTEM_PAGE] = "set-system-page",
+	[SHRIMP_COMMAND_OPEN_ARRIVALS] = "open-arrivals",
+	[SHRIMP_COMMAND_CLOSE_ARRIVALS] = "close-arrivals",
+};
+
+static const struct card_call calls[] = {
+	{ SHRIMP_IOC_EXPORT, true, shrimp_export, shrimp_export_undo },
+	{ SHRIMP_IOC_UNEXPORT, false, shrimp_unexport },
+	{ SHRIMP_IOC_MAP, true, shrimp_map, shrimp_map_undo },
+	{ SHRIMP_IOC_UNMAP, false, shrimp_unmap },
+	{ SHRIMP_IOC_WAIT, false, shrimp_wait },
+	{ SHRIMP_IOC_STATE, true, shrimp_state },
+};
+
+static const struct card_kind * const kinds[] = {
+	[SHRIMP_KIND_MAPPING] = &shrimp_mapping_kind,
+	[SHRIMP_KIND_EXPORT] = &shrimp_export_kind,
+};
+
+const struct card_ops shrimp_card_ops = {
+	.model = SHRIMP_MODEL,
+	.name = "shrimp",
+	.abi_version = SHRIMP_ABI_VERSION,
+	.statistics = SHRIMP_STATISTICS,
+	.commands = commands,
+	.commands_count = ARRAY_SIZE(commands),
+	.shared = { "exports", "mappings" },
+	.shares = ops_shares,
+	.vectors = SHRIMP_VECTOR_OUTGOING,
+	.size = sizeof(struct shrimp_parts),
+	.kinds = kinds,
+	.kinds_count = ARRAY_SIZE(kinds),
+	.calls = calls,
+	.calls_count = ARRAY_SIZE(calls),
+	.init = ops_init,
+	.free = ops_free,
+	.limits = ops_limits,
+	.prepare = ops_prepare,
+	.announce = ops_announce,
+	.query = ops_query,
+	.reset = ops_reset,
+	.raised = shrimp_raised,
+	.start = shrimp_own_start,
+	.stop = ops_stop,
+	.end = shrimp_own_stop,
+};
