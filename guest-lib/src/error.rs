@@ -13,6 +13,7 @@ use crate::core::loss::PeerLoss;
 use crate::hamlyn::group::ShareError;
 use crate::hamlyn::seed::SeedError;
 use crate::hamlyn::ticket::TicketError;
+use crate::shrimp::{HandleError, MappingError};
 
 /// Result of the library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -187,6 +188,12 @@ pub enum Error {
     /// A share that cannot be read, or not be divided like this.
     #[error(transparent)]
     Share(#[from] ShareError),
+    /// A handle that cannot be read.
+    #[error(transparent)]
+    Handle(#[from] HandleError),
+    /// A send buffer that leads nowhere.
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
     /// The operating system or the driver refused.
     #[error("cannot {action}: {source}")]
     System {
@@ -247,7 +254,9 @@ impl Error {
             | Error::Invalid(_)
             | Error::Ticket(_)
             | Error::Seed(_)
-            | Error::Share(_) => ErrorKind::Invalid,
+            | Error::Share(_)
+            | Error::Handle(_) => ErrorKind::Invalid,
+            Error::Mapping(why) => why.kind(),
             Error::Closed(_) => ErrorKind::Closed,
             Error::PeerLost(_) | Error::Ended(_) | Error::NotConnected => ErrorKind::PeerLost,
             Error::Unsupported(_) | Error::Incompatible { .. } | Error::OtherModel { .. } => {
@@ -314,7 +323,7 @@ pub enum ErrorKind {
     PeerLost,
     /// This card, driver or way to reach it cannot do it. `EOPNOTSUPP`, or `EPROTO` for another version.
     Unsupported,
-    /// The card would not do it: see its counters. `EPERM`.
+    /// The card would not do it: see its counters; or the other host's operating system. `EPERM`.
     Refused,
     /// Notifications were overwritten: start again from what is known. `EOVERFLOW`.
     Overrun,

@@ -59,6 +59,7 @@ mod core;
 pub mod echo;
 mod error;
 mod hamlyn;
+pub mod shrimp;
 
 #[doc(hidden)]
 pub use self::core::copies;

@@ -16,4 +16,4 @@ pub mod mapping;
 
 pub use connection::{ConnectionFile, ListenerFile};
 pub use device::Device;
-pub use mapping::{Access, Mapping};
+pub use mapping::{Access, Mapping, Word};

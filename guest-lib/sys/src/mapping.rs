@@ -18,8 +18,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 
 mod lent;
+mod words;
 
 use lent::Keeper;
+pub use words::Word;
 
 /// Whether a mapping may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

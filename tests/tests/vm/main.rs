@@ -30,6 +30,7 @@ mod quotas;
 mod refusals;
 mod resets;
 mod server;
+mod shrimp;
 mod snoop;
 mod tools;
 mod turn;

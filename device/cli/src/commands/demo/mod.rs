@@ -3,6 +3,7 @@
 mod echo;
 mod hamlyn;
 pub(super) mod show;
+mod shrimp;
 pub(super) mod stage;
 
 use anyhow::anyhow;

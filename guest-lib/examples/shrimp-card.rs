@@ -1,0 +1,155 @@
+//! SHRIMP cards: how long a flag takes to another host and back by automatic update, and how much deliberate update sends in a second.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+use common::{Outcome, fill_pattern, find_difference, print};
+use hamlyn::shrimp::{Card, Handle, Mode};
+use hdrhistogram::Histogram;
+use serde_json::json;
+
+mod common;
+
+/// Words in the first page: who asks stores one, who serves the other.
+const ASKED: usize = 0;
+const ANSWERED: usize = 64;
+const VERIFIED: usize = 128;
+/// Behind it are the bytes that are sent.
+const BYTES: usize = 4096;
+
+/// Stores to another host, and is answered by stores
+#[derive(Debug, Parser)]
+struct Options {
+    /// The server's name
+    #[arg(long, default_value = "shrimp-card", global = true)]
+    name: String,
+    /// Seconds to wait for anything
+    #[arg(long, default_value_t = 30, global = true)]
+    timeout: u64,
+    /// Round trips
+    #[arg(long, default_value_t = 1000, global = true)]
+    count: u32,
+    /// Bytes of each deliberate update, a multiple of 4; each is verified
+    #[arg(long, default_value_t = 1 << 20, global = true)]
+    bytes: usize,
+    /// How many of them
+    #[arg(long, default_value_t = 20, global = true)]
+    updates: u32,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum What {
+    /// Runs the card's self-tests; in a machine only root may
+    SelfTest,
+    /// Answers
+    Serve,
+    /// Measures
+    Ask,
+}
+
+impl Options {
+    fn patience(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.timeout))
+    }
+
+    /// Bytes of the memory that each side has.
+    fn length(&self) -> usize {
+        BYTES + self.bytes
+    }
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let card = Card::open_default()?;
+        match options.what {
+            What::SelfTest => self_test(&card),
+            What::Serve => serve(&card, &options),
+            What::Ask => ask(&card, &options),
+        }
+    })
+}
+
+fn self_test(card: &Card) -> Outcome {
+    let results = card.self_test()?;
+    let vector = results.interrupt.map(|vector| format!("vector {vector} did not arrive"));
+    print(&json!({
+        "passed": results.passed(),
+        "access": results.access.unwrap_or("passed"),
+        "dma": results.dma.unwrap_or("passed"),
+        "interrupt": vector.as_deref().unwrap_or("passed"),
+    }))?;
+    if results.passed() { Ok(()) } else { Err("a self-test failed".into()) }
+}
+
+fn serve(card: &Card, options: &Options) -> Outcome {
+    let (listener, own) = (card.listen(&options.name)?, card.export(options.length(), card.hosts()?)?);
+    print(&json!({ "listening": options.name }))?;
+    let request = listener.request(options.patience())?;
+    let other = Handle::from_bytes(request.private())?;
+    let flags = card.map(&other, 0, BYTES, Mode::Single)?;
+    let connection = request.accept(&own.handle()?.to_bytes())?;
+    let mut bytes = vec![0; options.bytes];
+    for asked in 0..options.count {
+        flags.store_u32(ANSWERED, own.wait(ASKED, asked, options.patience())?)?;
+    }
+    for update in 0..options.updates {
+        let number = own.wait(ASKED, options.count + update, options.patience())?;
+        flags.store_u32(ANSWERED, number)?;
+        own.read(BYTES, &mut bytes)?;
+        if let Some(at) = find_difference(u64::from(update), 0, &bytes) {
+            return Err(format!("byte {at} of update {update} is another").into());
+        }
+        flags.store_u32(VERIFIED, update + 1)?;
+    }
+    print(&json!({ "answered": options.count, "verified": options.updates }))?;
+    connection.wait_end(options.patience())?;
+    Ok(())
+}
+
+fn ask(card: &Card, options: &Options) -> Outcome {
+    let own = card.export(options.length(), card.hosts()?)?;
+    let handle = own.handle()?.to_bytes();
+    let connection = card.connect_any(card.hosts()?, &options.name, &handle, options.patience())?;
+    let other = Handle::from_bytes(connection.private())?;
+    let flags = card.map(&other, 0, BYTES, Mode::Single)?;
+    let pages = card.map(&other, BYTES as u64, options.bytes, Mode::Deliberate)?;
+    let mut number = 0;
+    let mut say = || {
+        flags.store_u32(ASKED, number + 1)?;
+        number = own.wait(ANSWERED, number, options.patience())?;
+        Ok::<_, hamlyn::Error>(())
+    };
+    let mut times = Histogram::<u64>::new(3)?;
+    for _ in 0..options.count {
+        let asked = Instant::now();
+        say()?;
+        times.record(asked.elapsed().as_nanos() as u64)?;
+    }
+    let mut sending = Duration::ZERO;
+    let mut bytes = vec![0; options.bytes];
+    for update in 0..options.updates {
+        fill_pattern(u64::from(update), 0, &mut bytes);
+        pages.write(0, &bytes)?;
+        let begun = Instant::now();
+        pages.send(0, options.bytes)?;
+        pages.wait_until_sent(options.patience())?;
+        say()?;
+        // They have arrived, as what is stored behind them has. The comparison is not measured.
+        sending += begun.elapsed();
+        own.wait(VERIFIED, update, options.patience())?;
+    }
+    connection.close(b"")?;
+    let sent = u64::from(options.updates) * options.bytes as u64;
+    print(&json!({
+        "round_trips": options.count,
+        "p50_ns": times.value_at_quantile(0.5),
+        "snoops": card.info()?.snoops,
+        "sent": sent,
+        "bytes_per_second": sent as f64 / sending.as_secs_f64().max(1e-9),
+        "verified": true,
+    }))
+}

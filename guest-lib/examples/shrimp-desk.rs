@@ -1,0 +1,172 @@
+//! A SHRIMP card by hand: does what it is told, a line each, and answers with a JSON object each.
+//!
+//! | line | answer |
+//! |---|---|
+//! | `info` | `host`, and whether the card `snoops` |
+//! | `export LENGTH HOST...` | the `export`'s number, and its `handle` |
+//! | `unexport EXPORT` | `unexported`, once nobody has it mapped |
+//! | `map HANDLE OFFSET LENGTH MODE` | the `mapping`'s number |
+//! | `forge HANDLE KEY` | the `handle` under another key |
+//! | `unmap MAPPING` | `unmapped` |
+//! | `mode MAPPING MODE` | `mode` |
+//! | `store MAPPING OFFSET VALUE` | `stored`: 4 bytes |
+//! | `fill MAPPING OFFSET LENGTH SEED` | `filled` with a pattern |
+//! | `send MAPPING OFFSET LENGTH` | `sent`, once it is |
+//! | `own MAPPING OFFSET` | the `value` of 4 bytes in this process' memory |
+//! | `state MAPPING` | `state` |
+//! | `load EXPORT OFFSET` | the `value` of 4 bytes |
+//! | `wait EXPORT OFFSET VALUE` | the `value` that they have when it is another, or that there is none within a second |
+//! | `check EXPORT OFFSET LENGTH SEED` | whether the pattern `arrived` |
+//! | `flood MAPPING` | `flooding`: stores for ever, and says nothing more |
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use common::{Outcome, fill_pattern, find_difference, print};
+use hamlyn::shrimp::{Card, Handle, MappingState, Mode, ReceiveBuffer, SendBuffer};
+use serde_json::{Value, json};
+
+mod common;
+
+/// How long a word is waited for.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(1));
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let mut desk = Desk {
+            card: Card::open_default()?,
+            exports: BTreeMap::new(),
+            mappings: BTreeMap::new(),
+            made: 0,
+        };
+        for line in std::io::stdin().lock().lines() {
+            let answer = desk.obey(&line?).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+            print(&answer)?;
+        }
+        Ok(())
+    })
+}
+
+struct Desk {
+    card: Card,
+    exports: BTreeMap<u64, ReceiveBuffer>,
+    mappings: BTreeMap<u64, SendBuffer>,
+    made: u64,
+}
+
+impl Desk {
+    fn obey(&mut self, line: &str) -> Outcome<Value> {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["info"] => {
+                let info = self.card.info()?;
+                Ok(json!({ "host": info.host, "snoops": info.snoops }))
+            }
+            ["export", length, ref hosts @ ..] => self.export(length.parse()?, hosts),
+            ["unexport", number] => {
+                self.exports.remove(&number.parse()?).ok_or("there is no such export")?;
+                Ok(json!({ "unexported": true }))
+            }
+            ["map", handle, offset, length, mode] => {
+                let handle: Handle = handle.parse()?;
+                let made = self.card.map(&handle, offset.parse()?, length.parse()?, mode_of(mode)?)?;
+                self.made += 1;
+                self.mappings.insert(self.made, made);
+                Ok(json!({ "mapping": self.made }))
+            }
+            ["forge", handle, key] => {
+                let known: Handle = handle.parse()?;
+                let forged = Handle::new(known.node, known.export, key.parse()?, known.length);
+                Ok(json!({ "handle": forged.to_string() }))
+            }
+            ["unmap", number] => {
+                self.mappings.remove(&number.parse()?).ok_or("there is no such mapping")?;
+                Ok(json!({ "unmapped": true }))
+            }
+            ["load", export, offset] => {
+                Ok(json!({ "value": self.exported(export)?.load_u32(offset.parse()?)? }))
+            }
+            ["wait", export, offset, value] => {
+                let found = self.exported(export)?.wait(offset.parse()?, value.parse()?, PATIENCE)?;
+                Ok(json!({ "value": found }))
+            }
+            ["check", export, offset, length, seed] => {
+                let mut bytes = vec![0; length.parse()?];
+                self.exported(export)?.read(offset.parse()?, &mut bytes)?;
+                let arrived = find_difference(seed.parse()?, 0, &bytes).is_none();
+                Ok(json!({ "arrived": arrived }))
+            }
+            [_, mapping, ..] => self.obey_about(self.mapped(mapping)?, &words),
+            _ => Err(format!("what is {line:?}?").into()),
+        }
+    }
+
+    fn obey_about(&self, mapping: &SendBuffer, words: &[&str]) -> Outcome<Value> {
+        match *words {
+            ["mode", _, mode] => {
+                mapping.set_mode(mode_of(mode)?)?;
+                Ok(json!({ "mode": mapping.mode().name() }))
+            }
+            ["store", _, offset, value] => {
+                mapping.store_u32(offset.parse()?, value.parse()?)?;
+                Ok(json!({ "stored": true }))
+            }
+            ["fill", _, offset, length, seed] => {
+                let mut bytes = vec![0; length.parse()?];
+                fill_pattern(seed.parse()?, 0, &mut bytes);
+                mapping.write(offset.parse()?, &bytes)?;
+                Ok(json!({ "filled": bytes.len() }))
+            }
+            ["send", _, offset, length] => {
+                mapping.send(offset.parse()?, length.parse()?)?;
+                mapping.wait_until_sent(PATIENCE)?;
+                Ok(json!({ "sent": true }))
+            }
+            ["own", _, offset] => Ok(json!({ "value": mapping.load_u32(offset.parse()?)? })),
+            ["state", _] => Ok(json!({ "state": state_name(mapping.state()?) })),
+            ["flood", _] => {
+                print(&json!({ "flooding": true }))?;
+                for value in 1.. {
+                    mapping.store_u32(0, value)?;
+                }
+                Ok(Value::Null)
+            }
+            _ => Err(format!("what is {words:?}?").into()),
+        }
+    }
+
+    fn export(&mut self, length: usize, hosts: &[&str]) -> Outcome<Value> {
+        let hosts: Vec<u32> = hosts.iter().map(|host| host.parse()).collect::<Result<_, _>>()?;
+        let buffer = self.card.export(length, hosts)?;
+        let handle = buffer.handle()?.to_string();
+        self.made += 1;
+        self.exports.insert(self.made, buffer);
+        Ok(json!({ "export": self.made, "handle": handle }))
+    }
+
+    fn exported(&self, number: &str) -> Outcome<&ReceiveBuffer> {
+        let found = self.exports.get(&number.parse()?);
+        Ok(found.ok_or_else(|| format!("there is no export {number}"))?)
+    }
+
+    fn mapped(&self, number: &str) -> Outcome<&SendBuffer> {
+        let found = self.mappings.get(&number.parse()?);
+        Ok(found.ok_or_else(|| format!("there is no mapping {number}"))?)
+    }
+}
+
+fn mode_of(name: &str) -> Outcome<Mode> {
+    let found = Mode::ALL.into_iter().find(|mode| mode.name() == name);
+    Ok(found.ok_or_else(|| format!("there is no mode {name:?}"))?)
+}
+
+fn state_name(state: MappingState) -> &'static str {
+    match state {
+        MappingState::Mapped => "mapped",
+        MappingState::TakenBack => "taken back",
+        MappingState::Lost => "lost",
+        _ => "unknown",
+    }
+}

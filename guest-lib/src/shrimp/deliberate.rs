@@ -1,0 +1,252 @@
+//! Deliberate update (section 4.3): a locked compare-and-exchange starts the card's one engine, or says why not.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::shrimp::memory::*;
+use rustix::thread::sched_yield;
+
+use super::outlet::Outlet;
+use super::place::{WORD, multiple, pieces};
+use crate::error::{Error, Result};
+
+/// How often whoever waits for the engine asks whether there still is a card.
+const LIFE: Duration = Duration::from_millis(100);
+/// Looks before who waits for it begins to nap: then the other host takes nothing, or others send a lot.
+const LOOKS_BEFORE_NAP: u32 = 1000;
+/// How long it naps.
+const NAP: Duration = Duration::from_micros(50);
+
+/// The transfer that was started last. All before it are done: the engine was free when it was started.
+#[derive(Debug, Default)]
+pub(super) struct Transfer {
+    /// Where, while it is not known to be done.
+    base: Option<usize>,
+    /// Counts them.
+    number: u64,
+    /// The engine was seen to have it.
+    was_seen: bool,
+    /// What was left of another's when the engine was looked at last, and how many others it was seen to have.
+    left: u32,
+    others: u32,
+}
+
+impl Transfer {
+    fn started(&mut self, base: usize) {
+        *self = Self { base: Some(base), number: self.number + 1, ..Self::default() };
+    }
+
+    /// Takes what the engine says at its place. If two processors were told at once that the engine is free, their transfers wait
+    /// for each other: so another's may be ahead of this one, or behind it. There are at most so many ahead.
+    fn is_done(&mut self, answer: u32) -> bool {
+        let left = answer & SHRIMP_LEFT;
+        let done = if answer == 0 {
+            true
+        } else if answer & SHRIMP_BASE != 0 {
+            self.was_seen = true;
+            false
+        } else {
+            // What is left of one becomes less, so this is the next.
+            self.others += u32::from(left > self.left || self.others == 0);
+            self.left = left;
+            self.was_seen || self.others > SHRIMP_MAX_WAITING
+        };
+        if done {
+            self.base = None;
+        }
+        done
+    }
+}
+
+impl Outlet {
+    /// Whether the engine is free.
+    pub(super) fn is_free(&self) -> bool {
+        self.commands.load_u32_acquire(0) == 0
+    }
+
+    /// Starts the transfer of these bytes, page by page: while the engine has one the next is prepared. `alive` is asked from time to
+    /// time.
+    pub(super) fn send(&self, offset: usize, length: usize, alive: &dyn Fn() -> Result<()>) -> Result<()> {
+        let at = self.at(offset, length)?;
+        multiple("offset", offset, WORD)?;
+        multiple("place in the page", at, WORD)?;
+        multiple("length", length, WORD)?;
+        let mut transfer = self.transfer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut patience = Patience::new();
+        for piece in pieces(at, length) {
+            while let Err(answer) = self.commands.compare_exchange_u32(piece.at, 0, piece.words) {
+                patience.back_off(answer, alive)?;
+            }
+            transfer.started(piece.at);
+        }
+        Ok(())
+    }
+
+    /// Waits until the engine is done with what was sent before.
+    pub(super) fn wait_until_sent(
+        &self,
+        timeout: Option<Duration>,
+        alive: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        let mut patience = Patience::new();
+        let mut awaited = None;
+        loop {
+            let answer = {
+                let mut transfer = self.transfer.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(base) = transfer.base else { return Ok(()) };
+                if *awaited.get_or_insert(transfer.number) != transfer.number {
+                    return Ok(());
+                }
+                let answer = self.commands.load_u32_acquire(base);
+                if transfer.is_done(answer) {
+                    return Ok(());
+                }
+                answer
+            };
+            if let Some(after) = timeout.filter(|limit| begun.elapsed() >= *limit) {
+                return Err(Error::TimedOut { what: "end of a deliberate update", after });
+            }
+            patience.back_off(answer, alive)?;
+        }
+    }
+}
+
+/// Who waits for the engine.
+struct Patience {
+    looks: u32,
+    asked: Instant,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { looks: 0, asked: Instant::now() }
+    }
+
+    /// Leaves the engine alone for as long as it may need for the words that are left (section 4.3).
+    fn back_off(&mut self, answer: u32, alive: &dyn Fn() -> Result<()>) -> Result<()> {
+        if self.asked.elapsed() >= LIFE {
+            alive()?;
+            self.asked = Instant::now();
+        }
+        for _ in 0..(answer & SHRIMP_LEFT).min(SHRIMP_MAX_WORDS) {
+            std::hint::spin_loop();
+        }
+        self.looks = self.looks.saturating_add(1);
+        if self.looks < LOOKS_BEFORE_NAP {
+            sched_yield();
+        } else {
+            std::thread::sleep(NAP);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
+
+    use super::super::outlet::tests::outlet;
+    use super::super::place::PAGE;
+    use super::*;
+
+    fn alive() -> Result<()> {
+        Ok(())
+    }
+
+    const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn a_command_for_each_page_says_how_many_words() {
+        let pages = outlet(8, 3 * PAGE, false, SHRIMP_MODE_DELIBERATE);
+        assert!(pages.outlet.is_free());
+        pages.outlet.send(4, 2 * PAGE, &alive).unwrap();
+        assert_eq!(pages.commands.load_u32(12), 1021);
+        assert_eq!(pages.commands.load_u32(PAGE), 1024);
+        assert_eq!(pages.commands.load_u32(2 * PAGE), 3);
+        let told = (0..4 * PAGE).step_by(4).filter(|at| pages.commands.load_u32(*at) != 0);
+        assert_eq!(told.count(), 3);
+    }
+
+    #[test]
+    fn what_is_not_whole_words_in_the_buffer_is_not_sent() {
+        let pages = outlet(8, 100, false, SHRIMP_MODE_DELIBERATE);
+        for (offset, length, reason) in [
+            (2, 4, "offset 2 is not a multiple of 4"),
+            (4, 6, "length 6 is not a multiple of 4"),
+            (96, 8, "8 bytes at offset 96 reach past the end of the send buffer (limit 100)"),
+        ] {
+            assert_eq!(pages.outlet.send(offset, length, &alive).unwrap_err().to_string(), reason);
+        }
+        let odd = outlet(6, 100, false, SHRIMP_MODE_DELIBERATE);
+        assert!(odd.outlet.send(0, 4, &alive).is_err());
+        for commands in [&pages.commands, &odd.commands] {
+            assert!((0..PAGE).step_by(4).all(|at| commands.load_u32(at) == 0));
+        }
+    }
+
+    #[test]
+    fn a_busy_engine_is_tried_until_it_is_free() {
+        let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
+        pages.commands.store_u32(16, SHRIMP_BUSY | 70);
+        // Whoever has it is done when somebody asks for the second time whether there is a card.
+        let asked = AtomicU32::new(0);
+        let engine = || {
+            if asked.fetch_add(1, Ordering::Relaxed) == 1 {
+                pages.commands.store_u32(16, 0);
+            }
+            Ok(())
+        };
+        pages.outlet.send(16, 8, &engine).unwrap();
+        assert_eq!((pages.commands.load_u32(16), asked.into_inner()), (2, 2));
+    }
+
+    #[test]
+    fn who_waits_for_a_card_that_is_gone_is_told() {
+        let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
+        let gone = || Err(Error::LinkDown);
+        // What a bus answers that nobody is at.
+        pages.commands.store_u32(0, u32::MAX);
+        assert!(matches!(pages.outlet.send(0, 4, &gone), Err(Error::LinkDown)));
+        pages.commands.store_u32(0, 0);
+        pages.outlet.send(0, 4, &gone).unwrap();
+        pages.commands.store_u32(0, u32::MAX);
+        assert!(matches!(pages.outlet.wait_until_sent(None, &gone), Err(Error::LinkDown)));
+    }
+
+    #[test]
+    fn it_is_sent_when_the_engine_has_it_no_more() {
+        let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
+        let says = |answer| pages.commands.store_u32(8, answer);
+        let is_sent = || pages.outlet.wait_until_sent(AT_ONCE, &alive).is_ok();
+        assert!(is_sent(), "nothing was to be sent");
+        pages.outlet.send(8, 8, &alive).unwrap();
+        says(SHRIMP_BUSY | SHRIMP_BASE | 2);
+        assert!(!is_sent());
+        let late = pages.outlet.wait_until_sent(AT_ONCE, &alive).unwrap_err();
+        assert_eq!(late.to_string(), "no end of a deliberate update within 0ns");
+        // Another's is behind it.
+        says(SHRIMP_BUSY | 9);
+        assert!(is_sent());
+        says(0);
+        pages.outlet.send(8, 8, &alive).unwrap();
+        says(0);
+        assert!(is_sent());
+    }
+
+    #[test]
+    fn others_that_are_ahead_of_it_are_waited_for() {
+        let pages = outlet(0, PAGE, false, SHRIMP_MODE_DELIBERATE);
+        pages.outlet.send(8, 8, &alive).unwrap();
+        let is_sent = |left| {
+            pages.commands.store_u32(8, SHRIMP_BUSY | left);
+            pages.outlet.wait_until_sent(AT_ONCE, &alive).is_ok()
+        };
+        for _ in 0..SHRIMP_MAX_WAITING {
+            assert!(!is_sent(900) && !is_sent(10), "it may be one that is ahead");
+        }
+        assert!(is_sent(900), "there cannot be so many ahead");
+    }
+}

@@ -1,0 +1,138 @@
+//! Why a buffer is not mapped, or not any more.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use super::handle::Handle;
+use crate::error::{Error, ErrorKind};
+
+/// Why a send buffer leads nowhere: the other host would not have it mapped, or does not have the memory any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MappingError {
+    /// The other operating system refused.
+    #[error(
+        "host {node} refused access to export {export}: there is none of this number, or not for this host, or not under this key"
+    )]
+    Access {
+        /// The host.
+        node: u32,
+        /// The export there.
+        export: u32,
+    },
+    /// The other host's buffer ends before.
+    #[error("bytes up to {end} of export {export} of host {node} were to be mapped, and it is shorter")]
+    Range {
+        /// The host.
+        node: u32,
+        /// The export there.
+        export: u32,
+        /// First byte behind what was to be mapped.
+        end: u64,
+    },
+    /// A byte arrives at the offset of a page that it was stored at (section 3.2), and the two buffers begin at different ones.
+    #[error(
+        "export {export} of host {node} begins at another place in a page: buffers of this library begin at the start of one"
+    )]
+    Place {
+        /// The host.
+        node: u32,
+        /// The export there.
+        export: u32,
+    },
+    /// A page has two parts at most (section 3.2), and there is none left for this.
+    #[error("a page of the buffer is mapped out already, or would have more than two parts")]
+    Occupied,
+    /// There is no such host, or it gives no sign of life.
+    #[error("host {node} is not there, or is lost")]
+    NoHost {
+        /// The host.
+        node: u32,
+    },
+    /// Its owner has taken the receive buffer back, or has ended: what is stored goes nowhere.
+    #[error("export {export} of host {node} was taken back")]
+    TakenBack {
+        /// The host.
+        node: u32,
+        /// The export there.
+        export: u32,
+    },
+    /// The other host is lost, or has begun anew: what is stored goes nowhere.
+    #[error("host {node}, which had the mapped memory, is lost or has begun anew")]
+    Lost {
+        /// The host.
+        node: u32,
+    },
+}
+
+impl MappingError {
+    /// What a program can do about it.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            MappingError::Access { .. } => ErrorKind::Refused,
+            MappingError::Range { .. } | MappingError::Place { .. } | MappingError::Occupied => {
+                ErrorKind::Invalid
+            }
+            MappingError::NoHost { .. } | MappingError::TakenBack { .. } | MappingError::Lost { .. } => {
+                ErrorKind::PeerLost
+            }
+        }
+    }
+}
+
+/// What the driver says of a mapping that it did not make.
+pub(super) fn explain(handle: &Handle, end: u64, error: Error) -> Error {
+    let Some(errno) = errno(&error) else { return error };
+    let Handle { node, export, .. } = *handle;
+    match errno {
+        Errno::ACCESS => MappingError::Access { node, export }.into(),
+        Errno::RANGE => MappingError::Range { node, export, end }.into(),
+        Errno::DOM => MappingError::Place { node, export }.into(),
+        Errno::BUSY => MappingError::Occupied.into(),
+        Errno::HOSTUNREACH => MappingError::NoHost { node }.into(),
+        Errno::OPNOTSUPP => Error::Unsupported(OTHER_ADDRESSES),
+        _ => error,
+    }
+}
+
+/// What is said where the driver cannot name memory to the card.
+pub(super) const OTHER_ADDRESSES: &str =
+    "the card sees other addresses of memory than the processor, as behind an IOMMU: no page can be mapped";
+
+/// The errno of an error of the driver's.
+pub(super) fn errno(error: &Error) -> Option<Errno> {
+    match error {
+        Error::System { source, .. } => errno_of(source),
+        _ => None,
+    }
+}
+
+fn errno_of(source: &io::Error) -> Option<Errno> {
+    source.raw_os_error().map(Errno::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_a_text_and_a_kind_of_its_own() {
+        let handle = Handle::new(3, 7, 99, 4096);
+        let of = |errno: Errno| explain(&handle, 8192, Error::system("map a buffer")(errno.into()));
+        for (errno, kind, text) in [
+            (Errno::ACCESS, ErrorKind::Refused, "host 3 refused access to export 7"),
+            (Errno::RANGE, ErrorKind::Invalid, "bytes up to 8192 of export 7 of host 3"),
+            (Errno::DOM, ErrorKind::Invalid, "another place in a page"),
+            (Errno::BUSY, ErrorKind::Invalid, "more than two parts"),
+            (Errno::HOSTUNREACH, ErrorKind::PeerLost, "host 3 is not there"),
+            (Errno::OPNOTSUPP, ErrorKind::Unsupported, "IOMMU"),
+            (Errno::INTR, ErrorKind::System, "cannot map a buffer"),
+        ] {
+            let error = of(errno);
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(text), "{error}");
+            assert!(!error.to_string().contains("99"), "the key is a secret: {error}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The SHRIMP card: what a process stores in its own memory arrives in another's (Blumrich and others, 1994).
+//!
+//! | paper | section | here |
+//! |---|---|---|
+//! | receive buffer, `destination`: who may store there | 2 | [`ReceiveBuffer`], [`Handle`] |
+//! | `map`: protection is checked once, by both operating systems | 2, 3.1 | [`Card::map`] |
+//! | send buffer, `send` | 2 | [`SendBuffer`], [`SendBuffer::send`] |
+//! | where a mapping may begin; pages in two parts | 3.2 | [`Card::map`] |
+//! | automatic update: single-write, blocked-write | 4.1 | [`Mode::Single`], [`Mode::Blocked`]; [`SendBuffer::store_u32`], [`SendBuffer::write`] |
+//! | memory shared by complementary mappings, PRAM consistency | 4.1 | [`Shared`] |
+//! | commands by memory: another mode for a page | 4.2 | [`SendBuffer::set_mode`] |
+//! | an interrupt when data arrives for a page | 4.2 | [`ReceiveBuffer::wait`] |
+//! | deliberate update by CMPXCHG; several pages one after the other; back-off by the words that are left | 4.3 | [`SendBuffer::send`] |
+//! | whether the engine is free, or done with a transfer | 4.3 | [`SendBuffer::is_free`], [`SendBuffer::wait_until_sent`] |
+//! | mapped pages stay in memory; mappings that their owner ends | 4.4 | [`Card::export`]; [`SendBuffer::state`] |
+//!
+//! ```no_run
+//! use hamlyn::shrimp::{Card, Handle, Mode};
+//!
+//! let card = Card::open_default()?;
+//! let buffer = card.export(4096, card.hosts()?)?;
+//! println!("give this to the sender: {}", buffer.handle()?);
+//! let length = buffer.wait(0, 0, None)?;
+//! let mut text = vec![0; length.min(4092) as usize];
+//! buffer.read(4, &mut text)?;
+//!
+//! // Another, on another host:
+//! let handle: Handle = std::env::args().nth(1).unwrap_or_default().parse()?;
+//! let buffer = card.map(&handle, 0, 4096, Mode::Single)?;
+//! buffer.write(4, b"hello")?;
+//! buffer.store_u32(0, 5)?;
+//! # Ok::<(), hamlyn::Error>(())
+//! ```
+
+mod card;
+mod deliberate;
+mod handle;
+mod mapping_error;
+mod outlet;
+mod place;
+mod receive_buffer;
+mod send_buffer;
+mod shared;
+
+pub use self::card::{Card, CardInfo, Shrimp};
+pub use self::handle::{Handle, HandleError};
+pub use self::mapping_error::MappingError;
+pub use self::receive_buffer::ReceiveBuffer;
+pub use self::send_buffer::{MappingState, Mode, SendBuffer};
+pub use self::shared::Shared;

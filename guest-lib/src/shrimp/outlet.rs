@@ -1,0 +1,256 @@
+//! A send buffer's three faces: its memory, its command pages and its window pages.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
+use hamlyn_abi::shrimp::memory::SHRIMP_SET_MODE;
+use hamlyn_sys::{Mapping, Word};
+
+use super::deliberate::Transfer;
+use super::place::{PAGE, aligned};
+use crate::core::copies;
+use crate::core::memory::Memory;
+use crate::error::{Result, inside};
+
+/// What stores and commands go to. Each of the three begins with the page that the buffer begins in.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    memory: Arc<Memory>,
+    pub(super) commands: Arc<Mapping>,
+    /// None if the card sees the stores to memory.
+    window: Option<Arc<Mapping>>,
+    /// Where the buffer's first byte is.
+    place: usize,
+    length: usize,
+    /// `SHRIMP_MODE_*`.
+    mode: AtomicU32,
+    /// Stores by the window, and how many of them are known to be in memory.
+    stored: AtomicU64,
+    carried_out: AtomicU64,
+    /// What the engine was given last.
+    pub(super) transfer: Mutex<Transfer>,
+}
+
+impl Outlet {
+    /// The pages must be those of the memory.
+    pub(super) fn new(
+        memory: Arc<Memory>,
+        commands: Arc<Mapping>,
+        window: Option<Arc<Mapping>>,
+        place: usize,
+        mode: u32,
+    ) -> Self {
+        Self {
+            length: memory.len() - place,
+            memory,
+            commands,
+            window,
+            place,
+            mode: AtomicU32::new(mode),
+            stored: AtomicU64::new(0),
+            carried_out: AtomicU64::new(0),
+            transfer: Mutex::new(Transfer::default()),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(super) fn mode(&self) -> u32 {
+        self.mode.load(Ordering::Acquire)
+    }
+
+    /// Where bytes of the buffer are in the three.
+    pub(super) fn at(&self, offset: usize, length: usize) -> Result<usize> {
+        inside("send buffer", offset as u64, length as u64, self.length as u64)?;
+        Ok(self.place + offset)
+    }
+
+    fn word_at<W: Word>(&self, offset: usize) -> Result<usize> {
+        aligned::<W>("offset", offset)?;
+        let at = self.at(offset, size_of::<W>())?;
+        // Only a buffer that begins at an odd place has others.
+        aligned::<W>("place in the page", at)?;
+        Ok(at)
+    }
+
+    /// Where stores must go to be seen: nobody sees those of deliberate update.
+    fn stores_by(&self) -> Option<&Mapping> {
+        self.window.as_deref().filter(|_| self.mode() != SHRIMP_MODE_DELIBERATE)
+    }
+
+    pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
+        let at = self.word_at::<W>(offset)?;
+        match self.stores_by() {
+            Some(window) => {
+                window.store_word(at, value);
+                self.stored.fetch_add(1, Ordering::Release);
+            }
+            None => self.memory.mapping().store_word(at, value),
+        }
+        Ok(())
+    }
+
+    pub(super) fn load<W: Word>(&self, offset: usize) -> Result<W> {
+        let at = self.word_at::<W>(offset)?;
+        self.settle();
+        Ok(self.memory.mapping().load_word(at))
+    }
+
+    pub(super) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let at = self.at(offset, from.len())?;
+        copies::count(from.len());
+        match self.stores_by() {
+            Some(window) => {
+                window.write(at, from);
+                self.stored.fetch_add(1, Ordering::Release);
+            }
+            None => self.memory.mapping().write(at, from),
+        }
+        Ok(())
+    }
+
+    pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        let at = self.at(offset, to.len())?;
+        self.settle();
+        self.memory.read(at, to)
+    }
+
+    /// Returns when all stores of before are in memory: those by the window are on their way to the card, which carries them out, and
+    /// answers a load behind them.
+    pub(super) fn settle(&self) {
+        let stored = self.stored.load(Ordering::Acquire);
+        let Some(window) = &self.window else { return };
+        if self.carried_out.load(Ordering::Acquire) < stored {
+            black_box(window.load_word::<u32>(0));
+            self.carried_out.fetch_max(stored, Ordering::AcqRel);
+        }
+    }
+
+    /// Changes the mode of each page; it is changed when this returns.
+    pub(super) fn set_mode(&self, mode: u32) {
+        let pages = (self.place + self.length).div_ceil(PAGE);
+        for page in 0..pages {
+            self.commands.store_u32_release(page * PAGE, SHRIMP_SET_MODE + mode);
+        }
+        // Stores to the card come in order, and the answer behind them.
+        black_box(self.commands.load_u32_acquire(0));
+        self.carried_out.fetch_max(self.stored.load(Ordering::Acquire), Ordering::AcqRel);
+        self.mode.store(mode, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_SINGLE};
+
+    use super::*;
+
+    /// Pages that no card is behind: what is stored stays there.
+    pub(in crate::shrimp) struct Pages {
+        pub(in crate::shrimp) memory: Arc<Memory>,
+        pub(in crate::shrimp) commands: Arc<Mapping>,
+        pub(in crate::shrimp) window: Arc<Mapping>,
+        pub(in crate::shrimp) outlet: Outlet,
+    }
+
+    /// An outlet of so many bytes behind `place`.
+    pub(in crate::shrimp) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pages {
+        let size = (place + length).next_multiple_of(PAGE);
+        let memory = Arc::new(Memory::anonymous(place + length).unwrap());
+        let [commands, window] = [(); 2].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
+        let seen = (!snoops).then(|| window.clone());
+        let outlet = Outlet::new(memory.clone(), commands.clone(), seen, place, mode);
+        Pages { memory, commands, window, outlet }
+    }
+
+    fn bytes(from: &Mapping, at: usize, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        from.read(at, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_store_goes_where_the_card_notices_it() {
+        for (snoops, mode, in_memory) in [
+            (true, SHRIMP_MODE_SINGLE, true),
+            (false, SHRIMP_MODE_SINGLE, false),
+            (false, SHRIMP_MODE_BLOCKED, false),
+            // Nobody need notice it before it is sent.
+            (false, SHRIMP_MODE_DELIBERATE, true),
+        ] {
+            let pages = outlet(16, 8000, snoops, mode);
+            pages.outlet.store(8, 0x55_u8).unwrap();
+            pages.outlet.store(4096, u64::MAX).unwrap();
+            pages.outlet.write(101, b"in order").unwrap();
+            let (there, other) = (&**pages.memory.mapping(), &*pages.window);
+            let (there, other) = if in_memory { (there, other) } else { (other, there) };
+            assert_eq!(bytes(there, 24, 1), [0x55], "{snoops} {mode}");
+            assert_eq!(bytes(there, 4112, 8), [0xff; 8]);
+            assert_eq!(bytes(there, 117, 8), b"in order");
+            assert!(bytes(other, 0, 8016).iter().all(|byte| *byte == 0), "{snoops} {mode}");
+        }
+    }
+
+    #[test]
+    fn what_is_loaded_is_in_memory() {
+        let pages = outlet(16, 100, false, SHRIMP_MODE_SINGLE);
+        pages.memory.mapping().store_word(24, 0x1234_u16);
+        assert_eq!(pages.outlet.load::<u16>(8).unwrap(), 0x1234);
+        let mut two = [0; 2];
+        pages.outlet.read(8, &mut two).unwrap();
+        assert_eq!(two, [0x34, 0x12]);
+    }
+
+    #[test]
+    fn a_load_behind_stores_by_the_window_waits_until_they_are_carried_out() {
+        let pages = outlet(0, 100, false, SHRIMP_MODE_SINGLE);
+        let known = || pages.outlet.carried_out.load(Ordering::Relaxed);
+        pages.outlet.store(0, 1_u32).unwrap();
+        pages.outlet.store(4, 1_u32).unwrap();
+        assert_eq!(known(), 0);
+        pages.outlet.load::<u32>(8).unwrap();
+        assert_eq!(known(), 2);
+        pages.outlet.write(0, b"x").unwrap();
+        pages.outlet.read(9, &mut [0]).unwrap();
+        assert_eq!(known(), 3);
+    }
+
+    #[test]
+    fn nothing_outside_of_the_buffer_is_touched() {
+        let pages = outlet(16, 100, false, SHRIMP_MODE_SINGLE);
+        let refused = pages.outlet.store(100, 1_u8).unwrap_err().to_string();
+        assert_eq!(refused, "1 bytes at offset 100 reach past the end of the send buffer (limit 100)");
+        for offset in [97, 98, usize::MAX, usize::MAX - 3] {
+            assert!(pages.outlet.store(offset, 1_u32).is_err() && pages.outlet.load::<u32>(offset).is_err());
+            assert!(pages.outlet.write(offset, &[1; 4]).is_err());
+            assert!(pages.outlet.read(offset, &mut [1; 4]).is_err());
+        }
+        assert!(pages.outlet.store(2, 1_u32).is_err(), "misaligned");
+        assert!(bytes(&pages.window, 0, 4096).iter().all(|byte| *byte == 0));
+        // A multiple in the buffer, but not in memory.
+        let odd = outlet(6, 100, false, SHRIMP_MODE_SINGLE);
+        assert_eq!(
+            odd.outlet.store(0, 1_u32).unwrap_err().to_string(),
+            "place in the page 6 is not a multiple of 4"
+        );
+        odd.outlet.store(0, 1_u16).unwrap();
+    }
+
+    #[test]
+    fn each_page_is_told_of_another_mode() {
+        let pages = outlet(16, 2 * PAGE, false, SHRIMP_MODE_SINGLE);
+        pages.outlet.store(0, 1_u8).unwrap();
+        pages.outlet.set_mode(SHRIMP_MODE_DELIBERATE);
+        for page in 0..3 {
+            assert_eq!(pages.commands.load_u32(page * PAGE), SHRIMP_SET_MODE + SHRIMP_MODE_DELIBERATE);
+        }
+        assert_eq!(pages.outlet.mode(), SHRIMP_MODE_DELIBERATE);
+        pages.outlet.store(0, 2_u8).unwrap();
+        assert_eq!(bytes(pages.memory.mapping(), 16, 1), [2], "its stores go to memory from now on");
+    }
+}

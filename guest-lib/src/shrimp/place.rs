@@ -1,0 +1,82 @@
+//! Pages and offsets: where things lie, so that callers need not know.
+
+use crate::error::{Error, Result};
+
+/// Size of a page, in bytes.
+pub(super) const PAGE: usize = 4096;
+/// Size of a word, in bytes: what transfers are counted in (section 4.3).
+pub(super) const WORD: usize = 4;
+
+/// Refuses an offset that no word of this type begins at.
+pub(super) fn aligned<W>(object: &'static str, offset: usize) -> Result<()> {
+    multiple(object, offset, size_of::<W>())
+}
+
+/// Refuses what is not a multiple.
+pub(super) fn multiple(object: &'static str, value: usize, of: usize) -> Result<()> {
+    if value % of != 0 {
+        return Err(Error::Misaligned { object, value: value as u64, multiple: of as u64 });
+    }
+    Ok(())
+}
+
+/// What one command transfers: at most what a page has (section 4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Its first byte, from the beginning of the first page.
+    pub(super) at: usize,
+    pub(super) words: u32,
+}
+
+/// The pieces of `length` bytes from `at` on, both multiples of [`WORD`], in rising order.
+pub(super) fn pieces(at: usize, length: usize) -> impl Iterator<Item = Piece> {
+    let end = at + length;
+    let mut next = at;
+    std::iter::from_fn(move || {
+        let here = (PAGE - next % PAGE).min(end - next);
+        let piece = Piece { at: next, words: (here / WORD) as u32 };
+        next += here;
+        (here > 0).then_some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hamlyn_abi::shrimp::memory::SHRIMP_MAX_WORDS;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_crosses_a_page_is_several_transfers() {
+        let of = |at, length| pieces(at, length).map(|piece| (piece.at, piece.words)).collect::<Vec<_>>();
+        assert_eq!(of(0, 0), []);
+        assert_eq!(of(8, 4), [(8, 1)]);
+        assert_eq!(of(4092, 8), [(4092, 1), (4096, 1)]);
+        assert_eq!(of(100, 2 * 4096), [(100, 999), (4096, 1024), (8192, 25)]);
+        assert_eq!(of(4096, 4096), [(4096, 1024)]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_all_of_it_and_each_is_in_a_page(at in 0..5000_usize, length in 0..5000_usize) {
+            let (at, length) = (at * WORD, length * WORD);
+            let mut next = at;
+            for piece in pieces(at, length) {
+                prop_assert_eq!(piece.at, next);
+                prop_assert!((1..=SHRIMP_MAX_WORDS).contains(&piece.words));
+                next += piece.words as usize * WORD;
+                prop_assert_eq!(piece.at / PAGE, (next - 1) / PAGE);
+            }
+            prop_assert_eq!(next, at + length);
+        }
+    }
+
+    #[test]
+    fn an_offset_that_is_no_multiple_is_refused() {
+        aligned::<u64>("offset", 16).unwrap();
+        let refused = aligned::<u64>("offset", 12).unwrap_err();
+        assert_eq!(refused.to_string(), "offset 12 is not a multiple of 8");
+        aligned::<u8>("offset", 13).unwrap();
+    }
+}

@@ -1,0 +1,201 @@
+//! Memory that others store to.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::shrimp::uapi::*;
+use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_sys::Word;
+use rustix::io::Errno;
+
+use super::card::Shrimp;
+use super::handle::Handle;
+use super::mapping_error::{OTHER_ADDRESSES, errno};
+use super::place::aligned;
+use crate::core::attach::CardAttachment;
+use crate::core::device::{Node, nanoseconds};
+use crate::core::memory::Memory;
+use crate::core::polling::Polling;
+use crate::error::{Error, Result, at_most, inside};
+
+/// The `receive-buf` of section 2: memory of this process that is *mapped in*, so that others store to it. What arrives is simply
+/// there: nobody is asked, and no call of this library is needed to let it in.
+///
+/// What one host has stored arrives in the order in which it was stored (section 4.1); stores of several hosts come in any
+/// order among them. A load of a word sees all that its sender had stored before the word it finds.
+///
+/// When it is dropped nothing more arrives, and who had mapped it is told by [`super::SendBuffer::state`].
+#[derive(Debug)]
+pub struct ReceiveBuffer {
+    node: Arc<Node<Shrimp>>,
+    export: u32,
+    key: u64,
+    memory: Arc<Memory>,
+}
+
+impl ReceiveBuffer {
+    pub(super) fn export(node: &Arc<Node<Shrimp>>, length: usize, nodes: u64) -> Result<Self> {
+        if length == 0 || nodes == 0 {
+            return Err(Error::Invalid("a receive buffer has at least one byte, and a host that may map it"));
+        }
+        at_most("receive buffer length", length as u64, SHRIMP_MAX_BUFFER)?;
+        let memory = node.allocate(length)?;
+        let (address, length) = (memory.card_address(), length as u64);
+        let mut made = ShrimpExport { address, length, nodes, ..ShrimpExport::default() };
+        let action = format!("export {length} bytes");
+        node.create::<SHRIMP_IOC_EXPORT, _>(&action, SHRIMP_SHARE_EXPORTS, &mut made, &[&memory])
+            .map_err(|error| refused(node, length, action, error))?;
+        Ok(Self { node: node.clone(), export: made.export, key: made.key, memory: Arc::new(memory) })
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Whether it has none: never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.memory.is_empty()
+    }
+
+    /// What others name it by.
+    ///
+    /// # Errors
+    /// [`Error::LinkDown`], [`Error::System`].
+    pub fn handle(&self) -> Result<Handle> {
+        match self.node.query()?.host {
+            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            host => Ok(Handle::new(host, self.export, self.key, self.memory.len() as u64)),
+        }
+    }
+
+    /// Copies bytes out. What arrives meanwhile may be seen in part.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.memory.read(offset, to)
+    }
+
+    /// Copies bytes in, for this process alone: to clear a flag, or a buffer for what comes next.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.memory.write(offset, from)
+    }
+
+    /// Sleeps while the four bytes at `offset`, a multiple of 4, are `value`, and says what they are then. It looks at them for a
+    /// moment before it does. `None` waits for ever. (Section 4.2: a process may ask to be interrupted at the next arrival for a
+    /// page.)
+    ///
+    /// That its writer is gone is nothing that arrives: keep a connection, or give a time-out.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::System`] if the card has gone.
+    pub fn wait(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
+        self.check::<u32>(offset)?;
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let look = || Some(self.load::<u32>(offset)).filter(|now| *now != value);
+        let mut found = Polling::default().look(look);
+        while found.is_none() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let mut wait = ShrimpWait {
+                offset: offset as u64,
+                timeout_ns: nanoseconds(left),
+                export: self.export,
+                value,
+            };
+            match self.node.call::<SHRIMP_IOC_WAIT, _>("wait for a word of an export", &mut wait, &[]) {
+                // A signal: there may be time left.
+                Err(error) if errno(&error) == Some(Errno::INTR) && left != Some(Duration::ZERO) => {}
+                Err(error) if matches!(errno(&error), Some(Errno::TIMEDOUT | Errno::INTR)) => {
+                    let after = timeout.unwrap_or_default();
+                    return look().ok_or(Error::TimedOut { what: "other value of a word", after });
+                }
+                result => result?,
+            }
+            found = look();
+        }
+        Ok(found.unwrap_or(value))
+    }
+
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    fn check<W: Word>(&self, offset: usize) -> Result<()> {
+        inside("receive buffer", offset as u64, size_of::<W>() as u64, self.memory.len() as u64)?;
+        aligned::<W>("offset", offset)
+    }
+
+    /// Behind a check.
+    fn load<W: Word>(&self, offset: usize) -> W {
+        self.memory.mapping().load_word(offset)
+    }
+
+    fn checked_load<W: Word>(&self, offset: usize) -> Result<W> {
+        self.check::<W>(offset)?;
+        Ok(self.load(offset))
+    }
+
+    fn checked_store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
+        self.check::<W>(offset)?;
+        self.memory.mapping().store_word(offset, value);
+        Ok(())
+    }
+}
+
+macro_rules! words {
+    ($($load:ident, $store:ident, $word:ty, $bytes:literal;)*) => {
+        impl ReceiveBuffer {
+            $(
+                #[doc = concat!("The ", $bytes, " at `offset`, a multiple of as many, in one piece.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                pub fn $load(&self, offset: usize) -> Result<$word> {
+                    self.checked_load(offset)
+                }
+
+                #[doc = concat!("Stores ", $bytes, " at `offset`, a multiple of as many, in one piece and for this process alone.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                pub fn $store(&self, offset: usize, value: $word) -> Result<()> {
+                    self.checked_store(offset, value)
+                }
+            )*
+        }
+    };
+}
+
+words! {
+    load_u8, store_u8, u8, "byte";
+    load_u16, store_u16, u16, "2 bytes";
+    load_u32, store_u32, u32, "4 bytes";
+    load_u64, store_u64, u64, "8 bytes";
+}
+
+impl Drop for ReceiveBuffer {
+    fn drop(&mut self) {
+        let mut object = HamlynObject { index: self.export, ..HamlynObject::default() };
+        // If it fails the card has gone, and the export with it.
+        let _ = self.node.call::<SHRIMP_IOC_UNEXPORT, _>("take an export back", &mut object, &[]);
+    }
+}
+
+/// What the driver says of memory that it did not take.
+pub(super) fn refused(node: &Node<Shrimp>, bytes: u64, action: String, error: Error) -> Error {
+    match (errno(&error), error) {
+        (Some(Errno::OPNOTSUPP), _) => Error::Unsupported(OTHER_ADDRESSES),
+        (Some(Errno::NOMEM), Error::System { source, .. }) => {
+            let other = node.error(action.clone());
+            node.memory_error(bytes, action, other)(source)
+        }
+        (_, error) => error,
+    }
+}

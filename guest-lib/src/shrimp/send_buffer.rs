@@ -1,0 +1,361 @@
+//! Memory whose stores travel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_DELIBERATE, SHRIMP_MODE_SINGLE};
+use hamlyn_abi::shrimp::uapi::*;
+use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_sys::Access;
+
+use super::card::Shrimp;
+use super::handle::Handle;
+use super::mapping_error::{MappingError, explain};
+use super::outlet::Outlet;
+use super::place::PAGE;
+use super::receive_buffer::refused;
+use crate::core::attach::CardAttachment;
+use crate::core::device::Node;
+use crate::core::memory::Memory;
+use crate::error::{Error, Result, at_most, inside};
+
+/// When what is stored in a send buffer is sent (section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Automatic update, single-write (section 4.1): each store at once, as a packet of its own.
+    Single,
+    /// Automatic update, blocked-write (section 4.1): stores that follow each other in place and time go as one packet.
+    Blocked,
+    /// Deliberate update (section 4.3): what [`SendBuffer::send`] says, when it says so.
+    Deliberate,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 3] = [Mode::Single, Mode::Blocked, Mode::Deliberate];
+
+    /// A short name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Single => "single",
+            Mode::Blocked => "blocked",
+            Mode::Deliberate => "deliberate",
+        }
+    }
+
+    fn to_abi(self) -> u32 {
+        match self {
+            Mode::Single => SHRIMP_MODE_SINGLE,
+            Mode::Blocked => SHRIMP_MODE_BLOCKED,
+            Mode::Deliberate => SHRIMP_MODE_DELIBERATE,
+        }
+    }
+}
+
+/// Whether a send buffer still leads somewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MappingState {
+    /// What is stored arrives.
+    Mapped,
+    /// The receive buffer was taken back, or its process has ended: what is stored goes nowhere.
+    TakenBack,
+    /// The other host is lost, or has begun anew: what is stored goes nowhere.
+    Lost,
+}
+
+/// The `send-buf` of section 2: memory of this process that is *mapped out*, so that what is stored in it arrives in a receive buffer.
+///
+/// **Automatic update** ([`Mode::Single`], [`Mode::Blocked`]). There is nothing to call but the store itself. Where the card sees the
+/// processor's stores they go to memory, and cost no more than others. Where it does not
+/// ([`CardInfo::snoops`](super::CardInfo::snoops)), the library stores to a window page, and the card to memory.
+///
+/// **When a store has arrived.** Not when the store is done: it travels while the processor goes on, and nothing says when it is
+/// there. Nothing need be flushed either. What is certain is the order: what this process has stored before is there before. So the
+/// receiver tells by a word that is stored last, and the sender knows that something was taken when the receiver stores an
+/// answer. A load from this buffer sees this process' own stores before it.
+///
+/// **Deliberate update** ([`Mode::Deliberate`]). Stores change memory alone, [`SendBuffer::send`] has the card read and send it.
+///
+/// When it is dropped, what was stored is sent and nothing after it. It may be used by several threads; the order is then that in which
+/// the card hears of their stores, which for each thread is that of its program.
+#[derive(Debug)]
+pub struct SendBuffer {
+    node: Arc<Node<Shrimp>>,
+    mapping: u32,
+    handle: Handle,
+    outlet: Outlet,
+}
+
+impl SendBuffer {
+    pub(super) fn map(
+        node: &Arc<Node<Shrimp>>,
+        handle: &Handle,
+        offset: u64,
+        length: usize,
+        mode: Mode,
+    ) -> Result<Self> {
+        let place = check(handle, offset, length)?;
+        let memory = Arc::new(node.allocate(place + length)?);
+        Self::over(node, memory, handle, (offset, place), mode)
+    }
+
+    /// Maps memory, which begins at a page, to the bytes from the beginning of the page of `offset` on. The buffer begins at `place`.
+    pub(super) fn over(
+        node: &Arc<Node<Shrimp>>,
+        memory: Arc<Memory>,
+        handle: &Handle,
+        (offset, place): (u64, usize),
+        mode: Mode,
+    ) -> Result<Self> {
+        let snoops = node.query()?.of_card::<ShrimpQuery>().is_some_and(|own| own.snoops != 0);
+        let length = memory.len() as u64;
+        let mut made = ShrimpMap {
+            address: memory.card_address(),
+            length,
+            key: handle.key,
+            offset: offset - place as u64,
+            node: handle.node,
+            export: handle.export,
+            mode: mode.to_abi(),
+            ..ShrimpMap::default()
+        };
+        let action = format!("map {length} bytes to export {} of host {}", handle.export, handle.node);
+        node.create::<SHRIMP_IOC_MAP, _>(&action, SHRIMP_SHARE_MAPPINGS, &mut made, &[&memory]).map_err(
+            |error| refused(node, length, action, explain(handle, offset + length - place as u64, error)),
+        )?;
+        let pages = memory.len().next_multiple_of(PAGE);
+        let map = |what, offset| node.map(what, offset, pages, Access::ReadWrite);
+        let outlet = map("command pages", made.commands_offset).and_then(|commands| {
+            let window = (!snoops).then(|| map("window pages", made.window_offset)).transpose()?;
+            Ok(Outlet::new(memory, commands, window, place, mode.to_abi()))
+        });
+        match outlet {
+            Ok(outlet) => Ok(Self { node: node.clone(), mapping: made.mapping, handle: *handle, outlet }),
+            Err(error) => {
+                let _ = unmap(node, made.mapping);
+                Err(error)
+            }
+        }
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.outlet.len()
+    }
+
+    /// Whether it has none: never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The receive buffer that it is mapped to.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// When what is stored is sent.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match self.outlet.mode() {
+            SHRIMP_MODE_SINGLE => Mode::Single,
+            SHRIMP_MODE_BLOCKED => Mode::Blocked,
+            _ => Mode::Deliberate,
+        }
+    }
+
+    /// Changes that, page by page and without the operating system (section 4.2). What was stored before is sent as it was to be sent
+    /// then; a deliberate update that is under way is waited for. Other threads must not store meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the card has gone.
+    pub fn set_mode(&self, mode: Mode) -> Result<()> {
+        self.outlet.wait_until_sent(None, &|| self.is_there())?;
+        self.outlet.set_mode(mode.to_abi());
+        Ok(())
+    }
+
+    /// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need not see the first unless it was
+    /// stored by another call. So a flag is a store of its own, behind this.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.outlet.write(offset, from)
+    }
+
+    /// Copies bytes out of this process' own memory.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.outlet.read(offset, to)
+    }
+
+    /// The `send` of section 2: has the card send these bytes as they are in memory. All are multiples of 4. What spans pages is sent
+    /// page by page, each by one locked instruction, and the next is tried while the one before is under way (section 4.3). It
+    /// returns when the last has begun: memory must not change before [`SendBuffer::wait_until_sent`].
+    ///
+    /// What is stored or sent later, also in other buffers for the same host, arrives later only if that was waited for.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Invalid`] if the mode is another; [`Error::System`] if the card has gone:
+    /// then some of it may be sent.
+    pub fn send(&self, offset: usize, length: usize) -> Result<()> {
+        if self.mode() != Mode::Deliberate {
+            return Err(Error::Invalid(
+                "only a buffer in the mode for deliberate update is sent; stores to others send themselves",
+            ));
+        }
+        self.outlet.send(offset, length, &|| self.is_there())
+    }
+
+    /// Whether the card's engine for deliberate updates has nothing to do: there is one, for all processes of the machine (section 4.3).
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.outlet.is_free()
+    }
+
+    /// Waits until the card has read all that [`SendBuffer::send`] was called for: then memory may be changed, and what is stored now
+    /// arrives behind it.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`MappingError::TakenBack`] or [`MappingError::Lost`] if it was sent to nobody, or may have been;
+    /// [`Error::System`] if the card has gone.
+    pub fn wait_until_sent(&self, timeout: Option<Duration>) -> Result<()> {
+        self.outlet.wait_until_sent(timeout, &|| self.is_there())?;
+        self.check()
+    }
+
+    /// Whether it still leads somewhere. It asks the driver, which hears of the end of a receive buffer or of a host from the other
+    /// operating systems (section 4.4): of a host's silence only after seconds.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn state(&self) -> Result<MappingState> {
+        let mut state = ShrimpState { mapping: self.mapping, ..ShrimpState::default() };
+        self.node.call::<SHRIMP_IOC_STATE, _>("ask how a mapping stands", &mut state, &[])?;
+        match state.state {
+            SHRIMP_STATE_MAPPED => Ok(MappingState::Mapped),
+            SHRIMP_STATE_TAKEN_BACK => Ok(MappingState::TakenBack),
+            SHRIMP_STATE_LOST => Ok(MappingState::Lost),
+            other => Err(Error::Incompatible {
+                object: "state of a mapping",
+                value: other.into(),
+                expected: SHRIMP_STATE_LOST.into(),
+            }),
+        }
+    }
+
+    /// Fails if it leads nowhere any more.
+    ///
+    /// # Errors
+    /// [`MappingError::TakenBack`], [`MappingError::Lost`]; [`Error::System`].
+    pub fn check(&self) -> Result<()> {
+        let Handle { node, export, .. } = self.handle;
+        match self.state()? {
+            MappingState::Mapped => Ok(()),
+            MappingState::TakenBack => Err(MappingError::TakenBack { node, export }.into()),
+            MappingState::Lost => Err(MappingError::Lost { node }.into()),
+        }
+    }
+
+    /// All of this process' own stores are in its memory when this returns.
+    pub(super) fn settle(&self) {
+        self.outlet.settle();
+    }
+
+    fn is_there(&self) -> Result<()> {
+        self.node.query().map(drop)
+    }
+}
+
+macro_rules! words {
+    ($($load:ident, $store:ident, $word:ty, $bytes:literal;)*) => {
+        impl SendBuffer {
+            $(
+                #[doc = concat!("Stores ", $bytes, " at `offset`, a multiple of as many: a store that arrives in one piece.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                #[inline]
+                pub fn $store(&self, offset: usize, value: $word) -> Result<()> {
+                    self.outlet.store(offset, value)
+                }
+
+                #[doc = concat!("The ", $bytes, " at `offset` in this process' own memory.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                #[inline]
+                pub fn $load(&self, offset: usize) -> Result<$word> {
+                    self.outlet.load(offset)
+                }
+            )*
+        }
+    };
+}
+
+words! {
+    load_u8, store_u8, u8, "byte";
+    load_u16, store_u16, u16, "2 bytes";
+    load_u32, store_u32, u32, "4 bytes";
+    load_u64, store_u64, u64, "8 bytes";
+}
+
+impl Drop for SendBuffer {
+    fn drop(&mut self) {
+        // If it fails the card has gone, and the mapping with it.
+        let _ = unmap(&self.node, self.mapping);
+    }
+}
+
+fn unmap(node: &Node<Shrimp>, mapping: u32) -> Result<()> {
+    let mut object = HamlynObject { index: mapping, ..HamlynObject::default() };
+    node.call::<SHRIMP_IOC_UNMAP, _>("end a mapping", &mut object, &[])
+}
+
+/// Where in a page such a mapping begins.
+fn check(handle: &Handle, offset: u64, length: usize) -> Result<usize> {
+    if length == 0 {
+        return Err(Error::Invalid("a send buffer has at least one byte"));
+    }
+    inside("receive buffer", offset, length as u64, handle.length)?;
+    let place = offset % PAGE as u64;
+    at_most(
+        "send buffer's length, with what is before it in its page,",
+        length as u64,
+        SHRIMP_MAX_BUFFER - place,
+    )?;
+    Ok(place as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_lies_in_the_receive_buffer() {
+        let handle = Handle::new(1, 2, 3, 10_000);
+        assert_eq!(check(&handle, 0, 10_000).unwrap(), 0);
+        assert_eq!(check(&handle, 5000, 1).unwrap(), 904);
+        assert_eq!(
+            check(&handle, 5000, 5001).unwrap_err().to_string(),
+            "5001 bytes at offset 5000 reach past the end of the receive buffer (limit 10000)"
+        );
+        assert!(check(&handle, u64::MAX, 2).is_err() && check(&handle, 0, 0).is_err());
+        let large = Handle::new(1, 2, 3, u64::MAX);
+        assert_eq!(check(&large, 4096, 4 << 20).unwrap(), 0);
+        assert!(check(&large, 4097, 4 << 20).is_err() && check(&large, 0, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn each_mode_has_a_number_and_a_name_of_its_own() {
+        assert_eq!(Mode::ALL.map(Mode::to_abi), [1, 2, 3]);
+        assert_eq!(Mode::ALL.map(Mode::name), ["single", "blocked", "deliberate"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Memory that two hosts have together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::card::Shrimp;
+use super::handle::Handle;
+use super::receive_buffer::ReceiveBuffer;
+use super::send_buffer::{Mode, SendBuffer};
+use crate::core::device::Node;
+use crate::error::{Error, Result};
+
+/// Complementary mappings of one piece of memory (section 4.1): each of two processes has a copy, loads from it, and what either
+/// stores is stored in both copies. That is PRAM consistency: each sees the other's stores in their order, but they need not agree on
+/// how the two orders mix.
+///
+/// So let each word have one writer. Words that both store at once may stay different, and algorithms like Dekker's or Peterson's do
+/// not exclude anybody: they need a store to be seen by the other before the next load, and here it is still on its way. Hand a turn
+/// over instead, as producer and consumer do.
+#[derive(Debug)]
+pub struct Shared {
+    // Dropped first: nothing of it may be sent once it is somebody else's.
+    out: SendBuffer,
+    own: ReceiveBuffer,
+}
+
+impl Shared {
+    pub(super) fn new(
+        node: &Arc<Node<Shrimp>>,
+        own: ReceiveBuffer,
+        other: &Handle,
+        mode: Mode,
+    ) -> Result<Self> {
+        if own.len() as u64 != other.length {
+            return Err(Error::Invalid("memory is shared between receive buffers of one length"));
+        }
+        let out = SendBuffer::over(node, own.memory().clone(), other, (0, 0), mode)?;
+        Ok(Self { out, own })
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether it has none: never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The way to the other: its mode, its state, deliberate updates.
+    #[must_use]
+    pub fn mapping(&self) -> &SendBuffer {
+        &self.out
+    }
+
+    /// [`SendBuffer::write`].
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.out.write(offset, from)
+    }
+
+    /// Copies bytes out of this process' copy. What arrives meanwhile may be seen in part.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.out.read(offset, to)
+    }
+
+    /// [`ReceiveBuffer::wait`].
+    ///
+    /// # Errors
+    /// Those of [`ReceiveBuffer::wait`].
+    pub fn wait(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
+        self.out.settle();
+        self.own.wait(offset, value, timeout)
+    }
+}
+
+macro_rules! words {
+    ($($load:ident, $store:ident, $word:ty, $bytes:literal;)*) => {
+        impl Shared {
+            $(
+                #[doc = concat!("Stores ", $bytes, " at `offset`, a multiple of as many: here, and at the other's a little later.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                #[inline]
+                pub fn $store(&self, offset: usize, value: $word) -> Result<()> {
+                    self.out.$store(offset, value)
+                }
+
+                #[doc = concat!("The ", $bytes, " at `offset` of this process' copy.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                #[inline]
+                pub fn $load(&self, offset: usize) -> Result<$word> {
+                    self.out.$load(offset)
+                }
+            )*
+        }
+    };
+}
+
+words! {
+    load_u8, store_u8, u8, "byte";
+    load_u16, store_u16, u16, "2 bytes";
+    load_u32, store_u32, u32, "4 bytes";
+    load_u64, store_u64, u64, "8 bytes";
+}

@@ -1,0 +1,117 @@
+//! Words of any width that a processor stores in one piece, in the order of the program; and its locked instruction.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use super::Mapping;
+
+/// A number that a processor loads and stores in one piece: of 1, 2, 4 or 8 bytes.
+pub trait Word: Copy + sealed::Word {}
+
+mod sealed {
+    pub trait Word {
+        /// # Safety
+        /// The address is mapped for loads and aligned, and every access to it is atomic.
+        unsafe fn load(address: *mut u8) -> Self;
+
+        /// # Safety
+        /// The address is mapped for stores and aligned, and every access to it is atomic.
+        unsafe fn store(address: *mut u8, value: Self);
+    }
+}
+
+macro_rules! words {
+    ($($word:ty, $atomic:ty;)*) => {
+        $(
+            impl Word for $word {}
+
+            impl sealed::Word for $word {
+                #[inline]
+                unsafe fn load(address: *mut u8) -> Self {
+                    // SAFETY: what the caller promises.
+                    unsafe { <$atomic>::from_ptr(address.cast()) }.load(Ordering::Acquire)
+                }
+
+                #[inline]
+                unsafe fn store(address: *mut u8, value: Self) {
+                    // SAFETY: what the caller promises.
+                    unsafe { <$atomic>::from_ptr(address.cast()) }.store(value, Ordering::Release);
+                }
+            }
+        )*
+    };
+}
+
+words! {
+    u8, AtomicU8;
+    u16, AtomicU16;
+    u32, AtomicU32;
+    u64, AtomicU64;
+}
+
+impl Mapping {
+    /// The word at `offset`; what its writer stored before it is seen by loads after this one.
+    #[must_use]
+    #[inline]
+    pub fn load_word<W: Word>(&self, offset: usize) -> W {
+        let address = self.check_aligned(offset, size_of::<W>(), false);
+        // SAFETY: inside the mapping, aligned, and every access to it is atomic.
+        unsafe { sealed::Word::load(address) }
+    }
+
+    /// Stores a word at `offset`, behind every store before it.
+    #[inline]
+    pub fn store_word<W: Word>(&self, offset: usize, value: W) {
+        let address = self.check_aligned(offset, size_of::<W>(), true);
+        // SAFETY: inside the mapping, aligned, and every access to it is atomic.
+        unsafe { sealed::Word::store(address, value) };
+    }
+
+    /// Compares the u32 at `offset` with `current` and, if it is that, stores `new`, in one locked instruction. `Err`: what it
+    /// is. Where the bus has no locks, as for a device, it is a load and a store, the latter of what was loaded if that was
+    /// something else.
+    ///
+    /// # Errors
+    /// The word, if it is another than `current`.
+    #[inline]
+    pub fn compare_exchange_u32(&self, offset: usize, current: u32, new: u32) -> Result<u32, u32> {
+        let _ = self.check_aligned(offset, 4, false);
+        self.u32_at(offset, true).compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_each_width_lie_where_they_were_stored() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        mapping.store_word(0, 0x1122_3344_5566_7788_u64);
+        mapping.store_word(3, 0xaa_u8);
+        mapping.store_word(6, 0xbbcc_u16);
+        mapping.store_word(8, 0xdead_beef_u32);
+        assert_eq!(mapping.load_word::<u64>(0), 0xbbcc_3344_aa66_7788);
+        assert_eq!((mapping.load_word::<u8>(8), mapping.load_word::<u16>(10)), (0xef, 0xdead));
+        assert_eq!(mapping.load_word::<u32>(4092), 0);
+    }
+
+    #[test]
+    fn a_word_is_exchanged_only_for_the_one_that_was_expected() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        assert_eq!(mapping.compare_exchange_u32(8, 0, 7), Ok(0));
+        assert_eq!(mapping.compare_exchange_u32(8, 0, 9), Err(7));
+        assert_eq!(mapping.load_u32(8), 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "misaligned")]
+    fn a_word_across_another_is_stopped() {
+        Mapping::anonymous(4096).unwrap().store_word(6, 1_u32);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a mapping of 4096 bytes")]
+    fn a_word_outside_is_stopped() {
+        let _ = Mapping::anonymous(4096).unwrap().load_word::<u64>(4096);
+    }
+}

@@ -1,0 +1,238 @@
+//! SHRIMP cards in real machines: what is stored in one arrives in the other, and nowhere else.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Exit, Lab, Run};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::{Turn, eventually, lab_of, text};
+
+const MODES: [&str; 3] = ["single", "blocked", "deliberate"];
+
+fn shrimp_lab(vms: usize) -> Result<Turn> {
+    Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms)))
+}
+
+fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+    lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
+}
+
+fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+    Ok(Desk(lab.vm(vm).run(["shrimp-desk"])?))
+}
+
+/// A buffer of `desk`, which hosts 0 to 2 may map: its number and its handle.
+fn export(desk: &mut Desk<Run>, length: usize) -> Result<(Value, String)> {
+    let made = desk.ask(&format!("export {length} 0 1 2"))?;
+    Ok((made["export"].clone(), text(&made, "handle")))
+}
+
+fn map(desk: &mut Desk<Run>, handle: &str, place: &str, mode: &str) -> Result<Value> {
+    let made = desk.ask(&format!("map {handle} {place} {mode}"))?;
+    ensure!(made["mapping"].is_u64(), "{made}");
+    Ok(made["mapping"].clone())
+}
+
+/// Waits for a word of an export.
+fn arrives(desk: &mut Desk<Run>, export: &Value, offset: usize, value: u32) -> Result<()> {
+    let load = format!("load {export} {offset}");
+    eventually(|| Ok(desk.ask(&load)? == json!({ "value": value })), &format!("{value} at {offset}"))
+}
+
+/// What both hosts can still do: a mapping each way, made anew.
+fn both_are_usable(lab: &Lab) -> Result<()> {
+    let (mut one, mut two) = (desk(lab, 0)?, desk(lab, 1)?);
+    for (from, to) in [(0, 1), (1, 0)] {
+        let (sender, receiver) = if from == 0 { (&mut one, &mut two) } else { (&mut two, &mut one) };
+        let (buffer, handle) = export(receiver, 4096)?;
+        let mapping = map(sender, &handle, "0 4096", "single")?;
+        sender.expect(&format!("store {mapping} 8 77"), &json!({ "stored": true }))?;
+        arrives(receiver, &buffer, 8, 77).with_context(|| format!("from {from} to {to}"))?;
+    }
+    Ok(())
+}
+
+/// Nothing of a process is left in a machine's driver.
+fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
+    let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/shrimp/shrimp0/holders"])?.finish_text();
+    eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
+}
+
+#[test]
+fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let tested = lab.vm(0).run_as(0, ["shrimp-card", "self-test"])?.finish()?;
+    ensure!(tested.len() == 1 && tested[0]["passed"] == true, "{tested:?}");
+    for mode in ["single", "blocked"] {
+        let mut receiver = lab.vm(0).run(["shrimp-hello", "receive"])?;
+        receiver.answer()?;
+        let sent = lab.vm(1).run(["shrimp-hello", "send", "--mode", mode])?.finish()?;
+        let said = receiver.finish()?;
+        let expected = [
+            json!({ "from": 1, "message": "hello from host 1" }),
+            json!({ "received": 20_000, "verified": true }),
+        ];
+        ensure!(said == expected, "{said:?}");
+        ensure!(sent == [json!({ "sent": 20_000, "mode": mode, "answer": "thank you" })], "{sent:?}");
+    }
+    let mut server = lab.vm(0).run(["shrimp-card", "serve", "--count", "100", "--updates", "2"])?;
+    server.answer()?;
+    let asked = lab.vm(1).run(["shrimp-card", "ask", "--count", "100", "--updates", "2"])?.finish()?;
+    ensure!(asked.len() == 1 && asked[0]["verified"] == true && asked[0]["sent"] == 2 << 20, "{asked:?}");
+    server.finish()?;
+    nothing_is_left(&lab, 0)?;
+    nothing_is_left(&lab, 1)
+}
+
+#[test]
+fn what_is_stored_arrives_at_its_place_in_each_mode() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 20_000)?;
+    let mut seed = 0;
+    let mut fill = |sender: &mut Desk<Run>, receiver: &mut Desk<Run>, mapping: &Value, mode: &str| {
+        seed += 1;
+        sender.expect(&format!("fill {mapping} 4 8192 {seed}"), &json!({ "filled": 8192 }))?;
+        if mode == "deliberate" {
+            let early = receiver.ask(&format!("check {buffer} 5004 8192 {seed}"))?;
+            ensure!(early["arrived"] == false, "nothing is sent before it is said so");
+            sender.expect(&format!("send {mapping} 4 8192"), &json!({ "sent": true }))?;
+        } else {
+            sender.fails(&format!("send {mapping} 4 8192"), "deliberate update")?;
+        }
+        let check = format!("check {buffer} 5004 8192 {seed}");
+        eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), &format!("it arrives by {mode}"))
+    };
+    // The mapping begins in the midst of a page, and ends in another.
+    let one = map(&mut sender, &handle, "5000 9000", "single")?;
+    for mode in MODES {
+        let other = map(&mut sender, &handle, "5000 9000", mode)?;
+        fill(&mut sender, &mut receiver, &other, mode)?;
+        // The same page by page, without the operating system.
+        sender.expect(&format!("mode {one} {mode}"), &json!({ "mode": mode }))?;
+        fill(&mut sender, &mut receiver, &one, mode)?;
+    }
+    // Nothing is stored beside it.
+    for (offset, length) in [(0, 5000), (14_000, 6000)] {
+        for word in (offset..offset + length).step_by(1000) {
+            receiver.expect(&format!("load {buffer} {word}"), &json!({ "value": 0 }))?;
+        }
+    }
+    // A process sees its own stores at once.
+    sender.expect(&format!("mode {one} single"), &json!({ "mode": "single" }))?;
+    for value in 1..20 {
+        sender.expect(&format!("store {one} 0 {value}"), &json!({ "stored": true }))?;
+        sender.expect(&format!("own {one} 0"), &json!({ "value": value }))?;
+    }
+    let slept = receiver.ask(&format!("wait {buffer} 5000 0"))?;
+    ensure!(slept["value"].as_u64().is_some_and(|value| value > 0), "{slept}");
+    arrives(&mut receiver, &buffer, 5000, 19)?;
+    receiver.fails(&format!("wait {buffer} 5000 19"), "no other value of a word within 1s")
+}
+
+#[test]
+fn who_may_not_map_is_told_why_and_changes_nothing() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut other) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 8192)?;
+    let forged = text(&other.ask(&format!("forge {handle} 1234"))?, "handle");
+    other.fails(&format!("map {forged} 0 4096 single"), "host 0 refused access to export")?;
+    other.fails(
+        &format!("map {handle} 4096 4097 single"),
+        "past the end of the receive buffer (limit 8192)",
+    )?;
+    let closed = receiver.ask("export 4096 0")?;
+    let for_itself = text(&closed, "handle");
+    other.fails(&format!("map {for_itself} 0 4096 single"), "host 0 refused access")?;
+    // Its own host may.
+    let mapping = map(&mut receiver, &for_itself, "0 4096", "single")?;
+    receiver.expect(&format!("store {mapping} 0 5"), &json!({ "stored": true }))?;
+    arrives(&mut receiver, &closed["export"], 0, 5)?;
+    ensure!(counter(&lab, 0, "packets_deposited")? > 0 && counter(&lab, 0, "not_mapped_in")? == 0);
+    // The right key still does.
+    let mapping = map(&mut other, &handle, "0 8192", "single")?;
+    other.expect(&format!("store {mapping} 8188 6"), &json!({ "stored": true }))?;
+    arrives(&mut receiver, &buffer, 8188, 6)
+}
+
+#[test]
+fn who_has_mapped_a_buffer_is_told_that_it_was_taken_back() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 8192)?;
+    let mapping = map(&mut sender, &handle, "0 8192", "single")?;
+    let state = format!("state {mapping}");
+    sender.expect(&state, &json!({ "state": "mapped" }))?;
+    receiver.expect(&format!("unexport {buffer}"), &json!({ "unexported": true }))?;
+    let taken = json!({ "state": "taken back" });
+    eventually(|| Ok(sender.ask(&state)? == taken), "the mapper is told")?;
+    // It still may store, to nobody; what is sent to nobody is said.
+    sender.expect(&format!("store {mapping} 0 5"), &json!({ "stored": true }))?;
+    sender.expect(&format!("mode {mapping} deliberate"), &json!({ "mode": "deliberate" }))?;
+    sender.fails(&format!("send {mapping} 0 8192"), "was taken back")?;
+    sender.expect(&format!("unmap {mapping}"), &json!({ "unmapped": true }))?;
+    sender.fails(&format!("map {handle} 0 8192 single"), "refused access")?;
+    both_are_usable(&lab)
+}
+
+#[test]
+fn a_process_that_is_killed_at_either_end_harms_nobody() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    for killed in ["mapper", "exporter"] {
+        let (mut receiver, mut sender, mut bystander) = (desk(&lab, 0)?, desk(&lab, 1)?, desk(&lab, 1)?);
+        let (buffer, handle) = export(&mut receiver, 8192)?;
+        let flooding = map(&mut sender, &handle, "0 4096", "single")?;
+        let mapping = map(&mut bystander, &handle, "4096 4096", "single")?;
+        sender.expect(&format!("flood {flooding}"), &json!({ "flooding": true }))?;
+        eventually(|| Ok(receiver.ask(&format!("load {buffer} 0"))? != json!({ "value": 0 })), "the flood")?;
+        let end = if killed == "mapper" { &mut sender } else { &mut receiver };
+        end.0.kill(9)?;
+        assert_eq!(end.0.wait()?, Exit::Signal(9));
+        if killed == "mapper" {
+            // Another process of the same host goes on.
+            bystander.expect(&format!("store {mapping} 0 9"), &json!({ "stored": true }))?;
+            arrives(&mut receiver, &buffer, 4096, 9)?;
+        } else {
+            let state = format!("state {mapping}");
+            let taken = json!({ "state": "taken back" });
+            eventually(|| Ok(bystander.ask(&state)? == taken), "the mapper is told")?;
+            sender.0.kill(9)?;
+            sender.0.wait()?;
+        }
+        both_are_usable(&lab)?;
+    }
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_machine_that_dies_is_lost_to_who_has_mapped_its_memory() -> Result<()> {
+    let lab = shrimp_lab(3)?;
+    let (mut receiver, mut sender) = (desk(&lab, 2)?, desk(&lab, 1)?);
+    let (_, handle) = export(&mut receiver, 4096)?;
+    let mapping = map(&mut sender, &handle, "0 4096", "single")?;
+    lab.vm(2).kill()?;
+    let (state, lost) = (format!("state {mapping}"), json!({ "state": "lost" }));
+    eventually(|| Ok(sender.ask(&state)? == lost), "the mapper is told")?;
+    sender.fails(&format!("map {handle} 0 4096 single"), "host 2 is not there, or is lost")?;
+    both_are_usable(&lab)
+}
+
+#[test]
+fn items_of_a_queue_come_before_their_count() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    for more in [&[][..], &["--blocked"]] {
+        let words = |what| [&["shrimp-queue", what, "--count", "1500"], more].concat();
+        let mut consumer = lab.vm(0).run(words("consume"))?;
+        consumer.answer()?;
+        let made = lab.vm(1).run(words("produce"))?.finish()?;
+        ensure!(made.len() == 1 && made[0]["produced"] == 1500, "{made:?}");
+        let took = consumer.finish()?;
+        ensure!(took == [json!({ "taken": 1500, "in_order": true })], "{took:?}");
+    }
+    ensure!(counter(&lab, 0, "bytes_deposited")? >= 2 * 1500 * 44);
+    Ok(())
+}
