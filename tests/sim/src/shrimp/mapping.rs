@@ -155,5 +155,5 @@ pub(super) fn some_entry(rng: &mut Rng, host: u16, cards: u16, pages: u32) -> Sh
         };
         ShrimpIn { nodes, flags: u32::from(rng.percent(30)), reserved: 0 }
     });
-    ShrimpEntry { split_out: split(rng), split_in: split(rng), out, incoming, reserved: 0 }
+    ShrimpEntry { split_out: split(rng), split_in: split(rng), out, incoming, flags: 0 }
 }
