@@ -459,6 +459,12 @@ impl Waiter {
     }
 }
 
+impl AsFd for Waiter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 fn set_timer(timer: &OwnedFd, alarm: Option<Instant>) -> Result<(), Errno> {
     let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
     // A value of zero would switch the timer off.

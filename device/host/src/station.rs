@@ -277,3 +277,7 @@ impl Station {
 #[cfg(test)]
 #[path = "station_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "station_waits_tests.rs"]
+mod waits_tests;
