@@ -19,6 +19,8 @@
 
 pub mod catalogue;
 pub mod ensemble;
+#[cfg(test)]
+mod fifo_card;
 mod function;
 mod limits;
 mod ports;

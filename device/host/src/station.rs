@@ -194,7 +194,7 @@ impl Station {
         went_on
     }
 
-    fn is_held(&self, socket: Socket) -> bool {
+    pub(crate) fn is_held(&self, socket: Socket) -> bool {
         match socket {
             Socket::Card => self.server.is_held(),
             Socket::Doorbells => self.doorbells.as_ref().is_some_and(|doorbells| doorbells.server.is_held()),
@@ -280,4 +280,4 @@ mod tests;
 
 #[cfg(test)]
 #[path = "station_waits_tests.rs"]
-mod waits_tests;
+pub(crate) mod waits_tests;

@@ -1,167 +1,25 @@
 //! A station whose card sees stores and does not always take what comes: in which order that is, and who is woken.
 
-use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hamlyn_bus::GuestMemory;
-use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Store, Widths};
-use hamlyn_card::ports::{self, Packet, Ports, VolatileSlice};
+use hamlyn_card::card::{Card, Place};
+use hamlyn_card::ports::VolatileSlice;
 use hamlyn_fabric::{Geometry, Header, HostId, Link, Protocol, message};
 use hamlyn_snoop::{ConnectError, Machine, PAGE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vfio_user::Client;
 
 use super::{Carried, Socket, Station};
+use crate::fifo_card::{Event, FIFO, Fifo, PACKET, Seen, TAKES, WATCH, WINDOW};
 use crate::rundir::snoop_path;
 use crate::uplink::{Alone, Packets, Uplink};
 
-/// Stores that the card holds, at which it takes no more.
-const FIFO: usize = 4;
-const PACKET: usize = 16;
-/// A store to this register is to a window page: it takes a place in the FIFO.
-const WINDOW: u64 = 0;
-/// Has the page of this number watched.
-const WATCH: u64 = 8;
-/// Whether packets are taken.
-const TAKES: u64 = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Event {
-    Read(u64),
-    Write(u64, u64),
-    Store(u64, Vec<u8>),
-    Packet,
-    Snoops(bool),
-    Reset,
-}
-
-/// What a test sees of the card.
-#[derive(Debug, Default)]
-struct Seen {
-    events: Vec<Event>,
-    fifo: usize,
-    most: usize,
-    refuses_packets: bool,
-    watch: VecDeque<(u64, bool)>,
-}
-
-/// A card that sends a packet for each store.
-struct Fifo(Arc<Mutex<Seen>>);
-
-impl Fifo {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap()
-    }
-
-    fn put(&self, event: Event) {
-        let mut seen = self.seen();
-        seen.events.push(event);
-        seen.fifo += 1;
-        seen.most = seen.most.max(seen.fifo);
-    }
-}
-
-impl Card for Fifo {
-    fn identity(&self) -> Identity {
-        let kind = BarKind::Registers;
-        Identity {
-            protocol: 9,
-            largest_packet: PACKET,
-            ordered: false,
-            vendor: 1,
-            device: 2,
-            class: 3,
-            bars: vec![Bar { index: 0, size: 4096, wide: false, kind, widths: Widths::all() }],
-            vectors: 1,
-            posted: Vec::new(),
-            snooped: Some(16),
-        }
-    }
-
-    fn register_read(&mut self, _: &Ports<'_>, _: u8, offset: u64, _: u8) -> Reading {
-        self.seen().events.push(Event::Read(offset));
-        Reading::Now(offset)
-    }
-
-    fn register_write(&mut self, _: &Ports<'_>, _: u8, offset: u64, _: u8, value: u64) {
-        let event = Event::Write(offset, value);
-        match offset {
-            WINDOW => return self.put(event),
-            WATCH => self.seen().watch.push_back((value, true)),
-            TAKES => self.seen().refuses_packets = value == 0,
-            _ => {}
-        }
-        self.seen().events.push(event);
-    }
-
-    fn store_seen(&mut self, _: &Ports<'_>, store: &Store) {
-        self.put(Event::Store(store.address, store.bytes().to_vec()));
-    }
-
-    fn takes_stores(&self) -> bool {
-        self.seen().fifo < FIFO
-    }
-
-    fn watch_change(&mut self) -> Option<(u64, bool)> {
-        self.seen().watch.pop_front()
-    }
-
-    fn snooping_changed(&mut self, _: &Ports<'_>, snoops: bool) {
-        self.seen().events.push(Event::Snoops(snoops));
-    }
-
-    fn transmit(&mut self, _: &Ports<'_>, link: &mut dyn ports::Link) -> Progress {
-        if self.seen().fifo == 0 {
-            return Progress::Idle;
-        }
-        let mut bytes = [0; PACKET];
-        if link.is_stopped(1) || !link.send(1, &[VolatileSlice::from(&mut bytes[..])]) {
-            return Progress::LinkFull;
-        }
-        self.seen().fifo -= 1;
-        Progress::Worked
-    }
-
-    fn packet_arrived(&mut self, _: &Ports<'_>, _: &Packet<'_>) {
-        assert!(self.takes_packets(), "a packet came that the card does not take");
-        self.seen().events.push(Event::Packet);
-    }
-
-    fn takes_packets(&self) -> bool {
-        !self.seen().refuses_packets
-    }
-
-    fn sleep(&mut self, _: &Ports<'_>) -> bool {
-        true
-    }
-
-    fn alarm(&self) -> Option<Duration> {
-        None
-    }
-
-    fn tick(&mut self, _: &Ports<'_>) {}
-
-    fn link_changed(&mut self, _: &Ports<'_>, _: Option<Place>) {}
-
-    fn reset(&mut self, _: &Ports<'_>) {
-        let mut seen = self.seen();
-        (seen.fifo, seen.refuses_packets) = (0, false);
-        seen.events.push(Event::Reset);
-    }
-
-    fn is_enabled(&self) -> bool {
-        true
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-}
 
 /// A station, and all around it.
 struct Scene {
@@ -289,7 +147,7 @@ impl Scene {
     }
 }
 
-fn is_readable(fd: impl AsFd) -> bool {
+pub(crate) fn is_readable(fd: impl AsFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).unwrap() > 0
 }
