@@ -39,6 +39,8 @@ pub(crate) struct Seen {
     pub(crate) fifo: usize,
     pub(crate) most: usize,
     pub(crate) refuses_packets: bool,
+    /// It does not see its machine's stores.
+    pub(crate) has_window_alone: bool,
     pub(crate) watch: VecDeque<(u64, bool)>,
 }
 
@@ -71,7 +73,7 @@ impl Card for Fifo {
             bars: vec![Bar { index: 0, size: 4096, wide: false, kind, widths: Widths::all() }],
             vectors: 1,
             posted: Vec::new(),
-            snooped: Some(16),
+            snooped: (!self.seen().has_window_alone).then_some(16),
         }
     }
 

@@ -35,9 +35,13 @@ type Doing<T> = JoinHandle<T>;
 
 impl Scene {
     fn new() -> Scene {
+        Scene::with(Seen::default())
+    }
+
+    fn with(seen: Seen) -> Scene {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("card.sock");
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(seen));
         let card = Box::new(Fifo(seen.clone()));
         let packets = Packets::of(&card.identity()).unwrap();
         let (link, switch) = Link::pair(Geometry { capacity: 4096, max_packet: 512 }).unwrap();
@@ -210,6 +214,26 @@ fn an_access_waits_for_room_and_takes_none_of_it_from_the_stores_before_it() {
     let writes = [Event::Write(WINDOW, 1), Event::Write(WINDOW, 2), Event::Write(0x40, 3)];
     assert_eq!(scene.events(), stores.chain(writes).collect::<Vec<_>>());
     assert_eq!(scene.seen.lock().unwrap().most, FIFO, "the FIFO took more than it holds");
+}
+
+#[test]
+fn a_card_with_a_window_alone_has_its_accesses_wait_as_well() {
+    let mut scene = Scene::with(Seen { has_window_alone: true, ..Seen::default() });
+    assert!(!snoop_path(&scene.socket).exists());
+    let mut client = scene.client();
+    let doing = thread::spawn(move || {
+        store_to(&mut client, &[(WINDOW, 1); 100]);
+        client
+    });
+    scene.until(|scene| scene.station.is_held(Socket::Card));
+    assert_eq!(scene.seen.lock().unwrap().fifo, FIFO);
+    scene.until(|scene| {
+        scene.switch_takes(1);
+        doing.is_finished()
+    });
+    assert_eq!(scene.seen.lock().unwrap().most, FIFO, "the FIFO took more than it holds");
+    assert_eq!(scene.events().len(), 100);
+    doing.join().unwrap();
 }
 
 #[test]
