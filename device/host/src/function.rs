@@ -171,10 +171,10 @@ impl CardFunction {
     /// The plugin has something to say, or one has come or gone.
     pub(super) fn hear_plugin(&mut self, bus: &Bus) {
         let somebody_waits = self.snooping.as_mut().is_some_and(Snooping::look);
-        // Those of a plugin that has gone come before it is said that stores are not seen any more.
-        self.take_stores(bus, self.most_stores());
-        if let Some(snooping) = self.snooping.as_mut().filter(|_| somebody_waits) {
-            snooping.accept();
+        if somebody_waits {
+            // The last of a plugin that has gone are told before another takes its place.
+            self.take_stores(bus, self.most_stores());
+            self.snooping.as_mut().map(Snooping::accept);
         }
         self.tell_of_snooping(bus);
     }

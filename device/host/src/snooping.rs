@@ -84,8 +84,11 @@ impl Snooping {
         }
     }
 
-    /// Whether stores are seen, if the card has not been told yet.
+    /// Whether stores are seen, if the card has not been told yet. Those of a plugin that has gone are, until the last is taken.
     pub(crate) fn news(&mut self) -> Option<bool> {
+        if self.snoop.is_attached() && self.snoop.bell().is_none() {
+            return None;
+        }
         let live = self.snoop.is_live();
         (std::mem::replace(&mut self.told, live) != live).then_some(live)
     }
