@@ -185,10 +185,11 @@ impl Station {
         let mut went_on = false;
         for socket in [Socket::Card, Socket::Doorbells] {
             if self.is_held(socket) && self.function.takes_stores() {
-                went_on = true;
                 if let Err(error) = self.serve(socket) {
                     tracing::error!("a vfio-user server: {error}");
                 }
+                // Else there is no room again, or the machine does not read its answers: nobody is to look without end.
+                went_on |= !self.is_held(socket);
             }
         }
         went_on
