@@ -141,7 +141,7 @@ impl World<Shrimp> {
     }
 
     pub(super) fn some_page(&mut self) -> u32 {
-        self.rng.range(1, self.model.pages)
+        self.rng.range(1, self.model.taste.pages)
     }
 
     /// An offset in a page: often near the ends, and where pages are split.
