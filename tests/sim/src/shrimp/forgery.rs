@@ -83,7 +83,7 @@ impl World<Shrimp> {
             1 => bytes.truncate(self.rng.index(bytes.len())),
             2 => {
                 // Cut, and sealed again.
-                bytes.truncate(self.rng.index(bytes.len()).max(1));
+                bytes.truncate(self.rng.index(bytes.len() - 4).max(1));
                 bytes = seal(bytes);
             }
             _ => {}

@@ -201,6 +201,7 @@ impl Model for Shrimp {
                 world.set_system_page(host, other)
             }
             _ if world.rng.percent(30) => world.take_too_many(host),
+            _ if world.rng.percent(20) => world.flood_window(host),
             _ => world.command_nonsense(host),
         }
     }

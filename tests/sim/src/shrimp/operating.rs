@@ -167,7 +167,8 @@ impl World<Shrimp> {
             let entry = some_entry(&mut self.rng, host as u16, self.model.taste);
             self.set_entry(host, page, entry)?;
         }
-        (0..cards).try_for_each(|other| self.set_system_page(host, other))
+        let others = (0..cards).filter(|_| self.rng.percent(80)).collect::<Vec<_>>();
+        others.into_iter().try_for_each(|other| self.set_system_page(host, other))
     }
 
     /// A command that is to be refused, and to change nothing.
@@ -188,7 +189,7 @@ impl World<Shrimp> {
                 machine.command(SHRIMP_COMMAND_SET_SYSTEM_PAGE, 0, &body)?
             }
             3 => machine.command(SHRIMP_COMMAND_OPEN_ARRIVALS, 0, &[0_u8; 32])?,
-            4 => machine.command(self.rng.range(5, 0x0fff), page, &good)?,
+            4 => machine.command(self.rng.range(11, 0x0fff), page, &good)?,
             which => {
                 match which {
                     5 => bad.split_out = 4097,
