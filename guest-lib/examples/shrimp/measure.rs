@@ -7,7 +7,7 @@ use hamlyn::shrimp::{Card, Handle, Mode};
 use hdrhistogram::Histogram;
 use serde_json::json;
 
-use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::common::{Outcome, print};
 
 /// Words in the first page: who asks stores one, who serves the other.
 const ASKED: usize = 0;
@@ -63,6 +63,19 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
     }
 }
 
+/// Word `index` of an update: each one's own. A word at a time, as an emulated machine needs seconds for as many bytes.
+fn word(update: u32, index: usize) -> [u8; 4] {
+    (update << 24 ^ index as u32).wrapping_mul(0x9e37_79b9).to_le_bytes()
+}
+
+fn fill(update: u32, bytes: &mut [u8]) {
+    bytes.chunks_exact_mut(4).enumerate().for_each(|(at, place)| place.copy_from_slice(&word(update, at)));
+}
+
+fn difference(update: u32, bytes: &[u8]) -> Option<usize> {
+    bytes.chunks_exact(4).enumerate().position(|(at, found)| found != word(update, at))
+}
+
 fn serve(card: &Card, options: &Options) -> Outcome {
     let (listener, own) = (card.listen(&options.name)?, card.export(options.length(), card.hosts()?)?);
     print(&json!({ "listening": options.name }))?;
@@ -78,8 +91,8 @@ fn serve(card: &Card, options: &Options) -> Outcome {
         let number = own.wait(ASKED, options.count + update, options.patience())?;
         flags.store_u32(ANSWERED, number)?;
         own.read(BYTES, &mut bytes)?;
-        if let Some(at) = find_difference(u64::from(update), 0, &bytes) {
-            return Err(format!("byte {at} of update {update} is another").into());
+        if let Some(at) = difference(update, &bytes) {
+            return Err(format!("word {at} of update {update} is another").into());
         }
         flags.store_u32(VERIFIED, update + 1)?;
     }
@@ -110,7 +123,7 @@ fn ask(card: &Card, options: &Options) -> Outcome {
     let mut sending = Duration::ZERO;
     let mut bytes = vec![0; options.bytes];
     for update in 0..options.updates {
-        fill_pattern(u64::from(update), 0, &mut bytes);
+        fill(update, &mut bytes);
         pages.write(0, &bytes)?;
         let begun = Instant::now();
         pages.send(0, options.bytes)?;
