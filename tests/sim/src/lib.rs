@@ -8,6 +8,7 @@
 pub mod echo;
 mod engine;
 pub mod hamlyn;
+pub mod shrimp;
 
 use hamlyn_host::catalogue::PerModel;
 
@@ -18,5 +19,11 @@ pub use crate::engine::violation::Violation;
 pub type Simulation = fn(u64, Option<u16>) -> Report;
 
 /// The simulations that there are: a line for each model that has one.
-pub static SIMULATIONS: PerModel<Simulation> =
-    PerModel::new("simulation", &[("hamlyn", crate::hamlyn::simulate), ("echo", crate::echo::simulate)]);
+pub static SIMULATIONS: PerModel<Simulation> = PerModel::new(
+    "simulation",
+    &[
+        ("hamlyn", crate::hamlyn::simulate),
+        ("echo", crate::echo::simulate),
+        ("shrimp", crate::shrimp::simulate),
+    ],
+);

@@ -23,7 +23,7 @@ statistics! {
     StoresSeen = 0, "stores_seen";
     /// Stores to window pages that were carried out.
     StoresToWindow = 1, "stores_to_window";
-    /// Stores to window pages that are not mapped out, or that host memory did not take.
+    /// Stores to window pages that are not mapped out, or that the Outgoing FIFO or host memory did not take.
     StoresRefused = 2, "stores_refused";
     /// Stores that went into the packet of the one before.
     StoresMerged = 3, "stores_merged";

@@ -7,7 +7,7 @@ use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
 use hamlyn_card::ports::{Packet, Ports, VolatileSlice, barrier_before_overwriting};
 
 use super::arrivals::{Report, VECTOR};
-use super::packet::{Arrived, Coordinates, Fault, OVERHEAD};
+use super::packet::{Arrived, Coordinates, Fault, LARGEST, OVERHEAD};
 use super::{PAGE, ShrimpCard};
 
 /// The Incoming FIFO.
@@ -38,9 +38,9 @@ impl Incoming {
         self.threshold = threshold.clamp(1, self.capacity);
     }
 
-    /// Whether more is taken from the network.
+    /// Whether more is taken from the network: below the threshold, if any packet fits.
     pub(crate) fn has_room(&self) -> bool {
-        self.fill < self.threshold
+        self.fill < self.threshold && self.fill + LARGEST <= self.capacity
     }
 
     fn push(&mut self, source: u16, packet: Arrived) {

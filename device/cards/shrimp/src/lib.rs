@@ -120,7 +120,8 @@ impl ShrimpCard {
 
     /// The engine gives data to the Outgoing FIFO while there is room (section 4.3). Says whether it did something.
     fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
-        if self.engine.is_idle() || !self.outgoing.has_room() {
+        // Without a place in the mesh it can make no packets: a transfer waits until there is a link again.
+        if self.here.is_none() || self.engine.is_idle() || !self.outgoing.has_room() {
             return false;
         }
         let (step, done) = self.engine.step(&self.nipt, ports.dma);

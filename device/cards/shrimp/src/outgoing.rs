@@ -9,7 +9,7 @@ use std::time::Duration;
 use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, VolatileSlice};
 
-use crate::packet::{Coordinates, OVERHEAD, Packet};
+use crate::packet::{Coordinates, LARGEST, OVERHEAD, Packet};
 use crate::{PAGE, Target};
 
 /// The FIFO.
@@ -67,10 +67,15 @@ impl Outgoing {
         self.threshold = threshold.clamp(1, self.capacity);
     }
 
-    /// Whether there is room below the threshold: only then are stores taken from the host's bus, and data for deliberate
-    /// update.
+    /// Whether there is room below the threshold, and for any packet: only then are stores taken from the host's bus, and data
+    /// for deliberate update.
     pub(crate) fn has_room(&self) -> bool {
-        self.fill < self.threshold
+        self.fill < self.threshold && self.fill + LARGEST <= self.capacity
+    }
+
+    /// Whether a store of so many bytes fits in any case. It may be in two parts of a page.
+    pub(crate) fn fits(&self, length: usize) -> bool {
+        self.fill + 2 * OVERHEAD + length <= self.capacity
     }
 
     /// Whether the threshold has been reached since this was last asked: the processor is to be interrupted.

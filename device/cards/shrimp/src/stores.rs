@@ -47,8 +47,10 @@ impl ShrimpCard {
     pub(super) fn store(&mut self, ports: &Ports<'_>, address: u64, width: u8, value: u64) {
         let mut bytes = value.to_le_bytes();
         let bytes = &mut bytes[..width.into()];
-        let is_mapped = self.nipt.part_out(address).is_some();
-        if !is_mapped || ports.dma.write(address, VolatileSlice::from(&mut *bytes)).is_err() {
+        let is_mapped = self.nipt.is_mapped_out(address, width.into());
+        // Nothing makes a processor wait that stores here: what the FIFO cannot hold is not carried out.
+        let fits = self.outgoing.fits(width.into()) || !self.nipt.is_automatic(address);
+        if !is_mapped || !fits || ports.dma.write(address, VolatileSlice::from(&mut *bytes)).is_err() {
             self.count(ShrimpStatistic::StoresRefused);
             return;
         }
@@ -59,7 +61,7 @@ impl ShrimpCard {
     /// A load from a window page: what is in the page itself. One that is not mapped out reads as zero.
     pub(super) fn load(&self, ports: &Ports<'_>, address: u64, width: u8) -> u64 {
         let mut bytes = [0; 8];
-        if self.nipt.part_out(address).is_some() {
+        if self.nipt.is_mapped_out(address, width.into()) {
             // What host memory does not have reads as zero as well.
             let _ = ports.dma.read(address, VolatileSlice::from(&mut bytes[..width.into()]));
         }

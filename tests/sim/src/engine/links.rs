@@ -18,6 +18,7 @@ impl<M: Model> World<M> {
             other != host
                 && !there.frozen
                 && there.uplink.stage.is_empty()
+                && there.machine.takes_packets()
                 && world.switch.crossbar().is_clear(HostId(host as u16), HostId(other as u16))
         };
         (0..self.hosts.len()).filter(|other| takes(self, *other)).map(|other| other as u16).collect()

@@ -139,7 +139,7 @@ impl<M: Model> World<M> {
             return Ok(true);
         }
         let staged = self.hosts[host].uplink.stage.len();
-        if staged > 0 && self.rng.percent(60) {
+        if staged > 0 && self.hosts[host].machine.takes_packets() && self.rng.percent(60) {
             let index = if self.course.reorder { self.rng.index(staged) } else { 0 };
             self.faults += u64::from(index > 0);
             self.deliver(host, index)?;

@@ -92,6 +92,11 @@ impl Station {
         self.with_card(|card, ports| card.link_changed(ports, place))
     }
 
+    /// Whether the card takes a packet now; while it does not, those for it wait where they are.
+    pub(crate) fn takes_packets(&self) -> bool {
+        self.card().takes_packets()
+    }
+
     /// When the card wants its next tick, in milliseconds.
     pub(crate) fn alarm(&self) -> Option<u128> {
         self.card().alarm().map(|alarm| alarm.as_millis())

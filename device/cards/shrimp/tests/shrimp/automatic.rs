@@ -2,6 +2,7 @@
 
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::memory::*;
+use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
@@ -54,6 +55,23 @@ fn the_window_of_a_page_that_is_not_mapped_out_is_shut() {
     // There is nothing behind the last page.
     host.store_memory(2 * WINDOW - 4, 4, 1);
     assert_eq!((host.counter("stores_refused"), host.sent().len()), (4, 0));
+}
+
+#[test]
+fn a_store_to_the_window_must_be_mapped_out_to_its_last_byte() {
+    let mut host = Host::new(0);
+    let mapped = (20, 1, SHRIMP_MODE_SINGLE);
+    host.set_entry(10, out(100, [mapped, (0, 0, 0)]));
+    host.set_entry(11, out(100, [(0, 0, 0), mapped]));
+    for page in [10, 11] {
+        host.put(page * PAGE + 96, &[7; 8]);
+        host.store_memory(WINDOW + page * PAGE + 96, 8, 1);
+        assert_eq!(host.bytes(page * PAGE + 96, 8), [7; 8]);
+        assert_eq!(host.load_memory(WINDOW + page * PAGE + 96, 8), 0, "nor is it loaded");
+    }
+    assert_eq!((host.counter("stores_refused"), host.sent().len()), (2, 0));
+    host.store_memory(WINDOW + 10 * PAGE + 96, 4, 1);
+    assert_eq!(host.sent().len(), 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_abi::shrimp::registers::SHRIMP_REG_OUT_THRESHOLD;
+use hamlyn_card::card::{Card, Place};
 use hamlyn_test_host::Commands;
 
 use crate::support::*;
@@ -170,6 +171,17 @@ fn what_the_engine_sends_is_behind_what_was_stored_before() {
     host.wait(51);
     let order: Vec<u64> = host.sent_data().into_iter().map(|(_, address, _)| address).collect();
     assert_eq!(order, [22 * PAGE, 20 * PAGE, 22 * PAGE + 6]);
+}
+
+#[test]
+fn a_transfer_waits_for_the_link() {
+    let mut host = sender();
+    host.with(|card, ports, _| card.link_changed(ports, None));
+    assert_eq!(exchange(&mut host, 10 * PAGE, 100), 0);
+    assert_eq!((host.sent().len(), host.counter("transfers_done")), (0, 0));
+    assert_eq!(host.load_memory(10 * PAGE, 4) as u32, SHRIMP_BUSY | SHRIMP_BASE | 100);
+    host.with(|card, ports, _| card.link_changed(ports, Some(Place { host: 0, ports: 64 })));
+    assert_eq!((host.sent().len(), host.counter("transfers_done")), (2, 1));
 }
 
 #[test]

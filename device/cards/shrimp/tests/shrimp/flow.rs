@@ -37,6 +37,49 @@ fn at_its_threshold_the_outgoing_fifo_takes_no_store_and_interrupts_once() {
 }
 
 #[test]
+fn the_outgoing_fifo_never_holds_more_than_it_can() {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
+    host.map_out(11, 1, 21, SHRIMP_MODE_DELIBERATE);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, u64::from(u32::MAX));
+    host.wire.room = Some(0);
+    while host.card.takes_stores() {
+        host.store_seen(10 * PAGE, &[1; 16]);
+    }
+    // By the window it is filled to the end; what is refused is not in the page either.
+    let window = u64::from(PAGES) * PAGE + 10 * PAGE;
+    let mut stores = 0;
+    while host.counter("stores_refused") == 0 {
+        stores += 1;
+        host.store_memory(window, 8, stores);
+    }
+    assert_eq!(host.load_memory(window, 8), stores - 1);
+    let fill = host.load_register(SHRIMP_REG_OUT_FILL);
+    assert!(fill <= OPTIONS.fifo.into() && fill > u64::from(OPTIONS.fifo) - 100, "{fill}");
+    // What is sent only when that is said needs no room now.
+    host.store_memory(window + PAGE, 8, 1);
+    assert_eq!(host.counter("stores_refused"), 1);
+    host.wire.room = None;
+    host.sent();
+    host.store_memory(window, 8, 1);
+    assert_eq!(host.counter("stores_refused"), 1);
+}
+
+#[test]
+fn the_incoming_fifo_never_holds_more_than_it_can() {
+    let mut host = Host::new(1);
+    host.map_in(20, 0);
+    let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, u64::from(u32::MAX));
+    let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
+    for _ in 0..4 {
+        if host.card.takes_packets() {
+            host.arrive(0, &packet(0, 1, 20 * PAGE, &[1; 4096]));
+        }
+    }
+    assert_eq!(host.load_register(SHRIMP_REG_IN_FILL), 3 * (4096 + 20));
+}
+
+#[test]
 fn the_engine_waits_for_room_in_the_fifo() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_DELIBERATE);

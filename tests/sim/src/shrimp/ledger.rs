@@ -1,0 +1,176 @@
+//! What each card has to send, has taken in, and has to report: the simulation's own account.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic};
+
+use super::mapping::Table;
+use super::packet::{Letter, OVERHEAD};
+
+/// How something came to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Single,
+    /// A store of blocked-write: when, and how long after the last it may be to join it, in microseconds.
+    Blocked {
+        at: u64,
+        within: u64,
+    },
+    /// A piece of a transfer.
+    Update,
+}
+
+/// Bytes that a card has to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) kind: Kind,
+    pub(super) address: u64,
+    pub(super) data: Vec<u8>,
+    /// Of all that the card has had to send.
+    pub(super) number: u64,
+}
+
+/// A transfer that was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Transfer {
+    pub(super) base: u64,
+    pub(super) next: u64,
+    /// Bytes.
+    pub(super) left: u64,
+}
+
+/// The Outgoing FIFO.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) pending: BTreeMap<u16, VecDeque<Item>>,
+    numbered: u64,
+    /// Bytes of data that wait, and packets that they are in.
+    bytes: u64,
+    packets: u64,
+    pub(super) threshold: u64,
+    pub(super) is_over: bool,
+    capacity: u64,
+}
+
+impl Outgoing {
+    fn new(capacity: u64) -> Self {
+        Self {
+            pending: BTreeMap::new(),
+            numbered: 0,
+            bytes: 0,
+            packets: 0,
+            threshold: capacity / 2,
+            is_over: false,
+            capacity,
+        }
+    }
+
+    pub(super) fn fill(&self) -> u64 {
+        self.bytes + self.packets * OVERHEAD
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.values().all(VecDeque::is_empty)
+    }
+
+    /// Something is to be sent: in a packet of its own, until it is known that it is not.
+    pub(super) fn add(&mut self, node: u16, kind: Kind, address: u64, data: Vec<u8>) {
+        self.numbered += 1;
+        self.bytes += data.len() as u64;
+        self.packets += 1;
+        let item = Item { kind, address, data, number: self.numbered };
+        self.pending.entry(node).or_default().push_back(item);
+    }
+
+    /// So many of them are in the packets of those before.
+    pub(super) fn merged(&mut self, stores: u64) {
+        self.packets = self.packets.saturating_sub(stores);
+    }
+
+    /// A packet has gone.
+    pub(super) fn sent(&mut self, data: u64) {
+        self.packets = self.packets.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(data);
+        self.is_over &= self.fill() > self.threshold / 2;
+    }
+
+    /// Whether it has reached the threshold, and the processor is to be told.
+    pub(super) fn overruns(&mut self, has_room: bool) -> bool {
+        let reached = !has_room && !self.is_over;
+        self.is_over |= reached;
+        reached
+    }
+}
+
+/// What is to be reported to the driver.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// Records of the queue; 0: it is closed.
+    pub(super) records: u32,
+    /// Records taken, modulo 2^32.
+    pub(super) taken: u32,
+    /// Pages of the records that are not taken.
+    pub(super) untaken: VecDeque<u32>,
+    /// Pages of which the driver has to hear.
+    pub(super) owed: BTreeSet<u32>,
+    /// Pages whose next arrival is to be reported.
+    pub(super) asked: BTreeSet<u32>,
+    /// The vector was raised since the driver has last taken records.
+    pub(super) raised: bool,
+}
+
+/// The account of a card.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) table: Table,
+    /// By host, the page that its operating system stores to.
+    pub(super) system: BTreeMap<u16, u64>,
+    pub(super) outgoing: Outgoing,
+    pub(super) merge_us: u64,
+    pub(super) transfers: VecDeque<Transfer>,
+    pub(super) incoming: VecDeque<(u16, Letter)>,
+    pub(super) in_threshold: u64,
+    pub(super) hold: bool,
+    pub(super) reports: Reports,
+    /// Pages whose stores the card has said that it wants to see.
+    pub(super) watched: BTreeSet<u64>,
+    /// How often the vector for a full FIFO was raised.
+    pub(super) full_raised: u64,
+    counts: [u64; SHRIMP_STATISTICS as usize],
+}
+
+impl Ledger {
+    pub(super) fn new(fifo: u64, merge_us: u64) -> Self {
+        Self {
+            table: Table::default(),
+            system: BTreeMap::new(),
+            outgoing: Outgoing::new(fifo),
+            merge_us,
+            transfers: VecDeque::new(),
+            incoming: VecDeque::new(),
+            in_threshold: fifo / 2,
+            hold: false,
+            reports: Reports::default(),
+            watched: BTreeSet::new(),
+            full_raised: 0,
+            counts: [0; SHRIMP_STATISTICS as usize],
+        }
+    }
+
+    pub(super) fn count(&mut self, statistic: ShrimpStatistic, more: u64) {
+        self.counts[usize::from(statistic)] += more;
+    }
+
+    pub(super) fn counted(&self, statistic: ShrimpStatistic) -> u64 {
+        self.counts[usize::from(statistic)]
+    }
+
+    /// Bytes that the Incoming FIFO holds.
+    pub(super) fn in_fill(&self) -> u64 {
+        self.incoming.iter().map(|(_, letter)| OVERHEAD + letter.data.len() as u64).sum()
+    }
+}

@@ -1,0 +1,144 @@
+//! What reaches a card: what must become of it, and what did.
+
+use std::collections::VecDeque;
+
+use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
+use hamlyn_abi::shrimp::statistics::ShrimpStatistic as Counter;
+use hamlyn_card::ports::{Packet, VolatileSlice};
+
+use crate::engine::memory::{PAGE, Write};
+use crate::engine::uplink::Arrived;
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::ledger::Ledger;
+use super::model::Shrimp;
+use super::packet::{Letter, place};
+
+/// What makes a packet none that may be taken.
+const FAULTS: [Counter; 4] =
+    [Counter::Malformed, Counter::BadChecksum, Counter::WrongNode, Counter::Discarded];
+
+impl World<Shrimp> {
+    /// A packet is handed to its card: the next that was sent from there.
+    pub(super) fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
+        self.settle(host)?;
+        let Arrived { source, mut bytes } = arrived;
+        self.expect_next(source, host, &bytes)?;
+        let machine = self.hosts[host].machine.clone();
+        ensure(machine.takes_packets(), || format!("host {host}: a packet comes though it takes none"))?;
+        let (letter, faults) = self.judge(host, source, &bytes)?;
+        let before = machine.counters();
+        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
+        machine.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
+        let after = machine.counters();
+        let more = |counter: Counter| after[usize::from(counter)] - before[usize::from(counter)];
+        let counted: Vec<Counter> = FAULTS.into_iter().filter(|counter| more(*counter) > 0).collect();
+        match letter.filter(|_| faults.is_empty()) {
+            Some(letter) => {
+                ensure(counted.is_empty(), || {
+                    format!("host {host}: a packet from {source} was refused: {counted:?}")
+                })?;
+                self.model.ledgers[host].incoming.push_back((source, letter));
+                self.drained(host)?;
+            }
+            None => ensure(counted.len() == 1 && faults.contains(&counted[0]), || {
+                format!("host {host}: a packet from {source} has {faults:?}, and was counted as {counted:?}")
+            })?,
+        }
+        self.check_card(host)
+    }
+
+    /// Packets of a host come in the order in which they were sent, and only those that a port took with it are missing.
+    fn expect_next(&mut self, source: u16, host: usize, bytes: &[u8]) -> Result<(), Violation> {
+        let queue = self.model.flying.entry((source, host as u16)).or_default();
+        while queue.front().is_some_and(|next| next.excused && next.bytes != bytes) {
+            queue.pop_front();
+        }
+        let next = queue.pop_front();
+        ensure(next.is_some_and(|next| next.bytes == bytes), || {
+            format!(
+                "host {host}: a packet of {} bytes from {source} is not the next that was sent",
+                bytes.len()
+            )
+        })
+    }
+
+    /// What a packet says, and all that is wrong with it.
+    fn judge(
+        &self,
+        host: usize,
+        source: u16,
+        bytes: &[u8],
+    ) -> Result<(Option<Letter>, Vec<Counter>), Violation> {
+        let at = &self.hosts[host];
+        let mut faults = Vec::new();
+        if !at.machine.is_enabled()? {
+            faults.push(Counter::Discarded);
+        }
+        let columns = self.model.columns;
+        let places = (place(host as u16, columns), place(source, columns));
+        let read = Letter::read(bytes);
+        match &read {
+            Some((letter, is_sound)) => {
+                if !is_sound {
+                    faults.push(Counter::BadChecksum);
+                }
+                if !letter.is_whole() {
+                    faults.push(Counter::Malformed);
+                }
+                if places != (Some(letter.to), Some(letter.from)) {
+                    faults.push(Counter::WrongNode);
+                }
+            }
+            None => faults.push(Counter::Malformed),
+        }
+        if !at.uplink.is_up() {
+            // It does not know where it is.
+            faults.push(Counter::WrongNode);
+        }
+        Ok((read.map(|(letter, _)| letter), faults))
+    }
+
+    /// The card has looked at its Incoming FIFO, and deposited what is there if it is not to hold it.
+    pub(super) fn drained(&mut self, host: usize) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let mut writes = VecDeque::from(machine.memory.take_writes());
+        self.take_records(host, &mut writes)?;
+        while !self.model.ledgers[host].hold {
+            let Some((source, letter)) = self.model.ledgers[host].incoming.pop_front() else { break };
+            let ledger = &mut self.model.ledgers[host];
+            let length = letter.data.len() as u64;
+            let Some((address, is_reported)) = ledger.lets_in(source, &letter) else {
+                ledger.count(Counter::NotMappedIn, 1);
+                continue;
+            };
+            let expected = Write { address, bytes: letter.data };
+            let is = writes.pop_front();
+            ensure(is.as_ref() == Some(&expected), || {
+                format!("host {host}: from {source} comes {expected:x?}, and it wrote {is:x?}")
+            })?;
+            let page = (address / PAGE) as u32;
+            ledger.count(Counter::PacketsDeposited, 1);
+            ledger.count(Counter::BytesDeposited, length);
+            if ledger.reports.asked.remove(&page) | is_reported && ledger.reports.records > 0 {
+                ledger.reports.owed.insert(page);
+            }
+            self.model.deposited += 1;
+            self.model.remember(host, address, &expected.bytes);
+            self.take_records(host, &mut writes)?;
+        }
+        ensure(writes.is_empty(), || format!("host {host}: it wrote more than arrived: {writes:x?}"))
+    }
+}
+
+impl Ledger {
+    /// Where a packet is let in by the page table as it is now, and whether that is to be reported.
+    fn lets_in(&self, source: u16, letter: &Letter) -> Option<(u64, bool)> {
+        let Letter { address, data, .. } = letter;
+        if address / PAGE == SHRIMP_SYSTEM_PAGE {
+            return Some((self.system.get(&source)? * PAGE + address % PAGE, true));
+        }
+        Some((*address, self.table.takes(*address, data.len() as u64, source)?))
+    }
+}

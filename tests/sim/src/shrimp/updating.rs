@@ -1,0 +1,91 @@
+//! Deliberate update, and other commands by command pages.
+
+use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
+use hamlyn_abi::shrimp::memory::*;
+use hamlyn_abi::shrimp::statistics::ShrimpStatistic as Counter;
+
+use crate::engine::memory::PAGE;
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::ledger::{Ledger, Transfer};
+use super::model::Shrimp;
+
+impl World<Shrimp> {
+    /// The first half of a compare and exchange: what the command page says.
+    pub(super) fn load_command(&mut self, host: usize, address: u64) -> Result<u32, Violation> {
+        self.settle(host)?;
+        let machine = self.hosts[host].machine.clone();
+        let said = machine.load_memory(address, 4)? as u32;
+        let first = self.model.ledgers[host].transfers.front();
+        let must = first.map_or(0, |transfer| {
+            let base = if transfer.base == address { SHRIMP_BASE } else { 0 };
+            SHRIMP_BUSY | base | (transfer.left / 4) as u32
+        });
+        ensure(said == must, || {
+            format!("host {host}: the command page of {address:#x} says {said:#x}, and not {must:#x}")
+        })?;
+        Ok(said)
+    }
+
+    /// A store to a command page, of anything.
+    pub(super) fn store_command(
+        &mut self,
+        host: usize,
+        address: u64,
+        width: u8,
+        value: u64,
+    ) -> Result<(), Violation> {
+        self.settle(host)?;
+        let ledger = &mut self.model.ledgers[host];
+        let word = value as u32;
+        let counter = if width != 4 {
+            Counter::CommandsMappedRefused
+        } else if word == 0 || word & SHRIMP_BUSY != 0 {
+            Counter::WritesBack
+        } else if word < SHRIMP_SET_MODE {
+            ledger.start(address, word)
+        } else {
+            ledger.operate(address, word)
+        };
+        ledger.count(counter, 1);
+        self.hosts[host].machine.clone().store_memory(address, width, value)?;
+        self.model.commands += 1;
+        self.check_card(host)
+    }
+}
+
+impl Ledger {
+    fn start(&mut self, address: u64, words: u32) -> Counter {
+        let length = u64::from(words) * 4;
+        let is_mapped = self.table.way(address).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE);
+        let fits = words <= SHRIMP_MAX_WORDS && self.table.is_one_part(address, length);
+        let mut waiting = self.transfers.iter().skip(1);
+        let has_one = waiting.any(|transfer| transfer.base / PAGE == address / PAGE);
+        let is_full = self.transfers.len() > SHRIMP_MAX_WAITING as usize;
+        if !is_mapped || !fits || has_one || is_full {
+            return Counter::TransfersRefused;
+        }
+        self.transfers.push_back(Transfer { base: address, next: address, left: length });
+        Counter::TransfersStarted
+    }
+
+    fn operate(&mut self, address: u64, word: u32) -> Counter {
+        let page = (address / PAGE) as u32;
+        let mode = word.wrapping_sub(SHRIMP_SET_MODE);
+        if (1..=SHRIMP_MODE_DELIBERATE).contains(&mode) && self.table.way(address).is_some() {
+            self.table.set_mode(address, mode);
+            return Counter::CommandsMapped;
+        }
+        let asks = [SHRIMP_REPORT_NEXT, SHRIMP_REPORT_NONE].contains(&word);
+        if !asks || !self.table.is_mapped_in(page) {
+            return Counter::CommandsMappedRefused;
+        }
+        if word == SHRIMP_REPORT_NEXT {
+            self.reports.asked.insert(page);
+        } else {
+            self.reports.asked.remove(&page);
+        }
+        Counter::CommandsMapped
+    }
+}
