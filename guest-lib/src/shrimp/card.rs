@@ -40,7 +40,7 @@ impl model::Model for Shrimp {
         },
         model::Shared {
             object: "mapped send buffers",
-            remedy: "drop some, here or in another process: a card has no more",
+            remedy: "drop some, here or in another process: a card has no more, nor a receive buffer more than 256",
             limit: |_| SHRIMP_MAX_OBJECTS,
         },
     ];

@@ -19,7 +19,7 @@ fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
 }
 
 fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
-    Ok(Desk(lab.vm(vm).run(["shrimp-desk"])?))
+    Ok(Desk(lab.vm(vm).run(["shrimp", "desk"])?))
 }
 
 /// A buffer of `desk`, which hosts 0 to 2 may map: its number and its handle.
@@ -62,12 +62,12 @@ fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
 #[test]
 fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
     let lab = shrimp_lab(2)?;
-    let tested = lab.vm(0).run_as(0, ["shrimp-card", "self-test"])?.finish()?;
+    let tested = lab.vm(0).run_as(0, ["shrimp", "self-test"])?.finish()?;
     ensure!(tested.len() == 1 && tested[0]["passed"] == true, "{tested:?}");
     for mode in ["single", "blocked"] {
-        let mut receiver = lab.vm(0).run(["shrimp-hello", "receive"])?;
+        let mut receiver = lab.vm(0).run(["shrimp", "hello", "receive"])?;
         receiver.answer()?;
-        let sent = lab.vm(1).run(["shrimp-hello", "send", "--mode", mode])?.finish()?;
+        let sent = lab.vm(1).run(["shrimp", "hello", "send", "--mode", mode])?.finish()?;
         let said = receiver.finish()?;
         let expected = [
             json!({ "from": 1, "message": "hello from host 1" }),
@@ -76,9 +76,9 @@ fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
         ensure!(said == expected, "{said:?}");
         ensure!(sent == [json!({ "sent": 20_000, "mode": mode, "answer": "thank you" })], "{sent:?}");
     }
-    let mut server = lab.vm(0).run(["shrimp-card", "serve", "--count", "100", "--updates", "2"])?;
+    let mut server = lab.vm(0).run(["shrimp", "measure", "serve", "--count", "100", "--updates", "2"])?;
     server.answer()?;
-    let asked = lab.vm(1).run(["shrimp-card", "ask", "--count", "100", "--updates", "2"])?.finish()?;
+    let asked = lab.vm(1).run(["shrimp", "measure", "ask", "--count", "100", "--updates", "2"])?.finish()?;
     ensure!(asked.len() == 1 && asked[0]["verified"] == true && asked[0]["sent"] == 2 << 20, "{asked:?}");
     server.finish()?;
     nothing_is_left(&lab, 0)?;
@@ -225,7 +225,7 @@ fn a_machine_that_dies_is_lost_to_who_has_mapped_its_memory() -> Result<()> {
 fn items_of_a_queue_come_before_their_count() -> Result<()> {
     let lab = shrimp_lab(2)?;
     for more in [&[][..], &["--blocked"]] {
-        let words = |what| [&["shrimp-queue", what, "--count", "1500"], more].concat();
+        let words = |what| [&["shrimp", "queue", what, "--count", "1500"], more].concat();
         let mut consumer = lab.vm(0).run(words("consume"))?;
         consumer.answer()?;
         let made = lab.vm(1).run(words("produce"))?.finish()?;

@@ -13,13 +13,13 @@ use hamlyn_lab::Lab;
 /// What a person is shown of it.
 pub(super) static SHOW: Show = Show {
     scenes: show,
-    self_test: "shrimp-card self-test",
+    self_test: "shrimp self-test",
     hints: Hints {
-        first: "shrimp-hello receive",
+        first: "shrimp hello receive",
         does: "waits until a message is stored in its memory",
-        second: "shrimp-hello send",
+        second: "shrimp hello send",
         asks: "stores one there, and sends some pages",
-        more: &["shrimp-queue consume", "shrimp-queue produce"],
+        more: &["shrimp queue consume", "shrimp queue produce"],
     },
 };
 
@@ -54,7 +54,8 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
 /// What the program that asks has measured.
 fn measure(lab: &Lab, count: u64) -> anyhow::Result<Value> {
     let count_text = count.to_string();
-    let words = |what| ["shrimp-card", what, "--count", &count_text, "--updates", UPDATES].map(String::from);
+    let words =
+        |what| ["shrimp", "measure", what, "--count", &count_text, "--updates", UPDATES].map(String::from);
     let mut server = lab.vm(0).run(words("serve"))?;
     let listening: Value = server.answer()?;
     ensure!(listening.get("error").is_none(), "the program that answers says {listening}");

@@ -1,4 +1,4 @@
-//! A SHRIMP card by hand: does what it is told, a line each, and answers with a JSON object each.
+//! By hand: does what it is told, a line each, and answers with a JSON object each.
 //!
 //! | line | answer |
 //! |---|---|
@@ -21,32 +21,23 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use common::{Outcome, fill_pattern, find_difference, print};
 use hamlyn::shrimp::{Card, Handle, MappingState, Mode, ReceiveBuffer, SendBuffer};
 use serde_json::{Value, json};
 
-mod common;
+use crate::common::{Outcome, fill_pattern, find_difference, print};
 
 /// How long a word is waited for.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(1));
 
-fn main() -> ExitCode {
-    common::run(|| {
-        let mut desk = Desk {
-            card: Card::open_default()?,
-            exports: BTreeMap::new(),
-            mappings: BTreeMap::new(),
-            made: 0,
-        };
-        for line in std::io::stdin().lock().lines() {
-            let answer = desk.obey(&line?).unwrap_or_else(|error| json!({ "error": error.to_string() }));
-            print(&answer)?;
-        }
-        Ok(())
-    })
+pub(crate) fn run(card: Card) -> Outcome {
+    let mut desk = Desk { card, exports: BTreeMap::new(), mappings: BTreeMap::new(), made: 0 };
+    for line in std::io::stdin().lock().lines() {
+        let answer = desk.obey(&line?).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+        print(&answer)?;
+    }
+    Ok(())
 }
 
 struct Desk {

@@ -1,18 +1,16 @@
-//! SHRIMP cards, the shortest way: one program has memory, the other stores to it.
+//! The shortest way: one program has memory, the other stores to it.
 //!
 //! A receiver takes a name, and its answer to who connects is the handle of its memory. The sender maps a buffer to it: a message
 //! and a flag travel by themselves (automatic update, section 4.1), several pages when they are told to (deliberate update, section
 //! 4.3).
 
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
-use common::{Outcome, fill_pattern, find_difference, print};
+use clap::{Args, Subcommand, ValueEnum};
 use hamlyn::shrimp::{Card, Handle, Mode};
 use serde_json::json;
 
-mod common;
+use crate::common::{Outcome, fill_pattern, find_difference, print};
 
 /// Where the message's length is told. 0: there is none yet.
 const FLAG: usize = 0;
@@ -24,9 +22,8 @@ const PAGES: usize = 4096;
 /// What is in them.
 const SEED: u64 = 7;
 
-/// Says hello to another host by storing it there
-#[derive(Debug, Parser)]
-struct Options {
+#[derive(Debug, Args)]
+pub(crate) struct Options {
     /// The receiver's name
     #[arg(long, default_value = "shrimp-hello", global = true)]
     name: String,
@@ -58,16 +55,12 @@ enum Automatic {
     Blocked,
 }
 
-fn main() -> ExitCode {
-    common::run(|| {
-        let options = Options::parse();
-        let card = Card::open_default()?;
-        match options.what {
-            What::Receive => receive(&card, &options),
-            What::Send { mode: Automatic::Single } => send(&card, &options, Mode::Single),
-            What::Send { mode: Automatic::Blocked } => send(&card, &options, Mode::Blocked),
-        }
-    })
+pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
+    match options.what {
+        What::Receive => receive(card, options),
+        What::Send { mode: Automatic::Single } => send(card, options, Mode::Single),
+        What::Send { mode: Automatic::Blocked } => send(card, options, Mode::Blocked),
+    }
 }
 
 fn receive(card: &Card, options: &Options) -> Outcome {

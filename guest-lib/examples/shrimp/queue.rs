@@ -1,18 +1,16 @@
-//! SHRIMP cards: a producer and a consumer on different hosts, by memory that they share (complementary mappings, section 4.1).
+//! A producer and a consumer on different hosts, by memory that they share (complementary mappings, section 4.1).
 //!
 //! The producer stores an item and then how many there are; the consumer takes them and then stores how many it has taken. There is
 //! no lock and no call: that the producer's stores arrive in their order is all that it needs, and each item shows whether they
 //! did. Each word has one writer, as PRAM consistency asks for.
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, Subcommand};
-use common::{Outcome, print};
+use clap::{Args, Subcommand};
 use hamlyn::shrimp::{Card, Handle, Mode, Shared};
 use serde_json::json;
 
-mod common;
+use crate::common::{Outcome, print};
 
 /// How many items were produced: the producer's.
 const PRODUCED: usize = 0;
@@ -24,9 +22,8 @@ const WORDS: usize = 5;
 const ROOM: u32 = 250;
 const LENGTH: usize = ITEMS + ROOM as usize * WORDS * 8;
 
-/// Hands items from one host to another through shared memory
-#[derive(Debug, Parser)]
-struct Options {
+#[derive(Debug, Args)]
+pub(crate) struct Options {
     /// The consumer's name
     #[arg(long, default_value = "shrimp-queue", global = true)]
     name: String,
@@ -61,15 +58,11 @@ impl Options {
     }
 }
 
-fn main() -> ExitCode {
-    common::run(|| {
-        let options = Options::parse();
-        let card = Card::open_default()?;
-        match options.what {
-            What::Consume => consume(&card, &options),
-            What::Produce => produce(&card, &options),
-        }
-    })
+pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
+    match options.what {
+        What::Consume => consume(card, options),
+        What::Produce => produce(card, options),
+    }
 }
 
 /// The words of an item: each one's own, so that nothing old passes for it.

@@ -1,0 +1,62 @@
+//! SHRIMP cards, `hamlyn::shrimp`: one program for all that is shown of them, as an image has little room.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use common::{Outcome, print};
+use hamlyn::shrimp::Card;
+use serde_json::json;
+
+#[path = "../common/mod.rs"]
+mod common;
+mod desk;
+mod hello;
+mod measure;
+mod queue;
+
+/// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else /dev/shrimp0
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Runs the card's self-tests; in a machine only root may
+    SelfTest,
+    /// Says hello to another host by storing it there
+    Hello(hello::Options),
+    /// Hands items from one host to another through shared memory
+    Queue(queue::Options),
+    /// Measures a flag's round trip and deliberate updates
+    Measure(measure::Options),
+    /// Does what lines on standard input say, for tests
+    Desk,
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let card = Card::open_default()?;
+        match options.what {
+            What::SelfTest => self_test(&card),
+            What::Hello(options) => hello::run(&card, &options),
+            What::Queue(options) => queue::run(&card, &options),
+            What::Measure(options) => measure::run(&card, &options),
+            What::Desk => desk::run(card),
+        }
+    })
+}
+
+fn self_test(card: &Card) -> Outcome {
+    let results = card.self_test()?;
+    let vector = results.interrupt.map(|vector| format!("vector {vector} did not arrive"));
+    print(&json!({
+        "passed": results.passed(),
+        "access": results.access.unwrap_or("passed"),
+        "dma": results.dma.unwrap_or("passed"),
+        "interrupt": vector.as_deref().unwrap_or("passed"),
+    }))?;
+    if results.passed() { Ok(()) } else { Err("a self-test failed".into()) }
+}
