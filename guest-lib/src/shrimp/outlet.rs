@@ -145,28 +145,11 @@ impl Outlet {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_SINGLE};
 
+    use super::super::fake::outlet;
     use super::*;
-
-    /// Pages that no card is behind: what is stored stays there.
-    pub(in crate::shrimp) struct Pages {
-        pub(in crate::shrimp) memory: Arc<Memory>,
-        pub(in crate::shrimp) commands: Arc<Mapping>,
-        pub(in crate::shrimp) window: Arc<Mapping>,
-        pub(in crate::shrimp) outlet: Outlet,
-    }
-
-    /// An outlet of so many bytes behind `place`.
-    pub(in crate::shrimp) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pages {
-        let size = (place + length).next_multiple_of(PAGE);
-        let memory = Arc::new(Memory::anonymous(place + length).unwrap());
-        let [commands, window] = [(); 2].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
-        let seen = (!snoops).then(|| window.clone());
-        let outlet = Outlet::new(memory.clone(), commands.clone(), seen, place, mode);
-        Pages { memory, commands, window, outlet }
-    }
 
     fn bytes(from: &Mapping, at: usize, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
