@@ -178,7 +178,8 @@ struct shrimp_entry {
  *
  * # Window pages
  * For hosts whose stores the card does not see: a store to a window page, of 1, 2, 4 or 8 bytes, is one to the page itself, which the
- * card carries out and then takes for one that it has seen. The part must be mapped out. A load says what is in the page.
+ * card carries out and then takes for one that it has seen. Each byte must be mapped out. One that the Outgoing FIFO cannot hold any
+ * more is refused: who goes on storing here though the FIFO is at its threshold may lose stores. A load says what is in the page.
  */
 
 /* The most words of a transfer: a page. */

@@ -40,8 +40,8 @@ check_qemu() {
 build_all() {
     if [[ -e $CACHE/whole ]]; then DEMO=; fi
     step programs "build the programs" build_programs
-    if [[ ! $DEMO ]]; then
-        build_c_examples
+    if [[ ! $DEMO ]]; then build_c_examples; fi
+    if [[ ! $DEMO || $PLUGIN || -e $BINARIES/libhamlyn_snoop.so ]]; then
         step plugin "build the plugin for QEMU" build_plugin
     fi
     build_module
@@ -65,6 +65,7 @@ build_programs() {
 # built with the flags of the programs; but it lies beside them.
 build_plugin() {
     hamlyn_cargo build --release -p hamlyn-snoop-plugin
+    mkdir -p "$BINARIES"
     ln -sf ../../release/libhamlyn_snoop_plugin.so "$BINARIES/libhamlyn_snoop.so"
 }
 

@@ -233,6 +233,14 @@ pub enum ResetCause {
 ///
 /// No method may wait: QEMU holds its whole virtual machine while it waits for the answer.
 pub trait Function {
+    /// Whether it takes the next access to a BAR. Asked when the access has come, so what the function sees of its machine in
+    /// another way can be dealt with before. After `false` the access waits, with all that comes behind it, and is asked
+    /// for again in each call of [`crate::Server::process`]; the server's descriptor does not tell when to call that.
+    fn is_ready(&mut self, bus: &Bus) -> bool {
+        let _ = bus;
+        true
+    }
+
     /// A trapped read; `data` has 1, 2, 4 or 8 bytes, all zero.
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer;
 

@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `function` | what a card tells the bus, and the calls the bus makes |
-//! | `server`, `gate`, `session`, `budget`, `late` | who comes in, one client, its messages, their time, reads answered later |
+//! | `server`, `gate`, `session`, `budget`, `late`, `refusal` | who comes in, one client, its messages, their time, reads answered later, why one is refused |
 //! | `codec`, `socket` | messages and bytes; bytes and the stream |
 //! | `endpoint`, `config_space` | regions of the function, its configuration space |
 //! | `bar`, `dma`, `memory`, `shared_file`, `irq` | mapped pages, guest memory, interrupts |
@@ -28,6 +28,7 @@ mod gate;
 mod irq;
 mod late;
 mod memory;
+mod refusal;
 mod server;
 mod session;
 mod shared_file;

@@ -204,7 +204,13 @@ impl Server {
                         handled += 1;
                         continue;
                     }
-                    Step::Waits => break,
+                    Step::Waits => {
+                        // Nobody wants what a client that has left still asks for, and the next one is to come in.
+                        if session.is_held() && session.has_left() {
+                            self.disconnect(function, "it left");
+                        }
+                        break;
+                    }
                     Step::Spent => {
                         self.ring();
                         break;
@@ -346,6 +352,8 @@ impl Server {
         if let Some(session) = &self.session {
             let wanted = match (session.connection.has_unsent(), session.waits()) {
                 (true, _) => Some(epoll::EventFlags::OUT),
+                // What it says is of no interest, but whether it leaves is.
+                (false, true) if session.is_held() => Some(epoll::EventFlags::RDHUP),
                 (false, true) => None,
                 (false, false) => Some(epoll::EventFlags::IN),
             };
@@ -420,6 +428,12 @@ impl Server {
         self.session.is_some()
     }
 
+    /// Whether an access waits until the function [is ready](Function::is_ready). Then that is to be followed by a call of
+    /// [`Server::process`].
+    pub fn is_held(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_held)
+    }
+
     /// Where it listens.
     pub fn path(&self) -> &Path {
         self.gate.listener.path()
@@ -431,12 +445,23 @@ impl Server {
 pub struct Waiter(OwnedFd);
 
 impl Waiter {
+    /// The same for what the owner has besides: an epoll descriptor.
+    pub fn of(epoll: OwnedFd) -> Waiter {
+        Waiter(epoll)
+    }
+
     /// Wait until [`Server::process`] has something to do; or less long. For ever if the server is gone.
     pub fn wait(&self) -> Result<(), ServerError> {
         match epoll::wait(&self.0, &mut [const { MaybeUninit::uninit() }; 1], None) {
             Err(Errno::INTR) | Ok(_) => Ok(()),
             Err(error) => Err(system("cannot wait for messages")(error)),
         }
+    }
+}
+
+impl AsFd for Waiter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -2,31 +2,28 @@
 
 use crate::budget::Budget;
 use crate::codec::{
-    Capabilities, CapabilitiesError, CodecError, DeviceInfo, DmaMap, DmaUnmap, Header, IrqSet, MAX_FDS,
-    MAX_MESSAGE_SIZE, MessageFlags, RegionAccess, RegionInfo, RegionIoFds, Reply, Request, VersionNumbers,
-    WriteOne, error_reply,
+    Capabilities, DeviceInfo, DmaMap, DmaUnmap, Header, IrqSet, MessageFlags, RegionAccess, RegionInfo,
+    RegionIoFds, Reply, Request, VersionNumbers, WriteOne, error_reply,
 };
 use crate::dma::{MAX_MAPS, MapError, MapRequest, Opening, Peer};
 use crate::endpoint::{AccessError, Endpoint, REGION_COUNT};
 use crate::function::{Answer, Function, ReadToken, ResetCause};
 use crate::gate::hang_up;
-use crate::irq::{IRQ_TYPES, SetIrqsError};
+use crate::irq::IRQ_TYPES;
 use crate::late::LateReads;
+use crate::refusal::Refusal;
 use crate::shared_file::{Opened, SharedFileError};
 use crate::socket::{Connection, Message};
 use hamlyn_door::{Kept, Limited, credentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
-use thiserror::Error;
 use tracing::{debug, warn};
 
 /// The protocol that is spoken here. Minor versions only add to each other.
-const MAJOR: u16 = 0;
+pub(crate) const MAJOR: u16 = 0;
 const MINOR: u16 = 1;
 
 const DEVICE_RESET: u32 = 1 << 0;
@@ -37,56 +34,6 @@ const UNMAP_ALL: u32 = 1 << 1;
 const MAP_DEADLINE: Duration = Duration::from_secs(5);
 /// Writes of a list between two looks at the clock.
 const WRITES_UNWATCHED: usize = 4;
-
-/// Why a message is refused.
-#[derive(Debug, Error)]
-enum Refusal {
-    #[error("it came before VERSION")]
-    BeforeVersion,
-    #[error("the version is agreed on already")]
-    SecondVersion,
-    #[error("protocol version {0} is not {MAJOR}")]
-    Major(u16),
-    #[error("it has {0} bytes (limit {MAX_MESSAGE_SIZE})")]
-    Oversized(u32),
-    #[error("too many file descriptors came with it (limit {MAX_FDS})")]
-    TooManyFds,
-    #[error("unmap flags {0:#x} are not supported")]
-    UnmapFlags(u32),
-    #[error("the region's memory cannot be handed over: {0}")]
-    Handover(#[source] io::Error),
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    #[error(transparent)]
-    Capabilities(#[from] CapabilitiesError),
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    #[error(transparent)]
-    Map(#[from] MapError),
-    #[error(transparent)]
-    Irqs(#[from] SetIrqsError),
-}
-
-impl Refusal {
-    fn errno(&self) -> Errno {
-        match self {
-            Refusal::BeforeVersion | Refusal::SecondVersion => Errno::PROTO,
-            Refusal::Major(_) => Errno::PROTONOSUPPORT,
-            Refusal::Oversized(_) => Errno::MSGSIZE,
-            Refusal::UnmapFlags(_) => Errno::OPNOTSUPP,
-            Refusal::Handover(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
-            Refusal::Codec(error) => error.errno(),
-            Refusal::Map(MapError::Overlap { .. }) => Errno::EXIST,
-            Refusal::Map(MapError::TooMany | MapError::TooManyFiles | MapError::TooManyRegions) => {
-                Errno::NOSPC
-            }
-            Refusal::Map(MapError::File(SharedFileError::TooMuch { .. })) => Errno::NOSPC,
-            Refusal::Map(MapError::Slow) => Errno::TIMEDOUT,
-            Refusal::Map(MapError::File(SharedFileError::Map(_))) => Errno::NOMEM,
-            _ => Errno::INVAL,
-        }
-    }
-}
 
 /// What follows from a message that was not refused.
 enum Outcome {
@@ -104,6 +51,10 @@ enum Outcome {
 enum Work {
     /// Writes, of so many.
     Writes(std::vec::IntoIter<WriteOne>, u64),
+    /// A read that the function is not ready for.
+    Read(RegionAccess, ReadToken),
+    /// A write that it is not ready for.
+    Write(RegionAccess, Vec<u8>),
     /// A map that the client's porter opens.
     Map { request: MapRequest, opened: Receiver<Result<Opened, SharedFileError>>, due: Instant },
 }
@@ -113,7 +64,7 @@ enum Work {
 pub(crate) enum Step {
     /// It is done.
     Done,
-    /// It goes on when the bell has rung.
+    /// It goes on when the bell has rung, or when the function is ready.
     Waits,
     /// It goes on in the next turn: others have waited long enough.
     Spent,
@@ -130,6 +81,13 @@ pub(crate) struct Turn<'a> {
     pub(crate) log: &'a Limited,
 }
 
+impl Turn<'_> {
+    /// Whether an access may be made now.
+    fn is_ready(&mut self, access: &RegionAccess) -> bool {
+        !self.endpoint.is_trapped(access) || self.function.is_ready(&self.endpoint.bus)
+    }
+}
+
 /// A client and what it has agreed on.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -139,6 +97,8 @@ pub(crate) struct Session {
     version_due: Option<Instant>,
     peer: Peer,
     work: Option<(Header, Work)>,
+    /// The function was not ready for the work when it was last asked.
+    held: bool,
     /// A refused map is in the log: firmware maps and unmaps all memory many times, once is enough.
     map_refusal_reported: bool,
     /// What a person should know of its memory is in the log.
@@ -154,6 +114,7 @@ impl Session {
             version_due: Some(Instant::now() + patience),
             peer: Peer::new(process),
             work: None,
+            held: false,
             map_refusal_reported: false,
             remarked: false,
         }
@@ -164,9 +125,14 @@ impl Session {
         self.work.is_some()
     }
 
-    /// Does it wait for its porter?
+    /// Does it wait for its porter, or for the function?
     pub(crate) fn waits(&self) -> bool {
-        matches!(self.work, Some((_, Work::Map { .. })))
+        self.held || matches!(self.work, Some((_, Work::Map { .. })))
+    }
+
+    /// Does it wait for the function?
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Has it kept everybody waiting for its first word?
@@ -211,12 +177,26 @@ impl Session {
     /// Go on with what is left of the last message.
     pub(crate) fn go_on(&mut self, turn: &mut Turn<'_>) -> Step {
         let Some((header, work)) = self.work.take() else { return Step::Done };
+        self.held = false;
         let (step, result) = match work {
+            Work::Read(access, token) if turn.is_ready(&access) => {
+                (Step::Done, self.read(access, token, turn))
+            }
+            Work::Write(access, data) if turn.is_ready(&access) => {
+                let done = self.write(&access, &data, turn).map(|()| Reply::RegionWrite(access));
+                (Step::Done, done.map(Outcome::Reply).map_err(Refusal::from))
+            }
+            Work::Read(..) | Work::Write(..) => self.hold(work),
             Work::Writes(writes, count) => self.go_on_writing(writes, count, turn),
             Work::Map { request, opened, due } => self.go_on_mapping(request, opened, due, turn),
         };
         self.settle(header, result, turn);
         step
+    }
+
+    fn hold(&mut self, work: Work) -> (Step, Result<Outcome, Refusal>) {
+        self.held = true;
+        (Step::Waits, Ok(Outcome::Work(work)))
     }
 
     fn go_on_writing(
@@ -229,7 +209,11 @@ impl Session {
             turn.budget.begin();
         }
         loop {
-            for write in writes.by_ref().take(WRITES_UNWATCHED) {
+            for _ in 0..WRITES_UNWATCHED.min(writes.len()) {
+                if !writes.as_slice().first().is_none_or(|next| turn.is_ready(&next.access)) {
+                    return self.hold(Work::Writes(writes, count));
+                }
+                let Some(write) = writes.next() else { break };
                 let data = &write.data[..write.access.count as usize];
                 if let Err(error) = self.write(&write.access, data, turn) {
                     return (Step::Done, Err(error.into()));
@@ -336,7 +320,13 @@ impl Session {
             Request::DeviceGetRegionIoFds(fds) => region_io_fds(&fds)?,
             Request::DeviceGetIrqInfo(info) => Reply::IrqInfo(turn.endpoint.irq_info(info.index)?),
             Request::DeviceSetIrqs(set, data) => set_irqs(&set, data, fds, turn.endpoint)?,
+            Request::RegionRead(access) if !turn.is_ready(&access) => {
+                return Ok(Outcome::Work(Work::Read(access, token)));
+            }
             Request::RegionRead(access) => return self.read(access, token, turn),
+            Request::RegionWrite(access, data) if !turn.is_ready(&access) => {
+                return Ok(Outcome::Work(Work::Write(access, data.to_vec())));
+            }
             Request::RegionWrite(access, data) => {
                 self.write(&access, data, turn)?;
                 Reply::RegionWrite(access)

@@ -30,6 +30,11 @@ pub fn has_doorbells(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
 }
 
+/// Whether cards of the model want to see their machine's stores to memory.
+pub fn is_snooped(model: &'static Model) -> bool {
+    Choice::of(model).make().is_ok_and(|card| card.identity().snooped.is_some())
+}
+
 /// One of `all` for each of so many cards, or the only one for all of them.
 pub fn each<T: Clone>(all: &[T], cards: usize) -> Result<Vec<T>, NotEach> {
     if all.len() != 1 && all.len() != cards {

@@ -10,6 +10,7 @@ use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading};
 use hamlyn_card::ports::{Clock, Packet, Ports};
 
 use super::ports::{BusPorts, Pages, SystemClock};
+use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink, Ways, source_of};
 
 /// BAR that the bus keeps the MSI-X table and pending bits in.
@@ -24,7 +25,16 @@ pub(super) struct CardFunction {
     windows: Pages,
     /// Reads that the card answers later, the oldest first.
     late: VecDeque<LateRead>,
+    snooping: Option<Snooping>,
+    /// Of the access that waits at each function, once it has come: how many stores may have been made before it, and have not
+    /// been taken.
+    stores_before: [Option<usize>; FUNCTIONS],
 }
+
+/// A card's PCI functions, each with accesses in an order of its own.
+const FUNCTIONS: usize = 2;
+const FIRST: usize = 0;
+const SECOND: usize = 1;
 
 /// The most reads that are remembered: as many as the bus lets wait. It asks nothing while so many do, so if one more comes,
 /// the oldest has been answered with ones meanwhile.
@@ -107,8 +117,9 @@ fn widths(widths: card::Widths) -> Widths {
 }
 
 impl CardFunction {
-    pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink) -> Self {
-        Self { card, uplink, windows: Pages::default(), late: VecDeque::new() }
+    pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink, snooping: Option<Snooping>) -> Self {
+        let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
+        Self { card, uplink, windows, late, snooping, stores_before }
     }
 
     /// The memory of a mapped BAR, once the bus has made it.
@@ -116,15 +127,104 @@ impl CardFunction {
         self.windows.put(bar, pages);
     }
 
+    /// A verb of the card, and what follows from each.
     fn with_ports<T>(
         &mut self,
         bus: &Bus,
         verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T,
     ) -> T {
+        let result = self.call(bus, verb);
+        if self.snooping.is_some() {
+            self.tell_of_snooping(bus);
+        }
+        result
+    }
+
+    fn call<T>(&mut self, bus: &Bus, verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T) -> T {
         let services = BusPorts(bus);
         let ports =
             Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &SystemClock };
         verb(self.card.as_mut(), &ports, &mut self.uplink)
+    }
+
+    /// Tells the plugin what the card watches, and then the card whether all of that is seen.
+    fn tell_of_snooping(&mut self, bus: &Bus) {
+        self.tell_what_is_watched();
+        if let Some(snoops) = self.snooping.as_mut().and_then(Snooping::news) {
+            self.call(bus, |card, ports, _| card.snooping_changed(ports, snoops));
+            self.tell_what_is_watched();
+        }
+    }
+
+    fn tell_what_is_watched(&mut self) {
+        let Some(snooping) = &mut self.snooping else { return };
+        while let Some((page, on)) = self.card.watch_change() {
+            snooping.watch(page, on);
+        }
+    }
+
+    /// What tells of the machine's stores.
+    pub(super) fn snooping(&self) -> Option<&Snooping> {
+        self.snooping.as_ref()
+    }
+
+    /// The plugin has something to say, or one has come or gone.
+    pub(super) fn hear_plugin(&mut self, bus: &Bus) {
+        let somebody_waits = self.snooping.as_mut().is_some_and(Snooping::look);
+        if somebody_waits {
+            // The last of a plugin that has gone are told before another takes its place.
+            self.take_stores(bus, self.most_stores());
+            self.snooping.as_mut().map(Snooping::accept);
+        }
+        self.tell_of_snooping(bus);
+    }
+
+    fn most_stores(&self) -> usize {
+        self.snooping.as_ref().map_or(0, Snooping::most)
+    }
+
+    /// Gives the card the next stores, at most so many, as long as it takes any. Says how many there were.
+    pub(super) fn take_stores(&mut self, bus: &Bus, most: usize) -> usize {
+        let mut taken = 0;
+        while taken < most && self.card.takes_stores() {
+            let Some(store) = self.snooping.as_mut().and_then(Snooping::next) else {
+                self.stores_before.iter_mut().flatten().for_each(|before| *before = 0);
+                self.tell_of_snooping(bus);
+                break;
+            };
+            self.with_ports(bus, |card, ports, _| card.store_seen(ports, &store));
+            self.stores_before.iter_mut().flatten().for_each(|before| *before = before.saturating_sub(1));
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Whether the next access to a function may be made: all stores before it have been taken, and the card takes what may be
+    /// another one.
+    fn is_ready_at(&mut self, bus: &Bus, function: usize) -> bool {
+        let most = self.most_stores();
+        let before = *self.stores_before[function].get_or_insert(most);
+        self.take_stores(bus, before);
+        let ready = self.stores_before[function] == Some(0) && self.card.takes_stores();
+        if ready {
+            // It is made now.
+            self.stores_before[function] = None;
+        }
+        ready
+    }
+
+    pub(super) fn takes_stores(&self) -> bool {
+        self.card.takes_stores()
+    }
+
+    pub(super) fn takes_packets(&self) -> bool {
+        self.card.takes_packets()
+    }
+
+    /// The next look for stores may be left to the bell. `false`: there is something to see. Of a card that takes none, nobody
+    /// looks for any.
+    pub(super) fn sleep_for_stores(&mut self) -> bool {
+        !self.card.takes_stores() || self.snooping.as_mut().is_none_or(Snooping::sleep)
     }
 
     pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
@@ -138,8 +238,11 @@ impl CardFunction {
         self.with_ports(bus, |card, ports, _| card.sleep(ports))
     }
 
-    /// Hands the next packet that has arrived to the card, if there is one.
+    /// Hands the next packet that has arrived to the card, if there is one and the card takes it.
     pub(super) fn receive(&mut self, bus: &Bus) -> bool {
+        if !self.card.takes_packets() {
+            return false;
+        }
         self.with_ports(bus, |card, ports, uplink| {
             let protocol = uplink.protocol();
             let Some(record) = uplink.peek() else { return false };
@@ -163,6 +266,9 @@ impl CardFunction {
 
     /// Ticks if it is time.
     pub(super) fn tick(&mut self, bus: &Bus) {
+        if let Some(snooping) = &mut self.snooping {
+            snooping.tick();
+        }
         if self.card.alarm().is_some_and(|alarm| alarm <= SystemClock.now()) {
             self.with_ports(bus, |card, ports, _| card.tick(ports));
         }
@@ -170,16 +276,24 @@ impl CardFunction {
 
     /// How long it is until the next tick.
     pub(super) fn alarm(&self) -> Option<Duration> {
-        Some(self.card.alarm()?.saturating_sub(SystemClock.now()))
+        Some(self.next_tick()?.saturating_sub(SystemClock.now()))
     }
 
     /// When the next tick is.
     pub(super) fn next_tick(&self) -> Option<Duration> {
-        self.card.alarm()
+        let door = self.snooping.as_ref().and_then(Snooping::alarm);
+        [self.card.alarm(), door].into_iter().flatten().min()
     }
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
         self.with_ports(bus, |card, ports, _| card.register_read(ports, bar as u8, offset, width as u8))
+    }
+
+    fn write(&mut self, bus: &Bus, bar: usize, offset: u64, data: &[u8]) {
+        let mut value = [0; 8];
+        value[..data.len()].copy_from_slice(data);
+        let (value, width) = (u64::from_le_bytes(value), data.len() as u8);
+        self.with_ports(bus, |card, ports, _| card.register_write(ports, bar as u8, offset, width, value));
     }
 
     /// The next answer to a read that had to wait, if there is one.
@@ -204,6 +318,10 @@ impl CardFunction {
 }
 
 impl Function for CardFunction {
+    fn is_ready(&mut self, bus: &Bus) -> bool {
+        self.is_ready_at(bus, FIRST)
+    }
+
     fn bar_read(&mut self, bus: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
         let width = data.len();
         match self.read(bus, read.bar, read.offset, width) {
@@ -220,20 +338,21 @@ impl Function for CardFunction {
     }
 
     fn bar_write(&mut self, bus: &Bus, bar: usize, offset: u64, data: &[u8]) {
-        let mut value = [0; 8];
-        value[..data.len()].copy_from_slice(data);
-        let (value, width) = (u64::from_le_bytes(value), data.len() as u8);
-        self.with_ports(bus, |card, ports, _| card.register_write(ports, bar as u8, offset, width, value));
+        self.write(bus, bar, offset, data);
     }
 
     fn reset(&mut self, bus: &Bus, cause: ResetCause) {
         tracing::debug!("reset ({cause:?})");
         // The bus has answered them.
         self.late.clear();
+        self.stores_before[FIRST] = None;
+        // They were to what the card forgets. So a reset need not wait for room.
+        if let Some(snooping) = &mut self.snooping {
+            snooping.skip();
+        }
         self.with_ports(bus, |card, ports, _| card.reset(ports));
     }
 }
-
 /// The card's second function. A client that has only this one can ring doorbells and no more: the card is reset by the first.
 pub(super) struct DoorbellFunction<'a> {
     pub(super) card: &'a mut CardFunction,
@@ -243,6 +362,10 @@ pub(super) struct DoorbellFunction<'a> {
 }
 
 impl Function for DoorbellFunction<'_> {
+    fn is_ready(&mut self, _: &Bus) -> bool {
+        self.card.is_ready_at(self.bus, SECOND)
+    }
+
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
         // What is posted has nobody wait: no card answers later here.
         let value = self.card.read(self.bus, self.bar, read.offset, data.len()).now().unwrap_or(0);
@@ -251,10 +374,11 @@ impl Function for DoorbellFunction<'_> {
     }
 
     fn bar_write(&mut self, _: &Bus, _: usize, offset: u64, data: &[u8]) {
-        self.card.bar_write(self.bus, self.bar, offset, data);
+        self.card.write(self.bus, self.bar, offset, data);
     }
 
     fn reset(&mut self, _: &Bus, cause: ResetCause) {
         tracing::debug!("reset of the doorbells ({cause:?})");
+        self.card.stores_before[SECOND] = None;
     }
 }

@@ -8,6 +8,7 @@
 //! | [`switch`] | the switch in a process of its own |
 //! | `station` | a card with its machine's server |
 //! | `function` | the card as the bus sees it, a PCI function |
+//! | `snooping` | what the card sees of its machine's stores, and the door of who tells of them |
 //! | `ports` | what the card reaches the world through, made of the bus and the link |
 //! | `uplink` | the link to the switch, made anew when the switch comes back |
 //! | [`stat`] | counters of running processes |
@@ -18,12 +19,15 @@
 
 pub mod catalogue;
 pub mod ensemble;
+#[cfg(test)]
+mod fifo_card;
 mod function;
 mod limits;
 mod ports;
 pub mod rundir;
 mod signals;
 pub mod single;
+mod snooping;
 pub mod stat;
 mod station;
 pub mod switch;

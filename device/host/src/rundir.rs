@@ -20,6 +20,9 @@ const LONGEST: usize = LONGEST_SOCKET - "/card9999.sock.doorbell".len();
 /// What the socket of a card's second function is called more than the card's.
 const DOORBELL: &str = ".doorbell";
 
+/// The same for the socket where a plugin tells of its machine's stores: no longer than that.
+const SNOOP: &str = ".snoop";
+
 /// The run directory, made if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn`, else `/tmp/hamlyn-UID`.
 ///
 /// Whoever can write there can reach the cards' memory, so it must be this user's own, with mode 0700.
@@ -67,8 +70,17 @@ fn path_of_at_most(limit: usize, text: &str) -> Result<PathBuf, String> {
 
 /// Where a card's second function listens.
 pub fn doorbell_path(card: &Path) -> PathBuf {
+    beside(card, DOORBELL)
+}
+
+/// Where a card listens for the plugin of its machine's QEMU.
+pub fn snoop_path(card: &Path) -> PathBuf {
+    beside(card, SNOOP)
+}
+
+fn beside(card: &Path, more: &str) -> PathBuf {
     let mut path = card.as_os_str().to_owned();
-    path.push(DOORBELL);
+    path.push(more);
     path.into()
 }
 
@@ -135,10 +147,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_has_a_second_socket_beside_its_own() {
+    fn a_card_has_further_sockets_beside_its_own() {
         assert_eq!(doorbell_path(Path::new("/run/c0.sock")), Path::new("/run/c0.sock.doorbell"));
+        assert_eq!(snoop_path(Path::new("/run/c0.sock")), Path::new("/run/c0.sock.snoop"));
         let longest = "x".repeat(98);
         assert_eq!(doorbell_path(&card_path(&longest).unwrap()).as_os_str().len(), LONGEST_SOCKET);
+        assert!(snoop_path(&card_path(&longest).unwrap()).as_os_str().len() <= LONGEST_SOCKET);
         assert!(card_path(&"x".repeat(99)).unwrap_err().contains("99 bytes (limit 98)"));
     }
 

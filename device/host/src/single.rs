@@ -1,8 +1,8 @@
 //! The event loop of the card process, and its policy of when to look and when to sleep.
 //!
-//! What wakes it: a message of the machine (a doorbell among them), the link's bell, which is the switch hanging up, too,
-//! somebody who asks for the counters, a signal. While awake it takes what has arrived before it sends (section 2.8), a
-//! bounded batch at a time so that the machine's messages are answered in between. When there is nothing left it goes on
+//! What wakes it: a message of the machine (a doorbell among them), a store that is snooped, the link's bell, which is the switch
+//! hanging up, too, somebody who asks for the counters, a signal. While awake it takes what has arrived before it sends
+//! (section 2.8), a bounded batch at a time so that the machine's messages are answered in between. When there is nothing left it goes on
 //! looking for `--spin` microseconds (none by default: on few cores the others need the time more), then tells everybody
 //! that it sleeps, looks once more, and waits.
 
@@ -31,6 +31,7 @@ const BELL: u32 = 1;
 const STAT: u32 = 2;
 const STOP: u32 = 3;
 const DOORBELLS: u32 = 4;
+const STORES: u32 = 5;
 
 /// What a card's process is started with.
 #[derive(Debug, Clone)]
@@ -154,7 +155,8 @@ impl CardProcess {
             return 0;
         }
         let full = carried == Carried::Full;
-        let asleep = (full || self.station.sleep()) && self.station.function.uplink.sleep(full);
+        let takes_packets = self.station.takes_packets();
+        let asleep = self.station.sleep(full) && self.station.function.uplink.sleep(full, takes_packets);
         match (asleep, self.station.function.uplink.link()) {
             (false, Some(_)) => 0,
             (_, None) => RETRY.as_millis() as i32,
@@ -169,6 +171,7 @@ impl MutEventSubscriber for CardProcess {
         let sockets = self.station.sockets().map(|(socket, fd)| match socket {
             Socket::Card => (fd, SERVER),
             Socket::Doorbells => (fd, DOORBELLS),
+            Socket::Stores => (fd, STORES),
         });
         let fixed = sockets.chain(fixed).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
         for events in fixed.chain(self.station.function.uplink.link().and_then(watch)) {
@@ -183,6 +186,7 @@ impl MutEventSubscriber for CardProcess {
         match events.data() {
             SERVER => self.serve(Socket::Card),
             DOORBELLS => self.serve(Socket::Doorbells),
+            STORES => self.serve(Socket::Stores),
             BELL => self.station.function.uplink.hear(),
             STAT => self.stat.answer(|| self.station.counters()),
             STOP => self.stopped = true,

@@ -1,4 +1,16 @@
 //! A card with its machine's server: what a process that hosts one card has once, and one that hosts many has often.
+//!
+//! **In which order.** The card is told of stores that are seen before any access that its machine made after them: an access
+//! has come when the card is asked whether it takes it, and then all stores that were made before are in their ring.
+//!
+//! **Who waits for whom.** While the card takes no stores they stay in their ring, and accesses in their sockets: either may be
+//! one store too many for a FIFO. While it takes no packets they stay in the link's ring. Nobody looks there then, and no
+//! descriptor of what is not looked at wakes the process: a server watches a client whose access waits for its leaving alone,
+//! and who sleeps asks the rings' other ends to ring for what the card takes, and for nothing else. Whatever makes room is
+//! a verb of the card, and each of those is followed by a turn: something was sent (the link's bell, or a neighbour, says when
+//! there is room for that), time has passed, the machine has been reset. A turn lets accesses go on that wait, takes
+//! packets, takes stores, sends, and so on from the beginning. An access waits for the stores before it and for none after it, so
+//! a processor that stores without end keeps no other from its registers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,10 +26,11 @@ use hamlyn_card::ports::Packet;
 use serde_json::{Map, Value, json};
 
 use super::function::{CardFunction, DoorbellFunction, description, doorbell_description};
+use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink};
-use crate::rundir::doorbell_path;
+use crate::rundir::{doorbell_path, snoop_path};
 
-/// Packets taken and sent before the descriptors are looked at again.
+/// Packets taken and sent, and stores taken, before the descriptors are looked at again.
 const BATCH: usize = 32;
 
 /// What a person chooses about a card, wherever it runs.
@@ -59,6 +72,13 @@ pub(crate) enum Socket {
     Card,
     /// That of its second function.
     Doorbells,
+    /// Where the machine's stores are told.
+    Stores,
+}
+
+impl Socket {
+    /// All that a card may have, in the order of their numbers.
+    pub(crate) const ALL: [Socket; 3] = [Socket::Card, Socket::Doorbells, Socket::Stores];
 }
 
 /// What came of a station's turn.
@@ -93,7 +113,9 @@ impl Station {
             }
             _ => bail!("{} posted functions are too many (limit 1)", identity.posted.len()),
         };
-        let mut function = CardFunction::new(card, uplink);
+        let snooping =
+            identity.snooped.map(|pages| Snooping::start(&snoop_path(socket), pages)).transpose()?;
+        let mut function = CardFunction::new(card, uplink, snooping);
         for bar in identity.bars {
             if let Some(pages) = server.bus().pages(bar.index.into()) {
                 function.set_window(bar.index, pages.clone());
@@ -106,14 +128,16 @@ impl Station {
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (Socket, RawFd)> + '_ {
         let doorbells =
             self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, doorbells.server.as_raw_fd()));
-        [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells)
+        let stores = self.function.snooping().map(|snooping| (Socket::Stores, snooping.as_raw_fd()));
+        [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells).chain(stores)
     }
 
     /// The same for threads that have not the station.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = (Socket, io::Result<Waiter>)> + '_ {
         let doorbells = self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, &doorbells.server));
         let servers = [(Socket::Card, &self.server)].into_iter().chain(doorbells);
-        servers.map(|(socket, server)| (socket, server.waiter()))
+        let stores = self.function.snooping().map(|snooping| (Socket::Stores, snooping.waiter()));
+        servers.map(|(socket, server)| (socket, server.waiter())).chain(stores)
     }
 
     /// Handles the messages of the machine.
@@ -125,6 +149,10 @@ impl Station {
                 server.process(&mut DoorbellFunction { card, bus, bar: *bar })?
             }
             (Socket::Doorbells, None) => 0,
+            (Socket::Stores, _) => {
+                self.function.hear_plugin(self.server.bus());
+                0
+            }
         };
         self.answer_late_reads();
         Ok(())
@@ -132,12 +160,14 @@ impl Station {
 
     /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either.
     pub(crate) fn turn(&mut self, neighbours: &mut dyn Neighbours) -> Carried {
-        let bus = self.server.bus();
         let mut carried = Carried::Idle;
         for _ in 0..BATCH {
+            let went_on = self.go_on();
+            let bus = self.server.bus();
             let received = (0..BATCH).take_while(|_| self.function.receive(bus)).count();
+            let stores = self.function.take_stores(bus, BATCH);
             let progress = self.function.transmit(bus, neighbours);
-            if received > 0 || progress == Progress::Worked {
+            if went_on || received > 0 || stores > 0 || progress == Progress::Worked {
                 carried = Carried::Worked;
             } else if carried == Carried::Idle && progress == Progress::LinkFull {
                 carried = Carried::Full;
@@ -150,6 +180,29 @@ impl Station {
         carried
     }
 
+    /// Lets accesses of the machine go on that wait, if the card takes them now.
+    fn go_on(&mut self) -> bool {
+        let mut went_on = false;
+        for socket in [Socket::Card, Socket::Doorbells] {
+            if self.is_held(socket) && self.function.takes_stores() {
+                if let Err(error) = self.serve(socket) {
+                    tracing::error!("a vfio-user server: {error}");
+                }
+                // Else there is no room again, or the machine does not read its answers: nobody is to look without end.
+                went_on |= !self.is_held(socket);
+            }
+        }
+        went_on
+    }
+
+    pub(crate) fn is_held(&self, socket: Socket) -> bool {
+        match socket {
+            Socket::Card => self.server.is_held(),
+            Socket::Doorbells => self.doorbells.as_ref().is_some_and(|doorbells| doorbells.server.is_held()),
+            Socket::Stores => false,
+        }
+    }
+
     /// Answers reads that the card let wait. An answer that comes too late does no harm.
     fn answer_late_reads(&mut self) {
         while let Some(answer) = self.function.late_answer() {
@@ -159,15 +212,21 @@ impl Station {
         }
     }
 
-    /// Takes a packet of a neighbour.
+    /// Whether the card takes packets now.
+    pub(crate) fn takes_packets(&self) -> bool {
+        self.function.takes_packets()
+    }
+
+    /// Takes a packet of a neighbour, if it [takes any](Station::takes_packets).
     pub(crate) fn packet_arrived(&mut self, packet: &Packet<'_>) {
         self.function.packet_arrived(self.server.bus(), packet);
         self.answer_late_reads();
     }
 
-    /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do.
-    pub(crate) fn sleep(&mut self) -> bool {
-        self.function.sleep(self.server.bus())
+    /// Tells the machine that its card looks no more, and looks once more. `false`: there is something to do. A card that waits
+    /// for room on its link goes on as soon as there is some, and the machine need not tell it to.
+    pub(crate) fn sleep(&mut self, for_room: bool) -> bool {
+        (for_room || self.function.sleep(self.server.bus())) && self.function.sleep_for_stores()
     }
 
     /// Ticks if it is time. There may be something to send then: this comes before [`Station::turn`].
@@ -219,3 +278,7 @@ impl Station {
 #[cfg(test)]
 #[path = "station_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "station_waits_tests.rs"]
+pub(crate) mod waits_tests;

@@ -175,16 +175,15 @@ impl Uplink {
         }
     }
 
-    /// Declares the card asleep on its link; `false` if something came meanwhile, or the link is to be let go of.
-    pub(super) fn sleep(&mut self, for_room: bool) -> bool {
+    /// Declares the card asleep on its link, for room if it has something to send, for packets if it takes any; `false` if that
+    /// has come meanwhile, or the link is to be let go of.
+    pub(super) fn sleep(&mut self, for_room: bool, for_packets: bool) -> bool {
         if self.lost {
             return false;
         }
         let Some(link) = &mut self.link else { return true };
-        let slept = match for_room {
-            true => link.sleep_for_room().and_then(|room| Ok(room && link.sleep_for_records()?)),
-            false => link.sleep_for_records(),
-        };
+        let room = if for_room { link.sleep_for_room() } else { Ok(true) };
+        let slept = room.and_then(|none| Ok(none && (!for_packets || link.sleep_for_records()?)));
         slept.unwrap_or_else(|error| {
             tracing::error!("the switch broke the link: {error}");
             self.lost = true;
@@ -291,12 +290,12 @@ mod tests {
         let (card, switch) = Link::pair(Geometry::default()).unwrap();
         let mut uplink = Uplink { link: Some(card), ..unlinked() };
         uplink.hear();
-        assert!(uplink.sleep(false));
+        assert!(uplink.sleep(false, true));
         drop(switch);
         uplink.hear();
-        assert!(!uplink.sleep(false));
+        assert!(!uplink.sleep(false, true));
         assert!(uplink.take_lost().is_some());
-        assert!(uplink.sleep(false) && uplink.host().is_none());
+        assert!(uplink.sleep(false, true) && uplink.host().is_none());
     }
 
     #[test]

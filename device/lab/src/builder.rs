@@ -10,6 +10,7 @@ use super::network;
 use super::processes::Directory;
 use super::qemu::{CARD_SLOT, Machine};
 use super::service::{Recipe, Service};
+use super::stores::{self, Snoop, Stores};
 use super::{Accel, Accelerator, Added, Card, Kit, Lab, Memory, Vm, image};
 
 /// More arguments for a machine's QEMU, from its index and the lab's directory.
@@ -21,6 +22,7 @@ pub struct Builder {
     vms: usize,
     spare_cards: usize,
     accel: Accel,
+    snoop: Snoop,
     reboots: bool,
     memory: Memory,
     kit: Option<Kit>,
@@ -45,6 +47,7 @@ impl Default for Builder {
             vms: 2,
             spare_cards: 0,
             accel: Accel::Auto,
+            snoop: Snoop::Auto,
             reboots: false,
             memory: Memory::mib(256),
             kit: None,
@@ -86,6 +89,12 @@ impl Builder {
     /// What runs the machines.
     pub fn accel(mut self, accel: Accel) -> Builder {
         self.accel = accel;
+        self
+    }
+
+    /// How cards that want to see their machines' stores come to them.
+    pub fn snoop(mut self, snoop: Snoop) -> Builder {
+        self.snoop = snoop;
         self
     }
 
@@ -191,6 +200,8 @@ impl Builder {
         let cards = self.vms + self.spare_cards;
         self.models = catalogue::each(&self.models, cards)?;
         catalogue::check_together(&self.models)?;
+        let snooped = self.models[..self.vms].iter().any(|model| catalogue::is_snooped(model));
+        let stores = self.snoop.decide(snooped, accelerator, stores::plugin())?;
         let directory = Directory::make()?;
         let run = directory.path();
         if !self.added.is_empty() {
@@ -212,7 +223,9 @@ impl Builder {
         let cards: Vec<Card> = sockets.into_iter().enumerate().map(card).collect();
         let vms: Vec<Vm> = (0..self.vms)
             .map(|index| {
-                self.vm(&kit, accelerator, run, index, &cards[index], &services[cards[index].service])
+                let machine = self.machine(&kit, accelerator, stores.as_ref(), run, index, &cards[index]);
+                let service = &services[cards[index].service];
+                Vm::new(machine, &kit.qemu, run, service.log(), self.patience)
             })
             .collect();
         for vm in &vms {
@@ -223,7 +236,7 @@ impl Builder {
             (self.progress)(&format!("{} boots", vm.name()));
             vm.wait_until_ready()?;
         }
-        Ok(Lab { door: None, vms, cards, services, directory })
+        Ok(Lab { door: None, vms, cards, services, stores, directory })
     }
 
     /// A switch process and a process for each card.
@@ -289,18 +302,19 @@ impl Builder {
         arguments
     }
 
-    fn vm(
+    fn machine(
         &self,
         kit: &Kit,
         accelerator: Accelerator,
+        stores: Option<&Stores>,
         run: &Path,
         index: usize,
         card: &Card,
-        service: &Service,
-    ) -> Vm {
+    ) -> Machine {
         let name = format!("vm{index}");
         let file = |ending: &str| run.join(format!("{name}.{ending}"));
-        let machine = Machine {
+        let stores = stores.filter(|_| catalogue::is_snooped(self.models[index]));
+        Machine {
             accelerator,
             reboots: self.reboots,
             memory: self.memory,
@@ -310,13 +324,13 @@ impl Builder {
             append: self.words(index),
             card: card.socket.clone(),
             slot: self.slot(index),
+            plugin: stores.and_then(Stores::plugin).map(Into::into),
             console: file("console"),
             console_log: file("log"),
             agent: file("agent"),
             monitor: file("monitor"),
             more: self.devices(index, run),
             name,
-        };
-        Vm::new(machine, &kit.qemu, run, service.log(), self.patience)
+        }
     }
 }

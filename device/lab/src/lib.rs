@@ -30,6 +30,7 @@ mod qemu;
 mod remote;
 mod run;
 mod service;
+mod stores;
 mod vm;
 
 pub use accel::{Accel, Accelerator};
@@ -38,9 +39,10 @@ pub use hamlyn_agent::protocol::{Exit, Program, What};
 pub use image::Added;
 pub use kit::Kit;
 pub use processes::{Held, cores, hamlyn, keep, tether};
-pub use qemu::{CARD_SLOT, Memory, card_arguments};
+pub use qemu::{CARD_SLOT, Memory, card_arguments, snoop_arguments};
 pub use remote::{Input, Remote};
 pub use run::Run;
+pub use stores::{Snoop, Stores, plugin};
 pub use vm::{MODULE, Vm};
 
 use std::path::{Path, PathBuf};
@@ -63,6 +65,7 @@ pub struct Lab {
     vms: Vec<Vm>,
     cards: Vec<Card>,
     services: Vec<Service>,
+    stores: Option<Stores>,
     directory: Directory,
 }
 
@@ -94,6 +97,11 @@ impl Lab {
     /// All machines.
     pub fn vms(&self) -> &[Vm] {
         &self.vms
+    }
+
+    /// How stores reach the cards that want to see them, if there are such.
+    pub fn stores(&self) -> Option<&Stores> {
+        self.stores.as_ref()
     }
 
     /// What the card of machine `index` has counted; spare cards come after the machines'.

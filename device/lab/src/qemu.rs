@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hamlyn_agent::protocol::PORT;
-use hamlyn_host::rundir::doorbell_path;
+use hamlyn_host::rundir::{doorbell_path, snoop_path};
 use serde_json::{Value, json};
 
 use super::accel::Accelerator;
@@ -78,6 +78,17 @@ pub fn card_arguments(socket: &Path, memory: Memory, slot: Option<u8>) -> Vec<St
     machine.chain(card.into_iter().flat_map(|device| ["-device".to_owned(), device])).collect()
 }
 
+/// The arguments by which a machine's QEMU tells the card at `socket` of its stores, by a plugin. It emulates, and all processors
+/// by one thread: else nobody knows in which order they store.
+pub fn snoop_arguments(plugin: &Path, socket: &Path) -> Vec<String> {
+    let path = |path: &Path| escape(&path.to_string_lossy());
+    let plugin = format!("{},socket={}", path(plugin), path(&snoop_path(socket)));
+    ["-accel", SNOOPED_ACCELERATOR, "-plugin", &plugin].map(str::to_owned).to_vec()
+}
+
+/// What emulates a machine whose stores are snooped.
+const SNOOPED_ACCELERATOR: &str = "tcg,thread=single";
+
 /// A function of the card as QEMU's device, with `more` properties.
 fn function(socket: &Path, mut more: Value) -> String {
     more["driver"] = "vfio-user-pci".into();
@@ -109,6 +120,8 @@ pub(super) struct Machine {
     pub card: PathBuf,
     /// Where on the PCI bus both its functions are; else it has only the first.
     pub slot: Option<u8>,
+    /// What tells the card of the machine's stores.
+    pub plugin: Option<PathBuf>,
     /// The serial console's socket, where QEMU listens.
     pub console: PathBuf,
     /// Where the end of what the console shows is kept.
@@ -137,8 +150,10 @@ impl Machine {
         let mut arguments = card_arguments(&self.card, self.memory, self.slot);
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
         // What else QEMU is told may say more of how it is run.
-        let is_told = self.more.iter().any(|word| word == "-accel");
-        let accelerator = self.accelerator.arguments().into_iter().skip(if is_told { 2 } else { 0 });
+        let snoop = self.plugin.as_ref().map_or_else(Vec::new, |plugin| snoop_arguments(plugin, &self.card));
+        let [told, snooped] = [&self.more, &snoop].map(|words| words.iter().any(|word| word == "-accel"));
+        let accelerator = self.accelerator.arguments().into_iter().skip(if told || snooped { 2 } else { 0 });
+        arguments.extend(snoop.into_iter().skip(if told { 2 } else { 0 }));
         let fixed = fixed.iter().chain(reboot).copied().chain(accelerator);
         arguments.extend(fixed.map(str::to_owned));
         let options = [
@@ -214,6 +229,7 @@ mod tests {
             append: String::new(),
             card: path(),
             slot: None,
+            plugin: None,
             console: path(),
             console_log: path(),
             agent: path(),
@@ -231,6 +247,17 @@ mod tests {
         assert_eq!(told(&machine), (vec!["tcg".to_owned()], vec!["max".to_owned()]));
         machine.more = ["-accel", "tcg,thread=single"].map(str::to_owned).to_vec();
         assert_eq!(told(&machine), (vec!["tcg,thread=single".to_owned()], vec!["max".to_owned()]));
+        machine.plugin = Some("/lib/plugin.so".into());
+        assert_eq!(told(&machine), (vec!["tcg,thread=single".to_owned()], vec!["max".to_owned()]));
+        machine.more = Vec::new();
+        assert_eq!(told(&machine), (vec!["tcg,thread=single".to_owned()], vec!["max".to_owned()]));
+    }
+
+    #[test]
+    fn a_plugin_is_told_where_its_card_listens() {
+        let arguments = snoop_arguments(Path::new("/lib/plugin.so"), Path::new("/run/a,b/card0.sock"));
+        let plugin = "/lib/plugin.so,socket=/run/a,,b/card0.sock.snoop";
+        assert_eq!(arguments, ["-accel", "tcg,thread=single", "-plugin", plugin]);
     }
 
     #[test]

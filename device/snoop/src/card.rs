@@ -85,17 +85,25 @@ impl Snoop {
 
     /// Lets the plugins in that wait at a listener of messages: the first if there is none yet. The others are refused.
     /// True: one has come. For a process that serves this machine alone, as closing a plugin's socket may block: who serves
-    /// others gives it to a porter, and then to [`Snoop::attach`].
+    /// others gives it to a porter, and then to [`Snoop::admit`].
     pub fn accept(&mut self, listener: &Listener) -> io::Result<bool> {
         let mut come = false;
         while let Some(socket) = listener.accept()? {
-            if self.is_attached() {
-                refuse(socket.as_fd(), "another plugin tells of this machine's stores already");
-                continue;
-            }
-            come |= self.attach(socket).is_ok();
+            // It fails if the plugin has left again.
+            come |= self.admit(socket).unwrap_or(false);
         }
         Ok(come)
+    }
+
+    /// Lets in who is at the other end of a socket, unless there is a plugin that has not hung up: then it is refused, and the
+    /// result is false. Of one that has hung up, what it still had to tell is lost. Never blocks.
+    pub fn admit(&mut self, socket: impl Into<Socket>) -> io::Result<bool> {
+        let socket = socket.into();
+        if self.bell().is_some() {
+            refuse(socket.as_fd(), "another plugin tells of this machine's stores already");
+            return Ok(false);
+        }
+        self.attach(socket).map(|()| true)
     }
 
     /// Lets in who is at the other end of a socket, in place of whoever was there. Each gets memory of its own, which
@@ -111,6 +119,11 @@ impl Snoop {
         let ring = ConsumerIndex::new(layout.clone(), self.size.capacity(), 0);
         self.session = Some(Session { layout, ring, bell, live: false, ended: None });
         Ok(())
+    }
+
+    /// Ends the session of a plugin, if one is there.
+    pub fn dismiss(&mut self) {
+        self.session = None;
     }
 
     /// Whether a plugin is there.
@@ -172,9 +185,10 @@ impl Snoop {
         self.session.as_mut().is_none_or(Session::sleep)
     }
 
-    /// Readable when the plugin woke the card, or is gone: then call [`Snoop::hear`].
+    /// Readable when the plugin woke the card, or is gone: then call [`Snoop::hear`]. None once it was heard that it is gone.
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.session.as_ref().map(|session| session.bell.as_fd())
+        let session = self.session.as_ref().filter(|session| session.ended.is_none());
+        session.map(|session| session.bell.as_fd())
     }
 
     /// Hears the bell: the first thing to do after waking, before a look at the stores. That a plugin is gone is what

@@ -77,7 +77,12 @@ impl Machine {
 
     /// Wants to tell no more. False: something is watched, so it has to.
     pub fn end(&self) -> bool {
-        self.is_gone() || live::end(&self.layout)
+        if self.is_gone() || live::end(&self.layout) {
+            return true;
+        }
+        // The card may have looked while it was not live.
+        self.wake();
+        false
     }
 
     /// Tells of a store of 1 to 16 bytes that lie in one page. Waits while the ring is full: so long the processor stands

@@ -147,6 +147,34 @@ fn who_hangs_up_and_goes_on_telling_is_not_listened_to_for_ever() {
 }
 
 #[test]
+fn a_plugin_that_has_hung_up_keeps_no_other_out() {
+    let (mut snoop, door) = (Snoop::create(1, 4).unwrap(), Door::new());
+    let first = door.connect(&mut snoop);
+    assert!(snoop.sleep());
+    first.tell(0, 0, b"lost");
+    drop(first);
+    snoop.hear();
+    assert!(snoop.bell().is_some(), "a ring comes before the end");
+    snoop.hear();
+    assert!(snoop.is_attached() && snoop.bell().is_none(), "there is nothing more to hear");
+    let second = door.connect(&mut snoop);
+    second.tell(0, 0, b"next");
+    assert_eq!(wait_for_next(&mut snoop).unwrap().bytes(), b"next");
+}
+
+#[test]
+fn a_machine_that_has_to_stay_live_wakes_the_card() {
+    let (mut snoop, machine) = pair(1, 2);
+    snoop.watch(0, true).unwrap();
+    // As if it had looked while the machine was about to end.
+    assert!(!snoop.is_live() && snoop.sleep());
+    assert!(!machine.end());
+    poll(&mut [PollFd::new(&snoop.bell().unwrap(), PollFlags::IN)], None).unwrap();
+    snoop.hear();
+    assert!(!snoop.sleep() && snoop.is_live());
+}
+
+#[test]
 fn a_second_plugin_is_refused_with_a_reason() {
     let (mut snoop, door) = (Snoop::create(1, 2).unwrap(), Door::new());
     let _first = door.connect(&mut snoop);

@@ -11,7 +11,7 @@ use serde_json::Value;
 const CARDS: &str = "hamlyn-card-";
 
 /// The packages whose tests must notice, from fast to slow.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 13] = [
     "hamlyn-door",
     "hamlyn-sys",
     "hamlyn-driver-host",
@@ -22,6 +22,7 @@ const PACKAGES: [&str; 12] = [
     "hamlyn-snoop",
     "hamlyn-snoop-plugin",
     "hamlyn-switch",
+    "hamlyn-host",
     "hamlyn",
     "hamlyn-sim",
 ];

@@ -116,7 +116,7 @@ fn bus_mastering_is_reported_once_per_change() {
     assert_eq!(harness.take_events(), [Event::BusMaster(true), Event::BusMaster(false)]);
 }
 
-fn write_one(region: u32, offset: u64, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn write_one(region: u32, offset: u64, bytes: &[u8]) -> Vec<u8> {
     let mut data = [0; 8];
     data[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
     [access(region, offset, bytes.len() as u32), data.to_vec()].concat()

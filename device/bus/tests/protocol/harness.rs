@@ -79,10 +79,23 @@ pub(crate) struct Scratch {
     pub(crate) events: Vec<Event>,
     pub(crate) late: Vec<ReadToken>,
     pub(crate) errors: Vec<String>,
+    /// How many more accesses it takes; none: any number.
+    pub(crate) takes: Option<usize>,
+}
+
+impl Scratch {
+    fn take(&mut self) {
+        self.takes = self.takes.map(|takes| takes.checked_sub(1).expect("it takes no access"));
+    }
 }
 
 impl Function for Scratch {
+    fn is_ready(&mut self, _: &Bus) -> bool {
+        self.takes != Some(0)
+    }
+
     fn bar_read(&mut self, _: &Bus, read: BarRead, data: &mut [u8]) -> Answer {
+        self.take();
         self.events.push(Event::Read(read.bar, read.offset, data.len()));
         if read.offset >= LATE {
             self.late.push(read.token);
@@ -94,6 +107,7 @@ impl Function for Scratch {
     }
 
     fn bar_write(&mut self, bus: &Bus, bar: usize, offset: u64, data: &[u8]) {
+        self.take();
         self.events.push(Event::Write(bar, offset, data.to_vec()));
         let mut bytes = [0; 8];
         bytes[..data.len()].copy_from_slice(data);

@@ -5,6 +5,7 @@
 mod access;
 mod dma;
 mod harness;
+mod held;
 mod hostile;
 mod irqs;
 mod late_reads;

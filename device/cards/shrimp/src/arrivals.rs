@@ -102,12 +102,13 @@ impl Arrivals {
         news
     }
 
-    /// The driver has taken so many records, modulo 2^32, since the queue was opened. A number that cannot be is for none.
-    pub(crate) fn taken(&mut self, ports: &Ports<'_>, taken: u32) -> Result<(), DmaFault> {
-        let Some(queue) = &mut self.queue else { return Ok(()) };
+    /// The driver has taken so many records, modulo 2^32, since the queue was opened. A number that cannot be is for none. Says how
+    /// many of those that waited have a record now.
+    pub(crate) fn taken(&mut self, ports: &Ports<'_>, taken: u32) -> u32 {
+        let Some(queue) = &mut self.queue else { return 0 };
         queue.raised = false;
         if taken.wrapping_sub(queue.taken) > queue.written.wrapping_sub(queue.taken) {
-            return Ok(());
+            return 0;
         }
         while queue.taken != taken {
             queue.taken = queue.taken.wrapping_add(1);
@@ -115,11 +116,15 @@ impl Arrivals {
                 queue.pages.remove(&page);
             }
         }
+        let before = queue.written;
         while queue.has_room() {
             let Some(page) = queue.waiting.pop_first() else { break };
-            queue.report(ports, page)?;
+            // A record that is not there any more is the driver's own affair.
+            if queue.report(ports, page).is_err() {
+                break;
+            }
         }
-        Ok(())
+        queue.written.wrapping_sub(before)
     }
 }
 

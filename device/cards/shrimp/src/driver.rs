@@ -52,8 +52,8 @@ impl ShrimpCard {
                 self.drain(ports);
             }
             SHRIMP_REG_ARRIVALS_TAKEN => {
-                // Records that are not there any more are the driver's own affair.
-                let _ = self.arrivals.taken(ports, value);
+                let reported = self.arrivals.taken(ports, value);
+                self.counters.add(ShrimpStatistic::Arrivals, reported.into());
                 self.drain(ports);
             }
             _ => tracing::debug!(offset, value, "write to a register that is not there"),

@@ -27,8 +27,8 @@ pub(super) const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct FabricArgs {
-    /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell; once for each card, at
-    /// most 64
+    /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell and
+    /// PATH.snoop; once for each card, at most 64
     #[arg(long = "socket", value_name = "PATH", value_parser = card_path, required = true)]
     sockets: Vec<PathBuf>,
     #[command(flatten)]

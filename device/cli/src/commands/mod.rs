@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use hamlyn_lab::{Accel, Lab, Memory};
+use hamlyn_lab::{Accel, Lab, Memory, Snoop};
 use layout::Layout;
 
 const EXAMPLES: &str = "\
@@ -141,6 +141,9 @@ struct MachineArgs {
     /// What runs the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
+    /// How stores reach a card that wants to see them
+    #[arg(long, value_enum, default_value_t)]
+    snoop: Snoop,
     /// Memory of each machine
     #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(256))]
     memory: Memory,
@@ -155,7 +158,7 @@ impl MachineArgs {
     fn lab(&self, machines: usize, layout: &Layout) -> hamlyn_lab::Builder {
         let lab =
             Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
-        layout.apply(lab.switch_args(self.routing.args()))
+        layout.apply(lab.snoop(self.snoop).switch_args(self.routing.args()))
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use hamlyn_host::{catalogue, rundir};
 
 use super::options::ModelFlag;
-use hamlyn_lab::{CARD_SLOT, Memory, card_arguments};
+use hamlyn_lab::{Accel, CARD_SLOT, Memory, Snoop, Stores, card_arguments, plugin, snoop_arguments};
 
 /// Print the arguments that give your own QEMU the card
 ///
@@ -17,6 +17,9 @@ use hamlyn_lab::{CARD_SLOT, Memory, card_arguments};
 ///
 /// The card is two PCI functions in one slot, each with a socket of its own. The second has the doorbells, which cost
 /// the guest a tenth there; without it all works, too.
+///
+/// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU emulates: then these arguments
+/// say so, and replace your own -accel.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,6 +39,12 @@ pub(super) struct QemuArgs {
     /// Slot of the machine's PCI bus that no other device of yours has: 1 to 30. A second card needs another
     #[arg(long, value_name = "N", default_value_t = CARD_SLOT, value_parser = clap::value_parser!(u8).range(1..=30))]
     slot: u8,
+    /// What runs the machine, as far as that matters to the card
+    #[arg(long, value_enum, default_value_t)]
+    accel: Accel,
+    /// How stores reach a card that wants to see them
+    #[arg(long, value_enum, default_value_t)]
+    snoop: Snoop,
 }
 
 pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
@@ -44,7 +53,15 @@ pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
     let text = socket.to_str().with_context(|| format!("{} is not UTF-8", socket.display()))?;
     let socket = rundir::card_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
     let slot = catalogue::has_doorbells(args.model.model).then_some(args.slot);
-    let arguments: Vec<String> = card_arguments(&socket, args.memory, slot)
+    let stores =
+        args.snoop.decide(catalogue::is_snooped(args.model.model), args.accel.decide()?, plugin())?;
+    if let Some(stores) = &stores {
+        eprintln!("{stores}");
+    }
+    let mut arguments = card_arguments(&socket, args.memory, slot);
+    let plugin = stores.as_ref().and_then(Stores::plugin);
+    arguments.extend(plugin.into_iter().flat_map(|plugin| snoop_arguments(plugin, &socket)));
+    let arguments: Vec<String> = arguments
         .chunks(2)
         .map(|option| Ok(format!("{} {}", option[0], shlex::try_quote(&option[1])?)))
         .collect::<anyhow::Result<_>>()?;

@@ -70,6 +70,7 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     let title = format!("start a switch, {count} card{s} and {count} machine{s} ({accelerator})");
     let mut lab = stage.step(&title, |tell| start(&args, &layout, tell))?;
     stage.note(&layout.to_string());
+    stage.note_each(lab.stores());
     lab.open_door()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {

@@ -18,6 +18,8 @@ mod roster;
 mod round;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waits_tests;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -23,8 +23,8 @@ use crate::station::{Socket, Station};
 const STAT: u32 = 0;
 const STOP: u32 = 1;
 const BELL: u32 = 2;
-/// The first of the stations' sockets: two numbers for each station, the doorbells' odd.
-const STATION: u32 = 4;
+/// The first of the stations' sockets: as many numbers for each station as there are kinds of them.
+const STATION: u32 = 3;
 
 /// Runs cards and switch until a signal ends them.
 pub fn run(options: &Options) -> anyhow::Result<()> {
@@ -61,10 +61,9 @@ fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> 
 /// The stations' sockets, numbered.
 fn sockets(ensemble: &Ensemble) -> Vec<(RawFd, u32)> {
     let number = |(station, first): (_, u32)| {
-        Station::sockets(station)
-            .map(move |(socket, fd)| (fd, first + u32::from(socket == Socket::Doorbells)))
+        Station::sockets(station).map(move |(socket, fd)| (fd, first + socket as u32))
     };
-    ensemble.stations.iter().zip((STATION..).step_by(2)).flat_map(number).collect()
+    ensemble.stations.iter().zip((STATION..).step_by(Socket::ALL.len())).flat_map(number).collect()
 }
 
 /// What the main thread has to do.
@@ -88,9 +87,9 @@ impl EnsembleProcess {
             STOP => self.end = Some(Ok(())),
             BELL => _ = self.shared.waker.hear(),
             number => {
-                let (station, odd) = ((number - STATION) / 2, (number - STATION) % 2 == 1);
-                let socket = if odd { Socket::Doorbells } else { Socket::Card };
-                self.shared.with(|ensemble| ensemble.serve(station as usize, socket))?;
+                let number = (number - STATION) as usize;
+                let (station, socket) = (number / Socket::ALL.len(), number % Socket::ALL.len());
+                self.shared.with(|ensemble| ensemble.serve(station, Socket::ALL[socket]))?;
             }
         }
         Ok(())

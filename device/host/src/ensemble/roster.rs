@@ -30,6 +30,15 @@ impl Set {
         }
     }
 
+    /// Adds it, or removes it.
+    pub(super) fn set(&mut self, station: usize, is_in: bool) {
+        if is_in { self.add(station) } else { self.remove(station) }
+    }
+
+    pub(super) fn has(self, station: usize) -> bool {
+        station < MOST && self.0 >> station & 1 != 0
+    }
+
     /// The lowest number from `station` on.
     pub(super) fn from(self, station: usize) -> Option<usize> {
         let left = if station < MOST { self.0 >> station << station } else { 0 };

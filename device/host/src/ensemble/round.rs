@@ -2,7 +2,8 @@
 //!
 //! They are looked at in turn until none has anything to do. So a card waits for the switch, or the switch for room in a
 //! ring, but no bell of theirs has to be heard: whoever waits is looked at again in the next round. A card that sleeps is not
-//! looked at, nor is its ring, nor its clock.
+//! looked at, nor is its ring, nor its clock. One that has something to send and no room sleeps as well when nothing moves: room is
+//! made by the switch alone, and when that has moved a packet everybody is looked at again.
 
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,8 @@ pub(super) struct Ensemble {
     /// The stations for which a turn may not be in vain. The others sleep, and neither their machine nor a neighbour nor the
     /// time has come since.
     awake: Set,
+    /// Those that had something to send, and no room, when they were last looked at.
+    full: Set,
     /// Those whose next tick may be another than is noted.
     moved: Set,
     ticks: Ticks,
@@ -83,8 +86,8 @@ impl Ensemble {
             names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());
         }
         let (spin, busy, all) = (options.spin, Instant::now(), Set::first(stations.len()));
-        let ticks = Ticks::default();
-        Ok(Self { stations, names, crossbar, spin, busy, awake: all, moved: all, ticks, looks: 0 })
+        let (full, ticks) = (Set::default(), Ticks::default());
+        Ok(Self { stations, names, crossbar, spin, busy, awake: all, full, moved: all, ticks, looks: 0 })
     }
 
     /// Something has come for a station.
@@ -165,7 +168,9 @@ impl Ensemble {
             let roused = [&mut self.awake, &mut self.moved];
             let mut others =
                 Others { host: host as u16, before, after, crossbar: &mut self.crossbar, roused };
-            busy |= station.turn(&mut others) != Carried::Idle;
+            let carried = station.turn(&mut others);
+            busy |= carried == Carried::Worked;
+            self.full.set(host, carried == Carried::Full);
             // There may be packets in its ring now, and room in the other where that was full.
             self.crossbar.wake(HostId(host as u16));
         }
@@ -195,7 +200,8 @@ impl Ensemble {
         }
         for host in self.awake.iter() {
             self.looks += 1;
-            if self.stations.get_mut(host).is_some_and(|station| !station.sleep()) {
+            let full = self.full.has(host);
+            if self.stations.get_mut(host).is_some_and(|station| !station.sleep(full)) {
                 return false;
             }
             self.awake.remove(host);
@@ -236,7 +242,8 @@ impl Neighbours for Others<'_> {
             Some(0) => None,
             Some(behind) => self.after.get_mut(usize::from(behind) - 1),
         };
-        let Some(station) = station else { return false };
+        // One that takes none finds them in its ring when it does.
+        let Some(station) = station.filter(|station| station.takes_packets()) else { return false };
         let bytes = Pieces::new(packet);
         let passes = self.crossbar.pass(HostId(self.host), HostId(destination), bytes.len());
         if passes {

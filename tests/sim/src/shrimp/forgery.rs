@@ -16,6 +16,27 @@ impl World<Shrimp> {
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let bytes = self.some_packet(host as u16, victim as u16);
+        self.inject(host, victim, bytes)
+    }
+
+    /// A host stores a byte to each page of another, so that there is much to report.
+    pub(super) fn sprinkle(&mut self, host: usize) -> Result<(), Violation> {
+        let victim = self.rng.index(self.hosts.len());
+        let (to, from) = self.places(host as u16, victim as u16);
+        for page in 1..=self.model.taste.pages {
+            let data = self.rng.bytes(1);
+            let letter = Letter::new(to, from, u64::from(page) * PAGE + self.some_offset(), &data);
+            self.inject(host, victim, letter.write())?;
+        }
+        Ok(())
+    }
+
+    fn places(&self, host: u16, victim: u16) -> ([u8; 2], [u8; 2]) {
+        let columns = self.model.columns;
+        (place(victim, columns).unwrap_or_default(), place(host, columns).unwrap_or_default())
+    }
+
+    fn inject(&mut self, host: usize, victim: usize, bytes: Vec<u8>) -> Result<(), Violation> {
         let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
         let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
         let to = HostId(victim as u16);
@@ -31,9 +52,7 @@ impl World<Shrimp> {
     }
 
     fn some_packet(&mut self, host: u16, victim: u16) -> Vec<u8> {
-        let columns = self.model.columns;
-        let (to, from) =
-            (place(victim, columns).unwrap_or_default(), place(host, columns).unwrap_or_default());
+        let (to, from) = self.places(host, victim);
         let page = match self.rng.below(10) {
             0 => SHRIMP_SYSTEM_PAGE,
             1 => self.rng.range(0, PAGES + 5).into(),
@@ -64,7 +83,7 @@ impl World<Shrimp> {
             1 => bytes.truncate(self.rng.index(bytes.len())),
             2 => {
                 // Cut, and sealed again.
-                bytes.truncate(self.rng.index(bytes.len()).max(1));
+                bytes.truncate(self.rng.index(bytes.len() - 4).max(1));
                 bytes = seal(bytes);
             }
             _ => {}

@@ -39,7 +39,17 @@ impl Table {
         self.0.get(&page).copied().unwrap_or_default()
     }
 
-    pub(super) fn set(&mut self, page: u32, entry: ShrimpEntry) {
+    /// Replaces an entry. A part that stays mapped to where it is may be to keep its mode.
+    pub(super) fn set(&mut self, page: u32, mut entry: ShrimpEntry) {
+        let before = self.entry(page);
+        for (now, before) in entry.out.iter_mut().zip(before.out) {
+            let is_same = before == ShrimpOut { mode: before.mode, ..*now };
+            let is_mapped = now.mode != SHRIMP_MODE_NONE && before.mode != SHRIMP_MODE_NONE;
+            if entry.flags & SHRIMP_ENTRY_KEEP_MODES != 0 && is_same && is_mapped {
+                now.mode = before.mode;
+            }
+        }
+        entry.flags = 0;
         self.0.insert(page, entry);
     }
 
@@ -124,8 +134,19 @@ fn split(rng: &mut Rng) -> u32 {
     }
 }
 
-/// Some entry, which makes sense, among so many pages.
-pub(super) fn some_entry(rng: &mut Rng, host: u16, cards: u16, pages: u32) -> ShrimpEntry {
+/// What new entries are like.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taste {
+    pub(super) cards: u16,
+    /// Pages that processes use.
+    pub(super) pages: u32,
+    /// How many of a hundred parts have each arrival reported.
+    pub(super) reported: u64,
+}
+
+/// Some entry, which makes sense.
+pub(super) fn some_entry(rng: &mut Rng, host: u16, taste: Taste) -> ShrimpEntry {
+    let Taste { cards, pages, reported } = taste;
     let out = [(); 2].map(|()| {
         let others = u64::from(cards) - 1;
         let node = match rng.below(20) {
@@ -153,7 +174,7 @@ pub(super) fn some_entry(rng: &mut Rng, host: u16, cards: u16, pages: u32) -> Sh
             2 => 1 << rng.below(cards.into()),
             _ => u64::MAX,
         };
-        ShrimpIn { nodes, flags: u32::from(rng.percent(30)), reserved: 0 }
+        ShrimpIn { nodes, flags: u32::from(rng.percent(reported)), reserved: 0 }
     });
     ShrimpEntry { split_out: split(rng), split_in: split(rng), out, incoming, flags: 0 }
 }

@@ -12,7 +12,7 @@ use crate::engine::world::{Healing, Model, World};
 
 use super::ledger::Ledger;
 use super::machine::Machine;
-use super::mapping::DATA_PAGES;
+use super::mapping::{DATA_PAGES, Taste};
 use super::packet::LARGEST;
 use super::processor::Processor;
 
@@ -28,8 +28,8 @@ pub(super) struct Flying {
 #[derive(Debug)]
 pub(super) struct Shrimp {
     pub(super) columns: u16,
-    /// Pages that processes use.
-    pub(super) pages: u32,
+    /// What new entries are like.
+    pub(super) taste: Taste,
     options: Options,
     /// By host: whether its card sees the stores on its bus.
     pub(super) snoops: Vec<bool>,
@@ -51,6 +51,7 @@ pub(super) struct Shrimp {
     pub(super) commands: u64,
     pub(super) forged: u64,
     pub(super) waits: u64,
+    pub(super) queues_full: u64,
     /// What was found where nothing can be returned.
     found: Option<Violation>,
 }
@@ -66,10 +67,15 @@ impl Shrimp {
             merge_us: rng.pick(&[0, 1000, 5000, 50_000]).unwrap_or(1000),
             handshake_ms: rng.pick(&[0, 0, 100, 400]).unwrap_or(0),
         };
+        let taste = Taste {
+            cards,
+            pages: rng.pick(&[3, 6, 6, DATA_PAGES, DATA_PAGES]).unwrap_or(6),
+            reported: rng.pick(&[10, 30, 95]).unwrap_or(30),
+        };
         let ledger = |_| Ledger::new(options.fifo.into(), options.merge_us.into());
         Self {
             columns: columns as u16,
-            pages: rng.pick(&[3, 6, 6, DATA_PAGES]).unwrap_or(6),
+            taste,
             options,
             snoops: (0..cards).map(|_| rng.percent(70)).collect(),
             ledgers: (0..cards).map(ledger).collect(),
@@ -78,13 +84,14 @@ impl Shrimp {
             flying: BTreeMap::new(),
             traffic: u64::from(rng.range(50, 700)),
             remaps: u64::from(rng.range(0, 40)),
-            diligence: u64::from(rng.range(1, 100)),
+            diligence: rng.pick(&[0, 5, 30, 100]).unwrap_or(30),
             stores_sent: 0,
             deposited: 0,
             reported: 0,
             commands: 0,
             forged: 0,
             waits: 0,
+            queues_full: 0,
             found: None,
         }
     }
@@ -97,6 +104,7 @@ impl Shrimp {
             ("commands", self.commands),
             ("forgeries", self.forged),
             ("waits", self.waits),
+            ("full queues", self.queues_full),
         ]
     }
 
@@ -178,7 +186,8 @@ impl Model for Shrimp {
                 world.host_stops(host, end, frozen);
                 Ok(())
             }
-            3..9 => world.forge(host),
+            3..8 => world.forge(host),
+            8 => world.sprinkle(host),
             _ if world.hosts[host].stopped => Ok(()),
             9 => world.reset(host),
             10 => {
@@ -192,6 +201,7 @@ impl Model for Shrimp {
                 world.set_system_page(host, other)
             }
             _ if world.rng.percent(30) => world.take_too_many(host),
+            _ if world.rng.percent(20) => world.flood_window(host),
             _ => world.command_nonsense(host),
         }
     }
@@ -207,15 +217,20 @@ impl Model for Shrimp {
             world.take_reports(host, most)?;
             return Ok(());
         }
-        let processor = world.rng.index(world.hosts[host].processes.len());
-        world.access(host, processor).map(drop)
+        for _ in 0..world.rng.range(1, 6) {
+            let processor = world.rng.index(world.hosts[host].processes.len());
+            world.access(host, processor)?;
+        }
+        Ok(())
     }
 
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
         world.check_found()?;
-        let mut busy = world.take_reports(host, usize::MAX)?;
+        let is_time = world.rng.percent(world.model.diligence.max(2));
+        let mut busy =
+            if is_time { world.take_reports(host, usize::MAX)? } else { world.model.drivers[host] };
         for processor in 0..world.hosts[host].processes.len() {
-            for _ in 0..50 {
+            for _ in 0..20 {
                 if !world.access(host, processor)? {
                     break;
                 }

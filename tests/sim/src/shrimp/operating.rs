@@ -37,9 +37,20 @@ impl World<Shrimp> {
 
     /// Maps some page anew.
     pub(super) fn map_anew(&mut self, host: usize) -> Result<(), Violation> {
-        let (page, cards) = (self.some_page(), self.hosts.len() as u16);
-        let entry = some_entry(&mut self.rng, host as u16, cards, self.model.pages);
-        let entry = if self.rng.percent(10) { ShrimpEntry::default() } else { entry };
+        let page = self.some_page();
+        let entry = match self.rng.below(10) {
+            0 => ShrimpEntry::default(),
+            1 | 2 => {
+                // As it is, and yet not quite: the modes are those that processes have chosen, or others'.
+                let mut entry = self.model.ledgers[host].table.entry(page);
+                let other = some_entry(&mut self.rng, host as u16, self.model.taste);
+                entry.incoming = other.incoming;
+                entry.out[0].mode = other.out[0].mode;
+                entry.out[1].mode = other.out[1].mode;
+                ShrimpEntry { flags: self.rng.below(2), ..entry }
+            }
+            _ => some_entry(&mut self.rng, host as u16, self.model.taste),
+        };
         self.note(|| format!("host {host} maps page {page}: {entry:?}"));
         self.set_entry(host, page, entry)
     }
@@ -152,20 +163,20 @@ impl World<Shrimp> {
     pub(super) fn set_up(&mut self, host: usize) -> Result<(), Violation> {
         let cards = self.hosts.len() as u16;
         self.open_queue(host)?;
-        for page in 1..=self.model.pages {
-            let entry = some_entry(&mut self.rng, host as u16, cards, self.model.pages);
+        for page in 1..=self.model.taste.pages {
+            let entry = some_entry(&mut self.rng, host as u16, self.model.taste);
             self.set_entry(host, page, entry)?;
         }
-        (0..cards).try_for_each(|other| self.set_system_page(host, other))
+        let others = (0..cards).filter(|_| self.rng.percent(80)).collect::<Vec<_>>();
+        others.into_iter().try_for_each(|other| self.set_system_page(host, other))
     }
 
     /// A command that is to be refused, and to change nothing.
     pub(super) fn command_nonsense(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
-        let cards = self.hosts.len() as u16;
         let page = self.some_page();
-        let good = some_entry(&mut self.rng, host as u16, cards, self.model.pages);
+        let good = some_entry(&mut self.rng, host as u16, self.model.taste);
         let mut bad = good;
         let refused = match self.rng.below(12) {
             0 => machine.command(SHRIMP_COMMAND_SET_ENTRY, PAGES + page, &good)?,
@@ -178,7 +189,7 @@ impl World<Shrimp> {
                 machine.command(SHRIMP_COMMAND_SET_SYSTEM_PAGE, 0, &body)?
             }
             3 => machine.command(SHRIMP_COMMAND_OPEN_ARRIVALS, 0, &[0_u8; 32])?,
-            4 => machine.command(self.rng.range(5, 0x0fff), page, &good)?,
+            4 => machine.command(self.rng.range(11, 0x0fff), page, &good)?,
             which => {
                 match which {
                     5 => bad.split_out = 4097,

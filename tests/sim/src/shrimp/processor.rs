@@ -100,7 +100,7 @@ impl World<Shrimp> {
             if table.way(address).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE) {
                 break;
             }
-            let page = u64::from(self.rng.range(1, self.model.pages));
+            let page = u64::from(self.rng.range(1, self.model.taste.pages));
             address = page * PAGE + self.rng.below(1024) * 4;
         }
         let most = (PAGE - address % PAGE) as u32 / 4;
@@ -182,6 +182,6 @@ impl World<Shrimp> {
 
     /// An address that processes use: the first page follows the last.
     fn within(&self, address: u64) -> u64 {
-        if address / PAGE > self.model.pages.into() { PAGE } else { address }
+        if address / PAGE > self.model.taste.pages.into() { PAGE } else { address }
     }
 }

@@ -46,6 +46,7 @@ impl World<Shrimp> {
                 Violation::new(format!("host {host}: record {written} is not to be written: {reports:?}"))
             })?;
             reports.untaken.push_back(page);
+            self.model.queues_full += u64::from(reports.untaken.len() == reports.records as usize);
             ledger.count(Counter::Arrivals, 1);
         }
     }

@@ -84,6 +84,21 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
+    /// A processor that does not care what the card has room for stores to a window page again and again.
+    pub(super) fn flood_window(&mut self, host: usize) -> Result<(), Violation> {
+        let (address, width) = self.some_window_place();
+        let refused = |world: &Self| world.model.ledgers[host].counted(Counter::StoresRefused);
+        let before = refused(self);
+        for _ in 0..1000 {
+            let value = self.rng.next();
+            self.store_to_window(host, address, width, value)?;
+            if refused(self) > before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// A processor loads from a window page.
     pub(super) fn load_from_window(&mut self, host: usize, address: u64, width: u8) -> Result<(), Violation> {
         self.settle(host)?;
@@ -141,7 +156,7 @@ impl World<Shrimp> {
     }
 
     pub(super) fn some_page(&mut self) -> u32 {
-        self.rng.range(1, self.model.pages)
+        self.rng.range(1, self.model.taste.pages)
     }
 
     /// An offset in a page: often near the ends, and where pages are split.

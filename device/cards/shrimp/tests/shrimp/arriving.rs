@@ -210,6 +210,7 @@ fn a_queue_that_is_full_tells_the_rest_once_there_is_room() {
         assert!(round < 10);
     }
     assert_eq!(pages, (20..60).collect::<Vec<_>>());
+    assert_eq!(host.counter("arrivals"), 40, "also those that waited");
 }
 
 #[test]

@@ -21,6 +21,11 @@ impl Stage {
         eprintln!("    {text}");
     }
 
+    /// The same of each of these.
+    pub(in crate::commands) fn note_each(&self, what: impl IntoIterator<Item = impl ToString>) {
+        what.into_iter().for_each(|what| self.note(&what.to_string()));
+    }
+
     /// Takes a step, which may tell what it is waiting for.
     pub(in crate::commands) fn step<T>(
         &self,

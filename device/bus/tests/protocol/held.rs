@@ -1,0 +1,72 @@
+//! Accesses that come while the function is not ready for them.
+
+use crate::access::write_one;
+use crate::harness::*;
+
+/// The function takes so many accesses from now on, and the server is called.
+fn let_through(harness: &mut Harness, takes: Option<usize>) {
+    harness.function.takes = takes;
+    harness.server.process(&mut harness.function).unwrap();
+    harness.pump();
+}
+
+#[test]
+fn accesses_wait_in_order_until_the_function_is_ready() {
+    let mut harness = Harness::ready();
+    harness.function.takes = Some(0);
+    harness.send(REGION_WRITE, 0, &[&access(REGISTERS, 0, 4)[..], &[1; 4]].concat(), &[]);
+    let read = harness.send(REGION_READ, 0, &access(REGISTERS, 0x20, 4), &[]);
+    // Whoever waits for the server's descriptor is not woken by what nobody is to read.
+    harness.pump();
+    assert!(harness.server.is_held() && harness.client.receive().is_none());
+    assert_eq!(harness.take_events(), []);
+    let_through(&mut harness, Some(1));
+    assert_eq!(harness.take_events(), [Event::Write(0, 0, vec![1; 4])]);
+    assert!(harness.server.is_held(), "the read waits");
+    harness.client.receive().unwrap().ok();
+    let_through(&mut harness, None);
+    let reply = harness.client.receive().unwrap();
+    assert_eq!((reply.id, reply.ok()), (read, [access(REGISTERS, 0x20, 4), vec![0x20, 0, 0, 0]].concat()));
+    assert!(!harness.server.is_held());
+}
+
+#[test]
+fn a_list_of_writes_waits_wherever_it_is() {
+    let mut harness = Harness::ready();
+    harness.function.takes = Some(5);
+    let writes: Vec<u8> = (0..9).flat_map(|at| write_one(REGISTERS, at * 4, &[7; 4])).collect();
+    harness.send(WRITE_MULTI, 0, &[u64s(&[9]), writes].concat(), &[]);
+    harness.pump();
+    assert_eq!((harness.take_events().len(), harness.server.is_held()), (5, true));
+    assert!(harness.client.receive().is_none());
+    let_through(&mut harness, Some(4));
+    let rest: Vec<Event> = (5..9).map(|at| Event::Write(0, at * 4, vec![7; 4])).collect();
+    assert_eq!(harness.take_events(), rest);
+    assert_eq!(harness.client.receive().unwrap().ok(), u64s(&[9]));
+}
+
+#[test]
+fn what_does_not_reach_the_function_goes_on() {
+    let mut harness = Harness::ready();
+    harness.function.takes = Some(0);
+    harness.read(CONFIG, 0, 4).ok();
+    harness.write(WINDOW, 0, &[1]).ok();
+    harness.call(DEVICE_RESET, &[]).ok();
+    assert!(!harness.server.is_held());
+}
+
+#[test]
+fn a_client_that_leaves_while_an_access_waits_makes_room_for_the_next() {
+    let mut harness = Harness::ready();
+    harness.function.takes = Some(0);
+    harness.send(REGION_READ, 0, &access(REGISTERS, 0, 4), &[]);
+    harness.pump();
+    harness.client.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    harness.pump();
+    assert!(!harness.server.has_client() && !harness.server.is_held());
+    assert_eq!(harness.take_events(), [Event::Reset(hamlyn_bus::ResetCause::ClientLeft)]);
+    harness.reconnect();
+    harness.negotiate();
+    harness.function.takes = None;
+    harness.read(REGISTERS, 0, 4).ok();
+}

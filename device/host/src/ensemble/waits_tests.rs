@@ -1,0 +1,107 @@
+//! Cards of one process that do not take what others send, and others that wait for them.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hamlyn_snoop::{Machine, PAGE};
+use vfio_user::Client;
+
+use super::Options;
+use super::round::Ensemble;
+use crate::catalogue::Choice;
+use crate::fifo_card::{MODEL, TAKES, WINDOW};
+use crate::rundir::snoop_path;
+use crate::station::waits_tests::is_readable;
+use crate::station::{CardOptions, Socket};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More packets than rings and queues have room for.
+const MANY: u64 = 6000;
+
+fn two_cards(folder: &Path) -> Ensemble {
+    let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: 0 };
+    let cards = ["0.sock", "1.sock"].map(|name| (card.clone(), folder.join(name))).to_vec();
+    let options = Options { cards, paths: 1, mesh: None, cores: Vec::new(), spin: Duration::ZERO };
+    Ensemble::start(&options).unwrap()
+}
+
+/// Does what the process does, until it would wait. What never comes to rest is a busy loop.
+fn rest(ensemble: &mut Ensemble) {
+    let stations = ensemble.stations.iter().enumerate();
+    let waiters = stations.flat_map(|(at, station)| station.waiters().map(move |waiter| (at, waiter)));
+    let readable = waiters.filter(|(_, (_, waiter))| is_readable(waiter.as_ref().unwrap()));
+    let readable: Vec<_> = readable.map(|(at, (socket, _))| (at, socket)).collect();
+    for (station, socket) in readable {
+        ensemble.serve(station, socket);
+    }
+    ensemble.tick();
+    assert!((0..10_000).any(|_| ensemble.work()), "the cards do not come to rest");
+}
+
+#[track_caller]
+fn until(ensemble: &mut Ensemble, is_so: impl Fn(&Ensemble) -> bool) {
+    let start = Instant::now();
+    while !is_so(ensemble) {
+        assert!(start.elapsed() < PATIENCE, "it does not come: {}", ensemble.counters());
+        rest(ensemble);
+    }
+}
+
+fn done<T: Send + 'static>(ensemble: &mut Ensemble, doing: impl FnOnce() -> T + Send + 'static) -> T {
+    let doing = thread::spawn(doing);
+    until(ensemble, |_| doing.is_finished());
+    doing.join().unwrap()
+}
+
+fn packets(ensemble: &Ensemble) -> u64 {
+    ensemble.counters()["cards"]["1"]["card"]["packets"].as_u64().unwrap()
+}
+
+fn set(mut client: Client, register: u64, value: u64) -> Client {
+    client.region_write(0, register, &value.to_le_bytes()).unwrap();
+    client
+}
+
+#[test]
+fn who_sends_to_a_card_that_takes_nothing_waits_asleep_and_goes_on_when_it_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ensemble = two_cards(folder.path());
+    let sockets = ["0.sock", "1.sock"].map(|name| folder.path().join(name));
+    let clients = done(&mut ensemble, move || sockets.map(|socket| Client::new(&socket).unwrap()));
+    let [mut sender, receiver] = clients;
+    let receiver = done(&mut ensemble, || set(receiver, TAKES, 0));
+    let sending = thread::spawn(move || {
+        for number in 0..MANY {
+            sender = set(sender, WINDOW, number);
+        }
+        sender
+    });
+    until(&mut ensemble, |ensemble| ensemble.stations[0].is_held(Socket::Card));
+    assert_eq!(packets(&ensemble), 0);
+    // All sleep: nobody looks at anybody.
+    assert!(ensemble.work());
+    let looks = ensemble.looks();
+    assert!(ensemble.work());
+    assert_eq!(ensemble.looks(), looks);
+    let _receiver = done(&mut ensemble, || set(receiver, TAKES, 1));
+    until(&mut ensemble, |_| sending.is_finished());
+    rest(&mut ensemble);
+    assert_eq!(packets(&ensemble), MANY);
+    let _sender = sending.join().unwrap();
+}
+
+#[test]
+fn stores_go_from_a_plugin_to_another_card() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ensemble = two_cards(folder.path());
+    let path = snoop_path(&folder.path().join("0.sock"));
+    let machine = done(&mut ensemble, move || Machine::connect(&path).unwrap());
+    let machine = done(&mut ensemble, move || {
+        (0..MANY).for_each(|number| machine.tell(0, PAGE, &number.to_le_bytes()));
+        machine
+    });
+    rest(&mut ensemble);
+    assert_eq!(packets(&ensemble), MANY);
+    drop(machine);
+}

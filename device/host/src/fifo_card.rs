@@ -1,0 +1,159 @@
+//! A card for tests, whose machine's stores are snooped, and which does not always take what comes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Store, Widths};
+use hamlyn_card::model::Model;
+use hamlyn_card::ports::{Link, Packet, Ports, VolatileSlice};
+
+/// Its model, which is in no catalogue.
+pub(crate) static MODEL: Model =
+    Model { name: "fifo", paper: "", about: "", settings: &[], make: |_| Ok(Box::new(Fifo(Arc::default()))) };
+
+/// Stores that the card holds, at which it takes no more.
+pub(crate) const FIFO: usize = 4;
+pub(crate) const PACKET: usize = 256;
+/// A store to this register is to a window page: it takes a place in the FIFO.
+pub(crate) const WINDOW: u64 = 0;
+/// Has the page of this number watched.
+pub(crate) const WATCH: u64 = 8;
+/// Whether packets are taken.
+pub(crate) const TAKES: u64 = 16;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    Read(u64),
+    Write(u64, u64),
+    Store(u64, Vec<u8>),
+    Packet,
+    Snoops(bool),
+    Reset,
+}
+
+/// What a test sees of the card.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) events: Vec<Event>,
+    pub(crate) fifo: usize,
+    pub(crate) most: usize,
+    pub(crate) refuses_packets: bool,
+    /// It does not see its machine's stores.
+    pub(crate) has_window_alone: bool,
+    pub(crate) watch: VecDeque<(u64, bool)>,
+}
+
+/// A card that sends a packet to host 1 for each store.
+pub(crate) struct Fifo(pub(crate) Arc<Mutex<Seen>>);
+
+impl Fifo {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap()
+    }
+
+    fn put(&self, event: Event) {
+        let mut seen = self.seen();
+        seen.events.push(event);
+        seen.fifo += 1;
+        seen.most = seen.most.max(seen.fifo);
+    }
+}
+
+impl Card for Fifo {
+    fn identity(&self) -> Identity {
+        let kind = BarKind::Registers;
+        Identity {
+            protocol: 9,
+            largest_packet: PACKET,
+            ordered: false,
+            vendor: 1,
+            device: 2,
+            class: 3,
+            bars: vec![Bar { index: 0, size: 4096, wide: false, kind, widths: Widths::all() }],
+            vectors: 1,
+            posted: Vec::new(),
+            snooped: (!self.seen().has_window_alone).then_some(16),
+        }
+    }
+
+    fn register_read(&mut self, _: &Ports<'_>, _: u8, offset: u64, _: u8) -> Reading {
+        self.seen().events.push(Event::Read(offset));
+        Reading::Now(offset)
+    }
+
+    fn register_write(&mut self, _: &Ports<'_>, _: u8, offset: u64, _: u8, value: u64) {
+        let event = Event::Write(offset, value);
+        match offset {
+            WINDOW => return self.put(event),
+            WATCH => self.seen().watch.push_back((value, true)),
+            TAKES => self.seen().refuses_packets = value == 0,
+            _ => {}
+        }
+        self.seen().events.push(event);
+    }
+
+    fn store_seen(&mut self, _: &Ports<'_>, store: &Store) {
+        self.put(Event::Store(store.address, store.bytes().to_vec()));
+    }
+
+    fn takes_stores(&self) -> bool {
+        self.seen().fifo < FIFO
+    }
+
+    fn watch_change(&mut self) -> Option<(u64, bool)> {
+        self.seen().watch.pop_front()
+    }
+
+    fn snooping_changed(&mut self, _: &Ports<'_>, snoops: bool) {
+        self.seen().events.push(Event::Snoops(snoops));
+    }
+
+    fn transmit(&mut self, _: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        if self.seen().fifo == 0 {
+            return Progress::Idle;
+        }
+        let mut bytes = [0; PACKET];
+        if link.is_stopped(1) || !link.send(1, &[VolatileSlice::from(&mut bytes[..])]) {
+            return Progress::LinkFull;
+        }
+        self.seen().fifo -= 1;
+        Progress::Worked
+    }
+
+    fn packet_arrived(&mut self, _: &Ports<'_>, _: &Packet<'_>) {
+        assert!(self.takes_packets(), "a packet came that the card does not take");
+        self.seen().events.push(Event::Packet);
+    }
+
+    fn takes_packets(&self) -> bool {
+        !self.seen().refuses_packets
+    }
+
+    fn sleep(&mut self, _: &Ports<'_>) -> bool {
+        true
+    }
+
+    fn alarm(&self) -> Option<Duration> {
+        None
+    }
+
+    fn tick(&mut self, _: &Ports<'_>) {}
+
+    fn link_changed(&mut self, _: &Ports<'_>, _: Option<Place>) {}
+
+    fn reset(&mut self, _: &Ports<'_>) {
+        let mut seen = self.seen();
+        (seen.fifo, seen.refuses_packets) = (0, false);
+        seen.events.push(Event::Reset);
+    }
+
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let packets = self.seen().events.iter().filter(|event| **event == Event::Packet).count();
+        vec![("packets", packets as u64)]
+    }
+}
