@@ -21,7 +21,7 @@ pub(super) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pa
     let size = (place + length).next_multiple_of(PAGE);
     let memory = Arc::new(Memory::anonymous(place + length).unwrap());
     let [commands, window] = [(); 2].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
-    let seen = (!snoops).then(|| window.clone());
-    let outlet = Outlet::new(memory.clone(), commands.clone(), seen, place, mode);
+    let outlet = Outlet::new(memory.clone(), commands.clone(), window.clone(), place, mode);
+    outlet.set_seen(snoops);
     Pages { memory, commands, window, outlet }
 }
