@@ -148,7 +148,7 @@ mod tests {
 
     use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
 
-    use super::super::outlet::tests::outlet;
+    use super::super::fake::outlet;
     use super::super::place::PAGE;
     use super::*;
 

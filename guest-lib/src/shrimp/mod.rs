@@ -34,6 +34,8 @@
 
 mod card;
 mod deliberate;
+#[cfg(test)]
+mod fake;
 mod handle;
 mod mapping_error;
 mod outlet;

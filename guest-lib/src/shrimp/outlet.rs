@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
 use hamlyn_abi::shrimp::memory::SHRIMP_SET_MODE;
@@ -20,8 +20,9 @@ use crate::error::{Result, inside};
 pub(super) struct Outlet {
     memory: Arc<Memory>,
     pub(super) commands: Arc<Mapping>,
-    /// None if the card sees the stores to memory.
-    window: Option<Arc<Mapping>>,
+    window: Arc<Mapping>,
+    /// The card sees the stores to memory.
+    is_seen: AtomicBool,
     /// Where the buffer's first byte is.
     place: usize,
     length: usize,
@@ -39,7 +40,7 @@ impl Outlet {
     pub(super) fn new(
         memory: Arc<Memory>,
         commands: Arc<Mapping>,
-        window: Option<Arc<Mapping>>,
+        window: Arc<Mapping>,
         place: usize,
         mode: u32,
     ) -> Self {
@@ -48,6 +49,7 @@ impl Outlet {
             memory,
             commands,
             window,
+            is_seen: AtomicBool::new(false),
             place,
             mode: AtomicU32::new(mode),
             stored: AtomicU64::new(0),
@@ -78,9 +80,18 @@ impl Outlet {
         Ok(at)
     }
 
-    /// Where stores must go to be seen: nobody sees those of deliberate update.
+    /// Whether the card sees the stores to memory, which it says only of pages that are mapped for automatic update already. No thread
+    /// may store meanwhile.
+    pub(super) fn set_seen(&self, is_seen: bool) {
+        // What is on its way by the window must not come behind a store to memory.
+        self.settle();
+        self.is_seen.store(is_seen, Ordering::Release);
+    }
+
+    /// Where stores must go to be noticed: those of deliberate update need not be.
     fn stores_by(&self) -> Option<&Mapping> {
-        self.window.as_deref().filter(|_| self.mode() != SHRIMP_MODE_DELIBERATE)
+        let in_memory = self.mode() == SHRIMP_MODE_DELIBERATE || self.is_seen.load(Ordering::Acquire);
+        (!in_memory).then_some(&self.window)
     }
 
     pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
@@ -124,9 +135,8 @@ impl Outlet {
     /// answers a load behind them.
     pub(super) fn settle(&self) {
         let stored = self.stored.load(Ordering::Acquire);
-        let Some(window) = &self.window else { return };
         if self.carried_out.load(Ordering::Acquire) < stored {
-            black_box(window.load_word::<u32>(0));
+            black_box(self.window.load_word::<u32>(0));
             self.carried_out.fetch_max(stored, Ordering::AcqRel);
         }
     }
@@ -145,28 +155,11 @@ impl Outlet {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_SINGLE};
 
+    use super::super::fake::outlet;
     use super::*;
-
-    /// Pages that no card is behind: what is stored stays there.
-    pub(in crate::shrimp) struct Pages {
-        pub(in crate::shrimp) memory: Arc<Memory>,
-        pub(in crate::shrimp) commands: Arc<Mapping>,
-        pub(in crate::shrimp) window: Arc<Mapping>,
-        pub(in crate::shrimp) outlet: Outlet,
-    }
-
-    /// An outlet of so many bytes behind `place`.
-    pub(in crate::shrimp) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pages {
-        let size = (place + length).next_multiple_of(PAGE);
-        let memory = Arc::new(Memory::anonymous(place + length).unwrap());
-        let [commands, window] = [(); 2].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
-        let seen = (!snoops).then(|| window.clone());
-        let outlet = Outlet::new(memory.clone(), commands.clone(), seen, place, mode);
-        Pages { memory, commands, window, outlet }
-    }
 
     fn bytes(from: &Mapping, at: usize, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
@@ -218,6 +211,16 @@ pub(super) mod tests {
         pages.outlet.write(0, b"x").unwrap();
         pages.outlet.read(9, &mut [0]).unwrap();
         assert_eq!(known(), 3);
+    }
+
+    #[test]
+    fn a_store_to_memory_does_not_overtake_those_by_the_window() {
+        let pages = outlet(0, 100, false, SHRIMP_MODE_SINGLE);
+        pages.outlet.store(0, 1_u32).unwrap();
+        pages.outlet.set_seen(true);
+        assert_eq!(pages.outlet.carried_out.load(Ordering::Relaxed), 1);
+        pages.outlet.store(0, 2_u32).unwrap();
+        assert_eq!((pages.memory.mapping().load_u32(0), pages.window.load_u32(0)), (2, 1));
     }
 
     #[test]

@@ -19,6 +19,10 @@ use crate::core::device::Node;
 use crate::core::memory::Memory;
 use crate::error::{Error, Result, at_most, inside};
 
+/// How often it is asked whether the card sees a machine's stores, before it is taken for one that does not; and how far apart.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
 /// When what is stored in a send buffer is sent (section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -109,7 +113,6 @@ impl SendBuffer {
         (offset, place): (u64, usize),
         mode: Mode,
     ) -> Result<Self> {
-        let snoops = node.query()?.of_card::<ShrimpQuery>().is_some_and(|own| own.snoops != 0);
         let length = memory.len() as u64;
         let mut made = ShrimpMap {
             address: memory.card_address(),
@@ -128,16 +131,35 @@ impl SendBuffer {
         let pages = memory.len().next_multiple_of(PAGE);
         let map = |what, offset| node.map(what, offset, pages, Access::ReadWrite);
         let outlet = map("command pages", made.commands_offset).and_then(|commands| {
-            let window = (!snoops).then(|| map("window pages", made.window_offset)).transpose()?;
+            let window = map("window pages", made.window_offset)?;
             Ok(Outlet::new(memory, commands, window, place, mode.to_abi()))
         });
-        match outlet {
-            Ok(outlet) => Ok(Self { node: node.clone(), mapping: made.mapping, handle: *handle, outlet }),
-            Err(error) => {
-                let _ = unmap(node, made.mapping);
-                Err(error)
+        let outlet = outlet.inspect_err(|_| {
+            let _ = unmap(node, made.mapping);
+        })?;
+        let buffer = Self { node: node.clone(), mapping: made.mapping, handle: *handle, outlet };
+        buffer.look_who_sees()?;
+        Ok(buffer)
+    }
+
+    /// Finds out where stores must go. A machine begins to tell of its stores when the first page is mapped for automatic update, with
+    /// its next interrupt: so it is asked after that, and more than once.
+    fn look_who_sees(&self) -> Result<()> {
+        if self.mode() == Mode::Deliberate {
+            return Ok(());
+        }
+        for look in 0..LOOKS {
+            if look > 0 {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            let query = self.node.query()?;
+            if query.of_card::<ShrimpQuery>().is_some_and(|own| own.snoops != 0) {
+                self.outlet.set_seen(true);
+                return Ok(());
             }
         }
+        self.outlet.set_seen(false);
+        Ok(())
     }
 
     /// How many bytes it has.
@@ -171,12 +193,19 @@ impl SendBuffer {
     /// Changes that, page by page and without the operating system (section 4.2). What was stored before is sent as it was to be sent
     /// then; a deliberate update that is under way is waited for. Other threads must not store meanwhile.
     ///
+    /// From deliberate update back it asks whether the card sees the stores, which takes up to 10 ms where it does not.
+    ///
     /// # Errors
     /// [`Error::System`] if the card has gone.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
         self.outlet.wait_until_sent(None, &|| self.is_there())?;
+        let was = self.mode();
+        if was == Mode::Deliberate {
+            // Nobody has seen them meanwhile, nor need begin at once.
+            self.outlet.set_seen(false);
+        }
         self.outlet.set_mode(mode.to_abi());
-        Ok(())
+        if was == Mode::Deliberate { self.look_who_sees() } else { Ok(()) }
     }
 
     /// Stores bytes, in rising order and by as many as 8 at a time: who sees the last of them need not see the first unless it was

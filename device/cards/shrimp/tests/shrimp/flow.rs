@@ -206,3 +206,18 @@ fn without_a_link_no_store_waits() {
     host.wire.room = None;
     assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"x".to_vec())]);
 }
+
+#[test]
+fn what_waits_for_more_is_sent_when_no_more_is_taken() {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_BLOCKED);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 22);
+    for (offset, byte) in [b"a", b"b", b"c"].into_iter().enumerate() {
+        host.store_seen(10 * PAGE + offset as u64, byte);
+        assert_eq!(host.card.takes_stores(), offset == 0);
+        if offset > 0 {
+            host.transmit();
+            assert!(host.card.takes_stores(), "no store has to wait for the merge time");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! A send buffer without a card, for tests.
+
+use std::sync::Arc;
+
+use hamlyn_sys::Mapping;
+
+use super::outlet::Outlet;
+use super::place::PAGE;
+use crate::core::memory::Memory;
+
+/// Pages that no card is behind: what is stored stays there.
+pub(super) struct Pages {
+    pub(super) memory: Arc<Memory>,
+    pub(super) commands: Arc<Mapping>,
+    pub(super) window: Arc<Mapping>,
+    pub(super) outlet: Outlet,
+}
+
+/// An outlet of so many bytes behind `place`.
+pub(super) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pages {
+    let size = (place + length).next_multiple_of(PAGE);
+    let memory = Arc::new(Memory::anonymous(place + length).unwrap());
+    let [commands, window] = [(); 2].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
+    let outlet = Outlet::new(memory.clone(), commands.clone(), window.clone(), place, mode);
+    outlet.set_seen(snoops);
+    Pages { memory, commands, window, outlet }
+}
