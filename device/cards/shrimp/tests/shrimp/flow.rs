@@ -212,12 +212,12 @@ fn what_waits_for_more_is_sent_when_no_more_is_taken() {
     let mut host = Host::new(0);
     host.map_out(10, 1, 20, SHRIMP_MODE_BLOCKED);
     let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 22);
-    for (offset, byte) in [b"a", b"b", b"c"].into_iter().enumerate() {
-        host.store_seen(10 * PAGE + offset as u64, byte);
-        assert_eq!(host.card.takes_stores(), offset == 0);
-        if offset > 0 {
-            host.transmit();
-            assert!(host.card.takes_stores(), "no store has to wait for the merge time");
+    for word in [b"ab", b"cd"] {
+        for (offset, byte) in word.iter().enumerate() {
+            assert!(host.card.takes_stores());
+            host.store_seen(10 * PAGE + offset as u64, &[*byte]);
         }
+        assert!(!host.card.takes_stores());
+        assert_eq!(host.sent_data(), [(1, 20 * PAGE, word.to_vec())], "no store waits for the merge time");
     }
 }
