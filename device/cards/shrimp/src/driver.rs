@@ -43,7 +43,10 @@ impl ShrimpCard {
     fn write_own(&mut self, ports: &Ports<'_>, offset: u32, value: u32) {
         match offset {
             SHRIMP_REG_OUT_THRESHOLD => self.outgoing.set_threshold(value as usize),
-            SHRIMP_REG_IN_THRESHOLD => self.incoming.set_threshold(value as usize),
+            SHRIMP_REG_IN_THRESHOLD => {
+                self.incoming.set_threshold(value as usize);
+                self.incoming.look(ports.clock.now());
+            }
             SHRIMP_REG_MERGE_TIME => {
                 self.merge_time = Duration::from_micros(value.min(SHRIMP_MAX_MERGE_TIME).into());
             }

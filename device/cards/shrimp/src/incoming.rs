@@ -57,6 +57,12 @@ impl Incoming {
         self.fill < self.threshold && self.fill + LARGEST <= self.capacity
     }
 
+    /// Notes whether anything more is taken, after whatever may change that.
+    pub(crate) fn look(&mut self, now: Duration) {
+        let is_full = self.hold && !self.has_room();
+        self.full_since = is_full.then(|| self.full_since.unwrap_or(now));
+    }
+
     /// When what is held is let in, if it is not before.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.full_since.map(|since| since + PATIENCE)
@@ -87,7 +93,6 @@ impl ShrimpCard {
                 self.incoming.push(packet.source, arrived);
                 if !self.incoming.has_room() && self.incoming.hold {
                     self.count(ShrimpStatistic::IncomingFull);
-                    self.incoming.full_since.get_or_insert_with(|| ports.clock.now());
                 }
             }
             Err(Fault::Malformed) => self.count(ShrimpStatistic::Malformed),
@@ -98,15 +103,13 @@ impl ShrimpCard {
 
     /// Deposits what is in the FIFO, unless the driver wants it held.
     pub(super) fn drain(&mut self, ports: &Ports<'_>) {
-        if !self.incoming.hold {
-            self.incoming.full_since = None;
-        }
         while !self.incoming.hold {
             let Some((source, mut packet)) = self.incoming.pop() else { break };
             if let Err(reason) = self.deposit(ports, source, &mut packet) {
                 self.count(reason);
             }
         }
+        self.incoming.look(ports.clock.now());
         if self.arrivals.take_news() {
             self.count(ShrimpStatistic::Interrupts);
             ports.interrupt.raise(VECTOR);

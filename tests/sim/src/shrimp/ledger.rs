@@ -135,6 +135,8 @@ pub(super) struct Ledger {
     pub(super) incoming: VecDeque<(u16, Letter)>,
     pub(super) in_threshold: u64,
     pub(super) hold: bool,
+    /// Since when nothing more is taken because of that, in milliseconds.
+    pub(super) full_since: Option<u64>,
     pub(super) reports: Reports,
     /// Pages whose stores the card has said that it wants to see.
     pub(super) watched: BTreeSet<u64>,
@@ -154,6 +156,7 @@ impl Ledger {
             incoming: VecDeque::new(),
             in_threshold: fifo / 2,
             hold: false,
+            full_since: None,
             reports: Reports::default(),
             watched: BTreeSet::new(),
             full_raised: 0,

@@ -149,7 +149,11 @@ impl Model for Shrimp {
     }
 
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        world.hosts[host].machine.tick()
+        let ticked = world.hosts[host].machine.tick()?;
+        if ticked {
+            world.let_in(host)?;
+        }
+        Ok(ticked)
     }
 
     /// A packet of blocked-write is closed when its time has come.

@@ -135,6 +135,16 @@ impl World<Shrimp> {
         self.check_card(host)
     }
 
+    /// The card has had its tick: what was held for too long is let in, and nothing before.
+    pub(super) fn let_in(&mut self, host: usize) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let ledger = &mut self.model.ledgers[host];
+        ledger.hold &= !ledger.is_held_too_long(machine.clock.milliseconds());
+        let (is, must) = (machine.load(SHRIMP_REG_HOLD)? != 0, ledger.hold);
+        ensure(is == must, || format!("host {host}: it holds what arrives: {is}, and must: {must}"))?;
+        self.drained(host)
+    }
+
     /// Resets the card: what it had to send is lost, and nothing is mapped.
     pub(super) fn reset(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;

@@ -91,9 +91,10 @@ impl World<Shrimp> {
     pub(super) fn check_card(&mut self, host: usize) -> Result<(), Violation> {
         self.settle(host)?;
         self.hear_vectors(host)?;
-        let machine = self.hosts[host].machine.clone();
+        let (machine, linked) = (self.hosts[host].machine.clone(), self.hosts[host].uplink.is_up());
         let ledger = &mut self.model.ledgers[host];
-        check_fifos(ledger, &machine, host)?;
+        ledger.note_held(machine.clock.milliseconds());
+        check_fifos(ledger, &machine, host, linked)?;
         while let Some((page, seen)) = machine.with_card(|card, _| card.watch_change())? {
             if seen {
                 ledger.watched.insert(page)
@@ -171,7 +172,7 @@ fn joins(before: &Item, item: &Item) -> bool {
 }
 
 /// The FIFOs hold what they must, and no more than they can.
-fn check_fifos(ledger: &Ledger, machine: &Machine, host: usize) -> Result<(), Violation> {
+fn check_fifos(ledger: &Ledger, machine: &Machine, host: usize, linked: bool) -> Result<(), Violation> {
     let capacity = ledger.outgoing.capacity();
     for (what, register, fill) in [
         ("Outgoing", SHRIMP_REG_OUT_FILL, ledger.outgoing.fill()),
@@ -182,7 +183,8 @@ fn check_fifos(ledger: &Ledger, machine: &Machine, host: usize) -> Result<(), Vi
         ensure(is <= capacity, || format!("host {host}: the {what} FIFO has {is} of {capacity}"))?;
     }
     let takes = (machine.takes_stores()?, machine.takes_packets());
-    let must = (ledger.has_room(), ledger.takes_packets());
+    // Without a link stores need not wait, as they go nowhere.
+    let must = (ledger.has_room() || !linked, ledger.takes_packets());
     ensure(takes == must, || format!("host {host}: it takes stores, packets: {takes:?}, and must: {must:?}"))
 }
 
@@ -191,6 +193,17 @@ impl Ledger {
     pub(super) fn has_room(&self) -> bool {
         let (fill, out) = (self.outgoing.fill(), &self.outgoing);
         fill < out.threshold && fill + LARGEST as u64 <= out.capacity()
+    }
+
+    /// Notes since when nothing more is taken because it is held.
+    fn note_held(&mut self, now: u64) {
+        let is_full = self.hold && !self.takes_packets();
+        self.full_since = is_full.then(|| self.full_since.unwrap_or(now));
+    }
+
+    /// Whether that has been for so long that it is held no more.
+    pub(super) fn is_held_too_long(&self, now: u64) -> bool {
+        self.full_since.is_some_and(|since| now - since >= 5000)
     }
 
     /// The same of the Incoming FIFO.

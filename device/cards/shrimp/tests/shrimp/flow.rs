@@ -188,6 +188,15 @@ fn a_host_cannot_hold_up_the_network_for_ever() {
     host.wait(1_000);
     assert_eq!((host.card.takes_packets(), host.bytes(20 * PAGE, 3)), (true, vec![1, 2, 3]));
     assert_eq!(host.load_register(SHRIMP_REG_HOLD), 0);
+    // Nor by a threshold that it lowers.
+    let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
+    host.arrive(0, &packet(0, 1, 20 * PAGE, &[9]));
+    host.wait(5_000_000);
+    assert_eq!(host.bytes(20 * PAGE, 1), [1], "it is not full");
+    let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 1);
+    assert!(!host.card.takes_packets());
+    host.wait(5_000_000);
+    assert_eq!((host.card.takes_packets(), host.bytes(20 * PAGE, 1)), (true, vec![9]));
 }
 
 #[test]
