@@ -30,28 +30,47 @@ static void arrival_tell(struct hamlyn_card *card, u32 pfn)
 	}
 }
 
-/* Takes the records that are there, and tells the card so: then it raises the vector for the next. */
-void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
+/* Looked at together. */
+#define BATCH 64
+
+/*
+ * Takes records that are there, and tells the card so: after that it reports each of the pages again.
+ * Only then may they be looked at, or what arrives meanwhile is overlooked.
+ */
+static u32 arrivals_take(struct hamlyn_card *card, u32 *pages)
 {
 	const struct shrimp_arrival *ring, *record;
-	u32 count, *taken, left;
+	u32 count, *taken, found;
 
-	if (vector != SHRIMP_VECTOR_ARRIVAL)
-		return;
-	guard(mutex)(&card->lock);
-	ring = card->live ? shrimp_own_arrivals(card, &count, &taken) : NULL;
+	ring = shrimp_own_arrivals(card, &count, &taken);
 	if (!ring)
-		return;
-	/* No more than there can be: a card that makes records without end is not listened to. */
-	for (left = count; left; left--) {
+		return 0;
+	for (found = 0; found < BATCH; found++) {
 		record = &ring[*taken % count];
 		if (READ_ONCE(record->number) != *taken + 1)
 			break;
 		dma_rmb(); /* The page was written before the number. */
-		arrival_tell(card, READ_ONCE(record->page));
+		pages[found] = READ_ONCE(record->page);
 		++*taken;
 	}
 	writel(*taken, card->registers + SHRIMP_REG_ARRIVALS_TAKEN);
+	/* The card has it when this is answered. It raises the vector for what there is more. */
+	readl(card->registers + SHRIMP_REG_IN_FILL);
+	return found;
+}
+
+void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
+{
+	u32 pages[BATCH], found, i;
+
+	if (vector != SHRIMP_VECTOR_ARRIVAL)
+		return;
+	guard(mutex)(&card->lock);
+	if (!card->live)
+		return;
+	found = arrivals_take(card, pages);
+	for (i = 0; i < found; i++)
+		arrival_tell(card, pages[i]);
 }
 
 /* The word, which lies in one page. */

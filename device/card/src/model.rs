@@ -74,6 +74,13 @@ impl Choice {
         Ok(())
     }
 
+    /// Chooses a value for who has not chosen any, if the model has such a setting.
+    pub fn suggest(&mut self, setting: &'static str, value: u32) {
+        if self.get(setting).is_ok() && self.chosen.iter().all(|(name, _)| *name != setting) {
+            self.chosen.push((setting, value));
+        }
+    }
+
     /// The value of a setting.
     pub fn get(&self, setting: &'static str) -> Result<u32, NoSetting> {
         let known = self.model.settings.iter().find(|known| known.name == setting);

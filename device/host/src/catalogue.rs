@@ -216,6 +216,17 @@ mod tests {
     }
 
     #[test]
+    fn what_was_chosen_is_not_changed_by_a_suggestion() {
+        let mut choice = Choice::of(&OTHER);
+        choice.suggest("rings", 5);
+        choice.suggest("termini", 5);
+        assert_eq!((choice.get("rings"), choice.get("packet-size")), (Ok(5), Ok(64)));
+        choice.set("rings", 6).unwrap();
+        choice.suggest("rings", 7);
+        assert_eq!(choice.get("rings"), Ok(6));
+    }
+
+    #[test]
     fn what_a_model_lacks_is_refused_with_those_that_have_it() {
         static SONGS: PerModel<u32> = PerModel::new("song", &[("hamlyn", 7)]);
         assert_eq!(SONGS.of(&hamlyn::MODEL), Ok(&7));

@@ -17,7 +17,8 @@ pub const SHRIMP_REG_IN_FILL: u32 = 0x118;
 /// RW. How long after a store the next may still go into the same packet (blocked-write, section 4.1), in microseconds: 0 to
 /// [`SHRIMP_MAX_MERGE_TIME`].
 pub const SHRIMP_REG_MERGE_TIME: u32 = 0x11c;
-/// RW. 1: what arrives stays in the Incoming FIFO until this is 0 again. At power-on 0.
+/// RW. 1: what arrives stays in the Incoming FIFO until this is 0 again, which it becomes by itself when that has been full for 5
+/// seconds. At power-on 0.
 pub const SHRIMP_REG_HOLD: u32 = 0x120;
 /// RO. 1 if the card sees the stores of this host's processors on their bus; 0 if it has to be told of them by its window
 /// ([`super::memory`]).

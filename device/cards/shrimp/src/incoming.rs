@@ -1,6 +1,7 @@
 //! What arrives: checked, held in the Incoming FIFO, deposited (sections 3.1 and 4).
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
@@ -19,11 +20,24 @@ pub(crate) struct Incoming {
     capacity: usize,
     /// The driver wants what arrives to stay here.
     pub(crate) hold: bool,
+    /// Since when nothing more is taken.
+    full_since: Option<Duration>,
 }
+
+/// How long the network stands for a host that holds what arrives: then it is let in. Whoever sends stands with it, and a
+/// machine whose store is not taken at all for 20 seconds is lost.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Incoming {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { packets: VecDeque::new(), fill: 0, threshold: capacity / 2, capacity, hold: false }
+        Self {
+            packets: VecDeque::new(),
+            fill: 0,
+            threshold: capacity / 2,
+            capacity,
+            hold: false,
+            full_since: None,
+        }
     }
 
     pub(crate) fn fill(&self) -> usize {
@@ -41,6 +55,11 @@ impl Incoming {
     /// Whether more is taken from the network: below the threshold, if any packet fits.
     pub(crate) fn has_room(&self) -> bool {
         self.fill < self.threshold && self.fill + LARGEST <= self.capacity
+    }
+
+    /// When what is held is let in, if it is not before.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.full_since.map(|since| since + PATIENCE)
     }
 
     fn push(&mut self, source: u16, packet: Arrived) {
@@ -68,7 +87,7 @@ impl ShrimpCard {
                 self.incoming.push(packet.source, arrived);
                 if !self.incoming.has_room() && self.incoming.hold {
                     self.count(ShrimpStatistic::IncomingFull);
-                    tracing::debug!(now = ?ports.clock.now(), "the Incoming FIFO is full");
+                    self.incoming.full_since.get_or_insert_with(|| ports.clock.now());
                 }
             }
             Err(Fault::Malformed) => self.count(ShrimpStatistic::Malformed),
@@ -79,6 +98,9 @@ impl ShrimpCard {
 
     /// Deposits what is in the FIFO, unless the driver wants it held.
     pub(super) fn drain(&mut self, ports: &Ports<'_>) {
+        if !self.incoming.hold {
+            self.incoming.full_since = None;
+        }
         while !self.incoming.hold {
             let Some((source, mut packet)) = self.incoming.pop() else { break };
             if let Err(reason) = self.deposit(ports, source, &mut packet) {

@@ -223,7 +223,8 @@ impl Card for ShrimpCard {
     }
 
     fn takes_stores(&self) -> bool {
-        self.outgoing.has_room()
+        // Without a link there is nothing to wait for: they go nowhere.
+        self.outgoing.has_room() || self.here.is_none()
     }
 
     fn watch_change(&mut self) -> Option<(u64, bool)> {
@@ -241,13 +242,18 @@ impl Card for ShrimpCard {
 
     fn alarm(&self) -> Option<Duration> {
         let closing = self.outgoing.deadline(self.merge_time);
-        [self.chassis.deadline(), closing].into_iter().flatten().min()
+        [self.chassis.deadline(), closing, self.incoming.deadline()].into_iter().flatten().min()
     }
 
     fn tick(&mut self, ports: &Ports<'_>) {
         let now = ports.clock.now();
         if self.outgoing.deadline(self.merge_time).is_some_and(|deadline| deadline <= now) {
             self.outgoing.close();
+        }
+        if self.incoming.deadline().is_some_and(|deadline| deadline <= now) {
+            tracing::debug!("what was held is let in");
+            self.incoming.hold = false;
+            self.drain(ports);
         }
         if self.chassis.check_handshake(now) {
             self.count(ShrimpStatistic::HandshakeLapses);

@@ -121,6 +121,7 @@ impl Outgoing {
                 packet.append(data);
                 *last = now;
                 self.fill += data.len();
+                self.close_if_full();
                 return Put::Merged;
             }
         }
@@ -129,7 +130,15 @@ impl Outgoing {
         packet.append(data);
         self.fill += OVERHEAD + data.len();
         self.open = Some((packet, now));
+        self.close_if_full();
         Put::Begun
+    }
+
+    /// At the threshold no store is taken that the open packet could wait for.
+    fn close_if_full(&mut self) {
+        if !self.has_room() {
+            self.close();
+        }
     }
 
     /// When the open packet is closed if no store comes.

@@ -25,7 +25,7 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let model = args.machine.model.one()?;
     let program = SHOWS.of(model)?.self_test;
     let layout = args.machine.layout.choose(1);
-    let lab = args.machine.lab(1, &layout).start()?;
+    let lab = args.machine.lab(1, &layout, &[]).start()?;
     test(&lab, program).map_err(|error| anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()))
 }
 

@@ -46,8 +46,13 @@ pub(super) struct FabricArgs {
 }
 
 pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
+    let mut cards = args.cards.options(args.sockets.len())?;
+    if let Some(shape) = args.routing.mesh {
+        // By which cards have their coordinates.
+        cards.iter_mut().for_each(|card| card.choice.suggest("columns", shape.columns.into()));
+    }
     ensemble::run(&Options {
-        cards: args.cards.options(args.sockets.len())?.into_iter().zip(args.sockets).collect(),
+        cards: cards.into_iter().zip(args.sockets).collect(),
         paths: args.routing.paths,
         mesh: args.routing.mesh,
         cores: args.cores,

@@ -154,11 +154,12 @@ struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// A lab of so many machines, laid out in this way.
-    fn lab(&self, machines: usize, layout: &Layout) -> hamlyn_lab::Builder {
+    /// A lab of so many machines, laid out in this way, with cards of these arguments.
+    fn lab(&self, machines: usize, layout: &Layout, card: &[String]) -> hamlyn_lab::Builder {
         let lab =
             Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
-        layout.apply(lab.snoop(self.snoop).switch_args(self.routing.args()))
+        let card = self.routing.columns(&self.model.models, card).into_iter().chain(card.iter().cloned());
+        layout.apply(lab.snoop(self.snoop).card_args(card).switch_args(self.routing.args()))
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use hamlyn_host::catalogue::{Choice, Model};
 use hamlyn_host::{rundir, switch};
 use hamlyn_switch::crossbar::MAX_PORTS;
 use hamlyn_switch::mesh::Shape;
@@ -84,6 +85,14 @@ impl RoutingArgs {
             None => vec!["--paths".into(), self.paths.to_string()],
         }
     }
+
+    /// The mesh's columns for cards that have their coordinates by them, unless these arguments of theirs say otherwise.
+    pub(super) fn columns(self, models: &[&'static Model], card: &[String]) -> Vec<String> {
+        let have = |model: &&'static Model| Choice::of(model).get("columns").is_ok();
+        let is_said = card.iter().any(|word| word == "--columns" || word.starts_with("--columns="));
+        let wanted = self.mesh.filter(|_| !is_said && models.iter().all(have));
+        wanted.map(|shape| format!("--columns={}", shape.columns)).into_iter().collect()
+    }
 }
 
 pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
@@ -102,4 +111,25 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
             ..Options::default()
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use hamlyn_host::catalogue;
+
+    use super::*;
+
+    #[test]
+    fn cards_that_have_coordinates_have_those_of_the_mesh_unless_they_are_told() {
+        let routing =
+            |mesh: Option<&str>| RoutingArgs { paths: 1, mesh: mesh.map(|text| text.parse().unwrap()) };
+        let [shrimp, hamlyn] = ["shrimp", "hamlyn"].map(|name| catalogue::find(name).unwrap());
+        let meshed = routing(Some("2x3"));
+        assert_eq!(meshed.columns(&[shrimp], &[]), ["--columns=2"]);
+        assert_eq!(routing(None).columns(&[shrimp], &[]), Vec::<String>::new());
+        assert_eq!(meshed.columns(&[hamlyn], &[]), Vec::<String>::new());
+        for said in [vec!["--columns".into(), "8".into()], vec!["--columns=8".into()]] {
+            assert_eq!(meshed.columns(&[shrimp], &said), Vec::<String>::new());
+        }
+    }
 }

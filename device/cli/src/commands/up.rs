@@ -106,10 +106,15 @@ fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyho
             part.clone_from(other);
         }
     }
-    let lab = args.machine.lab(args.count.into(), layout).reboots(true).kit(kit).kernel_args(&args.append);
+    let lab = args
+        .machine
+        .lab(args.count.into(), layout, &args.card)
+        .reboots(true)
+        .kit(kit)
+        .kernel_args(&args.append);
     let words = args.qemu_args.clone();
     let lab = lab.programs(args.add.iter().cloned()).network(args.net).qemu_args(move |_, _| words.clone());
-    lab.card_args(&args.card).wait_for_guests(args.initrd.is_none()).progress(tell).start()
+    lab.wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
 
 fn explain(lab: &Lab, show: &Show) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::registers::*;
-use hamlyn_card::card::{Card, Progress};
+use hamlyn_card::card::{Card, Place, Progress};
 use hamlyn_test_host::Commands;
 
 use crate::support::*;
@@ -49,7 +49,7 @@ fn the_outgoing_fifo_never_holds_more_than_it_can() {
     // By the window it is filled to the end; what is refused is not in the page either.
     let window = u64::from(PAGES) * PAGE + 10 * PAGE;
     let mut stores = 0;
-    while host.counter("stores_refused") == 0 {
+    while host.counter("stores_refused") == 0 && stores < 10_000 {
         stores += 1;
         host.store_memory(window, 8, stores);
     }
@@ -169,4 +169,55 @@ fn a_reset_forgets_everything() {
     host.arrive(1, &packet(1, 0, 11 * PAGE, b"b"));
     assert_eq!((host.sent().len(), host.counter("not_mapped_in")), (0, 1));
     assert_eq!(host.load_register(SHRIMP_REG_OUT_FILL), 0);
+}
+
+#[test]
+fn a_host_cannot_hold_up_the_network_for_ever() {
+    let mut host = Host::new(1);
+    host.map_in(20, 0);
+    let Ok(()) = host.store(SHRIMP_REG_IN_THRESHOLD, 4, 60);
+    let Ok(()) = host.store(SHRIMP_REG_HOLD, 4, 1);
+    host.wait(60_000_000);
+    for byte in 0..3_u8 {
+        assert!(host.card.takes_packets());
+        host.arrive(0, &packet(0, 1, 20 * PAGE + u64::from(byte), &[byte + 1]));
+    }
+    assert!(!host.card.takes_packets());
+    host.wait(4_999_000);
+    assert_eq!((host.card.takes_packets(), host.bytes(20 * PAGE, 3)), (false, vec![0; 3]));
+    host.wait(1_000);
+    assert_eq!((host.card.takes_packets(), host.bytes(20 * PAGE, 3)), (true, vec![1, 2, 3]));
+    assert_eq!(host.load_register(SHRIMP_REG_HOLD), 0);
+}
+
+#[test]
+fn without_a_link_no_store_waits() {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_SINGLE);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 20);
+    host.wire.room = Some(0);
+    host.store_seen(10 * PAGE, b"x");
+    assert!(!host.card.takes_stores());
+    host.with(|card, ports, _| card.link_changed(ports, None));
+    assert!(host.card.takes_stores());
+    host.store_seen(10 * PAGE, b"y");
+    host.with(|card, ports, _| card.link_changed(ports, Some(Place { host: 0, ports: 6 })));
+    assert!(!host.card.takes_stores());
+    host.wire.room = None;
+    assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"x".to_vec())]);
+}
+
+#[test]
+fn what_waits_for_more_is_sent_when_no_more_is_taken() {
+    let mut host = Host::new(0);
+    host.map_out(10, 1, 20, SHRIMP_MODE_BLOCKED);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 22);
+    for word in [b"ab", b"cd"] {
+        for (offset, byte) in word.iter().enumerate() {
+            assert!(host.card.takes_stores());
+            host.store_seen(10 * PAGE + offset as u64, &[*byte]);
+        }
+        assert!(!host.card.takes_stores());
+        assert_eq!(host.sent_data(), [(1, 20 * PAGE, word.to_vec())], "no store waits for the merge time");
+    }
 }
