@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Exit, Lab, Run};
+use hamlyn_lab::{Exit, Lab, Run, Snoop};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
@@ -11,7 +11,19 @@ use crate::{Turn, eventually, lab_of, text};
 const MODES: [&str; 3] = ["single", "blocked", "deliberate"];
 
 fn shrimp_lab(vms: usize) -> Result<Turn> {
-    Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms)))
+    lab_with(vms, Snoop::Auto)
+}
+
+fn lab_with(vms: usize, snoop: Snoop) -> Result<Turn> {
+    Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms).snoop(snoop)))
+}
+
+/// No store was seen, and some came by the window.
+fn all_went_by_the_window(lab: &Lab, card: usize) -> Result<()> {
+    let [seen, by_window] = ["stores_seen", "stores_to_window"].map(|name| counter(lab, card, name));
+    let (seen, by_window) = (seen?, by_window?);
+    ensure!(seen == 0 && by_window > 0, "{seen} seen, {by_window} by the window");
+    Ok(())
 }
 
 fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
@@ -88,7 +100,19 @@ fn a_message_is_stored_in_the_other_machine_and_pages_are_sent() -> Result<()> {
 #[test]
 fn what_is_stored_arrives_at_its_place_in_each_mode() -> Result<()> {
     let lab = shrimp_lab(2)?;
-    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    stores_arrive(&lab)
+}
+
+#[test]
+fn what_is_stored_by_the_window_arrives_as_well() -> Result<()> {
+    let lab = lab_with(2, Snoop::No)?;
+    stores_arrive(&lab)?;
+    all_went_by_the_window(&lab, 1)?;
+    items_come_in_order(&lab)
+}
+
+fn stores_arrive(lab: &Lab) -> Result<()> {
+    let (mut receiver, mut sender) = (desk(lab, 0)?, desk(lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 20_000)?;
     let mut seed = 0;
     let mut fill = |sender: &mut Desk<Run>, receiver: &mut Desk<Run>, mapping: &Value, mode: &str| {
@@ -224,6 +248,10 @@ fn a_machine_that_dies_is_lost_to_who_has_mapped_its_memory() -> Result<()> {
 #[test]
 fn items_of_a_queue_come_before_their_count() -> Result<()> {
     let lab = shrimp_lab(2)?;
+    items_come_in_order(&lab)
+}
+
+fn items_come_in_order(lab: &Lab) -> Result<()> {
     for more in [&[][..], &["--blocked"]] {
         let words = |what| [&["shrimp", "queue", what, "--count", "1500"], more].concat();
         let mut consumer = lab.vm(0).run(words("consume"))?;
@@ -233,6 +261,6 @@ fn items_of_a_queue_come_before_their_count() -> Result<()> {
         let took = consumer.finish()?;
         ensure!(took == [json!({ "taken": 1500, "in_order": true })], "{took:?}");
     }
-    ensure!(counter(&lab, 0, "bytes_deposited")? >= 2 * 1500 * 44);
+    ensure!(counter(lab, 0, "bytes_deposited")? >= 2 * 1500 * 44);
     Ok(())
 }
