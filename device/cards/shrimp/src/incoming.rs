@@ -82,7 +82,7 @@ impl Incoming {
 
 impl ShrimpCard {
     /// Takes a packet from the network into the FIFO, if it is whole and for this node.
-    pub(super) fn take(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+    pub(super) fn take(&mut self, packet: &Packet<'_>) {
         if !self.chassis.is_enabled() {
             return self.count(ShrimpStatistic::Discarded);
         }

@@ -209,7 +209,7 @@ impl Card for ShrimpCard {
     }
 
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
-        self.take(ports, packet);
+        self.take(packet);
         self.drain(ports);
     }
 
