@@ -235,7 +235,10 @@ struct shrimp_entry {
  */
 #define SHRIMP_REG_MERGE_TIME 0x11c
 
-/* RW. 1: what arrives stays in the Incoming FIFO until this is 0 again. At power-on 0. */
+/*
+ * RW. 1: what arrives stays in the Incoming FIFO until this is 0 again, which it becomes by itself when that has been full for 5
+ * seconds. At power-on 0.
+ */
 #define SHRIMP_REG_HOLD 0x120
 
 /*
