@@ -23,7 +23,8 @@
  *
  * Errors beside those of all calls: ENOSPC (the driver has no more exports or mappings), EBUSY (a part of a page
  * is exported, or mapped out, already; or is neither at the beginning nor at the end of its page and would need a third
- * part), EOPNOTSUPP (the card sees other addresses than the processor, as behind an IOMMU).
+ * part), EOPNOTSUPP (the card sees other addresses than the processor, as behind an IOMMU, or has no
+ * entry for a page).
  */
 
 /* Exports a buffer. Argument: shrimp_export. */

@@ -77,9 +77,9 @@ static bool card_snoops(const struct hamlyn_card *card)
 
 static void ops_announce(const struct hamlyn_card *card)
 {
-	dev_info(&card->pdev->dev, "%s: %u pages, %u columns, stores are %s\n", dev_name(&card->dev),
-		 shrimp_table(card), ((const struct shrimp_query *)card->limits.card)->columns,
-		 card_snoops(card) ? "snooped" : "told by window");
+	/* Whether stores are snooped is not known before a page is mapped out. */
+	dev_info(&card->pdev->dev, "%s: %u pages, %u columns\n", dev_name(&card->dev),
+		 shrimp_table(card), ((const struct shrimp_query *)card->limits.card)->columns);
 }
 
 static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)

@@ -163,7 +163,6 @@ void shrimp_tell_later(struct work_struct *work);
 
 /* arrival.c */
 int shrimp_wait(struct hamlyn_file *file, void *argument);
-int shrimp_arrivals_open(struct hamlyn_card *card, const struct hamlyn_pages *ring);
 void shrimp_raised(struct hamlyn_card *card, unsigned int vector);
 
 /* transport.c */

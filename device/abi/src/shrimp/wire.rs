@@ -3,7 +3,7 @@
 //!
 //! A mapping is asked for piece by piece, as a message has room for the pages of one ([`SHRIMP_SAY_MAP`], [`SHRIMP_SAY_PAGES`] or
 //! [`SHRIMP_SAY_REFUSED`]). Its own end is told by [`SHRIMP_SAY_UNMAP`]; the export's by [`SHRIMP_SAY_GONE`], and
-//! answered by the same (section 4.4): the exporter's pages are not used for anything else before that, as stores may still be on
+//! answered by [`SHRIMP_SAY_UNMAP`] for each mapping of it (section 4.4): the exporter's pages are not used for anything else before that, as stores may still be on
 //! their way. Messages and stores of one host come in order, so what was stored before comes before.
 //!
 //! Messages lie in a page that the sender has for each host ([`super::entry::SHRIMP_SYSTEM_PAGE`]), as records of this file.
