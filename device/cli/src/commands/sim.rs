@@ -36,7 +36,7 @@ pub(super) struct SimArgs {
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
     /// Cards in each fabric; else the seed chooses
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=8))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=16))]
     cards: Option<u16>,
     /// Seeds that run at a time, each in a thread of its own; by default as many as there are cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

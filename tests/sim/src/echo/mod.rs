@@ -37,6 +37,7 @@ pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
         by_hand: rng.pick(&[0, 0, 50, 100]).unwrap_or(0),
         reorder: rng.percent(50),
         paths: rng.pick(&[1, 1, 4]).unwrap_or(1),
+        mesh: None,
         step_ms: 1,
         leap_ms: 1,
     };

@@ -249,6 +249,7 @@ fn simulate(seed: u64, defect: Defect) -> Report {
         by_hand: 50,
         reorder: true,
         paths: 2,
+        mesh: None,
         step_ms: 1,
         leap_ms: u64::MAX,
     };

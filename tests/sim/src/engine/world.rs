@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hamlyn_fabric::{Geometry, HostId, Protocol, Request, Traffic};
+use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::{Options, Switch};
 
 use crate::engine::rng::Rng;
@@ -105,6 +106,8 @@ pub(crate) struct Course {
     pub(crate) reorder: bool,
     /// Paths through the switch to each host, on which packets overtake each other.
     pub(crate) paths: u16,
+    /// The mesh that they come through, if any.
+    pub(crate) mesh: Option<Shape>,
     /// Milliseconds that pass in a step.
     pub(crate) step_ms: u64,
     /// Milliseconds that may pass at once when nobody has anything to do.
@@ -162,10 +165,11 @@ impl<M: Model> World<M> {
         let max_packet = model.largest_packet();
         let capacity = (4 * (max_packet + 16)).next_power_of_two().max(SMALL_RING);
         let geometry = Geometry { capacity, max_packet };
-        let (ports, paths, seed) = (course.cards, course.paths, rng.next());
+        let Course { cards: ports, paths, mesh, .. } = course;
+        let seed = rng.next();
         // Time is the seed's, not the switch's.
         let stall_timeout = Duration::ZERO;
-        let options = Options { ports, geometry, paths, seed, stall_timeout, ..Options::default() };
+        let options = Options { ports, geometry, paths, mesh, seed, stall_timeout, ..Options::default() };
         let switch = Switch::new(options).map_err(Violation::new)?;
         let hosts = (0..ports).map(|id| Host::new(id, model.machine(id, &mut rng)?));
         let hosts = hosts.collect::<Result<_, Violation>>()?;

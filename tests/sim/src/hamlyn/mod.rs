@@ -93,7 +93,7 @@ pub use scenario::Scenario;
 
 use crate::engine::run::Report;
 
-/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 8), else the seed chooses.
+/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16), else the seed chooses.
 pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     run(seed, cards).report
 }

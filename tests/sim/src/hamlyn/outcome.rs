@@ -44,7 +44,7 @@ pub struct Outcome {
     pub counters: Vec<u64>,
 }
 
-/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 8), else the seed chooses.
+/// Runs the simulation of a seed. `cards` fixes the number of cards (2 to 16), else the seed chooses.
 pub fn run(seed: u64, cards: Option<u16>) -> Outcome {
     let mut rng = Rng::new(seed);
     let scenario = Scenario::choose(&mut rng, cards);

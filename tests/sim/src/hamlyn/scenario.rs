@@ -6,7 +6,7 @@ use crate::engine::world::Course;
 /// A fabric, its traffic and its misfortunes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    /// Cards, 2 to 8; the data bytes in a packet of each.
+    /// Cards, 2 to 16; the data bytes in a packet of each.
     pub packet_sizes: Vec<u32>,
     /// Honest processes on each host, 1 or 2.
     pub processes: u32,
@@ -96,6 +96,7 @@ impl Scenario {
             by_hand: self.by_hand,
             reorder: self.reorder,
             paths: self.paths,
+            mesh: None,
             step_ms: self.step_ms,
             // No handshake timer may run out meanwhile.
             leap_ms: if leap_ms == 0 { u64::MAX } else { leap_ms },

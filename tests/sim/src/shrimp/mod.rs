@@ -1,5 +1,6 @@
 //! The SHRIMP card's part of a simulation: processors that store to mapped pages of other hosts, operating systems that map
-//! and unmap under them, hostile hosts, and what must always be so.
+//! and unmap under them, hostile hosts, and what must always be so. Packets come by a crossbar or through a mesh; there are 16 nodes at
+//! most.
 //!
 //! * Nothing is written but what a packet says that was let in: to a part that is mapped in for its host at that moment.
 //! * What arrives from a host is what was stored there, byte for byte, in the order of the stores, and nothing is left out. A port
@@ -42,6 +43,8 @@ mod sending;
 mod storing;
 mod updating;
 
+use hamlyn_switch::mesh::Shape;
+
 use crate::engine::rng::Rng;
 use crate::engine::run::{Report, run};
 use crate::engine::world::Course;
@@ -52,9 +55,13 @@ use self::model::Shrimp;
 #[must_use]
 pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
     let mut rng = Rng::new(seed);
-    let drawn = rng.range(2, 5) as u16;
+    // Now and then a multicomputer of the paper's size.
+    let drawn = if rng.percent(2) { 16 } else { rng.range(2, 5) as u16 };
+    let cards = cards.unwrap_or(drawn);
+    let shrimp = Shrimp::new(&mut rng, cards);
+    let shape = Shape { columns: shrimp.columns, rows: cards.div_ceil(shrimp.columns) };
     let course = Course {
-        cards: cards.unwrap_or(drawn),
+        cards,
         steps: u64::from(rng.range(300, 2000)),
         faults: u64::from(rng.range(0, 60)),
         switch_share: u64::from(rng.range(5, 40)),
@@ -62,10 +69,10 @@ pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
         // The card asks for order.
         reorder: false,
         paths: 1,
+        mesh: rng.percent(60).then_some(shape),
         step_ms: 1,
         leap_ms: 100,
     };
-    let shrimp = Shrimp::new(&mut rng, course.cards);
     let (mut report, world) = run(seed, rng, course, shrimp);
     report.figures = world.map_or_else(Vec::new, |world| world.model.figures());
     report

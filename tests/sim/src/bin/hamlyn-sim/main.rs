@@ -33,7 +33,7 @@ fn task(words: &[String]) -> anyhow::Result<Task> {
         _ => bail!(USAGE),
     };
     ensure!((1..=1024).contains(&jobs), "JOBS is {jobs}, and may be 1 to 1024");
-    ensure!(cards.is_none_or(|cards| (2..=8).contains(&cards)), "CARDS is {cards:?}, and may be 2 to 8");
+    ensure!(cards.is_none_or(|cards| (2..=16).contains(&cards)), "CARDS is {cards:?}, and may be 2 to 16");
     let cards = cards.map(|cards| cards as u16);
     Ok(Task { model: hamlyn_host::catalogue::find(model)?, seeds, from, jobs, cards })
 }
