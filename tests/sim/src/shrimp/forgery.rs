@@ -8,7 +8,7 @@ use crate::engine::violation::Violation;
 use crate::engine::world::World;
 
 use super::mapping::PAGES;
-use super::model::{Flying, Shrimp};
+use super::model::Shrimp;
 use super::packet::{Letter, place, seal};
 
 impl World<Shrimp> {
@@ -44,8 +44,7 @@ impl World<Shrimp> {
         let header = Header { destination: to, source: to, protocol };
         if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
             let excused = !self.hosts[victim].uplink.is_up();
-            let queue = self.model.flying.entry((host as u16, victim as u16)).or_default();
-            queue.push_back(Flying { bytes, excused });
+            self.model.flying.entry((host as u16, victim as u16)).or_default().sent(bytes, excused);
             self.model.forged += 1;
         }
         Ok(())

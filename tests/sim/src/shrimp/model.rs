@@ -1,6 +1,6 @@
 //! What the engine asks of a fabric of SHRIMP cards.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use hamlyn_card_shrimp::Options;
 
@@ -10,19 +10,12 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Healing, Model, World};
 
+use super::flight::Flight;
 use super::ledger::Ledger;
 use super::machine::Machine;
 use super::mapping::{DATA_PAGES, Taste};
 use super::packet::LARGEST;
 use super::processor::Processor;
-
-/// A packet on its way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Flying {
-    pub(super) bytes: Vec<u8>,
-    /// A port has gone since, and may have taken it with it.
-    pub(super) excused: bool,
-}
 
 /// A fabric of SHRIMP cards.
 #[derive(Debug)]
@@ -39,7 +32,7 @@ pub(super) struct Shrimp {
     /// By host: whether the driver has records to look for.
     pub(super) drivers: Vec<bool>,
     /// What was sent from a host to another and has not arrived, in order.
-    pub(super) flying: BTreeMap<(u16, u16), VecDeque<Flying>>,
+    pub(super) flying: BTreeMap<(u16, u16), Flight>,
     /// New deeds, and new mappings, in a thousand steps.
     traffic: u64,
     remaps: u64,
@@ -138,9 +131,10 @@ impl Model for Shrimp {
     }
 
     fn unplugged(world: &mut World<Self>, host: usize) {
-        for ((source, destination), queue) in &mut world.model.flying {
-            let excused = [*source, *destination].map(usize::from).contains(&host);
-            queue.iter_mut().for_each(|flying| flying.excused |= excused);
+        for ((source, destination), flight) in &mut world.model.flying {
+            if [*source, *destination].map(usize::from).contains(&host) {
+                flight.excuse();
+            }
         }
     }
 
@@ -274,9 +268,8 @@ impl Model for Shrimp {
         (0..world.hosts.len()).try_for_each(|host| world.check_host_at_rest(host))?;
         let hosts = world.hosts.len();
         let reaches = |(_, destination): &(u16, u16)| usize::from(*destination) < hosts;
-        let lost = world.model.flying.iter().filter(|(pair, _)| reaches(pair));
-        let lost = lost.flat_map(|(pair, queue)| queue.iter().map(move |flying| (pair, flying)));
-        let lost = lost.filter(|(_, flying)| !flying.excused).map(|(pair, _)| pair).next();
+        let lost = world.model.flying.iter().filter(|(pair, flight)| reaches(pair) && !flight.is_over());
+        let lost = lost.map(|(pair, _)| pair).next();
         ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))
     }
 }

@@ -51,19 +51,8 @@ impl World<Shrimp> {
 
     /// Packets of a host come in the order in which they were sent, and only those that a port took with it are missing.
     fn expect_next(&mut self, source: u16, host: usize, bytes: &[u8]) -> Result<(), Violation> {
-        let queue = self.model.flying.entry((source, host as u16)).or_default();
-        while queue.front().is_some_and(|next| next.excused && next.bytes != bytes) {
-            queue.pop_front();
-        }
-        let next = queue.pop_front().filter(|next| next.bytes == bytes);
-        if next.as_ref().is_some_and(|next| next.excused) {
-            // It may as well be the next that says the same, and this one be lost.
-            let mut rest = queue.iter_mut().skip_while(|next| next.excused && next.bytes != bytes);
-            if let Some(same) = rest.next().filter(|next| next.bytes == bytes) {
-                same.excused = true;
-            }
-        }
-        ensure(next.is_some(), || {
+        let flight = self.model.flying.entry((source, host as u16)).or_default();
+        ensure(flight.takes(bytes), || {
             format!(
                 "host {host}: a packet of {} bytes from {source} is not the next that was sent",
                 bytes.len()

@@ -13,7 +13,7 @@ use crate::engine::world::World;
 
 use super::ledger::{Item, Kind, Ledger};
 use super::machine::Machine;
-use super::model::{Flying, Shrimp};
+use super::model::Shrimp;
 use super::packet::{LARGEST, Letter, place};
 
 /// The counters that the ledger knows exactly.
@@ -82,8 +82,7 @@ impl World<Shrimp> {
         self.model.stores_sent += stores;
         // The switch drops what is for a port without a card.
         let absent = self.hosts.get(usize::from(node)).is_some_and(|there| !there.uplink.is_up());
-        let flying = Flying { bytes: bytes.to_vec(), excused: absent };
-        self.model.flying.entry((host as u16, node)).or_default().push_back(flying);
+        self.model.flying.entry((host as u16, node)).or_default().sent(bytes.to_vec(), absent);
         Ok(())
     }
 
