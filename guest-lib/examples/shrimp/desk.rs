@@ -17,6 +17,7 @@
 //! | `load EXPORT OFFSET` | the `value` of 4 bytes |
 //! | `wait EXPORT OFFSET VALUE` | the `value` that they have when it is another, or that there is none within a second |
 //! | `check EXPORT OFFSET LENGTH SEED` | whether the pattern `arrived` |
+//! | `batter MAPPING ROUNDS` | how many transfers it has `started`: all pages of the buffer, one after the other, so often |
 //! | `flood MAPPING` | `flooding`: stores for ever, and says nothing more |
 
 use std::collections::BTreeMap;
@@ -114,6 +115,14 @@ impl Desk {
                 mapping.send(offset.parse()?, length.parse()?)?;
                 mapping.wait_until_sent(PATIENCE)?;
                 Ok(json!({ "sent": true }))
+            }
+            ["batter", _, rounds] => {
+                let (length, rounds) = (mapping.len(), rounds.parse()?);
+                for _ in 0..rounds {
+                    mapping.send(0, length)?;
+                }
+                mapping.wait_until_sent(PATIENCE)?;
+                Ok(json!({ "started": rounds * length.div_ceil(4096) }))
             }
             ["own", _, offset] => Ok(json!({ "value": mapping.load_u32(offset.parse()?)? })),
             ["state", _] => Ok(json!({ "state": state_name(mapping.state()?) })),

@@ -1,5 +1,6 @@
 //! SHRIMP cards, `hamlyn::shrimp`: one program for all that is shown of them, as an image has little room.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,6 +14,7 @@ mod desk;
 mod hello;
 mod measure;
 mod queue;
+mod trespass;
 
 /// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else /dev/shrimp0
 #[derive(Debug, Parser)]
@@ -31,6 +33,12 @@ enum What {
     Queue(queue::Options),
     /// Measures a flag's round trip and deliberate updates
     Measure(measure::Options),
+    /// Attempts what a process may not, by the driver's calls and the card's pages
+    Trespass {
+        /// The card's node
+        #[arg(default_value = "/dev/shrimp0")]
+        node: PathBuf,
+    },
     /// Does what lines on standard input say, for tests
     Desk,
 }
@@ -44,6 +52,7 @@ fn main() -> ExitCode {
             What::Hello(options) => hello::run(&card, &options),
             What::Queue(options) => queue::run(&card, &options),
             What::Measure(options) => measure::run(&card, &options),
+            What::Trespass { node } => trespass::run(&node, card.host()?.ok_or("the link is down")?),
             What::Desk => desk::run(card),
         }
     })

@@ -31,6 +31,8 @@ mod refusals;
 mod resets;
 mod server;
 mod shrimp;
+mod shrimp_hostile;
+mod shrimp_machines;
 mod snoop;
 mod tools;
 mod turn;

@@ -10,11 +10,11 @@ use crate::{Turn, eventually, lab_of, text};
 
 const MODES: [&str; 3] = ["single", "blocked", "deliberate"];
 
-fn shrimp_lab(vms: usize) -> Result<Turn> {
+pub(crate) fn shrimp_lab(vms: usize) -> Result<Turn> {
     lab_with(vms, Snoop::Auto)
 }
 
-fn lab_with(vms: usize, snoop: Snoop) -> Result<Turn> {
+pub(crate) fn lab_with(vms: usize, snoop: Snoop) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms).snoop(snoop)))
 }
 
@@ -26,34 +26,34 @@ fn all_went_by_the_window(lab: &Lab, card: usize) -> Result<()> {
     Ok(())
 }
 
-fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+pub(crate) fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
     lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
 }
 
-fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["shrimp", "desk"])?))
 }
 
 /// A buffer of `desk`, which hosts 0 to 2 may map: its number and its handle.
-fn export(desk: &mut Desk<Run>, length: usize) -> Result<(Value, String)> {
+pub(crate) fn export(desk: &mut Desk<Run>, length: usize) -> Result<(Value, String)> {
     let made = desk.ask(&format!("export {length} 0 1 2"))?;
     Ok((made["export"].clone(), text(&made, "handle")))
 }
 
-fn map(desk: &mut Desk<Run>, handle: &str, place: &str, mode: &str) -> Result<Value> {
+pub(crate) fn map(desk: &mut Desk<Run>, handle: &str, place: &str, mode: &str) -> Result<Value> {
     let made = desk.ask(&format!("map {handle} {place} {mode}"))?;
     ensure!(made["mapping"].is_u64(), "{made}");
     Ok(made["mapping"].clone())
 }
 
 /// Waits for a word of an export.
-fn arrives(desk: &mut Desk<Run>, export: &Value, offset: usize, value: u32) -> Result<()> {
+pub(crate) fn arrives(desk: &mut Desk<Run>, export: &Value, offset: usize, value: u32) -> Result<()> {
     let load = format!("load {export} {offset}");
     eventually(|| Ok(desk.ask(&load)? == json!({ "value": value })), &format!("{value} at {offset}"))
 }
 
 /// What both hosts can still do: a mapping each way, made anew.
-fn both_are_usable(lab: &Lab) -> Result<()> {
+pub(crate) fn both_are_usable(lab: &Lab) -> Result<()> {
     let (mut one, mut two) = (desk(lab, 0)?, desk(lab, 1)?);
     for (from, to) in [(0, 1), (1, 0)] {
         let (sender, receiver) = if from == 0 { (&mut one, &mut two) } else { (&mut two, &mut one) };
@@ -66,7 +66,7 @@ fn both_are_usable(lab: &Lab) -> Result<()> {
 }
 
 /// Nothing of a process is left in a machine's driver.
-fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
+pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/shrimp/shrimp0/holders"])?.finish_text();
     eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
 }

@@ -1,0 +1,254 @@
+//! What a process may not do with the driver's calls and the card's pages: each attempt is refused, and changes nothing.
+//!
+//! It speaks to the driver itself, as a program may that does not want the library. The other host is its own.
+
+use std::io;
+use std::path::Path;
+
+use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_DELIBERATE, SHRIMP_MODE_SINGLE};
+use hamlyn_abi::shrimp::memory::*;
+use hamlyn_abi::shrimp::uapi::*;
+use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_sys::{Access, Device, Mapping};
+use rustix::io::Errno;
+use serde_json::json;
+
+use crate::common::{Outcome, fill_pattern, find_difference, print};
+
+const PAGE: usize = 4096;
+/// Bytes that are exported and mapped, of three pages: the last is not used up.
+const LENGTH: usize = 2 * PAGE + REST;
+/// Those in the last of them.
+const REST: usize = 1004;
+/// What the exported memory is filled with.
+const SEED: u64 = 0x7e59;
+
+/// An export, and a mapping to it.
+struct Ground {
+    device: Device,
+    host: u32,
+    exported: Mapping,
+    export: ShrimpExport,
+    mapped: Mapping,
+    mapping: ShrimpMap,
+}
+
+/// What was refused, and what was not.
+#[derive(Default)]
+struct Attempts {
+    refused: u32,
+    succeeded: Vec<String>,
+}
+
+impl Attempts {
+    fn must_fail<T>(&mut self, what: &str, done: io::Result<T>, errors: &[Errno]) {
+        let error = done.err().and_then(|error| error.raw_os_error());
+        if errors.iter().any(|errno| error == Some(errno.raw_os_error())) {
+            self.refused += 1;
+        } else {
+            self.succeeded.push(format!("{what}: {error:?}"));
+        }
+    }
+}
+
+pub(crate) fn run(path: &Path, host: u32) -> Outcome {
+    let ground = Ground::prepare(path, host)?;
+    let mut attempts = Attempts::default();
+    ground.call_wrongly(&mut attempts)?;
+    ground.map_wrongly(&mut attempts, &Device::open(path)?);
+    ground.command_wrongly(&mut attempts)?;
+    ground.is_unchanged()?;
+    ground.still_serves()?;
+    print(&json!({ "refused": attempts.refused, "succeeded": attempts.succeeded }))
+}
+
+impl Ground {
+    fn prepare(path: &Path, host: u32) -> Outcome<Self> {
+        let device = Device::open(path)?;
+        let (exported, mapped) = (Mapping::anonymous(3 * PAGE)?, Mapping::anonymous(3 * PAGE)?);
+        let mut pattern = vec![0; 3 * PAGE];
+        fill_pattern(SEED, 0, &mut pattern);
+        exported.write(0, &pattern);
+        let mut export = ShrimpExport {
+            address: exported.address(),
+            length: LENGTH as u64,
+            nodes: 1 << host,
+            ..ShrimpExport::default()
+        };
+        device.card_call::<SHRIMP_IOC_EXPORT, _>(&mut export, &[&exported])?;
+        let mut mapping = ShrimpMap {
+            address: mapped.address(),
+            length: LENGTH as u64,
+            key: export.key,
+            node: host,
+            export: export.export,
+            mode: SHRIMP_MODE_DELIBERATE,
+            ..ShrimpMap::default()
+        };
+        device.card_call::<SHRIMP_IOC_MAP, _>(&mut mapping, &[&mapped])?;
+        Ok(Self { device, host, exported, export, mapped, mapping })
+    }
+
+    /// Calls with arguments that make no sense, or name what is another's.
+    fn call_wrongly(&self, attempts: &mut Attempts) -> Outcome {
+        let memory = &Mapping::anonymous(3 * PAGE)?;
+        let fresh = ShrimpExport {
+            address: memory.address(),
+            length: PAGE as u64,
+            nodes: 1 << self.host,
+            ..ShrimpExport::default()
+        };
+        let exports: [(&str, ShrimpExport, Errno); 5] = [
+            ("no bytes", ShrimpExport { length: 0, ..fresh }, Errno::INVAL),
+            ("no hosts", ShrimpExport { nodes: 0, ..fresh }, Errno::INVAL),
+            ("a key of its own choice", ShrimpExport { key: 1, ..fresh }, Errno::INVAL),
+            ("a number of its own choice", ShrimpExport { export: 7, ..fresh }, Errno::INVAL),
+            ("a page twice", ShrimpExport { address: self.exported.address(), ..fresh }, Errno::BUSY),
+        ];
+        for (what, mut argument, error) in exports {
+            let done =
+                self.device.card_call::<SHRIMP_IOC_EXPORT, _>(&mut argument, &[memory, &self.exported]);
+            attempts.must_fail(what, done, &[error]);
+        }
+        let again = ShrimpMap {
+            address: memory.address(),
+            mapping: 0,
+            commands_offset: 0,
+            window_offset: 0,
+            length: PAGE as u64,
+            ..self.mapping
+        };
+        let maps: [(&str, ShrimpMap, Errno); 9] = [
+            ("a mapping of no bytes", ShrimpMap { length: 0, ..again }, Errno::INVAL),
+            ("no mode", ShrimpMap { mode: 0, ..again }, Errno::INVAL),
+            ("a mode that there is not", ShrimpMap { mode: 4, ..again }, Errno::INVAL),
+            ("a host that there cannot be", ShrimpMap { node: 64, ..again }, Errno::HOSTUNREACH),
+            ("a wrong key", ShrimpMap { key: again.key ^ 1, ..again }, Errno::ACCESS),
+            ("another export", ShrimpMap { export: again.export + 1, ..again }, Errno::ACCESS),
+            ("more than there is", ShrimpMap { offset: 2 * PAGE as u64, ..again }, Errno::RANGE),
+            ("bytes beyond all", ShrimpMap { offset: u64::MAX - 4095, ..again }, Errno::RANGE),
+            ("another place of a page", ShrimpMap { offset: 8, ..again }, Errno::DOM),
+        ];
+        for (what, mut argument, error) in maps {
+            let done = self.device.card_call::<SHRIMP_IOC_MAP, _>(&mut argument, &[memory]);
+            attempts.must_fail(what, done, &[error]);
+        }
+        for index in [self.export.export + 1, u32::MAX] {
+            let mut object = HamlynObject { index, ..HamlynObject::default() };
+            let done = self.device.card_call::<SHRIMP_IOC_UNEXPORT, _>(&mut object, &[]);
+            attempts.must_fail("taking back another's", done, &[Errno::NOENT]);
+            let mut object = HamlynObject { index, ..HamlynObject::default() };
+            let done = self.device.card_call::<SHRIMP_IOC_UNMAP, _>(&mut object, &[]);
+            attempts.must_fail("ending another's", done, &[Errno::NOENT]);
+        }
+        for (offset, error) in
+            [(1, Errno::INVAL), (LENGTH as u64, Errno::INVAL), (u64::MAX - 3, Errno::INVAL)]
+        {
+            let mut wait = ShrimpWait { offset, export: self.export.export, ..ShrimpWait::default() };
+            let done = self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut wait, &[]);
+            attempts.must_fail("waiting for a word beyond", done, &[error]);
+        }
+        Ok(())
+    }
+
+    /// Pages that are not this file's, or not so many.
+    fn map_wrongly(&self, attempts: &mut Attempts, other: &Device) {
+        let own = [self.mapping.commands_offset, self.mapping.window_offset];
+        for offset in own {
+            for (what, at, pages) in [
+                ("a page more", offset, 4),
+                ("pages behind", offset + 3 * PAGE as u64, 3),
+                ("fewer pages", offset, 1),
+            ] {
+                let done = self.device.map(at, pages * PAGE, Access::ReadWrite);
+                attempts.must_fail(what, done, &[Errno::INVAL, Errno::ACCESS]);
+            }
+            // Another open file is another protection domain, though the process is the same.
+            let done = other.map(offset, 3 * PAGE, Access::ReadWrite);
+            attempts.must_fail("another file's pages", done, &[Errno::NXIO]);
+        }
+        for offset in [0, PAGE as u64, 1 << 40, !0xfff] {
+            if !own.contains(&offset) {
+                let done = self.device.map(offset, 3 * PAGE, Access::ReadWrite);
+                let errors = [Errno::NXIO, Errno::INVAL, Errno::OVERFLOW];
+                attempts.must_fail("pages that nobody was given", done, &errors);
+            }
+        }
+    }
+
+    /// Commands and stores that the card must refuse.
+    fn command_wrongly(&self, attempts: &mut Attempts) -> Outcome {
+        let pages = |offset| self.device.map(offset, 3 * PAGE, Access::ReadWrite);
+        let (commands, window) = (pages(self.mapping.commands_offset)?, pages(self.mapping.window_offset)?);
+        let last = 2 * PAGE;
+        let nonsense = [
+            // More words than a page has, or than there are up to the end of the part.
+            (0, SHRIMP_MAX_WORDS + 1),
+            (4, SHRIMP_MAX_WORDS),
+            (PAGE - 4, 2),
+            (last + REST - 4, 2),
+            (last + REST, 1),
+            (last + PAGE - 4, 1),
+            (0, 0xffff),
+            // Modes that there are not, and of what is not mapped out.
+            (0, SHRIMP_SET_MODE + 4),
+            (0, SHRIMP_SET_MODE + 0xff_ffff),
+            (last + REST, SHRIMP_SET_MODE + SHRIMP_MODE_SINGLE),
+            // Commands that there are not.
+            (0, 0x0400_0000),
+            (0, 0x7fff_ffff),
+            // What a failed compare writes back.
+            (0, SHRIMP_BUSY | 1),
+            (0, u32::MAX),
+            (0, 0),
+        ];
+        for (offset, value) in nonsense {
+            commands.store_u32(offset, value);
+        }
+        // Command pages take words alone.
+        commands.store_u64(8, 1);
+        commands.store_word(16, 1_u16);
+        commands.store_word(18, 1_u8);
+        // Behind the part, and across its end.
+        window.store_u32(last + REST, 0x5555_5555);
+        window.store_word(last + PAGE - 1, 0x55_u8);
+        window.store_u64(last + REST - 4, u64::MAX);
+        // A load behind them: all are carried out or refused by now.
+        if commands.load_u32(0) != 0 {
+            attempts.succeeded.push("a transfer has begun".into());
+        }
+        Ok(())
+    }
+
+    /// Nothing of the exported memory has changed, nor of the mapped.
+    fn is_unchanged(&self) -> Outcome {
+        let mut bytes = vec![0; 3 * PAGE];
+        self.exported.read(0, &mut bytes);
+        if let Some(at) = find_difference(SEED, 0, &bytes) {
+            return Err(format!("byte {at} of the exported memory has changed").into());
+        }
+        self.mapped.read(0, &mut bytes);
+        match bytes.iter().position(|byte| *byte != 0) {
+            Some(at) => Err(format!("byte {at} of the mapped memory, or behind it, has changed").into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What is right still works.
+    fn still_serves(&self) -> Outcome {
+        let commands = self.device.map(self.mapping.commands_offset, 3 * PAGE, Access::ReadWrite)?;
+        self.mapped.store_u32(PAGE, 0x600d_600d);
+        while commands.compare_exchange_u32(PAGE, 0, 1).is_err() {}
+        let mut wait = ShrimpWait {
+            offset: PAGE as u64,
+            timeout_ns: 10_000_000_000,
+            export: self.export.export,
+            value: self.exported.load_u32(PAGE),
+        };
+        if wait.value != 0x600d_600d {
+            self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut wait, &[])?;
+        }
+        let found = self.exported.load_u32(PAGE);
+        if found == 0x600d_600d { Ok(()) } else { Err(format!("{found:#x} has arrived").into()) }
+    }
+}

@@ -1,0 +1,278 @@
+//! SHRIMP cards under attack: by a process, by a host's card, and by an operating system that says what it should not.
+
+use std::num::NonZeroU8;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_PLACE_SIZE, HAMLYN_WELL_KNOWN_PLACES};
+use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACK, HAMLYN_WIRE_CARD, HAMLYN_WIRE_PROBE, HamlynWire};
+use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
+use hamlyn_abi::shrimp::wire::ShrimpRecord;
+use hamlyn_fabric::{Attached, Header, HostId, Protocol, Request, Traffic, connect};
+use hamlyn_lab::Lab;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use serde_json::json;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, shrimp_lab};
+use crate::text;
+
+/// What SHRIMP cards speak.
+const SHRIMP: Protocol = Protocol::of(NonZeroU8::new(2).unwrap());
+/// The attacker's host, which an honest card could be.
+const ATTACKER: u16 = 2;
+const PAGE: u64 = 4096;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Columns of the mesh, as cards have it if nothing is said.
+const COLUMNS: u16 = 4;
+/// Bytes in front of a packet's data: places, length, address.
+const HEAD: usize = 16;
+
+/// A card that follows no rules.
+struct Attacker(Attached);
+
+impl Attacker {
+    fn attach(lab: &Lab) -> Result<Attacker> {
+        let traffic = Traffic { protocol: SHRIMP, ordered: true };
+        let request = Request { host: Some(HostId(ATTACKER)), traffic };
+        let switch = lab.directory().join("switch.sock");
+        Ok(Attacker(connect(&switch, request, PATIENCE).context("the attacker cannot attach")?))
+    }
+
+    /// Sends bytes for a packet.
+    fn send(&mut self, victim: u16, bytes: &[u8]) -> Result<()> {
+        let header = Header { destination: HostId(victim), source: HostId(ATTACKER), protocol: SHRIMP };
+        let begun = Instant::now();
+        loop {
+            if let Some(room) = self.0.link.reserve(header, bytes.len())? {
+                room.copy_from(bytes);
+                self.0.link.commit();
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < PATIENCE, "host {victim} takes nothing any more");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Stores to another host's memory, by a packet that is right in itself.
+    fn store(&mut self, victim: u16, address: u64, data: &[u8]) -> Result<()> {
+        self.send(victim, &packet(victim, ATTACKER, address, data))
+    }
+
+    /// The data of the next packet that comes within a second.
+    fn receive(&mut self) -> Result<Option<Vec<u8>>> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            if let Some(record) = self.0.link.peek()? {
+                let mut bytes = vec![0; record.payload.len()];
+                record.payload.copy_to(&mut bytes);
+                self.0.link.consume();
+                ensure!(bytes.len() > HEAD + 4, "a packet of {} bytes", bytes.len());
+                return Ok(Some(bytes[HEAD..bytes.len() - 4].to_vec()));
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Ok(None)
+    }
+}
+
+/// A packet, in a mesh of the default's columns.
+fn packet(victim: u16, source: u16, address: u64, data: &[u8]) -> Vec<u8> {
+    let place = |host: u16| [(host % COLUMNS) as u8, (host / COLUMNS) as u8];
+    let mut bytes = [place(victim), place(source)].concat();
+    bytes.extend((data.len() as u32).to_le_bytes());
+    bytes.extend(address.to_le_bytes());
+    bytes.extend(data);
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    bytes
+}
+
+/// An operating system that says whatever it likes, in messages that are right in themselves.
+struct Impostor {
+    card: Attacker,
+    victim: u16,
+    incarnation: u64,
+    theirs: u64,
+    sequence: u32,
+    expected: u32,
+    serial: u32,
+}
+
+impl Impostor {
+    /// Makes itself known to a host's operating system.
+    fn meet(card: Attacker, victim: u16) -> Result<Impostor> {
+        let incarnation = 0xbad_0000_0001;
+        let mut one = Impostor { card, victim, incarnation, theirs: 0, sequence: 0, expected: 0, serial: 0 };
+        let begun = Instant::now();
+        while one.theirs == 0 {
+            ensure!(begun.elapsed() < PATIENCE, "host {victim} does not answer");
+            let probe = HamlynWire { kind: HAMLYN_WIRE_PROBE, ..HamlynWire::default() };
+            one.post(HAMLYN_WELL_KNOWN_PLACES, probe, &[])?;
+            one.listen()?;
+        }
+        Ok(one)
+    }
+
+    /// Puts a message into a place of the victim's page for this host.
+    fn post(&mut self, place: u32, wire: HamlynWire, data: &[u8]) -> Result<()> {
+        let (incarnation, to_incarnation) = (self.incarnation, self.theirs);
+        let wire = HamlynWire { incarnation, to_incarnation, expected: self.expected, ..wire };
+        self.serial += 1;
+        let mut record = ShrimpRecord { checksum: 0, serial: self.serial, wire, data: [0; 320] };
+        record.data[..data.len()].copy_from_slice(data);
+        let length = std::mem::offset_of!(ShrimpRecord, data) + data.len();
+        record.checksum = crc32fast::hash(&record.as_bytes()[4..length]);
+        let bytes = record.as_bytes()[..length.next_multiple_of(4)].to_vec();
+        let address = SHRIMP_SYSTEM_PAGE * PAGE + u64::from(place * HAMLYN_WELL_KNOWN_PLACE_SIZE);
+        self.card.store(self.victim, address, &bytes)
+    }
+
+    /// Takes what the victim says, and acknowledges it. Says how many of ours it has taken.
+    fn listen(&mut self) -> Result<Option<u32>> {
+        let Some(data) = self.card.receive()? else { return Ok(None) };
+        let mut bytes = data;
+        bytes.resize(size_of::<ShrimpRecord>(), 0);
+        let Ok(record) = ShrimpRecord::read_from_bytes(&bytes) else { bail!("no record came") };
+        let wire = record.wire;
+        self.theirs = wire.incarnation;
+        let is_message = ![HAMLYN_WIRE_ACK, HAMLYN_WIRE_PROBE].contains(&wire.kind);
+        if is_message && wire.sequence == self.expected {
+            self.expected += 1;
+        }
+        if is_message || wire.kind == HAMLYN_WIRE_PROBE {
+            let answer = HamlynWire { kind: HAMLYN_WIRE_ACK, ..HamlynWire::default() };
+            self.post(HAMLYN_WELL_KNOWN_PLACES + 1, answer, &[])?;
+        }
+        Ok((wire.to_incarnation == self.incarnation).then_some(wire.expected))
+    }
+
+    /// Says something, and waits until it is taken.
+    fn say(&mut self, wire: HamlynWire, data: &[u8]) -> Result<()> {
+        let begun = Instant::now();
+        let wire = HamlynWire { sequence: self.sequence, ..wire };
+        self.post(self.sequence % HAMLYN_WELL_KNOWN_PLACES, wire, data)?;
+        loop {
+            match self.listen()? {
+                Some(expected) if expected == self.sequence + 1 => break,
+                Some(_) => {}
+                None => self.post(self.sequence % HAMLYN_WELL_KNOWN_PLACES, wire, data)?,
+            }
+            ensure!(begun.elapsed() < PATIENCE, "message {} is not taken: {wire:?}", self.sequence);
+        }
+        self.sequence += 1;
+        Ok(())
+    }
+}
+
+/// Numbers as they come, but often such as mean something.
+fn plausible(random: &mut Xoshiro256PlusPlus) -> u32 {
+    match random.next_u32() % 8 {
+        0 => random.next_u32(),
+        1 => u32::MAX,
+        _ => random.next_u32() % 6,
+    }
+}
+
+#[test]
+fn a_process_gets_nowhere_by_calls_pages_and_commands_that_it_may_not_use() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let tried = lab.vm(0).run(["shrimp", "trespass"])?.finish()?;
+    ensure!(tried == [json!({ "refused": 32, "succeeded": [] })], "{tried:?}");
+    for (name, count) in
+        [("transfers_refused", 7), ("writes_back", 3), ("commands_mapped_refused", 8), ("stores_refused", 3)]
+    {
+        let counted = counter(&lab, 0, name)?;
+        ensure!(counted == count, "{name}: {counted}, not {count}");
+    }
+    both_are_usable(&lab)
+}
+
+#[test]
+fn a_host_that_sends_packets_of_its_own_making_changes_no_memory() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 8192)?;
+    let mapping = map(&mut sender, &handle, "0 8192", "single")?;
+    sender.expect(&format!("fill {mapping} 0 8192 5"), &json!({ "filled": 8192 }))?;
+    let mut attacker = Attacker::attach(&lab)?;
+    // Each page of the machine's memory and some that it has not: the victim's is among them, and mapped in for another host.
+    let pages = (256 << 20) / PAGE;
+    for page in (0..pages + 16).chain([1 << 40, SHRIMP_SYSTEM_PAGE + 1, u64::MAX / PAGE]) {
+        attacker.store(0, page * PAGE + 8, b"I was here")?;
+    }
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed);
+    for _ in 0..3000 {
+        let mut bytes = packet(0, ATTACKER, u64::from(random.next_u32()) % (1 << 28), &[0xbd; 60]);
+        match random.next_u32() % 5 {
+            // A bit that differs.
+            0 => bytes[random.next_u32() as usize % 80] ^= 1 << (random.next_u32() % 8),
+            // Too short, or not as long as it says.
+            1 => bytes.truncate(random.next_u32() as usize % 80),
+            2 => bytes = vec![random.next_u32() as u8; 1 + random.next_u32() as usize % 4116],
+            // From another host than it is from, or for another.
+            3 => bytes = packet(0, 1, 4096, &[0xbd; 60]),
+            _ => bytes = packet(1, ATTACKER, 4096, &[0xbd; 60]),
+        }
+        if !bytes.is_empty() {
+            attacker.send(0, &bytes)?;
+        }
+    }
+    let check = format!("check {buffer} 0 8192 5");
+    crate::eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "what was stored stays")?;
+    let counted = || -> Result<u64> {
+        let names = ["not_mapped_in", "malformed", "bad_checksum", "wrong_node"];
+        names.iter().map(|name| counter(&lab, 0, name)).sum()
+    };
+    crate::eventually(|| Ok(counted()? > pages + 2000), "all of it is refused, and counted")?;
+    for name in ["not_mapped_in", "malformed", "bad_checksum", "wrong_node"] {
+        ensure!(counter(&lab, 0, name)? > 100, "{name}");
+    }
+    lab.check()?;
+    both_are_usable(&lab)
+}
+
+#[test]
+fn an_operating_system_that_says_what_it_should_not_harms_nobody() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (buffer, handle) = export(&mut receiver, 8192)?;
+    let mapping = map(&mut sender, &handle, "0 8192", "single")?;
+    // This one the impostor may map: it knows the key, and what to say.
+    let shared = receiver.ask("export 16384 2")?;
+    let key: u64 = text(&shared, "handle").parse::<hamlyn::shrimp::Handle>()?.key;
+    let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5a1d);
+    for _ in 0..2000 {
+        let mut data = [0_u8; 256];
+        random.fill_bytes(&mut data);
+        if random.next_u32() % 2 == 0 {
+            // What is asked for, as one asks: a key, an offset, a length, the first page and the place in it.
+            let ask =
+                [key, u64::from(plausible(&mut random)) * 4096, u64::from(plausible(&mut random)) * 4096];
+            data[..24].copy_from_slice(ask.as_bytes());
+            let first =
+                [plausible(&mut random), if random.next_u32() % 3 == 0 { plausible(&mut random) } else { 0 }];
+            data[24..32].copy_from_slice(first.as_bytes());
+        }
+        let length = if random.next_u32() % 3 == 0 { random.next_u32() % 257 } else { 256 };
+        let wire = HamlynWire {
+            kind: HAMLYN_WIRE_CARD,
+            reason: plausible(&mut random) % 16,
+            from: plausible(&mut random),
+            to: plausible(&mut random),
+            private_length: length,
+            ..HamlynWire::default()
+        };
+        impostor.say(wire, &data[..length as usize])?;
+    }
+    // Others' mappings are as they were.
+    sender.expect(&format!("state {mapping}"), &json!({ "state": "mapped" }))?;
+    sender.expect(&format!("store {mapping} 4096 77"), &json!({ "stored": true }))?;
+    arrives(&mut receiver, &buffer, 4096, 77)?;
+    // It goes, and what it had mapped with it.
+    drop(impostor);
+    receiver.expect(&format!("unexport {}", shared["export"]), &json!({ "unexported": true }))?;
+    lab.check()?;
+    both_are_usable(&lab)
+}

@@ -1,0 +1,161 @@
+//! SHRIMP cards in machines that are many, that have two processors, and whose mappings come and go under traffic.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Builder, Lab, Snoop};
+use serde_json::json;
+
+use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, nothing_is_left, shrimp_lab};
+use crate::{eventually, lab_of, text};
+
+const VMS: usize = 4;
+
+fn builder(vms: usize) -> Result<Builder> {
+    Ok(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(vms))
+}
+
+/// Four machines in a mesh of two by two: each stores to each other, by all at once, in each mode; then one of them dies.
+#[test]
+fn four_machines_store_to_each_other_and_one_that_dies_harms_only_its_own() -> Result<()> {
+    let lab = lab_of(builder(VMS)?.card_args(["--columns", "2"]).switch_args(["--mesh", "2x2"]));
+    let mut desks = (0..VMS).map(|vm| desk(&lab, vm)).collect::<Result<Vec<_>>>()?;
+    let mut exports = Vec::new();
+    for desk in &mut desks {
+        let made = desk.ask("export 65536 0 1 2 3")?;
+        exports.push((made["export"].clone(), text(&made, "handle")));
+    }
+    // To each host a quarter of its buffer, so that none of the others is written over.
+    let mut mappings = Vec::new();
+    for from in 0..VMS {
+        for to in (0..VMS).filter(|to| *to != from) {
+            let mode = ["single", "blocked", "deliberate"][(from + to) % 3];
+            let place = format!("{} 16384", from * 16_384);
+            mappings.push((from, to, mode, map(&mut desks[from], &exports[to].1, &place, mode)?));
+        }
+    }
+    for round in 1..4 {
+        let seed = |from: usize, to: usize| round * 100 + from * 10 + to;
+        for stage in ["fill", "send"] {
+            for (from, to, mode, mapping) in &mappings {
+                let line = match (stage, *mode) {
+                    ("fill", _) => format!("fill {mapping} 0 16384 {}", seed(*from, *to)),
+                    (_, "deliberate") => format!("send {mapping} 0 16384"),
+                    _ => continue,
+                };
+                // Each machine has several to do, one after the other; the machines do theirs side by side.
+                desks[*from].begin(&line)?;
+            }
+            for (from, _, mode, _) in &mappings {
+                if stage == "fill" || *mode == "deliberate" {
+                    let answer = desks[*from].answer()?;
+                    ensure!(answer.get("error").is_none(), "{answer}");
+                }
+            }
+        }
+        for (from, to, ..) in &mappings {
+            let check = format!("check {} {} 16384 {}", exports[*to].0, from * 16_384, seed(*from, *to));
+            eventually(|| Ok(desks[*to].ask(&check)?["arrived"] == true), &format!("from {from} to {to}"))?;
+        }
+    }
+    let links = lab.switch_counters()?;
+    ensure!(links.to_string().contains("flits"), "the packets came through a mesh: {links}");
+    lab.vm(3).kill()?;
+    for (from, to, _, mapping) in mappings.iter().filter(|(from, ..)| *from != 3) {
+        let state = format!("state {mapping}");
+        let wanted = json!({ "state": if *to == 3 { "lost" } else { "mapped" } });
+        eventually(|| Ok(desks[*from].ask(&state)? == wanted), &format!("from {from} to {to}: {wanted}"))?;
+        if *to != 3 {
+            desks[*from].expect(&format!("mode {mapping} single"), &json!({ "mode": "single" }))?;
+            desks[*from].expect(&format!("store {mapping} 4 {}", from + 77), &json!({ "stored": true }))?;
+            arrives(&mut desks[*to], &exports[*to].0, from * 16_384 + 4, *from as u32 + 77)?;
+        }
+    }
+    drop(desks);
+    for vm in 0..3 {
+        nothing_is_left(&lab, vm)?;
+    }
+    both_are_usable(&lab)
+}
+
+/// Two processes on two processors start transfers by CMPXCHG as fast as they can, at once and in turn: as many are started as
+/// succeeded, and what a failed compare writes back starts none.
+#[test]
+fn two_processors_that_start_transfers_start_those_that_they_mean() -> Result<()> {
+    // By one thread, as a machine is emulated that is snooped, and by two.
+    for snoop in [Snoop::Auto, Snoop::No] {
+        let two = |_: usize, _: &Path| ["-smp", "2"].map(str::to_owned).to_vec();
+        // Packets of a sixteenth of a page: a transfer takes its time.
+        let lab = lab_of(builder(2)?.snoop(snoop).qemu_args(two).card_args(["--update-size", "256"]));
+        let mut receiver = desk(&lab, 0)?;
+        let mut senders = Vec::new();
+        for processor in 0..2 {
+            let (buffer, handle) = export(&mut receiver, 16_384)?;
+            let words = ["taskset", "-c", &processor.to_string(), "shrimp", "desk"].map(str::to_owned);
+            let mut sender = crate::desk::Desk(lab.vm(1).run(words)?);
+            let mapping = map(&mut sender, &handle, "0 16384", "deliberate")?;
+            sender.expect(&format!("fill {mapping} 0 16384 {processor}"), &json!({ "filled": 16_384 }))?;
+            senders.push((sender, mapping, buffer));
+        }
+        let before = counter(&lab, 1, "transfers_started")?;
+        for (sender, mapping, _) in &mut senders {
+            sender.begin(&format!("batter {mapping} 400"))?;
+        }
+        let mut started = 0;
+        for (sender, ..) in &mut senders {
+            let answer = sender.answer()?;
+            started += answer["started"].as_u64().unwrap_or_else(|| panic!("{answer}"));
+        }
+        // The kernel's own messages go by deliberate update as well.
+        let own = || -> Result<u64> { Ok(counter(&lab, 1, "transfers_started")? - before - started) };
+        ensure!(started == 2 * 400 * 4 && own()? < 40, "{started} started, and {} besides", own()?);
+        ensure!(counter(&lab, 1, "transfers_refused")? == 0);
+        for (processor, (.., buffer)) in senders.iter().enumerate() {
+            let check = format!("check {buffer} 0 16384 {processor}");
+            eventually(|| Ok(receiver.ask(&check)?["arrived"] == true), "what was sent arrives")?;
+        }
+        println!("{snoop:?}: {} written back", counter(&lab, 1, "writes_back")?);
+    }
+    Ok(())
+}
+
+/// Mappings and exports are made and ended again and again while others store as fast as they can: who stores to what is no more
+/// changes nothing, though the memory is used anew for the next.
+#[test]
+fn what_is_mapped_anew_under_traffic_gets_nothing_of_what_was_there_before() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (calm, calm_handle) = export(&mut receiver, 4096)?;
+    let steady = map(&mut sender, &calm_handle, "0 4096", "single")?;
+    for round in 1..=8 {
+        // One process floods a buffer, which is taken back from under it and made anew, in the same memory.
+        let (buffer, handle) = export(&mut receiver, 8192)?;
+        let mut flooder = desk(&lab, 1)?;
+        let flooding = map(&mut flooder, &handle, "0 8192", "single")?;
+        flooder.expect(&format!("flood {flooding}"), &json!({ "flooding": true }))?;
+        eventually(|| Ok(receiver.ask(&format!("load {buffer} 0"))? != json!({ "value": 0 })), "the flood")?;
+        receiver.expect(&format!("unexport {buffer}"), &json!({ "unexported": true }))?;
+        let (anew, anew_handle) = export(&mut receiver, 8192)?;
+        let mapping = map(&mut sender, &anew_handle, "0 8192", "single")?;
+        sender.expect(&format!("store {mapping} 4 {round}"), &json!({ "stored": true }))?;
+        arrives(&mut receiver, &anew, 4, round)?;
+        for _ in 0..20 {
+            receiver.expect(&format!("load {anew} 0"), &json!({ "value": 0 }))?;
+        }
+        // A mapping that is ended, and made to another place: what is stored goes there, and nothing to the first.
+        sender.expect(&format!("unmap {mapping}"), &json!({ "unmapped": true }))?;
+        let moved = map(&mut sender, &anew_handle, "4096 4096", "single")?;
+        sender.expect(&format!("store {moved} 4 {}", 50 + round), &json!({ "stored": true }))?;
+        arrives(&mut receiver, &anew, 4100, 50 + round)?;
+        receiver.expect(&format!("load {anew} 4"), &json!({ "value": round }))?;
+        // Who has nothing to do with it goes on.
+        sender.expect(&format!("store {steady} 8 {round}"), &json!({ "stored": true }))?;
+        arrives(&mut receiver, &calm, 8, round)?;
+        sender.expect(&format!("unmap {moved}"), &json!({ "unmapped": true }))?;
+        receiver.expect(&format!("unexport {anew}"), &json!({ "unexported": true }))?;
+        flooder.0.kill(9)?;
+        flooder.0.wait()?;
+    }
+    both_are_usable(&lab)
+}
