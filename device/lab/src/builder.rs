@@ -1,9 +1,10 @@
 //! How a lab is described and brought up.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, Error, ensure};
 use hamlyn_host::catalogue::{self, Model};
 
 use super::network;
@@ -49,7 +50,7 @@ impl Default for Builder {
             accel: Accel::Auto,
             snoop: Snoop::Auto,
             reboots: false,
-            memory: Memory::mib(256),
+            memory: Memory::DEFAULT,
             kit: None,
             added: Vec::new(),
             append: String::new(),
@@ -208,6 +209,11 @@ impl Builder {
             let extended = run.join("image");
             image::extend(&kit.initrd, &self.added, &extended)?;
             kit.initrd = extended;
+        }
+        if self.vms > 0 {
+            let image =
+                fs::metadata(&kit.initrd).with_context(|| format!("no image {}", kit.initrd.display()))?;
+            self.memory.check_image(image.len()).map_err(Error::msg)?;
         }
         let sockets: Vec<PathBuf> = (0..cards).map(|index| run.join(format!("card{index}.sock"))).collect();
         let services =

@@ -22,14 +22,32 @@ const CONSOLE_LOG: &str = "/proc/self/fd/1";
 pub struct Memory(u32);
 
 impl Memory {
-    /// The smallest that boots our image.
+    /// What a machine has if nothing is said: our image, and as much again for programs.
+    pub const DEFAULT: Memory = Memory(384);
+    /// No Debian kernel boots in less.
     const LEAST: u32 = 128;
+    /// What a kernel needs beside its image.
+    const KERNEL: u32 = 80;
     /// More than any host has.
     const MOST: u32 = 1 << 20;
 
     /// So many MiB.
     pub const fn mib(mib: u32) -> Memory {
         Memory(mib)
+    }
+
+    /// Refuses a machine that could not boot from an image of so many bytes: its kernel would panic without a word.
+    pub(super) fn check_image(self, length: u64) -> Result<(), String> {
+        let image = u32::try_from(length.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+        let least = image.saturating_mul(2).saturating_add(Memory::KERNEL);
+        if self.0 < least {
+            return Err(format!(
+                "{} MiB are too little memory for a machine whose image has {image} MiB, which is there twice while it is \
+                 unpacked (least {least})",
+                self.0
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -193,6 +211,18 @@ mod tests {
         for wrong in ["", "M", "x", "-1", "64M", "9999999G", "1T"] {
             assert!(wrong.parse::<Memory>().is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn an_image_has_room_twice_beside_the_kernel() {
+        assert_eq!(Memory::mib(256).check_image(88 << 20), Ok(()));
+        let refused = Memory::mib(256).check_image((88 << 20) + 1).unwrap_err();
+        assert!(
+            refused.starts_with("256 MiB are too little memory for a machine whose image has 89 MiB"),
+            "{refused}"
+        );
+        assert!(refused.ends_with("(least 258)"), "{refused}");
+        assert!(Memory::DEFAULT.check_image(u64::MAX).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use hamlyn_lab::{Lab, Memory, cores};
+use hamlyn_lab::{Lab, cores};
 
 use crate::fetch::count_together;
 use crate::flow::backlog;
@@ -14,7 +14,7 @@ use crate::{Turn, lab_of};
 
 /// Small machines whose switch has several paths.
 fn reordering(vms: usize) -> Turn {
-    lab_of(Lab::builder().vms(vms).memory(Memory::mib(256)).switch_args(["--paths", "4"]))
+    lab_of(Lab::builder().vms(vms).switch_args(["--paths", "4"]))
 }
 
 /// How many packets the switch's paths have let overtake others.
@@ -26,7 +26,7 @@ fn overtaken(lab: &Lab) -> Result<u64> {
 
 #[test]
 fn three_machines_use_every_mode() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(3).memory(Memory::mib(256)));
+    let lab = lab_of(Lab::builder().vms(3));
     for one_shot in [false, true] {
         suspicious_clients(&lab, 0, &[1, 2], one_shot)?;
         gather(&lab, 1, &[0, 2, 2], one_shot)?;

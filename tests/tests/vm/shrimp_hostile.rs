@@ -9,20 +9,23 @@ use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACK, HAMLYN_WIRE_CARD, HAMLYN_WIRE_PR
 use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
 use hamlyn_abi::shrimp::wire::ShrimpRecord;
 use hamlyn_fabric::{Attached, Header, HostId, Protocol, Request, Traffic, connect};
-use hamlyn_lab::Lab;
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Lab, Memory};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::json;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::shrimp::{arrives, both_are_usable, counter, desk, export, map, shrimp_lab};
-use crate::text;
+use crate::{lab_of, text};
 
 /// What SHRIMP cards speak.
 const SHRIMP: Protocol = Protocol::of(NonZeroU8::new(2).unwrap());
 /// The attacker's host, which an honest card could be.
 const ATTACKER: u16 = 2;
 const PAGE: u64 = 4096;
+/// A machine's memory.
+const MEMORY: u64 = 384 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Columns of the mesh, as cards have it if nothing is said.
 const COLUMNS: u16 = 4;
@@ -190,20 +193,21 @@ fn a_process_gets_nowhere_by_calls_pages_and_commands_that_it_may_not_use() -> R
 
 #[test]
 fn a_host_that_sends_packets_of_its_own_making_changes_no_memory() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let memory = Memory::mib((MEMORY >> 20) as u32);
+    let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).memory(memory));
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (buffer, handle) = export(&mut receiver, 8192)?;
     let mapping = map(&mut sender, &handle, "0 8192", "single")?;
     sender.expect(&format!("fill {mapping} 0 8192 5"), &json!({ "filled": 8192 }))?;
     let mut attacker = Attacker::attach(&lab)?;
     // Each page of the machine's memory and some that it has not: the victim's is among them, and mapped in for another host.
-    let pages = (256 << 20) / PAGE;
+    let pages = MEMORY / PAGE;
     for page in (0..pages + 16).chain([1 << 40, SHRIMP_SYSTEM_PAGE + 1, u64::MAX / PAGE]) {
         attacker.store(0, page * PAGE + 8, b"I was here")?;
     }
     let mut random = Xoshiro256PlusPlus::seed_from_u64(0x5eed);
     for _ in 0..3000 {
-        let mut bytes = packet(0, ATTACKER, u64::from(random.next_u32()) % (1 << 28), &[0xbd; 60]);
+        let mut bytes = packet(0, ATTACKER, u64::from(random.next_u32()) % MEMORY, &[0xbd; 60]);
         match random.next_u32() % 5 {
             // A bit that differs.
             0 => bytes[random.next_u32() as usize % 80] ^= 1 << (random.next_u32() % 8),

@@ -145,7 +145,7 @@ struct MachineArgs {
     #[arg(long, value_enum, default_value_t)]
     snoop: Snoop,
     /// Memory of each machine
-    #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(256))]
+    #[arg(long, value_name = "SIZE", default_value_t = Memory::DEFAULT)]
     memory: Memory,
     #[command(flatten)]
     routing: switch::RoutingArgs,
