@@ -12,6 +12,7 @@ use serde_json::json;
 mod common;
 mod desk;
 mod hello;
+mod lock;
 mod measure;
 mod queue;
 mod trespass;
@@ -31,6 +32,8 @@ enum What {
     Hello(hello::Options),
     /// Hands items from one host to another through shared memory
     Queue(queue::Options),
+    /// Excludes another host from what this one does, through shared memory
+    Lock(lock::Options),
     /// Measures a flag's round trip and deliberate updates
     Measure(measure::Options),
     /// Attempts what a process may not, by the driver's calls and the card's pages
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
             What::SelfTest => self_test(&card),
             What::Hello(options) => hello::run(&card, &options),
             What::Queue(options) => queue::run(&card, &options),
+            What::Lock(options) => lock::run(&card, &options),
             What::Measure(options) => measure::run(&card, &options),
             What::Trespass { node } => trespass::run(&node, card.host()?.ok_or("the link is down")?),
             What::Desk => desk::run(card),

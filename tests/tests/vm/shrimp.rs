@@ -264,3 +264,19 @@ fn items_come_in_order(lab: &Lab) -> Result<()> {
     ensure!(counter(lab, 0, "bytes_deposited")? >= 2 * 1500 * 44);
     Ok(())
 }
+
+#[test]
+fn two_hosts_exclude_each_other_by_shared_memory_alone() -> Result<()> {
+    let lab = shrimp_lab(2)?;
+    for more in [&[][..], &["--blocked"]] {
+        let words = |what| [&["shrimp", "lock", what, "--count", "300"], more].concat();
+        let mut first = lab.vm(0).run(words("first"))?;
+        first.answer()?;
+        let second = lab.vm(1).run(words("second"))?.finish()?;
+        let counted = [json!({ "entered": 300, "counted": 600 })];
+        ensure!(second == counted, "{second:?}");
+        let first = first.finish()?;
+        ensure!(first == counted, "{first:?}");
+    }
+    Ok(())
+}
