@@ -1,4 +1,4 @@
-//! The machines: pairs of them that run at once, each pinned as `hamlyn up --cores 0,1` pins them, so that all have the same.
+//! The machines: pairs of them that run at once, all pinned to cores or none, so that all have the same.
 
 use hamlyn_host::catalogue;
 use hamlyn_lab::Snoop;
@@ -23,12 +23,12 @@ pub(crate) const WINDOW: &str = "by window";
 
 impl Labs {
     /// Starts all of them.
-    pub(crate) fn start(run: &Run<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn start(run: &Run<'_>, layout: Layout) -> anyhow::Result<Self> {
         let own = &run.request.card_args;
         let wish = |snoop| Wish {
             model: run.model,
             accel: run.request.accel,
-            layout: Layout::Pinned,
+            layout,
             snoop,
             card_args: own,
             peers: false,
@@ -41,6 +41,11 @@ impl Labs {
             window: run.start(wish(Snoop::No))?,
             hamlyn: run.start(hamlyn)?,
         })
+    }
+
+    /// Which processes their cards and switches are.
+    pub(crate) fn layout(&self) -> Layout {
+        self.hamlyn.layout()
     }
 
     /// The pairs with SHRIMP cards: what the way of their stores is called, and for the programs.

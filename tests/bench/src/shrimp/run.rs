@@ -1,5 +1,6 @@
 //! All that is measured of SHRIMP cards.
 
+use crate::engine::machines::Layout;
 use crate::engine::run::Run;
 use crate::shrimp::bystanders;
 use crate::shrimp::choice::{Topic, wanted};
@@ -8,16 +9,30 @@ use crate::shrimp::labs::Labs;
 use crate::shrimp::stores;
 use crate::shrimp::updates;
 
-/// Measures what is asked for.
+/// Measures what is asked for. Short things go between pinned machines; bandwidth between those that are not, as for Hamlyn's cards: pinned,
+/// a sender shares its core with the thread that takes what it sends.
 pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
     let topics = wanted(&run.request.figures, run.request.goals_only);
-    let labs = Labs::start(run)?;
+    let has = |topic| topics.contains(&topic);
+    if has(Topic::Flags) || has(Topic::Bystanders) {
+        let labs = Labs::start(run, Layout::Pinned)?;
+        if has(Topic::Flags) {
+            measure_flags(run, &labs)?;
+        }
+        if has(Topic::Bystanders) {
+            measure_bystanders(run, &labs);
+        }
+    }
+    if run.request.goals_only || topics == [Topic::Bystanders] {
+        return Ok(());
+    }
+    let labs = Labs::start(run, Layout::Fabric)?;
     for topic in topics {
         match topic {
             Topic::Flags => measure_flags(run, &labs)?,
             Topic::Updates => measure_updates(run, &labs)?,
             Topic::Stores => measure_stores(run, &labs)?,
-            Topic::Bystanders => measure_bystanders(run, &labs),
+            Topic::Bystanders => {}
         }
     }
     Ok(())
@@ -25,11 +40,14 @@ pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
 
 fn measure_flags(run: &mut Run<'_>, labs: &Labs) -> anyhow::Result<()> {
     let (effort, all, progress) = (run.request.effort, !run.request.goals_only, run.progress);
-    let title = "SHRIMP: a flag's round trip (goal 10)";
-    let tracks = progress.part(title, || Ok(flags::measure(labs, effort, all, progress)))?;
-    run.goals.extend(flags::goals(&tracks));
-    run.others.push(flags::table(&tracks));
-    run.tables.push(("SHRIMP: round trips of a flag, beside others".to_owned(), tracks));
+    let layout = labs.layout();
+    let title = format!("SHRIMP: a flag's round trip (goal 10), {}", layout.text());
+    let tracks = progress.part(&title, || Ok(flags::measure(labs, effort, all, progress)))?;
+    if layout == Layout::Pinned {
+        run.goals.extend(flags::goals(&tracks));
+    }
+    run.others.push(flags::table(layout, &tracks));
+    run.tables.push((format!("SHRIMP: round trips of a flag, beside others, {}", layout.text()), tracks));
     Ok(())
 }
 
