@@ -3,7 +3,6 @@
 use crate::engine::effort::Effort;
 use crate::engine::exchange::Exchange;
 use crate::engine::goals::{Goal, Need, beside_text, number};
-use crate::engine::machines::Layout;
 use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::site::Site;
@@ -11,7 +10,7 @@ use crate::engine::track::{Track, find, interleave};
 use crate::shrimp::labs::{Labs, SNOOPED};
 
 const TAGGED: &str = "Hamlyn, 16-byte tagged remote write";
-const UDP: &str = "virtio-net, 16-byte UDP";
+const UDP: &str = "virtio-net, UDP of 16 bytes";
 const IVSHMEM: &str = "ivshmem-plain, 16 bytes";
 const FLAG: &str = "SHRIMP, a flag";
 const DATA: &str = "SHRIMP, 16 bytes and a flag";
@@ -19,11 +18,6 @@ const DATA: &str = "SHRIMP, 16 bytes and a flag";
 /// A quantity by one of the two ways.
 fn by(what: &str, way: &str) -> String {
     format!("{what}, {way}")
-}
-
-/// The same with what was done to the machines: a run may measure it with both.
-fn between(layout: Layout, what: &str) -> String {
-    format!("{what}, {}", if layout == Layout::Pinned { "pinned" } else { "not pinned" })
 }
 
 /// Round trips, all in turn.
@@ -49,31 +43,29 @@ pub(crate) fn measure(labs: &Labs, effort: Effort, all: bool, progress: &Progres
             Exchange::between(near, &ping, far, &echo).watching(&hamlyn.processes),
         ));
     }
-    let exchanges = exchanges.into_iter().map(|(what, exchange)| (between(labs.layout(), &what), exchange));
-    interleave(&exchanges.collect::<Vec<_>>(), effort.rounds(), progress)
+    interleave(&exchanges, effort.rounds(), progress)
 }
 
 /// The medians of each round.
-fn medians(tracks: &[Track], layout: Layout, what: &str) -> Vec<f64> {
-    find(tracks, &between(layout, what)).map(Track::medians_us).unwrap_or_default()
+fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
+    find(tracks, name).map(Track::medians_us).unwrap_or_default()
 }
 
-/// Goal 10, between pinned machines.
+/// Goal 10.
 pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
-    let medians = |what: &str| medians(tracks, Layout::Pinned, what);
-    let (flag, tagged) = (medians(&by(FLAG, SNOOPED)), medians(TAGGED));
+    let (flag, tagged) = (medians(tracks, &by(FLAG, SNOOPED)), medians(tracks, TAGGED));
     let tagged = ("Hamlyn's tagged write", &tagged[..]);
     let what = "a flag by automatic update, snooped, both poll: p50";
     vec![Goal::beside(10, what, "us", &flag, tagged, Need::RatioAtMost(1.0))]
 }
 
 /// The same beside all others, with half of a round trip for one way.
-pub(crate) fn table(layout: Layout, tracks: &[Track]) -> Table {
+pub(crate) fn table(tracks: &[Track]) -> Table {
     let row = |track: &Track| {
         let p50 = track.p50_us();
         let text = |value: Option<f64>| value.map_or_else(String::new, number);
         let beside = |peer: &str| {
-            let [ratio, spread] = beside_text(&track.medians_us(), &medians(tracks, layout, peer));
+            let [ratio, spread] = beside_text(&track.medians_us(), &medians(tracks, peer));
             if ratio.is_empty() { ratio } else { format!("{ratio} ({spread})") }
         };
         let p99 = track.latency().map(|latency| latency.p99);
@@ -90,7 +82,7 @@ pub(crate) fn table(layout: Layout, tracks: &[Track]) -> Table {
         "beside ivshmem",
     ];
     Table {
-        title: format!("SHRIMP: a flag's round trip, {}", layout.text()),
+        title: "SHRIMP: a flag's round trip".to_owned(),
         note: "Single-write (section 4.1): each store is a packet. One way is half of a round trip, as one machine's clock measures both: \
             the latency of a single store, for which section 5.1 expects less than 2 us of the prototype. Ratios are of the same round."
             .to_owned(),
@@ -106,7 +98,7 @@ mod tests {
 
     fn tracks(flag_ns: u64) -> [Track; 3] {
         let samples = [(by(FLAG, SNOOPED), flag_ns), (TAGGED.to_owned(), 20_000), (UDP.to_owned(), 400_000)];
-        samples.map(|(what, ns)| Track::of_samples(&between(Layout::Pinned, &what), &[ns]))
+        samples.map(|(what, ns)| Track::of_samples(&what, &[ns]))
     }
 
     #[test]
@@ -118,7 +110,7 @@ mod tests {
 
     #[test]
     fn one_way_is_half_of_a_round_trip_and_each_stands_beside_the_others() {
-        let table = table(Layout::Pinned, &tracks(10_000));
+        let table = table(&tracks(10_000));
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert_eq!(table.rows[0][3..], ["5", "0.5 (0.5 to 0.5)", "0.025 (0.025 to 0.025)", ""]);
     }

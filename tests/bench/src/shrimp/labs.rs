@@ -43,11 +43,6 @@ impl Labs {
         })
     }
 
-    /// Which processes their cards and switches are.
-    pub(crate) fn layout(&self) -> Layout {
-        self.hamlyn.layout()
-    }
-
     /// The pairs with SHRIMP cards: what the way of their stores is called, and for the programs.
     pub(crate) fn ways(&self) -> impl Iterator<Item = (&'static str, &'static str, &Machines)> {
         let snooped = self.snooped.iter().map(|machines| (SNOOPED, "snoop", machines));

@@ -23,16 +23,13 @@ pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
             measure_bystanders(run, &labs);
         }
     }
-    if run.request.goals_only || topics == [Topic::Bystanders] {
-        return Ok(());
-    }
-    let labs = Labs::start(run, Layout::Fabric)?;
-    for topic in topics {
-        match topic {
-            Topic::Flags => measure_flags(run, &labs)?,
-            Topic::Updates => measure_updates(run, &labs)?,
-            Topic::Stores => measure_stores(run, &labs)?,
-            Topic::Bystanders => {}
+    if has(Topic::Updates) || has(Topic::Stores) {
+        let labs = Labs::start(run, Layout::Fabric)?;
+        if has(Topic::Updates) {
+            measure_updates(run, &labs)?;
+        }
+        if has(Topic::Stores) {
+            measure_stores(run, &labs)?;
         }
     }
     Ok(())
@@ -40,14 +37,11 @@ pub(crate) fn measure(run: &mut Run<'_>) -> anyhow::Result<()> {
 
 fn measure_flags(run: &mut Run<'_>, labs: &Labs) -> anyhow::Result<()> {
     let (effort, all, progress) = (run.request.effort, !run.request.goals_only, run.progress);
-    let layout = labs.layout();
-    let title = format!("SHRIMP: a flag's round trip (goal 10), {}", layout.text());
-    let tracks = progress.part(&title, || Ok(flags::measure(labs, effort, all, progress)))?;
-    if layout == Layout::Pinned {
-        run.goals.extend(flags::goals(&tracks));
-    }
-    run.others.push(flags::table(layout, &tracks));
-    run.tables.push((format!("SHRIMP: round trips of a flag, beside others, {}", layout.text()), tracks));
+    let title = "SHRIMP: a flag's round trip (goal 10)";
+    let tracks = progress.part(title, || Ok(flags::measure(labs, effort, all, progress)))?;
+    run.goals.extend(flags::goals(&tracks));
+    run.others.push(flags::table(&tracks));
+    run.tables.push(("SHRIMP: round trips of a flag, beside others".to_owned(), tracks));
     Ok(())
 }
 
