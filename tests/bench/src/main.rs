@@ -82,7 +82,9 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     let with = |model| BENCHMARKS.of(model).map(|benchmark| (model, benchmark));
     let benchmarks: Result<Benchmarks, _> = models.into_iter().map(with).collect();
     let benchmarks = benchmarks.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
-    for (figure, (_, benchmark)) in options.figure.iter().zip(benchmarks.iter().cycle()) {
+    for (figure, benchmark) in
+        benchmarks.iter().flat_map(|one| options.figure.iter().map(move |name| (name, one.1)))
+    {
         (benchmark.check)(figure).map_err(|error| {
             let message = format!("invalid value '{figure}' for '--figure <NAME>': {error}");
             command.error(ErrorKind::ValueValidation, message)

@@ -102,8 +102,8 @@ pub(crate) fn figure(measured: &[Measured]) -> Figure {
         key: "shrimp-updates".to_owned(),
         title: "SHRIMP: bandwidth of deliberate update by size".to_owned(),
         answers: "section 5.1".to_owned(),
-        paper: "One way, in laps whose every byte is looked at. An update of a page or less is one locked instruction, which is two trapped \
-            accesses here: a message of 4 bytes costs as much as one of 4 KiB. The paper's peak is that of its EISA bus."
+        paper: "One way, in laps whose every byte is looked at. An update of a page or less is one locked instruction, which is two \
+            trapped accesses here: a message of 4 bytes costs as much as one of 4 KiB. The paper's peak is that of its EISA bus."
             .to_owned(),
         x: ("bytes of an update or message".to_owned(), Scale::Log),
         y: ("MB/s".to_owned(), Scale::Log),

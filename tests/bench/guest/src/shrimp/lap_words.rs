@@ -1,5 +1,5 @@
-//! What the two ends of a stream in laps tell each other, by words of the pages that they have mapped to each other: that a lap is stored or
-//! sent, that it has arrived, and that each of its bytes is right.
+//! What the two ends of a stream in laps tell each other, by words of the pages that they have mapped to each other: that a lap is
+//! stored or sent, that it has arrived, and that each of its bytes is right.
 
 use serde_json::json;
 
