@@ -332,9 +332,8 @@ const WITH_ENGINE: [&str; 3] = ["tests/sim/src", "tests/bench/src", "tests/bench
 
 #[test]
 fn files_beside_an_engine_and_in_it_know_those_above_them_alone() {
-    for (program, part) in
-        WITH_ENGINE.into_iter().flat_map(|program| [(program, "engine"), (program, "hamlyn")])
-    {
+    let every = WITH_ENGINE.into_iter().flat_map(|program| [(program, "engine"), (program, "hamlyn")]);
+    for (program, part) in every.chain([("tests/bench/src", "shrimp"), ("tests/bench/guest/src", "shrimp")]) {
         let folder = format!("{program}/{part}");
         let (rows, mut read) = (rows(&folder), BTreeSet::new());
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&folder);

@@ -4,6 +4,7 @@
 
 pub mod engine;
 pub mod hamlyn;
+pub mod shrimp;
 
 use hamlyn_host::catalogue::PerModel;
 
@@ -11,10 +12,10 @@ use crate::engine::run::Benchmark;
 
 /// The benchmarks that there are: a line for each model that has one.
 pub static BENCHMARKS: PerModel<Benchmark> =
-    PerModel::new("benchmark", &[("hamlyn", crate::hamlyn::BENCHMARK)]);
+    PerModel::new("benchmark", &[("hamlyn", crate::hamlyn::BENCHMARK), ("shrimp", crate::shrimp::BENCHMARK)]);
 
 /// Criterion's benchmarks of the parts: of the model that the environment names, of rings and switch, and copies.
 pub fn parts() -> anyhow::Result<()> {
     let benchmark = BENCHMARKS.of(engine::estimates::asked_for()?)?;
-    engine::estimates::run(benchmark.parts)
+    engine::estimates::run(benchmark.parts()?.benchmark)
 }

@@ -35,9 +35,9 @@ struct Options {
     /// Only this (may be given again)
     #[arg(long, value_name = "NAME")]
     figure: Vec<String>,
-    /// Which model of card
-    #[arg(long, value_name = "NAME", value_parser = model_parser(), default_value = catalogue::default().name)]
-    model: &'static Model,
+    /// Which model of card: all that have a benchmark, one after the other, unless this, --figure or arguments for cards are given
+    #[arg(long, value_name = "NAME", value_parser = model_parser())]
+    model: Option<&'static Model>,
     /// What runs the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
@@ -65,24 +65,37 @@ fn command() -> Command {
     Options::command().mut_arg("figure", |arg| arg.help(format!("Only this: {names} (may be given again)")))
 }
 
-/// The options, and what their model brings.
-fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, &'static Benchmark), clap::Error> {
+/// Models, and what each brings.
+type Benchmarks = Vec<(&'static Model, &'static Benchmark)>;
+
+/// The options, and what is measured of which models.
+fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchmarks), clap::Error> {
     let mut command = command();
     let options = Options::from_arg_matches(&command.try_get_matches_from_mut(words)?)?;
-    let benchmark = BENCHMARKS.of(options.model);
-    let benchmark = benchmark.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
-    for figure in &options.figure {
+    // Figures and arguments are one model's own.
+    let one = !options.figure.is_empty() || !options.card_args.is_empty();
+    let models = match options.model {
+        Some(model) => vec![model],
+        None if one => vec![catalogue::default()],
+        None => catalogue::MODELS.iter().copied().filter(|model| BENCHMARKS.of(model).is_ok()).collect(),
+    };
+    let with = |model| BENCHMARKS.of(model).map(|benchmark| (model, benchmark));
+    let benchmarks: Result<Benchmarks, _> = models.into_iter().map(with).collect();
+    let benchmarks = benchmarks.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
+    for (figure, benchmark) in
+        benchmarks.iter().flat_map(|one| options.figure.iter().map(move |name| (name, one.1)))
+    {
         (benchmark.check)(figure).map_err(|error| {
             let message = format!("invalid value '{figure}' for '--figure <NAME>': {error}");
             command.error(ErrorKind::ValueValidation, message)
         })?;
     }
-    Ok((options, benchmark))
+    Ok((options, benchmarks))
 }
 
 fn main() -> ExitCode {
-    let (options, benchmark) = options(std::env::args_os()).unwrap_or_else(|error| error.exit());
-    match bench(options, benchmark) {
+    let (options, benchmarks) = options(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match bench(options, &benchmarks) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -93,13 +106,12 @@ fn main() -> ExitCode {
 }
 
 /// True if all that was asked for could be measured.
-fn bench(options: Options, benchmark: &Benchmark) -> anyhow::Result<bool> {
+fn bench(options: Options, benchmarks: &[(&'static Model, &'static Benchmark)]) -> anyhow::Result<bool> {
     tidy_on_signals()?;
     let progress = Progress::new();
     // Where ./scripts/bench keeps what it fetched.
     let home = std::env::var_os("HAMLYN_BENCH").map(PathBuf::from);
     let request = Request {
-        model: options.model,
         effort: if options.full { Effort::Full } else { Effort::Quick },
         accel: options.accel,
         goals_only: options.goals,
@@ -108,7 +120,7 @@ fn bench(options: Options, benchmark: &Benchmark) -> anyhow::Result<bool> {
         peers: home.as_ref().map(|home| home.join("root")).filter(|root| root.is_dir()),
     };
     eprintln!("measuring");
-    let results = run(benchmark, &request, &progress)?;
+    let results = run(benchmarks, &request, &progress)?;
     print!("{}", goals::lines(&results.goals));
     if let Some(file) = options.json {
         let objects: Value = results.goals.iter().map(Goal::json).collect();
@@ -142,10 +154,14 @@ mod tests {
             error.starts_with("error: invalid value '11' for '--figure <NAME>': the paper has no"),
             "{error}"
         );
-        let (options, _) = parse("bench --figure 7 -- --spin 50").unwrap();
+        let (options, benchmarks) = parse("bench --figure 7 -- --spin 50").unwrap();
         assert_eq!((options.figure, options.card_args.len()), (vec!["7".to_owned()], 2));
-        assert_eq!(options.model.name, "hamlyn");
         let refused = parse("bench --model echo").unwrap_err().to_string();
-        assert!(refused.contains("model echo has no benchmark; these have: hamlyn"), "{refused}");
+        assert!(refused.contains("model echo has no benchmark; these have: hamlyn, shrimp"), "{refused}");
+        let names = |benchmarks: Benchmarks| benchmarks.iter().map(|one| one.0.name).collect::<Vec<_>>();
+        assert_eq!(names(benchmarks), ["hamlyn"], "a figure is one model's own");
+        assert_eq!(names(parse("bench --goals").unwrap().1), ["hamlyn", "shrimp"]);
+        assert_eq!(names(parse("bench --model shrimp --figure flags").unwrap().1), ["shrimp"]);
+        assert!(parse("bench --model shrimp --figure 7").is_err() && parse("bench --figure flags").is_err());
     }
 }

@@ -45,6 +45,7 @@ pub use self::model::{MODEL, Options};
 use self::nipt::Nipt;
 use self::outgoing::Outgoing;
 use self::packet::Coordinates;
+pub use self::packet::OVERHEAD as PACKET_OVERHEAD;
 
 /// What its packets are to the fabric: as its model is numbered.
 const PROTOCOL: u8 = SHRIMP_MODEL as u8;

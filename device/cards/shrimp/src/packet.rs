@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::{PAGE, Target};
 
 /// Bytes of a packet beside its data.
-pub(crate) const OVERHEAD: usize = size_of::<Header>() + CRC;
+pub const OVERHEAD: usize = size_of::<Header>() + CRC;
 /// The largest packet, in bytes: a page.
 pub(crate) const LARGEST: usize = OVERHEAD + PAGE as usize;
 

@@ -1,12 +1,14 @@
 //! `hamlyn-bench-guest`: both ends of every exchange that the benchmark measures, one role a process.
 //!
 //! Results are JSON objects, one a line, on standard output; what a role needs from its peer comes on standard input.
-//! The roles that begin with `card-` or `raw-` need a card, in a guest or by its socket (`HAMLYN_CARD`); the others are peers.
+//! The roles that begin with `card-` or `raw-` need a Hamlyn card, in a guest or by its socket (`HAMLYN_CARD`); those that begin with
+//! `flag-`, `update-`, `store-` or `page-` a SHRIMP card in a guest. The others need none.
 //!
 //! `engine` has the peers and what all cards need; each card's own roles are a folder beside it, and a line in [`Role`].
 
 mod engine;
 mod hamlyn;
+mod shrimp;
 
 use std::process::ExitCode;
 
@@ -25,6 +27,8 @@ enum Role {
     #[command(flatten)]
     Hamlyn(crate::hamlyn::Role),
     #[command(flatten)]
+    Shrimp(crate::shrimp::Role),
+    #[command(flatten)]
     Peer(crate::engine::Role),
 }
 
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
 fn run(role: Role) -> engine::result::Outcome {
     match role {
         Role::Hamlyn(role) => role.run(),
+        Role::Shrimp(role) => role.run(),
         Role::Peer(role) => role.run(),
     }
 }

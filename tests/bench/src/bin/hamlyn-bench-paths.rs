@@ -9,5 +9,5 @@ fn main() -> anyhow::Result<()> {
     let model = catalogue::find(&words.next().context("which model?")?)?;
     let count = words.next().context("how many messages?")?;
     let count = count.parse().context("that is no number of messages")?;
-    (BENCHMARKS.of(model)?.walk)(count)
+    (BENCHMARKS.of(model)?.parts()?.walk)(count)
 }

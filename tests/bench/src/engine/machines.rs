@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use hamlyn_host::catalogue::Model;
-use hamlyn_lab::{Accel, Lab, Memory, cores};
+use hamlyn_lab::{Accel, Lab, Memory, Snoop, cores};
 
 use crate::engine::exchange::{Exchange, words};
 use crate::engine::processes::{Child, children};
@@ -45,6 +45,23 @@ const PORT: u16 = 7000;
 /// The largest MTU of the netdev: a frame must fit a datagram of its socket, and the IP length its 16 bits.
 pub const MTUS: [u32; 4] = [1500, 9000, 30_000, 60_000];
 
+/// What two machines are to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// Their cards' model.
+    pub model: &'static Model,
+    /// What runs them.
+    pub accel: Accel,
+    /// Which processes the cards and the switch are.
+    pub layout: Layout,
+    /// How stores come to cards that want to see them.
+    pub snoop: Snoop,
+    /// Arguments for their cards.
+    pub card_args: &'a [String],
+    /// Whether they have the other devices, too.
+    pub peers: bool,
+}
+
 /// Two machines.
 #[derive(Debug)]
 pub struct Machines {
@@ -58,21 +75,16 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Starts them, with cards of a model and these arguments for them. With `peers` they have the other devices too.
-    pub fn start(
-        model: &'static Model,
-        accel: Accel,
-        layout: Layout,
-        card_args: &[String],
-        peers: bool,
-        progress: &Progress,
-    ) -> anyhow::Result<Self> {
+    /// Starts them.
+    pub fn start(wish: Wish<'_>, progress: &Progress) -> anyhow::Result<Self> {
+        let Wish { model, accel, layout, snoop, card_args, peers } = wish;
         progress.step("boot");
         let before = children()?;
         let mut builder = Lab::builder()
             .vms(2)
             .models(&[model])
             .accel(accel)
+            .snoop(snoop)
             .memory(Memory::mib(384))
             .one_process(layout != Layout::Separate)
             .cores(if layout == Layout::Pinned { cores(2) } else { Vec::new() })

@@ -2,21 +2,22 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use criterion::Criterion;
-use hamlyn_host::catalogue::Model;
-use hamlyn_lab::Accel;
+use hamlyn_host::catalogue::{self, Model};
+use hamlyn_lab::{Accel, Snoop};
 
 use crate::engine::effort::Effort;
 use crate::engine::estimates::{self, Estimates};
 use crate::engine::foreign::Peer;
 use crate::engine::goals::Goal;
-use crate::engine::machines::{Layout, Machines};
+use crate::engine::machines::{Layout, Machines, Wish};
 use crate::engine::plot::Figure;
 use crate::engine::progress::Progress;
 use crate::engine::report::{Facts, Results, Table};
 use crate::engine::track::Track;
 
-/// What a model brings: its figures and goals, and its parts.
+/// What a model brings: its figures and goals, and its parts if any of them is measured by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Benchmark {
     /// What `--figure` may name, for people.
@@ -25,17 +26,29 @@ pub struct Benchmark {
     pub check: fn(&str) -> Result<(), String>,
     /// Measures what a run is asked for.
     pub measure: fn(&mut Run<'_>) -> anyhow::Result<()>,
+    /// Its parts.
+    pub parts: Option<Parts>,
+}
+
+/// What is measured of a model without any machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts {
     /// Criterion's benchmarks of its card.
-    pub parts: fn(&mut Criterion) -> anyhow::Result<()>,
+    pub benchmark: fn(&mut Criterion) -> anyhow::Result<()>,
     /// Makes so many messages by each of the paths whose instructions are counted.
     pub walk: fn(u64) -> anyhow::Result<()>,
+}
+
+impl Benchmark {
+    /// Its parts. Fails if there are none.
+    pub fn parts(&self) -> anyhow::Result<Parts> {
+        self.parts.context("no part of this model is measured by itself")
+    }
 }
 
 /// What is asked for.
 #[derive(Debug)]
 pub struct Request {
-    /// Whose cards.
-    pub model: &'static Model,
     /// How much.
     pub effort: Effort,
     /// What runs the machines.
@@ -53,6 +66,8 @@ pub struct Request {
 /// What has been measured so far.
 #[derive(Debug)]
 pub struct Run<'a> {
+    /// Whose cards.
+    pub(crate) model: &'static Model,
     pub(crate) request: &'a Request,
     pub(crate) progress: &'a Progress,
     pub(crate) goals: Vec<Goal>,
@@ -62,11 +77,18 @@ pub struct Run<'a> {
     pub(crate) others: Vec<Table>,
 }
 
-/// Measures what is asked for.
-pub fn run(benchmark: &Benchmark, request: &Request, progress: &Progress) -> anyhow::Result<Results> {
+/// Measures what is asked for of these models, one after the other.
+pub fn run(
+    models: &[(&'static Model, &Benchmark)],
+    request: &Request,
+    progress: &Progress,
+) -> anyhow::Result<Results> {
     let facts = Facts::gather(&request.accel.decide()?.to_string());
     let mut run = Run::new(request, progress);
-    (benchmark.measure)(&mut run)?;
+    for (model, benchmark) in models {
+        run.model = model;
+        (benchmark.measure)(&mut run)?;
+    }
     run.goals.sort_by_key(|goal| goal.number);
     let Run { goals, plots: figures, peers, tables, others, .. } = run;
     Ok(Results { facts, goals, figures, peers, tables, others })
@@ -75,7 +97,8 @@ pub fn run(benchmark: &Benchmark, request: &Request, progress: &Progress) -> any
 impl<'a> Run<'a> {
     fn new(request: &'a Request, progress: &'a Progress) -> Self {
         let (goals, plots, peers, tables, others) = Default::default();
-        Self { request, progress, goals, plots, peers, tables, others }
+        let model = catalogue::default();
+        Self { model, request, progress, goals, plots, peers, tables, others }
     }
 
     /// Two machines, with these arguments for their cards and those that a person asked for.
@@ -85,17 +108,26 @@ impl<'a> Run<'a> {
         card_args: &[String],
         peers: bool,
     ) -> anyhow::Result<Machines> {
-        let Request { model, accel, card_args: asked_for, .. } = self.request;
-        let arguments = [card_args, asked_for].concat();
-        let title = format!("start 2 machines, {} {}", layout.text(), arguments.join(" "));
-        let start = || Machines::start(model, *accel, layout, &arguments, peers, self.progress);
-        self.progress.part(title.trim_end(), start)
+        let card_args = [card_args, &self.request.card_args].concat();
+        let (model, accel) = (self.model, self.request.accel);
+        self.start(Wish { model, accel, layout, snoop: Snoop::Auto, card_args: &card_args, peers })
+    }
+
+    /// Two machines as they are wished for.
+    pub(crate) fn start(&self, wish: Wish<'_>) -> anyhow::Result<Machines> {
+        let Wish { model, layout, snoop, card_args, .. } = wish;
+        let model = if model.name == self.model.name { "" } else { model.name };
+        let snoop = if snoop == Snoop::No { "--snoop no" } else { "" };
+        let words = [layout.text(), model, snoop, &card_args.join(" ")].map(str::to_owned);
+        let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let title = format!("start 2 machines, {}", words.join(" "));
+        self.progress.part(&title, || Machines::start(wish, self.progress))
     }
 
     /// The parts by themselves.
     pub(crate) fn estimates(&self, title: &str) -> Estimates {
-        let Request { model, effort, .. } = self.request;
-        let parts = self.progress.part(title, || estimates::measure(model, *effort, self.progress));
+        let effort = self.request.effort;
+        let parts = self.progress.part(title, || estimates::measure(self.model, effort, self.progress));
         self.noted(parts).unwrap_or_default()
     }
 

@@ -37,13 +37,12 @@ mod streams;
 pub mod table4;
 pub mod turns;
 
-use crate::engine::run::Benchmark;
+use crate::engine::run::{Benchmark, Parts};
 
 /// What Hamlyn cards bring.
 pub const BENCHMARK: Benchmark = Benchmark {
     figures: "a figure of the paper (7, 8, 9, 10), or machines, scale, all-to-all, host, parts, table-4, server",
     check: choice::check,
     measure: run::measure,
-    parts: parts::benchmark,
-    walk: paths::walk,
+    parts: Some(Parts { benchmark: parts::benchmark, walk: paths::walk }),
 };

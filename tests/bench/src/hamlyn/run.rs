@@ -257,9 +257,8 @@ impl Measured<'_, '_> {
         let turns = progress.part("card and copies in turn (goal 9)", || turns::measure(effort));
         self.run.goals.extend(turns::goals(&self.run.noted(turns).unwrap_or_default()));
         if let Some(folder) = self.run.request.peers.as_ref().filter(|_| !self.run.request.goals_only) {
-            let paths = progress.part("instructions of the library", || {
-                paths::measure(folder, self.run.request.model, &PATHS)
-            });
+            let paths = progress
+                .part("instructions of the library", || paths::measure(folder, self.run.model, &PATHS));
             self.run.others.extend(self.run.noted(paths).map(|costs| paths::table(&costs, &PATHS)));
         }
     }

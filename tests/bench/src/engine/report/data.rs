@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Results, Table};
 use crate::engine::foreign::Peer;
-use crate::engine::goals::Goal;
-use crate::engine::plot::{Figure, Point};
+use crate::engine::goals::{Goal, number};
+use crate::engine::plot::{Curve, Figure, Point};
 use crate::engine::track::Track;
 
 /// Everything, as one object.
@@ -16,7 +16,7 @@ pub(super) fn json(results: &Results) -> Value {
     let facts: serde_json::Map<String, Value> =
         results.facts.rows.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let figure = |figure: &Figure| {
-        let curve = |curve: &crate::engine::plot::Curve| {
+        let curve = |curve: &Curve| {
             let points: Vec<Value> =
                 curve.points.iter().map(|p| json!({ "x": p.x, "y": p.y, "p99": p.high })).collect();
             json!({ "label": curve.label, "paper": curve.paper, "points": points })
@@ -119,11 +119,45 @@ pub(super) fn goals_markdown(goals: &[Goal]) -> String {
     out
 }
 
+/// Everything else as tables in Markdown, the plots' points among it: for documents as well.
+pub(super) fn tables_markdown(others: &[Table], figures: &[Figure]) -> String {
+    let tables = others.iter().map(|table| (&table.title, table.head.clone(), table.rows.clone()));
+    let points = figures.iter().map(|figure| {
+        let head = [format!("{}; {}", figure.x.0, figure.y.0)];
+        let head = head.into_iter().chain(figure.curves.iter().map(|curve| curve.label.clone())).collect();
+        (&figure.title, head, rows_of(figure))
+    });
+    let mut out = String::new();
+    for (title, head, rows) in tables.chain(points) {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let _ = write!(out, "## {title}\n\n{}|{}\n", line(&head), "---|".repeat(head.len()));
+        rows.iter().for_each(|row| out.push_str(&line(row)));
+        out.push('\n');
+    }
+    out
+}
+
+/// A row for each place on a figure's horizontal axis, with what each curve has there.
+fn rows_of(figure: &Figure) -> Vec<Vec<String>> {
+    let mut places: Vec<f64> =
+        figure.curves.iter().flat_map(|curve| &curve.points).map(|point| point.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let row = |x: &f64| {
+        let at = |curve: &Curve| {
+            let point = curve.points.iter().find(|point| point.x.total_cmp(x).is_eq());
+            point.map_or_else(String::new, |point| number(point.y))
+        };
+        [x.to_string()].into_iter().chain(figure.curves.iter().map(at)).collect()
+    };
+    places.iter().map(row).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::goals::Need;
-    use crate::engine::plot::{Curve, Scale};
+    use crate::engine::plot::Scale;
 
     #[test]
     fn a_goal_is_a_row() {
@@ -148,5 +182,37 @@ mod tests {
         };
         let text = figures_csv(&[figure]).unwrap();
         assert_eq!(text.lines().last(), Some("figure-7,Figure 7,\"a, \"\"b\"\"\",16,56.250,"));
+    }
+
+    #[test]
+    fn curves_stand_side_by_side_where_they_have_points() {
+        let point = |x, y| Point { x, y, high: None };
+        let curves = vec![
+            Curve::ours("card", vec![point(4.0, 1.5), point(16.0, 6.0)]),
+            Curve::ours("TCP", vec![point(16.0, 9.0)]),
+        ];
+        let (empty, axis) = (String::new(), |name: &str| (name.to_owned(), Scale::Log));
+        let figure = Figure {
+            key: empty.clone(),
+            title: "By size".into(),
+            answers: empty.clone(),
+            paper: empty,
+            x: axis("bytes"),
+            y: axis("MB/s"),
+            curves,
+        };
+        let cells = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let other = Table {
+            title: "Costs".into(),
+            note: String::new(),
+            head: cells(["what", "ns"]),
+            rows: vec![cells(["a", "2"])],
+        };
+        let text = tables_markdown(&[other], &[figure]);
+        assert!(text.starts_with("## Costs\n\n| what | ns |\n|---|---|\n| a | 2 |\n\n"), "{text}");
+        assert!(
+            text.ends_with("| bytes; MB/s | card | TCP |\n|---|---|---|\n| 4 | 1.5 |  |\n| 16 | 6 | 9 |\n\n"),
+            "{text}"
+        );
     }
 }

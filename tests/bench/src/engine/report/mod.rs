@@ -57,6 +57,7 @@ impl Results {
         put("results.json", format!("{:#}\n", data::json(self)))?;
         put("results.csv", data::csv(self)?)?;
         put("goals.md", data::goals_markdown(&self.goals))?;
+        put("tables.md", data::tables_markdown(&self.others, &self.figures))?;
         put("figures.csv", data::figures_csv(&self.figures)?)?;
         logs::write(self, &folder.join("samples"))
     }

@@ -1,0 +1,98 @@
+//! A flag's round trip by automatic update: each end looks at a word of its own memory, and stores the answer to memory that is mapped
+//! out. Data may come with it, and is stored before it: then it has arrived when the flag has (section 4.1).
+
+use std::time::Instant;
+
+use hamlyn::shrimp::ReceiveBuffer;
+use hamlyn_bench_guest::pattern::{check_mark, mark};
+use serde_json::Value;
+
+use crate::engine::result::{Outcome, Rounds, say};
+use crate::engine::wait::PATIENCE;
+use crate::shrimp::ends::{By, End, PAGE};
+
+/// The flag, and what comes with it.
+const FLAG: usize = 0;
+const DATA: usize = 64;
+/// Looks between two at the clock.
+const LOOKS: u32 = 1 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Bytes of data that are stored before the flag
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=4032))]
+    size: u32,
+    /// How stores come to the card
+    #[arg(long, value_enum, default_value = "snoop")]
+    by: By,
+}
+
+pub(crate) fn echo(options: &Options) -> Outcome {
+    let end = End::open(PAGE, options.by)?;
+    let mut data = vec![0; options.size as usize];
+    counted(&end, || {
+        options.rounds.answer(|round| {
+            if round == 0 {
+                // It comes when the peer is ready: whoever polls for that starves it of the host's cores.
+                end.own.wait(FLAG, 0, Some(PATIENCE))?;
+            }
+            receive(&end, &mut data, round)?;
+            send(&end, &mut data, round)
+        })
+    })
+}
+
+pub(crate) fn ping(options: &Options) -> Outcome {
+    let end = End::open(PAGE, options.by)?;
+    let mut data = vec![0; options.size as usize];
+    counted(&end, || {
+        options.rounds.measure(|round| {
+            send(&end, &mut data, round)?;
+            receive(&end, &mut data, round)
+        })
+    })
+}
+
+fn counted(end: &End, act: impl FnOnce() -> Outcome<Value>) -> Outcome {
+    let (mut said, counts) = end.counted(act)?;
+    said["counters"] = counts.json();
+    say(&said)
+}
+
+fn send(end: &End, data: &mut [u8], round: u64) -> Outcome {
+    if !data.is_empty() {
+        mark(data, round);
+        end.out.write(DATA, data)?;
+    }
+    Ok(end.out.store_u32(FLAG, flag(round))?)
+}
+
+fn receive(end: &End, data: &mut [u8], round: u64) -> Outcome {
+    poll(&end.own, FLAG, flag(round))?;
+    if data.is_empty() {
+        return Ok(());
+    }
+    end.own.read(DATA, data)?;
+    Ok(check_mark(data, round)?)
+}
+
+/// Each round's own, and never the zero of fresh memory.
+fn flag(round: u64) -> u32 {
+    (round as u32).wrapping_add(1)
+}
+
+/// Looks at a word until it has a value.
+fn poll(own: &ReceiveBuffer, word: usize, value: u32) -> Outcome {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        for _ in 0..LOOKS {
+            if own.load_u32(word)? == value {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+    }
+    Err(format!("the flag {value} did not come within {PATIENCE:?}").into())
+}

@@ -1,0 +1,75 @@
+//! A stream of stores by automatic update (section 4.1): the same stores by single-write, each a packet of its own, and by blocked-write,
+//! which merges them.
+
+use clap::ValueEnum;
+use hamlyn::shrimp;
+
+use crate::engine::laps::Laps;
+use crate::engine::result::Outcome;
+use crate::shrimp::ends::{By, End, PAGE};
+use crate::shrimp::lap_words::{DATA, sink as sink_laps, source};
+
+/// Bytes of a store.
+const WORD: usize = 8;
+
+/// What becomes of stores that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Each is a packet
+    Single,
+    /// They are merged
+    Blocked,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    laps: Laps,
+    /// What becomes of stores that follow each other
+    #[arg(long, value_enum, default_value = "single")]
+    mode: Mode,
+    /// How stores come to the card
+    #[arg(long, value_enum, default_value = "snoop")]
+    by: By,
+    /// A run of stores that is left out: to see that the receiver notices
+    #[arg(long, hide = true)]
+    leave_out: Option<u64>,
+}
+
+pub(crate) fn sink(options: &Options) -> Outcome {
+    let laps = options.laps;
+    sink_laps(&End::open(DATA + laps.bytes(), options.by)?, laps)
+}
+
+pub(crate) fn send(options: &Options) -> Outcome {
+    let laps = options.laps;
+    if laps.size % WORD != 0 {
+        return Err(format!("{} bytes are no multiple of a store's {WORD}", laps.size).into());
+    }
+    let end = End::open(PAGE, options.by)?;
+    let mode = match options.mode {
+        Mode::Single => shrimp::Mode::Single,
+        Mode::Blocked => shrimp::Mode::Blocked,
+    };
+    let pages = end.card.map(&end.peer, DATA as u64, laps.bytes(), mode)?;
+    // What is to be stored is worked out before, as the card would see stores to the pages at once.
+    let words = std::cell::RefCell::new(vec![0_u64; laps.bytes() / WORD]);
+    let fill = |lap: &_| {
+        let mut words = words.borrow_mut();
+        laps.fill(lap, |at, bytes| {
+            let places = words[at / WORD..].iter_mut().zip(bytes.chunks_exact(WORD));
+            places.for_each(|(word, bytes)| *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+            Ok(())
+        })
+    };
+    source(&end, laps, fill, |lap| {
+        let words = words.borrow();
+        for run in lap.messages.clone().filter(|run| options.leave_out != Some(*run)) {
+            let start = laps.place(run);
+            for at in (start..start + laps.size).step_by(WORD) {
+                pages.store_u64(at, words[at / WORD])?;
+            }
+        }
+        Ok(())
+    })
+}

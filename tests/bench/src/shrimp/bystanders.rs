@@ -1,0 +1,118 @@
+//! What it costs programs that do not communicate that their machine's stores are seen: the same loops in machines without the plugin,
+//! in one with it where nothing is mapped out, and in one where another process has a page mapped out.
+
+use anyhow::Context;
+
+use crate::engine::effort::Effort;
+use crate::engine::exchange::{Exchange, words};
+use crate::engine::goals::{beside_text, number};
+use crate::engine::machines::Machines;
+use crate::engine::progress::Progress;
+use crate::engine::report::Table;
+use crate::engine::site::{PROGRAM, Program};
+use crate::engine::stats::median;
+use crate::engine::track::{Track, interleave};
+use crate::shrimp::labs::Labs;
+
+/// The loops: what they are, what the program calls them, and how often they go in some 100 ms.
+const LOOPS: [(&str, &str, u64); 3] = [
+    ("a store of 8 bytes, in 64 KiB in turn", "stores", 10_000_000),
+    ("arithmetic in registers", "registers", 20_000_000),
+    ("a copy of 64 KiB", "copies", 10_000),
+];
+/// Where they run.
+const PLACES: [&str; 3] = ["no plugin", "plugin, nothing mapped out", "plugin, a page mapped out"];
+
+/// Two processes, of which the near one has a page mapped out as long as this lives.
+struct Held([Program; 2]);
+
+impl Held {
+    fn start(machines: &Machines) -> anyhow::Result<Self> {
+        let role = words("page-hold --by snoop");
+        let mut ends = [machines.near().start(PROGRAM, &role)?, machines.far().start(PROGRAM, &role)?];
+        let mut tickets = Vec::new();
+        for end in &mut ends {
+            let said = end.answer()?;
+            tickets.push(said["ticket"].as_str().with_context(|| format!("{said} is no ticket"))?.to_owned());
+        }
+        for (end, ticket) in ends.iter_mut().zip(tickets.iter().rev()) {
+            end.say(ticket)?;
+        }
+        for end in &mut ends {
+            end.answer()?;
+        }
+        Ok(Self(ends))
+    }
+
+    /// Ends both. Fails if one of them has ended before, and the mapping with it.
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.0.iter_mut().try_for_each(|end| end.say("enough"))?;
+        self.0.iter_mut().try_for_each(|end| end.finish().map(drop))
+    }
+}
+
+/// Every loop at every place, loop by loop. None if no machine's stores can be seen here.
+pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
+    let snooped = labs.snooped.as_ref().context("no machine's stores can be seen here")?;
+    let idle = measure_in(&[(PLACES[0], &labs.window), (PLACES[1], snooped)], effort, progress);
+    let held = Held::start(snooped)?;
+    let mapped = measure_in(&[(PLACES[0], &labs.window), (PLACES[2], snooped)], effort, progress);
+    held.finish()?;
+    Ok(idle.into_iter().chain(mapped).collect())
+}
+
+fn name(what: &str, place: &str) -> String {
+    format!("{what}: {place}")
+}
+
+fn measure_in(places: &[(&str, &Machines)], effort: Effort, progress: &Progress) -> Vec<Track> {
+    let mut exchanges = Vec::new();
+    for (what, role, count) in LOOPS {
+        let role = format!("bystander --loop {role} --count {}", count * effort.pick(1, 4));
+        for (place, machines) in places {
+            exchanges.push((name(what, place), Exchange::alone(machines.near(), &role)));
+        }
+    }
+    interleave(&exchanges, effort.rounds(), progress)
+}
+
+/// Nanoseconds of a turn of the loop, round by round.
+fn times(track: &Track) -> Vec<f64> {
+    track.message_rates().into_iter().map(|rate| 1e9 / rate).collect()
+}
+
+/// The same as a table. Beside each stands what the machine without the plugin took in turn with it.
+pub(crate) fn table(tracks: &[Track]) -> Table {
+    // In each of the two measurements: without the plugin, and with it.
+    let row = |pair: &[Track]| {
+        let [without, with] = [&pair[0], &pair[1]].map(times);
+        let [ratio, spread] = beside_text(&with, &without);
+        let text = |values| median(values).map_or_else(String::new, number);
+        vec![pair[1].name.clone(), text(with), text(without), ratio, spread]
+    };
+    Table {
+        title: "SHRIMP: what snooping costs programs that do not communicate".to_owned(),
+        note: "One turn of a loop, in a process that has nothing to do with the card. Code tells of its stores only while \
+            something is mapped out for automatic update; a page that a store was to lately is then known not to be watched."
+            .to_owned(),
+        head: ["", "ns", "without the plugin, ns", "ratio", "spread"].map(str::to_owned).to_vec(),
+        rows: tracks.chunks_exact(2).map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stands_beside_the_same_without_the_plugin() {
+        let track = |name: &str, ns| {
+            let mut track = Track::of_samples(name, &[]);
+            (track.rounds[0].ns, track.rounds[0].messages) = (ns, 10);
+            track
+        };
+        let table = table(&[track("without", 100), track("with", 150)]);
+        assert_eq!(table.rows, [["with", "15", "10", "1.5", "1.5 to 1.5"]]);
+        assert!(super::table(&[]).rows.is_empty());
+    }
+}
