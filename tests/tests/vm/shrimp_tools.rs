@@ -62,7 +62,10 @@ fn info(lab: &Lab) -> Result<()> {
     let info = said(lab, &["hamlyn-info", "--json"])?;
     ensure!(info.len() == 1, "{info:?}");
     let info = &info[0];
-    ensure!(info["card"] == "/dev/shrimp0" && info["host"] == 0 && info["uapi_version"].is_string(), "{info}");
+    ensure!(
+        info["card"] == "/dev/shrimp0" && info["host"] == 0 && info["uapi_version"].is_string(),
+        "{info}"
+    );
     ensure!(info["pci_address"].as_str().is_some_and(|address| address.starts_with("0000:")), "{info}");
     for field in ["ports", "pages", "columns", "fifo"] {
         ensure!(number(info, field)? > 0.0, "{info}");
@@ -94,7 +97,8 @@ fn ping(lab: &Lab) -> Result<()> {
         let summary = said(lab, &["hamlyn-ping", "1", "-c", "10", "-i", "0", "-s", size, "--json"])?;
         ensure!(summary[0]["sent"] == 10 && summary[0]["answered"] == 10, "{summary:?}");
     }
-    let lines = lab.vm(0).run(["hamlyn-ping", "-d", "/dev/shrimp0", "1", "-c", "2", "-i", "0"])?.finish_text()?;
+    let lines =
+        lab.vm(0).run(["hamlyn-ping", "-d", "/dev/shrimp0", "1", "-c", "2", "-i", "0"])?.finish_text()?;
     ensure!(lines.len() == 4 && lines[0].starts_with("16 bytes from host 1: seq=0 time="), "{lines:?}");
     refused(lab, &["hamlyn-ping", "1", "-s", "65537"], "limit 65536 by automatic update")?;
     refused(lab, &["hamlyn-ping", "--ticket"], "a shrimp card has no tickets")?;
