@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use hamlyn::attach::{self, CardAttachment, Node};
+use hamlyn::attach::{self, CardAttachment, Model, Node};
 use hamlyn::echo::Echo;
-use hamlyn::{Card, Error, FIND_TIMEOUT, Found, shrimp};
-use hamlyn_abi::echo::identity::ECHO_MODEL;
-use hamlyn_abi::shrimp::identity::SHRIMP_MODEL;
+use hamlyn::shrimp::{self, Shrimp};
+use hamlyn::{Card, Error, FIND_TIMEOUT, Found};
 use hamlyn_abi::uapi::HamlynQuery;
 
 use crate::Outcome;
+use crate::info::Facts;
 
 /// The models, as their nodes are called; who is to be the default stands before others.
 const MODELS: [&str; 3] = ["hamlyn", "shrimp", "echo"];
@@ -50,9 +50,18 @@ impl AnyCard {
     /// Opens a card, whose driver says which model it is.
     pub(crate) fn open(name: &str) -> Outcome<Self> {
         match Card::open(name) {
-            Err(Error::OtherModel { model: SHRIMP_MODEL, .. }) => Ok(Self::Shrimp(node(name)?)),
-            Err(Error::OtherModel { model: ECHO_MODEL, .. }) => Ok(Self::Echo(node(name)?)),
+            Err(Error::OtherModel { model: Shrimp::NUMBER, .. }) => Ok(Self::Shrimp(node(name)?)),
+            Err(Error::OtherModel { model: Echo::NUMBER, .. }) => Ok(Self::Echo(node(name)?)),
             card => Ok(Self::Hamlyn(card?)),
+        }
+    }
+
+    /// What a card of this name says of itself.
+    pub(crate) fn facts(&self, name: &str) -> Outcome<Facts> {
+        match self {
+            Self::Hamlyn(card) => crate::hamlyn::facts(name, card),
+            Self::Shrimp(_) => crate::shrimp::facts(name),
+            Self::Echo(_) => crate::echo::facts(name),
         }
     }
 
@@ -66,12 +75,12 @@ impl AnyCard {
     }
 }
 
-fn node<M: attach::Model>(name: &str) -> hamlyn::Result<attach::Card<Node<M>>> {
+fn node<M: Model>(name: &str) -> hamlyn::Result<attach::Card<Node<M>>> {
     Ok(attach::Card::attached(Arc::new(Node::open(Path::new(name))?)))
 }
 
 /// What a card's driver says of it, and its counters by these names.
-pub(crate) fn driven<M: attach::Model>(
+pub(crate) fn driven<M: Model>(
     name: &str,
     counters: &[&'static str],
 ) -> hamlyn::Result<(HamlynQuery, Vec<(&'static str, u64)>)> {

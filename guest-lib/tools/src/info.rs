@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::hamlyn::Found;
+use hamlyn::Found;
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_abi::uapi::HamlynQuery;
 use serde_json::{Map, Value, json};
 
 use crate::card::{AnyCard, CardOption, all_cards};
-use crate::{Outcome, echo, hamlyn, say, shrimp};
+use crate::{Outcome, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -177,11 +177,7 @@ impl About {
     }
 
     fn ask(name: &str) -> Outcome<Self> {
-        let facts = match AnyCard::open(name)? {
-            AnyCard::Hamlyn(card) => hamlyn::facts(name, &card)?,
-            AnyCard::Shrimp(_) => shrimp::facts(name)?,
-            AnyCard::Echo(_) => echo::facts(name)?,
-        };
+        let facts = AnyCard::open(name)?.facts(name)?;
         Ok(Self { name: name.to_owned(), driver: Driver::of(name), facts })
     }
 
