@@ -218,20 +218,22 @@ static u64 export_nodes(const struct shrimp_export_object *export, u32 page)
 	return nodes;
 }
 
-/* The card does as the imports say, for some pages. */
+/*
+ * The card does as the imports say, for some pages. It reports no arrival for a page that was not
+ * mapped in when it was asked: so who waits has to ask again.
+ */
 static int export_show(struct hamlyn_card *card, struct shrimp_export_object *export, u32 first,
 		       u32 count)
 {
+	int ret = 0;
 	u32 i;
-	int ret;
 
-	for (i = first; i < first + count; i++) {
+	for (i = first; i < first + count && !ret; i++)
 		ret = shrimp_set_in(card, shrimp_pfn(export->memory, i), export,
 				    export_nodes(export, i));
-		if (ret)
-			return ret;
-	}
-	return 0;
+	atomic_inc(&export->arrivals);
+	wake_up_all(&export->wait);
+	return ret;
 }
 
 /* A mapping stores to it no more. */

@@ -11,6 +11,8 @@ pub use hamlyn_sys::Mapping;
 pub use hamlyn_sys::hamlyn::window;
 
 pub use crate::core::attach::{CardAttachment, ConnectionParts, ListenerParts, QueueFile};
+/// A card of any model, by whatever reaches it: each model names its own.
+pub use crate::core::card::Card;
 pub use crate::core::device::Node;
 pub use crate::core::doorbell::Doorbell;
 pub use crate::core::model::{Model, Shared};

@@ -93,6 +93,11 @@ impl Snooping {
         (std::mem::replace(&mut self.told, live) != live).then_some(live)
     }
 
+    /// Whether the card was told last that stores are seen.
+    pub(crate) fn has_told(&self) -> bool {
+        self.told
+    }
+
     /// The next store.
     pub(crate) fn next(&mut self) -> Option<Store> {
         let next = self.snoop.next().unwrap_or_else(|ended| {

@@ -265,13 +265,18 @@ impl Station {
         for (name, count) in servers.flat_map(|server| server.counters().messages()) {
             *messages.entry(name.to_string()).or_insert(0) += count;
         }
-        json!({
+        let mut all = json!({
             "host": self.function.uplink.host(),
             "machine": self.server.has_client(),
             "enabled": self.function.is_enabled(),
             "card": counters,
             "bus": messages,
-        })
+        });
+        // Of a card that wants to see stores it matters whether it does; of others there is nothing to say.
+        if let Some(snooping) = self.function.snooping() {
+            all["snooped"] = snooping.has_told().into();
+        }
+        all
     }
 }
 

@@ -220,6 +220,7 @@ fn an_access_waits_for_room_and_takes_none_of_it_from_the_stores_before_it() {
 fn a_card_with_a_window_alone_has_its_accesses_wait_as_well() {
     let mut scene = Scene::with(Seen { has_window_alone: true, ..Seen::default() });
     assert!(!snoop_path(&scene.socket).exists());
+    assert!(scene.station.counters().get("snooped").is_none(), "nobody need be told that");
     let mut client = scene.client();
     let doing = thread::spawn(move || {
         store_to(&mut client, &[(WINDOW, 1); 100]);
@@ -284,6 +285,7 @@ fn a_plugin_that_leaves_is_missed_and_another_may_come() {
     first.begin();
     scene.rest();
     assert_eq!(scene.events(), [Event::Write(WATCH, 3), Event::Snoops(true)]);
+    assert_eq!(scene.station.counters()["snooped"], true);
     let path = snoop_path(&scene.socket);
     let refused = scene.done(thread::spawn(move || Machine::connect(&path)));
     assert!(matches!(refused, Err(ConnectError::Refused { .. })), "{refused:?}");
@@ -293,6 +295,7 @@ fn a_plugin_that_leaves_is_missed_and_another_may_come() {
     scene.rest();
     let last = [&b"next to last"[..], b"last"].map(|bytes| Event::Store(3 * PAGE, bytes.to_vec()));
     assert_eq!(scene.events(), [&last[..], &[Event::Snoops(false)]].concat());
+    assert_eq!(scene.station.counters()["snooped"], false);
 
     let client = scene.write(client, &[(WATCH, 4)]);
     let second = scene.plugin();

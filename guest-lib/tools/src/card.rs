@@ -1,12 +1,25 @@
-//! Which card a tool is about.
+//! Which card a tool is about, and of which model.
 
-use hamlyn::Card;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use hamlyn::attach::{self, CardAttachment, Model, Node};
+use hamlyn::echo::Echo;
+use hamlyn::shrimp::{self, Shrimp};
+use hamlyn::{Card, Error, FIND_TIMEOUT, Found};
+use hamlyn_abi::uapi::HamlynQuery;
 
 use crate::Outcome;
+use crate::info::Facts;
+
+/// The models, as their nodes are called; who is to be the default stands before others.
+const MODELS: [&str; 3] = ["hamlyn", "shrimp", "echo"];
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CardOption {
-    /// The card: a device, or "vfio-user:" and the path of a card's socket [default: $HAMLYN_CARD, else /dev/hamlyn0]
+    /// The card: a device of any model, or "vfio-user:" and the path of a Hamlyn card's socket [default: $HAMLYN_CARD, else
+    /// /dev/hamlyn0, else the first card of another model]
     #[arg(short = 'd', long, env = "HAMLYN_CARD", hide_env = true, value_name = "CARD")]
     card: Option<String>,
 }
@@ -18,7 +31,93 @@ impl CardOption {
     }
 
     /// Opens it.
-    pub(crate) fn open(&self) -> Outcome<Card> {
-        Ok(self.name().map_or_else(Card::open_default, Card::open)?)
+    pub(crate) fn open(&self) -> Outcome<AnyCard> {
+        match self.name() {
+            Some(name) => AnyCard::open(name),
+            None => AnyCard::open(all_cards()?.first().map_or("/dev/hamlyn0", String::as_str)),
+        }
+    }
+}
+
+/// A card of a model that the tools know.
+pub(crate) enum AnyCard {
+    Hamlyn(Card),
+    Shrimp(shrimp::Card),
+    Echo(attach::Card<Node<Echo>>),
+}
+
+impl AnyCard {
+    /// Opens a card, whose driver says which model it is.
+    pub(crate) fn open(name: &str) -> Outcome<Self> {
+        match Card::open(name) {
+            Err(Error::OtherModel { model: Shrimp::NUMBER, .. }) => Ok(Self::Shrimp(node(name)?)),
+            Err(Error::OtherModel { model: Echo::NUMBER, .. }) => Ok(Self::Echo(node(name)?)),
+            card => Ok(Self::Hamlyn(card?)),
+        }
+    }
+
+    /// What a card of this name says of itself.
+    pub(crate) fn facts(&self, name: &str) -> Outcome<Facts> {
+        match self {
+            Self::Hamlyn(card) => crate::hamlyn::facts(name, card),
+            Self::Shrimp(_) => crate::shrimp::facts(name),
+            Self::Echo(_) => crate::echo::facts(name),
+        }
+    }
+
+    /// Which hosts have a listener of a name.
+    pub(crate) fn find(&self, name: &str) -> hamlyn::Result<Found> {
+        match self {
+            Self::Hamlyn(card) => card.find(name, Some(FIND_TIMEOUT)),
+            Self::Shrimp(card) => card.find(name, Some(FIND_TIMEOUT)),
+            Self::Echo(card) => card.find(name, Some(FIND_TIMEOUT)),
+        }
+    }
+}
+
+fn node<M: Model>(name: &str) -> hamlyn::Result<attach::Card<Node<M>>> {
+    Ok(attach::Card::attached(Arc::new(Node::open(Path::new(name))?)))
+}
+
+/// What a card's driver says of it, and its counters by these names.
+pub(crate) fn driven<M: Model>(
+    name: &str,
+    counters: &[&'static str],
+) -> hamlyn::Result<(HamlynQuery, Vec<(&'static str, u64)>)> {
+    let node = Node::<M>::open(Path::new(name))?;
+    let counted = node.statistics()?;
+    Ok((node.query()?, counters.iter().copied().zip(counted.values).collect()))
+}
+
+/// The machine's cards, as the driver names them, by model and in the order of their numbers.
+pub(crate) fn all_cards() -> Outcome<Vec<String>> {
+    let names = fs::read_dir("/dev")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(cards_among(names))
+}
+
+/// The cards among the devices of these names.
+fn cards_among(names: impl Iterator<Item = String>) -> Vec<String> {
+    let place = |name: &str| {
+        MODELS.iter().enumerate().find_map(|(model, prefix)| {
+            let number: u32 = name.strip_prefix(prefix)?.parse().ok()?;
+            Some((model, number))
+        })
+    };
+    let mut cards: Vec<(usize, u32)> = names.filter_map(|name| place(&name)).collect();
+    cards.sort_unstable();
+    cards.iter().map(|(model, number)| format!("/dev/{}{number}", MODELS[*model])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_card_is_listed_by_model_and_in_the_order_of_its_number() {
+        let names =
+            ["hamlyn10", "shrimp1", "tty1", "hamlyn2", "hamlyn", "hamlynx", "echo0", "hamlyn0", "shrimp0"];
+        let found = cards_among(names.map(str::to_owned).into_iter());
+        let nodes = ["hamlyn0", "hamlyn2", "hamlyn10", "shrimp0", "shrimp1", "echo0"];
+        assert_eq!(found, nodes.map(|node| format!("/dev/{node}")));
     }
 }

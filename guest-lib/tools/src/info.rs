@@ -1,25 +1,22 @@
 //! `hamlyn-info`: what the cards are, and their counters. Like `ibv_devinfo`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use hamlyn::attach::{CardAttachment, DeviceAttachment};
-use hamlyn::{Card, CardInfo, FIND_TIMEOUT, Found, Statistic};
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
-use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
-use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
-use hamlyn_abi::hamlyn::request::{HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA};
-use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_ENTRIES;
+use hamlyn::Found;
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::uapi::HamlynQuery;
 use serde_json::{Map, Value, json};
 
-use crate::card::CardOption;
+use crate::card::{AnyCard, CardOption, all_cards};
 use crate::{Outcome, say};
 
 const EXAMPLES: &str = "\
 Examples:
   hamlyn-info                  every card of this machine
   hamlyn-info -d /dev/hamlyn1 -v
+  hamlyn-info -d /dev/shrimp0 --json | jq .snoops      whether the card sees this machine's stores
   hamlyn-info --find weather   which hosts have a listener of that name
   hamlyn-info --json | jq -r 'select(.host == null).card'      cards without a link";
 
@@ -47,6 +44,11 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         Some(name) => vec![name.to_owned()],
         None => all_cards()?,
     };
+    if names.is_empty() {
+        return Err(
+            "this machine has no card (/dev/hamlynN, or of another model): is the module loaded?".into()
+        );
+    }
     let mut status = ExitCode::SUCCESS;
     for name in &names {
         let about = match &options.find {
@@ -64,63 +66,72 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     Ok(status)
 }
 
-/// The machine's cards, as the driver names them, in the order of their numbers.
-fn all_cards() -> Outcome<Vec<String>> {
-    let names = fs::read_dir("/dev")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let cards = cards_among(names);
-    if cards.is_empty() {
-        return Err("this machine has no card (/dev/hamlynN): is the module loaded?".into());
-    }
-    Ok(cards)
+/// What a card says of itself.
+pub(crate) struct Facts {
+    pub(crate) host: Option<u32>,
+    pub(crate) ports: Option<u32>,
+    /// Version of what driver and library agree on; none without a driver.
+    pub(crate) interface: Option<u32>,
+    pub(crate) abi_version: u32,
+    /// What only this model's cards have.
+    pub(crate) fields: Vec<Fact>,
+    /// The most of what any card of the model takes.
+    pub(crate) limits: Vec<Fact>,
+    pub(crate) counters: Vec<(&'static str, u64)>,
 }
 
-/// The cards among the devices of these names.
-fn cards_among(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut numbers: Vec<u32> = names.filter_map(|name| name.strip_prefix("hamlyn")?.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers.iter().map(|number| format!("/dev/hamlyn{number}")).collect()
+/// A name, a value and its unit.
+pub(crate) type Fact = (&'static str, Value, &'static str);
+
+impl Facts {
+    /// What any card's driver says of it.
+    pub(crate) fn of(query: &HamlynQuery, counters: Vec<(&'static str, u64)>) -> Self {
+        Self {
+            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            ports: (query.ports != 0).then_some(query.ports),
+            interface: Some(query.uapi_version),
+            abi_version: query.abi_version,
+            fields: Vec::new(),
+            limits: Vec::new(),
+            counters,
+        }
+    }
 }
 
 /// What there is to say of a card.
 struct About {
     name: String,
-    info: CardInfo,
     driver: Driver,
-    counters: Vec<(Statistic, u64)>,
+    facts: Facts,
 }
 
 /// What the system says of a card; nothing of one that is attached to without a driver.
 #[derive(Default)]
 struct Driver {
-    /// Version of the module, and of what it and the library agree on.
+    /// Version of the module.
     version: Option<String>,
-    interface: Option<u32>,
     pci_address: Option<String>,
 }
 
 impl Driver {
-    fn of(name: &str) -> Outcome<Self> {
-        let Some(node) = name.strip_prefix("/dev/") else { return Ok(Self::default()) };
+    fn of(name: &str) -> Self {
+        let Some(node) = name.strip_prefix("/dev/") else { return Self::default() };
         let version = fs::read_to_string("/sys/module/hamlyn/version").ok();
-        let device = fs::canonicalize(Path::new("/sys/class/hamlyn").join(node).join("device")).ok();
+        let device = class(node).and_then(|class| fs::canonicalize(class.join("device")).ok());
         let address = device.as_deref().and_then(Path::file_name);
-        Ok(Self {
+        Self {
             version: version.map(|text| text.trim().to_owned()),
-            interface: Some(DeviceAttachment::open(Path::new(name))?.query()?.uapi_version),
             pci_address: address.map(|address| address.to_string_lossy().into_owned()),
-        })
+        }
     }
 }
 
-/// The most of what any card takes: name, value and unit.
-const LIMITS: [(&str, u64, &str); 6] = [
-    ("max_area", HAMLYN_MAX_AREA, " bytes"),
-    ("max_queue_entries", HAMLYN_QUEUE_MAX_ENTRIES as u64, ""),
-    ("max_metadata", HAMLYN_MAX_METADATA as u64, " bytes"),
-    ("max_gather", HAMLYN_MAX_GATHER as u64, ""),
-    ("max_weight", HAMLYN_MAX_WEIGHT as u64, ""),
-    ("work_queue_entries", HAMLYN_WORK_QUEUE_ENTRIES as u64, ""),
-];
+/// Where the system describes a card: the folder has its model's name.
+pub(crate) fn class(node: &str) -> Option<PathBuf> {
+    let model = node.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let path = Path::new("/sys/class").join(model).join(node);
+    path.exists().then_some(path)
+}
 
 /// Which hosts have a name, asked through a card.
 struct Sought {
@@ -131,7 +142,7 @@ struct Sought {
 
 impl Sought {
     fn ask(card: &str, name: &str) -> Outcome<Self> {
-        let found = Card::open(card)?.find(name, Some(FIND_TIMEOUT))?;
+        let found = AnyCard::open(card)?.find(name)?;
         Ok(Self { card: card.to_owned(), name: name.to_owned(), found })
     }
 
@@ -166,66 +177,63 @@ impl About {
     }
 
     fn ask(name: &str) -> Outcome<Self> {
-        let card = Card::open(name)?;
-        let (info, counters) = (card.info()?, card.statistics()?);
-        Ok(Self { name: name.to_owned(), info, driver: Driver::of(name)?, counters })
+        let facts = AnyCard::open(name)?.facts(name)?;
+        Ok(Self { name: name.to_owned(), driver: Driver::of(name), facts })
     }
 
     fn object(&self) -> Value {
-        let info = &self.info;
-        let counters: Map<String, Value> = self
-            .counters
-            .iter()
-            .map(|(counter, value)| (counter.name().to_owned(), (*value).into()))
-            .collect();
-        let limits: Map<String, Value> =
-            LIMITS.iter().map(|(name, value, _)| ((*name).to_owned(), (*value).into())).collect();
-        json!({
-            "card": self.name,
-            "host": info.host,
-            "ports": info.ports,
-            "pci_address": self.driver.pci_address,
-            "driver_version": self.driver.version,
-            "uapi_version": self.driver.interface.map(version),
-            "abi_version": version(info.abi_version),
-            "packet_size": info.packet_size,
-            "sram_size": info.sram_size,
-            "termini": info.termini,
-            "slots": info.slots,
-            "queues": info.queues,
-            "vectors": info.vectors,
-            "limits": limits,
-            "counters": counters,
-        })
+        let facts = &self.facts;
+        let counters: Map<String, Value> =
+            facts.counters.iter().map(|(counter, value)| ((*counter).to_owned(), (*value).into())).collect();
+        let mut object = Map::from_iter([
+            ("card".to_owned(), self.name.clone().into()),
+            ("host".to_owned(), facts.host.into()),
+            ("ports".to_owned(), facts.ports.into()),
+            ("pci_address".to_owned(), self.driver.pci_address.clone().into()),
+            ("driver_version".to_owned(), self.driver.version.clone().into()),
+            ("uapi_version".to_owned(), facts.interface.map(version).into()),
+            ("abi_version".to_owned(), version(facts.abi_version).into()),
+        ]);
+        object.extend(values(&facts.fields));
+        object.insert("limits".to_owned(), values(&facts.limits).collect::<Map<_, _>>().into());
+        object.insert("counters".to_owned(), counters.into());
+        object.into()
     }
 
     fn text(&self, verbose: bool) -> String {
-        let info = &self.info;
-        let state = if info.host.is_some() { "up" } else { "down" };
+        let facts = &self.facts;
+        let state = if facts.host.is_some() { "up" } else { "down" };
         let none = || "none".to_owned();
         let mut lines = vec![
             format!("card:\t{}", self.name),
             line("link", state),
-            line("host", info.host.map_or_else(none, |host| host.to_string())),
-            line("ports", info.ports.map_or_else(none, |ports| ports.to_string())),
+            line("host", facts.host.map_or_else(none, |host| host.to_string())),
+            line("ports", facts.ports.map_or_else(none, |ports| ports.to_string())),
             line("pci_address", self.driver.pci_address.clone().unwrap_or_else(none)),
             line("driver_version", self.driver.version.clone().unwrap_or_else(none)),
-            line("uapi_version", self.driver.interface.map_or_else(none, version)),
-            line("abi_version", version(info.abi_version)),
-            line("packet_size", format_args!("{} bytes", info.packet_size)),
-            line("sram_size", format_args!("{} bytes", info.sram_size)),
-            line("termini", info.termini),
-            line("slots", info.slots),
-            line("queues", info.queues),
-            line("vectors", info.vectors),
+            line("uapi_version", facts.interface.map_or_else(none, version)),
+            line("abi_version", version(facts.abi_version)),
         ];
-        lines.extend(LIMITS.map(|(name, value, unit)| line(name, format_args!("{value}{unit}"))));
+        lines.extend(facts.fields.iter().chain(&facts.limits).map(fact));
         if verbose {
             lines.push("\tcounters:".to_owned());
-            let counters = self.counters.iter().map(|(counter, value)| line(counter.name(), value));
+            let counters = facts.counters.iter().map(|(counter, value)| line(counter, value));
             lines.extend(counters.map(|line| format!("\t{line}")));
         }
         lines.join("\n")
+    }
+}
+
+fn values(facts: &[Fact]) -> impl Iterator<Item = (String, Value)> {
+    facts.iter().map(|(name, value, _)| ((*name).to_owned(), value.clone()))
+}
+
+/// A fact for people: what is not known is not there.
+fn fact((name, value, unit): &Fact) -> String {
+    match value {
+        Value::Null => line(name, "none"),
+        Value::Bool(value) => line(name, if *value { "yes" } else { "no" }),
+        value => line(name, format_args!("{value}{unit}")),
     }
 }
 
@@ -243,27 +251,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_card_is_listed_in_the_order_of_its_number() {
-        let names = ["hamlyn10", "tty1", "hamlyn2", "hamlyn", "hamlynx", "hamlyn0"].map(str::to_owned);
-        assert_eq!(cards_among(names.into_iter()), ["/dev/hamlyn0", "/dev/hamlyn2", "/dev/hamlyn10"]);
-    }
-
-    #[test]
     fn a_card_without_a_link_has_no_host() {
-        let mut info = CardInfo::default();
-        info.abi_version = 0x0001_0002;
         let driver = Driver { pci_address: Some("0000:00:02.0".to_owned()), ..Driver::default() };
-        let counters = vec![(Statistic::ALL[0], 7)];
-        let about = About { name: "/dev/hamlyn0".to_owned(), info, driver, counters };
+        let query = HamlynQuery { host: HAMLYN_NO_HOST, abi_version: 0x0001_0002, ..HamlynQuery::default() };
+        let mut facts = Facts::of(&query, vec![("lost", 7)]);
+        facts.interface = None;
+        facts.fields = vec![("snoops", false.into(), "")];
+        facts.limits = vec![("max_area", (1 << 30).into(), " bytes")];
+        let about = About { name: "/dev/hamlyn0".to_owned(), driver, facts };
         let said = about.text(true);
         let words: Vec<&str> = said.split_whitespace().collect();
         assert_eq!(words[..8], ["card:", "/dev/hamlyn0", "link:", "down", "host:", "none", "ports:", "none"]);
-        assert_eq!(words[words.len() - 2..], [&format!("{}:", Statistic::ALL[0].name()), "7"]);
+        assert_eq!(words[words.len() - 2..], ["lost:", "7"]);
         assert!(said.contains("max_area:                       1073741824 bytes"), "{said}");
         assert!(said.contains("0000:00:02.0"), "{said}");
         let object = about.object();
         assert_eq!(object["ports"], Value::Null);
         assert_eq!((&object["host"], &object["uapi_version"]), (&Value::Null, &Value::Null));
         assert_eq!(object["abi_version"], "1.2");
+        assert_eq!((&object["snoops"], &object["limits"]["max_area"]), (&false.into(), &(1 << 30).into()));
+        assert!(said.contains("snoops:                         no"), "{said}");
     }
 }

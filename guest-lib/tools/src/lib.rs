@@ -2,15 +2,21 @@
 //!
 //! They are one program, as a guest's image has little room. Started by a tool's name (by way of a link) it is that
 //! tool; started as `hamlyn-tools` it takes the tool's name as its first argument.
+//!
+//! A folder for each model of cards has what its cards say of themselves (`info`), and how two tools exchange messages by them
+//! (`end`, the trait of [`end::End`]); a line for each model is in `card`. All else is the same for all.
 
 mod card;
+mod echo;
 mod end;
 mod flow;
+mod hamlyn;
 mod info;
 mod peer;
 mod perf;
 mod ping;
 mod serve;
+mod shrimp;
 mod stop;
 mod word;
 

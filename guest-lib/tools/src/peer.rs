@@ -3,10 +3,11 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use hamlyn::{Card, Connection, Handle, Ticket};
+use hamlyn::attach::Card;
+use hamlyn::{Connection, Ticket};
 
 use crate::Outcome;
-use crate::end::{self, DEPTH, End, Hello, Wait, Wish};
+use crate::end::{Address, DEPTH, End, Hello, Wait, Wish};
 use crate::word;
 
 /// How a tool's user names a server.
@@ -43,10 +44,22 @@ pub(crate) struct Meeting {
     pub(crate) ticket: bool,
 }
 
+impl Meeting {
+    /// Refuses tickets where a model has none.
+    pub(crate) fn check<E: End>(&self) -> Outcome {
+        let wanted = self.ticket || matches!(self.peer, Some(Peer::Tickets(_)));
+        if wanted && !E::HAS_TICKETS {
+            let model = E::MODEL;
+            return Err(format!("a {model} card has no tickets: name the host, where a peer listens").into());
+        }
+        Ok(())
+    }
+}
+
 /// A client's conversation with a server.
-pub(crate) struct Session {
-    pub(crate) end: End,
-    ticket: Ticket,
+pub(crate) struct Session<E: End> {
+    pub(crate) end: E,
+    address: E::Address,
     /// Tells of the server's end.
     connection: Option<Connection>,
     timeout: Duration,
@@ -58,30 +71,30 @@ pub(crate) struct Session {
     depth: u8,
 }
 
-impl Session {
+impl<E: End> Session<E> {
     /// Finds the server, for one pair of possibly several, and makes room for messages of up to `size` bytes.
     pub(crate) fn open(
-        card: &Card,
+        card: &Card<E::Attachment>,
         (peer, pair, name): (&Peer, usize, &str),
         size: usize,
         wait: Wait,
         timeout: Duration,
     ) -> Outcome<Self> {
-        let end = End::create(card, size)?;
-        let (ticket, connection) = match peer {
+        let end = E::create(card, size)?;
+        let (address, connection) = match peer {
             Peer::Tickets(tickets) => {
                 let limit = tickets.len();
                 let ticket = tickets.get(pair).ok_or_else(|| {
                     format!("pair {pair} has no ticket (limit {limit}): give the server as many with -q")
                 })?;
-                (*ticket, None)
+                (read(&ticket.to_bytes())?, None)
             }
             Peer::Host(host) => {
                 let connection = card.connect(*host, name, &(size as u64).to_le_bytes())?;
-                (Ticket::from_bytes(connection.private())?, Some(connection))
+                (read(connection.private())?, Some(connection))
             }
         };
-        Ok(Self { end, ticket, connection, timeout, wait, size, depth: DEPTH as u8 })
+        Ok(Self { end, address, connection, timeout, wait, size, depth: DEPTH as u8 })
     }
 
     /// The same with another depth.
@@ -96,12 +109,12 @@ impl Session {
 
     /// The server's host.
     pub(crate) fn host(&self) -> u32 {
-        self.ticket.destination
+        self.address.host()
     }
 
     /// The longest message that the server takes.
     pub(crate) fn room(&self) -> usize {
-        end::room(&self.ticket)
+        self.address.room()
     }
 
     /// Tells the server what comes, and how many messages it is to send itself, and waits until it is ready.
@@ -111,34 +124,35 @@ impl Session {
             return Err(format!("message size {size} is out of range (limit {limit})").into());
         }
         self.size = size;
-        let ticket = self.end.ticket()?;
-        let hello = Hello { wish, wait: self.wait, depth: self.depth, size, messages, ticket };
-        let handle = self.end.say_hello(&self.ticket, hello)?;
-        while self.next_word(Some(&handle))? != word::READY {}
+        let address = self.end.address()?;
+        let hello = Hello { wish, wait: self.wait, depth: self.depth, size, messages, address };
+        self.end.reach(&self.address, wish)?;
+        self.end.say_hello(&hello.to_bytes())?;
+        while self.next_word()? != word::READY {}
         Ok(())
     }
 
     /// Sends a message.
-    pub(crate) fn send(&self, word: u32) -> hamlyn::Result<Handle> {
-        self.end.send(&self.ticket, word, self.size)
+    pub(crate) fn send(&mut self, word: u32) -> hamlyn::Result<()> {
+        self.end.send(word, self.size)
     }
 
     /// Sends a word alone.
-    pub(crate) fn say(&self, word: u32) -> hamlyn::Result<Handle> {
-        self.end.say(&self.ticket, word)
+    pub(crate) fn say(&mut self, word: u32) -> hamlyn::Result<()> {
+        self.end.say(word)
     }
 
     /// The next word that comes, or none in time.
-    pub(crate) fn receive(&self, timeout: Duration) -> hamlyn::Result<Option<u32>> {
+    pub(crate) fn receive(&mut self, timeout: Duration) -> hamlyn::Result<Option<u32>> {
         self.end.receive(self.wait, Some(timeout))
     }
 
     /// The next word that comes, in answer to what was sent: a reason why it was not sent is worth more than silence.
-    pub(crate) fn next_word(&self, sent: Option<&Handle>) -> Outcome<u32> {
+    pub(crate) fn next_word(&mut self) -> Outcome<u32> {
         if let Some(word) = self.receive(self.timeout)? {
             return Ok(word);
         }
-        sent.map(Handle::is_complete).transpose()?;
+        self.end.complain()?;
         if let Some(end) = self.connection.as_ref().map(Connection::end).transpose()?.flatten() {
             return Err(format!("host {} has ended the connection: {end}", self.host()).into());
         }
@@ -146,10 +160,16 @@ impl Session {
     }
 
     /// Lets the server go.
-    pub(crate) fn close(self) -> Outcome {
-        self.end.say(&self.ticket, word::BYE)?.wait(Some(self.timeout))?;
+    pub(crate) fn close(mut self) -> Outcome {
+        self.end.say(word::BYE)?;
+        self.end.finish(self.timeout)?;
         Ok(self.connection.map_or(Ok(()), |connection| connection.close(b""))?)
     }
+}
+
+/// An address as its model writes it.
+fn read<A: Address>(bytes: &[u8]) -> Outcome<A> {
+    Ok(A::from_bytes(bytes).ok_or("the peer is not of the card's model, or of another version")?)
 }
 
 #[cfg(test)]

@@ -3,13 +3,16 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use hamlyn::attach::Card;
 use hdrhistogram::Histogram;
 use serde_json::json;
 
-use crate::card::CardOption;
-use crate::end::{MAX_SIZE, Wait, Wish};
+use crate::card::{AnyCard, CardOption};
+use crate::end::{End, Wait, Wish};
+use crate::hamlyn::HamlynEnd;
 use crate::peer::{Meeting, Session};
 use crate::serve;
+use crate::shrimp::ShrimpEnd;
 use crate::stop::Stop;
 use crate::word;
 use crate::{Outcome, say};
@@ -68,21 +71,24 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
-    let card = options.card.open()?;
-    let meeting = &options.meeting;
-    let name = meeting.name.as_deref().unwrap_or(NAME);
-    let Some(peer) = &meeting.peer else {
-        return if meeting.ticket {
-            serve::tickets(&card, 1, options.json)
-        } else {
-            serve::listen(&card, name, options.json)
-        };
-    };
-    if options.size > MAX_SIZE {
-        return Err(format!("message size {} is out of range (limit {MAX_SIZE})", options.size).into());
+    match options.card.open()? {
+        AnyCard::Hamlyn(card) if options.meeting.ticket => {
+            serve::tickets::<HamlynEnd>(&card, 1, options.json)
+        }
+        AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
+        AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
+        AnyCard::Echo(_) => Err("an echo card is not for pings: it has no connections".into()),
     }
+}
+
+fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<ExitCode> {
+    let meeting = &options.meeting;
+    meeting.check::<E>()?;
+    let name = meeting.name.as_deref().unwrap_or(NAME);
+    let Some(peer) = &meeting.peer else { return serve::listen::<E>(card, name, options.json) };
+    E::check(Wish::Echo, options.size)?;
     let timeout = Duration::from_secs_f64(options.timeout);
-    let mut session = Session::open(&card, (peer, 0, name), options.size, Wait::Sleep, timeout)?;
+    let mut session = Session::<E>::open(card, (peer, 0, name), options.size, Wait::Sleep, timeout)?;
     session.ask(Wish::Echo, options.size, 0)?;
     let (sent, times) = ask(options, &mut session, timeout)?;
     summarise(options, session.host(), sent, &times)?;
@@ -94,7 +100,11 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
 }
 
 /// Sends as many as are wanted; how many those were, and how long each answer took.
-fn ask(options: &Options, session: &mut Session, timeout: Duration) -> Outcome<(u64, Histogram<u64>)> {
+fn ask<E: End>(
+    options: &Options,
+    session: &mut Session<E>,
+    timeout: Duration,
+) -> Outcome<(u64, Histogram<u64>)> {
     let stop = Stop::catch()?;
     let mut times = Histogram::new(3)?;
     for number in 0..options.count.unwrap_or(u64::MAX) {
@@ -126,8 +136,8 @@ enum Answer {
 }
 
 /// Sends a message and waits for it to come back as it was.
-fn round_trip(
-    session: &mut Session,
+fn round_trip<E: End>(
+    session: &mut Session<E>,
     number: u64,
     size: usize,
     timeout: Duration,
@@ -136,7 +146,7 @@ fn round_trip(
     let pattern: Vec<u8> = (0..size as u64).map(|at| (at.wrapping_mul(167) + number * 13) as u8).collect();
     session.end.fill(&pattern)?;
     let start = Instant::now();
-    let sent = session.send(word::number(number))?;
+    session.send(word::number(number))?;
     loop {
         let left = timeout.saturating_sub(start.elapsed());
         match session.receive(left.min(LOOK))? {
@@ -146,7 +156,7 @@ fn round_trip(
             None if stop.rest(Duration::ZERO) => return Ok(Answer::NotAwaited),
             None if left > LOOK => {}
             None => {
-                sent.is_complete()?;
+                session.end.complain()?;
                 return Ok(Answer::NoneInTime);
             }
         }

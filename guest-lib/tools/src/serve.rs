@@ -4,10 +4,11 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use hamlyn::{Card, Connection, Handle, Request};
+use hamlyn::attach::Card;
+use hamlyn::{Connection, Request, Ticket};
 use serde_json::json;
 
-use crate::end::{End, Hello, MAX_SIZE, Wait, Wish};
+use crate::end::{Address, End, Hello, Wait, Wish};
 use crate::flow::{Event, Flow};
 use crate::word;
 use crate::{Outcome, say};
@@ -18,9 +19,9 @@ const SILENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Listens under a name, and serves all who connect, each in a thread of its own, for ever.
-pub(crate) fn listen(card: &Card, name: &str, json: bool) -> Outcome<ExitCode> {
+pub(crate) fn listen<E: End>(card: &Card<E::Attachment>, name: &str, json: bool) -> Outcome<ExitCode> {
     let listener = card.listen(name)?;
-    let host = card.info()?.host;
+    let host = E::host(card)?;
     if json {
         say(json!({ "listening": name, "host": host }))?;
     } else {
@@ -34,29 +35,33 @@ pub(crate) fn listen(card: &Card, name: &str, json: bool) -> Outcome<ExitCode> {
         let card = card.clone();
         thread::spawn(move || {
             let host = request.host();
-            if let Err(error) = serve_request(&card, request) {
+            if let Err(error) = serve_request::<E>(&card, request) {
                 eprintln!("host {host}: {error}");
             }
         });
     }
 }
 
-/// The client says how much room it needs; it gets a ticket for it.
-fn serve_request(card: &Card, request: Request) -> Outcome {
+/// The client says how much room it needs; it gets the address of it.
+fn serve_request<E: End>(card: &Card<E::Attachment>, request: Request) -> Outcome {
     let size = request.private().try_into().map_or(u64::MAX, u64::from_le_bytes);
-    if size > MAX_SIZE as u64 {
+    if size > E::MAX_SIZE as u64 {
         return Ok(request.reject(b"the size is out of range")?);
     }
-    let mut end = End::create(card, size as usize)?;
-    let ticket = end.ticket()?;
-    let connection = request.accept(&ticket.to_bytes())?;
+    let mut end = E::create(card, size as usize)?;
+    let address = end.address()?;
+    let connection = request.accept(&address.to_bytes())?;
     serve(&mut end, Some(&connection))
 }
 
 /// Prints so many tickets, joined by commas, and serves all who have them, for each one after the other, for ever.
-pub(crate) fn tickets(card: &Card, count: usize, json: bool) -> Outcome<ExitCode> {
-    let mut ends = (0..count).map(|_| End::create(card, MAX_SIZE)).collect::<Outcome<Vec<End>>>()?;
-    let tickets = ends.iter().map(|end| Ok(end.ticket()?.to_string())).collect::<Outcome<Vec<_>>>()?;
+pub(crate) fn tickets<E: End<Address = Ticket>>(
+    card: &Card<E::Attachment>,
+    count: usize,
+    json: bool,
+) -> Outcome<ExitCode> {
+    let mut ends = (0..count).map(|_| E::create(card, E::MAX_SIZE)).collect::<Outcome<Vec<E>>>()?;
+    let tickets = ends.iter().map(|end| Ok(end.address()?.to_string())).collect::<Outcome<Vec<_>>>()?;
     let tickets = tickets.join(",");
     if json { say(json!({ "ticket": tickets })) } else { say(tickets) }?;
     thread::scope(|scope| {
@@ -71,14 +76,14 @@ pub(crate) fn tickets(card: &Card, count: usize, json: bool) -> Outcome<ExitCode
 }
 
 /// Serves until the connection ends; for ever without one.
-fn serve(end: &mut End, connection: Option<&Connection>) -> Outcome {
+fn serve<E: End>(end: &mut E, connection: Option<&Connection>) -> Outcome {
     let mut next = None;
     loop {
         if let Some(hello) = next {
             next = match session(end, &hello, connection) {
                 // What one client's ticket leads to is no affair of the next.
                 Err(error) if connection.is_none() => {
-                    eprintln!("host {}: {error}", hello.ticket.destination);
+                    eprintln!("host {}: {error}", hello.address.host());
                     None
                 }
                 outcome => outcome?,
@@ -86,7 +91,7 @@ fn serve(end: &mut End, connection: Option<&Connection>) -> Outcome {
             continue;
         }
         match end.receive(Wait::Sleep, Some(LOOK))? {
-            Some(word::HELLO) => next = end.read_hello()?,
+            Some(word::HELLO) => next = read_hello(end)?,
             None if has_ended(connection)? => return Ok(()),
             _ => {}
         }
@@ -98,14 +103,20 @@ fn has_ended(connection: Option<&Connection>) -> hamlyn::Result<bool> {
 }
 
 /// Serves a client until it has gone or wants something else.
-fn session(end: &mut End, hello: &Hello, connection: Option<&Connection>) -> Outcome<Option<Hello>> {
-    let mut last = end.say(&hello.ticket, word::READY)?;
+fn session<E: End>(
+    end: &mut E,
+    hello: &Hello<E::Address>,
+    connection: Option<&Connection>,
+) -> Outcome<Option<Hello<E::Address>>> {
+    E::check(hello.wish, hello.size)?;
+    end.reach(&hello.address, hello.wish)?;
+    end.say(word::READY)?;
     let mut flow = Flow::new(hello.depth.into());
     let mut silent = Duration::ZERO;
     loop {
         while hello.wish == Wish::Both && flow.may_send() {
             let is_last = hello.is_last(flow.sent(), flow.peer_has_ended());
-            last = end.send(&hello.ticket, flow.next_word(is_last), hello.size)?;
+            end.send(flow.next_word(is_last), hello.size)?;
         }
         let word = match end.receive(hello.wait, Some(LOOK))? {
             None if silent < SILENCE && !has_ended(connection)? => {
@@ -113,21 +124,23 @@ fn session(end: &mut End, hello: &Hello, connection: Option<&Connection>) -> Out
                 continue;
             }
             Some(word::BYE) | None => {
-                // What is still in the work queue when the terminus goes would be abandoned.
-                last.wait(Some(SILENCE))?;
+                end.finish(SILENCE)?;
                 return Ok(None);
             }
-            Some(word::HELLO) => return Ok(end.read_hello()?),
+            Some(word::HELLO) => return read_hello(end),
             Some(word) => word,
         };
         silent = Duration::ZERO;
-        if let Some(handle) = serve_one(end, hello, &mut flow, word)? {
-            last = handle;
-        }
+        serve_one(end, hello, &mut flow, word)?;
     }
 }
 
-fn serve_one(end: &mut End, hello: &Hello, flow: &mut Flow, word: u32) -> Outcome<Option<Handle>> {
+/// What a client wants, if that makes sense.
+fn read_hello<E: End>(end: &E) -> Outcome<Option<Hello<E::Address>>> {
+    Ok(Hello::from_bytes(&end.read_hello()?, end.address()?.room()))
+}
+
+fn serve_one<E: End>(end: &mut E, hello: &Hello<E::Address>, flow: &mut Flow, word: u32) -> Outcome {
     match hello.wish {
         Wish::Echo => {
             let data = end.data(hello.size)?;
@@ -135,9 +148,11 @@ fn serve_one(end: &mut End, hello: &Hello, flow: &mut Flow, word: u32) -> Outcom
         }
         Wish::Answer => {}
         Wish::Count | Wish::Both => {
-            let Event::Came(Some(answer)) = flow.take(word) else { return Ok(None) };
-            return Ok(Some(end.say(&hello.ticket, answer)?));
+            if let Event::Came(Some(answer)) = flow.take(word) {
+                end.say(answer)?;
+            }
+            return Ok(());
         }
     }
-    Ok(Some(end.send(&hello.ticket, word, hello.size)?))
+    Ok(end.send(word, hello.size)?)
 }

@@ -1,7 +1,9 @@
 //! The C library in machines: C to C, C to Rust and Rust to C.
 
 use anyhow::{Context, Result};
-use hamlyn_lab::{Exit, Lab};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Exit, Lab, Snoop};
+use serde_json::json;
 
 use crate::{lab_of, shared, text};
 
@@ -110,5 +112,31 @@ fn a_program_that_was_built_for_the_first_driver_of_version_2_runs() -> Result<(
     let lab = shared();
     let said = lab.vm(0).run(["c-version-2"])?.finish_text()?;
     assert!(said.len() == 1 && said[0].starts_with("as built for 2.0, with 2."), "{said:?}");
+    Ok(())
+}
+
+#[test]
+fn what_c_stores_arrives_in_c_and_in_rust_and_what_rust_stores_in_c() -> Result<()> {
+    for snoop in [Snoop::Auto, Snoop::No] {
+        let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop));
+        let checked = lab.vm(0).run(["c-shrimp-check"])?.finish()?;
+        assert!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
+        let rust = &["shrimp", "hello"][..];
+        for (receiver, sender) in
+            [(&["c-shrimp"][..], &["c-shrimp"][..]), (&["c-shrimp"], rust), (rust, &["c-shrimp"])]
+        {
+            let mut received = lab.vm(1).run([receiver, &["receive"]].concat())?;
+            received.answer()?;
+            let sent = lab.vm(0).run([sender, &["send"]].concat())?.finish()?;
+            let received = received.finish()?;
+            let text = if sender == rust { "hello from host 0" } else { "hello from C" };
+            assert_eq!(received[0]["message"], text, "{received:?}");
+            assert_eq!(received[1], json!({ "received": 20_000, "verified": true }));
+            assert_eq!(sent[0]["sent"], 20_000, "{sent:?}");
+            let answer = sent.get(1).map(|line| line["answer"].clone());
+            let both = sender != rust && receiver != rust;
+            assert_eq!(answer, both.then(|| "hello yourself".into()), "{sent:?}");
+        }
+    }
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::table::{Row, align};
 use super::{Extent, Options};
 use crate::Outcome;
-use crate::end::Wish;
+use crate::end::{End, Wish};
 use crate::flow::{CHUNK, Event, Flow};
 use crate::peer::Session;
 use crate::perf::rate::Rate;
@@ -28,8 +28,12 @@ pub(super) struct Result {
     gigabits: bool,
 }
 
-pub(super) fn measure(sessions: &mut [Session], size: usize, options: &Options) -> Outcome<Result> {
-    let wish = if options.bidirectional { Wish::Both } else { Wish::Count };
+pub(super) fn measure<E: End>(
+    sessions: &mut [Session<E>],
+    size: usize,
+    options: &Options,
+) -> Outcome<Result> {
+    let wish = options.wish();
     let messages = options.duration.map_or(options.iters, |_| 0);
     for session in &mut *sessions {
         session.ask(wish, size, messages)?;
@@ -60,21 +64,20 @@ fn lock(rate: &Mutex<Rate>) -> MutexGuard<'_, Rate> {
 }
 
 /// What one pair sends and, if it is to go both ways, receives.
-fn exchange(session: &mut Session, wish: Wish, extent: Extent, rate: &Mutex<Rate>) -> Outcome {
+fn exchange<E: End>(session: &mut Session<E>, wish: Wish, extent: Extent, rate: &Mutex<Rate>) -> Outcome {
     let mut flow = Flow::new(session.depth());
-    let mut handle = None;
     loop {
         while flow.may_send() {
             if flow.sent() % CHUNK == 0 {
                 lock(rate).begins();
             }
             let is_last = extent.is_last(flow.sent());
-            handle = Some(session.send(flow.next_word(is_last))?);
+            session.send(flow.next_word(is_last))?;
         }
         if flow.is_confirmed() && (wish == Wish::Count || flow.is_whole()) {
             return Ok(());
         }
-        match flow.take(session.next_word(handle.as_ref())?) {
+        match flow.take(session.next_word()?) {
             Event::Stale => {}
             Event::Confirmed(messages) => lock(rate).confirms(messages),
             Event::Came(answer) => {

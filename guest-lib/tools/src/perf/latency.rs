@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Options;
 use super::table::{Row, align};
 use crate::Outcome;
-use crate::end::Wish;
+use crate::end::{End, Wish};
 use crate::peer::Session;
 use crate::word;
 
@@ -20,7 +20,11 @@ pub(super) struct Result {
     round_trips: Histogram<u64>,
 }
 
-pub(super) fn measure(sessions: &mut [Session], size: usize, options: &Options) -> Outcome<Result> {
+pub(super) fn measure<E: End>(
+    sessions: &mut [Session<E>],
+    size: usize,
+    options: &Options,
+) -> Outcome<Result> {
     let session = sessions.first_mut().ok_or("no pair to measure")?;
     session.ask(Wish::Answer, size, 0)?;
     for number in 0..WARM_UP {
@@ -39,9 +43,9 @@ pub(super) fn measure(sessions: &mut [Session], size: usize, options: &Options) 
     Ok(Result { size, round_trips })
 }
 
-fn round_trip(session: &Session, number: u64) -> Outcome {
-    let sent = session.send(word::number(number))?;
-    while session.next_word(Some(&sent))? != word::number(number) {}
+fn round_trip<E: End>(session: &mut Session<E>, number: u64) -> Outcome {
+    session.send(word::number(number))?;
+    while session.next_word()? != word::number(number) {}
     Ok(())
 }
 

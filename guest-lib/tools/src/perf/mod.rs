@@ -8,12 +8,16 @@ mod table;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::card::CardOption;
-use crate::end::{DEPTH, MAX_SIZE, Wait};
+use hamlyn::attach::Card;
+
+use crate::card::{AnyCard, CardOption};
+use crate::end::{DEPTH, End, Wait, Wish};
 use crate::flow::CHUNK;
+use crate::hamlyn::HamlynEnd;
 use crate::peer::{Meeting, Session};
 use crate::ping::seconds;
 use crate::serve;
+use crate::shrimp::ShrimpEnd;
 use crate::{Outcome, say};
 use table::Row;
 
@@ -42,7 +46,8 @@ pub(crate) struct Options {
     meeting: Meeting,
     #[command(flatten)]
     card: CardOption,
-    /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does
+    /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does. At SHRIMP cards by deliberate update; latency is
+    /// that of automatic update
     #[arg(long = "bw")]
     bandwidth: bool,
     /// Both ends send at once; what is shown is the sum
@@ -72,7 +77,7 @@ pub(crate) struct Options {
     /// Messages of each size
     #[arg(short = 'n', long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iters: u64,
-    /// Every power of two from 2 to 8388608 as size
+    /// Every power of two from 2 to 8388608 as size, as far as the card's model sends messages of it
     #[arg(short, long, conflicts_with = "size")]
     all: bool,
     /// As many messages as go in so many seconds, of each size
@@ -107,14 +112,23 @@ impl Extent {
 }
 
 impl Options {
-    fn sizes(&self) -> Outcome<Vec<usize>> {
+    /// What a server is to do.
+    fn wish(&self) -> Wish {
+        match (self.bandwidth, self.bidirectional) {
+            (false, _) => Wish::Answer,
+            (true, false) => Wish::Count,
+            (true, true) => Wish::Both,
+        }
+    }
+
+    /// The sizes to measure: all are those that the model's cards can do.
+    fn sizes<E: End>(&self) -> Outcome<Vec<usize>> {
         if self.all {
-            return Ok((1..=23).map(|power| 1 << power).collect());
+            let sizes = (1..=23).map(|power| 1 << power);
+            return Ok(sizes.filter(|size| E::check(self.wish(), *size).is_ok()).collect());
         }
         let size = self.size.unwrap_or(if self.bandwidth { 65536 } else { 2 });
-        if size > MAX_SIZE {
-            return Err(format!("message size {size} is out of range (limit {MAX_SIZE})").into());
-        }
+        E::check(self.wish(), size)?;
         Ok(vec![size])
     }
 
@@ -125,41 +139,46 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
-    let card = options.card.open()?;
+    match options.card.open()? {
+        AnyCard::Hamlyn(card) if options.meeting.ticket => {
+            serve::tickets::<HamlynEnd>(&card, options.qps.into(), options.json)
+        }
+        AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
+        AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
+        AnyCard::Echo(_) => Err("an echo card is not measured: it has no connections".into()),
+    }
+}
+
+fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<ExitCode> {
     let meeting = &options.meeting;
+    meeting.check::<E>()?;
     let name = meeting.name.as_deref().unwrap_or(NAME);
-    let Some(peer) = &meeting.peer else {
-        return if meeting.ticket {
-            serve::tickets(&card, options.qps.into(), options.json)
-        } else {
-            serve::listen(&card, name, options.json)
-        };
-    };
-    let sizes = options.sizes()?;
+    let Some(peer) = &meeting.peer else { return serve::listen::<E>(card, name, options.json) };
+    let sizes = options.sizes::<E>()?;
     let largest = sizes.iter().copied().max().unwrap_or_default();
     let wait = if options.events { Wait::Sleep } else { Wait::Poll };
     let timeout = Duration::from_secs_f64(options.timeout);
     let pairs = if options.bandwidth { options.qps.into() } else { 1 };
     let mut sessions = Vec::with_capacity(pairs);
     for pair in 0..pairs {
-        let session = Session::open(&card, (peer, pair, name), largest, wait, timeout)?;
+        let session = Session::<E>::open(card, (peer, pair, name), largest, wait, timeout)?;
         sessions.push(session.with_depth(options.tx_depth));
     }
     if options.bandwidth {
-        measure::<bandwidth::Result>(options, &mut sessions, &sizes, bandwidth::measure)?;
+        measure(options, &mut sessions, &sizes, bandwidth::measure)?;
     } else {
-        measure::<latency::Result>(options, &mut sessions, &sizes, latency::measure)?;
+        measure(options, &mut sessions, &sizes, latency::measure)?;
     }
     sessions.into_iter().try_for_each(Session::close)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Measures every size and shows each as soon as it is known.
-fn measure<R: Row>(
+fn measure<E: End, R: Row>(
     options: &Options,
-    sessions: &mut [Session],
+    sessions: &mut [Session<E>],
     sizes: &[usize],
-    one: impl Fn(&mut [Session], usize, &Options) -> Outcome<R>,
+    one: impl Fn(&mut [Session<E>], usize, &Options) -> Outcome<R>,
 ) -> Outcome {
     let header = R::header(options);
     if !options.json {

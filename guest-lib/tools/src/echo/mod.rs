@@ -1,0 +1,16 @@
+//! Echo cards: there is nothing to measure, but they say what they are.
+
+use hamlyn_abi::echo::statistics::EchoStatistic;
+use hamlyn_abi::echo::uapi::EchoQuery;
+
+use crate::Outcome;
+use crate::card::driven;
+use crate::info::Facts;
+
+pub(crate) fn facts(name: &str) -> Outcome<Facts> {
+    let (query, counters) = driven::<hamlyn::echo::Echo>(name, &EchoStatistic::NAMES)?;
+    let mailboxes = query.of_card::<EchoQuery>().map(|own| own.mailboxes);
+    let mut facts = Facts::of(&query, counters);
+    facts.fields = vec![("mailboxes", mailboxes.into(), "")];
+    Ok(facts)
+}

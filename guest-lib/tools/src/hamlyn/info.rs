@@ -1,0 +1,46 @@
+//! What there is to say of a Hamlyn card.
+
+use std::path::Path;
+
+use hamlyn::Card;
+use hamlyn::attach::{CardAttachment, DeviceAttachment};
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
+use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
+use hamlyn_abi::hamlyn::request::{HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA};
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_ENTRIES;
+
+use crate::Outcome;
+use crate::info::Facts;
+
+/// The most of what any card takes.
+const LIMITS: [(&str, u64, &str); 6] = [
+    ("max_area", HAMLYN_MAX_AREA, " bytes"),
+    ("max_queue_entries", HAMLYN_QUEUE_MAX_ENTRIES as u64, ""),
+    ("max_metadata", HAMLYN_MAX_METADATA as u64, " bytes"),
+    ("max_gather", HAMLYN_MAX_GATHER as u64, ""),
+    ("max_weight", HAMLYN_MAX_WEIGHT as u64, ""),
+    ("work_queue_entries", HAMLYN_WORK_QUEUE_ENTRIES as u64, ""),
+];
+
+pub(crate) fn facts(name: &str, card: &Card) -> Outcome<Facts> {
+    let (info, counters) = (card.info()?, card.statistics()?);
+    let is_driven = name.starts_with("/dev/");
+    let interface = is_driven.then(|| DeviceAttachment::open(Path::new(name))?.query()).transpose()?;
+    Ok(Facts {
+        host: info.host,
+        ports: info.ports,
+        interface: interface.map(|query| query.uapi_version),
+        abi_version: info.abi_version,
+        fields: vec![
+            ("packet_size", info.packet_size.into(), " bytes"),
+            ("sram_size", info.sram_size.into(), " bytes"),
+            ("termini", info.termini.into(), ""),
+            ("slots", info.slots.into(), ""),
+            ("queues", info.queues.into(), ""),
+            ("vectors", info.vectors.into(), ""),
+        ],
+        limits: LIMITS.map(|(name, value, unit)| (name, value.into(), unit)).to_vec(),
+        counters: counters.into_iter().map(|(counter, value)| (counter.name(), value)).collect(),
+    })
+}

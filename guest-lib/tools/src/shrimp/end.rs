@@ -1,0 +1,269 @@
+//! An end at a SHRIMP card: memory that the peer stores to, and memory that is mapped to the peer's.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0 | what a client wants |
+//! | 2,048 | a ring of words, each with its turn, which says that it is new |
+//! | 4,096 | the bytes of a message |
+//!
+//! The ring is stored to by automatic update. So are a message's bytes when latency is asked for, and sent by deliberate update when it
+//! is bandwidth: either way they arrive before the word that tells of them.
+
+use std::time::{Duration, Instant};
+
+use hamlyn::Error;
+use hamlyn::attach::Node;
+use hamlyn::shrimp::{Card, Handle, Mode, ReceiveBuffer, SendBuffer, Shrimp};
+
+use crate::Outcome;
+use crate::end::{Address, End, Hello, Wait, Wish};
+use crate::word;
+
+/// Where the ring is.
+const RING: usize = 2048;
+/// Its entries: more than can be under way, with words of control.
+const ENTRIES: u64 = 256;
+/// Where a message's bytes are.
+const DATA: usize = 4096;
+/// The longest message by automatic update: each store is a packet, and where stores are not seen each is trapped.
+const MAX_AUTOMATIC: usize = 65536;
+/// How long the card may take to read a message.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Looks at a word before the processor is yielded.
+const LOOKS: u32 = 200;
+
+pub(crate) struct ShrimpEnd {
+    card: Card,
+    own: ReceiveBuffer,
+    size: usize,
+    /// What the next message carries by automatic update.
+    payload: Vec<u8>,
+    peer: Option<Peer>,
+    sent: u64,
+    received: u64,
+}
+
+/// Where it stores to.
+struct Peer {
+    front: SendBuffer,
+    /// None for messages without a byte.
+    data: Option<SendBuffer>,
+}
+
+impl Address for Handle {
+    const SIZE: usize = Handle::SIZE;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        Handle::to_bytes(self).to_vec()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Handle::from_bytes(bytes).ok()
+    }
+
+    fn host(&self) -> u32 {
+        self.node
+    }
+
+    fn room(&self) -> usize {
+        self.length.saturating_sub(DATA as u64) as usize
+    }
+}
+
+/// How messages are sent that are for this.
+fn mode(wish: Wish) -> Mode {
+    match wish {
+        Wish::Echo | Wish::Answer => Mode::Single,
+        Wish::Count | Wish::Both => Mode::Deliberate,
+    }
+}
+
+/// Where an entry of the ring is, and what tells that it is new.
+fn entry(number: u64) -> (usize, u32) {
+    (RING + (number % ENTRIES) as usize * 8, (number / ENTRIES) as u32 + 1)
+}
+
+impl ShrimpEnd {
+    fn peer(&self) -> hamlyn::Result<&Peer> {
+        self.peer.as_ref().ok_or(Error::NotConnected)
+    }
+
+    /// The word of the next message, if it is there.
+    fn look(&self) -> hamlyn::Result<Option<u32>> {
+        let (at, turn) = entry(self.received);
+        let found = self.own.load_u64(at)?;
+        Ok(((found >> 32) as u32 == turn).then_some(found as u32))
+    }
+
+    /// Looks without end.
+    fn poll(&self, until: Option<Instant>) -> hamlyn::Result<Option<u32>> {
+        loop {
+            for _ in 0..LOOKS {
+                if let Some(word) = self.look()? {
+                    return Ok(Some(word));
+                }
+                std::hint::spin_loop();
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(None);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Sleeps until the turn of the entry is another.
+    fn sleep(&self, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
+        let (at, turn) = entry(self.received);
+        match self.own.wait(at + 4, turn - 1, timeout) {
+            Err(error) if error.is_timed_out() => Ok(None),
+            Err(error) => Err(error),
+            Ok(_) => {
+                self.look()?.map_or(Err(Error::Malformed("words out of their turn")), |word| Ok(Some(word)))
+            }
+        }
+    }
+}
+
+impl End for ShrimpEnd {
+    type Attachment = Node<Shrimp>;
+    type Address = Handle;
+
+    const MODEL: &'static str = "shrimp";
+    const HAS_TICKETS: bool = false;
+    /// What a receive buffer has room for.
+    const MAX_SIZE: usize = (4 << 20) - DATA;
+
+    fn create(card: &Card, size: usize) -> Outcome<Self> {
+        let own = card.export(DATA + size, card.hosts()?)?;
+        let card = card.clone();
+        Ok(Self { card, own, size, payload: vec![0; size], peer: None, sent: 0, received: 0 })
+    }
+
+    fn host(card: &Card) -> hamlyn::Result<Option<u32>> {
+        card.host()
+    }
+
+    fn check(wish: Wish, size: usize) -> Outcome {
+        let (limit, by) = match mode(wish) {
+            Mode::Deliberate => (Self::MAX_SIZE, "deliberate"),
+            _ => (MAX_AUTOMATIC, "automatic"),
+        };
+        if size > limit {
+            let what = format!("message size {size} is out of range (limit {limit} by {by} update");
+            return Err(format!("{what}, as a shrimp card sends it)").into());
+        }
+        if mode(wish) == Mode::Deliberate && size % 4 != 0 {
+            let what = format!("message size {size} is not a multiple of 4");
+            return Err(format!("{what}, as a shrimp card's deliberate updates are").into());
+        }
+        Ok(())
+    }
+
+    fn address(&self) -> hamlyn::Result<Handle> {
+        self.own.handle()
+    }
+
+    fn reach(&mut self, address: &Handle, wish: Wish) -> Outcome {
+        let mode = mode(wish);
+        if let Some(peer) = self.peer.as_ref().filter(|peer| peer.front.handle() == address) {
+            let data = peer.data.as_ref().filter(|data| data.mode() != mode);
+            return Ok(data.map_or(Ok(()), |data| data.set_mode(mode))?);
+        }
+        let front = self.card.map(address, 0, DATA, Mode::Single)?;
+        let size = self.size.min(address.room());
+        let map = || self.card.map(address, DATA as u64, size, mode);
+        self.peer = Some(Peer { front, data: (size > 0).then(map).transpose()? });
+        self.sent = 0;
+        Ok(())
+    }
+
+    fn fill(&mut self, data: &[u8]) -> hamlyn::Result<()> {
+        self.payload = data.to_vec();
+        Ok(())
+    }
+
+    fn data(&self, size: usize) -> hamlyn::Result<Vec<u8>> {
+        let mut data = vec![0; size];
+        self.own.read(DATA, &mut data)?;
+        Ok(data)
+    }
+
+    fn send(&mut self, word: u32, size: usize) -> hamlyn::Result<()> {
+        let Some(data) = self.peer()?.data.as_ref().filter(|_| size > 0) else { return self.say(word) };
+        if data.mode() == Mode::Deliberate {
+            data.send(0, size)?;
+            // What is stored before that would overtake it.
+            data.wait_until_sent(Some(PATIENCE))?;
+        } else {
+            let payload = self.payload.get(..size).ok_or(Error::OutOfRange {
+                object: "message size",
+                value: size as u64,
+                limit: self.payload.len() as u64,
+            })?;
+            data.write(0, payload)?;
+        }
+        self.say(word)
+    }
+
+    fn say(&mut self, word: u32) -> hamlyn::Result<()> {
+        let (at, turn) = entry(self.sent);
+        self.peer()?.front.store_u64(at, u64::from(turn) << 32 | u64::from(word))?;
+        self.sent += 1;
+        Ok(())
+    }
+
+    fn say_hello(&mut self, hello: &[u8]) -> hamlyn::Result<()> {
+        self.peer()?.front.write(0, hello)?;
+        self.say(word::HELLO)
+    }
+
+    fn read_hello(&self) -> hamlyn::Result<Vec<u8>> {
+        let mut bytes = vec![0; Hello::<Handle>::SIZE];
+        self.own.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn receive(&mut self, wait: Wait, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
+        let word = match wait {
+            Wait::Poll => self.poll(timeout.map(|timeout| Instant::now() + timeout))?,
+            Wait::Sleep => self.sleep(timeout)?,
+        };
+        self.received += u64::from(word.is_some());
+        Ok(word)
+    }
+
+    fn complain(&self) -> hamlyn::Result<()> {
+        self.peer.as_ref().map_or(Ok(()), |peer| peer.front.check())
+    }
+
+    /// What was stored is sent, whatever becomes of the end.
+    fn finish(&mut self, _timeout: Duration) -> hamlyn::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_of_the_ring_has_another_turn_each_time_and_none_is_a_messages_place() {
+        assert_eq!((entry(0), entry(1)), ((2048, 1), (2056, 1)));
+        assert_eq!((entry(255), entry(256)), ((4088, 1), (2048, 2)));
+        const { assert!(Hello::<Handle>::SIZE <= RING && RING + ENTRIES as usize * 8 == DATA) };
+    }
+
+    #[test]
+    fn a_size_that_the_way_of_sending_does_not_take_is_refused_by_that_name() {
+        for (wish, size, refusal) in [
+            (Wish::Echo, 65537, "limit 65536 by automatic update"),
+            (Wish::Count, 4_190_212, "limit 4190208 by deliberate update"),
+            (Wish::Both, 6, "not a multiple of 4"),
+        ] {
+            let refused = ShrimpEnd::check(wish, size).unwrap_err().to_string();
+            assert!(refused.contains(refusal) && refused.contains("shrimp"), "{refused}");
+        }
+        ShrimpEnd::check(Wish::Answer, 65536).unwrap();
+        ShrimpEnd::check(Wish::Count, 4_190_208).unwrap();
+    }
+}

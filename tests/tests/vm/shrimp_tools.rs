@@ -1,0 +1,125 @@
+//! The guest's tools at SHRIMP cards: the same tools, tables and refusals.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Exit, Lab, Run, Snoop};
+use serde_json::{Value, json};
+
+use crate::{Turn, lab_of};
+
+fn shrimp_lab(snoop: Snoop) -> Result<Turn> {
+    Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop)))
+}
+
+/// What a tool says that ends well.
+fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
+    lab.vm(0).run(arguments.iter().copied())?.finish()
+}
+
+/// What a tool complains of.
+fn refused(lab: &Lab, arguments: &[&str], reason: &str) -> Result<()> {
+    let mut tool = lab.vm(0).run(arguments.iter().copied())?;
+    let status = tool.wait()?;
+    let errors = tool.stderr();
+    ensure!(status == Exit::Code(1) && errors.contains(reason), "{arguments:?}: {status:?}: {errors}");
+    Ok(())
+}
+
+/// A tool that answers.
+fn server(lab: &Lab, tool: &str) -> Result<Run> {
+    let mut server = lab.vm(1).run([tool, "--json"])?;
+    let line = server.answer()?;
+    ensure!(line == json!({ "listening": tool, "host": 1 }), "{line}");
+    Ok(server)
+}
+
+fn number(answer: &Value, field: &str) -> Result<f64> {
+    answer[field].as_f64().with_context(|| format!("no number {field} in {answer}"))
+}
+
+#[test]
+fn the_tools_know_a_shrimp_card_by_itself() -> Result<()> {
+    let lab = shrimp_lab(Snoop::Auto)?;
+    info(&lab)?;
+    ping(&lab)?;
+    perf(&lab)
+}
+
+#[test]
+fn the_tools_ask_by_the_window_as_well() -> Result<()> {
+    let lab = shrimp_lab(Snoop::No)?;
+    let info = said(&lab, &["hamlyn-info", "-d", "/dev/shrimp0", "--json"])?;
+    ensure!(info[0]["snoops"] == false, "{info:?}");
+    ensure!(lab.card_counters(0)?["snooped"] == false, "hamlyn stat says so, too");
+    let _server = server(&lab, "hamlyn-ping")?;
+    let summary = said(&lab, &["hamlyn-ping", "1", "-c", "5", "-i", "0", "-s", "300", "--json"])?;
+    ensure!(summary[0]["answered"] == 5, "{summary:?}");
+    Ok(())
+}
+
+fn info(lab: &Lab) -> Result<()> {
+    // There is no other card.
+    let info = said(lab, &["hamlyn-info", "--json"])?;
+    ensure!(info.len() == 1, "{info:?}");
+    let info = &info[0];
+    ensure!(
+        info["card"] == "/dev/shrimp0" && info["host"] == 0 && info["uapi_version"].is_string(),
+        "{info}"
+    );
+    ensure!(info["pci_address"].as_str().is_some_and(|address| address.starts_with("0000:")), "{info}");
+    for field in ["ports", "pages", "columns", "fifo"] {
+        ensure!(number(info, field)? > 0.0, "{info}");
+    }
+    ensure!(info["exports"] == 0 && info["mappings"] == 0 && info["limits"]["max_exports"] == 4096, "{info}");
+    ensure!(info["counters"]["stores_seen"].is_u64(), "{info}");
+    // While somebody has memory.
+    let mut desk = lab.vm(0).run(["shrimp", "desk"])?;
+    desk.say("export 8192 0 1")?;
+    let handle = desk.answer()?["handle"].as_str().context("no handle")?.to_owned();
+    desk.say(&format!("map {handle} 0 4096 single"))?;
+    desk.answer()?;
+    let lines = lab.vm(0).run(["hamlyn-info", "-v", "-d", "/dev/shrimp0"])?.finish_text()?;
+    let has = |wanted: [&str; 2]| lines.iter().any(|line| line.split_whitespace().eq(wanted));
+    for wanted in [["exports:", "1"], ["mappings:", "1"], ["snoops:", "yes"], ["link:", "up"]] {
+        ensure!(has(wanted), "{wanted:?}: {lines:?}");
+    }
+    ensure!(lab.card_counters(0)?["snooped"] == true, "hamlyn stat says so, too");
+    desk.kill(9)?;
+    desk.wait()?;
+    refused(lab, &["hamlyn-info", "-d", "/dev/shrimp9"], "/dev/shrimp9")
+}
+
+fn ping(lab: &Lab) -> Result<()> {
+    let _server = server(lab, "hamlyn-ping")?;
+    let sought = said(lab, &["hamlyn-info", "--find", "hamlyn-ping", "--json"])?;
+    ensure!(sought[0]["hosts"] == json!([1]), "{sought:?}");
+    for size in ["16", "5001", "0"] {
+        let summary = said(lab, &["hamlyn-ping", "1", "-c", "10", "-i", "0", "-s", size, "--json"])?;
+        ensure!(summary[0]["sent"] == 10 && summary[0]["answered"] == 10, "{summary:?}");
+    }
+    let lines =
+        lab.vm(0).run(["hamlyn-ping", "-d", "/dev/shrimp0", "1", "-c", "2", "-i", "0"])?.finish_text()?;
+    ensure!(lines.len() == 4 && lines[0].starts_with("16 bytes from host 1: seq=0 time="), "{lines:?}");
+    refused(lab, &["hamlyn-ping", "1", "-s", "65537"], "limit 65536 by automatic update")?;
+    refused(lab, &["hamlyn-ping", "--ticket"], "a shrimp card has no tickets")?;
+    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "nobody listens")
+}
+
+fn perf(lab: &Lab) -> Result<()> {
+    let _server = server(lab, "hamlyn-perf")?;
+    for more in [&["-s", "64", "-n", "20"][..], &["-n", "5", "-e"]] {
+        let row = said(lab, &[&["hamlyn-perf", "1", "--json"], more].concat())?;
+        let [min, max] = ["t_min_us", "t_max_us"].map(|field| number(&row[0], field));
+        let (min, max) = (min?, max?);
+        ensure!(0.0 < min && min <= max, "{row:?}");
+    }
+    // More words than the ring has entries, and both ways by two pairs.
+    let one_way = ["hamlyn-perf", "1", "--bw", "-s", "4096", "-n", "700", "--json"];
+    let row = said(lab, &one_way)?;
+    ensure!(row[0]["iterations"] == 700 && number(&row[0], "bw_average_mb_s")? > 0.0, "{row:?}");
+    let both_ways = ["hamlyn-perf", "1", "--bw", "-b", "-q", "2", "-s", "16384", "-n", "50", "--json"];
+    ensure!(said(lab, &both_ways)?[0]["iterations"] == 100);
+    ensure!(lab.card_counters(0)?["card"]["transfers_done"].as_u64() >= Some(800), "by deliberate update");
+    refused(lab, &["hamlyn-perf", "1", "--bw", "-s", "6"], "not a multiple of 4")?;
+    refused(lab, &["hamlyn-perf", "1", "--bw", "-s", "4190212"], "limit 4190208 by deliberate update")
+}
