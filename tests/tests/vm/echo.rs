@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
 
-use hamlyn_lab::Lab;
+use hamlyn_lab::{Exit, Lab};
 
 use crate::{Turn, lab_of};
 
@@ -64,6 +64,11 @@ fn a_killed_owners_mailboxes_are_the_next_ones() -> Result<()> {
     }
     let text = lab.vm(0).run(["cat", "/sys/class/echo/echo0/holders"])?.finish_text()?;
     ensure!(text == ["user mailboxes connections"], "{text:?}");
+    // The tools know such a card, and what it is not for.
+    let info = lab.vm(0).run(["hamlyn-info", "--json"])?.finish()?;
+    ensure!(info.len() == 1 && info[0]["card"] == "/dev/echo0" && info[0]["mailboxes"] == 16, "{info:?}");
+    let mut ping = lab.vm(0).run(["hamlyn-ping"])?;
+    ensure!(ping.wait()? == Exit::Code(1) && ping.stderr().contains("an echo card"), "{}", ping.stderr());
     Ok(())
 }
 
