@@ -13,6 +13,7 @@ mod desk;
 mod hello;
 mod measure;
 mod queue;
+mod stream;
 
 /// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else /dev/shrimp0
 #[derive(Debug, Parser)]

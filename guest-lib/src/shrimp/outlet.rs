@@ -1,4 +1,4 @@
-//! A send buffer's three faces: its memory, its command pages and its window pages.
+//! A send buffer's faces: its memory, that memory as stores go to it, its command pages and its window pages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,10 +15,15 @@ use crate::core::copies;
 use crate::core::memory::Memory;
 use crate::error::{Result, inside};
 
-/// What stores and commands go to. Each of the three begins with the page that the buffer begins in.
+/// What stores and commands go to. Each face begins with the page that the buffer begins in.
+///
+/// All but the memory itself may be withdrawn by the driver for a while, page by page (section 4.4): who touches them then waits. So
+/// loads go to the memory itself.
 #[derive(Debug)]
 pub(super) struct Outlet {
     memory: Arc<Memory>,
+    /// The same memory again: what the card is to see is stored here.
+    seen: Arc<Mapping>,
     pub(super) commands: Arc<Mapping>,
     window: Arc<Mapping>,
     /// The card sees the stores to memory.
@@ -39,6 +44,7 @@ impl Outlet {
     /// The pages must be those of the memory.
     pub(super) fn new(
         memory: Arc<Memory>,
+        seen: Arc<Mapping>,
         commands: Arc<Mapping>,
         window: Arc<Mapping>,
         place: usize,
@@ -47,6 +53,7 @@ impl Outlet {
         Self {
             length: memory.len() - place,
             memory,
+            seen,
             commands,
             window,
             is_seen: AtomicBool::new(false),
@@ -66,7 +73,7 @@ impl Outlet {
         self.mode.load(Ordering::Acquire)
     }
 
-    /// Where bytes of the buffer are in the three.
+    /// Where bytes of the buffer are in each of them.
     pub(super) fn at(&self, offset: usize, length: usize) -> Result<usize> {
         inside("send buffer", offset as u64, length as u64, self.length as u64)?;
         Ok(self.place + offset)
@@ -88,21 +95,21 @@ impl Outlet {
         self.is_seen.store(is_seen, Ordering::Release);
     }
 
-    /// Where stores must go to be noticed: those of deliberate update need not be.
-    fn stores_by(&self) -> Option<&Mapping> {
-        let in_memory = self.mode() == SHRIMP_MODE_DELIBERATE || self.is_seen.load(Ordering::Acquire);
-        (!in_memory).then_some(&self.window)
+    /// Stores where it must be done to be noticed: for deliberate update it need not be.
+    fn store_by(&self, store: impl FnOnce(&Mapping)) {
+        if self.mode() == SHRIMP_MODE_DELIBERATE {
+            store(self.memory.mapping());
+        } else if self.is_seen.load(Ordering::Acquire) {
+            store(&self.seen);
+        } else {
+            store(&self.window);
+            self.stored.fetch_add(1, Ordering::Release);
+        }
     }
 
     pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
         let at = self.word_at::<W>(offset)?;
-        match self.stores_by() {
-            Some(window) => {
-                window.store_word(at, value);
-                self.stored.fetch_add(1, Ordering::Release);
-            }
-            None => self.memory.mapping().store_word(at, value),
-        }
+        self.store_by(|face| face.store_word(at, value));
         Ok(())
     }
 
@@ -115,13 +122,7 @@ impl Outlet {
     pub(super) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         let at = self.at(offset, from.len())?;
         copies::count(from.len());
-        match self.stores_by() {
-            Some(window) => {
-                window.write(at, from);
-                self.stored.fetch_add(1, Ordering::Release);
-            }
-            None => self.memory.mapping().write(at, from),
-        }
+        self.store_by(|face| face.write(at, from));
         Ok(())
     }
 
@@ -169,23 +170,29 @@ mod tests {
 
     #[test]
     fn a_store_goes_where_the_card_notices_it() {
-        for (snoops, mode, in_memory) in [
-            (true, SHRIMP_MODE_SINGLE, true),
-            (false, SHRIMP_MODE_SINGLE, false),
-            (false, SHRIMP_MODE_BLOCKED, false),
+        for (snoops, mode, face) in [
+            (true, SHRIMP_MODE_SINGLE, "seen"),
+            (false, SHRIMP_MODE_SINGLE, "window"),
+            (false, SHRIMP_MODE_BLOCKED, "window"),
             // Nobody need notice it before it is sent.
-            (false, SHRIMP_MODE_DELIBERATE, true),
+            (false, SHRIMP_MODE_DELIBERATE, "memory"),
+            (true, SHRIMP_MODE_DELIBERATE, "memory"),
         ] {
             let pages = outlet(16, 8000, snoops, mode);
             pages.outlet.store(8, 0x55_u8).unwrap();
             pages.outlet.store(4096, u64::MAX).unwrap();
             pages.outlet.write(101, b"in order").unwrap();
-            let (there, other) = (&**pages.memory.mapping(), &*pages.window);
-            let (there, other) = if in_memory { (there, other) } else { (other, there) };
-            assert_eq!(bytes(there, 24, 1), [0x55], "{snoops} {mode}");
-            assert_eq!(bytes(there, 4112, 8), [0xff; 8]);
-            assert_eq!(bytes(there, 117, 8), b"in order");
-            assert!(bytes(other, 0, 8016).iter().all(|byte| *byte == 0), "{snoops} {mode}");
+            for (name, there) in
+                [("memory", pages.memory.mapping()), ("seen", &pages.seen), ("window", &pages.window)]
+            {
+                if name != face {
+                    assert!(bytes(there, 0, 8016).iter().all(|byte| *byte == 0), "{snoops} {mode} {name}");
+                    continue;
+                }
+                assert_eq!(bytes(there, 24, 1), [0x55], "{snoops} {mode} {name}");
+                assert_eq!(bytes(there, 4112, 8), [0xff; 8]);
+                assert_eq!(bytes(there, 117, 8), b"in order");
+            }
         }
     }
 
@@ -220,7 +227,7 @@ mod tests {
         pages.outlet.set_seen(true);
         assert_eq!(pages.outlet.carried_out.load(Ordering::Relaxed), 1);
         pages.outlet.store(0, 2_u32).unwrap();
-        assert_eq!((pages.memory.mapping().load_u32(0), pages.window.load_u32(0)), (2, 1));
+        assert_eq!((pages.seen.load_u32(0), pages.window.load_u32(0)), (2, 1));
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod refusals;
 mod resets;
 mod server;
 mod shrimp;
+mod shrimp_paging;
 mod snoop;
 mod tools;
 mod turn;
