@@ -144,12 +144,13 @@ struct shrimp_mapping_object {
 	struct list_head on_untold;
 	/*
 	 * If pages may be withdrawn, by page: it is; the card is still to be told; the exporter is;
-	 * it is to be asked for. And what has been asked for.
+	 * it is to be asked for; somebody waits for the answer. And what has been asked for.
 	 */
 	unsigned long *withdrawn;
 	unsigned long *closing;
 	unsigned long *owed;
 	unsigned long *wanted;
+	unsigned long *awaited;
 	struct shrimp_part asked;
 	struct list_head on_telling;
 };

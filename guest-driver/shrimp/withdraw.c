@@ -20,12 +20,13 @@ int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping)
 {
 	u32 bits = BITS_TO_LONGS(mapping->memory->count) * BITS_PER_LONG;
 
-	mapping->withdrawn = bitmap_zalloc(4 * bits, GFP_KERNEL_ACCOUNT);
+	mapping->withdrawn = bitmap_zalloc(5 * bits, GFP_KERNEL_ACCOUNT);
 	if (!mapping->withdrawn)
 		return -ENOMEM;
 	mapping->closing = mapping->withdrawn + BIT_WORD(bits);
 	mapping->owed = mapping->withdrawn + BIT_WORD(2 * bits);
 	mapping->wanted = mapping->withdrawn + BIT_WORD(3 * bits);
+	mapping->awaited = mapping->withdrawn + BIT_WORD(4 * bits);
 	return 0;
 }
 
@@ -124,7 +125,7 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 	    part->count > mapping->known - part->first)
 		return;
 	for (i = part->first; i < part->first + part->count; i++)
-		if (!test_and_set_bit(i, mapping->withdrawn))
+		if (!__test_and_set_bit(i, mapping->withdrawn))
 			__set_bit(i, mapping->closing);
 	for (i = 0; i < ARRAY_SIZE(faces); i++)
 		hamlyn_withdraw(&mapping->object, faces[i] + offset, size);
@@ -146,8 +147,9 @@ int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object 
 		ret = shrimp_map_out(card, mapping, page, pages->pages[i]);
 		if (ret)
 			return ret;
-		clear_bit(page, mapping->withdrawn);
+		__clear_bit(page, mapping->withdrawn);
 		__clear_bit(page, mapping->wanted);
+		clear_bit(page, mapping->awaited);
 	}
 	mapping->asked.count = 0;
 	wake_up_all(&mapping->wait);
@@ -162,36 +164,38 @@ void shrimp_withdraw_end(struct shrimp_mapping_object *mapping)
 	mapping->asked.count = 0;
 }
 
-static bool withdraw_is_over(const struct shrimp_mapping_object *mapping, u32 page)
-{
-	return !test_bit(page, mapping->withdrawn) ||
-	       READ_ONCE(mapping->progress) == SHRIMP_ENDED || !READ_ONCE(mapping->object.open) ||
-	       !READ_ONCE(mapping->object.file->card->live);
-}
-
 bool shrimp_withdraw_ready(struct card_object *object, u64 offset)
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(object, struct shrimp_mapping_object, object);
 	struct hamlyn_card *card = object->file->card;
-	u32 page = withdrawn_page(offset), end;
+	u32 page = withdrawn_page(offset);
 
-	if (!mapping->withdrawn || withdraw_is_over(mapping, page))
+	if (!mapping->withdrawn || !test_bit(page, mapping->withdrawn) ||
+	    mapping->progress == SHRIMP_ENDED || !card->live)
 		return true;
-	end = mapping->asked.first + mapping->asked.count;
-	if (page < mapping->asked.first || page >= end) {
-		if (!__test_and_set_bit(page, mapping->wanted))
-			shrimp_parts(card)->awaited++;
+	if (!test_and_set_bit(page, mapping->awaited)) {
+		shrimp_parts(card)->awaited++;
+		__set_bit(page, mapping->wanted);
 		shrimp_withdraw_look(card, mapping);
 	}
 	return false;
 }
 
+/*
+ * Waits for the answer, not for the page: that may have been withdrawn again before the waiter runs,
+ * and nobody asks for it then before it is touched again.
+ */
 void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state)
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(object, struct shrimp_mapping_object, object);
+	const struct hamlyn_card *card = object->file->card;
 	u32 page = withdrawn_page(offset);
 
-	wait_event_state(mapping->wait, withdraw_is_over(mapping, page), state);
+	wait_event_state(mapping->wait,
+			 !test_bit(page, mapping->awaited) ||
+				 READ_ONCE(mapping->progress) == SHRIMP_ENDED ||
+				 !READ_ONCE(object->open) || !READ_ONCE(card->live),
+			 state);
 }

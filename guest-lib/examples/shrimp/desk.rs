@@ -31,8 +31,8 @@ use std::time::Duration;
 use hamlyn::shrimp::{Card, Handle, MappingState, Mode, ReceiveBuffer, SendBuffer};
 use serde_json::{Value, json};
 
-use crate::stream;
 use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::stream;
 
 /// How long a word is waited for.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(1));

@@ -7,9 +7,7 @@ use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_abi::shrimp::entry::SHRIMP_IN_NODES;
 use hamlyn_abi::shrimp::identity::{SHRIMP_ABI_VERSION, SHRIMP_MODEL};
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
-use hamlyn_abi::shrimp::uapi::{
-    SHRIMP_MAX_OBJECTS, SHRIMP_POLICY_PAGED, SHRIMP_POLICY_PINNED, ShrimpQuery,
-};
+use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_OBJECTS, SHRIMP_POLICY_PAGED, SHRIMP_POLICY_PINNED, ShrimpQuery};
 
 use super::handle::Handle;
 use super::receive_buffer::ReceiveBuffer;
@@ -147,11 +145,7 @@ impl Card {
     ///
     /// # Errors
     /// Those of [`Card::export`]; [`crate::Error::System`] with `EINVAL` if the driver is of before this.
-    pub fn export_paged(
-        &self,
-        length: usize,
-        hosts: impl IntoIterator<Item = u32>,
-    ) -> Result<ReceiveBuffer> {
+    pub fn export_paged(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
         ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PAGED)
     }
 

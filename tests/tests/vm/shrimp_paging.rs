@@ -171,7 +171,11 @@ fn come_back(lab: &Lab, mode: &str) -> Result<()> {
     pair.fill(2, mode)?;
     // Who waits for a word that is not in memory sees it come.
     pair.page_out(lab)?;
-    pair.receiver.begin(&format!("wait {} 0 {}", pair.buffer, first_word(&mut pair.sender, &pair.mapping)?))?;
+    pair.receiver.begin(&format!(
+        "wait {} 0 {}",
+        pair.buffer,
+        first_word(&mut pair.sender, &pair.mapping)?
+    ))?;
     pair.store(0, 77)?;
     if mode == "deliberate" {
         pair.sender.expect(&format!("send {} 0 4", pair.mapping), &json!({ "sent": true }))?;
@@ -203,10 +207,11 @@ fn traffic(lab: &Lab, mode: &str) -> Result<()> {
     let count = if_long(400_000, 40_000);
     let mut pair = Pair::new(lab, "export-paged", mode)?;
     let given = figure(lab, EXPORTER, "given_up")?;
+    let asks = format!("while :; do {DROP}; usleep 5000; done");
+    let mut asking = lab.vm(EXPORTER).run_as(0, ["sh", "-c", &asks])?;
+    eventually(|| Ok(figure(lab, EXPORTER, "given_up")? > given), "pages are given up")?;
     pair.receiver.begin(&format!("follow {} {count}", pair.buffer))?;
     pair.sender.begin(&format!("stream {} {count}", pair.mapping))?;
-    // Until the stream is at its end.
-    let mut asking = lab.vm(EXPORTER).run_as(0, ["sh", "-c", &format!("while :; do {DROP}; usleep 5000; done")])?;
     let streamed = pair.sender.answer()?;
     let followed = pair.receiver.answer()?;
     asking.kill(9)?;

@@ -205,7 +205,8 @@ fn an_entry_that_may_not_cut_a_transfer_is_refused_while_there_is_one() {
     exchange(&mut host, 11 * PAGE, 1024);
     host.store_memory(10 * PAGE, 4, 1024);
     for page in [10, 11] {
-        let refused = host.run(SHRIMP_COMMAND_SET_ENTRY, page, &gentle(SHRIMP_ENTRY_WITHHOLD_0, 20)).unwrap_err();
+        let refused =
+            host.run(SHRIMP_COMMAND_SET_ENTRY, page, &gentle(SHRIMP_ENTRY_WITHHOLD_0, 20)).unwrap_err();
         assert_eq!(refused.status, HAMLYN_STATUS_IN_USE, "one is under way, the other waits");
     }
     assert_eq!(host.sent().len(), 32);
