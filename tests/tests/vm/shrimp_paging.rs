@@ -130,6 +130,26 @@ fn pages_of_a_pinned_export_stay_whatever_the_kernel_wants() -> Result<()> {
 }
 
 #[test]
+fn a_page_stays_until_who_stores_to_it_has_said_that_he_does_not() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    let mut pair = Pair::new(&lab, "export-paged", "single")?;
+    pair.fill(1, "single")?;
+    // The mapper's machine says nothing, but is not taken for lost.
+    shell(&lab, EXPORTER, "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout")?;
+    lab.vm(MAPPER).pause()?;
+    let told = format!("page-out {}", pair.buffer);
+    for _ in 0..5 {
+        shell(&lab, EXPORTER, DROP)?;
+        pair.receiver.expect(&told, &json!({ "told": true }))?;
+        let pages = pair.pages()?;
+        ensure!(pages == json!({ "present": PAGES, "swapped": 0 }), "{pages}");
+    }
+    lab.vm(MAPPER).resume()?;
+    pair.page_out(&lab)?;
+    pair.fill(2, "single")
+}
+
+#[test]
 fn pages_that_left_come_back_when_they_are_stored_to() -> Result<()> {
     let lab = paging_lab(Snoop::Auto)?;
     for mode in ["single", "blocked", "deliberate"] {
