@@ -66,6 +66,9 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
 	const char *name =
 		status < ARRAY_SIZE(status_names) ? status_names[status] : "unknown status";
 
+	/* Not yet: the caller may try again. */
+	if (status == HAMLYN_STATUS_IN_USE)
+		return -EBUSY;
 	dev_err_ratelimited(&card->dev,
 			    "command %u on object %u: %s (status %u, value %llu, limit %llu)\n",
 			    opcode, index, name, status, head->value, head->limit);

@@ -102,6 +102,12 @@ struct card_kind {
 	int (*mmap)(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size);
 	/* For hamlyn_mmap_card(): where on the bus its byte @offset is; the card's lock is held. */
 	resource_size_t (*place)(const struct card_object *object, u64 offset);
+	/*
+	 * Whether that may be touched now; the card's lock is held. If not, who touches it waits, in
+	 * @state and without any lock, until it may. None: always.
+	 */
+	bool (*ready)(struct card_object *object, u64 offset);
+	void (*await)(struct card_object *object, u64 offset, unsigned int state);
 	/* Nobody uses it any more. */
 	void (*free)(struct kref *users);
 };
@@ -138,6 +144,8 @@ struct card_ops {
 	 */
 	const char *shared[HAMLYN_SHARE_CONNECTIONS];
 	u32 (*shares)(const struct hamlyn_card *card, unsigned int kind);
+	/* What its folder in /sys has, with what all cards have (hamlyn_group); none: that alone. */
+	const struct attribute_group **groups;
 	/* How many vectors it needs, if they are not one for each processor to wake sleepers by. */
 	unsigned int vectors;
 	/* The card's own structure, which begins with struct hamlyn_card. */
@@ -304,6 +312,8 @@ struct hamlyn_pages {
 	/* How many of them are pinned or allocated. */
 	unsigned long held;
 	bool pinned;
+	/* There may be some that are not there: hamlyn_pages_give_up(). */
+	bool given_up;
 	enum dma_data_direction direction;
 	u64 length;
 	u32 first;
@@ -441,6 +451,8 @@ int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned
 int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 		      const struct hamlyn_pages *pages);
 int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object);
+int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object);
+void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size);
 void hamlyn_unmap_card(struct card_object *object, u64 size);
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma);
 
@@ -466,6 +478,8 @@ void hamlyn_mappings_init(struct hamlyn_card *card);
 void hamlyn_mappings_wait(struct hamlyn_card *card);
 void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area *area);
 void hamlyn_pages_unmap(struct hamlyn_pages *pages);
+struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i);
+int hamlyn_pages_take_back(struct hamlyn_pages *pages, unsigned long i, struct page *page);
 void hamlyn_pages_free(struct hamlyn_pages *pages);
 DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn_pages_free(_T))
 
@@ -480,6 +494,7 @@ u32 hamlyn_selftest_dma(struct hamlyn_card *card);
 int hamlyn_selftest(struct hamlyn_file *file, void *argument);
 
 /* sysfs.c */
+extern const struct attribute_group hamlyn_group;
 extern const struct attribute_group *hamlyn_groups[];
 void hamlyn_sysfs_link(struct hamlyn_card *card);
 

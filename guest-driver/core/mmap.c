@@ -3,6 +3,8 @@
  * Mappings of files' objects. What is memory is mapped whole, and read-only. What is the card's own
  * is mapped page by page, as it is touched, so that it can be taken away again.
  */
+#include <linux/file.h>
+
 #include "core.h"
 
 /*
@@ -57,6 +59,33 @@ int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 }
 
 /*
+ * Waits until what is touched is ready; the fault comes again then. Others may need this process'
+ * memory meanwhile, so none of its locks is held; who cannot do without waits for nothing.
+ */
+static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
+{
+	struct card_object *object = vmf->vma->vm_private_data;
+	unsigned int state = TASK_KILLABLE;
+	struct file *filp;
+
+	if (!(vmf->flags & FAULT_FLAG_ALLOW_RETRY))
+		return VM_FAULT_SIGBUS;
+	if (vmf->flags & FAULT_FLAG_RETRY_NOWAIT)
+		return VM_FAULT_RETRY;
+	/* A program's own touch can be done again behind a signal's handler; a system call's cannot. */
+	if (vmf->flags & FAULT_FLAG_INTERRUPTIBLE && vmf->flags & FAULT_FLAG_USER)
+		state = TASK_INTERRUPTIBLE;
+	/* The mapping may go as soon as its lock is let go of, and with it the object and the card. */
+	kref_get(&object->users);
+	filp = get_file(vmf->vma->vm_file);
+	release_fault_lock(vmf);
+	object->kind->await(object, offset, state);
+	hamlyn_object_put(object);
+	fput(filp);
+	return VM_FAULT_RETRY;
+}
+
+/*
  * A mapping stays when its object is destroyed. It then shows a spare page of the file (spent),
  * because the card's page may belong to somebody else by now. hamlyn_unmap_card() marks the object
  * first and removes the pages then.
@@ -73,6 +102,10 @@ static vm_fault_t card_fault(struct vm_fault *vmf)
 	/* A process that is being killed does not come back to touch it again. */
 	if (mutex_lock_killable(&card->lock))
 		return VM_FAULT_NOPAGE;
+	if (object->open && object->kind->ready && !object->kind->ready(object, offset)) {
+		mutex_unlock(&card->lock);
+		return card_fault_wait(vmf, offset);
+	}
 	address = object->open ? object->kind->place(object, offset) : page_to_phys(file->spent);
 	ret = vmf_insert_pfn(vmf->vma, vmf->address, PHYS_PFN(address));
 	mutex_unlock(&card->lock);
@@ -101,8 +134,8 @@ static const struct vm_operations_struct card_vm_ops = {
 	.fault = card_fault,
 };
 
-/* Maps pages of the card that are an object's, by its kind's place(). */
-int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
+/* Maps pages that are an object's, as they are touched and by its kind's place(). */
+static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 {
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
@@ -112,6 +145,19 @@ int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 	}
 	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 		     VM_MAYEXEC);
+	vma->vm_ops = &card_vm_ops;
+	vma->vm_private_data = object;
+	kref_get(&object->users);
+	return 0;
+}
+
+/* Maps pages of the card that are an object's. */
+int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
+{
+	int ret = mmap_touched(vma, object);
+
+	if (ret)
+		return ret;
 	/*
 	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before it,
 	 * and write-combining buffers may be emptied in any order, so the card could take what is
@@ -119,10 +165,24 @@ int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 	 * host's memory: then caches keep the order.)
 	 */
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);
-	vma->vm_ops = &card_vm_ops;
-	vma->vm_private_data = object;
-	kref_get(&object->users);
 	return 0;
+}
+
+/* Maps an object's memory so that it can be taken away again. */
+int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object)
+{
+	return mmap_touched(vma, object);
+}
+
+/*
+ * Takes a part of an object's mappings away until it is touched again: when this returns nobody
+ * stores by it. With the lock held.
+ */
+void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size)
+{
+	lockdep_assert_held(&object->file->card->lock);
+	if (object->file->mapping)
+		unmap_mapping_range(object->file->mapping, object->offset + offset, size, 1);
 }
 
 /* The first @size bytes of an object's mappings show the spare page from now on. With the lock held. */
@@ -130,8 +190,7 @@ void hamlyn_unmap_card(struct card_object *object, u64 size)
 {
 	lockdep_assert_held(&object->file->card->lock);
 	object->open = false;
-	if (object->file->mapping)
-		unmap_mapping_range(object->file->mapping, object->offset, size, 1);
+	hamlyn_withdraw(object, 0, size);
 }
 
 /* What a file has at an offset, held for the caller. */

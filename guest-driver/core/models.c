@@ -40,7 +40,7 @@ static int model_load(struct hamlyn_model *model)
 	model->class = (struct class) {
 		.name = model->ops->name,
 		.devnode = model_devnode,
-		.dev_groups = hamlyn_groups,
+		.dev_groups = model->ops->groups ?: hamlyn_groups,
 	};
 	ret = class_register(&model->class);
 	if (ret)

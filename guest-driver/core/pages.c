@@ -55,6 +55,17 @@ static void pages_uncharge(struct hamlyn_pages *pages)
 	}
 }
 
+/* Unpins those of some pages that have not been given up. */
+static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first, unsigned long count)
+{
+	unsigned long i;
+
+	for (i = first; i < first + count; i++)
+		if (pages->page[i])
+			unpin_user_pages_dirty_lock(pages->page + i, 1,
+						    pages->direction != DMA_TO_DEVICE);
+}
+
 /* Gives the pages back: nobody else uses them any more. */
 void hamlyn_pages_free(struct hamlyn_pages *pages)
 {
@@ -65,11 +76,13 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 	hamlyn_pages_unmap(pages);
 	for (i = 0; i < pages->held; i += count) {
 		count = min(pages->held - i, BATCH);
-		if (pages->pinned)
+		if (!pages->pinned)
+			release_pages(pages->page + i, count);
+		else if (!pages->given_up)
 			unpin_user_pages_dirty_lock(pages->page + i, count,
 						    pages->direction != DMA_TO_DEVICE);
 		else
-			release_pages(pages->page + i, count);
+			pages_unpin_present(pages, i, count);
 		cond_resched();
 	}
 	pages_uncharge(pages);
@@ -294,8 +307,9 @@ static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, uns
 	if (list < pages->mapped_lists)
 		dma_unmap_page(dev, pages->directory[list], HAMLYN_PAGE_SIZE, DMA_TO_DEVICE);
 	for (i = first; i < min(first + PER_LIST, pages->mapped_pages); i++)
-		dma_unmap_page(dev, pages->lists[list][i - first], HAMLYN_PAGE_SIZE,
-			       pages->direction);
+		if (pages->page[i])
+			dma_unmap_page(dev, pages->lists[list][i - first], HAMLYN_PAGE_SIZE,
+				       pages->direction);
 	free_page((unsigned long)pages->lists[list]);
 }
 
@@ -326,4 +340,35 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 	pages->mapped_directory = false;
 	pages_put_mapping(pages->card);
 	pages->card = NULL;
+}
+
+static __u64 *pages_entry(struct hamlyn_pages *pages, unsigned long i)
+{
+	return &pages->lists[i / PER_LIST][i % PER_LIST];
+}
+
+/*
+ * Gives one of a process' pages up, which the card knows no more: it is the caller's, to be unpinned.
+ * Who gives pages up tells no card of the lists.
+ */
+struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
+{
+	struct page *page = pages->page[i];
+
+	dma_unmap_page(&pages->card->pdev->dev, *pages_entry(pages, i), HAMLYN_PAGE_SIZE,
+		       pages->direction);
+	pages->page[i] = NULL;
+	pages->given_up = true;
+	return page;
+}
+
+/* Has a page in the place of one that was given up; it is pinned already, and the caller's if this fails. */
+int hamlyn_pages_take_back(struct hamlyn_pages *pages, unsigned long i, struct page *page)
+{
+	int ret;
+
+	ret = pages_map_one(&pages->card->pdev->dev, page, pages->direction, pages_entry(pages, i));
+	if (!ret)
+		pages->page[i] = page;
+	return ret;
 }

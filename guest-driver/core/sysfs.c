@@ -59,7 +59,8 @@ static struct attribute *hamlyn_attributes[] = {
 	NULL,
 };
 
-static const struct attribute_group hamlyn_group = {
+/* What every card has. */
+const struct attribute_group hamlyn_group = {
 	.attrs = hamlyn_attributes,
 };
 

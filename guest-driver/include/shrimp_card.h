@@ -96,6 +96,21 @@ struct shrimp_open_arrivals {
 #define SHRIMP_ENTRY_KEEP_MODES 1ULL
 
 /*
+ * In shrimp_entry.flags, for part 0: it is mapped out, but nothing of it is sent until an entry without this flag is set. Its
+ * stores are watched all the while. With SHRIMP_ENTRY_KEEP_MODES it has its mode back then, wherever it is mapped to (section 4.4).
+ */
+#define SHRIMP_ENTRY_WITHHOLD_0 2ULL
+
+/* The same, for part 1. */
+#define SHRIMP_ENTRY_WITHHOLD_1 4ULL
+
+/*
+ * In shrimp_entry.flags: while a transfer from the page is under way or waits, the entry is refused as in use. Without it the
+ * transfer ends.
+ */
+#define SHRIMP_ENTRY_UNLESS_BUSY 8ULL
+
+/*
  * In shrimp_in.flags: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by
  * the page's command page.
  */
@@ -137,7 +152,7 @@ struct shrimp_entry {
 	struct shrimp_out out[2];
 	/* Coming in, by part. */
 	struct shrimp_in incoming[2];
-	/* SHRIMP_ENTRY_KEEP_MODES or 0. */
+	/* SHRIMP_ENTRY_*, any of them. */
 	__u64 flags;
 };
 
@@ -150,7 +165,7 @@ struct shrimp_entry {
 #define SHRIMP_MODEL 2
 
 /* Value of HAMLYN_REG_ABI_VERSION for the SHRIMP card. */
-#define SHRIMP_ABI_VERSION 0x00010000
+#define SHRIMP_ABI_VERSION 0x00010001
 
 /*
  * BAR 2: what the host's processors say to the card by loads and stores (section 4.2).
@@ -297,6 +312,21 @@ struct shrimp_entry {
 /* Export from is no more. SHRIMP_SAY_UNMAP is awaited for each mapping of it. */
 #define SHRIMP_SAY_GONE 5
 
+/*
+ * Mapping to must store no more to pages of export from, which are to be used for something else (section 4.4). Behind it:
+ * shrimp_part. A mapping whose process cannot be kept from storing does not answer.
+ */
+#define SHRIMP_SAY_INVALIDATE 6
+
+/* Mapping from stores no more to pages of export to, and asks before it does again. Behind it: shrimp_part. */
+#define SHRIMP_SAY_INVALIDATED 7
+
+/*
+ * Mapping from wants pages of export to again that it had, one request at a time. Behind it: shrimp_part. The answer is that to
+ * SHRIMP_SAY_MAP.
+ */
+#define SHRIMP_SAY_AGAIN 8
+
 /* There is no such export, or not for this host, or not under this key. */
 #define SHRIMP_REFUSED_ACCESS 1
 
@@ -334,6 +364,14 @@ struct shrimp_pages {
 	__u32 count;
 	/* Which: addresses divided by 4,096. */
 	__u64 pages[31];
+};
+
+/* Pages of a mapping. */
+struct shrimp_part {
+	/* The first, counted from the mapping's first. */
+	__u32 first;
+	/* How many, at least 1; 1 to SHRIMP_PIECE that are wanted again. */
+	__u32 count;
 };
 
 /* Why there are none. */

@@ -78,7 +78,7 @@ struct shrimp_query {
 
 /* A buffer that others may map. */
 struct shrimp_export {
-	/* In: where it is in the caller's memory. Its pages are pinned, and count against RLIMIT_MEMLOCK. */
+	/* In: where it is in the caller's memory. Its pages count against RLIMIT_MEMLOCK, whether they are all pinned or not. */
 	__u64 address;
 	/* In: its bytes, 1 to SHRIMP_MAX_BUFFER. */
 	__u64 length;
@@ -88,9 +88,28 @@ struct shrimp_export {
 	__u64 key;
 	/* Out: its number. */
 	__u32 export;
-	/* Zero. */
-	__u32 reserved;
+	/* In: SHRIMP_POLICY_*, what becomes of its pages. */
+	__u32 policy;
 };
+
+/* Of an export: its pages stay in memory (the first policy of section 4.4). */
+#define SHRIMP_POLICY_PINNED 0
+
+/*
+ * Of an export: the operating system may use a page for something else once no mapping stores to it any more, and brings it back
+ * when one is about to (the second policy of section 4.4).
+ */
+#define SHRIMP_POLICY_PAGED 1
+
+/*
+ * In shrimp_map.mode, with a mode: whatever the process stores goes by the mapping's command pages, its window pages, or its
+ * memory as it is mapped SHRIMP_MEMORY_OFFSET behind the command pages. These are taken away while the other host is about to use a page for something else,
+ * and who touches them waits. A mapping without this keeps the pages of the other host where they are.
+ */
+#define SHRIMP_MAP_WITHDRAWABLE 0x100
+
+/* From shrimp_map.commands_offset to where to map the mapping's memory, in the same way as its command pages. */
+#define SHRIMP_MEMORY_OFFSET 10485760ULL
 
 /* A buffer of the caller's that is mapped to an export, or to a part of it. */
 struct shrimp_map {
@@ -106,7 +125,7 @@ struct shrimp_map {
 	__u32 node;
 	/* In: the export's number there. */
 	__u32 export;
-	/* In: SHRIMP_MODE_*, not 0. The process may change it by command pages. */
+	/* In: SHRIMP_MODE_*, not 0, which the process may change by command pages; and SHRIMP_MAP_WITHDRAWABLE, or not. */
 	__u32 mode;
 	/* Out: its number. */
 	__u32 mapping;

@@ -74,18 +74,22 @@ void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
 }
 
 /* The word, which lies in one page. */
-static const u32 *wait_word(const struct shrimp_export_object *export, u64 offset)
+static u32 wait_word(const struct shrimp_export_object *export, u64 place)
 {
-	u64 place = export->memory->first + offset;
+	const u32 *word = page_address(export->memory->page[place / HAMLYN_PAGE_SIZE]) +
+			  offset_in_page(place);
 
-	return page_address(export->memory->page[place / HAMLYN_PAGE_SIZE]) + offset_in_page(place);
+	return READ_ONCE(*word);
 }
 
-/* Asks for a report of the next arrival for the page of a byte of an export, and says what there was. */
-static int wait_ask(struct shrimp_export_object *export, struct hamlyn_file *file, u64 offset,
-		    u32 *arrivals)
+/*
+ * Asks for a report of the next arrival for the page of a word, looks at the word then, and says what
+ * there was. -EAGAIN: the page is not in memory.
+ */
+static int wait_ask(struct shrimp_export_object *export, struct hamlyn_file *file, u64 place,
+		    u32 *value, u32 *arrivals)
 {
-	u64 place = export->memory->first + offset;
+	u32 page = place / HAMLYN_PAGE_SIZE;
 	void __iomem *commands;
 
 	CLASS(hamlyn_entry, entry)(file);
@@ -93,35 +97,53 @@ static int wait_ask(struct shrimp_export_object *export, struct hamlyn_file *fil
 		return entry.error;
 	if (!export->object.open)
 		return -ENOENT;
+	if (!export->memory->page[page])
+		return -EAGAIN;
 	*arrivals = atomic_read(&export->arrivals);
 	commands = shrimp_parts(file->card)->commands +
-		   (u64)shrimp_pfn(export->memory, place / HAMLYN_PAGE_SIZE) * HAMLYN_PAGE_SIZE;
+		   (u64)shrimp_pfn(export->memory, page) * HAMLYN_PAGE_SIZE;
 	writel(SHRIMP_REPORT_NEXT, commands);
 	/* The card has it when this is answered. */
 	readl(commands);
+	*value = wait_word(export, place);
 	return 0;
+}
+
+/* A page that is not in memory is brought there first: what it has may have changed before it left. */
+static int wait_look(struct shrimp_export_object *export, struct hamlyn_file *file, u64 place,
+		     u32 *value, u32 *arrivals)
+{
+	int ret;
+
+	for (;;) {
+		ret = wait_ask(export, file, place, value, arrivals);
+		if (ret != -EAGAIN)
+			return ret;
+		ret = shrimp_paging_bring(export, place / HAMLYN_PAGE_SIZE);
+		if (ret)
+			return ret;
+	}
 }
 
 static int wait_for(struct shrimp_export_object *export, struct hamlyn_file *file,
 		    const struct shrimp_wait *wait)
 {
-	const u32 *word = wait_word(export, wait->offset);
 	ktime_t end = ktime_add_ns(ktime_get(), wait->timeout_ns), left = KTIME_MAX;
-	u32 arrivals;
+	u64 place = export->memory->first + wait->offset;
+	u32 arrivals, value;
 	int ret;
 
 	for (;;) {
-		if (READ_ONCE(*word) != wait->value)
-			return 0;
-		ret = wait_ask(export, file, wait->offset, &arrivals);
+		ret = wait_look(export, file, place, &value, &arrivals);
 		if (ret)
 			return ret;
-		if (READ_ONCE(*word) != wait->value)
+		if (value != wait->value)
 			return 0;
 		if (wait->timeout_ns != HAMLYN_WAIT_FOREVER)
 			left = ktime_sub(end, ktime_get());
 		if (left <= 0)
 			return -ETIMEDOUT;
+		/* For a page that leaves now this ends when it is mapped in again: nothing arrives before. */
 		ret = wait_event_interruptible_hrtimeout(
 			export->wait,
 			atomic_read(&export->arrivals) != arrivals ||

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Mappings: buffers of processes here that are mapped out to exports. The process has the command
- * pages and the window pages of the pages that its buffer touches, at offsets of mmap(2), and
- * nobody else has (section 4.2).
+ * pages and the window pages of the pages that its buffer touches, and these themselves, at offsets
+ * of mmap(2), and nobody else has (section 4.2). Any of them may be withdrawn for a while
+ * (withdraw.c).
  */
 #include "shrimp.h"
 
-/* Offsets of mmap(2), from a mapping's own. */
-#define MAP_COMMANDS 0
-#define MAP_WINDOW (HAMLYN_MAP_STRIDE / 2)
-static_assert(SHRIMP_MAX_BUFFER + HAMLYN_PAGE_SIZE <= MAP_WINDOW);
+static_assert(SHRIMP_MAX_BUFFER + HAMLYN_PAGE_SIZE <= SHRIMP_MAP_WINDOW);
+static_assert(SHRIMP_MEMORY_OFFSET == 2 * SHRIMP_MAP_WINDOW);
+static_assert(3 * SHRIMP_MAP_WINDOW <= HAMLYN_MAP_STRIDE);
 /* So many are asked for at once of one host: the answers have room with it. */
 #define MAX_ASKING 32
 
@@ -28,6 +28,7 @@ static void mapping_free(struct kref *users)
 		container_of(users, struct shrimp_mapping_object, object.users);
 
 	hamlyn_pages_free(mapping->memory);
+	bitmap_free(mapping->withdrawn);
 	kfree(mapping);
 }
 
@@ -47,17 +48,20 @@ static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
 		return ERR_PTR(-ENOMEM);
 	hamlyn_object_init(&mapping->object, file, &shrimp_mapping_kind);
 	INIT_LIST_HEAD(&mapping->on_untold);
+	INIT_LIST_HEAD(&mapping->on_telling);
 	init_waitqueue_head(&mapping->wait);
 	mapping->host = argument->node;
 	mapping->export = argument->export;
 	mapping->key = argument->key;
 	mapping->offset = argument->offset;
-	mapping->mode = argument->mode;
+	mapping->mode = argument->mode & ~SHRIMP_MAP_WITHDRAWABLE;
 	memory = hamlyn_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	mapping->memory = memory;
 	ret = hamlyn_pages_map(memory, file->card) ?: shrimp_memory_check(file->card, memory);
+	if (!ret && argument->mode & SHRIMP_MAP_WITHDRAWABLE)
+		ret = shrimp_withdraw_prepare(mapping);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(mapping);
@@ -98,6 +102,7 @@ static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object 
 
 	if (mapping->progress == SHRIMP_ENDED)
 		return false;
+	shrimp_withdraw_end(mapping);
 	for (i = 0; i < mapping->known; i++)
 		shrimp_set_out(card, shrimp_pfn(mapping->memory, i), mapping, &nowhere);
 	if (mapping->progress == SHRIMP_ASKING)
@@ -163,7 +168,7 @@ static void mapping_close(struct card_object *object)
 	struct shrimp_mapping_object *mapping = mapping_of(object);
 	struct hamlyn_card *card = object->file->card;
 
-	hamlyn_unmap_card(object, MAP_WINDOW + (u64)mapping->memory->count * HAMLYN_PAGE_SIZE);
+	hamlyn_unmap_card(object, SHRIMP_MEMORY_OFFSET + (u64)mapping->memory->count * HAMLYN_PAGE_SIZE);
 	if (mapping_stop(card, mapping, -ENODEV, SHRIMP_STATE_LOST))
 		mapping_tell(card, mapping);
 	shrimp_disclaim(card, mapping->memory, SHRIMP_OUT, mapping);
@@ -236,11 +241,12 @@ int shrimp_map(struct hamlyn_file *file, void *argument)
 {
 	struct shrimp_mapping_object *mapping __free(mapping_put) = NULL;
 	struct shrimp_map *answer = argument;
+	u32 mode = answer->mode & ~SHRIMP_MAP_WITHDRAWABLE;
 	int ret;
 
 	if (answer->mapping || answer->commands_offset || answer->window_offset ||
-	    !answer->length || answer->length > SHRIMP_MAX_BUFFER || !answer->mode ||
-	    answer->mode > SHRIMP_MODE_DELIBERATE)
+	    !answer->length || answer->length > SHRIMP_MAX_BUFFER ||
+	    !mode || mode > SHRIMP_MODE_DELIBERATE)
 		return -EINVAL;
 	if (answer->node >= SHRIMP_HOSTS)
 		return -EHOSTUNREACH;
@@ -256,8 +262,8 @@ int shrimp_map(struct hamlyn_file *file, void *argument)
 		return ret;
 	}
 	answer->mapping = mapping->object.index;
-	answer->commands_offset = mapping->object.offset + MAP_COMMANDS;
-	answer->window_offset = mapping->object.offset + MAP_WINDOW;
+	answer->commands_offset = mapping->object.offset + SHRIMP_MAP_COMMANDS;
+	answer->window_offset = mapping->object.offset + SHRIMP_MAP_WINDOW;
 	return 0;
 }
 
@@ -294,13 +300,13 @@ int shrimp_state(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* The mapping that a host speaks of; none if it is not one to that host. */
-static struct shrimp_mapping_object *mapping_asked(struct hamlyn_card *card, u32 host, u32 index)
+/* The mapping that a host speaks of; none if it is not one to that host, or has ended. */
+static struct shrimp_mapping_object *mapping_meant(struct hamlyn_card *card, u32 host, u32 index)
 {
 	struct shrimp_mapping_object *mapping = xa_load(&shrimp_parts(card)->mappings, index);
 
-	return mapping && mapping->host == host && mapping->progress == SHRIMP_ASKING ? mapping :
-											NULL;
+	return mapping && mapping->host == host && mapping->progress != SHRIMP_ENDED ? mapping :
+										       NULL;
 }
 
 /* It ends from this side, and the exporter is told. */
@@ -311,51 +317,63 @@ static void mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *
 		mapping_tell(card, mapping);
 }
 
+/* Maps a page out to one that the exporter has named. */
+int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to)
+{
+	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };
+
+	/* That one is for the operating system alone. */
+	if (to >= SHRIMP_SYSTEM_PAGE)
+		return -EPROTO;
+	return shrimp_set_out(card, shrimp_pfn(mapping->memory, page), mapping, &out);
+}
+
+/* The next pages of a mapping that is being made. */
+static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+			const struct shrimp_pages *pages)
+{
+	u32 i;
+	int ret = 0;
+
+	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
+	    pages->count > mapping->memory->count - mapping->known)
+		return -EPROTO;
+	for (i = 0; i < pages->count && !ret; i++)
+		ret = shrimp_map_out(card, mapping, mapping->known++, pages->pages[i]);
+	if (!ret && mapping->known < mapping->memory->count)
+		ret = shrimp_say_map(card, mapping);
+	if (ret || mapping->known < mapping->memory->count)
+		return ret;
+	shrimp_parts(card)->asking[mapping->host]--;
+	WRITE_ONCE(mapping->progress, SHRIMP_MAPPED);
+	wake_up_all(&mapping->wait);
+	wake_up_all(&shrimp_parts(card)->turn);
+	/* Somebody may have touched what was withdrawn meanwhile. */
+	shrimp_withdraw_look(card, mapping);
+	return 0;
+}
+
 /* The exporter has named pages: maps ours out to them. */
 void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
 			  const struct shrimp_pages *pages)
 {
-	struct shrimp_mapping_object *mapping = mapping_asked(card, host, index);
-	u32 i, left;
-	int ret = 0;
+	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
+	int ret;
 
 	if (!mapping)
 		return;
-	left = mapping->memory->count - mapping->known;
-	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
-	    pages->count > left)
-		ret = -EPROTO;
-	for (i = 0; i < pages->count && !ret; i++) {
-		struct shrimp_out out = {
-			.page = pages->pages[i],
-			.node = host,
-			.mode = mapping->mode,
-		};
-
-		/* That one is for the operating system alone. */
-		ret = out.page < SHRIMP_SYSTEM_PAGE ? 0 : -EPROTO;
-		if (!ret)
-			ret = shrimp_set_out(card, shrimp_pfn(mapping->memory, mapping->known++),
-					     mapping, &out);
-	}
-	if (!ret && mapping->known < mapping->memory->count)
-		ret = shrimp_say_map(card, mapping);
-	if (ret) {
-		mapping_cut(card, mapping, ret, SHRIMP_STATE_LOST);
-		shrimp_tell(card);
+	ret = mapping->progress == SHRIMP_ASKING ? mapping_take(card, mapping, pages) :
+						   shrimp_withdraw_undo(card, mapping, pages);
+	if (!ret)
 		return;
-	}
-	if (mapping->known < mapping->memory->count)
-		return;
-	shrimp_parts(card)->asking[host]--;
-	WRITE_ONCE(mapping->progress, SHRIMP_MAPPED);
-	wake_up_all(&mapping->wait);
-	wake_up_all(&shrimp_parts(card)->turn);
+	mapping_cut(card, mapping, ret, SHRIMP_STATE_LOST);
+	shrimp_tell(card);
 }
 
+/* There are no pages for a mapping, or not again for one that had them: that one says that it ends. */
 void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why)
 {
-	struct shrimp_mapping_object *mapping = mapping_asked(card, host, index);
+	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
 	static const int errors[] = {
 		[SHRIMP_REFUSED_ACCESS] = -EACCES,
 		[SHRIMP_REFUSED_RANGE] = -ERANGE,
@@ -363,9 +381,25 @@ void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 w
 		[SHRIMP_REFUSED_ROOM] = -ENOSPC,
 	};
 
-	if (mapping)
+	if (!mapping)
+		return;
+	if (mapping->progress == SHRIMP_ASKING) {
 		mapping_stop(card, mapping, why && why < ARRAY_SIZE(errors) ? errors[why] : -EPROTO,
 			     SHRIMP_STATE_LOST);
+		return;
+	}
+	mapping_cut(card, mapping, -EACCES, SHRIMP_STATE_TAKEN_BACK);
+	shrimp_tell(card);
+}
+
+/* The exporter wants to use pages for something else. */
+void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
+			       const struct shrimp_part *part)
+{
+	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
+
+	if (mapping && mapping->export == export)
+		shrimp_withdraw(card, mapping, part);
 }
 
 /* The exporter has taken an export back, and waits until we have let go of it. */
@@ -397,24 +431,29 @@ void shrimp_mappings_lost(struct hamlyn_card *card, u32 host)
 
 static int mapping_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
-	if ((offset != MAP_COMMANDS && offset != MAP_WINDOW) ||
-	    size != (u64)mapping_of(object)->memory->count * HAMLYN_PAGE_SIZE)
+	if (size != (u64)mapping_of(object)->memory->count * HAMLYN_PAGE_SIZE)
 		return -EINVAL;
-	return hamlyn_mmap_card(vma, object);
+	switch (offset) {
+	case SHRIMP_MAP_COMMANDS:
+	case SHRIMP_MAP_WINDOW:
+		return hamlyn_mmap_card(vma, object);
+	case SHRIMP_MEMORY_OFFSET:
+		return hamlyn_mmap_withdrawable(vma, object);
+	default:
+		return -EINVAL;
+	}
 }
 
 static resource_size_t mapping_place(const struct card_object *object, u64 offset)
 {
-	const struct hamlyn_card *card = object->file->card;
 	const struct shrimp_mapping_object *mapping = mapping_of(object);
-	resource_size_t page;
+	const struct hamlyn_card *card = object->file->card;
+	u64 page = shrimp_pfn(mapping->memory, offset % SHRIMP_MAP_WINDOW / HAMLYN_PAGE_SIZE);
 
-	if (offset < MAP_WINDOW)
-		page = shrimp_pfn(mapping->memory, offset / HAMLYN_PAGE_SIZE);
-	else
-		page = shrimp_table(card) +
-		       (resource_size_t)shrimp_pfn(mapping->memory,
-						   (offset - MAP_WINDOW) / HAMLYN_PAGE_SIZE);
+	if (offset >= SHRIMP_MEMORY_OFFSET)
+		return page * HAMLYN_PAGE_SIZE;
+	if (offset >= SHRIMP_MAP_WINDOW)
+		page += shrimp_table(card);
 	return shrimp_parts(card)->memory + page * HAMLYN_PAGE_SIZE;
 }
 
@@ -423,5 +462,7 @@ const struct card_kind shrimp_mapping_kind = {
 	.release = mapping_release,
 	.mmap = mapping_mmap,
 	.place = mapping_place,
+	.ready = shrimp_withdraw_ready,
+	.await = shrimp_withdraw_await,
 	.free = mapping_free,
 };

@@ -17,24 +17,34 @@ u32 shrimp_pfn(const struct hamlyn_pages *memory, u32 page)
 }
 
 /*
- * Whether the card has all pages in its table, under the numbers that the processor has for them: it
- * sees addresses on the bus. The memory is mapped for the card.
+ * Whether the card has a page in its table, under the number that the processor has for it: it sees
+ * addresses on the bus. The memory is mapped for the card.
  */
-int shrimp_memory_check(struct hamlyn_card *card, const struct hamlyn_pages *memory)
+static int page_check(struct hamlyn_card *card, const struct hamlyn_pages *memory, unsigned long i)
 {
 	u32 per_list = HAMLYN_PAGE_SIZE / sizeof(__u64);
+
+	if (memory->lists[i / per_list][i % per_list] != page_to_phys(memory->page[i])) {
+		dev_err_ratelimited(&card->dev, "there is an IOMMU between card and memory: stores cannot be seen\n");
+		return -EOPNOTSUPP;
+	}
+	if (page_to_pfn(memory->page[i]) >= shrimp_table(card)) {
+		dev_err_ratelimited(&card->dev, "page %lu is not in the card's page table (limit %u)\n",
+				    page_to_pfn(memory->page[i]), shrimp_table(card));
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+int shrimp_memory_check(struct hamlyn_card *card, const struct hamlyn_pages *memory)
+{
 	unsigned long i;
+	int ret;
 
 	for (i = 0; i < memory->count; i++) {
-		if (memory->lists[i / per_list][i % per_list] != page_to_phys(memory->page[i])) {
-			dev_err_ratelimited(&card->dev, "there is an IOMMU between card and memory: stores cannot be seen\n");
-			return -EOPNOTSUPP;
-		}
-		if (page_to_pfn(memory->page[i]) >= shrimp_table(card)) {
-			dev_err_ratelimited(&card->dev, "page %lu is not in the card's page table (limit %u)\n",
-					    page_to_pfn(memory->page[i]), shrimp_table(card));
-			return -EOPNOTSUPP;
-		}
+		ret = page_check(card, memory, i);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }
@@ -117,6 +127,37 @@ static int memory_claim_page(struct hamlyn_card *card, const struct hamlyn_pages
 	return ret;
 }
 
+/* Has a page in a buffer that was given up; it is pinned, and the caller's if this fails. */
+int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+			  struct page *page, void *owner)
+{
+	int ret = hamlyn_pages_take_back(memory, i, page);
+
+	if (ret)
+		return ret;
+	ret = page_check(card, memory, i) ?: memory_claim_page(card, memory, i, SHRIMP_IN, owner);
+	if (ret)
+		hamlyn_pages_give_up(memory, i);
+	return ret;
+}
+
+/* Takes a page that is mapped in for nobody out of a buffer: it is the caller's, to be unpinned. */
+struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+				 void *owner)
+{
+	page_disclaim(card, shrimp_pfn(memory, i), SHRIMP_IN, owner);
+	return hamlyn_pages_give_up(memory, i);
+}
+
+/* Whether nobody but its owner needs a page that is mapped in. */
+bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner)
+{
+	const struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+
+	return page && !page->owner[SHRIMP_OUT][0] && !page->owner[SHRIMP_OUT][1] &&
+	       !page->owner[SHRIMP_IN][!page_part(page, SHRIMP_IN, owner)];
+}
+
 /* Makes all of a buffer its owner's, or nothing. */
 int shrimp_claim(struct hamlyn_card *card, const struct hamlyn_pages *memory, enum shrimp_way way,
 		 void *owner)
@@ -141,7 +182,8 @@ void shrimp_disclaim(struct hamlyn_card *card, const struct hamlyn_pages *memory
 	u32 i;
 
 	for (i = 0; i < memory->count; i++)
-		page_disclaim(card, shrimp_pfn(memory, i), way, owner);
+		if (memory->page[i])
+			page_disclaim(card, shrimp_pfn(memory, i), way, owner);
 }
 
 /* A page of the driver's own that a host's operating system sends to. */
@@ -165,22 +207,25 @@ void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn)
 	page_put(card, pfn, page);
 }
 
-/* A process may have changed the mode of what is mapped out: that stays as it is. */
-static int page_set(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
+/*
+ * A process may have changed the mode of what is mapped out: that stays as it is. What is withheld is
+ * in the flags.
+ */
+static int page_set(struct hamlyn_card *card, u32 pfn, const struct shrimp_page *page, u64 flags)
 {
 	struct shrimp_entry entry = page->entry;
 
 	/* It may have failed in the middle of what is done here. */
 	if (!card->live)
 		return -ENODEV;
-	entry.flags = SHRIMP_ENTRY_KEEP_MODES;
+	entry.flags |= SHRIMP_ENTRY_KEEP_MODES | flags;
 	return hamlyn_command(card, SHRIMP_COMMAND_SET_ENTRY, pfn, &entry, sizeof(entry));
 }
 
 /* The card must not go on with what it was to forget. */
 static int page_unset(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
 {
-	int ret = page_set(card, pfn, page);
+	int ret = page_set(card, pfn, page, 0);
 
 	if (ret && card->live) {
 		dev_err(&card->dev, "page %u is still mapped: the card must not go on\n", pfn);
@@ -189,19 +234,45 @@ static int page_unset(struct hamlyn_card *card, u32 pfn, struct shrimp_page *pag
 	return ret;
 }
 
+/* In an entry's flags, by part. */
+static const u64 withheld[] = { SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1 };
+
 /* Maps the owner's part of a page out, or not any more; @out is zero then. */
 int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 	struct shrimp_out *now;
+	unsigned int part;
 
 	if (!page)
 		return -ENOENT;
-	now = &page->entry.out[page_part(page, SHRIMP_OUT, owner)];
-	if (!memcmp(now, out, sizeof(*out)))
+	part = page_part(page, SHRIMP_OUT, owner);
+	now = &page->entry.out[part];
+	if (!memcmp(now, out, sizeof(*out)) && !(page->entry.flags & withheld[part]))
 		return 0;
 	*now = *out;
-	return out->mode ? page_set(card, pfn, page) : page_unset(card, pfn, page);
+	page->entry.flags &= ~withheld[part];
+	return out->mode ? page_set(card, pfn, page, 0) : page_unset(card, pfn, page);
+}
+
+/*
+ * Sends nothing of the owner's part of a page until it is mapped out anew. -EBUSY: not yet, as a
+ * transfer from the page is under way.
+ */
+int shrimp_withhold(struct hamlyn_card *card, u32 pfn, const void *owner)
+{
+	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
+	u64 before;
+	int ret;
+
+	if (!page)
+		return -ENOENT;
+	before = page->entry.flags;
+	page->entry.flags |= withheld[page_part(page, SHRIMP_OUT, owner)];
+	ret = page_set(card, pfn, page, SHRIMP_ENTRY_UNLESS_BUSY);
+	if (ret)
+		page->entry.flags = before;
+	return ret;
 }
 
 /* Lets these hosts store to the owner's part of a page. */
@@ -218,5 +289,5 @@ int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes)
 	if (before == nodes)
 		return 0;
 	now->nodes = nodes;
-	return before & ~nodes ? page_unset(card, pfn, page) : page_set(card, pfn, page);
+	return before & ~nodes ? page_unset(card, pfn, page) : page_set(card, pfn, page, 0);
 }

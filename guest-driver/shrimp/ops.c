@@ -21,6 +21,8 @@ static void ops_init(struct hamlyn_card *card)
 	init_waitqueue_head(&parts->turn);
 	INIT_LIST_HEAD(&parts->untold_exports);
 	INIT_LIST_HEAD(&parts->untold_mappings);
+	INIT_LIST_HEAD(&parts->telling_exports);
+	INIT_LIST_HEAD(&parts->telling_mappings);
 }
 
 static void ops_free(struct hamlyn_card *card)
@@ -67,6 +69,7 @@ static int ops_prepare(struct hamlyn_card *card)
 	return ops_map(card) ?:
 	       devm_delayed_work_autocancel(&card->pdev->dev, &shrimp_parts(card)->tell,
 					    shrimp_tell_later) ?:
+	       shrimp_paging_init(card) ?:
 	       shrimp_own_init(card);
 }
 
@@ -140,11 +143,14 @@ const struct card_ops shrimp_card_ops = {
 	.model = SHRIMP_MODEL,
 	.name = "shrimp",
 	.abi_version = SHRIMP_ABI_VERSION,
+	/* Pages that are withheld came with it. */
+	.abi_minor = 1,
 	.statistics = SHRIMP_STATISTICS,
 	.commands = commands,
 	.commands_count = ARRAY_SIZE(commands),
 	.shared = { "exports", "mappings" },
 	.shares = ops_shares,
+	.groups = shrimp_groups,
 	.vectors = SHRIMP_VECTOR_OUTGOING,
 	.size = sizeof(struct shrimp_parts),
 	.kinds = kinds,

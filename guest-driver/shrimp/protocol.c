@@ -33,11 +33,6 @@ int shrimp_say_map(struct hamlyn_card *card, const struct shrimp_mapping_object 
 	return say(card, mapping->host, &wire, &ask);
 }
 
-static bool is_busy(int ret)
-{
-	return ret == -ENOBUFS || ret == -ENOMEM;
-}
-
 /* Tells the mappers of an export that it is gone; false: not all of them yet. */
 static bool tell_export(struct hamlyn_card *card, struct shrimp_export_object *export)
 {
@@ -45,7 +40,7 @@ static bool tell_export(struct hamlyn_card *card, struct shrimp_export_object *e
 	u32 host;
 
 	for (host = 0; host < SHRIMP_HOSTS; host++)
-		if (export->untold & BIT_ULL(host) && !is_busy(say(card, host, &wire, NULL)))
+		if (export->untold & BIT_ULL(host) && !shrimp_is_busy(say(card, host, &wire, NULL)))
 			export->untold &= ~BIT_ULL(host);
 	if (!export->untold)
 		list_del_init(&export->on_untold);
@@ -61,10 +56,32 @@ static bool tell_mapping(struct hamlyn_card *card, struct shrimp_mapping_object 
 		.to = mapping->export,
 	};
 
-	if (is_busy(say(card, mapping->host, &wire, NULL)))
+	if (shrimp_is_busy(say(card, mapping->host, &wire, NULL)))
 		return false;
 	shrimp_mapping_told(card, mapping);
 	return true;
+}
+
+/* Has it tried again soon to say what there was no room for. */
+void shrimp_tell_again(struct hamlyn_card *card)
+{
+	if (card->live)
+		queue_delayed_work(system_freezable_wq, &shrimp_parts(card)->tell, AGAIN);
+}
+
+/* Says of pages what is still to be said, behind which an end may follow. */
+static bool tell_of_pages(struct hamlyn_card *card)
+{
+	struct shrimp_parts *parts = shrimp_parts(card);
+	struct shrimp_mapping_object *mapping, *next_mapping;
+	struct shrimp_export_object *export, *next_export;
+	bool all = true;
+
+	list_for_each_entry_safe(export, next_export, &parts->telling_exports, on_telling)
+		all = shrimp_imports_tell(card, export) && all;
+	list_for_each_entry_safe(mapping, next_mapping, &parts->telling_mappings, on_telling)
+		all = shrimp_withdraw_tell(card, mapping) && all;
+	return all;
 }
 
 /* Says what is still to be said, now or later. */
@@ -73,14 +90,14 @@ void shrimp_tell(struct hamlyn_card *card)
 	struct shrimp_parts *parts = shrimp_parts(card);
 	struct shrimp_mapping_object *mapping, *next_mapping;
 	struct shrimp_export_object *export, *next_export;
-	bool all = true;
+	bool all = tell_of_pages(card);
 
 	list_for_each_entry_safe(export, next_export, &parts->untold_exports, on_untold)
 		all = tell_export(card, export) && all;
 	list_for_each_entry_safe(mapping, next_mapping, &parts->untold_mappings, on_untold)
 		all = tell_mapping(card, mapping) && all;
-	if (!all && card->live)
-		queue_delayed_work(system_freezable_wq, &parts->tell, AGAIN);
+	if (!all)
+		shrimp_tell_again(card);
 }
 
 void shrimp_tell_later(struct work_struct *work)
@@ -96,23 +113,18 @@ void shrimp_tell_later(struct work_struct *work)
 static void message_map(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *asked,
 			const struct shrimp_ask *ask)
 {
-	struct hamlyn_wire wire = { .reason = SHRIMP_SAY_REFUSED, .to = asked->from };
-	struct shrimp_refused refused = {};
-	struct shrimp_pages pages;
-	int ret;
+	struct shrimp_refused refused = {
+		.why = shrimp_import(card, host, asked->to, asked->from, ask),
+	};
+	struct hamlyn_wire wire = {
+		.reason = SHRIMP_SAY_REFUSED,
+		.to = asked->from,
+		.private_length = sizeof(refused),
+	};
 
-	refused.why = shrimp_import(card, host, asked->to, asked->from, ask, &pages);
-	if (refused.why) {
-		wire.private_length = sizeof(refused);
-		say(card, host, &wire, &refused);
-		return;
-	}
-	wire.reason = SHRIMP_SAY_PAGES;
-	wire.private_length = sizeof(pages);
-	ret = say(card, host, &wire, &pages);
 	/* Who asks for more at once than he may gets no answer. */
-	if (ret)
-		shrimp_import_end(card, host, asked->to, asked->from);
+	if (refused.why)
+		say(card, host, &wire, &refused);
 }
 
 /* What is behind a message's head, if there is as much as there has to be. */
@@ -131,6 +143,7 @@ void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire
 		struct shrimp_ask ask;
 		struct shrimp_pages pages;
 		struct shrimp_refused refused;
+		struct shrimp_part part;
 	} body;
 
 	static_assert(sizeof(body) <= HAMLYN_MAX_PRIVATE);
@@ -152,6 +165,18 @@ void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire
 		break;
 	case SHRIMP_SAY_GONE:
 		shrimp_mappings_gone(card, host, wire->from);
+		break;
+	case SHRIMP_SAY_INVALIDATE:
+		if (message_has(wire, data, &body.part, sizeof(body.part)))
+			shrimp_mapping_invalidate(card, host, wire->to, wire->from, &body.part);
+		break;
+	case SHRIMP_SAY_INVALIDATED:
+		if (message_has(wire, data, &body.part, sizeof(body.part)))
+			shrimp_import_invalidated(card, host, wire->to, wire->from, &body.part);
+		break;
+	case SHRIMP_SAY_AGAIN:
+		if (message_has(wire, data, &body.part, sizeof(body.part)))
+			shrimp_import_again(card, host, wire->to, wire->from, &body.part);
 		break;
 	}
 }

@@ -4,8 +4,11 @@
  *
  *   ops.c        what the core knows of it
  *   nipt.c       the page table: the driver's own copy, and whose the parts of a page are
- *   export.c     buffers that others may map, and who has
+ *   export.c     buffers that others may map
+ *   import.c     who has
+ *   paging.c     exports whose pages come and go
  *   mapping.c    buffers of ours that are mapped to those of others
+ *   withdraw.c   pages of these whose page there is gone for a while
  *   protocol.c   what drivers say to each other about them
  *   arrival.c    reported arrivals, and who sleeps until there is one
  *   transport.c  how operating systems reach each other: a page for each host, each way
@@ -43,7 +46,22 @@ struct shrimp_parts {
 	/* Exports and mappings whose end is still to be told, as there was no room for it. */
 	struct list_head untold_exports;
 	struct list_head untold_mappings;
+	/* And those with something to be said of some of their pages. */
+	struct list_head telling_exports;
+	struct list_head telling_mappings;
 	struct delayed_work tell;
+	/* Pages of exports that the kernel may ask for, and for how many it has asked (paging.c). */
+	struct shrinker *shrinker;
+	struct workqueue_struct *paging;
+	struct work_struct reclaim;
+	atomic_long_t pageable;
+	atomic_long_t wanted;
+	/* The export that is asked next. */
+	unsigned long hand;
+	/* For who looks: pages that were given up, and came back; and how often somebody waited. */
+	u64 given_up;
+	u64 brought_back;
+	u64 awaited;
 	/* The driver's own memory, and what arrives there. */
 	struct shrimp_own *own;
 };
@@ -58,13 +76,26 @@ struct shrimp_import {
 	u32 host;
 	/* The mapping's number there. */
 	u32 mapping;
-	/* Pages of the export. */
+	/* Pages of the export: the first, how many there are, how many have been named yet; and if all. */
 	u32 first;
+	u32 total;
 	u32 count;
+	bool complete;
+	/* Pages from its first on that it waits for, and why it gets none; 0: it does. */
+	u32 asked_first;
+	u32 asked_count;
+	u32 refused;
+	/* By page: it may store to it; it is to be told that it may not; it has been told. */
+	unsigned long *stores;
+	unsigned long *untold;
+	unsigned long *told;
+	unsigned long bits[];
 };
 
 struct shrimp_export_object {
 	struct card_object object;
+	/* Also when its file has gone. */
+	struct hamlyn_card *card;
 	struct hamlyn_pages *memory;
 	/* Who is charged for it, until it is gone. */
 	struct hamlyn_share *share;
@@ -79,6 +110,12 @@ struct shrimp_export_object {
 	u64 untold;
 	bool gone;
 	struct list_head on_untold;
+	/* Something is to be said to its imports. */
+	struct list_head on_telling;
+	/* If pages may leave: which are about to, where its first page is in its process, what does it. */
+	unsigned long *leaving;
+	u64 address;
+	struct work_struct work;
 };
 
 enum shrimp_progress {
@@ -105,7 +142,36 @@ struct shrimp_mapping_object {
 	/* The exporter has to be told of the end, and has not been. */
 	bool tell;
 	struct list_head on_untold;
+	/*
+	 * If pages may be withdrawn, by page: it is; the card is still to be told; the exporter is;
+	 * it is to be asked for; somebody waits for the answer. And what has been asked for.
+	 */
+	unsigned long *withdrawn;
+	unsigned long *closing;
+	unsigned long *owed;
+	unsigned long *wanted;
+	unsigned long *awaited;
+	struct shrimp_part asked;
+	struct list_head on_telling;
 };
+
+/* Offsets of mmap(2), from a mapping's own; a third is SHRIMP_MEMORY_OFFSET. */
+#define SHRIMP_MAP_COMMANDS 0
+#define SHRIMP_MAP_WINDOW (5ULL << 20)
+
+/* The first pages of a set that follow each other; false: it has none. */
+static inline bool shrimp_next_part(const unsigned long *pages, u32 count, struct shrimp_part *part)
+{
+	part->first = find_first_bit(pages, count);
+	part->count = find_next_zero_bit(pages, count, part->first) - part->first;
+	return part->first < count;
+}
+
+/* What could not be said may be said later. */
+static inline bool shrimp_is_busy(int ret)
+{
+	return ret == -ENOBUFS || ret == -ENOMEM;
+}
 
 /* nipt.c */
 enum shrimp_way { SHRIMP_OUT, SHRIMP_IN };
@@ -126,6 +192,12 @@ int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host);
 void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn);
 int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out);
 int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes);
+int shrimp_withhold(struct hamlyn_card *card, u32 pfn, const void *owner);
+int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+			  struct page *page, void *owner);
+struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+				 void *owner);
+bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner);
 
 /* export.c */
 extern const struct card_kind shrimp_export_kind;
@@ -133,12 +205,39 @@ int shrimp_export(struct hamlyn_file *file, void *argument);
 void shrimp_export_undo(struct hamlyn_file *file, void *argument);
 int shrimp_unexport(struct hamlyn_file *file, void *argument);
 struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 index);
-u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
-		  const struct shrimp_ask *ask, struct shrimp_pages *pages);
-void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mapping);
-void shrimp_imports_lost(struct hamlyn_card *card, u32 host);
+void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *export);
 DEFINE_FREE(shrimp_export_put, struct shrimp_export_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+
+/* import.c */
+u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+		  const struct shrimp_ask *ask);
+void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+			 const struct shrimp_part *part);
+void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+			       const struct shrimp_part *part);
+void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mapping);
+void shrimp_imports_lost(struct hamlyn_card *card, u32 host);
+bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_export_object *export);
+void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object *export);
+void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 why);
+u32 shrimp_imports_wanted(const struct shrimp_export_object *export);
+bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page);
+void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
+			       u32 page);
+void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page);
+bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page);
+
+/* paging.c */
+extern const struct attribute_group *shrimp_groups[];
+int shrimp_paging_init(struct hamlyn_card *card);
+int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address);
+void shrimp_paging_begin(struct shrimp_export_object *export);
+void shrimp_paging_end(struct shrimp_export_object *export);
+bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count);
+void shrimp_paging_stay(struct shrimp_export_object *export, u32 page);
+void shrimp_paging_look(struct shrimp_export_object *export);
+int shrimp_paging_bring(struct shrimp_export_object *export, u32 page);
 
 /* mapping.c */
 extern const struct card_kind shrimp_mapping_kind;
@@ -152,6 +251,21 @@ void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 w
 void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export);
 void shrimp_mappings_lost(struct hamlyn_card *card, u32 host);
 void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
+void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
+			       const struct shrimp_part *part);
+int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page, u64 to);
+
+/* withdraw.c */
+int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping);
+void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+		     const struct shrimp_part *part);
+int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+			 const struct shrimp_pages *pages);
+void shrimp_withdraw_look(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
+bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
+void shrimp_withdraw_end(struct shrimp_mapping_object *mapping);
+bool shrimp_withdraw_ready(struct card_object *object, u64 offset);
+void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state);
 
 /* protocol.c */
 void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
@@ -159,6 +273,7 @@ void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire
 void shrimp_lost(struct hamlyn_card *card, u32 host);
 int shrimp_say_map(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping);
 void shrimp_tell(struct hamlyn_card *card);
+void shrimp_tell_again(struct hamlyn_card *card);
 void shrimp_tell_later(struct work_struct *work);
 
 /* arrival.c */

@@ -4,6 +4,9 @@
 //! |---|---|
 //! | `info` | `host`, and whether the card `snoops` |
 //! | `export LENGTH HOST...` | the `export`'s number, and its `handle` |
+//! | `export-paged LENGTH HOST...` | the same, of one whose pages may leave |
+//! | `page-out EXPORT` | `told`: the kernel, that it may have its pages |
+//! | `pages EXPORT` | how many are `present`, and how many `swapped` |
 //! | `unexport EXPORT` | `unexported`, once nobody has it mapped |
 //! | `map HANDLE OFFSET LENGTH MODE` | the `mapping`'s number |
 //! | `forge HANDLE KEY` | the `handle` under another key |
@@ -18,6 +21,8 @@
 //! | `wait EXPORT OFFSET VALUE` | the `value` that they have when it is another, or that there is none within a second |
 //! | `check EXPORT OFFSET LENGTH SEED` | whether the pattern `arrived` |
 //! | `batter MAPPING ROUNDS` | how many transfers it has `started`: all pages of the buffer, one after the other, so often |
+//! | `stream MAPPING COUNT` | `streamed`: so many items, and after each how many there are |
+//! | `follow EXPORT COUNT` | `followed`, once all of them have come, each before its number |
 //! | `flood MAPPING` | `flooding`: stores for ever, and says nothing more |
 
 use std::collections::BTreeMap;
@@ -28,6 +33,7 @@ use hamlyn::shrimp::{Card, Handle, MappingState, Mode, ReceiveBuffer, SendBuffer
 use serde_json::{Value, json};
 
 use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::stream;
 
 /// How long a word is waited for.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(1));
@@ -56,7 +62,14 @@ impl Desk {
                 let info = self.card.info()?;
                 Ok(json!({ "host": info.host, "snoops": info.snoops }))
             }
-            ["export", length, ref hosts @ ..] => self.export(length.parse()?, hosts),
+            ["export", length, ref hosts @ ..] => self.export(length.parse()?, hosts, false),
+            ["export-paged", length, ref hosts @ ..] => self.export(length.parse()?, hosts, true),
+            ["page-out", export] => {
+                self.exported(export)?.page_out()?;
+                Ok(json!({ "told": true }))
+            }
+            ["pages", export] => stream::pages(self.exported(export)?),
+            ["follow", export, count] => stream::follow(self.exported(export)?, count.parse()?),
             ["unexport", number] => {
                 self.exports.remove(&number.parse()?).ok_or("there is no such export")?;
                 Ok(json!({ "unexported": true }))
@@ -126,6 +139,7 @@ impl Desk {
             }
             ["own", _, offset] => Ok(json!({ "value": mapping.load_u32(offset.parse()?)? })),
             ["state", _] => Ok(json!({ "state": state_name(mapping.state()?) })),
+            ["stream", _, count] => stream::stream(mapping, count.parse()?),
             ["flood", _] => {
                 print(&json!({ "flooding": true }))?;
                 for value in 1.. {
@@ -137,9 +151,10 @@ impl Desk {
         }
     }
 
-    fn export(&mut self, length: usize, hosts: &[&str]) -> Outcome<Value> {
+    fn export(&mut self, length: usize, hosts: &[&str], paged: bool) -> Outcome<Value> {
         let hosts: Vec<u32> = hosts.iter().map(|host| host.parse()).collect::<Result<_, _>>()?;
-        let buffer = self.card.export(length, hosts)?;
+        let card = &self.card;
+        let buffer = if paged { card.export_paged(length, hosts)? } else { card.export(length, hosts)? };
         let handle = buffer.handle()?.to_string();
         self.made += 1;
         self.exports.insert(self.made, buffer);

@@ -15,6 +15,7 @@ mod hello;
 mod lock;
 mod measure;
 mod queue;
+mod stream;
 mod trespass;
 
 /// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else /dev/shrimp0

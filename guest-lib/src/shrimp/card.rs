@@ -7,7 +7,7 @@ use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_abi::shrimp::entry::SHRIMP_IN_NODES;
 use hamlyn_abi::shrimp::identity::{SHRIMP_ABI_VERSION, SHRIMP_MODEL};
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
-use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_OBJECTS, ShrimpQuery};
+use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_OBJECTS, SHRIMP_POLICY_PAGED, SHRIMP_POLICY_PINNED, ShrimpQuery};
 
 use super::handle::Handle;
 use super::receive_buffer::ReceiveBuffer;
@@ -133,7 +133,20 @@ impl Card {
     /// [`crate::Error::Locked`]; [`crate::Error::Exhausted`] or [`crate::Error::Quota`] if there is none left;
     /// [`crate::Error::System`].
     pub fn export(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
-        ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?)
+        ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PINNED)
+    }
+
+    /// The same, but the machine may use the pages for something else when it is short of memory (the second policy of section 4.4):
+    /// then whoever has mapped them stores no more, their content goes to swap space if there is any, and all is undone when a
+    /// process at either end wants a page. A page that is mapped out as well, as those of [`Card::share`], stays.
+    ///
+    /// All of it counts against what the process may lock, as all of it may be in use at once. From 2 MiB on the kernel may have it
+    /// in huge pages, which leave as a whole or not at all.
+    ///
+    /// # Errors
+    /// Those of [`Card::export`]; [`crate::Error::System`] with `EINVAL` if the driver is of before this.
+    pub fn export_paged(&self, length: usize, hosts: impl IntoIterator<Item = u32>) -> Result<ReceiveBuffer> {
+        ReceiveBuffer::export(self.attachment(), length, nodes(hosts)?, SHRIMP_POLICY_PAGED)
     }
 
     /// The `map` of section 2: makes a send buffer of `length` bytes, zeroed, and maps it to those bytes of a receive buffer that

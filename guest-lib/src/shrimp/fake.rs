@@ -11,6 +11,7 @@ use crate::core::memory::Memory;
 /// Pages that no card is behind: what is stored stays there.
 pub(super) struct Pages {
     pub(super) memory: Arc<Memory>,
+    pub(super) seen: Arc<Mapping>,
     pub(super) commands: Arc<Mapping>,
     pub(super) window: Arc<Mapping>,
     pub(super) outlet: Outlet,
@@ -20,8 +21,8 @@ pub(super) struct Pages {
 pub(super) fn outlet(place: usize, length: usize, snoops: bool, mode: u32) -> Pages {
     let size = (place + length).next_multiple_of(PAGE);
     let memory = Arc::new(Memory::anonymous(place + length).unwrap());
-    let [commands, window] = [(); 2].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
-    let outlet = Outlet::new(memory.clone(), commands.clone(), window.clone(), place, mode);
+    let [seen, commands, window] = [(); 3].map(|()| Arc::new(Mapping::anonymous(size).unwrap()));
+    let outlet = Outlet::new(memory.clone(), seen.clone(), commands.clone(), window.clone(), place, mode);
     outlet.set_seen(snoops);
-    Pages { memory, commands, window, outlet }
+    Pages { memory, seen, commands, window, outlet }
 }

@@ -1,4 +1,4 @@
-//! A send buffer's three faces: its memory, its command pages and its window pages.
+//! A send buffer's faces: its memory, that memory as stores go to it, its command pages and its window pages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -22,17 +22,22 @@ use crate::error::{Result, inside};
 pub struct Pointers {
     /// Its memory, to load from.
     pub memory: *const u8,
-    /// What is stored here is sent by automatic update: memory itself, or the window pages where the card does not see this machine's
-    /// stores. A load from here waits for the stores before it. It changes with [`SendBuffer::set_mode`](super::SendBuffer::set_mode).
+    /// What is stored here is sent by automatic update: the same memory again, or the window pages where the card does not see this
+    /// machine's stores. A load from there waits for the stores before it. It changes with [`SendBuffer::set_mode`](super::SendBuffer::set_mode).
     pub stores: *mut u8,
     /// A command about a byte is a store of 4 bytes at its place here (sections 4.2 and 4.3).
     pub commands: *mut u8,
 }
 
-/// What stores and commands go to. Each of the three begins with the page that the buffer begins in.
+/// What stores and commands go to. Each face begins with the page that the buffer begins in.
+///
+/// All but the memory itself may be withdrawn by the driver for a while, page by page (section 4.4): who touches them then waits. So
+/// loads go to the memory itself.
 #[derive(Debug)]
 pub(super) struct Outlet {
     memory: Arc<Memory>,
+    /// The same memory again: what the card is to see is stored here.
+    seen: Arc<Mapping>,
     pub(super) commands: Arc<Mapping>,
     window: Arc<Mapping>,
     /// The card sees the stores to memory.
@@ -53,6 +58,7 @@ impl Outlet {
     /// The pages must be those of the memory.
     pub(super) fn new(
         memory: Arc<Memory>,
+        seen: Arc<Mapping>,
         commands: Arc<Mapping>,
         window: Arc<Mapping>,
         place: usize,
@@ -61,6 +67,7 @@ impl Outlet {
         Self {
             length: memory.len() - place,
             memory,
+            seen,
             commands,
             window,
             is_seen: AtomicBool::new(false),
@@ -80,7 +87,7 @@ impl Outlet {
         self.mode.load(Ordering::Acquire)
     }
 
-    /// Where bytes of the buffer are in the three.
+    /// Where bytes of the buffer are in each of them.
     pub(super) fn at(&self, offset: usize, length: usize) -> Result<usize> {
         inside("send buffer", offset as u64, length as u64, self.length as u64)?;
         Ok(self.place + offset)
@@ -88,9 +95,11 @@ impl Outlet {
 
     pub(super) fn pointers(&self) -> Pointers {
         let first = |mapping: &Mapping| (mapping.address() as usize + self.place) as *mut u8;
-        let memory = first(self.memory.mapping());
-        let stores = self.stores_by().map_or(memory, first);
-        Pointers { memory, stores, commands: first(&self.commands) }
+        Pointers {
+            memory: first(self.memory.mapping()),
+            stores: first(self.noticed()),
+            commands: first(&self.commands),
+        }
     }
 
     fn word_at<W: Word>(&self, offset: usize) -> Result<usize> {
@@ -110,20 +119,27 @@ impl Outlet {
     }
 
     /// Where stores must go to be noticed: those of deliberate update need not be.
-    fn stores_by(&self) -> Option<&Mapping> {
-        let in_memory = self.mode() == SHRIMP_MODE_DELIBERATE || self.is_seen.load(Ordering::Acquire);
-        (!in_memory).then_some(&self.window)
+    fn noticed(&self) -> &Mapping {
+        if self.mode() == SHRIMP_MODE_DELIBERATE {
+            self.memory.mapping()
+        } else if self.is_seen.load(Ordering::Acquire) {
+            &self.seen
+        } else {
+            &self.window
+        }
+    }
+
+    fn store_by(&self, store: impl FnOnce(&Mapping)) {
+        let face = self.noticed();
+        store(face);
+        if std::ptr::eq(face, &*self.window) {
+            self.stored.fetch_add(1, Ordering::Release);
+        }
     }
 
     pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
         let at = self.word_at::<W>(offset)?;
-        match self.stores_by() {
-            Some(window) => {
-                window.store_word(at, value);
-                self.stored.fetch_add(1, Ordering::Release);
-            }
-            None => self.memory.mapping().store_word(at, value),
-        }
+        self.store_by(|face| face.store_word(at, value));
         Ok(())
     }
 
@@ -136,13 +152,7 @@ impl Outlet {
     pub(super) fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         let at = self.at(offset, from.len())?;
         copies::count(from.len());
-        match self.stores_by() {
-            Some(window) => {
-                window.write(at, from);
-                self.stored.fetch_add(1, Ordering::Release);
-            }
-            None => self.memory.mapping().write(at, from),
-        }
+        self.store_by(|face| face.write(at, from));
         Ok(())
     }
 
@@ -190,23 +200,29 @@ mod tests {
 
     #[test]
     fn a_store_goes_where_the_card_notices_it() {
-        for (snoops, mode, in_memory) in [
-            (true, SHRIMP_MODE_SINGLE, true),
-            (false, SHRIMP_MODE_SINGLE, false),
-            (false, SHRIMP_MODE_BLOCKED, false),
+        for (snoops, mode, face) in [
+            (true, SHRIMP_MODE_SINGLE, "seen"),
+            (false, SHRIMP_MODE_SINGLE, "window"),
+            (false, SHRIMP_MODE_BLOCKED, "window"),
             // Nobody need notice it before it is sent.
-            (false, SHRIMP_MODE_DELIBERATE, true),
+            (false, SHRIMP_MODE_DELIBERATE, "memory"),
+            (true, SHRIMP_MODE_DELIBERATE, "memory"),
         ] {
             let pages = outlet(16, 8000, snoops, mode);
             pages.outlet.store(8, 0x55_u8).unwrap();
             pages.outlet.store(4096, u64::MAX).unwrap();
             pages.outlet.write(101, b"in order").unwrap();
-            let (there, other) = (&**pages.memory.mapping(), &*pages.window);
-            let (there, other) = if in_memory { (there, other) } else { (other, there) };
-            assert_eq!(bytes(there, 24, 1), [0x55], "{snoops} {mode}");
-            assert_eq!(bytes(there, 4112, 8), [0xff; 8]);
-            assert_eq!(bytes(there, 117, 8), b"in order");
-            assert!(bytes(other, 0, 8016).iter().all(|byte| *byte == 0), "{snoops} {mode}");
+            for (name, there) in
+                [("memory", pages.memory.mapping()), ("seen", &pages.seen), ("window", &pages.window)]
+            {
+                if name != face {
+                    assert!(bytes(there, 0, 8016).iter().all(|byte| *byte == 0), "{snoops} {mode} {name}");
+                    continue;
+                }
+                assert_eq!(bytes(there, 24, 1), [0x55], "{snoops} {mode} {name}");
+                assert_eq!(bytes(there, 4112, 8), [0xff; 8]);
+                assert_eq!(bytes(there, 117, 8), b"in order");
+            }
         }
     }
 
@@ -241,7 +257,7 @@ mod tests {
         pages.outlet.set_seen(true);
         assert_eq!(pages.outlet.carried_out.load(Ordering::Relaxed), 1);
         pages.outlet.store(0, 2_u32).unwrap();
-        assert_eq!((pages.memory.mapping().load_u32(0), pages.window.load_u32(0)), (2, 1));
+        assert_eq!((pages.seen.load_u32(0), pages.window.load_u32(0)), (2, 1));
     }
 
     #[test]
@@ -269,14 +285,14 @@ mod tests {
     fn pointers_lead_to_the_first_byte_of_each_face() {
         let pages = outlet(16, 100, false, SHRIMP_MODE_SINGLE);
         let places = |pages: &super::super::fake::Pages| {
-            [pages.memory.mapping(), &pages.window, &pages.commands]
+            [pages.memory.mapping(), &pages.window, &pages.commands, &pages.seen]
                 .map(|face| (face.address() as usize + 16) as *mut u8)
         };
-        let [memory, window, commands] = places(&pages);
+        let [memory, window, commands, _] = places(&pages);
         let told = pages.outlet.pointers();
         assert_eq!((told.memory, told.stores, told.commands), (memory.cast_const(), window, commands));
         let pages = outlet(16, 100, true, SHRIMP_MODE_SINGLE);
-        assert_eq!(pages.outlet.pointers().stores, places(&pages)[0], "the card sees stores to memory");
+        assert_eq!(pages.outlet.pointers().stores, places(&pages)[3], "the card sees stores to memory");
     }
 
     #[test]

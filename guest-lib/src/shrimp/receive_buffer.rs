@@ -35,14 +35,15 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    pub(super) fn export(node: &Arc<Node<Shrimp>>, length: usize, nodes: u64) -> Result<Self> {
+    /// `policy`: `SHRIMP_POLICY_*`.
+    pub(super) fn export(node: &Arc<Node<Shrimp>>, length: usize, nodes: u64, policy: u32) -> Result<Self> {
         if length == 0 || nodes == 0 {
             return Err(Error::Invalid("a receive buffer has at least one byte, and a host that may map it"));
         }
         at_most("receive buffer length", length as u64, SHRIMP_MAX_BUFFER)?;
         let memory = node.allocate(length)?;
         let (address, length) = (memory.card_address(), length as u64);
-        let mut made = ShrimpExport { address, length, nodes, ..ShrimpExport::default() };
+        let mut made = ShrimpExport { address, length, nodes, policy, ..ShrimpExport::default() };
         let action = format!("export {length} bytes");
         node.create::<SHRIMP_IOC_EXPORT, _>(&action, SHRIMP_SHARE_EXPORTS, &mut made, &[&memory])
             .map_err(|error| refused(node, length, action, error))?;
@@ -76,6 +77,22 @@ impl ReceiveBuffer {
             HAMLYN_NO_HOST => Err(Error::LinkDown),
             host => Ok(Handle::new(host, self.export, self.key, self.memory.len() as u64)),
         }
+    }
+
+    /// Where it is in this process' memory.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.memory.mapping().address()
+    }
+
+    /// Tells the kernel that nobody will look at it soon, so that it may have the pages of a buffer of
+    /// [`Card::export_paged`](super::Card::export_paged) that it has asked for already. Those that others store to stay, as do all of another buffer.
+    ///
+    /// # Errors
+    /// [`Error::System`], from a kernel that cannot be told.
+    pub fn page_out(&self) -> Result<()> {
+        let told = self.memory.mapping().page_out();
+        told.map_err(self.node.error("give pages up"))
     }
 
     /// Copies bytes out. What arrives meanwhile may be seen in part.

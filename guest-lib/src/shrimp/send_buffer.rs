@@ -7,10 +7,11 @@ use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_DELIBERATE, SHR
 use hamlyn_abi::shrimp::uapi::*;
 use hamlyn_abi::uapi::HamlynObject;
 use hamlyn_sys::Access;
+use rustix::io::Errno;
 
 use super::card::Shrimp;
 use super::handle::Handle;
-use super::mapping_error::{MappingError, explain};
+use super::mapping_error::{MappingError, errno, explain};
 use super::outlet::{Outlet, Pointers};
 use super::place::PAGE;
 use super::receive_buffer::refused;
@@ -82,6 +83,10 @@ pub enum MappingState {
 ///
 /// **Deliberate update** ([`Mode::Deliberate`]). Stores change memory alone, [`SendBuffer::send`] has the card read and send it.
 ///
+/// **When a store waits.** If the receive buffer was made by [`Card::export_paged`](super::Card::export_paged), the other host may use a
+/// page of it for something else while nobody stores there. The next store, or [`SendBuffer::send`], then waits until that host has
+/// the page back in memory; loads from this buffer do not. Order stays as it is.
+///
 /// When it is dropped, what was stored is sent and nothing after it. It may be used by several threads; the order is then that in which
 /// the card hears of their stores, which for each thread is that of its program.
 #[derive(Debug)]
@@ -121,18 +126,29 @@ impl SendBuffer {
             offset: offset - place as u64,
             node: handle.node,
             export: handle.export,
-            mode: mode.to_abi(),
+            mode: mode.to_abi() | SHRIMP_MAP_WITHDRAWABLE,
             ..ShrimpMap::default()
         };
         let action = format!("map {length} bytes to export {} of host {}", handle.export, handle.node);
-        node.create::<SHRIMP_IOC_MAP, _>(&action, SHRIMP_SHARE_MAPPINGS, &mut made, &[&memory]).map_err(
-            |error| refused(node, length, action, explain(handle, offset + length - place as u64, error)),
-        )?;
+        let mut asked = ask(node, &action, &mut made, &memory);
+        if matches!(&asked, Err(error) if errno(error) == Some(Errno::INVAL)) {
+            // A driver of before keeps the other host's pages where they are.
+            made.mode = mode.to_abi();
+            asked = ask(node, &action, &mut made, &memory);
+        }
+        asked.map_err(|error| {
+            refused(node, length, action, explain(handle, offset + length - place as u64, error))
+        })?;
         let pages = memory.len().next_multiple_of(PAGE);
         let map = |what, offset| node.map(what, offset, pages, Access::ReadWrite);
         let outlet = map("command pages", made.commands_offset).and_then(|commands| {
             let window = map("window pages", made.window_offset)?;
-            Ok(Outlet::new(memory, commands, window, place, mode.to_abi()))
+            let seen = if made.mode & SHRIMP_MAP_WITHDRAWABLE == 0 {
+                memory.mapping().clone()
+            } else {
+                map("a mapping's memory", made.commands_offset + SHRIMP_MEMORY_OFFSET)?
+            };
+            Ok(Outlet::new(memory, seen, commands, window, place, mode.to_abi()))
         });
         let outlet = outlet.inspect_err(|_| {
             let _ = unmap(node, made.mapping);
@@ -352,6 +368,11 @@ impl Drop for SendBuffer {
 fn unmap(node: &Node<Shrimp>, mapping: u32) -> Result<()> {
     let mut object = HamlynObject { index: mapping, ..HamlynObject::default() };
     node.call::<SHRIMP_IOC_UNMAP, _>("end a mapping", &mut object, &[])
+}
+
+/// Asks the driver for a mapping.
+fn ask(node: &Node<Shrimp>, action: &str, made: &mut ShrimpMap, memory: &Memory) -> Result<()> {
+    node.create::<SHRIMP_IOC_MAP, _>(action, SHRIMP_SHARE_MAPPINGS, made, &[memory])
 }
 
 /// Where in a page such a mapping begins.

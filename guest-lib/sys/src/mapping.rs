@@ -86,6 +86,15 @@ impl Mapping {
         let _ = unsafe { madvise(self.start.as_ptr().cast(), length, Advice::LinuxHugepage) };
     }
 
+    /// Tells the kernel that [`Mapping::anonymous`] memory is not needed soon: its pages may go to swap space.
+    ///
+    /// # Errors
+    /// Those of `madvise(2)`.
+    pub fn page_out(&self) -> io::Result<()> {
+        // SAFETY: the mapping itself; the advice changes no byte.
+        Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxPageOut) }?)
+    }
+
     /// `length` bytes of `file` from `offset`, shared with everybody who maps them.
     ///
     /// # Errors

@@ -33,6 +33,7 @@ mod server;
 mod shrimp;
 mod shrimp_hostile;
 mod shrimp_machines;
+mod shrimp_paging;
 mod shrimp_tools;
 mod snoop;
 mod tools;

@@ -16,6 +16,14 @@ pub const SHRIMP_MODE_DELIBERATE: u32 = 3;
 
 /// In [`ShrimpEntry::flags`]: a part that stays mapped out to where it is keeps its mode, which a process may have changed.
 pub const SHRIMP_ENTRY_KEEP_MODES: u64 = 1;
+/// In [`ShrimpEntry::flags`], for part 0: it is mapped out, but nothing of it is sent until an entry without this flag is set. Its
+/// stores are watched all the while. With [`SHRIMP_ENTRY_KEEP_MODES`] it has its mode back then, wherever it is mapped to (section 4.4).
+pub const SHRIMP_ENTRY_WITHHOLD_0: u64 = 2;
+/// The same, for part 1.
+pub const SHRIMP_ENTRY_WITHHOLD_1: u64 = 4;
+/// In [`ShrimpEntry::flags`]: while a transfer from the page is under way or waits, the entry is refused as in use. Without it the
+/// transfer ends.
+pub const SHRIMP_ENTRY_UNLESS_BUSY: u64 = 8;
 
 /// In [`ShrimpIn::flags`]: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by
 /// the page's command page.
@@ -62,6 +70,6 @@ pub struct ShrimpEntry {
     pub out: [ShrimpOut; 2],
     /// Coming in, by part.
     pub incoming: [ShrimpIn; 2],
-    /// `SHRIMP_ENTRY_KEEP_MODES` or 0.
+    /// `SHRIMP_ENTRY_*`, any of them.
     pub flags: u64,
 }

@@ -65,7 +65,7 @@ impl CardQuery for ShrimpQuery {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShrimpExport {
-    /// In: where it is in the caller's memory. Its pages are pinned, and count against `RLIMIT_MEMLOCK`.
+    /// In: where it is in the caller's memory. Its pages count against `RLIMIT_MEMLOCK`, whether they are all pinned or not.
     pub address: u64,
     /// In: its bytes, 1 to [`SHRIMP_MAX_BUFFER`].
     pub length: u64,
@@ -75,9 +75,22 @@ pub struct ShrimpExport {
     pub key: u64,
     /// Out: its number.
     pub export: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// In: `SHRIMP_POLICY_*`, what becomes of its pages.
+    pub policy: u32,
 }
+
+/// Of an export: its pages stay in memory (the first policy of section 4.4).
+pub const SHRIMP_POLICY_PINNED: u32 = 0;
+/// Of an export: the operating system may use a page for something else once no mapping stores to it any more, and brings it back
+/// when one is about to (the second policy of section 4.4).
+pub const SHRIMP_POLICY_PAGED: u32 = 1;
+
+/// In [`ShrimpMap::mode`], with a mode: whatever the process stores goes by the mapping's command pages, its window pages, or its
+/// memory as it is mapped [`SHRIMP_MEMORY_OFFSET`] behind the command pages. These are taken away while the other host is about to use a page for something else,
+/// and who touches them waits. A mapping without this keeps the pages of the other host where they are.
+pub const SHRIMP_MAP_WITHDRAWABLE: u32 = 0x100;
+/// From [`ShrimpMap::commands_offset`] to where to map the mapping's memory, in the same way as its command pages.
+pub const SHRIMP_MEMORY_OFFSET: u64 = 10_485_760;
 
 /// A buffer of the caller's that is mapped to an export, or to a part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -95,7 +108,7 @@ pub struct ShrimpMap {
     pub node: u32,
     /// In: the export's number there.
     pub export: u32,
-    /// In: `SHRIMP_MODE_*`, not 0. The process may change it by command pages.
+    /// In: `SHRIMP_MODE_*`, not 0, which the process may change by command pages; and [`SHRIMP_MAP_WITHDRAWABLE`], or not.
     pub mode: u32,
     /// Out: its number.
     pub mapping: u32,

@@ -23,6 +23,15 @@ pub const SHRIMP_SAY_UNMAP: u32 = 4;
 /// Export `from` is no more. [`SHRIMP_SAY_UNMAP`] is awaited for each mapping of it.
 pub const SHRIMP_SAY_GONE: u32 = 5;
 
+/// Mapping `to` must store no more to pages of export `from`, which are to be used for something else (section 4.4). Behind it:
+/// [`ShrimpPart`]. A mapping whose process cannot be kept from storing does not answer.
+pub const SHRIMP_SAY_INVALIDATE: u32 = 6;
+/// Mapping `from` stores no more to pages of export `to`, and asks before it does again. Behind it: [`ShrimpPart`].
+pub const SHRIMP_SAY_INVALIDATED: u32 = 7;
+/// Mapping `from` wants pages of export `to` again that it had, one request at a time. Behind it: [`ShrimpPart`]. The answer is that to
+/// [`SHRIMP_SAY_MAP`].
+pub const SHRIMP_SAY_AGAIN: u32 = 8;
+
 /// There is no such export, or not for this host, or not under this key.
 pub const SHRIMP_REFUSED_ACCESS: u32 = 1;
 /// It is shorter.
@@ -61,6 +70,16 @@ pub struct ShrimpPages {
     pub count: u32,
     /// Which: addresses divided by 4,096.
     pub pages: [u64; 31],
+}
+
+/// Pages of a mapping.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ShrimpPart {
+    /// The first, counted from the mapping's first.
+    pub first: u32,
+    /// How many, at least 1; 1 to [`SHRIMP_PIECE`] that are wanted again.
+    pub count: u32,
 }
 
 /// Why there are none.

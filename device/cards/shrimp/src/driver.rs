@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::shrimp::command::*;
-use hamlyn_abi::shrimp::entry::ShrimpEntry;
+use hamlyn_abi::shrimp::entry::{SHRIMP_ENTRY_UNLESS_BUSY, ShrimpEntry};
 use hamlyn_abi::shrimp::registers::*;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
 use hamlyn_card::card::Card;
@@ -93,6 +93,9 @@ impl ShrimpCard {
     }
 
     fn set_entry(&mut self, page: u32, entry: ShrimpEntry) -> Result<(), Refusal> {
+        if entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0 && self.engine.has(page.into()) {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, page, 0_u32));
+        }
         // What was stored before this is sent as it was to be sent then.
         self.outgoing.close();
         self.nipt.set(page, entry)?;

@@ -90,6 +90,11 @@ impl Engine {
         (Step::Data(target, data), done)
     }
 
+    /// Whether a transfer from the page is under way, or waits.
+    pub(crate) fn has(&self, page: u64) -> bool {
+        self.transfers.iter().any(|transfer| transfer.base / PAGE == page)
+    }
+
     /// The page is mapped otherwise: transfers from it end. Says how many.
     pub(crate) fn cut(&mut self, page: u64) -> usize {
         let before = self.transfers.len();

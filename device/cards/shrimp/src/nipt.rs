@@ -9,6 +9,10 @@ use zerocopy::FromZeros;
 
 use crate::{PAGE, Target};
 
+/// In an entry's flags, by part.
+const WITHHOLD: [u64; 2] = [SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1];
+const FLAGS: u64 = SHRIMP_ENTRY_KEEP_MODES | WITHHOLD[0] | WITHHOLD[1] | SHRIMP_ENTRY_UNLESS_BUSY;
+
 /// The table. Only what maps something has an entry, so that a card for much memory is as small as what is mapped.
 #[derive(Debug)]
 pub(crate) struct Nipt {
@@ -53,7 +57,7 @@ impl Nipt {
         if entry.flags & SHRIMP_ENTRY_KEEP_MODES != 0 {
             self.keep_modes(page, &mut entry);
         }
-        entry.flags = 0;
+        entry.flags &= WITHHOLD[0] | WITHHOLD[1];
         let before = if entry == ShrimpEntry::new_zeroed() {
             self.entries.remove(&page)
         } else {
@@ -66,10 +70,11 @@ impl Nipt {
     /// What a process has made of the modes of its parts, as far as they stay mapped to where they are.
     fn keep_modes(&self, page: u32, entry: &mut ShrimpEntry) {
         let Some(before) = self.entries.get(&page) else { return };
-        for (now, before) in entry.out.iter_mut().zip(&before.out) {
-            let stays = now.mode != SHRIMP_MODE_NONE && before.mode != SHRIMP_MODE_NONE;
-            if stays && (now.node, now.page) == (before.node, before.page) {
-                now.mode = before.mode;
+        for (part, (now, was)) in entry.out.iter_mut().zip(&before.out).enumerate() {
+            let stays = now.mode != SHRIMP_MODE_NONE && was.mode != SHRIMP_MODE_NONE;
+            let moves = before.flags & WITHHOLD[part] != 0;
+            if stays && (moves || (now.node, now.page) == (was.node, was.page)) {
+                now.mode = was.mode;
             }
         }
     }
@@ -85,13 +90,15 @@ impl Nipt {
         self.watch.pop_front()
     }
 
-    /// The part of a page that a byte of the host's memory is in, if it is mapped out.
+    /// The part of a page that a byte of the host's memory is in, if it is mapped out and not withheld.
     pub(crate) fn part_out(&self, address: u64) -> Option<Part> {
         let (page, offset) = (u32::try_from(address / PAGE).ok()?, address % PAGE);
         let entry = self.entries.get(&page)?;
-        let out = entry.out[usize::from(offset >= entry.split_out.into())];
+        let part = usize::from(offset >= entry.split_out.into());
+        let out = entry.out[part];
         let target = Target { node: out.node as u16, address: out.page * PAGE + offset };
-        (out.mode != SHRIMP_MODE_NONE).then_some(Part { mode: out.mode, target, end: self.part_end(address) })
+        let is_open = out.mode != SHRIMP_MODE_NONE && entry.flags & WITHHOLD[part] == 0;
+        is_open.then_some(Part { mode: out.mode, target, end: self.part_end(address) })
     }
 
     /// Whether each of `length` bytes, which lie in one page, is mapped out.
@@ -164,7 +171,7 @@ fn check(entry: &ShrimpEntry) -> Result<(), Refusal> {
     let at_most = |value: u64, limit: u64| {
         if value <= limit { Ok(()) } else { Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, value, limit)) }
     };
-    at_most(entry.flags, SHRIMP_ENTRY_KEEP_MODES)?;
+    at_most(entry.flags, FLAGS)?;
     for split in [entry.split_out, entry.split_in] {
         at_most(split.into(), PAGE)?;
     }

@@ -203,6 +203,33 @@ fn a_mode_that_a_process_has_chosen_stays_if_the_driver_says_so() {
 }
 
 #[test]
+fn a_part_that_is_withheld_sends_nothing_and_comes_back_elsewhere_with_its_mode() {
+    use hamlyn_card::card::Card;
+    let mut host = Host::new(0);
+    let changes = |host: &mut Host| std::iter::from_fn(|| host.card.watch_change()).collect::<Vec<_>>();
+    let parts = |page| [(page, 1, SHRIMP_MODE_SINGLE), (31, 2, SHRIMP_MODE_SINGLE)];
+    let keep = |flags, parts| ShrimpEntry { flags: SHRIMP_ENTRY_KEEP_MODES | flags, ..out(2048, parts) };
+    host.set_entry(10, out(2048, parts(20)));
+    // The process chooses another mode, which the operating system does not know of.
+    host.store_memory(10 * PAGE, 4, u64::from(SHRIMP_SET_MODE | SHRIMP_MODE_BLOCKED));
+    host.store_seen(10 * PAGE, b"a");
+    assert_eq!(changes(&mut host), [(10, true)]);
+    host.set_entry(10, keep(SHRIMP_ENTRY_WITHHOLD_0, parts(20)));
+    assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"a".to_vec())], "what was stored before");
+    host.store_seen(10 * PAGE + 1, b"b");
+    host.store_memory(u64::from(PAGES) * PAGE + 10 * PAGE, 1, 0x62);
+    assert_eq!((host.sent(), host.counter("stores_refused")), (vec![], 1));
+    host.store_seen(10 * PAGE + 2048, b"c");
+    assert_eq!(host.sent_data(), [(2, 31 * PAGE + 2048, b"c".to_vec())], "the other part goes on");
+    host.set_entry(10, keep(0, parts(25)));
+    host.store_seen(10 * PAGE, b"d");
+    host.store_seen(10 * PAGE + 1, b"e");
+    host.set_entry(10, keep(0, parts(25)));
+    assert_eq!(host.sent_data(), [(1, 25 * PAGE, b"de".to_vec())], "still blocked-write");
+    assert_eq!(changes(&mut host), [], "it was watched all the while");
+}
+
+#[test]
 fn the_card_watches_the_pages_that_are_mapped_out_for_automatic_update() {
     use hamlyn_card::card::Card;
     let mut host = Host::new(0);

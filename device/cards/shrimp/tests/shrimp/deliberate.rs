@@ -1,5 +1,7 @@
 //! Deliberate update: compare and exchange on command pages (sections 4.2 and 4.3).
 
+use hamlyn_abi::family::command::HAMLYN_STATUS_IN_USE;
+use hamlyn_abi::shrimp::command::SHRIMP_COMMAND_SET_ENTRY;
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_abi::shrimp::registers::SHRIMP_REG_OUT_THRESHOLD;
@@ -191,4 +193,28 @@ fn command_pages_take_words() {
         host.store_memory(10 * PAGE, width, 1);
     }
     assert_eq!((host.counter("commands_mapped_refused"), host.sent().len()), (3, 0));
+}
+
+#[test]
+fn an_entry_that_may_not_cut_a_transfer_is_refused_while_there_is_one() {
+    let mut host = sender();
+    let gentle = |flags, page| ShrimpEntry {
+        flags: SHRIMP_ENTRY_KEEP_MODES | SHRIMP_ENTRY_UNLESS_BUSY | flags,
+        ..out(4096, [(page, 1, SHRIMP_MODE_DELIBERATE), (0, 0, 0)])
+    };
+    exchange(&mut host, 11 * PAGE, 1024);
+    host.store_memory(10 * PAGE, 4, 1024);
+    for page in [10, 11] {
+        let refused =
+            host.run(SHRIMP_COMMAND_SET_ENTRY, page, &gentle(SHRIMP_ENTRY_WITHHOLD_0, 20)).unwrap_err();
+        assert_eq!(refused.status, HAMLYN_STATUS_IN_USE, "one is under way, the other waits");
+    }
+    assert_eq!(host.sent().len(), 32);
+    host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &gentle(SHRIMP_ENTRY_WITHHOLD_0, 20)).unwrap();
+    exchange(&mut host, 10 * PAGE, 1);
+    assert_eq!((host.sent().len(), host.counter("transfers_refused")), (0, 1));
+    host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &gentle(0, 25)).unwrap();
+    exchange(&mut host, 10 * PAGE, 1);
+    assert_eq!(host.sent().len(), 1);
+    assert_eq!((host.counter("transfers_cut"), host.counter("transfers_done")), (0, 3));
 }

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Imports: who has mapped an export, and what is said to them. A page is mapped in for a host only
+ * while a mapping of that host is known that may store to it.
+ *
+ * A page is given up in three steps (the second policy of section 4.4): each mapping that may store
+ * to it is told not to, each says that it does not any more, behind all its stores, and only then the
+ * page is nobody's (paging.c). A mapping that wants it again asks.
+ */
+#include "shrimp.h"
+
+/* Of an export. */
+#define MAX_IMPORTS 256
+
+/* Whether a mapping may store to a page of the export. */
+static bool import_stores(const struct shrimp_import *import, u32 page)
+{
+	return page - import->first < import->count && test_bit(page - import->first, import->stores);
+}
+
+/* The hosts that may store to a page. */
+static u64 export_nodes(const struct shrimp_export_object *export, u32 page)
+{
+	const struct shrimp_import *import;
+	u64 nodes = 0;
+
+	if (!export->object.open)
+		return 0;
+	list_for_each_entry(import, &export->imports, on_export)
+		if (import_stores(import, page))
+			nodes |= BIT_ULL(import->host);
+	return nodes;
+}
+
+/* Whether stores to a page may still be on their way. */
+bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page)
+{
+	const struct shrimp_import *import;
+
+	list_for_each_entry(import, &export->imports, on_export)
+		if (import_stores(import, page))
+			return true;
+	return false;
+}
+
+/* The card does as the imports say, for some pages. */
+static int export_show(struct hamlyn_card *card, struct shrimp_export_object *export, u32 first,
+		       u32 count)
+{
+	u32 i;
+	int ret;
+
+	for (i = first; i < first + count; i++) {
+		if (!export->memory->page[i])
+			continue;
+		ret = shrimp_set_in(card, shrimp_pfn(export->memory, i), export,
+				    export_nodes(export, i));
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* A mapping stores to it no more. */
+static void import_drop(struct hamlyn_card *card, struct shrimp_export_object *export,
+			struct shrimp_import *import)
+{
+	list_del(&import->on_export);
+	export->imported--;
+	shrimp_parts(card)->arranged[import->host]--;
+	export_show(card, export, import->first, import->count);
+	kfree(import);
+	if (export->object.open) {
+		shrimp_paging_look(export);
+	} else if (list_empty(&export->imports)) {
+		shrimp_export_end(card, export);
+		hamlyn_object_put(&export->object);
+	}
+}
+
+static struct shrimp_import *import_find(struct shrimp_export_object *export, u32 host, u32 mapping)
+{
+	struct shrimp_import *import;
+
+	list_for_each_entry(import, &export->imports, on_export)
+		if (import->host == host && import->mapping == mapping)
+			return import;
+	return NULL;
+}
+
+/* One that has no page yet, of @total. */
+static struct shrimp_import *import_add(struct hamlyn_card *card, struct shrimp_export_object *export,
+					u32 host, u32 mapping, u32 first, u32 total)
+{
+	u32 longs = BITS_TO_LONGS(total);
+	struct shrimp_import *import;
+
+	if (export->imported == MAX_IMPORTS || import_find(export, host, mapping))
+		return NULL;
+	import = kzalloc(struct_size(import, bits, 3 * longs), GFP_KERNEL);
+	if (!import)
+		return NULL;
+	import->host = host;
+	import->mapping = mapping;
+	import->first = first;
+	import->total = total;
+	import->stores = import->bits;
+	import->untold = import->bits + longs;
+	import->told = import->bits + 2 * longs;
+	hamlyn_system_watch(card->system, host);
+	shrimp_parts(card)->arranged[host]++;
+	export->imported++;
+	list_add_tail(&import->on_export, &export->imports);
+	return import;
+}
+
+/* Whether a mapping may have what it asks for, and which pages of the export that are. */
+static u32 export_allows(const struct shrimp_export_object *export, u32 host,
+			 const struct shrimp_ask *ask, u32 *first, u32 *count)
+{
+	u64 length, start;
+
+	if (!export || !export->object.open || export->key != ask->key ||
+	    !(export->nodes & BIT_ULL(host)))
+		return SHRIMP_REFUSED_ACCESS;
+	length = export->memory->length;
+	if (!ask->length || ask->length > length || ask->offset > length - ask->length)
+		return SHRIMP_REFUSED_RANGE;
+	start = export->memory->first + ask->offset;
+	if (offset_in_page(start) != ask->place)
+		return SHRIMP_REFUSED_PLACE;
+	*first = start / HAMLYN_PAGE_SIZE;
+	*count = DIV_ROUND_UP(ask->place + ask->length, HAMLYN_PAGE_SIZE);
+	return ask->first < *count ? 0 : SHRIMP_REFUSED_RANGE;
+}
+
+/* There is something to be said to mappings of an export, for which there was no room. */
+static void export_tell_later(struct hamlyn_card *card, struct shrimp_export_object *export)
+{
+	if (list_empty(&export->on_telling))
+		list_add_tail(&export->on_telling, &shrimp_parts(card)->telling_exports);
+	shrimp_tell_again(card);
+}
+
+/* Says why a mapping gets no pages; false: not now. One that never had all of them comes to nothing. */
+static bool import_refuse(struct hamlyn_card *card, struct shrimp_export_object *export,
+			  struct shrimp_import *import)
+{
+	struct shrimp_refused refused = { .why = import->refused };
+	struct hamlyn_wire wire = {
+		.reason = SHRIMP_SAY_REFUSED,
+		.to = import->mapping,
+		.private_length = sizeof(refused),
+	};
+
+	if (shrimp_is_busy(hamlyn_system_say(card->system, import->host, &wire, &refused)))
+		return false;
+	import->asked_count = 0;
+	import->refused = 0;
+	if (!import->complete)
+		import_drop(card, export, import);
+	return true;
+}
+
+/*
+ * Maps the pages in that a mapping has asked for. Who waits for a word in one asks for a report of
+ * what arrives there only then: the card reports nothing of a page that is not mapped in.
+ */
+static int import_open(struct hamlyn_card *card, struct shrimp_export_object *export,
+		       struct shrimp_import *import)
+{
+	u32 first = import->first + import->asked_first, i;
+	int ret;
+
+	for (i = 0; i < import->asked_count; i++) {
+		shrimp_paging_stay(export, first + i);
+		__set_bit(import->asked_first + i, import->stores);
+	}
+	import->count = max(import->count, import->asked_first + import->asked_count);
+	ret = export_show(card, export, first, import->asked_count);
+	atomic_inc(&export->arrivals);
+	wake_up_all(&export->wait);
+	return ret;
+}
+
+/*
+ * Answers what a mapping has asked for. If not all of it is in memory it is answered when it is.
+ * False: there is no room for the answer now.
+ */
+static bool import_answer(struct hamlyn_card *card, struct shrimp_export_object *export,
+			  struct shrimp_import *import)
+{
+	struct shrimp_pages pages = { .first = import->asked_first, .count = import->asked_count };
+	struct hamlyn_wire wire = {
+		.reason = SHRIMP_SAY_PAGES,
+		.to = import->mapping,
+		.private_length = sizeof(pages),
+	};
+	u32 first = import->first + import->asked_first, i;
+
+	if (!import->refused && !shrimp_paging_has(export, first, import->asked_count))
+		return true;
+	if (!import->refused && import_open(card, export, import))
+		import->refused = SHRIMP_REFUSED_ROOM;
+	if (import->refused)
+		return import_refuse(card, export, import);
+	for (i = 0; i < pages.count; i++)
+		pages.pages[i] = shrimp_pfn(export->memory, first + i);
+	if (shrimp_is_busy(hamlyn_system_say(card->system, import->host, &wire, &pages)))
+		return false;
+	import->asked_count = 0;
+	import->complete = import->count == import->total;
+	return true;
+}
+
+/* What was asked for is in memory, or is refused. */
+void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object *export)
+{
+	struct shrimp_import *import, *next;
+
+	list_for_each_entry_safe(import, next, &export->imports, on_export)
+		if (import->asked_count && !import_answer(card, export, import))
+			export_tell_later(card, export);
+}
+
+/* A page that cannot be had: whoever has asked for it is told why. */
+void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 why)
+{
+	struct shrimp_import *import;
+
+	list_for_each_entry(import, &export->imports, on_export)
+		if (page - import->first - import->asked_first < import->asked_count)
+			import->refused = why;
+}
+
+/* The first page that somebody has asked for and that is not in memory; none: as many as there are. */
+u32 shrimp_imports_wanted(const struct shrimp_export_object *export)
+{
+	const struct shrimp_import *import;
+	u32 first, i;
+
+	list_for_each_entry(import, &export->imports, on_export) {
+		first = import->first + import->asked_first;
+		for (i = first; i < first + import->asked_count && !import->refused; i++)
+			if (!export->memory->page[i])
+				return i;
+	}
+	return export->memory->count;
+}
+
+/* Whether somebody waits for an answer about a page. */
+bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page)
+{
+	const struct shrimp_import *import;
+
+	list_for_each_entry(import, &export->imports, on_export)
+		if (page - import->first - import->asked_first < import->asked_count)
+			return true;
+	return false;
+}
+
+/*
+ * A host's mapping wants pages of an export, which are mapped in for it. Says why not; nothing of the
+ * mapping is known then.
+ */
+u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+		  const struct shrimp_ask *ask)
+{
+	struct shrimp_export_object *export = xa_load(&shrimp_parts(card)->exports, index);
+	struct shrimp_import *import;
+	u32 refused, first, count;
+
+	refused = export_allows(export, host, ask, &first, &count);
+	if (refused) {
+		/* The mapping comes to nothing: it does not say so itself. */
+		if (ask->first)
+			shrimp_import_end(card, host, index, mapping);
+		return refused;
+	}
+	import = ask->first ? import_find(export, host, mapping) :
+			      import_add(card, export, host, mapping, first, count);
+	if (!import)
+		return ask->first ? SHRIMP_REFUSED_ACCESS : SHRIMP_REFUSED_ROOM;
+	/* Piece by piece, from the first on. */
+	if (import->first != first || import->total != count || import->count != ask->first ||
+	    import->asked_count) {
+		import_drop(card, export, import);
+		return SHRIMP_REFUSED_RANGE;
+	}
+	import->asked_first = ask->first;
+	import->asked_count = min(SHRIMP_PIECE, count - ask->first);
+	if (!import_answer(card, export, import))
+		export_tell_later(card, export);
+	return 0;
+}
+
+/* The import of a host's mapping, if that is there. */
+static struct shrimp_import *import_get(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+					struct shrimp_export_object **export)
+{
+	*export = xa_load(&shrimp_parts(card)->exports, index);
+	return *export ? import_find(*export, host, mapping) : NULL;
+}
+
+static bool part_is_of(const struct shrimp_part *part, const struct shrimp_import *import)
+{
+	return part->count && part->first < import->total &&
+	       part->count <= import->total - part->first;
+}
+
+/* A host's mapping wants pages again that it may not store to any more. */
+void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+			 const struct shrimp_part *part)
+{
+	struct shrimp_export_object *export;
+	struct shrimp_import *import = import_get(card, host, index, mapping, &export);
+	u32 end;
+
+	/* One that is closed has told the mapping so. */
+	if (!import || !export->object.open || !import->complete || import->asked_count ||
+	    !part_is_of(part, import) || part->count > SHRIMP_PIECE)
+		return;
+	end = part->first + part->count;
+	if (find_next_bit(import->stores, end, part->first) < end)
+		return;
+	import->asked_first = part->first;
+	import->asked_count = part->count;
+	if (!import_answer(card, export, import))
+		export_tell_later(card, export);
+}
+
+/* Who may store to a page is to be told not to. */
+void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export, u32 page)
+{
+	struct shrimp_import *import;
+
+	list_for_each_entry(import, &export->imports, on_export)
+		if (import_stores(import, page) && !test_bit(page - import->first, import->told))
+			__set_bit(page - import->first, import->untold);
+	if (list_empty(&export->on_telling))
+		list_add_tail(&export->on_telling, &shrimp_parts(card)->telling_exports);
+}
+
+/* The page stays: who has not been told yet goes on. */
+void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page)
+{
+	struct shrimp_import *import;
+
+	list_for_each_entry(import, &export->imports, on_export)
+		if (page - import->first < import->count)
+			__clear_bit(page - import->first, import->untold);
+}
+
+/* Tells a mapping of the pages that it may not store to; false: not of all yet. */
+static bool import_tell(struct hamlyn_card *card, struct shrimp_export_object *export,
+			struct shrimp_import *import)
+{
+	struct hamlyn_wire wire = {
+		.reason = SHRIMP_SAY_INVALIDATE,
+		.from = export->object.index,
+		.to = import->mapping,
+		.private_length = sizeof(struct shrimp_part),
+	};
+	struct shrimp_part part;
+
+	while (shrimp_next_part(import->untold, import->total, &part)) {
+		if (shrimp_is_busy(hamlyn_system_say(card->system, import->host, &wire, &part)))
+			return false;
+		bitmap_clear(import->untold, part.first, part.count);
+		bitmap_set(import->told, part.first, part.count);
+	}
+	return true;
+}
+
+/* Says to the mappings of an export what is still to be said; false: not all of it yet. */
+bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_export_object *export)
+{
+	struct shrimp_import *import, *next;
+	bool all = true;
+
+	list_for_each_entry_safe(import, next, &export->imports, on_export) {
+		all = import_tell(card, export, import) && all;
+		if (import->asked_count)
+			all = import_answer(card, export, import) && all;
+	}
+	if (all)
+		list_del_init(&export->on_telling);
+	return all;
+}
+
+/* A mapping has said that it does not store to pages any more, behind its last store. */
+void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+			       const struct shrimp_part *part)
+{
+	struct shrimp_export_object *export;
+	struct shrimp_import *import = import_get(card, host, index, mapping, &export);
+	u32 i;
+
+	if (!import || !part_is_of(part, import))
+		return;
+	for (i = part->first; i < part->first + part->count; i++) {
+		if (!__test_and_clear_bit(i, import->told))
+			continue;
+		__clear_bit(i, import->stores);
+		export_show(card, export, import->first + i, 1);
+	}
+	shrimp_paging_look(export);
+}
+
+/* A host's mapping is no more. */
+void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mapping)
+{
+	struct shrimp_export_object *export;
+	struct shrimp_import *import = import_get(card, host, index, mapping, &export);
+
+	if (import)
+		import_drop(card, export, import);
+}
+
+/* A host is lost, and has nothing mapped any more. */
+void shrimp_imports_lost(struct hamlyn_card *card, u32 host)
+{
+	struct shrimp_import *import, *next;
+	struct shrimp_export_object *export;
+	unsigned long index;
+
+	xa_for_each(&shrimp_parts(card)->exports, index, export) {
+		export->untold &= ~BIT_ULL(host);
+		/* Held, as the last import may be what keeps it. */
+		kref_get(&export->object.users);
+		list_for_each_entry_safe(import, next, &export->imports, on_export)
+			if (import->host == host)
+				import_drop(card, export, import);
+		hamlyn_object_put(&export->object);
+	}
+}

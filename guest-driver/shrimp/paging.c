@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Exports whose pages come and go (the second policy of section 4.4). They are all pinned at first.
+ * When the kernel is short of memory it asks for some: no mapping may store to them any more then
+ * (import.c), and once that is so they are unpinned, as any page of the process is. A page that a
+ * mapping wants again is pinned again, wherever it is then.
+ *
+ * What may take long, as it may wait for a disk or for whoever the memory comes from, is done by work
+ * of each export's own, without the card's lock.
+ */
+#include <linux/devm-helpers.h>
+#include <linux/sched/mm.h>
+#include <linux/shrinker.h>
+#include <linux/sysfs.h>
+
+#include "shrimp.h"
+
+static u64 export_address(const struct shrimp_export_object *export, u32 page)
+{
+	return export->address + (u64)page * HAMLYN_PAGE_SIZE;
+}
+
+/* Has the export's work look for something to do. */
+static void paging_start(struct shrimp_export_object *export)
+{
+	kref_get(&export->object.users);
+	if (!queue_work(shrimp_parts(export->card)->paging, &export->work))
+		hamlyn_object_put(&export->object);
+}
+
+/* A page that is to leave and that nobody stores to; none: as many as there are. */
+static u32 paging_left(const struct shrimp_export_object *export)
+{
+	u32 page;
+
+	for_each_set_bit(page, export->leaving, export->memory->count)
+		if (!shrimp_export_is_held(export, page))
+			return page;
+	return export->memory->count;
+}
+
+/* Somebody stores no more to some page. */
+void shrimp_paging_look(struct shrimp_export_object *export)
+{
+	if (export->leaving && paging_left(export) < export->memory->count)
+		paging_start(export);
+}
+
+/* Whether pages are in memory; if not, they are brought there, and the imports are answered then. */
+bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count)
+{
+	u32 i;
+
+	for (i = first; i < first + count; i++) {
+		if (!export->memory->page[i]) {
+			paging_start(export);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* A page does not leave after all: somebody wants it. */
+void shrimp_paging_stay(struct shrimp_export_object *export, u32 page)
+{
+	if (!export->leaving || !__test_and_clear_bit(page, export->leaving))
+		return;
+	atomic_long_inc(&shrimp_parts(export->card)->pageable);
+	shrimp_imports_revalidate(export, page);
+}
+
+/* Gives up one page that nobody stores to any more; false: there is none. */
+static bool paging_release(struct shrimp_export_object *export)
+{
+	struct hamlyn_card *card = export->card;
+	struct page *page;
+	u32 left;
+
+	scoped_guard(mutex, &card->lock) {
+		if (!card->live || !export->object.open)
+			return false;
+		left = paging_left(export);
+		if (left == export->memory->count)
+			return false;
+		__clear_bit(left, export->leaving);
+		page = shrimp_page_give_up(card, export->memory, left, export);
+		shrimp_parts(card)->given_up++;
+	}
+	unpin_user_pages_dirty_lock(&page, 1, true);
+	return true;
+}
+
+/*
+ * Pins a page of the exporting process, for whoever needs it. Nobody else is waited for whose process
+ * handles its own faults: that would be without the process' lock.
+ */
+static int paging_pin(struct shrimp_export_object *export, u32 i, struct page **page)
+{
+	struct mm_struct *mm = export->memory->mm;
+	long ret;
+
+	if (!mmget_not_zero(mm))
+		return -ESRCH;
+	mmap_read_lock(mm);
+	ret = pin_user_pages_remote(mm, export_address(export, i), 1, FOLL_WRITE | FOLL_LONGTERM,
+				    page, NULL);
+	mmap_read_unlock(mm);
+	mmput(mm);
+	return ret == 1 ? 0 : ret ?: -EFAULT;
+}
+
+/* The page is there, but for whoever was quicker; with the card's lock held. */
+static int paging_take_back(struct shrimp_export_object *export, u32 i, struct page *page)
+{
+	struct hamlyn_card *card = export->card;
+	int ret;
+
+	if (!card->live || !export->object.open)
+		return -ENOENT;
+	if (export->memory->page[i])
+		return -EEXIST;
+	ret = shrimp_page_take_back(card, export->memory, i, page, export);
+	if (ret)
+		return ret;
+	atomic_long_inc(&shrimp_parts(card)->pageable);
+	shrimp_parts(card)->brought_back++;
+	return 0;
+}
+
+/* Brings a page back into memory. Must not be called with the card's lock held. */
+int shrimp_paging_bring(struct shrimp_export_object *export, u32 i)
+{
+	struct page *page;
+	int ret;
+
+	ret = paging_pin(export, i, &page);
+	if (ret)
+		return ret;
+	scoped_guard(mutex, &export->card->lock)
+		ret = paging_take_back(export, i, page);
+	if (ret)
+		unpin_user_page(page);
+	return ret == -EEXIST ? 0 : ret;
+}
+
+/* Brings back one page that somebody has asked for, or answers all if they are there; then false. */
+static bool paging_fetch(struct shrimp_export_object *export)
+{
+	struct hamlyn_card *card = export->card;
+	u32 wanted;
+
+	scoped_guard(mutex, &card->lock) {
+		if (!card->live || !export->object.open)
+			return false;
+		wanted = shrimp_imports_wanted(export);
+		if (wanted == export->memory->count) {
+			shrimp_imports_answer(card, export);
+			return false;
+		}
+	}
+	if (!shrimp_paging_bring(export, wanted))
+		return true;
+	scoped_guard(mutex, &card->lock)
+		shrimp_imports_refuse(export, wanted, SHRIMP_REFUSED_ACCESS);
+	return true;
+}
+
+static void paging_work(struct work_struct *work)
+{
+	struct shrimp_export_object *export =
+		container_of(work, struct shrimp_export_object, work);
+
+	while (paging_release(export) || paging_fetch(export))
+		cond_resched();
+	hamlyn_object_put(&export->object);
+}
+
+/* Makes an export one whose pages may leave, before anybody knows it. */
+int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address)
+{
+	export->leaving = bitmap_zalloc(export->memory->count, GFP_KERNEL_ACCOUNT);
+	if (!export->leaving)
+		return -ENOMEM;
+	export->address = address - export->memory->first;
+	INIT_WORK(&export->work, paging_work);
+	return 0;
+}
+
+/* It is open, with all its pages; and it is closed. With the card's lock held. */
+void shrimp_paging_begin(struct shrimp_export_object *export)
+{
+	if (export->leaving)
+		atomic_long_add(export->memory->count, &shrimp_parts(export->card)->pageable);
+}
+
+void shrimp_paging_end(struct shrimp_export_object *export)
+{
+	u32 i;
+
+	list_del_init(&export->on_telling);
+	for (i = 0; export->leaving && i < export->memory->count; i++)
+		if (export->memory->page[i] && !test_bit(i, export->leaving))
+			atomic_long_dec(&shrimp_parts(export->card)->pageable);
+}
+
+/* Whether a page can be asked for now. What is mapped out as well is pinned for that. */
+static bool paging_may_leave(const struct shrimp_export_object *export, u32 i)
+{
+	return export->memory->page[i] && !test_bit(i, export->leaving) &&
+	       !shrimp_imports_await(export, i) &&
+	       shrimp_page_is_only(export->card, shrimp_pfn(export->memory, i), export);
+}
+
+/* Asks for pages of an export; how many more are wanted. */
+static long paging_leave(struct shrimp_export_object *export, long wanted)
+{
+	u32 i;
+
+	for (i = 0; i < export->memory->count && wanted > 0; i++) {
+		if (!paging_may_leave(export, i))
+			continue;
+		__set_bit(i, export->leaving);
+		atomic_long_dec(&shrimp_parts(export->card)->pageable);
+		shrimp_imports_invalidate(export->card, export, i);
+		wanted--;
+	}
+	shrimp_paging_look(export);
+	return wanted;
+}
+
+/* The next export, from the one with this number on, gives up what is wanted; false: there is none. */
+static bool reclaim_next(struct shrimp_parts *parts, long *wanted)
+{
+	struct shrimp_export_object *export;
+
+	guard(mutex)(&parts->card.lock);
+	export = xa_find(&parts->exports, &parts->hand, SHRIMP_MAX_OBJECTS - 1, XA_PRESENT);
+	if (!export || !parts->card.live)
+		return false;
+	parts->hand++;
+	if (export->leaving && export->object.open) {
+		*wanted = paging_leave(export, *wanted);
+		shrimp_tell(&parts->card);
+	}
+	return true;
+}
+
+/* The kernel wants pages: from one export after the other, and from the first on if need be. */
+static void reclaim_work(struct work_struct *work)
+{
+	struct shrimp_parts *parts = container_of(work, struct shrimp_parts, reclaim);
+	long wanted = atomic_long_xchg(&parts->wanted, 0);
+	unsigned int rounds = 0;
+
+	while (wanted > 0 && rounds < 2) {
+		if (!reclaim_next(parts, &wanted)) {
+			parts->hand = 0;
+			rounds++;
+		}
+		cond_resched();
+	}
+}
+
+static unsigned long reclaim_count(struct shrinker *shrinker, struct shrink_control *control)
+{
+	const struct shrimp_parts *parts = shrinker->private_data;
+	long pages = atomic_long_read(&parts->pageable);
+
+	return pages > 0 ? pages : SHRINK_EMPTY;
+}
+
+/*
+ * Whoever is short of memory may hold the card's lock, and cannot wait for other hosts: none of it is
+ * free yet.
+ */
+static unsigned long reclaim_scan(struct shrinker *shrinker, struct shrink_control *control)
+{
+	struct shrimp_parts *parts = shrinker->private_data;
+
+	atomic_long_add(control->nr_to_scan, &parts->wanted);
+	queue_work(parts->paging, &parts->reclaim);
+	return SHRINK_STOP;
+}
+
+static void paging_stop(void *data)
+{
+	struct shrimp_parts *parts = data;
+
+	shrinker_free(parts->shrinker);
+	destroy_workqueue(parts->paging);
+}
+
+/* When the driver is bound. */
+int shrimp_paging_init(struct hamlyn_card *card)
+{
+	struct shrimp_parts *parts = shrimp_parts(card);
+
+	INIT_WORK(&parts->reclaim, reclaim_work);
+	parts->paging = alloc_workqueue("%s-paging", WQ_UNBOUND | WQ_FREEZABLE, 0,
+					dev_name(&card->dev));
+	if (!parts->paging)
+		return -ENOMEM;
+	parts->shrinker = shrinker_alloc(0, "%s", dev_name(&card->dev));
+	if (!parts->shrinker) {
+		destroy_workqueue(parts->paging);
+		return -ENOMEM;
+	}
+	parts->shrinker->count_objects = reclaim_count;
+	parts->shrinker->scan_objects = reclaim_scan;
+	parts->shrinker->private_data = parts;
+	shrinker_register(parts->shrinker);
+	return devm_add_action_or_reset(&card->pdev->dev, paging_stop, parts);
+}
+
+/* Anybody may read, in as many threads as he likes: one of them at a time wants a card's lock. */
+static DEFINE_MUTEX(readers);
+
+/* How many pages exports have given up and have back, and how often a store has waited for one. */
+static ssize_t paging_show(struct device *dev, struct device_attribute *attribute, char *text)
+{
+	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
+	const struct shrimp_parts *parts = shrimp_parts(card);
+
+	guard(mutex)(&readers);
+	guard(mutex)(&card->lock);
+	return sysfs_emit(text, "given_up %llu\nbrought_back %llu\nawaited %llu\n", parts->given_up,
+			  parts->brought_back, parts->awaited);
+}
+static DEVICE_ATTR_RO(paging);
+
+static struct attribute *paging_attributes[] = {
+	&dev_attr_paging.attr,
+	NULL,
+};
+
+static const struct attribute_group paging_group = {
+	.attrs = paging_attributes,
+};
+
+const struct attribute_group *shrimp_groups[] = {
+	&hamlyn_group,
+	&paging_group,
+	NULL,
+};

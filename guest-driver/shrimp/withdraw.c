@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Pages of mappings that are withdrawn: the exporter is about to use its page for something else (the
+ * second policy of section 4.4). The process loses the pages by which it stores; what it had stored
+ * is sent as ever; then the card sends nothing more, and the exporter is told so, behind all of that.
+ * Who touches one of the pages asks the exporter, and waits until it has a page for it again.
+ */
+#include "shrimp.h"
+
+/* Room for a mapping's pages in each of the three ways to them. */
+#define FACE SHRIMP_MAP_WINDOW
+
+static u32 withdrawn_page(u64 offset)
+{
+	return offset % FACE / HAMLYN_PAGE_SIZE;
+}
+
+/* Makes a mapping one whose pages may be withdrawn, before anybody knows it. */
+int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping)
+{
+	u32 bits = BITS_TO_LONGS(mapping->memory->count) * BITS_PER_LONG;
+
+	mapping->withdrawn = bitmap_zalloc(5 * bits, GFP_KERNEL_ACCOUNT);
+	if (!mapping->withdrawn)
+		return -ENOMEM;
+	mapping->closing = mapping->withdrawn + BIT_WORD(bits);
+	mapping->owed = mapping->withdrawn + BIT_WORD(2 * bits);
+	mapping->wanted = mapping->withdrawn + BIT_WORD(3 * bits);
+	mapping->awaited = mapping->withdrawn + BIT_WORD(4 * bits);
+	return 0;
+}
+
+/* The card sends no more of pages that nobody can store to; false: of some it still does. */
+static bool withdraw_close(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	bool all = true;
+	u32 page;
+	int ret;
+
+	for_each_set_bit(page, mapping->closing, mapping->memory->count) {
+		ret = shrimp_withhold(card, shrimp_pfn(mapping->memory, page), mapping);
+		if (ret) {
+			all = false;
+			continue;
+		}
+		__clear_bit(page, mapping->closing);
+		__set_bit(page, mapping->owed);
+	}
+	return all;
+}
+
+static bool withdraw_say(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping,
+			 u32 what, const struct shrimp_part *part)
+{
+	struct hamlyn_wire wire = {
+		.reason = what,
+		.from = mapping->object.index,
+		.to = mapping->export,
+		.private_length = sizeof(*part),
+	};
+
+	return !shrimp_is_busy(hamlyn_system_say(card->system, mapping->host, &wire, part));
+}
+
+/* Tells the exporter which pages are not stored to any more; false: not of all yet. */
+static bool withdraw_acknowledge(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	struct shrimp_part part;
+
+	while (shrimp_next_part(mapping->owed, mapping->memory->count, &part)) {
+		if (!withdraw_say(card, mapping, SHRIMP_SAY_INVALIDATED, &part))
+			return false;
+		bitmap_clear(mapping->owed, part.first, part.count);
+	}
+	return true;
+}
+
+/* Asks for pages that are touched, behind what is said of them; false: not yet. */
+static bool withdraw_ask(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	struct shrimp_part part;
+
+	if (mapping->asked.count || mapping->progress != SHRIMP_MAPPED ||
+	    !shrimp_next_part(mapping->wanted, mapping->memory->count, &part))
+		return true;
+	part.count = min(part.count, SHRIMP_PIECE);
+	if (!withdraw_say(card, mapping, SHRIMP_SAY_AGAIN, &part))
+		return false;
+	bitmap_clear(mapping->wanted, part.first, part.count);
+	mapping->asked = part;
+	return true;
+}
+
+/* Says to the exporter what is still to be said; false: not all of it yet. */
+bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	/* Nothing is asked for before all is said that may be about the same pages. */
+	bool all = withdraw_close(card, mapping) && withdraw_acknowledge(card, mapping) &&
+		   withdraw_ask(card, mapping);
+
+	if (all)
+		list_del_init(&mapping->on_telling);
+	return all;
+}
+
+void shrimp_withdraw_look(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	if (!mapping->withdrawn || shrimp_withdraw_tell(card, mapping))
+		return;
+	if (list_empty(&mapping->on_telling))
+		list_add_tail(&mapping->on_telling, &shrimp_parts(card)->telling_mappings);
+	shrimp_tell_again(card);
+}
+
+/* The exporter wants pages for something else. */
+void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+		     const struct shrimp_part *part)
+{
+	static const u64 faces[] = { SHRIMP_MAP_COMMANDS, SHRIMP_MAP_WINDOW, SHRIMP_MEMORY_OFFSET };
+	u64 offset = (u64)part->first * HAMLYN_PAGE_SIZE, size = (u64)part->count * HAMLYN_PAGE_SIZE;
+	u32 i;
+
+	/* A process that can store as it likes keeps the pages. */
+	if (!mapping->withdrawn || !part->count || part->first >= mapping->known ||
+	    part->count > mapping->known - part->first)
+		return;
+	for (i = part->first; i < part->first + part->count; i++)
+		if (!__test_and_set_bit(i, mapping->withdrawn))
+			__set_bit(i, mapping->closing);
+	for (i = 0; i < ARRAY_SIZE(faces); i++)
+		hamlyn_withdraw(&mapping->object, faces[i] + offset, size);
+	shrimp_withdraw_look(card, mapping);
+}
+
+/* The exporter has pages again. -EPROTO: for something else than it was asked for. */
+int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+			 const struct shrimp_pages *pages)
+{
+	u32 i, page;
+	int ret;
+
+	if (!pages->count || pages->first != mapping->asked.first ||
+	    pages->count != mapping->asked.count)
+		return -EPROTO;
+	for (i = 0; i < pages->count; i++) {
+		page = pages->first + i;
+		ret = shrimp_map_out(card, mapping, page, pages->pages[i]);
+		if (ret)
+			return ret;
+		__clear_bit(page, mapping->withdrawn);
+		__clear_bit(page, mapping->wanted);
+		clear_bit(page, mapping->awaited);
+	}
+	mapping->asked.count = 0;
+	wake_up_all(&mapping->wait);
+	shrimp_withdraw_look(card, mapping);
+	return 0;
+}
+
+/* The mapping has ended: nothing is said of pages any more, and nobody waits for any. */
+void shrimp_withdraw_end(struct shrimp_mapping_object *mapping)
+{
+	list_del_init(&mapping->on_telling);
+	mapping->asked.count = 0;
+}
+
+bool shrimp_withdraw_ready(struct card_object *object, u64 offset)
+{
+	struct shrimp_mapping_object *mapping =
+		container_of(object, struct shrimp_mapping_object, object);
+	struct hamlyn_card *card = object->file->card;
+	u32 page = withdrawn_page(offset);
+
+	if (!mapping->withdrawn || !test_bit(page, mapping->withdrawn) ||
+	    mapping->progress == SHRIMP_ENDED || !card->live)
+		return true;
+	if (!test_and_set_bit(page, mapping->awaited)) {
+		shrimp_parts(card)->awaited++;
+		__set_bit(page, mapping->wanted);
+		shrimp_withdraw_look(card, mapping);
+	}
+	return false;
+}
+
+/*
+ * Waits for the answer, not for the page: that may have been withdrawn again before the waiter runs,
+ * and nobody asks for it then before it is touched again.
+ */
+void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state)
+{
+	struct shrimp_mapping_object *mapping =
+		container_of(object, struct shrimp_mapping_object, object);
+	const struct hamlyn_card *card = object->file->card;
+	u32 page = withdrawn_page(offset);
+
+	wait_event_state(mapping->wait,
+			 !test_bit(page, mapping->awaited) ||
+				 READ_ONCE(mapping->progress) == SHRIMP_ENDED ||
+				 !READ_ONCE(object->open) || !READ_ONCE(card->live),
+			 state);
+}

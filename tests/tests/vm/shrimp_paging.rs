@@ -1,0 +1,284 @@
+//! Consistency of mappings (section 4.4), in machines that really page: pinned pages stay, others leave and come back.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Exit, Lab, Run, Snoop};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::{Turn, eventually, if_long, lab_of, text};
+
+/// The exporter's machine, and the mapper's.
+const EXPORTER: usize = 0;
+const MAPPER: usize = 1;
+/// Pages of a buffer.
+const PAGES: usize = 4;
+/// Swap space in memory, compressed; and the kernel says no more whenever it is told to drop something.
+const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
+    echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
+/// Has the kernel ask everybody for what he can do without.
+const DROP: &str = "echo 2 >/proc/sys/vm/drop_caches";
+
+fn paging_lab(snoop: Snoop) -> Result<Turn> {
+    let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop));
+    shell(&lab, EXPORTER, SWAP)?;
+    Ok(lab)
+}
+
+/// What a line says to root's shell in a machine.
+fn shell(lab: &Lab, vm: usize, line: &str) -> Result<String> {
+    Ok(lab.vm(vm).run_as(0, ["sh", "-c", line])?.finish_text()?.join("\n"))
+}
+
+fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+    Ok(Desk(lab.vm(vm).run(["shrimp", "desk"])?))
+}
+
+/// A figure of the driver's: `given_up`, `brought_back` or `awaited`.
+fn figure(lab: &Lab, vm: usize, name: &str) -> Result<u64> {
+    word_behind(&shell(lab, vm, "cat /sys/class/shrimp/shrimp0/paging")?, name)
+}
+
+fn word_behind(text: &str, name: &str) -> Result<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(line.with_context(|| format!("no {name} in {text:?}"))?.trim().parse()?)
+}
+
+/// A buffer in the one machine and a mapping of the other's.
+struct Pair {
+    receiver: Desk<Run>,
+    sender: Desk<Run>,
+    buffer: Value,
+    mapping: Value,
+}
+
+impl Pair {
+    fn new(lab: &Lab, export: &str, mode: &str) -> Result<Self> {
+        let (mut receiver, mut sender) = (desk(lab, EXPORTER)?, desk(lab, MAPPER)?);
+        let made = receiver.ask(&format!("{export} {} 0 1", PAGES * 4096))?;
+        let (buffer, handle) = (made["export"].clone(), text(&made, "handle"));
+        let made = sender.ask(&format!("map {handle} 0 {} {mode}", PAGES * 4096))?;
+        let mapping = made["mapping"].clone();
+        ensure!(mapping.is_u64(), "{made}");
+        Ok(Self { receiver, sender, buffer, mapping })
+    }
+
+    fn store(&mut self, offset: usize, value: u32) -> Result<()> {
+        let line = format!("store {} {offset} {value}", self.mapping);
+        self.sender.expect(&line, &json!({ "stored": true }))
+    }
+
+    /// Fills all pages of the mapping with a pattern, and sends them if that is to be said.
+    fn fill(&mut self, seed: u32, mode: &str) -> Result<()> {
+        let (mapping, length) = (&self.mapping, PAGES * 4096);
+        self.sender.expect(&format!("fill {mapping} 0 {length} {seed}"), &json!({ "filled": length }))?;
+        if mode == "deliberate" {
+            self.sender.expect(&format!("send {mapping} 0 {length}"), &json!({ "sent": true }))?;
+        }
+        self.has(0, length, seed)
+    }
+
+    /// All bytes of a part are those of a pattern, once they have come.
+    fn has(&mut self, offset: usize, length: usize, seed: u32) -> Result<()> {
+        let check = format!("check {} {offset} {length} {seed}", self.buffer);
+        eventually(|| Ok(self.receiver.ask(&check)?["arrived"] == true), "the pattern is there")
+    }
+
+    fn pages(&mut self) -> Result<Value> {
+        self.receiver.ask(&format!("pages {}", self.buffer))
+    }
+
+    /// The exporter's machine gives all pages up and has them in its swap space.
+    fn page_out(&mut self, lab: &Lab) -> Result<()> {
+        let swapped = json!({ "present": 0, "swapped": PAGES });
+        let told = format!("page-out {}", self.buffer);
+        shell(lab, EXPORTER, DROP)?;
+        eventually(
+            || {
+                self.receiver.expect(&told, &json!({ "told": true }))?;
+                Ok(self.pages()? == swapped)
+            },
+            "all pages are swapped out",
+        )
+    }
+}
+
+/// Nothing of a process is left in a machine's driver.
+fn nothing_is_left(lab: &Lab) -> Result<()> {
+    for vm in [EXPORTER, MAPPER] {
+        let holders = || shell(lab, vm, "sed 1d /sys/class/shrimp/shrimp0/holders");
+        eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn pages_of_a_pinned_export_stay_whatever_the_kernel_wants() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    let mut pair = Pair::new(&lab, "export", "single")?;
+    pair.fill(1, "single")?;
+    let told = format!("page-out {}", pair.buffer);
+    for _ in 0..3 {
+        shell(&lab, EXPORTER, DROP)?;
+        pair.receiver.expect(&told, &json!({ "told": true }))?;
+    }
+    let pages = pair.pages()?;
+    ensure!(pages == json!({ "present": PAGES, "swapped": 0 }), "{pages}");
+    pair.fill(2, "single")?;
+    ensure!(figure(&lab, EXPORTER, "given_up")? == 0 && figure(&lab, MAPPER, "awaited")? == 0);
+    Ok(())
+}
+
+#[test]
+fn a_page_stays_until_who_stores_to_it_has_said_that_he_does_not() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    let mut pair = Pair::new(&lab, "export-paged", "single")?;
+    pair.fill(1, "single")?;
+    // The mapper's machine says nothing, but is not taken for lost.
+    shell(&lab, EXPORTER, "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout")?;
+    lab.vm(MAPPER).pause()?;
+    let told = format!("page-out {}", pair.buffer);
+    for _ in 0..5 {
+        shell(&lab, EXPORTER, DROP)?;
+        pair.receiver.expect(&told, &json!({ "told": true }))?;
+        let pages = pair.pages()?;
+        ensure!(pages == json!({ "present": PAGES, "swapped": 0 }), "{pages}");
+    }
+    lab.vm(MAPPER).resume()?;
+    pair.page_out(&lab)?;
+    pair.fill(2, "single")
+}
+
+#[test]
+fn pages_that_left_come_back_when_they_are_stored_to() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    for mode in ["single", "blocked", "deliberate"] {
+        come_back(&lab, mode)?;
+    }
+    nothing_is_left(&lab)
+}
+
+#[test]
+fn pages_that_left_come_back_when_they_are_stored_to_by_the_window() -> Result<()> {
+    let lab = paging_lab(Snoop::No)?;
+    come_back(&lab, "single")
+}
+
+fn come_back(lab: &Lab, mode: &str) -> Result<()> {
+    let swapped_before = word_behind(&shell(lab, EXPORTER, "cat /proc/vmstat")?, "pswpout")?;
+    let mut pair = Pair::new(lab, "export-paged", mode)?;
+    pair.fill(1, mode)?;
+    let [given, back, awaited] = [(EXPORTER, "given_up"), (EXPORTER, "brought_back"), (MAPPER, "awaited")]
+        .map(|(vm, name)| figure(lab, vm, name));
+    pair.page_out(lab)?;
+    ensure!(figure(lab, EXPORTER, "given_up")? >= given? + PAGES as u64);
+    let swapped_now = word_behind(&shell(lab, EXPORTER, "cat /proc/vmstat")?, "pswpout")?;
+    ensure!(swapped_now >= swapped_before + PAGES as u64, "{swapped_before}, then {swapped_now}");
+    // One page comes back, for a store in its midst, and nothing else of it has changed.
+    let (offset, value) = (2 * 4096 + 100, 0x1234_5678);
+    pair.store(offset, value)?;
+    if mode == "deliberate" {
+        pair.sender.expect(&format!("send {} {offset} 4", pair.mapping), &json!({ "sent": true }))?;
+    }
+    let load = format!("load {} {offset}", pair.buffer);
+    eventually(|| Ok(pair.receiver.ask(&load)? == json!({ "value": value })), "the value arrives")?;
+    ensure!(figure(lab, EXPORTER, "brought_back")? == back? + 1, "one page was asked for");
+    ensure!(figure(lab, MAPPER, "awaited")? == awaited? + 1);
+    pair.has(0, offset, 1)?;
+    pair.sender.expect(&format!("state {}", pair.mapping), &json!({ "state": "mapped" }))?;
+    // Once more, and all of them.
+    pair.page_out(lab)?;
+    pair.fill(2, mode)?;
+    // Who waits for a word that is not in memory sees it come.
+    pair.page_out(lab)?;
+    pair.receiver.begin(&format!(
+        "wait {} 0 {}",
+        pair.buffer,
+        first_word(&mut pair.sender, &pair.mapping)?
+    ))?;
+    pair.store(0, 77)?;
+    if mode == "deliberate" {
+        pair.sender.expect(&format!("send {} 0 4", pair.mapping), &json!({ "sent": true }))?;
+    }
+    let woken = pair.receiver.answer()?;
+    ensure!(woken == json!({ "value": 77 }), "{woken}");
+    Ok(())
+}
+
+fn first_word(sender: &mut Desk<Run>, mapping: &Value) -> Result<u64> {
+    sender.ask(&format!("own {mapping} 0"))?["value"].as_u64().context("no value")
+}
+
+#[test]
+fn nothing_is_lost_or_overtakes_while_pages_come_and_go() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    for mode in ["single", "blocked"] {
+        traffic(&lab, mode)?;
+    }
+    nothing_is_left(&lab)
+}
+
+#[test]
+fn nothing_is_lost_or_overtakes_while_pages_come_and_go_by_the_window() -> Result<()> {
+    traffic(&*paging_lab(Snoop::No)?, "single")
+}
+
+fn traffic(lab: &Lab, mode: &str) -> Result<()> {
+    let count = if_long(400_000, 40_000);
+    let mut pair = Pair::new(lab, "export-paged", mode)?;
+    let given = figure(lab, EXPORTER, "given_up")?;
+    let asks = format!("while :; do {DROP}; usleep 5000; done");
+    let mut asking = lab.vm(EXPORTER).run_as(0, ["sh", "-c", &asks])?;
+    eventually(|| Ok(figure(lab, EXPORTER, "given_up")? > given), "pages are given up")?;
+    pair.receiver.begin(&format!("follow {} {count}", pair.buffer))?;
+    pair.sender.begin(&format!("stream {} {count}", pair.mapping))?;
+    let streamed = pair.sender.answer()?;
+    let followed = pair.receiver.answer()?;
+    asking.kill(9)?;
+    asking.wait()?;
+    ensure!(streamed == json!({ "streamed": count }), "{streamed}");
+    ensure!(followed == json!({ "followed": count }), "{followed}");
+    let given = figure(lab, EXPORTER, "given_up")? - given;
+    ensure!(given >= 2 * PAGES as u64, "only {given} pages were given up meanwhile");
+    pair.fill(3, mode)
+}
+
+#[test]
+fn whoever_ends_while_a_page_is_out_leaves_nothing() -> Result<()> {
+    let lab = paging_lab(Snoop::Auto)?;
+    for ends in ["exporter killed", "taken back", "mapper killed"] {
+        let mut pair = Pair::new(&lab, "export-paged", "single")?;
+        pair.fill(1, "single")?;
+        pair.page_out(&lab)?;
+        let (mapping, buffer) = (pair.mapping.clone(), pair.buffer.clone());
+        match ends {
+            "exporter killed" => {
+                pair.receiver.0.kill(9)?;
+                assert_eq!(pair.receiver.0.wait()?, Exit::Signal(9));
+            }
+            "taken back" => {
+                pair.receiver.expect(&format!("unexport {buffer}"), &json!({ "unexported": true }))?;
+            }
+            _ => {
+                killed_while_it_waits(&lab, &mut pair)?;
+                continue;
+            }
+        }
+        // It does not wait for a page that nobody has.
+        pair.store(0, 5)?;
+        let (state, taken) = (format!("state {mapping}"), json!({ "state": "taken back" }));
+        eventually(|| Ok(pair.sender.ask(&state)? == taken), "the mapper is told")?;
+    }
+    nothing_is_left(&lab)
+}
+
+/// The other machine does not answer, so a store waits; its process can be killed all the same.
+fn killed_while_it_waits(lab: &Lab, pair: &mut Pair) -> Result<()> {
+    let awaited = figure(lab, MAPPER, "awaited")?;
+    lab.vm(EXPORTER).pause()?;
+    pair.sender.begin(&format!("store {} 0 5", pair.mapping))?;
+    eventually(|| Ok(figure(lab, MAPPER, "awaited")? > awaited), "the store waits")?;
+    pair.sender.0.kill(9)?;
+    assert_eq!(pair.sender.0.wait()?, Exit::Signal(9));
+    lab.vm(EXPORTER).resume()
+}
