@@ -94,6 +94,21 @@ impl Outlet {
         (!in_memory).then_some(&self.window)
     }
 
+    /// Where stores must go to be noticed, for who decides that once. What he stores there [`Outlet::settle`] does not know of.
+    pub(super) fn stored_to(&self) -> &Mapping {
+        self.stores_by().unwrap_or(self.memory.mapping())
+    }
+
+    /// Where the buffer begins in its first page.
+    pub(super) fn place(&self) -> usize {
+        self.place
+    }
+
+    /// The memory itself.
+    pub(super) fn memory(&self) -> &Mapping {
+        self.memory.mapping()
+    }
+
     pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
         let at = self.word_at::<W>(offset)?;
         match self.stores_by() {
