@@ -314,7 +314,7 @@ pub enum ErrorKind {
     /// There is none left, or no more for this user: give some back, or have the operator set up more. `ENOSPC`, `EDQUOT`, or what the
     /// system said: `ENOMEM`, `EMFILE`.
     Exhausted,
-    /// A mistake of the caller's. `EINVAL`.
+    /// A mistake of the caller's. `EINVAL`; of a mapping that cannot be made like this also `ERANGE`, `EDOM` or `EBUSY`.
     Invalid,
     /// The caller has closed it. `EPIPE`.
     Closed,
@@ -323,7 +323,8 @@ pub enum ErrorKind {
     PeerLost,
     /// This card, driver or way to reach it cannot do it. `EOPNOTSUPP`, or `EPROTO` for another version.
     Unsupported,
-    /// The card would not do it: see its counters; or the other host's operating system. `EPERM`.
+    /// The card would not do it: see its counters; or the other host's operating system would not: `EPERM`, and
+    /// `EACCES` for a mapping.
     Refused,
     /// Notifications were overwritten: start again from what is known. `EOVERFLOW`.
     Overrun,

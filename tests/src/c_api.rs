@@ -1,30 +1,62 @@
-//! The header of the C library, made from the sources of `hamlyn-c`.
+//! The headers of the C library, made from the sources of `hamlyn-c`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
+use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, SortKey, Style};
 
-/// The header's place, from `tests/`.
-pub const HEADER: &str = "../guest-lib/c/include/hamlyn.h";
+/// A header of the C library.
+pub struct Header {
+    /// Its file's name, in the library's folder `include`.
+    pub name: &'static str,
+    /// The files with what C can call, below `src` and in the header's order. The rest is inner.
+    pub parts: &'static [&'static str],
+    /// What it begins with.
+    title: &'static str,
+    /// What it stands on.
+    includes: &'static [&'static str],
+    /// Structures of another header, which have no tag here unless their names say so.
+    others: &'static [&'static str],
+}
 
-/// The files with what C can call, in the header's order. The rest is inner.
-pub const PARTS: [&str; 12] = [
-    "call.rs",
-    "card.rs",
-    "ticket.rs",
-    "manager.rs",
-    "tagged.rs",
-    "datagram.rs",
-    "stream.rs",
-    "area.rs",
-    "slot.rs",
-    "terminus.rs",
-    "stream_pair.rs",
-    "connection.rs",
+/// All headers: of Hamlyn cards with what any card has, then of each other model.
+pub const HEADERS: [Header; 2] = [
+    Header {
+        name: "hamlyn.h",
+        parts: &[
+            "call.rs",
+            "card.rs",
+            "ticket.rs",
+            "manager.rs",
+            "tagged.rs",
+            "datagram.rs",
+            "stream.rs",
+            "area.rs",
+            "slot.rs",
+            "terminus.rs",
+            "stream_pair.rs",
+            "connection.rs",
+        ],
+        title: HAMLYN,
+        includes: &[],
+        others: &[],
+    },
+    Header {
+        name: "shrimp.h",
+        parts: &[
+            "shrimp/card.rs",
+            "shrimp/handle.rs",
+            "shrimp/receive_buffer.rs",
+            "shrimp/send_buffer.rs",
+            "shrimp/deliberate.rs",
+            "shrimp/names.rs",
+        ],
+        title: SHRIMP,
+        includes: &["hamlyn.h"],
+        others: &["hamlyn_connecting", "hamlyn_connection", "hamlyn_found", "hamlyn_listener"],
+    },
 ];
 
-/// What the header begins with.
-const TITLE: &str = "\
+const HAMLYN: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Hamlyn: messages by a virtual user-level network card, between processes of different virtual machines.
@@ -39,28 +71,50 @@ const TITLE: &str = "\
  * to), negative to wait for ever; -ETIMEDOUT if the time is over.
  */";
 
-/// Makes the header from the sources (the crate's `src` folder).
-///
-/// # Errors
-/// Something that C cannot carry.
-pub fn header(source: &Path) -> Result<String, cbindgen::Error> {
-    let config = Config {
-        language: Language::C,
-        style: Style::Tag,
-        header: Some(TITLE.to_owned()),
-        include_guard: Some("HAMLYN_H".to_owned()),
-        no_includes: true,
-        sys_includes: ["stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
-        cpp_compat: true,
-        documentation: true,
-        documentation_style: DocumentationStyle::Doxy,
-        usize_is_size_t: true,
-        line_length: 110,
-        sort_by: SortKey::None,
-        ..Config::default()
-    };
-    let sources = PARTS.iter().fold(Builder::new(), |sources, part| sources.with_src(source.join(part)));
-    let mut text = Vec::new();
-    sources.with_config(config).generate()?.write(&mut text);
-    Ok(String::from_utf8_lossy(&text).into_owned())
+const SHRIMP: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * SHRIMP cards: what a process stores in its own memory arrives in another's, of another virtual machine.
+ *
+ * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections are described there.
+ */";
+
+/// The headers' folder.
+#[must_use]
+pub fn include(tests: &Path) -> PathBuf {
+    tests.join("../guest-lib/c/include")
+}
+
+impl Header {
+    /// Makes the header from the sources (the crate's `src` folder).
+    ///
+    /// # Errors
+    /// Something that C cannot carry.
+    pub fn text(&self, source: &Path) -> Result<String, cbindgen::Error> {
+        let tagged = self.others.iter().map(|name| ((*name).to_owned(), format!("struct {name}")));
+        let config = Config {
+            language: Language::C,
+            style: Style::Tag,
+            header: Some(self.title.to_owned()),
+            include_guard: Some(self.name.to_uppercase().replace('.', "_")),
+            no_includes: true,
+            sys_includes: ["stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
+            includes: self.includes.iter().map(|name| (*name).to_owned()).collect(),
+            export: ExportConfig { rename: tagged.collect(), ..ExportConfig::default() },
+            cpp_compat: true,
+            documentation: true,
+            documentation_style: DocumentationStyle::Doxy,
+            usize_is_size_t: true,
+            line_length: 110,
+            sort_by: SortKey::None,
+            ..Config::default()
+        };
+        let sources =
+            self.parts.iter().fold(Builder::new(), |sources, part| sources.with_src(source.join(part)));
+        let mut text = Vec::new();
+        sources.with_config(config).generate()?.write(&mut text);
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
 }

@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 use hamlyn_c::{
     hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_found, hamlyn_manager_options, hamlyn_message,
     hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share,
-    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
+    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
+    shrimp_handle_info, shrimp_memory,
 };
 use hamlyn_lab::{Kit, Lab};
 use hamlyn_tests::c_api;
@@ -21,8 +22,14 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c")
 }
 
-fn header() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(c_api::HEADER)).unwrap()
+/// A checked-in header.
+fn read(name: &str) -> String {
+    fs::read_to_string(source().join("include").join(name)).unwrap()
+}
+
+/// All of them, one behind the other.
+fn headers() -> String {
+    c_api::HEADERS.iter().map(|header| read(header.name)).collect()
 }
 
 /// The library's archive.
@@ -53,7 +60,7 @@ fn run(statements: &str) -> Vec<String> {
 fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
-    let start = "#include <hamlyn.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
+    let start = "#include <shrimp.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
     let mut command = Command::new(build(folder.path(), &program));
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
@@ -80,44 +87,52 @@ fn expect(statements: &str, calls: &[(i32, &str)]) {
 
 /// The names that stand before a `(` at a declaration's place.
 fn functions() -> Vec<String> {
-    let header = header();
-    let starts = header.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    let headers = headers();
+    let starts = headers.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
     let names =
         starts.filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next().map(str::to_owned));
     names.collect()
 }
 
 #[test]
-fn the_checked_in_header_is_what_the_sources_give() {
-    let made = c_api::header(&source().join("src")).unwrap();
-    assert!(made == header(), "hamlyn.h is out of date: cargo run -p hamlyn-tests --bin headers");
+fn the_checked_in_headers_are_what_the_sources_give() {
+    for header in &c_api::HEADERS {
+        let made = header.text(&source().join("src")).unwrap();
+        let is_same = made == read(header.name);
+        assert!(is_same, "{} is out of date: cargo run -p hamlyn-tests --bin headers", header.name);
+    }
 }
 
 #[test]
-fn every_file_with_functions_for_c_is_in_the_header() {
+fn every_file_with_functions_for_c_is_in_a_header() {
     let mut exported = BTreeSet::new();
-    for file in fs::read_dir(source().join("src")).unwrap() {
-        let text = fs::read_to_string(file.unwrap().path()).unwrap();
-        let behind = text.split("extern \"C\" fn ").skip(1);
-        exported.extend(behind.filter_map(|text| text.split_once('(')).map(|(name, _)| name.to_owned()));
+    for folder in ["src", "src/shrimp"] {
+        for file in fs::read_dir(source().join(folder)).unwrap() {
+            let file = file.unwrap().path();
+            let text = if file.is_file() { fs::read_to_string(file).unwrap() } else { String::new() };
+            let behind = text.split("extern \"C\" fn ").skip(1);
+            exported.extend(behind.filter_map(|text| text.split_once('(')).map(|(name, _)| name.to_owned()));
+        }
     }
     assert_eq!(functions().into_iter().collect::<BTreeSet<_>>(), exported);
 }
 
 #[test]
-fn the_header_stands_alone_in_c_and_in_cpp() {
+fn each_header_stands_alone_in_c_and_in_cpp() {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("alone.o");
     let more = [Path::new("-c"), Path::new("-o"), &object];
-    for (compiler, standard) in [("cc", "-std=c99"), ("cc", "-std=c11"), ("c++", "-std=c++11")] {
+    let compilers = [("cc", "-std=c99"), ("cc", "-std=c11"), ("c++", "-std=c++11")];
+    let all = c_api::HEADERS.iter().flat_map(|header| compilers.map(|compiler| (header.name, compiler)));
+    for (header, (compiler, standard)) in all {
         if compiler == "c++" && Command::new(compiler).arg("--version").output().is_err() {
             continue;
         }
         let program = folder.path().join(if compiler == "c++" { "alone.cpp" } else { "alone.c" });
-        fs::write(&program, "#include <hamlyn.h>\n#include <hamlyn.h>\nint main(void) { return 0; }\n")
-            .unwrap();
+        let include = format!("#include <{header}>\n");
+        fs::write(&program, format!("{include}{include}int main(void) {{ return 0; }}\n")).unwrap();
         let output = compile(compiler, standard, &program, &more);
-        assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{header}, {compiler}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
@@ -152,6 +167,10 @@ fn c_and_rust_agree_on_every_size_and_offset() {
         hamlyn_share { bytes }
         hamlyn_message { metadata, metadata_length, offset, word, flags, reserved }
         hamlyn_piece { buffer, start, length }
+        shrimp_card_info { host, abi_version, pages, columns, fifo, snoops, ports, reserved }
+        shrimp_handle { bytes }
+        shrimp_handle_info { length, host, number, reserved }
+        shrimp_memory { loads, stores, commands, length, reserved }
     };
     let mut statements = String::new();
     for (expression, _) in &rust {
@@ -161,7 +180,8 @@ fn c_and_rust_agree_on_every_size_and_offset() {
     for ((expression, size), said) in rust.iter().zip(&c) {
         assert_eq!(said, &size.to_string(), "{expression}");
     }
-    let described = header().lines().filter(|line| line.starts_with("struct") && line.ends_with('{')).count();
+    let described =
+        headers().lines().filter(|line| line.starts_with("struct") && line.ends_with('{')).count();
     let structures = rust.iter().filter(|(expression, _)| expression.starts_with("sizeof")).count();
     assert_eq!(structures, described, "a structure of the header is not compared here");
 }
@@ -169,7 +189,7 @@ fn c_and_rust_agree_on_every_size_and_offset() {
 #[test]
 fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
     let mut statements = String::from("\tprintf(\"%s\\n\", hamlyn_error());\n");
-    for declaration in header().split(";\n").filter_map(|text| text.rsplit("*/\n").next()) {
+    for declaration in headers().split(";\n").filter_map(|text| text.rsplit("*/\n").next()) {
         let Some((name, arguments)) = declaration.split_once('(') else { continue };
         let Some(name) = name.strip_prefix("int ") else { continue };
         // A card of no name is the one that the environment names.
@@ -187,10 +207,10 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
 }
 
 /// Functions that return no outcome, but for those that return nothing: hamlyn_version, hamlyn_error, and where bytes are.
-const NO_OUTCOME: usize = 5;
+const NO_OUTCOME: usize = 6;
 
 fn is_void(name: &str) -> bool {
-    name == "hamlyn_close" || name.ends_with("_destroy")
+    ["hamlyn_close", "shrimp_close"].contains(&name) || name.ends_with("_destroy")
 }
 
 #[test]
@@ -210,10 +230,15 @@ fn what_cannot_be_opened_or_read_is_said() {
         "hamlyn_open(\"/nowhere\", &card)",
         "hamlyn_ticket_parse(\"hamlyn1:zz\", &ticket)",
         "hamlyn_ticket_print(&ticket, text, sizeof(text))",
+        "shrimp_open(NULL, &other)",
+        "shrimp_open(\"/dev/null\", &other)",
+        "shrimp_handle_parse(\"hamlyn1:00\", &handle)",
+        "shrimp_handle_print(&handle, text, sizeof(text))",
     ];
     let mut statements =
         String::from("\tstruct hamlyn_card *card;\n\tstruct hamlyn_ticket ticket = { { 0 } };\n");
-    statements.push_str("\tchar text[HAMLYN_TEXT_SIZE];\n");
+    statements.push_str("\tchar text[HAMLYN_TEXT_SIZE];\n\tstruct shrimp_card *other;\n");
+    statements.push_str("\tstruct shrimp_handle handle = { { 0 } };\n");
     for call in calls {
         let _ = writeln!(statements, "\tprintf(\"%d \", {call});\n\tputs(hamlyn_error());");
     }
@@ -223,6 +248,10 @@ fn what_cannot_be_opened_or_read_is_said() {
     assert_eq!(said[1].0, "-2", "{said:?}");
     assert_eq!(said[2], ("-22", "ticket has 2 digits instead of 80"));
     assert_eq!(said[3], ("-22", "ticket does not start with the letters HT"));
+    assert_eq!(said[4].0, "-2", "{said:?}");
+    assert_eq!(said[5].0, "-25", "{said:?}");
+    assert_eq!(said[6], ("-22", "handle does not start with \"shrimp1:\""));
+    assert_eq!(said[7], ("-22", "handle does not start with the letters SH"));
 }
 
 #[test]
@@ -501,7 +530,7 @@ fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
 #[test]
 fn the_examples_are_strict_c() {
     let folder = tempfile::tempdir().unwrap();
-    for example in ["c-protocols.c", "c-echo.c"] {
+    for example in ["c-protocols.c", "c-echo.c", "c-shrimp.c"] {
         let program = build(folder.path(), &source().join("examples").join(example));
         let output = Command::new(program).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{example}");

@@ -6,10 +6,12 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use hamlyn::shrimp::MappingError;
 use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss, Terminus};
 use libc::{
-    EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EDQUOT, EHOSTDOWN, EHOSTUNREACH, EINVAL,
-    EIO, ENETDOWN, ENOMEM, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPIPE, EPROTO, ETIMEDOUT,
+    EACCES, EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EDOM, EDQUOT, EHOSTDOWN,
+    EHOSTUNREACH, EINVAL, EIO, ENETDOWN, ENOMEM, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM, EPIPE,
+    EPROTO, ERANGE, ETIMEDOUT,
 };
 
 thread_local! {
@@ -49,6 +51,9 @@ fn errno(error: &Error) -> c_int {
     if let Error::System { source, .. } = error {
         return source.raw_os_error().unwrap_or(EIO);
     }
+    if let Error::Mapping(why) = error {
+        return errno_of_mapping(why);
+    }
     match error.kind() {
         ErrorKind::WouldBlock => EAGAIN,
         ErrorKind::TimedOut => ETIMEDOUT,
@@ -86,6 +91,20 @@ fn errno_of_loss(error: &Error) -> c_int {
             _ => ENETDOWN,
         },
         _ => ENOTCONN,
+    }
+}
+
+/// Why a send buffer leads nowhere: as the driver says it of one that is not made.
+fn errno_of_mapping(why: &MappingError) -> c_int {
+    match why {
+        MappingError::Access { .. } => EACCES,
+        MappingError::Range { .. } => ERANGE,
+        MappingError::Place { .. } => EDOM,
+        MappingError::Occupied => EBUSY,
+        MappingError::NoHost { .. } => EHOSTUNREACH,
+        MappingError::TakenBack { .. } => ECONNRESET,
+        MappingError::Lost { .. } => EHOSTDOWN,
+        _ => EIO,
     }
 }
 
@@ -226,6 +245,17 @@ mod tests {
         assert_eq!(call(|| Err(Error::Unsupported("no").into())), -EOPNOTSUPP);
         assert_eq!(call(|| Err(Error::Invalid("no").into())), -EINVAL);
         assert_eq!(call(|| Err(Error::NotConnected.into())), -ENOTCONN);
+        for (why, errno) in [
+            (MappingError::Access { node: 1, export: 2 }, EACCES),
+            (MappingError::Range { node: 1, export: 2, end: 3 }, ERANGE),
+            (MappingError::Place { node: 1, export: 2 }, EDOM),
+            (MappingError::Occupied, EBUSY),
+            (MappingError::NoHost { node: 1 }, EHOSTUNREACH),
+            (MappingError::TakenBack { node: 1, export: 2 }, ECONNRESET),
+            (MappingError::Lost { node: 1 }, EHOSTDOWN),
+        ] {
+            assert_eq!(call(|| Err(Error::from(why).into())), -errno, "{why}");
+        }
         assert_eq!(call(|| Err(Failure::argument("a\0b"))), -EINVAL);
         assert_eq!(text(), "a b");
     }

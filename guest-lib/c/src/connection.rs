@@ -29,17 +29,17 @@ pub const HAMLYN_END_LAPSED: u32 = 6;
 pub const HAMLYN_END_CARD_RESET: u32 = 7;
 
 /// A name that others can connect to. Any number of threads may use it at once.
-pub struct hamlyn_listener(Listener);
+pub struct hamlyn_listener(pub(crate) Listener);
 
 /// Somebody who wants to connect. One thread at a time may use it.
 pub struct hamlyn_request(Request);
 
 /// A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
 /// ends: tickets and seeds, perhaps. It tells of the other side's end. Any number of threads may use it at once.
-pub struct hamlyn_connection(Connection);
+pub struct hamlyn_connection(pub(crate) Connection);
 
 /// A connection that was asked for. One thread at a time may use it.
-pub struct hamlyn_connecting(Connecting);
+pub struct hamlyn_connecting(pub(crate) Connecting);
 
 /// What the other side has passed. It stays until the request or connection is gone.
 #[repr(C)]
@@ -326,12 +326,12 @@ pub unsafe extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn
     free(connection);
 }
 
-fn is_in(hosts: u64, host: u32) -> bool {
+pub(crate) fn is_in(hosts: u64, host: u32) -> bool {
     1_u64.checked_shl(host).is_some_and(|bit| hosts & bit != 0)
 }
 
 impl hamlyn_found {
-    fn new(found: &Found) -> Self {
+    pub(crate) fn new(found: &Found) -> Self {
         let bits = |hosts: &[u32]| hosts.iter().filter_map(|host| 1_u64.checked_shl(*host)).sum();
         let [hosts, too_old, silent] = [&found.hosts, &found.too_old, &found.silent].map(|list| bits(list));
         Self { hosts, too_old, silent, reserved: [0; 10] }

@@ -1,11 +1,11 @@
-//! The user library for C. What C programmers read is `include/hamlyn.h`, which is made from these files by
-//! `cargo run -p hamlyn-tests --bin headers`: the comments here are written for them.
+//! The user library for C. What C programmers read is `include/hamlyn.h`, and for SHRIMP cards `include/shrimp.h`, which are made from
+//! these files by `cargo run -p hamlyn-tests --bin headers`: the comments here are written for them.
 //!
 //! A handle is a Rust value in a box of its own, so what C passes in is `Option<&T>`, `Option<&mut T>` or
 //! `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an `Option<&mut MaybeUninit<T>>`.
 //! What is left for unsafe code is in `memory.rs`: bytes and texts that C points to. No panic crosses into C.
 
-//! To Rust the functions are unsafe: what they are handed must be what `hamlyn.h` says, handles alive and bytes as many as said.
+//! To Rust the functions are unsafe: what they are handed must be what the headers say, handles alive and bytes as many as said.
 
 // The names are C's. What makes the calls safe is said once, above, and not in the comments, which are the header's.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
@@ -17,6 +17,7 @@ mod connection;
 mod datagram;
 mod manager;
 mod memory;
+mod shrimp;
 mod slot;
 mod stream;
 mod stream_pair;
@@ -30,6 +31,7 @@ pub use card::*;
 pub use connection::*;
 pub use datagram::*;
 pub use manager::*;
+pub use shrimp::*;
 pub use slot::*;
 pub use stream::*;
 pub use stream_pair::*;

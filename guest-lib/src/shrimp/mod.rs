@@ -49,6 +49,8 @@ mod shared;
 pub use self::card::{Card, CardInfo, Shrimp};
 pub use self::handle::{Handle, HandleError};
 pub use self::mapping_error::MappingError;
+pub use self::outlet::Pointers;
 pub use self::receive_buffer::ReceiveBuffer;
 pub use self::send_buffer::{MappingState, Mode, SendBuffer};
 pub use self::shared::Shared;
+pub use hamlyn_abi::shrimp::statistics::ShrimpStatistic as Statistic;

@@ -15,6 +15,20 @@ use crate::core::copies;
 use crate::core::memory::Memory;
 use crate::error::{Result, inside};
 
+/// Where a send buffer lies in this process, from its first byte on: for languages that can make no other use of it, and for those who
+/// build primitives of their own. All of it is good for as long as the buffer lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pointers {
+    /// Its memory, to load from.
+    pub memory: *const u8,
+    /// What is stored here is sent by automatic update: memory itself, or the window pages where the card does not see this machine's
+    /// stores. A load from here waits for the stores before it. It changes with [`SendBuffer::set_mode`](super::SendBuffer::set_mode).
+    pub stores: *mut u8,
+    /// A command about a byte is a store of 4 bytes at its place here (sections 4.2 and 4.3).
+    pub commands: *mut u8,
+}
+
 /// What stores and commands go to. Each of the three begins with the page that the buffer begins in.
 #[derive(Debug)]
 pub(super) struct Outlet {
@@ -70,6 +84,13 @@ impl Outlet {
     pub(super) fn at(&self, offset: usize, length: usize) -> Result<usize> {
         inside("send buffer", offset as u64, length as u64, self.length as u64)?;
         Ok(self.place + offset)
+    }
+
+    pub(super) fn pointers(&self) -> Pointers {
+        let first = |mapping: &Mapping| (mapping.address() as usize + self.place) as *mut u8;
+        let memory = first(self.memory.mapping());
+        let stores = self.stores_by().map_or(memory, first);
+        Pointers { memory, stores, commands: first(&self.commands) }
     }
 
     fn word_at<W: Word>(&self, offset: usize) -> Result<usize> {
@@ -257,6 +278,20 @@ mod tests {
             "place in the page 6 is not a multiple of 4"
         );
         odd.outlet.store(0, 1_u16).unwrap();
+    }
+
+    #[test]
+    fn pointers_lead_to_the_first_byte_of_each_face() {
+        let pages = outlet(16, 100, false, SHRIMP_MODE_SINGLE);
+        let places = |pages: &super::super::fake::Pages| {
+            [pages.memory.mapping(), &pages.window, &pages.commands]
+                .map(|face| (face.address() as usize + 16) as *mut u8)
+        };
+        let [memory, window, commands] = places(&pages);
+        let told = pages.outlet.pointers();
+        assert_eq!((told.memory, told.stores, told.commands), (memory.cast_const(), window, commands));
+        let pages = outlet(16, 100, true, SHRIMP_MODE_SINGLE);
+        assert_eq!(pages.outlet.pointers().stores, places(&pages)[0], "the card sees stores to memory");
     }
 
     #[test]

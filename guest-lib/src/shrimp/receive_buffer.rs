@@ -61,6 +61,12 @@ impl ReceiveBuffer {
         self.memory.is_empty()
     }
 
+    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.memory.mapping().address() as usize as *const u8
+    }
+
     /// What others name it by.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use hamlyn_sys::Access;
 use super::card::Shrimp;
 use super::handle::Handle;
 use super::mapping_error::{MappingError, explain};
-use super::outlet::Outlet;
+use super::outlet::{Outlet, Pointers};
 use super::place::PAGE;
 use super::receive_buffer::refused;
 use crate::core::attach::CardAttachment;
@@ -178,6 +178,12 @@ impl SendBuffer {
     #[must_use]
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn pointers(&self) -> Pointers {
+        self.outlet.pointers()
     }
 
     /// When what is stored is sent.

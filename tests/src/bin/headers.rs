@@ -11,8 +11,10 @@ fn main() -> Result<(), String> {
         let path = tests.join("../guest-driver/include").join(&header.name);
         fs::write(&path, header.text()).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    let header = c_api::header(&tests.join("../guest-lib/c/src")).map_err(|error| error.to_string())?;
-    let path = tests.join(c_api::HEADER);
-    fs::write(&path, header).map_err(|error| format!("{}: {error}", path.display()))?;
+    for header in &c_api::HEADERS {
+        let text = header.text(&tests.join("../guest-lib/c/src")).map_err(|error| error.to_string())?;
+        let path = c_api::include(tests).join(header.name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Section 3: the library for C. Its pages are made from `hamlyn.h`, a page for each group of functions.
+//! Section 3: the library for C. Its pages are made from its headers, a page for each group of functions.
 
 use std::fs;
 use std::io;
@@ -7,10 +7,15 @@ use std::path::Path;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::{Page, lines, to_text};
-use crate::c_api::{HEADER, PARTS};
+use crate::c_api::{HEADERS, include};
 
-/// The groups: the file that has the functions, the page's name, and what the page is about.
-const GROUPS: [(&str, &str, &str); PARTS.len()] = [
+/// A group: the file that has the functions, the page's name, and what the page is about.
+type Group = (&'static str, &'static str, &'static str);
+
+/// The groups of each header.
+const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP];
+
+const HAMLYN: &[Group] = &[
     ("call.rs", "hamlyn_errors", "why a call failed"),
     ("card.rs", "hamlyn_cards", "open a card and ask what it is"),
     ("ticket.rs", "hamlyn_tickets", "tickets and seeds as text"),
@@ -25,6 +30,15 @@ const GROUPS: [(&str, &str, &str); PARTS.len()] = [
     ("connection.rs", "hamlyn_connections", "find a process by name, and hear of its end"),
 ];
 
+const SHRIMP: &[Group] = &[
+    ("shrimp/card.rs", "shrimp_cards", "open a SHRIMP card and ask what it is"),
+    ("shrimp/handle.rs", "shrimp_handles", "handles of receive buffers as text"),
+    ("shrimp/receive_buffer.rs", "shrimp_receive_buffers", "memory that others store to"),
+    ("shrimp/send_buffer.rs", "shrimp_send_buffers", "memory whose stores travel, and memory that is shared"),
+    ("shrimp/deliberate.rs", "shrimp_deliberate", "deliberate updates"),
+    ("shrimp/names.rs", "shrimp_names", "find a process by name"),
+];
+
 const ABOUT: &[&str] = &[
     "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
      or a queue is there, messages pass through mapped memory: no system call is made, and the sender says where in the \
@@ -34,6 +48,8 @@ const ABOUT: &[&str] = &[
      wait for ever; -ETIMEDOUT if the time is over. No pointer may be NULL unless it says so.",
     "Memory that a card writes to or reads from is pinned and counts against RLIMIT_MEMLOCK, together with all else that the user \
      has pinned: -ENOMEM says that the limit is reached. See hamlyn(4), there also for what fork(2) leaves to the child.",
+    "Cards of other models have headers of their own beside hamlyn.h: shrimp.h is for SHRIMP cards, where what a process stores in its \
+     memory arrives in another's.",
     "Rust programs use the crate hamlyn, which has the lower layer too: slots, termini, groups, barriers, remote fetch-and-op.",
 ];
 
@@ -51,19 +67,21 @@ struct Function {
 
 /// The overview, and a page for each group.
 pub(super) fn pages(tests: &Path) -> io::Result<Vec<Page>> {
-    let mut functions = functions(&fs::read_to_string(tests.join(HEADER))?);
     let mut pages = vec![overview()?];
-    for (file, page, about) in GROUPS {
-        let source = fs::read_to_string(tests.join("../guest-lib/c/src").join(file))?;
-        let is_here = |function: &Function| source.contains(&format!("fn {}(", function.name));
-        let (here, others) = functions.into_iter().partition(is_here);
-        functions = others;
-        pages.push((format!("{page}.3"), group(page, about, here)?));
+    for (header, groups) in HEADERS.iter().zip(GROUPS) {
+        let mut functions = functions(&fs::read_to_string(include(tests).join(header.name))?);
+        for (file, page, about) in groups {
+            let source = fs::read_to_string(tests.join("../guest-lib/c/src").join(file))?;
+            let is_here = |function: &Function| source.contains(&format!("fn {}(", function.name));
+            let (here, others) = functions.into_iter().partition(is_here);
+            functions = others;
+            pages.push((format!("{page}.3"), group(header.name, page, about, here)?));
+        }
+        if let Some(left) = functions.first() {
+            return Err(io::Error::other(format!("{} is in no group of the manual", left.name)));
+        }
     }
-    match functions.first() {
-        None => Ok(pages),
-        Some(left) => Err(io::Error::other(format!("{} is in no group of the manual", left.name))),
-    }
+    Ok(pages)
 }
 
 /// Reads the header's functions with the comments before them.
@@ -106,13 +124,17 @@ fn overview() -> io::Result<Page> {
         page.control("PP", []).text([roman(*paragraph)]);
     }
     page.control("SH", ["FUNCTIONS"]);
-    for (_, name, about) in GROUPS {
-        page.control("TP", []).text([bold(name), roman("(3)")]).text([roman(about)]);
+    for (_, name, about) in GROUPS.into_iter().flatten() {
+        page.control("TP", []).text([bold(*name), roman("(3)")]).text([roman(*about)]);
     }
     page.control("SH", ["ENVIRONMENT"]).control("TP", []).text([bold("HAMLYN_CARD")]);
     page.text([roman(
         "The card that hamlyn_open() opens if it is given no name: a device, or vfio-user: and the path of a card's socket. The \
          default is /dev/hamlyn0.",
+    )]);
+    page.control("TP", []).text([bold("SHRIMP_CARD")]);
+    page.text([roman(
+        "The device that shrimp_open() opens if it is given no name. The default is /dev/shrimp0.",
     )]);
     page.control("SH", ["EXAMPLES"]);
     lines(&mut page, &EXAMPLE.lines().collect::<Vec<_>>());
@@ -136,12 +158,12 @@ puts(text);                                     /* for the sender */
 if (hamlyn_tag_receive(receiver, &tag, -1) < 0)
         errx(1, "%s", hamlyn_error());"#;
 
-fn group(name: &str, about: &str, functions: Vec<Function>) -> io::Result<String> {
+fn group(header: &str, name: &str, about: &str, functions: Vec<Function>) -> io::Result<String> {
     let mut page = title(name);
     let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
     let all = [&[name], &names[..]].concat().join(", ");
     page.control("SH", ["NAME"]).text([roman(format!("{all} - {about}"))]);
-    page.control("SH", ["SYNOPSIS"]).text([bold("#include <hamlyn.h>")]);
+    page.control("SH", ["SYNOPSIS"]).text([bold(format!("#include <{header}>"))]);
     for function in &functions {
         page.control("PP", []).text([bold(function.declaration.as_str())]);
     }

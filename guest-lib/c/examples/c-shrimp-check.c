@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Every call of shrimp.h within one machine, which maps its own memory, for tests: says which gave something else than is due. */
+#define _DEFAULT_SOURCE
+#include <shrimp.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 60000
+#define LENGTH 12000
+
+static unsigned int checked, wrong;
+static struct shrimp_card *card;
+
+static void check(const char *what, long long due, long long given)
+{
+	checked++;
+	if (due == given)
+		return;
+	wrong++;
+	printf("{\"wrong\":\"%s\",\"due\":%lld,\"given\":%lld,\"error\":\"%s\"}\n", what, due, given, hamlyn_error());
+}
+
+#define CHECK(due, call) check(#call, (due), (call))
+
+/* What is on its way is waited for; a word that does not come is said. */
+static void arrives(const volatile uint32_t *word, uint32_t due)
+{
+	for (int i = 0; i < 60000 && *word != due; i++)
+		usleep(1000);
+	check("what arrives", due, *word);
+}
+
+static struct shrimp_receive_buffer *receive_buffer(size_t length, struct shrimp_handle *handle)
+{
+	struct shrimp_receive_buffer *buffer = NULL;
+
+	CHECK(0, shrimp_export(card, length, SHRIMP_ALL_HOSTS, &buffer));
+	CHECK(0, shrimp_receive_buffer_handle(buffer, handle));
+	return buffer;
+}
+
+static void check_card(void)
+{
+	struct shrimp_card_info info;
+	uint64_t values[200];
+	char name[HAMLYN_TEXT_SIZE];
+	struct shrimp_card *other;
+
+	CHECK(-2, shrimp_open("/dev/shrimp99", &other));
+	CHECK(0, shrimp_get_info(card, &info));
+	CHECK(1, info.host < info.ports && info.pages > 0 && info.fifo > 0 && info.columns > 0);
+	CHECK(1, shrimp_statistics(card, values, 2) > 10);
+	CHECK(0, shrimp_statistic_name(0, name, sizeof(name)));
+	CHECK(0, strcmp(name, "stores_seen"));
+	CHECK(-22, shrimp_statistic_name(0, name, 3));
+	CHECK(-22, shrimp_statistic_name(100000, name, sizeof(name)));
+}
+
+static void check_refusals(struct shrimp_handle handle)
+{
+	struct shrimp_receive_buffer *buffer;
+	struct shrimp_send_buffer *mapped;
+	struct shrimp_handle_info info;
+	struct shrimp_handle again;
+	char text[HAMLYN_TEXT_SIZE];
+
+	CHECK(-22, shrimp_export(card, 0, SHRIMP_ALL_HOSTS, &buffer));
+	CHECK(-22, shrimp_export(card, (4 << 20) + 1, SHRIMP_ALL_HOSTS, &buffer));
+	CHECK(-22, shrimp_export(card, 100, 0, &buffer));
+	CHECK(0, shrimp_handle_print(&handle, text, sizeof(text)));
+	CHECK(0, shrimp_handle_parse(text, &again));
+	CHECK(0, memcmp(&handle, &again, sizeof(handle)));
+	CHECK(0, shrimp_handle_get_info(&handle, &info));
+	CHECK(LENGTH, info.length);
+	CHECK(-22, shrimp_map(card, &handle, 0, 0, SHRIMP_MODE_SINGLE, &mapped));
+	CHECK(-22, shrimp_map(card, &handle, 1, LENGTH, SHRIMP_MODE_SINGLE, &mapped));
+	CHECK(-22, shrimp_map(card, &handle, 0, LENGTH, 0, &mapped));
+	CHECK(-22, shrimp_map(card, &handle, 0, LENGTH, 4, &mapped));
+	handle.bytes[12] ^= 1;
+	CHECK(-22, shrimp_map(card, &handle, 0, LENGTH, SHRIMP_MODE_SINGLE, &mapped));
+}
+
+static void check_stores(struct shrimp_send_buffer *from, struct shrimp_receive_buffer *to)
+{
+	unsigned char *data = shrimp_receive_buffer_data(to);
+	uint64_t value;
+	uint32_t now;
+	char text[6];
+
+	CHECK(0, shrimp_store(from, 8, 0x1122334455667788, 8));
+	CHECK(0, shrimp_store(from, 16, 0x99aabbcc, 4));
+	CHECK(0, shrimp_store(from, 20, 0xddee, 2));
+	CHECK(0, shrimp_store(from, 22, 0xff, 1));
+	CHECK(0, shrimp_write(from, 100, "hello", 6));
+	CHECK(0, shrimp_store(from, 0, 7, 4));
+	CHECK(0, shrimp_wait(to, 0, 0, &now, PATIENCE_MS));
+	CHECK(7, now);
+	CHECK(0, memcmp(data + 8, "\x88\x77\x66\x55\x44\x33\x22\x11\xcc\xbb\xaa\x99\xee\xdd\xff", 15));
+	CHECK(0, strcmp((char *)data + 100, "hello"));
+	for (unsigned int width = 1; width <= 8; width *= 2) {
+		CHECK(0, shrimp_load(from, 8, width, &value));
+		CHECK(1, value == UINT64_C(0x1122334455667788) << (64 - 8 * width) >> (64 - 8 * width));
+	}
+	CHECK(0, shrimp_read(from, 100, text, sizeof(text)));
+	CHECK(0, strcmp(text, "hello"));
+	CHECK(-22, shrimp_store(from, 0, 7, 3));
+	CHECK(-22, shrimp_load(from, 0, 16, &value));
+	CHECK(-22, shrimp_store(from, 2, 7, 4));
+	CHECK(-22, shrimp_store(from, LENGTH, 7, 1));
+	CHECK(-22, shrimp_write(from, LENGTH - 1, "hi", 2));
+	CHECK(-22, shrimp_write(from, 0, NULL, 2));
+	CHECK(-22, shrimp_read(from, LENGTH, text, 1));
+	CHECK(-11, shrimp_wait(to, 0, 7, &now, 0));
+	CHECK(-110, shrimp_wait(to, 0, 7, &now, 10));
+	CHECK(-22, shrimp_wait(to, 2, 7, &now, 0));
+	CHECK(-22, shrimp_wait(to, LENGTH, 7, &now, 0));
+	CHECK(-22, shrimp_wait_shared(from, 0, 7, &now, 0));
+}
+
+/* Starts a transfer as shrimp_send does it: a locked instruction, until it says that the engine was free. */
+static void send_by_hand(const struct shrimp_memory *memory, size_t offset, uint32_t words)
+{
+	uint32_t *command = (uint32_t *)((char *)memory->commands + offset);
+	uint32_t found;
+
+	do {
+		found = 0;
+	} while (!__atomic_compare_exchange_n(command, &found, words, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+}
+
+static void check_deliberate(struct shrimp_send_buffer *from, struct shrimp_receive_buffer *to)
+{
+	volatile uint32_t *data = shrimp_receive_buffer_data(to);
+	struct shrimp_memory memory;
+
+	CHECK(-22, shrimp_send(from, 0, 4));
+	CHECK(-22, shrimp_set_mode(from, 9));
+	CHECK(0, shrimp_set_mode(from, SHRIMP_MODE_DELIBERATE));
+	CHECK(0, shrimp_get_memory(from, &memory));
+	CHECK(1, memory.loads == memory.stores && memory.length == LENGTH);
+	((uint32_t *)memory.stores)[50] = 50;
+	((uint32_t *)memory.stores)[2000] = 2000;
+	CHECK(-22, shrimp_send(from, 2, 4));
+	CHECK(-22, shrimp_send(from, LENGTH, 4));
+	CHECK(0, shrimp_send(from, 0, LENGTH));
+	CHECK(0, shrimp_wait_until_sent(from, PATIENCE_MS));
+	arrives(data + 2000, 2000);
+	arrives(data + 50, 50);
+	((uint32_t *)memory.stores)[60] = 60;
+	send_by_hand(&memory, 240, 1);
+	arrives(data + 60, 60);
+	while (!shrimp_is_free(from))
+		usleep(1000);
+	/* Back: stores travel again. */
+	CHECK(0, shrimp_set_mode(from, SHRIMP_MODE_BLOCKED));
+	CHECK(0, shrimp_get_memory(from, &memory));
+	__atomic_store_n((uint32_t *)memory.stores + 70, 70, __ATOMIC_RELEASE);
+	arrives(data + 70, 70);
+	CHECK(70, __atomic_load_n((uint32_t *)memory.stores + 70, __ATOMIC_ACQUIRE));
+	CHECK(70, ((const volatile uint32_t *)memory.loads)[70]);
+}
+
+static void check_shared(void)
+{
+	struct shrimp_receive_buffer *buffer[2], *small;
+	struct shrimp_send_buffer *shared[2];
+	struct shrimp_handle handle[2], other;
+	uint32_t now;
+
+	buffer[0] = receive_buffer(5000, &handle[0]);
+	buffer[1] = receive_buffer(5000, &handle[1]);
+	small = receive_buffer(4000, &other);
+	/* It is gone. */
+	CHECK(-22, shrimp_share(card, small, &handle[0], SHRIMP_MODE_SINGLE, &shared[0]));
+	CHECK(0, shrimp_share(card, buffer[0], &handle[1], SHRIMP_MODE_SINGLE, &shared[0]));
+	CHECK(0, shrimp_share(card, buffer[1], &handle[0], SHRIMP_MODE_SINGLE, &shared[1]));
+	for (int i = 0; i < 2; i++) {
+		CHECK(0, shrimp_store(shared[i], 400 + 4 * i, 5, 4));
+		CHECK(0, shrimp_wait_shared(shared[1 - i], 400 + 4 * i, 0, &now, PATIENCE_MS));
+		CHECK(5, now);
+	}
+	CHECK(SHRIMP_STATE_MAPPED, shrimp_state(shared[0]));
+	shrimp_send_buffer_destroy(shared[0]);
+	shrimp_send_buffer_destroy(shared[1]);
+}
+
+static void check_end(struct shrimp_send_buffer *from, struct shrimp_receive_buffer *to, const struct shrimp_handle *handle)
+{
+	struct shrimp_send_buffer *mapped;
+
+	CHECK(SHRIMP_STATE_MAPPED, shrimp_state(from));
+	shrimp_receive_buffer_destroy(to);
+	for (int i = 0; i < 60000 && shrimp_state(from) == SHRIMP_STATE_MAPPED; i++)
+		usleep(1000);
+	CHECK(SHRIMP_STATE_TAKEN_BACK, shrimp_state(from));
+	CHECK(0, shrimp_set_mode(from, SHRIMP_MODE_DELIBERATE));
+	CHECK(-104, shrimp_wait_until_sent(from, PATIENCE_MS));
+	CHECK(-13, shrimp_map(card, handle, 0, 100, SHRIMP_MODE_SINGLE, &mapped));
+	shrimp_send_buffer_destroy(from);
+}
+
+static void check_names(void)
+{
+	struct hamlyn_listener *listener;
+	struct hamlyn_request *request;
+	struct hamlyn_connecting *asking;
+	struct hamlyn_connection *here, *there;
+	struct hamlyn_found found;
+	struct shrimp_card_info info;
+
+	CHECK(0, shrimp_get_info(card, &info));
+	CHECK(-111, shrimp_connect(card, info.host, "c-check", NULL, 0, &there));
+	CHECK(-22, shrimp_listen(card, "", 1, &listener));
+	CHECK(0, shrimp_listen(card, "c-check", 1, &listener));
+	CHECK(1, shrimp_find(card, "c-check", &found, PATIENCE_MS));
+	CHECK(1, found.hosts == UINT64_C(1) << info.host);
+	CHECK(0, shrimp_connect_begin(card, info.host, "c-check", "hi", 2, &asking));
+	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
+	CHECK(0, hamlyn_accept(request, NULL, 0, &here));
+	CHECK(0, hamlyn_connect_finish(asking, &there, PATIENCE_MS));
+	CHECK(0, hamlyn_connection_close(here, NULL, 0));
+	hamlyn_connection_destroy(there);
+	hamlyn_listener_destroy(listener);
+	CHECK(-111, shrimp_connect_any(card, UINT64_C(1) << info.host, "c-check", NULL, 0, &there, PATIENCE_MS));
+}
+
+int main(void)
+{
+	struct shrimp_receive_buffer *to;
+	struct shrimp_send_buffer *from = NULL;
+	struct shrimp_handle handle;
+
+	CHECK(0, shrimp_open(NULL, &card));
+	if (wrong)
+		return 1;
+	check_card();
+	to = receive_buffer(LENGTH, &handle);
+	check_refusals(handle);
+	CHECK(0, shrimp_map(card, &handle, 0, LENGTH, SHRIMP_MODE_SINGLE, &from));
+	if (wrong)
+		return 1;
+	check_stores(from, to);
+	check_deliberate(from, to);
+	check_shared();
+	check_end(from, to, &handle);
+	check_names();
+	shrimp_close(card);
+	printf("{\"checked\":%u,\"wrong\":%u}\n", checked, wrong);
+	return wrong != 0;
+}
