@@ -23,7 +23,7 @@ mod words;
 
 use lent::Keeper;
 pub use strings::{copy_in, copy_out};
-pub use words::Word;
+pub use words::{Word, look};
 
 /// Whether a mapping may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,6 +20,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
+use hamlyn_sys::look;
 use hamlyn_sys::shrimp::halves::{HEAD, Halves};
 
 use super::end::{End, Idle, Ways, expired};
@@ -108,7 +109,7 @@ impl<'a> Sender<'a> {
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
         let flag = self.halves.own_flag();
-        if flag.load(Ordering::Acquire) == 0 {
+        if look(flag) == 0 {
             return Ok(());
         }
         until_free(flag, self.halves.at(), self.ways.idle)
@@ -170,7 +171,7 @@ impl<'a> Receiver<'a> {
     /// [`Error::TimedOut`]; those of [`End::check`] if the sender is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<()> {
-        if self.halves.own_flag().load(Ordering::Acquire) != 0 {
+        if look(self.halves.own_flag()) != 0 {
             return Ok(());
         }
         self.ways.idle.wait(self.halves.at(), 0)

@@ -176,7 +176,7 @@ pub struct Node<'a> {
 
 impl<'a> Node<'a> {
     /// With an end for each other node; nodes are known by their place among these. Both buffers of an end have at least [`LENGTH`]
-    /// bytes.
+    /// bytes, and no more than one node is made of an end: it remembers which place is next.
     ///
     /// # Errors
     /// [`Error::PastEnd`] for smaller buffers; [`Error::Invalid`] for no other node.

@@ -3,7 +3,7 @@
 //!
 //! | bytes of either memory | what |
 //! |---|---|
-//! | 0 to 3 | `nbytes`: the message's length; `0xffffffff` while the buffer is free |
+//! | 0 to 3 | `nbytes`: the message's length; `0x80000000` while the buffer is free |
 //! | 64 and up | the message, in the receiver's memory |
 //!
 //! The sender waits until the buffer is free, puts the message there in place, and stores its length. The receiver waits until there
@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use hamlyn_sys::copy_out;
+use hamlyn_sys::{copy_out, look};
 
 use super::end::{End, Idle, Ways, expired};
 use crate::error::{Error, Result, at_most, inside};
@@ -22,7 +22,7 @@ use crate::error::{Error, Result, at_most, inside};
 /// Where a message begins.
 const DATA: usize = 64;
 /// What `nbytes` is while the buffer is free.
-const FREE: u32 = u32::MAX;
+const FREE: u32 = 0x8000_0000;
 /// The longest buffer.
 const MOST: usize = 1 << 30;
 
@@ -60,34 +60,37 @@ impl<'a> Flag<'a> {
         self.own.store(value, Ordering::Relaxed);
         self.out.store(value, Ordering::Release);
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn until_free(self) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            match self.own.load(Ordering::Acquire) {
-                FREE => return Ok(()),
-                length => self.check(length).and_then(|()| self.idle.wait(0, length))?,
-            }
-            expired(begun, self.idle.timeout())?;
+// Off the fast path. They take values, not the flag: that stays in registers then.
+
+#[cold]
+#[inline(never)]
+fn until_free(flag: &AtomicU32, capacity: u32, idle: &dyn Idle) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        match flag.load(Ordering::Acquire) {
+            FREE => return Ok(()),
+            length => check(length, capacity).and_then(|()| idle.wait(0, length))?,
         }
+        expired(begun, idle.timeout())?;
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn until_full(self) -> Result<u32> {
-        loop {
-            match self.own.load(Ordering::Acquire) {
-                FREE => self.idle.wait(0, FREE)?,
-                length => return self.check(length).map(|()| length),
-            }
-        }
+#[cold]
+#[inline(never)]
+fn until_full(flag: &AtomicU32, capacity: u32, idle: &dyn Idle) -> Result<()> {
+    if flag.load(Ordering::Acquire) == FREE {
+        idle.wait(0, FREE)?;
     }
+    match flag.load(Ordering::Acquire) {
+        FREE => Ok(()),
+        length => check(length, capacity),
+    }
+}
 
-    fn check(self, length: u32) -> Result<()> {
-        at_most("nbytes", length.into(), self.capacity.into())
-    }
+fn check(length: u32, capacity: u32) -> Result<()> {
+    at_most("nbytes", length.into(), capacity.into())
 }
 
 /// Who sends.
@@ -133,8 +136,8 @@ impl<'a> Sender<'a> {
     /// [`Error::TimedOut`]; [`Error::OutOfRange`] if the receiver has stored nonsense; those of [`End::check`] if it is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<Free<'_, 'a>> {
-        if self.flag.own.load(Ordering::Acquire) != FREE {
-            self.flag.until_free()?;
+        if look(self.flag.own) != FREE {
+            until_free(self.flag.own, self.flag.capacity, self.flag.idle)?;
         }
         Ok(Free(self))
     }
@@ -201,11 +204,13 @@ impl<'a> Receiver<'a> {
     /// is gone.
     #[inline]
     pub fn wait(&mut self) -> Result<Message<'_, 'a>> {
-        let mut length = self.flag.own.load(Ordering::Acquire);
-        if length > self.flag.capacity {
-            length = self.flag.until_full()?;
+        loop {
+            let length = look(self.flag.own) as usize;
+            if let Some(bytes) = self.bytes.get(..length) {
+                return Ok(Message { bytes, receiver: self });
+            }
+            until_full(self.flag.own, self.flag.capacity, self.flag.idle)?;
         }
-        Ok(Message { length, receiver: self })
     }
 
     /// Single buffering with copy: waits for a message, copies it, and gives the buffer back; how many bytes it has. One that does not
@@ -218,7 +223,7 @@ impl<'a> Receiver<'a> {
         let message = self.wait()?;
         let (length, room) = (message.len(), to.len());
         let Some(to) = to.get_mut(..length) else { return Err(does_not_fit(length, room)) };
-        copy_out(message.receiver.bytes, to);
+        copy_out(message.bytes, to);
         message.release();
         Ok(length)
     }
@@ -231,7 +236,7 @@ fn does_not_fit(length: usize, room: usize) -> Error {
 
 /// A message that has arrived. If it is not released it is there the next time, too.
 pub struct Message<'r, 'a> {
-    length: u32,
+    bytes: &'a [AtomicU8],
     receiver: &'r mut Receiver<'a>,
 }
 
@@ -240,13 +245,13 @@ impl<'a> Message<'_, 'a> {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.length as usize
+        self.bytes.len()
     }
 
     /// Whether it has none: never, if the sender is as it should be.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.bytes.is_empty()
     }
 
     /// The whole buffer in place. A sender that is as it should be does not change it before it is released.
@@ -260,7 +265,7 @@ impl<'a> Message<'_, 'a> {
     /// # Errors
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        inside("message", offset as u64, to.len() as u64, self.length.into())?;
+        inside("message", offset as u64, to.len() as u64, self.bytes.len() as u64)?;
         self.receiver.ways.own.read(DATA + offset, to);
         Ok(())
     }
@@ -360,7 +365,7 @@ mod tests {
     fn nonsense_in_the_flag_is_told_at_either_end() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
-        for nonsense in [4033, 1 << 31, u32::MAX - 1] {
+        for nonsense in [4033, FREE - 1, u32::MAX] {
             pair.memory[0].store_u32(0, nonsense);
             pair.memory[1].store_u32(0, nonsense);
             let told = format!("nbytes {nonsense} is out of range (limit 4032)");

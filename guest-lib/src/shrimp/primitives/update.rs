@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hamlyn_abi::shrimp::memory::SHRIMP_MAX_WORDS;
+use hamlyn_sys::look;
+use hamlyn_sys::shrimp::commands::Commands;
 
 use super::super::deliberate::{Patience, Transfer};
 use super::super::outlet::Outlet;
@@ -21,7 +23,9 @@ type Alive<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 /// Sends blocks of a buffer.
 pub struct Sender<'a> {
     buffer: &'a SendBuffer,
-    block: Blocks<'a>,
+    commands: Commands<'a>,
+    /// The command of the last transfer.
+    last: &'a AtomicU32,
 }
 
 impl<'a> Sender<'a> {
@@ -36,7 +40,8 @@ impl<'a> Sender<'a> {
         if buffer.outlet().place() != 0 {
             return Err(Error::Invalid("blocks are sent of a buffer that begins where a page does"));
         }
-        Ok(Self { buffer, block: Blocks::new(buffer.outlet()) })
+        let commands = commands(buffer.outlet())?;
+        Ok(Self { buffer, commands, last: &buffer.outlet().commands.words(0, 1)[0] })
     }
 
     /// The buffer in place. Nothing of it travels before it is sent.
@@ -59,15 +64,21 @@ impl<'a> Sender<'a> {
     /// [`Error::PastEnd`]; [`Error::System`] if the card has gone: then some of it may be sent.
     #[inline]
     pub fn send(&mut self, first: usize, words: u32) -> Result<()> {
-        let buffer = self.buffer;
-        self.block.send(first, words, &|| buffer.is_there())
+        if let Some(command) = self.commands.of_block(first, words) {
+            self.last = command;
+            if exchange(command, words).is_ok() {
+                return Ok(());
+            }
+        }
+        self.last = send_pages(self.buffer, first, words)?;
+        Ok(())
     }
 
     /// Whether the card has read what was sent last. False says only that its engine is busy, which may be with another's.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.block.last.load(Ordering::Acquire) == 0
+        look(self.last) == 0
     }
 
     /// Waits until the card has read all that was sent: then memory may be changed, and what is stored now arrives behind it.
@@ -75,72 +86,57 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// Those of [`SendBuffer::wait_until_sent`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        self.block.wait(timeout, &|| self.buffer.is_there())?;
+        wait(self.last, timeout, &|| self.buffer.is_there())?;
         self.buffer.check()
     }
 }
 
-/// Words of memory by their commands.
-struct Blocks<'a> {
-    commands: &'a [AtomicU32],
-    /// Words that there are: the last page's commands may be of more.
-    length: usize,
-    /// The command of the last transfer.
-    last: &'a AtomicU32,
+#[cold]
+#[inline(never)]
+fn send_pages(buffer: &SendBuffer, first: usize, words: u32) -> Result<&AtomicU32> {
+    start_each(buffer.outlet(), first, words, &|| buffer.is_there())
 }
 
-impl<'a> Blocks<'a> {
-    fn new(outlet: &'a Outlet) -> Self {
-        let commands = outlet.commands.words(0, outlet.commands.length() / WORD);
-        Self { commands, length: outlet.len() / WORD, last: &commands[0] }
-    }
+/// The commands of a buffer.
+fn commands(outlet: &Outlet) -> Result<Commands<'_>> {
+    Commands::new(&outlet.commands, outlet.len() / WORD).map_err(Error::system("lay out command pages"))
+}
 
-    /// The fast path is a block in one page, and an engine that is free.
-    #[inline]
-    fn send(&mut self, first: usize, words: u32, alive: Alive<'_>) -> Result<()> {
-        let end = first.wrapping_add(words as usize);
-        let is_in_a_page = first ^ end.wrapping_sub(1) < SHRIMP_MAX_WORDS as usize;
-        if let Some(command) = self.commands.get(first).filter(|_| end <= self.length && is_in_a_page) {
-            self.last = command;
-            if command.compare_exchange(0, words, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                return Ok(());
-            }
-        }
-        self.send_pages(first, words, alive)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn send_pages(&mut self, first: usize, words: u32, alive: Alive<'_>) -> Result<()> {
-        let (bytes, length) = (u64::from(words) * WORD as u64, (self.length * WORD) as u64);
-        inside("send buffer", (first as u64).saturating_mul(WORD as u64), bytes, length)?;
-        let mut patience = Patience::new();
-        for piece in pieces(first * WORD, bytes as usize) {
-            let command = &self.commands[piece.at / WORD];
-            while let Err(answer) =
-                command.compare_exchange(0, piece.words, Ordering::AcqRel, Ordering::Acquire)
-            {
-                patience.back_off(answer, alive)?;
-            }
-            self.last = command;
-        }
-        Ok(())
-    }
-
-    fn wait(&self, timeout: Option<Duration>, alive: Alive<'_>) -> Result<()> {
-        let begun = Instant::now();
-        let (mut transfer, mut patience) = (Transfer::default(), Patience::new());
-        transfer.started(0);
-        loop {
-            let answer = self.last.load(Ordering::Acquire);
-            if transfer.is_done(answer) {
-                return Ok(());
-            }
-            if let Some(after) = timeout.filter(|limit| begun.elapsed() >= *limit) {
-                return Err(Error::TimedOut { what: "end of a deliberate update", after });
-            }
+/// Starts a transfer for each page of a block, while the engine has the one before. The command of the last.
+fn start_each<'a>(outlet: &'a Outlet, first: usize, words: u32, alive: Alive<'_>) -> Result<&'a AtomicU32> {
+    let (bytes, length) = (u64::from(words) * WORD as u64, outlet.len() as u64);
+    inside("send buffer", (first as u64).saturating_mul(WORD as u64), bytes, length)?;
+    let commands = outlet.commands.words(0, outlet.commands.length() / WORD);
+    let mut patience = Patience::new();
+    let mut last = &commands[0];
+    for piece in pieces(first * WORD, bytes as usize) {
+        last = &commands[piece.at / WORD];
+        while let Err(answer) = exchange(last, piece.words) {
             patience.back_off(answer, alive)?;
         }
+    }
+    Ok(last)
+}
+
+/// Starts a transfer if the engine is free.
+#[inline]
+fn exchange(command: &AtomicU32, words: u32) -> std::result::Result<u32, u32> {
+    command.compare_exchange(0, words, Ordering::AcqRel, Ordering::Acquire)
+}
+
+fn wait(last: &AtomicU32, timeout: Option<Duration>, alive: Alive<'_>) -> Result<()> {
+    let begun = Instant::now();
+    let (mut transfer, mut patience) = (Transfer::default(), Patience::new());
+    transfer.started(0);
+    loop {
+        let answer = last.load(Ordering::Acquire);
+        if transfer.is_done(answer) {
+            return Ok(());
+        }
+        if let Some(after) = timeout.filter(|limit| begun.elapsed() >= *limit) {
+            return Err(Error::TimedOut { what: "end of a deliberate update", after });
+        }
+        patience.back_off(answer, alive)?;
     }
 }
 
@@ -163,6 +159,15 @@ mod tests {
         outlet(0, 3 * PAGE + 400, false, SHRIMP_MODE_DELIBERATE)
     }
 
+    /// As [`Sender::send`] does it.
+    fn send<'a>(pages: &'a Pages, first: usize, words: u32, alive: Alive<'_>) -> Result<&'a AtomicU32> {
+        let command = commands(&pages.outlet)?.of_block(first, words);
+        match command.filter(|command| exchange(command, words).is_ok()) {
+            Some(command) => Ok(command),
+            None => start_each(&pages.outlet, first, words, alive),
+        }
+    }
+
     /// Which commands were given, by their word.
     fn given(pages: &Pages) -> Vec<(usize, u32)> {
         let all = (0..4 * PAGE / WORD).map(|word| (word, pages.commands.load_u32(word * WORD)));
@@ -173,8 +178,7 @@ mod tests {
         #[test]
         fn a_block_is_a_command_for_each_page_or_refused(first in 0..4000_usize, words in 1..4000_u32) {
             let pages = pages();
-            let mut blocks = Blocks::new(&pages.outlet);
-            let sent = blocks.send(first, words, &alive);
+            let sent = send(&pages, first, words, &alive);
             let end = first + words as usize;
             prop_assert_eq!(sent.is_ok(), end <= (3 * PAGE + 400) / WORD);
             let mut next = first;
@@ -190,16 +194,15 @@ mod tests {
     #[test]
     fn what_is_no_block_of_the_buffer_is_refused() {
         let pages = pages();
-        let mut blocks = Blocks::new(&pages.outlet);
-        let refused = blocks.send(3172, 1, &alive).unwrap_err().to_string();
+        let refused = send(&pages, 3172, 1, &alive).err().unwrap().to_string();
         assert_eq!(refused, "4 bytes at offset 12688 reach past the end of the send buffer (limit 12688)");
         for (first, words) in
             [(3171, 2), (usize::MAX, 1), (usize::MAX, 2), (0, u32::MAX), (usize::MAX / 4, 9)]
         {
-            assert!(blocks.send(first, words, &alive).is_err(), "{first} {words}");
+            assert!(send(&pages, first, words, &alive).is_err(), "{first} {words}");
         }
         for first in [0, 1, 1024] {
-            blocks.send(first, 0, &alive).unwrap();
+            send(&pages, first, 0, &alive).unwrap();
         }
         assert_eq!(given(&pages), []);
     }
@@ -207,21 +210,20 @@ mod tests {
     #[test]
     fn a_busy_engine_is_tried_until_it_is_free_and_waited_for() {
         let pages = pages();
-        let mut blocks = Blocks::new(&pages.outlet);
         pages.commands.store_u32(16, SHRIMP_BUSY | 70);
         let engine = || {
             pages.commands.store_u32(16, 0);
             Ok(())
         };
-        blocks.send(4, 2, &engine).unwrap();
+        let last = send(&pages, 4, 2, &engine).unwrap();
         assert_eq!(given(&pages), [(4, 2)]);
         pages.commands.store_u32(16, SHRIMP_BUSY | SHRIMP_BASE | 2);
-        let late = blocks.wait(Some(Duration::ZERO), &alive).unwrap_err();
+        let late = wait(last, Some(Duration::ZERO), &alive).unwrap_err();
         assert!(late.is_timed_out());
-        blocks.wait(None, &engine).unwrap();
+        wait(last, None, &engine).unwrap();
         // Nobody answers where there is no card.
         pages.commands.store_u32(16, u32::MAX);
-        assert!(matches!(blocks.send(4, 2, &|| Err(Error::LinkDown)), Err(Error::LinkDown)));
-        assert!(matches!(blocks.wait(None, &|| Err(Error::LinkDown)), Err(Error::LinkDown)));
+        assert!(matches!(send(&pages, 4, 2, &|| Err(Error::LinkDown)), Err(Error::LinkDown)));
+        assert!(matches!(wait(last, None, &|| Err(Error::LinkDown)), Err(Error::LinkDown)));
     }
 }

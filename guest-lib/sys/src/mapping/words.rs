@@ -1,6 +1,6 @@
 //! Words of any width that a processor stores in one piece, in the order of the program; and its locked instruction.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use super::{Atomics, Mapping};
 
@@ -46,6 +46,22 @@ words! {
     u16, AtomicU16;
     u32, AtomicU32;
     u64, AtomicU64;
+}
+
+/// The word; what its writer, another process or a device, stored before it is seen by loads after this one. Where a plain load does
+/// that it is one, so that a comparison with a number is a single instruction: compilers make two of an atomic load.
+#[must_use]
+#[inline(always)]
+pub fn look(word: &AtomicU32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: a reference leads to memory that can be loaded; whoever else stores there does so in one piece.
+        let value = unsafe { word.as_ptr().read_volatile() };
+        compiler_fence(Ordering::Acquire);
+        value
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    word.load(Ordering::Acquire)
 }
 
 impl Mapping {
@@ -121,7 +137,7 @@ mod tests {
     fn words_in_place_are_those_of_the_mapping() {
         let mapping = Mapping::anonymous(4096).unwrap();
         mapping.store_word(4092, 7_u32);
-        assert_eq!(mapping.words(4, 1023)[1022].load(Ordering::Relaxed), 7);
+        assert_eq!(look(&mapping.words(4, 1023)[1022]), 7);
         assert_eq!(mapping.long_words(4088, 1)[0].load(Ordering::Relaxed), 7 << 32);
     }
 
