@@ -7,11 +7,14 @@ use common::{Outcome, print};
 use hamlyn::shrimp::Card;
 use serde_json::json;
 
+mod channel;
 #[path = "../common/mod.rs"]
 mod common;
+mod count;
 mod desk;
 mod hello;
 mod measure;
+mod primitives;
 mod queue;
 
 /// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else /dev/shrimp0
@@ -31,6 +34,10 @@ enum What {
     Queue(queue::Options),
     /// Measures a flag's round trip and deliberate updates
     Measure(measure::Options),
+    /// Passes messages by the primitives of section 5.2
+    Primitives(primitives::Options),
+    /// Has them counted, when it is started by c-count
+    Count(count::Options),
     /// Does what lines on standard input say, for tests
     Desk,
 }
@@ -44,6 +51,8 @@ fn main() -> ExitCode {
             What::Hello(options) => hello::run(&card, &options),
             What::Queue(options) => queue::run(&card, &options),
             What::Measure(options) => measure::run(&card, &options),
+            What::Primitives(options) => primitives::run(&card, &options),
+            What::Count(options) => count::run(&card, &options),
             What::Desk => desk::run(card),
         }
     })
