@@ -14,6 +14,9 @@ mod fetch;
 mod flow;
 mod groups;
 mod handshake;
+#[path = "../common/instructions.rs"]
+#[allow(dead_code)]
+mod instructions;
 mod loopback;
 mod mailbox;
 mod many;
@@ -31,6 +34,7 @@ mod refusals;
 mod resets;
 mod server;
 mod shrimp;
+mod shrimp_primitives;
 mod snoop;
 mod tools;
 mod turn;
