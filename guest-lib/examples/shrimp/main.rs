@@ -8,12 +8,15 @@ use common::{Outcome, print};
 use hamlyn::shrimp::Card;
 use serde_json::json;
 
+mod channel;
 #[path = "../common/mod.rs"]
 mod common;
+mod count;
 mod desk;
 mod hello;
 mod lock;
 mod measure;
+mod primitives;
 mod queue;
 mod stream;
 mod trespass;
@@ -37,6 +40,10 @@ enum What {
     Lock(lock::Options),
     /// Measures a flag's round trip and deliberate updates
     Measure(measure::Options),
+    /// Passes messages by the primitives of section 5.2
+    Primitives(primitives::Options),
+    /// Has them counted, when it is started by c-count
+    Count(count::Options),
     /// Attempts what a process may not, by the driver's calls and the card's pages
     Trespass {
         /// The card's node
@@ -57,6 +64,8 @@ fn main() -> ExitCode {
             What::Queue(options) => queue::run(&card, &options),
             What::Lock(options) => lock::run(&card, &options),
             What::Measure(options) => measure::run(&card, &options),
+            What::Primitives(options) => primitives::run(&card, &options),
+            What::Count(options) => count::run(&card, &options),
             What::Trespass { node } => trespass::run(&node, card.host()?.ok_or("the link is down")?),
             What::Desk => desk::run(card),
         }

@@ -32,13 +32,13 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    fn started(&mut self, base: usize) {
+    pub(super) fn started(&mut self, base: usize) {
         *self = Self { base: Some(base), number: self.number + 1, ..Self::default() };
     }
 
     /// Takes what the engine says at its place. If two processors were told at once that the engine is free, their transfers wait
     /// for each other: so another's may be ahead of this one, or behind it. There are at most so many ahead.
-    fn is_done(&mut self, answer: u32) -> bool {
+    pub(super) fn is_done(&mut self, answer: u32) -> bool {
         let left = answer & SHRIMP_LEFT;
         let done = if answer == 0 {
             true
@@ -113,18 +113,18 @@ impl Outlet {
 }
 
 /// Who waits for the engine.
-struct Patience {
+pub(super) struct Patience {
     looks: u32,
     asked: Instant,
 }
 
 impl Patience {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { looks: 0, asked: Instant::now() }
     }
 
     /// Leaves the engine alone for as long as it may need for the words that are left (section 4.3).
-    fn back_off(&mut self, answer: u32, alive: &dyn Fn() -> Result<()>) -> Result<()> {
+    pub(super) fn back_off(&mut self, answer: u32, alive: &dyn Fn() -> Result<()>) -> Result<()> {
         if self.asked.elapsed() >= LIFE {
             alive()?;
             self.asked = Instant::now();

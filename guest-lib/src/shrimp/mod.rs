@@ -12,6 +12,7 @@
 //! | an interrupt when data arrives for a page | 4.2 | [`ReceiveBuffer::wait`] |
 //! | deliberate update by CMPXCHG; several pages one after the other; back-off by the words that are left | 4.3 | [`SendBuffer::send`] |
 //! | whether the engine is free, or done with a transfer | 4.3 | [`SendBuffer::is_free`], [`SendBuffer::wait_until_sent`] |
+//! | message-passing primitives | 5.2 | [`primitives`] |
 //! | mapped pages stay in memory; mappings that their owner ends | 4.4 | [`Card::export`]; [`SendBuffer::state`] |
 //!
 //! ```no_run
@@ -40,6 +41,7 @@ mod handle;
 mod mapping_error;
 mod outlet;
 mod place;
+pub mod primitives;
 mod receive_buffer;
 mod send_buffer;
 mod shared;

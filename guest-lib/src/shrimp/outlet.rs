@@ -97,7 +97,7 @@ impl Outlet {
         let first = |mapping: &Mapping| (mapping.address() as usize + self.place) as *mut u8;
         Pointers {
             memory: first(self.memory.mapping()),
-            stores: first(self.noticed()),
+            stores: first(self.stored_to()),
             commands: first(&self.commands),
         }
     }
@@ -118,8 +118,9 @@ impl Outlet {
         self.is_seen.store(is_seen, Ordering::Release);
     }
 
-    /// Where stores must go to be noticed: those of deliberate update need not be.
-    fn noticed(&self) -> &Mapping {
+    /// Where stores must go to be noticed: those of deliberate update need not be. Of what others store there, who have asked once,
+    /// [`Outlet::settle`] does not know.
+    pub(super) fn stored_to(&self) -> &Mapping {
         if self.mode() == SHRIMP_MODE_DELIBERATE {
             self.memory.mapping()
         } else if self.is_seen.load(Ordering::Acquire) {
@@ -130,11 +131,21 @@ impl Outlet {
     }
 
     fn store_by(&self, store: impl FnOnce(&Mapping)) {
-        let face = self.noticed();
+        let face = self.stored_to();
         store(face);
         if std::ptr::eq(face, &*self.window) {
             self.stored.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// Where the buffer begins in its first page.
+    pub(super) fn place(&self) -> usize {
+        self.place
+    }
+
+    /// The memory itself.
+    pub(super) fn memory(&self) -> &Mapping {
+        self.memory.mapping()
     }
 
     pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {

@@ -315,12 +315,16 @@ impl SendBuffer {
         }
     }
 
+    pub(super) fn outlet(&self) -> &Outlet {
+        &self.outlet
+    }
+
     /// All of this process' own stores are in its memory when this returns.
     pub(super) fn settle(&self) {
         self.outlet.settle();
     }
 
-    fn is_there(&self) -> Result<()> {
+    pub(super) fn is_there(&self) -> Result<()> {
         self.node.query().map(drop)
     }
 }

@@ -18,10 +18,12 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 
 mod lent;
+mod strings;
 mod words;
 
 use lent::Keeper;
-pub use words::Word;
+pub use strings::{copy_in, copy_out};
+pub use words::{Word, look};
 
 /// Whether a mapping may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,6 +288,10 @@ impl Drop for Mapping {
 /// Every field is an atomic integer, so that any bytes are a value and others may change them, and there is no padding.
 pub(crate) unsafe trait Atomics {}
 
+// SAFETY: an atomic integer.
+unsafe impl Atomics for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl Atomics for AtomicU64 {}
 // SAFETY: elements of a slice lie side by side.
 unsafe impl<T: Atomics> Atomics for [T] {}
 

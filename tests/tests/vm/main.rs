@@ -14,6 +14,9 @@ mod fetch;
 mod flow;
 mod groups;
 mod handshake;
+#[path = "../common/instructions.rs"]
+#[allow(dead_code)]
+mod instructions;
 mod loopback;
 mod mailbox;
 mod many;
@@ -34,6 +37,7 @@ mod shrimp;
 mod shrimp_hostile;
 mod shrimp_machines;
 mod shrimp_paging;
+mod shrimp_primitives;
 mod shrimp_tools;
 mod snoop;
 mod tools;

@@ -1,8 +1,8 @@
 //! Words of any width that a processor stores in one piece, in the order of the program; and its locked instruction.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use super::Mapping;
+use super::{Atomics, Mapping};
 
 /// A number that a processor loads and stores in one piece: of 1, 2, 4 or 8 bytes.
 pub trait Word: Copy + sealed::Word {}
@@ -48,6 +48,22 @@ words! {
     u64, AtomicU64;
 }
 
+/// The word; what its writer, another process or a device, stored before it is seen by loads after this one. Where a plain load does
+/// that it is one, so that a comparison with a number is a single instruction: compilers make two of an atomic load.
+#[must_use]
+#[inline(always)]
+pub fn look(word: &AtomicU32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: a reference leads to memory that can be loaded; whoever else stores there does so in one piece.
+        let value = unsafe { word.as_ptr().read_volatile() };
+        compiler_fence(Ordering::Acquire);
+        value
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    word.load(Ordering::Acquire)
+}
+
 impl Mapping {
     /// The word at `offset`; what its writer stored before it is seen by loads after this one.
     #[must_use]
@@ -64,6 +80,28 @@ impl Mapping {
         let address = self.check_aligned(offset, size_of::<W>(), true);
         // SAFETY: inside the mapping, aligned, and every access to it is atomic.
         unsafe { sealed::Word::store(address, value) };
+    }
+
+    /// `count` words of 4 bytes from `offset` on, in place.
+    #[must_use]
+    pub fn words(&self, offset: usize, count: usize) -> &[AtomicU32] {
+        self.in_place(offset, count)
+    }
+
+    /// `count` words of 8 bytes from `offset` on, in place.
+    #[must_use]
+    pub fn long_words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        self.in_place(offset, count)
+    }
+
+    fn in_place<T: Atomics>(&self, offset: usize, count: usize) -> &[T] {
+        let length = count.saturating_mul(size_of::<T>());
+        // They may be both loaded and stored.
+        self.check(offset, length, true);
+        let start = self.check(offset, length, false);
+        assert!(start as usize % size_of::<T>() == 0, "words at {offset} are misaligned");
+        // SAFETY: inside the mapping, which `&self` keeps, and aligned; atomics may be changed by others, and any bytes are one.
+        unsafe { std::slice::from_raw_parts(start.cast(), count) }
     }
 
     /// Compares the u32 at `offset` with `current` and, if it is that, stores `new`, in one locked instruction. `Err`: what it
@@ -93,6 +131,26 @@ mod tests {
         assert_eq!(mapping.load_word::<u64>(0), 0xbbcc_3344_aa66_7788);
         assert_eq!((mapping.load_word::<u8>(8), mapping.load_word::<u16>(10)), (0xef, 0xdead));
         assert_eq!(mapping.load_word::<u32>(4092), 0);
+    }
+
+    #[test]
+    fn words_in_place_are_those_of_the_mapping() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        mapping.store_word(4092, 7_u32);
+        assert_eq!(look(&mapping.words(4, 1023)[1022]), 7);
+        assert_eq!(mapping.long_words(4088, 1)[0].load(Ordering::Relaxed), 7 << 32);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a mapping of 4096 bytes")]
+    fn words_in_place_end_where_the_mapping_does() {
+        let _ = Mapping::anonymous(4096).unwrap().words(4, 1024);
+    }
+
+    #[test]
+    #[should_panic(expected = "misaligned")]
+    fn words_in_place_are_aligned() {
+        let _ = Mapping::anonymous(4096).unwrap().long_words(4, 1);
     }
 
     #[test]

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The message-passing primitives of shrimp_primitives.h, each used as a program would, with messages that are verified.
+ *
+ *   c-primitives send|receive PRIMITIVE [COUNT]    single, copy, double1, double2, double3, update or nx
+ *   c-count c-primitives count-send|count-receive PRIMITIVE
+ *
+ * The Rust example "shrimp primitives" is the same: either end may be the other's.
+ *
+ * Build it: cc c-primitives.c $(pkg-config --cflags --libs hamlyn)
+ */
+#include <shrimp_primitives.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PATIENCE_MS 60000
+#define BLOCK (3 * 4096 + 400)
+#define HALF 6000
+#define BARRIER 1
+#define TIMES 10
+#define HANDLES 3
+
+/* The marks' numbers: the primitive once; twice; twice, with a store of the program's own each time; a look whether a transfer is done. */
+#define ONE 1
+#define TWO 2
+#define STORE 3
+#define CHECK 4
+#define MARK(base, number) __asm__ volatile("int3; nopl %c0(%%rax)" : : "i"((base) + (number)) : "memory")
+#define BEGIN(number) MARK(0x4d410000, number)
+#define END(number) MARK(0x4d410100, number)
+
+static const size_t lengths[HANDLES] = { SHRIMP_NX_LENGTH, SHRIMP_NX_LENGTH, BLOCK };
+static const uint32_t modes[HANDLES] = { SHRIMP_MODE_SINGLE, SHRIMP_MODE_SINGLE, SHRIMP_MODE_DELIBERATE };
+static const size_t typed[] = { 0, 1, 100, 2047, 2048, 2049, 5000, 10000 };
+static const uint16_t types[] = { 0, 77, 65535 };
+
+static struct shrimp_receive_buffer *own[HANDLES];
+static struct shrimp_send_buffer *out[HANDLES];
+static struct shrimp_end messages, barriers;
+static struct shrimp_nx program, node;
+static unsigned char bytes[SHRIMP_NX_LENGTH];
+
+/* Ends the program if a call has failed. */
+static int64_t must(int64_t outcome)
+{
+	if (outcome < 0) {
+		printf("{\"error\":\"%lld: %s\"}\n", (long long)outcome, hamlyn_error());
+		exit(1);
+	}
+	return outcome;
+}
+
+static void wrong(const char *what, unsigned int message, size_t number)
+{
+	printf("{\"error\":\"%s of message %u: %zu\"}\n", what, message, number);
+	exit(1);
+}
+
+/* SplitMix64, 8 bytes a word. */
+static unsigned char pattern(unsigned int seed, size_t at)
+{
+	uint64_t word = seed + (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (unsigned char)((word ^ word >> 31) >> at % 8 * 8);
+}
+
+static const unsigned char *made(unsigned int seed, size_t length)
+{
+	for (size_t at = 0; at < length; at++)
+		bytes[at] = pattern(seed, at);
+	return bytes;
+}
+
+static void verify(unsigned int message, const unsigned char *found, size_t length)
+{
+	for (size_t at = 0; at < length; at++) {
+		if (found[at] != pattern(message, at))
+			wrong("a byte", message, at);
+	}
+}
+
+static __attribute__((noinline)) void barrier(void)
+{
+	must(shrimp_csend(&program, BARRIER, NULL, 0, 0));
+	must(shrimp_crecv(&program, BARRIER, NULL, 0));
+}
+
+static void both(void)
+{
+	barrier();
+	barrier();
+}
+
+/* Finds the other and maps its memory, this one's being mapped there. */
+static struct hamlyn_connection *meet(struct shrimp_card *card, int sends, const char *name)
+{
+	struct shrimp_handle handles[HANDLES];
+	struct hamlyn_connection *connection = NULL;
+	struct hamlyn_listener *listener;
+	struct hamlyn_request *request = NULL;
+	struct hamlyn_passed passed;
+
+	for (int at = 0; at < HANDLES; at++) {
+		must(shrimp_export(card, lengths[at], SHRIMP_ALL_HOSTS, &own[at]));
+		must(shrimp_receive_buffer_handle(own[at], &handles[at]));
+	}
+	if (sends) {
+		must(shrimp_connect_any(card, 0, name, handles, sizeof(handles), &connection, PATIENCE_MS));
+		must(hamlyn_connection_passed(connection, &passed));
+	} else {
+		must(shrimp_listen(card, name, 1, &listener));
+		printf("{\"listening\":\"%s\"}\n", name);
+		fflush(stdout);
+		must(hamlyn_listener_request(listener, &request, PATIENCE_MS));
+		must(hamlyn_request_passed(request, &passed));
+		hamlyn_listener_destroy(listener);
+	}
+	if (passed.length != sizeof(handles))
+		wrong("bytes of handles", 0, passed.length);
+	for (int at = 0; at < HANDLES; at++) {
+		struct shrimp_handle other;
+
+		memcpy(&other, passed.data + at * sizeof(other), sizeof(other));
+		must(shrimp_map(card, &other, 0, lengths[at], modes[at], &out[at]));
+	}
+	must(shrimp_end_init(&messages, own[0], out[0], PATIENCE_MS));
+	must(shrimp_end_init(&barriers, own[1], out[1], PATIENCE_MS));
+	must(shrimp_nx_init(&program, &barriers, 1));
+	must(shrimp_nx_init(&node, &messages, 1));
+	if (!sends)
+		must(hamlyn_accept(request, handles, sizeof(handles), &connection));
+	return connection;
+}
+
+static size_t single_length(unsigned int message)
+{
+	return 1 + message * 977 % 9000;
+}
+
+static void store(unsigned char *to, const unsigned char *from, size_t length)
+{
+	/* 8 bytes at a time, to a place that is aligned: the buffer has room for the last. */
+	for (size_t at = 0; at < length; at += 8) {
+		uint64_t word;
+
+		memcpy(&word, from + at, 8);
+		*(volatile uint64_t *)(void *)(to + at) = word;
+	}
+}
+
+static void send_single(unsigned int count)
+{
+	struct shrimp_single single;
+
+	must(shrimp_single_sender(&single, &messages));
+	for (unsigned int message = 0; message < count; message++) {
+		const unsigned char *from = made(message, single_length(message));
+
+		must(shrimp_single_wait_free(&single));
+		store(single.data, from, single_length(message));
+		shrimp_single_send(&single, (uint32_t)single_length(message));
+	}
+}
+
+static void receive_single(unsigned int count, int copies)
+{
+	struct shrimp_single single;
+	uint32_t length;
+
+	must(shrimp_single_receiver(&single, &messages));
+	for (unsigned int message = 0; message < count; message++) {
+		if (copies) {
+			length = (uint32_t)must(shrimp_single_receive(&single, bytes, sizeof(bytes)));
+			verify(message, bytes, length);
+		} else {
+			length = (uint32_t)must(shrimp_single_wait(&single));
+			verify(message, single.data, length);
+			shrimp_single_release(&single);
+		}
+		if (length != single_length(message))
+			wrong("length", message, length);
+	}
+}
+
+static void send_double(unsigned int count, int kind)
+{
+	struct shrimp_double halves;
+
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (unsigned int message = 0; message < count; message++) {
+		const unsigned char *from = made(message, HALF);
+
+		if (kind == 3)
+			must(shrimp_double_wait_free(&halves));
+		store(shrimp_double_to(&halves), from, HALF);
+		if (kind == 1)
+			shrimp_double_swap(&halves);
+		else if (kind == 2)
+			shrimp_double_announce(&halves);
+		else
+			shrimp_double_send(&halves);
+		if (kind < 3)
+			barrier();
+	}
+}
+
+static void receive_double(unsigned int count, int kind)
+{
+	struct shrimp_double halves;
+
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (unsigned int message = 0; message < count; message++) {
+		if (kind == 1)
+			barrier();
+		else
+			must(shrimp_double_wait(&halves));
+		memcpy(bytes, shrimp_double_from(&halves), HALF);
+		if (kind == 1)
+			shrimp_double_swap(&halves);
+		else if (kind == 2)
+			shrimp_double_take(&halves);
+		else
+			shrimp_double_release(&halves);
+		if (kind == 2)
+			barrier();
+		verify(message, bytes, HALF);
+	}
+}
+
+/* Where a block begins, and how many words it has. */
+static size_t block(unsigned int message, size_t *first)
+{
+	*first = message * 331 % (BLOCK / 4 / 2);
+	return message % 2 ? BLOCK / 4 - *first : 100;
+}
+
+static void send_blocks(unsigned int count)
+{
+	struct shrimp_update update;
+	size_t first, words;
+
+	must(shrimp_update_init(&update, out[2]));
+	for (unsigned int message = 0; message < count; message++) {
+		words = block(message, &first);
+		must(shrimp_write(out[2], 4 * first, made(message, 4 * words), 4 * words));
+		must(shrimp_update_send(&update, first, (uint32_t)words));
+		/* What is stored from here on arrives behind the block. */
+		while (!shrimp_update_is_done(&update))
+			must(shrimp_update_wait(&update));
+		both();
+	}
+}
+
+static void receive_blocks(unsigned int count)
+{
+	size_t first, words;
+
+	for (unsigned int message = 0; message < count; message++) {
+		words = block(message, &first);
+		barrier();
+		verify(message, (unsigned char *)shrimp_receive_buffer_data(own[2]) + 4 * first, 4 * words);
+		barrier();
+	}
+}
+
+static void send_typed(unsigned int count)
+{
+	for (unsigned int at = 0; at < 3 * count; at++)
+		must(shrimp_csend(&node, types[at % 3], made(at / 3, typed[at % 8]), typed[at % 8], 0));
+}
+
+static void receive_typed(unsigned int count)
+{
+	for (unsigned int message = 0; message < count; message++) {
+		/* The last that was sent first: those before it stay in their buffers. */
+		for (unsigned int place = 3; place-- > 0;) {
+			size_t length = (size_t)must(shrimp_crecv(&node, types[place], bytes, 10000));
+
+			if (length != typed[(3 * message + place) % 8])
+				wrong("length", message, length);
+			verify(message, bytes, length);
+		}
+	}
+}
+
+static void use(const char *primitive, int sends, unsigned int count)
+{
+	int kind = primitive[strlen(primitive) - 1] - '0';
+
+	if (!strncmp(primitive, "double", 6))
+		(sends ? send_double : receive_double)(count, kind);
+	else if (!strcmp(primitive, "update"))
+		(sends ? send_blocks : receive_blocks)(count);
+	else if (!strcmp(primitive, "nx"))
+		(sends ? send_typed : receive_typed)(count);
+	else if (sends)
+		send_single(count);
+	else
+		receive_single(count, !strcmp(primitive, "copy"));
+	barrier();
+	printf("{\"primitive\":\"%s\",\"%s\":%u}\n", primitive, sends ? "sent" : "verified", count);
+}
+
+/* Each in a function of its own, with what a program's inner loop has. Where the receiver begins all is there. */
+#define COUNTED(name, ...)                                      \
+	static __attribute__((noinline)) void name(void)        \
+	{                                                       \
+		__VA_ARGS__                                     \
+	}
+
+COUNTED(count_send_single,
+	struct shrimp_single single;
+	must(shrimp_single_sender(&single, &messages));
+	for (int time = 0; time < TIMES; time++) {
+		BEGIN(ONE);
+		if (shrimp_single_wait_free(&single))
+			exit(1);
+		shrimp_single_send(&single, 100);
+		END(ONE);
+		both();
+	})
+
+COUNTED(count_receive_single,
+	struct shrimp_single single;
+	must(shrimp_single_receiver(&single, &messages));
+	for (int time = 0; time < TIMES; time++) {
+		barrier();
+		BEGIN(ONE);
+		if (shrimp_single_wait(&single) < 0)
+			exit(1);
+		shrimp_single_release(&single);
+		END(ONE);
+		barrier();
+	})
+
+COUNTED(count_receive_copy,
+	struct shrimp_single single;
+	must(shrimp_single_receiver(&single, &messages));
+	for (int time = 0; time < TIMES; time++) {
+		barrier();
+		BEGIN(ONE);
+		if (shrimp_single_receive(&single, bytes, sizeof(bytes)) < 0)
+			exit(1);
+		END(ONE);
+		barrier();
+	})
+
+#define STORES(to) do {                                                         \
+	shrimp_double_swap(&halves);                                            \
+	*(volatile uint64_t *)(void *)(to) = 1;                                 \
+	shrimp_double_swap(&halves);                                            \
+	*(volatile uint64_t *)(void *)(to) = 2;                                 \
+} while (0)
+
+COUNTED(count_send_double1,
+	struct shrimp_double halves;
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (int time = 0; time < TIMES; time++) {
+		BEGIN(STORE);
+		STORES(shrimp_double_to(&halves));
+		END(STORE);
+		both();
+	})
+
+COUNTED(count_receive_double1,
+	struct shrimp_double halves;
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (int time = 0; time < TIMES; time++) {
+		barrier();
+		BEGIN(STORE);
+		STORES(halves.own + halves.at + SHRIMP_DOUBLE_DATA);
+		END(STORE);
+		barrier();
+	})
+
+COUNTED(count_send_double2,
+	struct shrimp_double halves;
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (int time = 0; time < TIMES; time++) {
+		BEGIN(TWO);
+		shrimp_double_announce(&halves);
+		shrimp_double_announce(&halves);
+		END(TWO);
+		both();
+	})
+
+COUNTED(count_receive_double2,
+	struct shrimp_double halves;
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (int time = 0; time < TIMES; time++) {
+		barrier();
+		BEGIN(TWO);
+		if (shrimp_double_wait(&halves))
+			exit(1);
+		shrimp_double_take(&halves);
+		if (shrimp_double_wait(&halves))
+			exit(1);
+		shrimp_double_take(&halves);
+		END(TWO);
+		barrier();
+	})
+
+COUNTED(count_send_double3,
+	struct shrimp_double halves;
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (int time = 0; time < TIMES; time++) {
+		BEGIN(TWO);
+		if (shrimp_double_wait_free(&halves))
+			exit(1);
+		shrimp_double_send(&halves);
+		if (shrimp_double_wait_free(&halves))
+			exit(1);
+		shrimp_double_send(&halves);
+		END(TWO);
+		both();
+	})
+
+COUNTED(count_receive_double3,
+	struct shrimp_double halves;
+	must(shrimp_double_init(&halves, &messages, HALF));
+	for (int time = 0; time < TIMES; time++) {
+		barrier();
+		BEGIN(TWO);
+		if (shrimp_double_wait(&halves))
+			exit(1);
+		shrimp_double_release(&halves);
+		if (shrimp_double_wait(&halves))
+			exit(1);
+		shrimp_double_release(&halves);
+		END(TWO);
+		barrier();
+	})
+
+COUNTED(count_send_update,
+	struct shrimp_update update;
+	volatile uint32_t words = 100;
+	must(shrimp_update_init(&update, out[2]));
+	for (size_t first = 0; first < TIMES; first++) {
+		uint32_t of = words;
+		BEGIN(ONE);
+		if (shrimp_update_send(&update, first, of))
+			exit(1);
+		END(ONE);
+		must(shrimp_update_wait(&update));
+		BEGIN(CHECK);
+		if (!shrimp_update_is_done(&update))
+			exit(1);
+		END(CHECK);
+		both();
+	})
+
+COUNTED(count_receive_update,
+	for (int time = 0; time < TIMES; time++)
+		both();)
+
+COUNTED(count_send_nx,
+	volatile uint16_t type = 12;
+	volatile unsigned int to = 0;
+	for (int time = 0; time < TIMES; time++) {
+		unsigned int at = to;
+		uint16_t of = type;
+		BEGIN(ONE);
+		if (shrimp_csend(&node, of, bytes, 100, at))
+			exit(1);
+		END(ONE);
+		both();
+	})
+
+COUNTED(count_receive_nx,
+	volatile uint16_t type = 12;
+	for (int time = 0; time < TIMES; time++) {
+		uint16_t of = type;
+		barrier();
+		BEGIN(ONE);
+		if (shrimp_crecv(&node, of, bytes, sizeof(bytes)) < 0)
+			exit(1);
+		END(ONE);
+		barrier();
+	})
+
+static const struct {
+	const char *name;
+	void (*send)(void), (*receive)(void);
+} counted[] = {
+	{ "single", count_send_single, count_receive_single },
+	{ "copy", count_send_single, count_receive_copy },
+	{ "double1", count_send_double1, count_receive_double1 },
+	{ "double2", count_send_double2, count_receive_double2 },
+	{ "double3", count_send_double3, count_receive_double3 },
+	{ "update", count_send_update, count_receive_update },
+	{ "nx", count_send_nx, count_receive_nx },
+};
+
+int main(int argc, char **argv)
+{
+	int counts = argc > 1 && !strncmp(argv[1], "count-", 6);
+	const char *side = argc > 1 ? argv[1] + 6 * counts : "";
+	unsigned int count = argc > 3 ? (unsigned int)strtoul(argv[3], NULL, 10) : 20, at = 0;
+	int sends = !strcmp(side, "send");
+	const char *primitive = argc > 2 ? argv[2] : "";
+	struct hamlyn_connection *connection;
+	struct shrimp_card *card;
+	struct hamlyn_end end;
+
+	while (at < sizeof(counted) / sizeof(counted[0]) && strcmp(counted[at].name, primitive))
+		at++;
+	if ((!sends && strcmp(side, "receive")) || at == sizeof(counted) / sizeof(counted[0])) {
+		fprintf(stderr, "usage: %s [count-]send|[count-]receive PRIMITIVE [COUNT]\n", argv[0]);
+		return 2;
+	}
+	must(shrimp_open(NULL, &card));
+	connection = meet(card, sends, counts ? "shrimp-count" : "shrimp-primitives");
+	if (counts)
+		(sends ? counted[at].send : counted[at].receive)();
+	else
+		use(primitive, sends, count);
+	if (sends)
+		must(hamlyn_connection_end(connection, &end, PATIENCE_MS));
+	else
+		must(hamlyn_connection_close(connection, NULL, 0));
+	for (int buffer = 0; buffer < HANDLES; buffer++) {
+		shrimp_send_buffer_destroy(out[buffer]);
+		shrimp_receive_buffer_destroy(own[buffer]);
+	}
+	shrimp_close(card);
+	return 0;
+}

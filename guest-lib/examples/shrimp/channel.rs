@@ -1,0 +1,109 @@
+//! What two programs that use the primitives have between them: a channel for messages, another for the program's own barriers, and a
+//! block for deliberate update. `c-primitives` has the same.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use hamlyn::Connection;
+use hamlyn::shrimp::primitives::{End, nx};
+use hamlyn::shrimp::{Card, Handle, Mode, ReceiveBuffer, SendBuffer};
+use serde_json::json;
+
+use crate::common::{Outcome, print};
+
+/// Bytes of either channel's memory.
+pub(crate) const LENGTH: usize = nx::LENGTH;
+/// Bytes of the block: several pages, the last of them not whole.
+pub(crate) const BLOCK: usize = 3 * 4096 + 400;
+/// The type of the barriers' messages.
+const BARRIER: u16 = 1;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub(crate) enum Side {
+    /// Waits for a sender, and receives
+    Receive,
+    /// Sends to whichever host listens
+    Send,
+}
+
+/// All that one of the two has.
+pub(crate) struct Channel {
+    pub(crate) messages: End,
+    pub(crate) barriers: End,
+    /// The sender's; the receiver has one that is not used.
+    pub(crate) block: SendBuffer,
+    pub(crate) received: ReceiveBuffer,
+    connection: Connection,
+    /// The other's memory for messages.
+    pub(crate) other: Handle,
+}
+
+const HANDLES: usize = 3;
+
+impl Channel {
+    /// Finds the other and maps its memory, this one's being mapped there.
+    pub(crate) fn open(card: &Card, side: Side, name: &str, mode: Mode, patience: Duration) -> Outcome<Self> {
+        let lengths = [LENGTH, LENGTH, BLOCK];
+        let mut own = Vec::new();
+        for length in lengths {
+            own.push(card.export(length, card.hosts()?)?);
+        }
+        let handles =
+            own.iter().map(|own| Ok(own.handle()?.to_bytes())).collect::<Outcome<Vec<_>>>()?.concat();
+        let map = |told: &[u8]| map(card, told, &lengths, mode);
+        let (connection, out) = match side {
+            Side::Receive => {
+                let listener = card.listen(name)?;
+                print(&json!({ "listening": name }))?;
+                let request = listener.request(Some(patience))?;
+                let out = map(request.private())?;
+                (request.accept(&handles)?, out)
+            }
+            Side::Send => {
+                let connection = card.connect_any(card.hosts()?, name, &handles, Some(patience))?;
+                let out = map(connection.private())?;
+                (connection, out)
+            }
+        };
+        let [first, second, received] = <[_; HANDLES]>::try_from(own).map_err(|_| "buffers are missing")?;
+        let [to_first, to_second, block] =
+            <[_; HANDLES]>::try_from(out).map_err(|_| "buffers are missing")?;
+        let other = *to_first.handle();
+        Ok(Self {
+            messages: End::new(first, to_first, Some(patience))?,
+            barriers: End::new(second, to_second, Some(patience))?,
+            block,
+            received,
+            other,
+            connection,
+        })
+    }
+
+    /// Ends it, when both are done.
+    pub(crate) fn close(self, side: Side, patience: Duration) -> Outcome {
+        match side {
+            Side::Receive => self.connection.close(b"")?,
+            Side::Send => drop(self.connection.wait_end(Some(patience))?),
+        }
+        Ok(())
+    }
+}
+
+/// Maps buffers to those whose handles the other has told.
+fn map(card: &Card, told: &[u8], lengths: &[usize], mode: Mode) -> Outcome<Vec<SendBuffer>> {
+    if told.len() != HANDLES * Handle::SIZE {
+        return Err(format!("the other told {} bytes, not {HANDLES} handles", told.len()).into());
+    }
+    let modes = [mode, Mode::Single, Mode::Deliberate];
+    let each = told.chunks(Handle::SIZE).zip(lengths).zip(modes);
+    each.map(|((handle, length), mode)| Ok(card.map(&Handle::from_bytes(handle)?, 0, *length, mode)?))
+        .collect()
+}
+
+/// A barrier of the two programs, which are each other's node 0. It is no part of what is counted, so it is kept out of it.
+#[inline(never)]
+pub(crate) fn barrier(node: &mut nx::Node<'_>) -> Outcome {
+    node.csend(BARRIER, &[], 0)?;
+    node.crecv(BARRIER, &mut [])?;
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! Code around which there are marks, for `c-count` to count its instructions: each primitive as a program has it, with nothing between
+//! its parts. A message's bytes are the program's own affair, or cost what they cost, so there are few or none.
+//!
+//! Before each pair of marks all is there that a primitive would otherwise wait for: so what is counted is what it costs a program
+//! that need not wait.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use hamlyn::shrimp::primitives::{double, nx, single, update};
+use hamlyn::shrimp::{Card, Mode, SendBuffer};
+use hamlyn_sys::shrimp::marks::{begin, end};
+use serde_json::json;
+
+use crate::channel::{Channel, Side, barrier};
+use crate::common::{Outcome, print};
+use crate::primitives::{HALF, Primitive};
+
+/// How often each is counted.
+const TIMES: usize = 10;
+/// How long it may take to step through it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The marks' numbers: the primitive once; twice; twice, with a store of the program's own each time; a look whether a transfer is done.
+const ONE: u8 = 1;
+const TWO: u8 = 2;
+const STORE: u8 = 3;
+const CHECK: u8 = 4;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The receiver's name
+    #[arg(long, default_value = "shrimp-count", global = true)]
+    name: String,
+    /// Which
+    #[arg(long, value_enum, default_value_t = Primitive::Single, global = true)]
+    primitive: Primitive,
+    #[command(subcommand)]
+    side: Side,
+}
+
+pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
+    let mut channel = Channel::open(card, options.side, &options.name, Mode::Single, PATIENCE)?;
+    match options.side {
+        Side::Send => send(&mut channel, options.primitive)?,
+        Side::Receive => receive(&channel, options.primitive)?,
+    }
+    print(&json!({ "primitive": options.primitive.name(), "times": TIMES }))?;
+    channel.close(options.side, PATIENCE)
+}
+
+/// What is to be received is there behind the first barrier; behind the second it was received.
+fn both(program: &mut nx::Node<'_>) -> Outcome {
+    barrier(program)?;
+    barrier(program)
+}
+
+fn send(channel: &mut Channel, primitive: Primitive) -> Outcome {
+    let mut program = nx::Node::new([&channel.barriers])?;
+    match primitive {
+        Primitive::Single | Primitive::Copy => send_single(channel, &mut program),
+        Primitive::Double1 => swap_sender(channel, &mut program),
+        Primitive::Double2 => announce(channel, &mut program),
+        Primitive::Double3 => send_double(channel, &mut program),
+        Primitive::Update => send_blocks(&mut channel.block),
+        Primitive::Nx => send_typed(channel, &mut program),
+    }?;
+    // Both are done before either ends.
+    barrier(&mut program)
+}
+
+fn receive(channel: &Channel, primitive: Primitive) -> Outcome {
+    let mut program = nx::Node::new([&channel.barriers])?;
+    match primitive {
+        Primitive::Single => receive_single(channel, &mut program),
+        Primitive::Copy => receive_copy(channel, &mut program),
+        Primitive::Double1 => swap_receiver(channel, &mut program),
+        Primitive::Double2 => take(channel, &mut program),
+        Primitive::Double3 => receive_double(channel, &mut program),
+        Primitive::Update => Ok(()),
+        Primitive::Nx => receive_typed(channel, &mut program),
+    }?;
+    barrier(&mut program)
+}
+
+/// Whether it is to be counted once more. The number is in memory, so that no register is counted up between marks.
+#[inline(never)]
+fn again() -> bool {
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    BEGUN.fetch_add(1, Ordering::Relaxed) < TIMES
+}
+
+// Each in a function of its own, where the compiler has as many registers as a program's inner loop has.
+
+#[inline(never)]
+fn send_single(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut sender = single::Sender::new(&channel.messages)?;
+    let length = sender.length(100)?;
+    while again() {
+        begin::<ONE>();
+        sender.wait()?.send(length);
+        end::<ONE>();
+        both(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn receive_single(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut receiver = single::Receiver::new(&channel.messages)?;
+    while again() {
+        barrier(program)?;
+        begin::<ONE>();
+        receiver.wait()?.release();
+        end::<ONE>();
+        barrier(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut receiver = single::Receiver::new(&channel.messages)?;
+    let mut bytes = [0; 200];
+    while again() {
+        barrier(program)?;
+        begin::<ONE>();
+        receiver.receive(&mut bytes)?;
+        end::<ONE>();
+        barrier(program)?;
+    }
+    Ok(())
+}
+
+// Double buffering in pairs of messages, as each half has one: what is counted is twice the primitive's. To swap is but to know where
+// the next message lies, so in case 1 a store of the program's own to each half is counted, too.
+
+#[inline(never)]
+fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut sender = double::Sender::new(&channel.messages, HALF)?;
+    while again() {
+        begin::<STORE>();
+        sender.swap();
+        sender.words()[0].store(1, Ordering::Relaxed);
+        sender.swap();
+        sender.words()[0].store(2, Ordering::Relaxed);
+        end::<STORE>();
+        both(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn swap_receiver(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
+    while again() {
+        barrier(program)?;
+        begin::<STORE>();
+        receiver.swap();
+        receiver.words()[0].store(1, Ordering::Relaxed);
+        receiver.swap();
+        receiver.words()[0].store(2, Ordering::Relaxed);
+        end::<STORE>();
+        barrier(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn announce(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut sender = double::Sender::new(&channel.messages, HALF)?;
+    while again() {
+        begin::<TWO>();
+        sender.announce();
+        sender.announce();
+        end::<TWO>();
+        both(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn take(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
+    while again() {
+        barrier(program)?;
+        begin::<TWO>();
+        receiver.wait()?;
+        receiver.take();
+        receiver.wait()?;
+        receiver.take();
+        end::<TWO>();
+        barrier(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn send_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut sender = double::Sender::new(&channel.messages, HALF)?;
+    while again() {
+        begin::<TWO>();
+        sender.wait()?;
+        sender.send();
+        sender.wait()?;
+        sender.send();
+        end::<TWO>();
+        both(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn receive_double(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut receiver = double::Receiver::new(&channel.messages, HALF)?;
+    while again() {
+        barrier(program)?;
+        begin::<TWO>();
+        receiver.wait()?;
+        receiver.release();
+        receiver.wait()?;
+        receiver.release();
+        end::<TWO>();
+        barrier(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn send_blocks(block: &mut SendBuffer) -> Outcome {
+    let mut sender = update::Sender::new(block)?;
+    while again() {
+        let (first, words) = black_box((50, 100));
+        begin::<ONE>();
+        sender.send(first, words)?;
+        end::<ONE>();
+        while !sender.is_done() {}
+        begin::<CHECK>();
+        if !sender.is_done() {
+            return Err("the engine is busy".into());
+        }
+        end::<CHECK>();
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn send_typed(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut node = nx::Node::new([&channel.messages])?;
+    let bytes = black_box(vec![7; 100]);
+    while again() {
+        let (kind, to) = black_box((12, 0));
+        begin::<ONE>();
+        node.csend(kind, &bytes, to)?;
+        end::<ONE>();
+        both(program)?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn receive_typed(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
+    let mut node = nx::Node::new([&channel.messages])?;
+    let mut bytes = black_box(vec![0; 200]);
+    while again() {
+        barrier(program)?;
+        let kind = black_box(12);
+        begin::<ONE>();
+        node.crecv(kind, &mut bytes)?;
+        end::<ONE>();
+        barrier(program)?;
+    }
+    Ok(())
+}

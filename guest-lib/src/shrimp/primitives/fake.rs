@@ -1,0 +1,71 @@
+//! Two ends without a card, for tests: what one stores is in the other's memory at once.
+
+use std::time::{Duration, Instant};
+
+use hamlyn_sys::Mapping;
+
+use super::end::{Idle, Ways, expired};
+use crate::error::Result;
+
+/// How long a test waits.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The memory that each of two ends has, and how long they wait.
+pub(super) struct Pair {
+    pub(super) memory: [Mapping; 2],
+    waits: [Waits; 2],
+}
+
+struct Waits {
+    memory: Mapping,
+    patience: Duration,
+}
+
+impl Pair {
+    /// Ends that wait for each other.
+    pub(super) fn new(length: usize) -> Self {
+        Self::with_patience(length, PATIENCE)
+    }
+
+    /// Ends that wait for nobody.
+    pub(super) fn hasty(length: usize) -> Self {
+        Self::with_patience(length, Duration::ZERO)
+    }
+
+    fn with_patience(length: usize, patience: Duration) -> Self {
+        let file = rustix::fs::memfd_create("pair-test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 2 * length as u64).unwrap();
+        let map = |end: usize| {
+            Mapping::of_file(&file, (end * length) as u64, length, hamlyn_sys::Access::ReadWrite).unwrap()
+        };
+        let waits = |end| Waits { memory: map(end), patience };
+        Self { memory: [map(0), map(1)], waits: [waits(0), waits(1)] }
+    }
+
+    pub(super) fn end(&self, end: usize) -> Ways<'_> {
+        let (own, out) = (&self.memory[end], &self.memory[1 - end]);
+        Ways { own, own_length: own.length(), out, out_length: out.length(), idle: &self.waits[end] }
+    }
+}
+
+impl Idle for Waits {
+    fn wait(&self, offset: usize, value: u32) -> Result<()> {
+        let begun = Instant::now();
+        while self.memory.load_u32_acquire(offset) == value {
+            expired(begun, Some(self.patience))?;
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn glance(&self, offset: usize, value: u32) -> Result<()> {
+        if self.memory.load_u32_acquire(offset) == value {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.patience)
+    }
+}

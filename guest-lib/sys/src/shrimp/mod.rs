@@ -1,0 +1,5 @@
+//! What is the SHRIMP card's own.
+
+pub mod commands;
+pub mod halves;
+pub mod marks;

@@ -1,0 +1,82 @@
+//! How many instructions the message-passing primitives of a SHRIMP card take, counted in machines, beside Table 1 of the paper.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::Lab;
+use serde_json::Value;
+
+/// A primitive: its name in both languages' examples and in the paper, and what Table 1 says of its sender and its receiver.
+pub(crate) struct Primitive {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) paper: [u64; 2],
+}
+
+pub(crate) const TABLE_1: [Primitive; 7] = [
+    primitive("single", "single buffering", [4, 5]),
+    primitive("copy", "single buffering + copy", [4, 17]),
+    primitive("double1", "double buffering (case 1)", [1, 1]),
+    primitive("double2", "double buffering (case 2)", [3, 5]),
+    primitive("double3", "double buffering (case 3)", [5, 5]),
+    primitive("update", "deliberate-update transfer", [15, 0]),
+    primitive("nx", "csend and crecv", [73, 78]),
+];
+
+const fn primitive(name: &'static str, title: &'static str, paper: [u64; 2]) -> Primitive {
+    Primitive { name, title, paper }
+}
+
+/// A language whose example has the primitives with marks around them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Language {
+    Rust,
+    C,
+}
+
+impl Language {
+    fn command(self, side: &str, primitive: &str) -> Vec<String> {
+        let counting = format!("count-{side}");
+        let words = match self {
+            Language::Rust => vec!["c-count", "shrimp", "count", side, "--primitive", primitive],
+            Language::C => vec!["c-count", "c-primitives", &counting, primitive],
+        };
+        words.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// The sender's and the receiver's instructions, where neither has to wait.
+pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Result<[u64; 2]> {
+    let mut receiver = lab.vm(0).run(language.command("receive", primitive.name))?;
+    receiver.answer()?;
+    let sent = lab.vm(1).run(language.command("send", primitive.name))?.finish()?;
+    let received = receiver.finish()?;
+    let counts = [&sent, &received].map(|said| said.last().map(instructions).unwrap_or_default());
+    let what = || format!("{} in {language:?}: {sent:?}, {received:?}", primitive.name);
+    ensure!(counts[0].is_some() && (counts[1].is_some() || primitive.paper[1] == 0), "{}", what());
+    let [sender, receiver] = counts.map(Option::unwrap_or_default);
+    Ok([sender, receiver])
+}
+
+/// What `c-count` says, by the marks' numbers: a primitive once; twice; twice, with a store of the program's own each time; and a look
+/// whether it is done, which Table 1 has as part of a deliberate update.
+fn instructions(said: &Value) -> Option<u64> {
+    let counted = |number: &str| said["instructions"][number].as_u64();
+    let each = counted("1")
+        .or_else(|| counted("2").map(|both| both.div_ceil(2)))
+        .or_else(|| counted("3").map(|both| both.saturating_sub(2).div_ceil(2)))?;
+    Some(each + counted("4").unwrap_or(0))
+}
+
+/// All of Table 1 with what is counted here, as text.
+pub(crate) fn table(lab: &Lab) -> Result<String> {
+    let mut text = "| primitive | the paper | in Rust | in C |\n|---|---|---|---|\n".to_owned();
+    for primitive in &TABLE_1 {
+        let mut row = vec![primitive.paper];
+        for language in [Language::Rust, Language::C] {
+            row.push(count(lab, language, primitive).with_context(|| primitive.title)?);
+        }
+        let cells =
+            row.into_iter().map(|[sender, receiver]| format!("{} ({sender}+{receiver})", sender + receiver));
+        text += &format!("| {} | {} |\n", primitive.title, cells.collect::<Vec<_>>().join(" | "));
+    }
+    Ok(text)
+}

@@ -1,0 +1,127 @@
+//! The message-passing primitives of section 5.2 in real machines, in Rust and in C, and how many instructions they take.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Exit, Lab, Snoop};
+use serde_json::json;
+
+use crate::instructions::{Language, TABLE_1, count};
+use crate::{Turn, lab_of, text};
+
+fn shrimp_lab(snoop: Snoop) -> Result<Turn> {
+    Ok(lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop)))
+}
+
+/// The command that sends or receives so many messages.
+fn command(language: Language, side: &str, primitive: &str, messages: &str) -> Vec<String> {
+    let words = match language {
+        Language::Rust => vec!["shrimp", "primitives", side, "--primitive", primitive, "--count", messages],
+        Language::C => vec!["c-primitives", side, primitive, messages],
+    };
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn passes(lab: &Lab, primitive: &str, sender: Language, receiver: Language) -> Result<()> {
+    let messages = "17";
+    let what = || format!("{primitive} from {sender:?} to {receiver:?}");
+    let mut takes = lab.vm(0).run(command(receiver, "receive", primitive, messages))?;
+    takes.answer().with_context(what)?;
+    let sent = lab.vm(1).run(command(sender, "send", primitive, messages))?.finish().with_context(what)?;
+    let received = takes.finish().with_context(what)?;
+    ensure!(sent == [json!({ "primitive": primitive, "sent": 17 })], "{}: {sent:?}", what());
+    ensure!(received == [json!({ "primitive": primitive, "verified": 17 })], "{}: {received:?}", what());
+    Ok(())
+}
+
+fn all_pass(lab: &Lab) -> Result<()> {
+    for primitive in &TABLE_1 {
+        for sender in [Language::Rust, Language::C] {
+            for receiver in [Language::Rust, Language::C] {
+                passes(lab, primitive.name, sender, receiver)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+    lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
+}
+
+#[test]
+fn each_primitive_passes_messages_between_both_languages() -> Result<()> {
+    all_pass(&*shrimp_lab(Snoop::Auto)?)
+}
+
+#[test]
+fn each_primitive_passes_messages_by_the_window() -> Result<()> {
+    let lab = shrimp_lab(Snoop::No)?;
+    all_pass(&lab)?;
+    for card in [0, 1] {
+        let [seen, by_window] = ["stores_seen", "stores_to_window"].map(|name| counter(&lab, card, name));
+        let (seen, by_window) = (seen?, by_window?);
+        ensure!(seen == 0 && by_window > 0, "card {card}: {seen} seen, {by_window} by the window");
+    }
+    Ok(())
+}
+
+#[test]
+fn no_primitive_takes_more_instructions_than_in_the_paper() -> Result<()> {
+    let lab = shrimp_lab(Snoop::Auto)?;
+    let mut more = Vec::new();
+    for primitive in &TABLE_1 {
+        for language in [Language::Rust, Language::C] {
+            let counted = count(&lab, language, primitive)?;
+            if counted.iter().zip(primitive.paper).any(|(here, paper)| *here > paper) {
+                more.push(format!(
+                    "{} in {language:?}: {counted:?}, not {:?}",
+                    primitive.title, primitive.paper
+                ));
+            }
+        }
+    }
+    ensure!(more.is_empty(), "{more:#?}");
+    Ok(())
+}
+
+#[test]
+fn nonsense_of_the_other_end_is_told_and_harms_nothing() -> Result<()> {
+    let lab = shrimp_lab(Snoop::Auto)?;
+    for (primitive, nonsense, told) in [
+        ("single", "70000", "nbytes 70000 is out of range (limit 36800)"),
+        ("copy", "4294967294", "nbytes 4294967294 is out of range (limit 36800)"),
+        ("nx", "5", "tells of no message"),
+    ] {
+        let receive = command(Language::Rust, "receive", primitive, "3");
+        let mut receiver = lab.vm(0).run(receive)?;
+        receiver.answer()?;
+        let send = command(Language::Rust, "send", primitive, "3");
+        let mut sender = lab.vm(1).run([send, vec!["--nonsense".into(), nonsense.into()]].concat())?;
+        let error = text(&receiver.answer()?, "error");
+        ensure!(error.contains(told), "{primitive}: {error}");
+        ensure!(receiver.wait()? == Exit::Code(1), "{primitive}");
+        sender.wait()?;
+        passes(&lab, primitive, Language::Rust, Language::Rust)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn who_waits_for_an_end_that_is_gone_is_told() -> Result<()> {
+    let lab = shrimp_lab(Snoop::Auto)?;
+    for primitive in ["single", "double3", "nx"] {
+        let before = counter(&lab, 0, "packets_deposited")?;
+        let mut receiver = lab.vm(0).run(command(Language::Rust, "receive", primitive, "5"))?;
+        receiver.answer()?;
+        // It has less to send, and waits for the receiver then.
+        let mut sender = lab.vm(1).run(command(Language::Rust, "send", primitive, "2"))?;
+        let sent = || Ok(counter(&lab, 0, "packets_deposited")? > before + 100);
+        crate::eventually(sent, "messages arrive")?;
+        sender.kill(9)?;
+        sender.wait()?;
+        let error = text(&receiver.answer()?, "error");
+        ensure!(error.contains("taken back"), "{primitive}: {error}");
+        ensure!(receiver.wait()? == Exit::Code(1), "{primitive}");
+    }
+    Ok(())
+}
