@@ -88,7 +88,7 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
     let (primitive, count) = (options.primitive, options.count);
     match options.side {
         Side::Send => send(&mut channel, primitive, count)?,
-        Side::Receive => receive(&mut channel, primitive, count)?,
+        Side::Receive => receive(&channel, primitive, count)?,
     }
     let verb = if options.side == Side::Send { "sent" } else { "verified" };
     print(&json!({ "primitive": primitive.name(), verb: count }))?;

@@ -72,7 +72,7 @@ proptest! {
         let (mut node, _) = nodes(&pair);
         for (place, value) in words {
             pair.memory[0].store_u64(place * 8, value);
-            pair.memory[0].store_u64(place % BUFFERS * 8, THERE | value % (3 << 32));
+            pair.memory[0].store_u64(place % BUFFERS * 8, THERE | (value % (3 << 32)));
         }
         for kind in kinds {
             let mut to = [0xee; 300];
@@ -153,11 +153,11 @@ fn a_node_hears_of_each_other_by_its_own_end() {
         middle.csend(1, b"answer", number.into()).unwrap();
     }
     // Of one type, each message is of one node.
-    for number in 0..2 {
+    for (number, other) in others.iter_mut().enumerate() {
         let mut to = vec![0; 2 * PIECE];
         middle.crecv(7, &mut to).unwrap();
         assert!(to == bytes(number, 2 * PIECE));
-        assert_eq!(others[number].crecv(1, &mut to).unwrap(), 6);
+        assert_eq!(other.crecv(1, &mut to).unwrap(), 6);
     }
     assert!(Node::over([].into_iter()).is_err());
 }
