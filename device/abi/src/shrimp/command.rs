@@ -5,7 +5,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::family::area::HamlynArea;
 
 /// Set an entry of the page table: `index` is the page. Body: [`crate::shrimp::entry::ShrimpEntry`]. When it is answered, nothing that
-/// the earlier entry allowed is under way in this card: a transfer from the page has ended, and nothing more is deposited in it.
+/// the earlier entry alone allowed is under way in this card: transfers from a part that is mapped to another place, or not, have ended,
+/// and nothing more is deposited.
 pub const SHRIMP_COMMAND_SET_ENTRY: u32 = 1;
 /// Set the page for messages of another host's operating system: `index` is the host. Body: [`ShrimpSystemPage`].
 pub const SHRIMP_COMMAND_SET_SYSTEM_PAGE: u32 = 2;

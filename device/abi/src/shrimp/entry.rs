@@ -21,8 +21,8 @@ pub const SHRIMP_ENTRY_KEEP_MODES: u64 = 1;
 pub const SHRIMP_ENTRY_WITHHOLD_0: u64 = 2;
 /// The same, for part 1.
 pub const SHRIMP_ENTRY_WITHHOLD_1: u64 = 4;
-/// In [`ShrimpEntry::flags`]: while a transfer from the page is under way or waits, the entry is refused as in use. Without it the
-/// transfer ends.
+/// In [`ShrimpEntry::flags`]: while a transfer from the page is under way or waits that the entry would end, it is refused as in use.
+/// Without this the transfer ends.
 pub const SHRIMP_ENTRY_UNLESS_BUSY: u64 = 8;
 
 /// In [`ShrimpIn::flags`]: each arrival for the part is reported (section 4.2). Who wants to know of the next one only asks for it by

@@ -93,13 +93,15 @@ impl ShrimpCard {
     }
 
     fn set_entry(&mut self, page: u32, entry: ShrimpEntry) -> Result<(), Refusal> {
-        if entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0 && self.engine.has(page.into()) {
+        let unless_busy = entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0;
+        let entry = self.nipt.prepare(page, entry)?;
+        if unless_busy && self.engine.is_ended_by(&self.nipt, page.into(), &entry) {
             return Err(Refusal::new(HAMLYN_STATUS_IN_USE, page, 0_u32));
         }
         // What was stored before this is sent as it was to be sent then.
         self.outgoing.close();
-        self.nipt.set(page, entry)?;
-        let cut = self.engine.cut(page.into());
+        let cut = self.engine.cut(&self.nipt, page.into(), &entry);
+        self.nipt.set(page, entry);
         self.counters.add(ShrimpStatistic::TransfersCut, cut as u64);
         if !self.nipt.is_mapped_in(page) {
             self.arrivals.ask(page, false);

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
+use hamlyn_abi::shrimp::entry::ShrimpEntry;
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_card::ports::{Dma, DmaFault, VolatileSlice};
 
-use crate::nipt::{Nipt, Part};
+use crate::nipt::Nipt;
 use crate::{PAGE, Target};
 
 /// A block of data that is being sent.
@@ -60,12 +60,11 @@ impl Engine {
 
     /// Starts a transfer, or has it wait if another processor was quicker. `None`: it cannot be.
     pub(crate) fn start(&mut self, nipt: &Nipt, address: u64, words: u32) -> Option<()> {
-        let part = nipt.part_out(address).filter(|part| part.mode == SHRIMP_MODE_DELIBERATE)?;
         let length = u64::from(words) * 4;
-        let fits = words <= SHRIMP_MAX_WORDS && address % PAGE + length <= part.end;
+        nipt.part_out(address).filter(|part| part.is_sent(address, length))?;
         let mut waiting = self.transfers.iter().skip(1);
         let has_one = waiting.any(|transfer| transfer.base / PAGE == address / PAGE);
-        if !fits || has_one || self.transfers.len() > SHRIMP_MAX_WAITING as usize {
+        if words > SHRIMP_MAX_WORDS || has_one || self.transfers.len() > SHRIMP_MAX_WAITING as usize {
             return None;
         }
         self.transfers.push_back(Transfer { base: address, next: address, left: length });
@@ -76,7 +75,8 @@ impl Engine {
     pub(crate) fn step(&mut self, nipt: &Nipt, dma: &dyn Dma) -> (Step, bool) {
         let Some(transfer) = self.transfers.front_mut() else { return (Step::Idle, false) };
         let length = transfer.left.min(self.piece as u64);
-        let part = nipt.part_out(transfer.next).filter(|part| is_open(part, transfer.next, length));
+        // The process may have changed the page's mode meanwhile.
+        let part = nipt.part_out(transfer.next).filter(|part| part.is_sent(transfer.next, length));
         let data = part.and_then(|part| Some((part.target, read(dma, transfer.next, length).ok()?)));
         let Some((target, data)) = data else {
             self.transfers.pop_front();
@@ -90,22 +90,23 @@ impl Engine {
         (Step::Data(target, data), done)
     }
 
-    /// Whether a transfer from the page is under way, or waits.
-    pub(crate) fn has(&self, page: u64) -> bool {
-        self.transfers.iter().any(|transfer| transfer.base / PAGE == page)
+    /// Whether an entry would end a transfer from the page: one that is under way, or waits.
+    pub(crate) fn is_ended_by(&self, nipt: &Nipt, page: u64, entry: &ShrimpEntry) -> bool {
+        self.transfers.iter().any(|transfer| transfer.is_ended_by(nipt, page, entry))
     }
 
-    /// The page is mapped otherwise: transfers from it end. Says how many.
-    pub(crate) fn cut(&mut self, page: u64) -> usize {
+    /// The page is about to have this entry: transfers that it ends end. Says how many.
+    pub(crate) fn cut(&mut self, nipt: &Nipt, page: u64, entry: &ShrimpEntry) -> usize {
         let before = self.transfers.len();
-        self.transfers.retain(|transfer| transfer.base / PAGE != page);
+        self.transfers.retain(|transfer| !transfer.is_ended_by(nipt, page, entry));
         before - self.transfers.len()
     }
 }
 
-/// Whether a piece may still go: the process may have changed the page's mode meanwhile.
-fn is_open(part: &Part, next: u64, length: u64) -> bool {
-    part.mode == SHRIMP_MODE_DELIBERATE && next % PAGE + length <= part.end
+impl Transfer {
+    fn is_ended_by(&self, nipt: &Nipt, page: u64, entry: &ShrimpEntry) -> bool {
+        self.base / PAGE == page && !nipt.sends_alike(self.next, self.left, entry)
+    }
 }
 
 fn read(dma: &dyn Dma, address: u64, length: u64) -> Result<Vec<u8>, DmaFault> {

@@ -32,6 +32,13 @@ pub(crate) struct Part {
     pub(crate) end: u64,
 }
 
+impl Part {
+    /// Whether bytes from that one on may be sent by deliberate update.
+    pub(crate) fn is_sent(&self, address: u64, length: u64) -> bool {
+        self.mode == SHRIMP_MODE_DELIBERATE && address % PAGE + length <= self.end
+    }
+}
+
 impl Nipt {
     pub(crate) fn new(pages: u32) -> Self {
         Self { pages, entries: HashMap::new(), watch: VecDeque::new() }
@@ -48,8 +55,8 @@ impl Nipt {
         self.entries.clear();
     }
 
-    /// Replaces an entry. `Err`: what makes no sense of it, with the limit.
-    pub(crate) fn set(&mut self, page: u32, mut entry: ShrimpEntry) -> Result<(), Refusal> {
+    /// What an entry would make of a page's. `Err`: what makes no sense of it, with the limit.
+    pub(crate) fn prepare(&self, page: u32, mut entry: ShrimpEntry) -> Result<ShrimpEntry, Refusal> {
         if page >= self.pages {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, page, self.pages));
         }
@@ -58,13 +65,23 @@ impl Nipt {
             self.keep_modes(page, &mut entry);
         }
         entry.flags &= WITHHOLD[0] | WITHHOLD[1];
+        Ok(entry)
+    }
+
+    /// Replaces an entry by one that was prepared.
+    pub(crate) fn set(&mut self, page: u32, entry: ShrimpEntry) {
         let before = if entry == ShrimpEntry::new_zeroed() {
             self.entries.remove(&page)
         } else {
             self.entries.insert(page, entry)
         };
         self.note(page, before.is_some_and(|before| is_automatic(&before)), is_automatic(&entry));
-        Ok(())
+    }
+
+    /// Whether bytes of a page that are to be sent by deliberate update would still be, and to the same place.
+    pub(crate) fn sends_alike(&self, address: u64, length: u64, now: &ShrimpEntry) -> bool {
+        let part = part_of(now, address % PAGE).filter(|part| part.is_sent(address, length));
+        part.is_some_and(|part| self.part_out(address).is_some_and(|before| before.target == part.target))
     }
 
     /// What a process has made of the modes of its parts, as far as they stay mapped to where they are.
@@ -92,13 +109,8 @@ impl Nipt {
 
     /// The part of a page that a byte of the host's memory is in, if it is mapped out and not withheld.
     pub(crate) fn part_out(&self, address: u64) -> Option<Part> {
-        let (page, offset) = (u32::try_from(address / PAGE).ok()?, address % PAGE);
-        let entry = self.entries.get(&page)?;
-        let part = usize::from(offset >= entry.split_out.into());
-        let out = entry.out[part];
-        let target = Target { node: out.node as u16, address: out.page * PAGE + offset };
-        let is_open = out.mode != SHRIMP_MODE_NONE && entry.flags & WITHHOLD[part] == 0;
-        is_open.then_some(Part { mode: out.mode, target, end: self.part_end(address) })
+        let entry = u32::try_from(address / PAGE).ok().and_then(|page| self.entries.get(&page))?;
+        part_of(entry, address % PAGE)
     }
 
     /// Whether each of `length` bytes, which lie in one page, is mapped out.
@@ -165,6 +177,16 @@ fn is_automatic(entry: &ShrimpEntry) -> bool {
 
 fn is_mode(mode: u32) -> bool {
     mode <= SHRIMP_MODE_DELIBERATE
+}
+
+/// The part that the byte at an offset is in, if it is mapped out and not withheld.
+fn part_of(entry: &ShrimpEntry, offset: u64) -> Option<Part> {
+    let split = u64::from(entry.split_out);
+    let part = usize::from(offset >= split);
+    let out = entry.out[part];
+    let target = Target { node: out.node as u16, address: out.page * PAGE + offset };
+    let is_open = out.mode != SHRIMP_MODE_NONE && entry.flags & WITHHOLD[part] == 0;
+    is_open.then_some(Part { mode: out.mode, target, end: if part == 0 { split } else { PAGE } })
 }
 
 fn check(entry: &ShrimpEntry) -> Result<(), Refusal> {

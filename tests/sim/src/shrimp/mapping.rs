@@ -8,6 +8,8 @@ use hamlyn_abi::shrimp::entry::*;
 use crate::engine::memory::PAGE;
 use crate::engine::rng::Rng;
 
+use super::ledger::Transfer;
+
 /// Entries of a card's page table. Host memory has more pages, and BAR 2 is no power of two.
 pub(super) const PAGES: u32 = 28;
 /// Pages that processes may use: these, from 1 on. More than the smallest arrival queue has records.
@@ -29,6 +31,28 @@ fn split_of(page_offset: u64, split: u32) -> usize {
     usize::from(page_offset >= u64::from(split))
 }
 
+fn is_withheld(entry: &ShrimpEntry, part: usize) -> bool {
+    entry.flags & [SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1][part] != 0
+}
+
+/// Where a byte of the page that has an entry goes.
+pub(super) fn way_by(entry: &ShrimpEntry, address: u64) -> Option<Way> {
+    let part = split_of(address % PAGE, entry.split_out);
+    let out = entry.out[part];
+    let there = out.page * PAGE + address % PAGE;
+    let is_open = out.mode != SHRIMP_MODE_NONE && !is_withheld(entry, part);
+    is_open.then_some(Way { mode: out.mode, node: out.node as u16, address: there })
+}
+
+/// Whether what is left of a transfer goes by the new entry where it went by the one before.
+pub(super) fn goes_on(transfer: &Transfer, before: &ShrimpEntry, now: &ShrimpEntry) -> bool {
+    let place = |entry| way_by(entry, transfer.next).map(|way| (way.node, way.address));
+    let is_deliberate = way_by(now, transfer.next).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE);
+    let last = transfer.next + transfer.left - 1;
+    let part = |at: u64| split_of(at % PAGE, now.split_out);
+    is_deliberate && place(before) == place(now) && part(transfer.next) == part(last)
+}
+
 /// The two parts of a page that is split.
 fn halves(split: u32) -> [Range<u64>; 2] {
     [0..u64::from(split), u64::from(split)..PAGE]
@@ -39,17 +63,22 @@ impl Table {
         self.0.get(&page).copied().unwrap_or_default()
     }
 
-    /// Replaces an entry. A part that stays mapped to where it is may be to keep its mode.
-    pub(super) fn set(&mut self, page: u32, mut entry: ShrimpEntry) {
+    /// What an entry makes of a page's. A part that stays mapped to where it is, or was withheld, may be to keep its mode.
+    pub(super) fn prepared(&self, page: u32, mut entry: ShrimpEntry) -> ShrimpEntry {
         let before = self.entry(page);
-        for (now, before) in entry.out.iter_mut().zip(before.out) {
-            let is_same = before == ShrimpOut { mode: before.mode, ..*now };
-            let is_mapped = now.mode != SHRIMP_MODE_NONE && before.mode != SHRIMP_MODE_NONE;
+        for (part, (now, was)) in entry.out.iter_mut().zip(before.out).enumerate() {
+            let is_same = was == ShrimpOut { mode: was.mode, ..*now } || is_withheld(&before, part);
+            let is_mapped = now.mode != SHRIMP_MODE_NONE && was.mode != SHRIMP_MODE_NONE;
             if entry.flags & SHRIMP_ENTRY_KEEP_MODES != 0 && is_same && is_mapped {
-                now.mode = before.mode;
+                now.mode = was.mode;
             }
         }
-        entry.flags = 0;
+        entry.flags &= SHRIMP_ENTRY_WITHHOLD_0 | SHRIMP_ENTRY_WITHHOLD_1;
+        entry
+    }
+
+    /// Replaces an entry by one that was prepared.
+    pub(super) fn set(&mut self, page: u32, entry: ShrimpEntry) {
         self.0.insert(page, entry);
     }
 
@@ -63,14 +92,7 @@ impl Table {
 
     /// Where the byte at an address goes, if it goes anywhere.
     pub(super) fn way(&self, address: u64) -> Option<Way> {
-        let entry = self.of_page(address);
-        let out = entry.out[split_of(address % PAGE, entry.split_out)];
-        let there = out.page * PAGE + address % PAGE;
-        (out.mode != SHRIMP_MODE_NONE).then_some(Way {
-            mode: out.mode,
-            node: out.node as u16,
-            address: there,
-        })
+        way_by(&self.of_page(address), address)
     }
 
     /// Whether all these bytes, of one page, are in one part.

@@ -10,8 +10,8 @@ use crate::engine::memory::PAGE;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::ledger::{Ledger, Reports};
-use super::mapping::{PAGES, some_entry};
+use super::ledger::{Ledger, Reports, Transfer};
+use super::mapping::{PAGES, goes_on, some_entry};
 use super::model::Shrimp;
 
 impl World<Shrimp> {
@@ -20,13 +20,21 @@ impl World<Shrimp> {
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
+        let (before, now) = (ledger.table.entry(page), ledger.table.prepared(page, entry));
+        let ends = |transfer: &Transfer| {
+            transfer.base / PAGE == u64::from(page) && !goes_on(transfer, &before, &now)
+        };
+        if entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0 && ledger.transfers.iter().any(ends) {
+            let refused = machine.command(SHRIMP_COMMAND_SET_ENTRY, page, &entry)?.is_err();
+            ensure(refused, || format!("host {host}: a transfer from page {page} was to go on"))?;
+            return self.check_card(host);
+        }
         machine.run(SHRIMP_COMMAND_SET_ENTRY, page, &entry)?;
-        let before = ledger.table.entry(page);
         machine.permit_entry(page, &before, false);
-        machine.permit_entry(page, &entry, true);
-        ledger.table.set(page, entry);
+        machine.permit_entry(page, &now, true);
+        ledger.table.set(page, now);
         let transfers = ledger.transfers.len();
-        ledger.transfers.retain(|transfer| transfer.base / PAGE != u64::from(page));
+        ledger.transfers.retain(|transfer| !ends(transfer));
         let cut = transfers - ledger.transfers.len();
         ledger.count(Counter::TransfersCut, cut as u64);
         if !ledger.table.is_mapped_in(page) {
@@ -47,7 +55,11 @@ impl World<Shrimp> {
                 entry.incoming = other.incoming;
                 entry.out[0].mode = other.out[0].mode;
                 entry.out[1].mode = other.out[1].mode;
-                ShrimpEntry { flags: self.rng.below(2), ..entry }
+                // A part that comes back may come back elsewhere.
+                if self.rng.percent(20) {
+                    entry.out[0].page = other.out[0].page;
+                }
+                ShrimpEntry { flags: self.rng.below(16), ..entry }
             }
             _ => some_entry(&mut self.rng, host as u16, self.model.taste),
         };

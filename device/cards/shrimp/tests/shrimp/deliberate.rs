@@ -218,3 +218,34 @@ fn an_entry_that_may_not_cut_a_transfer_is_refused_while_there_is_one() {
     assert_eq!(host.sent().len(), 1);
     assert_eq!((host.counter("transfers_cut"), host.counter("transfers_done")), (0, 3));
 }
+
+/// What a page's other mappings become, or who may store to it, is nothing to a transfer.
+#[test]
+fn a_transfer_goes_on_while_its_part_stays_as_it_is() {
+    let parts = |first, other| [(first, 1, SHRIMP_MODE_DELIBERATE), (other, 2, SHRIMP_MODE_DELIBERATE)];
+    let mut host = Host::new(0);
+    host.set_entry(10, out(2048, parts(20, 30)));
+    exchange(&mut host, 10 * PAGE, 512);
+    let mut entry = out(2048, parts(20, 31));
+    entry.split_in = 4096;
+    entry.incoming[0].nodes = 1 << 3;
+    entry.flags = SHRIMP_ENTRY_UNLESS_BUSY;
+    host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &entry).unwrap();
+    assert_eq!(host.counter("transfers_cut"), 0);
+    // A part that is withheld, that leads elsewhere, or that is too short now.
+    for ended in [
+        ShrimpEntry { flags: SHRIMP_ENTRY_WITHHOLD_0, ..out(2048, parts(20, 31)) },
+        out(2048, parts(21, 31)),
+        out(2044, parts(20, 31)),
+        ShrimpEntry { out: [ShrimpOut { mode: SHRIMP_MODE_SINGLE, ..entry.out[0] }, entry.out[1]], ..entry },
+    ] {
+        let gentle = ShrimpEntry { flags: ended.flags | SHRIMP_ENTRY_UNLESS_BUSY, ..ended };
+        let refused = host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &gentle).unwrap_err();
+        assert_eq!(refused.status, HAMLYN_STATUS_IN_USE, "{ended:?}");
+    }
+    let sent: usize = host.sent_data().iter().map(|(_, _, data)| data.len()).sum();
+    assert_eq!((sent, host.counter("transfers_done")), (2048, 1));
+    exchange(&mut host, 10 * PAGE, 512);
+    host.set_entry(10, out(2044, parts(20, 31)));
+    assert_eq!(host.counter("transfers_cut"), 1);
+}
