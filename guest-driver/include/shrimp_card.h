@@ -40,7 +40,8 @@ struct shrimp_arrival {
 
 /*
  * Set an entry of the page table: index is the page. Body: shrimp_entry. When it is answered, nothing that
- * the earlier entry allowed is under way in this card: a transfer from the page has ended, and nothing more is deposited in it.
+ * the earlier entry alone allowed is under way in this card: transfers from a part that is mapped to another place, or not, have ended,
+ * and nothing more is deposited.
  */
 #define SHRIMP_COMMAND_SET_ENTRY 1
 
@@ -105,8 +106,8 @@ struct shrimp_open_arrivals {
 #define SHRIMP_ENTRY_WITHHOLD_1 4ULL
 
 /*
- * In shrimp_entry.flags: while a transfer from the page is under way or waits, the entry is refused as in use. Without it the
- * transfer ends.
+ * In shrimp_entry.flags: while a transfer from the page is under way or waits that the entry would end, it is refused as in use.
+ * Without this the transfer ends.
  */
 #define SHRIMP_ENTRY_UNLESS_BUSY 8ULL
 
@@ -293,6 +294,9 @@ struct shrimp_entry {
  * SHRIMP_SAY_REFUSED). Its own end is told by SHRIMP_SAY_UNMAP; the export's by SHRIMP_SAY_GONE, and
  * answered by SHRIMP_SAY_UNMAP for each mapping of it (section 4.4): the exporter's pages are not used for anything else before that, as stores may still be on
  * their way. Messages and stores of one host come in order, so what was stored before comes before.
+ *
+ * A page of an export may leave while the export stays: its mappings are told so by SHRIMP_SAY_INVALIDATE, say by
+ * SHRIMP_SAY_INVALIDATED that they store to it no more, and ask for it by SHRIMP_SAY_AGAIN before they do again.
  *
  * Messages lie in a page that the sender has for each host (SHRIMP_SYSTEM_PAGE), as records of this file.
  */

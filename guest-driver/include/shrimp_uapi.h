@@ -103,8 +103,8 @@ struct shrimp_export {
 
 /*
  * In shrimp_map.mode, with a mode: whatever the process stores goes by the mapping's command pages, its window pages, or its
- * memory as it is mapped SHRIMP_MEMORY_OFFSET behind the command pages. These are taken away while the other host is about to use a page for something else,
- * and who touches them waits. A mapping without this keeps the pages of the other host where they are.
+ * memory as it is mapped SHRIMP_MEMORY_OFFSET behind the command pages. These are taken away while the other host is about to use
+ * a page for something else, and who touches them waits. A mapping without this keeps the pages of the other host where they are.
  */
 #define SHRIMP_MAP_WITHDRAWABLE 0x100
 

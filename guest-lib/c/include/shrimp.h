@@ -153,9 +153,9 @@ struct shrimp_memory {
    */
   const void *loads;
   /**
-   * Where stores must go to be sent by automatic update: to the same place, if the card sees this machine's stores; else to window
-   * pages, and what was stored there is in memory a little later. A load from here waits for the stores before it. Stores of 1, 2, 4
-   * or 8 bytes, each at a multiple of as many.
+   * Where stores must go to be sent by automatic update: the same memory once more, if the card sees this machine's stores; else
+   * window pages, and what was stored there is in memory a little later. A load from here waits for the stores before it. Stores of
+   * 1, 2, 4 or 8 bytes, each at a multiple of as many.
    */
   void *stores;
   /**
@@ -271,7 +271,7 @@ int shrimp_map(const struct shrimp_card *card,
 /**
  * Shares memory with a process of another host: a receive buffer of this process' own is mapped to the other's, of the same length, and
  * the other does the same. What either stores is stored in both. Let each word have one writer: there is no order between the stores of
- * the two, and no lock can be made of loads and stores here. The receive buffer is gone, even if this fails: its memory is the send
+ * the two, and algorithms for one memory, as Dekker's and Peterson's, exclude nobody here. The receive buffer is gone, even if this fails: its memory is the send
  * buffer's now.
  */
 int shrimp_share(const struct shrimp_card *card,

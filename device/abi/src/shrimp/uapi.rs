@@ -86,8 +86,8 @@ pub const SHRIMP_POLICY_PINNED: u32 = 0;
 pub const SHRIMP_POLICY_PAGED: u32 = 1;
 
 /// In [`ShrimpMap::mode`], with a mode: whatever the process stores goes by the mapping's command pages, its window pages, or its
-/// memory as it is mapped [`SHRIMP_MEMORY_OFFSET`] behind the command pages. These are taken away while the other host is about to use a page for something else,
-/// and who touches them waits. A mapping without this keeps the pages of the other host where they are.
+/// memory as it is mapped [`SHRIMP_MEMORY_OFFSET`] behind the command pages. These are taken away while the other host is about to use
+/// a page for something else, and who touches them waits. A mapping without this keeps the pages of the other host where they are.
 pub const SHRIMP_MAP_WITHDRAWABLE: u32 = 0x100;
 /// From [`ShrimpMap::commands_offset`] to where to map the mapping's memory, in the same way as its command pages.
 pub const SHRIMP_MEMORY_OFFSET: u64 = 10_485_760;

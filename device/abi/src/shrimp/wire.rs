@@ -6,6 +6,9 @@
 //! answered by [`SHRIMP_SAY_UNMAP`] for each mapping of it (section 4.4): the exporter's pages are not used for anything else before that, as stores may still be on
 //! their way. Messages and stores of one host come in order, so what was stored before comes before.
 //!
+//! A page of an export may leave while the export stays: its mappings are told so by [`SHRIMP_SAY_INVALIDATE`], say by
+//! [`SHRIMP_SAY_INVALIDATED`] that they store to it no more, and ask for it by [`SHRIMP_SAY_AGAIN`] before they do again.
+//!
 //! Messages lie in a page that the sender has for each host ([`super::entry::SHRIMP_SYSTEM_PAGE`]), as records of this file.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
