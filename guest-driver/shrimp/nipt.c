@@ -88,6 +88,9 @@ static int page_claim(struct shrimp_page *page, enum shrimp_way way, u32 from, u
 
 	if ((part && to != HAMLYN_PAGE_SIZE) || owners[part])
 		return -EBUSY;
+	/* A buffer that has a page twice: its parts could not be told from each other. */
+	if (owners[!part] == owner)
+		return -EBUSY;
 	/* What the other part has, stays. */
 	if (owners[!part] && *split != edge)
 		return -EBUSY;
