@@ -64,7 +64,7 @@ fn a_simulation_that_is_stopped_says_how_far_it_was() {
 
 #[test]
 fn what_it_cannot_be_told_is_refused() {
-    for words in ["", "hamlyn", "hamlyn 1 2", "hamlyn 1 2 x", "x 1 2 1", "hamlyn 1 2 0", "hamlyn 1 2 1 9"] {
+    for words in ["", "hamlyn", "hamlyn 1 2", "hamlyn 1 2 x", "x 1 2 1", "hamlyn 1 2 0", "hamlyn 1 2 1 17"] {
         let words: Vec<&str> = words.split_whitespace().collect();
         let output = hamlyn_sim(&words).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
