@@ -13,7 +13,8 @@
 //! | deliberate update by CMPXCHG; several pages one after the other; back-off by the words that are left | 4.3 | [`SendBuffer::send`] |
 //! | whether the engine is free, or done with a transfer | 4.3 | [`SendBuffer::is_free`], [`SendBuffer::wait_until_sent`] |
 //! | message-passing primitives | 5.2 | [`primitives`] |
-//! | mapped pages stay in memory; mappings that their owner ends | 4.4 | [`Card::export`]; [`SendBuffer::state`] |
+//! | pages with incoming mappings stay in memory, or leave and come back | 4.4 | [`Card::export`], [`Card::export_paged`] |
+//! | mappings that their owner ends | 4.4 | [`SendBuffer::state`] |
 //!
 //! ```no_run
 //! use hamlyn::shrimp::{Card, Handle, Mode};
