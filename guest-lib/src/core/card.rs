@@ -51,7 +51,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     /// (an entry's key or bounds, section 2.7) is gone for certain. It goes through the driver.
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`crate::Error::System`].
     pub fn settle(&self) -> Result<()> {
         // Any command does: the card carries it out between two packets.
         self.attachment.statistics().map(drop)
@@ -60,7 +60,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     /// Runs the self-tests of access, DMA and interrupts. In a guest that takes `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// [`Error::System`].
+    /// [`crate::Error::System`].
     pub fn self_test(&self) -> Result<SelfTest> {
         let results = self.attachment.self_test()?;
         Ok(SelfTest {
