@@ -13,6 +13,7 @@
 //! are little-endian.
 #![no_std]
 
+pub mod clan;
 pub mod echo;
 pub mod family;
 pub mod hamlyn;

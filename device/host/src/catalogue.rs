@@ -1,13 +1,14 @@
 //! The models of the family. This is the one place on the host's side that names a card.
 
 pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
+use hamlyn_card_clan as clan;
 use hamlyn_card_echo as echo;
 use hamlyn_card_hamlyn as hamlyn;
 use hamlyn_card_shrimp as shrimp;
 use thiserror::Error;
 
 /// A line for each model. The first is what people get who name none.
-pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &echo::MODEL];
+pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &clan::MODEL, &echo::MODEL];
 
 /// A name that no model has.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

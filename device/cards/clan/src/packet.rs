@@ -1,0 +1,124 @@
+//! A packet on its way from card to card (section 2.2). In front of it is the fabric's own header, which has the hosts.
+//!
+//! ```text
+//! | kind | flags | epoch | tag | key | aperture | CRC-32 | offset | data ...
+//!    1      1       2      4     8       4          4        8
+//! ```
+//!
+//! It says where its first byte goes, and not how long it is: so it may be cut between any two words, and two that follow each other may
+//! be joined, by whoever it passes. The CRC is over all of it, with 0 in its own place, and made anew by who cuts or joins.
+
+use hamlyn_card::ports::Pieces;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes in front of the data.
+pub const OVERHEAD: usize = size_of::<Header>();
+/// Bytes of a word.
+pub(crate) const WORD: u64 = 8;
+
+/// Data for an aperture.
+pub(crate) const WRITE: u8 = 1;
+/// Asks for data: how many bytes is in 4 bytes of data, `tag` comes back with it.
+pub(crate) const READ: u8 = 2;
+/// Data that was asked for: `tag` is the asker's, `offset` and `aperture` as asked.
+pub(crate) const DATA: u8 = 3;
+/// A write or read was refused: `tag`, `aperture` and `offset` are its own; in 8 bytes of data the reason, `CLAN_FAULT_*`, and whether it was
+/// a read.
+pub(crate) const REFUSED: u8 = 4;
+/// How many words the receiver may have sent, in `offset`, of the count that it began with `epoch`.
+pub(crate) const CREDIT: u8 = 5;
+/// Asks for credits: how many words have been sent is in `offset`.
+pub(crate) const PROBE: u8 = 6;
+
+/// In `flags`: an operating system's.
+pub(crate) const FROM_SYSTEM: u8 = 1;
+
+/// What is in front of the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    /// Which count of credits the sender's words are of.
+    pub(crate) epoch: U16,
+    /// Of writes and reads, the sender's endpoint.
+    pub(crate) tag: U32,
+    pub(crate) key: U64,
+    pub(crate) aperture: U32,
+    pub(crate) crc: U32,
+    pub(crate) offset: U64,
+}
+
+/// Why a packet is no packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Malformed,
+    BadChecksum,
+}
+
+/// Copies a packet out, once, and checks it: its header, and its data.
+pub(crate) fn take(mut packet: Pieces<'_>, most: usize) -> Result<(Header, Vec<u8>), Fault> {
+    let mut header = Header::new_zeroed();
+    let length =
+        packet.len().checked_sub(OVERHEAD).filter(|length| *length <= most).ok_or(Fault::Malformed)?;
+    packet.take_into(header.as_mut_bytes()).ok_or(Fault::Malformed)?;
+    let mut data = vec![0; length];
+    packet.take_into(&mut data).ok_or(Fault::Malformed)?;
+    if header.crc.get() != checksum(&header, &data) {
+        return Err(Fault::BadChecksum);
+    }
+    Ok((header, data))
+}
+
+/// The packet's bytes.
+pub(crate) fn seal(mut header: Header, data: &[u8]) -> Vec<u8> {
+    header.crc = checksum(&header, data).into();
+    let mut bytes = Vec::with_capacity(OVERHEAD + data.len());
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+fn checksum(header: &Header, data: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(Header { crc: 0.into(), ..*header }.as_bytes());
+    hasher.update(data);
+    hasher.finalize()
+}
+
+/// A write, or a piece of an answer: what it is about is where its first byte is.
+fn parse(bytes: &[u8]) -> Option<(Header, &[u8])> {
+    let (header, data) = Header::read_from_prefix(bytes).ok()?;
+    let may_be_cut = matches!(header.kind, WRITE | DATA) && header.crc.get() == checksum(&header, data);
+    may_be_cut.then_some((header, data))
+}
+
+/// Cuts a packet between two words, so that the first part has at most `most` bytes in all. `None`: it is short enough, or no packet that can be
+/// cut.
+#[must_use]
+pub fn cut(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+    if bytes.len() <= most {
+        return None;
+    }
+    let (header, data) = parse(bytes)?;
+    let (room, start) = ((most.checked_sub(OVERHEAD)?) as u64, header.offset.get());
+    // The last word that ends within the room.
+    let end = start.checked_add(room)? / WORD * WORD;
+    let length = end.checked_sub(start).filter(|length| *length > 0)? as usize;
+    let (first, second) = data.split_at_checked(length).filter(|(_, second)| !second.is_empty())?;
+    let behind = Header { offset: end.into(), ..header };
+    Some((seal(header, first), seal(behind, second)))
+}
+
+/// Makes one packet of two, if the second follows the first between two words and the whole has at most `most` bytes.
+#[must_use]
+pub fn join(first: &[u8], second: &[u8], most: usize) -> Option<Vec<u8>> {
+    if first.len() + second.len() > most + OVERHEAD {
+        return None;
+    }
+    let ((header, data), (next, more)) = (parse(first)?, parse(second)?);
+    let end = header.offset.get().checked_add(data.len() as u64).filter(|end| end % WORD == 0)?;
+    let follows = Header { offset: end.into(), crc: next.crc, ..header } == next;
+    follows.then(|| seal(header, &[data, more].concat()))
+}
