@@ -124,7 +124,7 @@ impl World<Clan> {
         for tripwire in ledger.endpoints.values_mut().flat_map(|endpoint| &mut endpoint.tripwires) {
             let is_remote =
                 |flags: u32| flags & hamlyn_abi::clan::tripwire::CLAN_TRIPWIRE_REMOTE != 0;
-            if tripwire.watch.is_some_and(|watch| !is_remote(watch.flags) && watch.target == number.into()) {
+            if tripwire.watch.is_some_and(|watch| !is_remote(watch.flags) && watch.target == u64::from(number)) {
                 tripwire.watch = None;
             }
         }
@@ -163,7 +163,9 @@ impl World<Clan> {
         let ledger = &mut self.model.ledgers[host];
         ledger.note_pages(&area, Part::Endpoint(number), true);
         let endpoint = Endpoint::new(area, owner, tripwires, requests);
-        ledger.endpoints.insert(number, Endpoint { events, flags, ..endpoint });
+        self.model.lives += 1;
+        let life = self.model.lives;
+        ledger.endpoints.insert(number, Endpoint { events, flags, life, ..endpoint });
         self.check_card(host)?;
         Ok(Some(number))
     }
@@ -202,6 +204,9 @@ impl World<Clan> {
             queue.owed.retain(|source| source.0 != number);
         }
         ledger.fifo.owed.remove(&number);
+        for made in ledger.program.values_mut().flatten().filter(|made| made.life == endpoint.life) {
+            made.excused = true;
+        }
     }
 
     /// Opens a window. Returns its first page.
@@ -246,7 +251,8 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let queues = &self.model.ledgers[host].queues;
         let Some(number) = Ledger::free(queues, machine.options.event_queues) else { return Ok(None) };
-        let records = self.rng.pick(&[16, 32, 64]).unwrap_or(16);
+        // One for each source that there can be.
+        let records = 64;
         let length = u64::from(CLAN_EVENTS_HEAD + records * CLAN_EVENT_SIZE);
         let Some(area) = machine.allocate(0, length) else { return Ok(None) };
         let queue = Queue::new(area, owner, records);

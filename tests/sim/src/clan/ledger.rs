@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hamlyn_abi::clan::dma::ClanRequest;
 use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
-use hamlyn_abi::clan::statistics::{CLAN_STATISTICS, ClanStatistic};
+use hamlyn_abi::clan::statistics::ClanStatistic;
 
 use crate::engine::area::Area;
 
@@ -55,6 +55,8 @@ pub(super) struct Tripwire {
 /// A DMA request that has not ended.
 #[derive(Debug, Clone)]
 pub(super) struct Pending {
+    /// Of all requests that there have been.
+    pub(super) serial: u64,
     pub(super) request: ClanRequest,
     /// Bytes that have left, or come.
     pub(super) done: u64,
@@ -74,6 +76,8 @@ pub(super) type Cause = (u32, u32, u32, u64);
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) area: Area,
+    /// Which of those that have had its number, at all hosts.
+    pub(super) life: u64,
     pub(super) owner: u32,
     pub(super) tripwires: Vec<Tripwire>,
     pub(super) requests: u32,
@@ -165,6 +169,9 @@ pub(super) struct Made {
     /// As it is to be in a packet, but for what is the packet's own.
     pub(super) letter: Letter,
     pub(super) owner: u32,
+    /// The endpoint that hears of its faults, and which of those that have had its number.
+    pub(super) endpoint: u32,
+    pub(super) life: u64,
     /// The card's number for the load.
     pub(super) load: Option<u64>,
     /// The link has gone since: it may never leave.
@@ -206,12 +213,16 @@ pub(super) struct Ledger {
     pub(super) landings: VecDeque<Landing>,
     /// What of a landing has been written.
     pub(super) landed: usize,
-    pub(super) counts: [u64; CLAN_STATISTICS as usize],
+    counts: BTreeMap<usize, u64>,
 }
 
 impl Ledger {
     pub(super) fn count(&mut self, statistic: ClanStatistic, more: u64) {
-        self.counts[usize::from(statistic)] += more;
+        *self.counts.entry(usize::from(statistic)).or_default() += more;
+    }
+
+    pub(super) fn counted(&self, statistic: ClanStatistic) -> u64 {
+        self.counts.get(&usize::from(statistic)).copied().unwrap_or(0)
     }
 
     /// Notes what the pages of an area are.
@@ -247,6 +258,7 @@ impl Endpoint {
         debug_assert!(tripwires <= CLAN_MAX_TRIPWIRES, "more Tripwires than there can be");
         Self {
             area,
+            life: 0,
             owner,
             tripwires: vec![Tripwire::default(); tripwires as usize],
             requests,

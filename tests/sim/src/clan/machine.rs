@@ -120,6 +120,11 @@ impl Machine {
         self.with_card(|card, ports| card.register_read(ports, PAGES, place, width))
     }
 
+    /// Whether the card takes a store now; else the processor stands still before it.
+    pub(super) fn takes_stores(&self) -> Result<bool, Violation> {
+        self.with_card(|card, _| card.takes_stores())
+    }
+
     /// The next load that has got its value.
     pub(super) fn late_reading(&self) -> Result<Option<(u64, u64)>, Violation> {
         self.with_card(|card, _| card.late_reading())

@@ -21,8 +21,8 @@ use super::processor::Processor;
 pub(super) enum Origin {
     /// A load, by the card's number.
     Load(u64),
-    /// A DMA request of an endpoint.
-    Dma(u32),
+    /// A DMA request of an endpoint, and which.
+    Dma(u32, u64),
     /// Nobody any more.
     Nobody,
 }
@@ -49,6 +49,7 @@ pub(super) struct Reading {
     /// The memory, and since which moment it must have been as it is said to be.
     pub(super) area: Option<Area>,
     pub(super) start: u64,
+    pub(super) data: Vec<u8>,
     /// Bytes that have left, and come.
     pub(super) sent: u64,
     pub(super) came: u64,
@@ -75,6 +76,7 @@ impl Reading {
             is_refused: false,
             area: None,
             start: 0,
+            data: Vec::new(),
             sent: 0,
             came: 0,
             excused: false,
@@ -125,6 +127,10 @@ pub(super) struct Clan {
     pub(super) was_reset: Vec<bool>,
     /// What a load that has just got its value has read.
     pub(super) read_by_load: Option<Accesses>,
+    /// Endpoints and requests that there have been.
+    pub(super) lives: u64,
+    /// By host and what its packets say: which endpoint that is.
+    pub(super) tags: BTreeMap<(u16, u32), (u32, u64)>,
     /// Counts values that were stored.
     pub(super) values: u64,
     /// New deeds, and what drivers do, in a thousand steps.
@@ -151,7 +157,7 @@ impl Clan {
             burst: rng.pick(&[64, 256, 1024]).unwrap_or(256),
             credits: rng.pick(&[256, 1024, 8192]).unwrap_or(256),
             join: rng.range(0, 3),
-            read_timeout_ms: rng.pick(&[20, 100, 500]).unwrap_or(100),
+            read_timeout_ms: rng.pick(&[20, 500, 2000]).unwrap_or(500),
             handshake_ms: rng.pick(&[0, 0, 100, 400]).unwrap_or(0),
         };
         let is_hostile = (0..cards).map(|_| rng.percent(15)).collect();
@@ -169,6 +175,8 @@ impl Clan {
             refused_ever: BTreeSet::new(),
             was_reset: vec![false; cards.into()],
             read_by_load: None,
+            lives: 0,
+            tags: BTreeMap::new(),
             values: 0,
             traffic: u64::from(rng.range(50, 700)),
             changes: u64::from(rng.range(0, 40)),
@@ -200,10 +208,22 @@ impl Clan {
         is_hostile(one) || is_hostile(other)
     }
 
+    /// What an endpoint's packets say of it is nobody else's.
+    pub(super) fn note_tag(&mut self, host: u16, tag: u32, endpoint: u32, life: u64) -> bool {
+        *self.tags.entry((host, tag)).or_insert((endpoint, life)) == (endpoint, life)
+    }
+
+    /// The endpoint of a host whose packets say that, if it is open still.
+    pub(super) fn by_tag(&mut self, host: u16, tag: u32) -> Option<&mut super::ledger::Endpoint> {
+        let (endpoint, life) = *self.tags.get(&(host, tag))?;
+        let open = self.ledgers[usize::from(host)].endpoints.get_mut(&endpoint)?;
+        (open.life == life).then_some(open)
+    }
+
     /// An endpoint is no more: who answers it answers nobody.
     pub(super) fn forget_asker(&mut self, host: u16, endpoint: u32) {
         for reading in self.readings.iter_mut().filter(|reading| reading.asker == host) {
-            if reading.origin == Origin::Dma(endpoint) {
+            if matches!(reading.origin, Origin::Dma(of, _) if of == endpoint) {
                 reading.origin = Origin::Nobody;
             }
         }
@@ -220,8 +240,6 @@ impl Clan {
             reading.excused |= [reading.asker, reading.server].contains(&host);
         }
         self.refused.retain(|(refuser, sender, _)| ![*refuser, *sender].contains(&host));
-        let made = self.ledgers[usize::from(host)].program.values_mut().flatten();
-        made.for_each(|made| made.excused = true);
     }
 
     /// A card was reset: what it had to send is lost, and nobody there waits.

@@ -195,7 +195,8 @@ impl World<Clan> {
     fn some_tripwire(&mut self, host: usize, owner: u32) -> Option<Deed> {
         let endpoint = self.some_endpoint(host, Some(owner))?;
         let tripwires = self.model.ledgers[host].endpoints[&endpoint].tripwires.len() as u64;
-        let index = self.rng.below(if self.rng.percent(95) { tripwires } else { 32 }) as u32;
+        let limit = if self.rng.percent(95) { tripwires } else { 32 };
+        let index = self.rng.below(limit) as u32;
         let is_remote = self.rng.percent(30);
         let (target, most) = if is_remote {
             let to = self.some_descriptor()?;
@@ -205,7 +206,8 @@ impl World<Clan> {
             let all: Vec<(u32, u64, u32)> =
                 apertures.iter().map(|(number, one)| (*number, one.area.length, one.owner)).collect();
             let own: Vec<_> = all.iter().copied().filter(|one| one.2 == owner).collect();
-            let (number, length, _) = self.rng.pick(if self.rng.percent(95) { &own } else { &all })?;
+            let from = if self.rng.percent(95) { &own } else { &all };
+            let (number, length, _) = self.rng.pick(from)?;
             (u64::from(number), length)
         };
         let offset = self.rng.below(most);

@@ -61,6 +61,10 @@ impl World<Clan> {
         self.note(|| format!("host {host}: {deed:x?}"));
         let next = match deed {
             Deed::Stores { window, at, width, left } => {
+                if !self.hosts[host].machine.takes_stores()? {
+                    self.hosts[host].processes[processor].deeds.push_front(deed);
+                    return Ok(false);
+                }
                 let value = self.some_value();
                 self.store_to_window(host, window, at, width, value)?;
                 let at = at + u64::from(width);
@@ -76,7 +80,7 @@ impl World<Clan> {
                 None
             }
             Deed::Take { queue, most } => {
-                self.take_events(host, queue, most)?;
+                self.take_records(host, queue, most)?;
                 None
             }
             Deed::Clear { endpoint, bits } => {
@@ -118,7 +122,9 @@ impl World<Clan> {
             let at = CLAN_STATE_SIZE + (endpoint.put & (endpoint.requests - 1)) * CLAN_REQUEST_SIZE;
             endpoint.area.poke(memory, at.into(), request.as_bytes());
             endpoint.put = endpoint.put.wrapping_add(1);
+            self.model.lives += 1;
             endpoint.pending.push_back(Pending {
+                serial: self.model.lives,
                 request,
                 done: 0,
                 asked: 0,
@@ -181,7 +187,7 @@ impl World<Clan> {
     }
 
     /// Its owner takes records of an event queue: says so, and then looks.
-    fn take_events(&mut self, host: usize, number: u32, most: u32) -> Result<(), Violation> {
+    fn take_records(&mut self, host: usize, number: u32, most: u32) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
         for _ in 0..most {

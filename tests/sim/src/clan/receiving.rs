@@ -219,14 +219,14 @@ impl World<Clan> {
     fn note_read_arrived(&mut self, host: usize, source: u16, letter: &Letter, is_taken: bool) {
         let (refusal, _) = self.refusal(host, letter);
         let aperture = self.aperture_of(host, letter);
-        let is_it = |reading: &&mut Reading| {
+        let is_it = |reading: &Reading| {
             (reading.asker, reading.server) == (source, host as u16)
                 && !reading.arrived
                 && (reading.tag, reading.key, reading.aperture) == (letter.tag, letter.key, letter.aperture)
                 && (reading.offset, reading.length) == (letter.offset, letter.asked())
         };
         let moment = self.model.moment;
-        let index = self.model.readings.iter_mut().position(|mut reading| is_it(&mut &mut *reading));
+        let index = self.model.readings.iter().position(is_it);
         let index = index.unwrap_or_else(|| {
             // Of a hostile host.
             self.model.readings.push(Reading::new(source, host as u16, letter, Origin::Nobody));
@@ -237,8 +237,12 @@ impl World<Clan> {
         reading.is_allowed = refusal.is_none();
         reading.start = moment;
         reading.area = aperture.map(|aperture| aperture.area).filter(|_| refusal.is_none());
-        if !is_taken && reading.is_allowed {
-            reading.is_revoked = true;
+        let is_served = is_taken && reading.is_allowed;
+        reading.is_revoked |= !is_taken && reading.is_allowed;
+        if is_served {
+            let (target, offset, length) = (letter.aperture.into(), letter.offset, letter.asked());
+            let accesses = Accesses { target, is_remote: false, is_read: true, owner: 0, offset, length };
+            self.passed(host, accesses);
         }
     }
 
@@ -282,23 +286,23 @@ impl World<Clan> {
                 self.model.read_by_load = Some(accesses);
                 None
             }
-            Origin::Dma(number) => {
+            Origin::Dma(number, serial) => {
+                reading.data.extend_from_slice(&letter.data);
+                // It is written when all of it has come.
+                if reading.came < reading.length {
+                    return None;
+                }
+                let (data, offset, length) = (std::mem::take(&mut reading.data), reading.offset, reading.length);
                 let ledger = &mut self.model.ledgers[host];
                 let endpoint = ledger.endpoints.get_mut(&number)?;
                 let owner = endpoint.owner;
-                let pending = endpoint.pending.iter_mut().find(|pending| {
-                    pending.request.offset.wrapping_add(pending.done) == letter.offset
-                        && pending.done + length <= pending.asked
-                        && pending.request.aperture == letter.aperture
-                })?;
+                let pending = endpoint.pending.iter_mut().find(|pending| pending.serial == serial)?;
                 let local = pending.request.local_offset + pending.done;
                 pending.done += length;
                 let local_aperture = pending.request.local_aperture;
                 let aperture = ledger.apertures.get(&local_aperture)?;
-                let offset = letter.offset;
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
-                (local + length <= aperture.area.length)
-                    .then(|| landings(aperture, local, &letter.data, accesses))
+                (local + length <= aperture.area.length).then(|| landings(aperture, local, &data, accesses))
             }
             Origin::Nobody => None,
         }
@@ -309,11 +313,11 @@ impl World<Clan> {
         let Some((reason, is_read)) = letter.refusal() else { return };
         let tainted = self.model.is_tainted(source, host as u16);
         let cause = (reason, u32::from(source), letter.aperture, letter.offset);
-        let ledger = &mut self.model.ledgers[host];
         if !is_read {
-            if let Some(endpoint) = ledger.endpoints.get_mut(&letter.tag) {
+            let is_owed = !tainted && !self.model.was_reset[host];
+            if let Some(endpoint) = self.model.by_tag(host as u16, letter.tag) {
                 endpoint.causes.push(cause);
-                endpoint.owed_faults += u32::from(!tainted && !self.model.was_reset[host]);
+                endpoint.owed_faults += u32::from(is_owed);
             }
             return;
         }
@@ -325,19 +329,17 @@ impl World<Clan> {
         };
         let Some(reading) = self.model.readings.iter_mut().find(is_it) else { return };
         reading.came = reading.length;
+        let ledger = &mut self.model.ledgers[host];
         match reading.origin {
             Origin::Load(number) => {
                 if let Some(load) = ledger.loads.get_mut(&number) {
                     load.refused = reason;
                 }
             }
-            Origin::Dma(number) => {
+            Origin::Dma(number, serial) => {
                 let Some(endpoint) = ledger.endpoints.get_mut(&number) else { return };
                 endpoint.causes.push(cause);
-                let asked = |request: &hamlyn_abi::clan::dma::ClanRequest| {
-                    request.aperture == letter.aperture && request.host == u32::from(source)
-                };
-                if let Some(pending) = endpoint.pending.iter_mut().find(|pending| asked(&pending.request)) {
+                if let Some(pending) = endpoint.pending.iter_mut().find(|pending| pending.serial == serial) {
                     pending.refused = reason;
                 }
             }

@@ -6,7 +6,7 @@ use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::ledger::{Accesses, Ledger, Made};
+use super::ledger::{Accesses, Ledger, Made, Pending};
 use super::model::{Clan, Origin, Reading};
 use super::packet::{CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
 
@@ -59,49 +59,50 @@ impl World<Clan> {
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
         for word in letter.atoms() {
-            let owner = match take_made(&mut self.model.ledgers[host], to.into(), &word) {
-                Some(made) => made.owner,
-                None => match self.take_dma_write(host, to, &word) {
-                    Some(owner) => owner,
-                    None => return Ok(false),
-                },
+            let made = take_made(&mut self.model.ledgers[host], to.into(), &word);
+            let made = made.map(|made| (made.endpoint, made.life, made.owner));
+            let Some((endpoint, life, owner)) = made.or_else(|| self.take_dma_write(host, to, &word)) else {
+                return Ok(false);
             };
+            ensure(self.model.note_tag(host as u16, letter.tag, endpoint, life), || {
+                format!("host {host}: packets of endpoint {endpoint} say {:#x}, as another's did", letter.tag)
+            })?;
             let target = u64::from(to) << 32 | u64::from(word.aperture);
             let (offset, length) = (word.offset, word.data.len() as u64);
-            self.passed(host, Accesses { target, is_remote: true, is_read: false, owner, offset, length })?;
+            self.passed(host, Accesses { target, is_remote: true, is_read: false, owner, offset, length });
         }
         Ok(true)
     }
 
-    /// The word is the next of a DMA request of the endpoint that it says. Returns the endpoint's owner.
-    fn take_dma_write(&mut self, host: usize, to: u16, word: &Letter) -> Option<u32> {
-        let endpoint = self.model.ledgers[host].endpoints.get(&word.tag)?;
-        let is_system = endpoint.flags != 0;
-        let index = endpoint.pending.iter().position(|pending| !pending.is_over())?;
-        let index = (index..endpoint.pending.len()).find(|index| {
-            let pending = &endpoint.pending[*index];
+    /// The word is the next of a DMA request. Returns the endpoint, which that is, and its owner.
+    fn take_dma_write(&mut self, host: usize, to: u16, word: &Letter) -> Option<(u32, u64, u32)> {
+        let is_next = |pending: &Pending| {
             let request = &pending.request;
             request.opcode == CLAN_DMA_WRITE
                 && request.host == u32::from(to)
                 && (request.key, request.aperture) == (word.key, word.aperture)
                 && request.offset.wrapping_add(pending.done) == word.offset
                 && pending.done + word.data.len() as u64 <= request.length
-        })?;
-        let pending = &endpoint.pending[index];
-        let (owner, since) = (endpoint.owner, pending.since);
-        let local = pending.request.local_offset.checked_add(pending.done)?;
-        let aperture = self.model.ledgers[host].apertures.get(&pending.request.local_aperture)?;
-        let is_inside = local + word.data.len() as u64 <= aperture.area.length && aperture.owner == owner;
-        let pieces = is_inside.then(|| aperture.area.pieces(local, word.data.len() as u64))?;
-        let may_be = self.might_be(host, &pieces, since, &word.data);
+        };
         let system = word.flags & FROM_SYSTEM != 0;
-        if !may_be || system != is_system {
-            return None;
-        }
-        let endpoint = self.model.ledgers[host].endpoints.get_mut(&word.tag)?;
-        endpoint.pending[index].done += word.data.len() as u64;
+        let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
+        let (number, index) = ledger.endpoints.iter().find_map(|(number, endpoint)| {
+            let fits = |pending: &Pending| {
+                let local = pending.request.local_offset.checked_add(pending.done)?;
+                let aperture = ledger.apertures.get(&pending.request.local_aperture)?;
+                let end = local.checked_add(length)?;
+                let is_inside = end <= aperture.area.length && aperture.owner == endpoint.owner;
+                let pieces = is_inside.then(|| aperture.area.pieces(local, length))?;
+                Some(self.might_be(host, &pieces, pending.since, &word.data))
+            };
+            let is_it = |pending: &Pending| is_next(pending) && fits(pending) == Some(true);
+            let index = endpoint.pending.iter().position(is_it)?;
+            (system == (endpoint.flags != 0)).then_some((*number, index))
+        })?;
+        let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
+        endpoint.pending[index].done += length;
         self.model.words_sent += 1;
-        Some(owner)
+        Some((number, endpoint.life, endpoint.owner))
     }
 
     fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
@@ -114,7 +115,7 @@ impl World<Clan> {
                 Origin::Load(load)
             }
             _ => match take_dma_read(ledger, to, letter) {
-                Some(endpoint) => Origin::Dma(endpoint),
+                Some((endpoint, serial)) => Origin::Dma(endpoint, serial),
                 None => return Ok(false),
             },
         };
@@ -137,10 +138,6 @@ impl World<Clan> {
         if !self.might_be(host, &pieces, start, &letter.data) {
             return Ok(false);
         }
-        let Letter { aperture, offset, .. } = *letter;
-        let accesses =
-            Accesses { target: aperture.into(), is_remote: false, is_read: true, owner: 0, offset, length };
-        self.passed(host, accesses)?;
         Ok(true)
     }
 
@@ -187,10 +184,10 @@ fn take_made(ledger: &mut Ledger, to: u32, word: &Letter) -> Option<Made> {
     queue.drain(..=index).next_back()
 }
 
-/// A packet asks for the next bytes of a DMA request. Returns the endpoint.
-fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<u32> {
+/// A packet asks for the next bytes of a DMA request. Returns the endpoint, and which request.
+fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<(u32, u64)> {
     let length = letter.asked();
-    let asks = |pending: &super::ledger::Pending| {
+    let asks = |pending: &Pending| {
         let request = &pending.request;
         request.opcode == CLAN_DMA_READ
             && request.host == u32::from(to)
@@ -203,5 +200,5 @@ fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<u32> {
     })?;
     let endpoint = ledger.endpoints.get_mut(&number)?;
     endpoint.pending[index].asked += length;
-    (length > 0).then_some(number)
+    (length > 0).then_some((number, endpoint.pending[index].serial))
 }

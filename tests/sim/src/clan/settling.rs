@@ -5,6 +5,7 @@ use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_EVENTS, CLAN_FIFO_SIZE};
 use hamlyn_abi::clan::registers::CLAN_VECTOR_FIFO;
+use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 
 use crate::engine::memory::Write;
 use crate::engine::violation::{Violation, ensure};
@@ -13,6 +14,15 @@ use crate::engine::world::World;
 use super::driving::RESULT;
 use super::ledger::{Cause, Ledger, Part, Pending};
 use super::model::{Clan, Old};
+
+/// The counters that the ledger knows exactly.
+const KNOWN: [Counter; 5] = [
+    Counter::PacketsSent,
+    Counter::BytesSent,
+    Counter::TripwiresFired,
+    Counter::Commands,
+    Counter::CommandsRefused,
+];
 
 fn word(bytes: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_le_bytes)
@@ -92,7 +102,7 @@ impl World<Clan> {
                 ledger.landed = 0;
                 let then = ledger.landings.pop_front().and_then(|landing| landing.then);
                 if let Some(accesses) = then {
-                    self.passed(host, accesses)?;
+                    self.passed(host, accesses);
                 }
             }
         }
@@ -165,9 +175,19 @@ impl World<Clan> {
         if word(bytes) != Some(next) {
             return false;
         }
-        let Some(known) = known else { return false };
-        endpoint.causes.remove(known);
+        let is_lost = reason == CLAN_FAULT_LOST || reason == CLAN_FAULT_TIMEOUT;
+        match known {
+            Some(known) => drop(endpoint.causes.remove(known)),
+            None if !is_lost => return false,
+            None => {}
+        }
         endpoint.faults = next;
+        let life = endpoint.life;
+        if is_lost {
+            // What waits for that host may never leave.
+            let made = self.model.ledgers[host].program.get_mut(&peer).into_iter().flatten();
+            made.filter(|made| made.life == life).for_each(|made| made.excused = true);
+        }
         self.happened(host, number, CLAN_EVENT_FAULT, 0, Some(CLAN_BIT_FAULT));
         true
     }
@@ -270,6 +290,11 @@ impl World<Clan> {
             ensure(queue.owed.is_empty(), || {
                 format!("host {host}: no record of event queue {number} comes for {:?}", queue.owed)
             })?;
+        }
+        let counters = machine.counters();
+        for counter in KNOWN {
+            let (is, must) = (counters[usize::from(counter)], ledger.counted(counter));
+            ensure(is == must, || format!("host {host}: {counter:?} is {is}, and must be {must}"))?;
         }
         for (number, endpoint) in &ledger.endpoints {
             let word = |at: u32| machine.memory.peek_u32(endpoint.area.address(at.into()));

@@ -3,8 +3,8 @@
 use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use hamlyn_abi::clan::tripwire::*;
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
 
-use crate::engine::violation::Violation;
 use crate::engine::world::World;
 
 use super::ledger::{Accesses, Ledger, Source, Watch};
@@ -38,13 +38,12 @@ impl Ledger {
 
 impl World<Clan> {
     /// Accesses have passed a card: what watches them fires, once for each.
-    pub(super) fn passed(&mut self, host: usize, accesses: Accesses) -> Result<(), Violation> {
+    pub(super) fn passed(&mut self, host: usize, accesses: Accesses) {
         for word in words(accesses.offset, accesses.length) {
             for (number, index) in self.model.ledgers[host].seen(&accesses, word) {
                 self.fire(host, number, index);
             }
         }
-        Ok(())
     }
 
     fn fire(&mut self, host: usize, number: u32, index: usize) {
@@ -130,7 +129,8 @@ impl World<Clan> {
         if !is_remote && aperture.is_none() {
             wrong.push(CLAN_TRIPWIRE_NO_APERTURE);
         }
-        let most = if is_remote { u64::MAX } else { aperture.map_or(u64::MAX, |one| one.area.length) };
+        let most = aperture.map_or(HAMLYN_MAX_AREA, |one| one.area.length);
+        let most = if is_remote { HAMLYN_MAX_AREA } else { most };
         let end = offset.checked_add(length);
         if length == 0 || end.is_none_or(|end| end > most) {
             wrong.push(CLAN_TRIPWIRE_BAD_RANGE);

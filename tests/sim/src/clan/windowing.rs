@@ -27,13 +27,24 @@ impl Window {
 impl Made {
     /// Whether a packet's word is this one.
     pub(super) fn is(&self, word: &Letter) -> bool {
-        // What comes back with an answer is the card's to choose.
-        let tag = if self.letter.kind == READ { self.letter.tag } else { word.tag };
-        self.letter == Letter { tag, ..word.clone() } && self.letter.tag == tag
+        // What an endpoint or a read is called is the card's to choose.
+        self.letter == Letter { tag: self.letter.tag, ..word.clone() }
     }
 }
 
 impl World<Clan> {
+    /// Whether two hosts may have lost what passed between them.
+    pub(super) fn is_in_trouble(&self, host: usize, peer: u32) -> bool {
+        // Who has so little patience gives up early on who is only slow.
+        let is_hasty = self.model.options.read_timeout_ms < 100;
+        let is_lost = |host: usize| {
+            let at = self.hosts.get(host);
+            at.is_none_or(|at| at.was_unplugged || at.stopped || at.frozen || !at.uplink.is_up())
+                || self.model.was_reset[host]
+        };
+        is_hasty || is_lost(host) || is_lost(peer as usize) || self.model.is_tainted(host as u16, peer as u16)
+    }
+
     fn refused_stores(&self, host: usize) -> u64 {
         self.hosts[host].machine.counters()[usize::from(Counter::StoresRefused)]
     }
@@ -63,7 +74,7 @@ impl World<Clan> {
         let value = if width == 8 { value } else { value & ((1 << (8 * u32::from(width))) - 1) };
         machine.store_page(machine.options.endpoints + first, at, width, value)?;
         let refused = self.refused_stores(host) > before;
-        let is_full = !self.hosts[host].uplink.is_up() || waits > MANY;
+        let is_full = self.is_in_trouble(host, window.host) || waits > MANY;
         ensure(refused || is_inside, || format!("host {host}: a store beside a window is taken"))?;
         ensure(!refused || !is_inside || is_full, || {
             format!("host {host}: a store is lost though only {waits} wait: {letter:x?}")
@@ -77,15 +88,17 @@ impl World<Clan> {
             }
         }
         if !refused {
-            let owner = self.owner_of(host, &window);
-            let excused = !self.hosts[host].uplink.is_up();
-            self.note_made(host, window.host, Made { letter, owner, load: None, excused });
+            let (owner, life) = self.owner_of(host, &window);
+            let endpoint = window.endpoint;
+            let made = Made { letter, owner, endpoint, life, load: None, excused: false };
+            self.note_made(host, window.host, made);
         }
         Ok(())
     }
 
-    fn owner_of(&self, host: usize, window: &Window) -> u32 {
-        self.model.ledgers[host].endpoints.get(&window.endpoint).map_or(0, |endpoint| endpoint.owner)
+    fn owner_of(&self, host: usize, window: &Window) -> (u32, u64) {
+        let endpoint = self.model.ledgers[host].endpoints.get(&window.endpoint);
+        endpoint.map_or((0, 0), |endpoint| (endpoint.owner, endpoint.life))
     }
 
     /// A processor loads from a window.
@@ -118,7 +131,7 @@ impl World<Clan> {
             }
             Reading::Later(number) => {
                 ensure(is_inside, || format!("host {host}: a load from {letter:x?} has to wait"))?;
-                let owner = self.owner_of(host, &window);
+                let (owner, life) = self.owner_of(host, &window);
                 let load = Load {
                     first,
                     window,
@@ -131,8 +144,9 @@ impl World<Clan> {
                     has_left: false,
                     is_cut: false,
                 };
-                let excused = !self.hosts[host].uplink.is_up();
-                self.note_made(host, window.host, Made { letter, owner, load: Some(number), excused });
+                let endpoint = window.endpoint;
+                let made = Made { letter, owner, endpoint, life, load: Some(number), excused: false };
+                self.note_made(host, window.host, made);
                 self.model.ledgers[host].loads.insert(number, load);
                 self.hosts[host].processes[processor].stands_still = Some(number);
             }
@@ -156,7 +170,7 @@ impl World<Clan> {
                 None => self.load_failed(host, &load, value & ones == ones)?,
             }
             if let Some(accesses) = self.model.read_by_load.take().filter(|_| load.value.is_some()) {
-                self.passed(host, accesses)?;
+                self.passed(host, accesses);
             }
             for made in self.model.ledgers[host].program.values_mut().flatten() {
                 made.excused |= made.load == Some(number);
@@ -179,7 +193,7 @@ impl World<Clan> {
         let timeout = u64::from(self.hosts[host].machine.options.read_timeout_ms);
         let is_late = self.now() >= load.since + timeout;
         let tainted = self.model.is_tainted(host as u16, window.host as u16);
-        let lost = !self.hosts[host].uplink.is_up() || self.hosts[host].was_unplugged;
+        let lost = self.is_in_trouble(host, window.host);
         ensure(is_ones, || format!("host {host}: a load that failed does not read as ones: {load:x?}"))?;
         ensure(load.refused != 0 || is_late || load.is_cut || lost || tainted, || {
             format!("host {host}: a load failed for no reason: {load:x?}")
