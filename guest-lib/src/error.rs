@@ -8,6 +8,7 @@ use std::time::Duration;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use rustix::io::Errno;
 
+use crate::clan::{DescriptorError, DmaError, Fault, TripwireError};
 use crate::core::connection::End;
 use crate::core::loss::PeerLoss;
 use crate::hamlyn::group::ShareError;
@@ -194,6 +195,18 @@ pub enum Error {
     /// A send buffer that leads nowhere.
     #[error(transparent)]
     Mapping(#[from] MappingError),
+    /// A descriptor that cannot be read.
+    #[error(transparent)]
+    Descriptor(#[from] DescriptorError),
+    /// A Tripwire that cannot be set like this.
+    #[error(transparent)]
+    Tripwire(#[from] TripwireError),
+    /// A load or store of another host's memory came to nothing.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// A DMA request that failed.
+    #[error(transparent)]
+    Dma(#[from] DmaError),
     /// The operating system or the driver refused.
     #[error("cannot {action}: {source}")]
     System {
@@ -255,8 +268,12 @@ impl Error {
             | Error::Ticket(_)
             | Error::Seed(_)
             | Error::Share(_)
-            | Error::Handle(_) => ErrorKind::Invalid,
+            | Error::Handle(_)
+            | Error::Descriptor(_) => ErrorKind::Invalid,
             Error::Mapping(why) => why.kind(),
+            Error::Tripwire(why) => why.kind(),
+            Error::Fault(why) => why.kind(),
+            Error::Dma(why) => why.kind(),
             Error::Closed(_) => ErrorKind::Closed,
             Error::PeerLost(_) | Error::Ended(_) | Error::NotConnected => ErrorKind::PeerLost,
             Error::Unsupported(_) | Error::Incompatible { .. } | Error::OtherModel { .. } => {

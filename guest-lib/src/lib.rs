@@ -55,6 +55,7 @@
 //! ```
 
 pub mod attach;
+pub mod clan;
 mod core;
 pub mod echo;
 mod error;

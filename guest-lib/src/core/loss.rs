@@ -10,6 +10,9 @@ pub enum PeerLoss {
     /// Its process ended.
     #[error("its process ended")]
     Process,
+    /// It is no more, or its host is lost: nobody knows which.
+    #[error("it is no more, or its host is lost")]
+    Gone,
     /// Its host died, was reset or stopped.
     #[error("its host died, was reset or stopped")]
     Host,

@@ -1,0 +1,248 @@
+//! Memory that others may reach.
+
+use std::sync::Arc;
+
+use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_WRITE};
+use hamlyn_abi::clan::uapi::{CLAN_MAX_APERTURE, ClanAperture};
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_sys::Word;
+
+use super::attachment::{Attachment, Object};
+use super::descriptor::Descriptor;
+use super::place::{aligned, multiple};
+use crate::core::lend::{self, Lendable};
+use crate::core::memory::Memory;
+use crate::error::{Error, GivenBack, Result, at_most, inside};
+
+/// What an aperture allows others. Its owner's own DMA requests may use it whatever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rights {
+    /// Nothing: it is for the owner's DMA requests alone.
+    None,
+    /// To read it.
+    Read,
+    /// To write to it.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+/// An aperture (section 3.2): memory of this process that others reach who have its [`Descriptor`], by windows and by DMA. What they
+/// write is simply there.
+///
+/// What one host has written arrives in the order in which it was written; a load of a word sees all that its writer had written
+/// before the word it finds. When the aperture is dropped nobody reaches the memory any more: its descriptors lead nowhere.
+#[derive(Debug)]
+pub struct Aperture {
+    parts: Arc<Parts>,
+}
+
+/// What DMA requests keep while they may use it.
+#[derive(Debug)]
+pub(super) struct Parts {
+    // Dropped last: the card is told first.
+    open: Open,
+    memory: Memory,
+}
+
+#[derive(Debug)]
+struct Open {
+    card: Arc<dyn Attachment>,
+    number: u32,
+    key: u64,
+    rights: Rights,
+    /// As the descriptor's host: the group.
+    group: Option<u32>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.card.close(Object::Aperture, self.number);
+    }
+}
+
+impl Aperture {
+    pub(super) fn open(card: &Arc<dyn Attachment>, length: usize, rights: Rights) -> Result<Self> {
+        check(length)?;
+        let memory = card.allocate(length)?;
+        let argument = ClanAperture { flags: rights.flags(), ..ClanAperture::default() };
+        Self::make(card, memory, argument, rights).map_err(Into::into)
+    }
+
+    pub(super) fn join(card: &Arc<dyn Attachment>, group: u32, key: u64, length: usize) -> Result<Self> {
+        check(length)?;
+        let memory = card.allocate(length)?;
+        let flags = CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP;
+        let argument = ClanAperture { flags, group, key, ..ClanAperture::default() };
+        Self::make(card, memory, argument, Rights::Write).map_err(Into::into)
+    }
+
+    pub(super) fn over<T: Lendable>(
+        card: &Arc<dyn Attachment>,
+        mut memory: T,
+        rights: Rights,
+    ) -> Result<Self, GivenBack<T>> {
+        let bytes = memory.as_mut();
+        let (at, length) = (bytes.as_ptr() as usize, bytes.len());
+        if let Err(error) = check(length).and_then(|()| multiple("address of the memory", at, 8)) {
+            return Err(GivenBack::new(error, memory));
+        }
+        let memory = lend::lend(&**card, memory)?;
+        let argument = ClanAperture { flags: rights.flags(), ..ClanAperture::default() };
+        Self::make(card, memory, argument, rights)
+            .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
+    }
+
+    fn make(
+        card: &Arc<dyn Attachment>,
+        memory: Memory,
+        argument: ClanAperture,
+        rights: Rights,
+    ) -> Result<Self, GivenBack<Memory>> {
+        let (address, length) = (memory.card_address(), memory.len() as u64);
+        let mut argument = ClanAperture { address, length, ..argument };
+        if let Err(error) = card.open_aperture(&mut argument, &memory) {
+            return Err(GivenBack::new(error, memory));
+        }
+        let group = (argument.flags & CLAN_APERTURE_GROUP != 0).then_some(argument.group);
+        let open = Open { card: card.clone(), number: argument.aperture, key: argument.key, rights, group };
+        Ok(Self { parts: Arc::new(Parts { open, memory }) })
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.memory.len()
+    }
+
+    /// Whether it has none: never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.memory.is_empty()
+    }
+
+    /// Its number at this host.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.parts.open.number
+    }
+
+    /// What it allows others.
+    #[must_use]
+    pub fn rights(&self) -> Rights {
+        self.parts.open.rights
+    }
+
+    /// What others name it by. That of a member of a group is the group's.
+    ///
+    /// # Errors
+    /// [`Error::LinkDown`], [`Error::System`].
+    pub fn descriptor(&self) -> Result<Descriptor> {
+        let Open { card, number, key, rights, group } = &self.parts.open;
+        let length = self.len() as u64;
+        if let Some(group) = group {
+            return Descriptor::of_group(*group, *key, length);
+        }
+        match card.query()?.host {
+            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            host => Ok(Descriptor::new(host, *number, *key, length, *rights)),
+        }
+    }
+
+    /// Copies bytes out. What arrives meanwhile may be seen in part.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        self.parts.memory.read(offset, to)
+    }
+
+    /// Copies bytes in, for this process, and for those who read the aperture.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.parts.memory.write(offset, from)
+    }
+
+    /// Closes it, and gives memory that was lent back.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the memory was not lent as a value of this type, or DMA requests may still use it. Then it is as before.
+    pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
+        if let Err(error) = self.parts.memory.may_take_back::<T>() {
+            return Err(GivenBack::new(error, self));
+        }
+        match Arc::try_unwrap(self.parts) {
+            Ok(Parts { open, memory }) => {
+                drop(open);
+                Ok(lend::returned(memory))
+            }
+            Err(parts) => {
+                let error = Error::Invalid("a DMA request may still use the aperture");
+                Err(GivenBack::new(error, Self { parts }))
+            }
+        }
+    }
+
+    pub(super) fn parts(&self) -> &Arc<Parts> {
+        &self.parts
+    }
+
+    /// One word, in one piece; what its writer wrote before it is seen by what is loaded after it.
+    pub(super) fn load<W: Word>(&self, offset: usize) -> Result<W> {
+        self.check::<W>(offset)?;
+        Ok(self.parts.memory.mapping().load_word(offset))
+    }
+
+    pub(super) fn store<W: Word>(&self, offset: usize, value: W) -> Result<()> {
+        self.check::<W>(offset)?;
+        self.parts.memory.mapping().store_word(offset, value);
+        Ok(())
+    }
+
+    fn check<W: Word>(&self, offset: usize) -> Result<()> {
+        inside("aperture", offset as u64, size_of::<W>() as u64, self.len() as u64)?;
+        aligned::<W>("offset", offset)
+    }
+}
+
+fn check(length: usize) -> Result<()> {
+    if length == 0 {
+        return Err(Error::Invalid("an aperture has at least one byte"));
+    }
+    at_most("aperture length", length as u64, CLAN_MAX_APERTURE)
+}
+
+macro_rules! words {
+    ($($load:ident, $store:ident, $word:ty, $bytes:literal;)*) => {
+        impl Aperture {
+            $(
+                #[doc = concat!("The ", $bytes, " at `offset`, a multiple of as many, in one piece.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                #[inline]
+                pub fn $load(&self, offset: usize) -> Result<$word> {
+                    self.load(offset)
+                }
+
+                #[doc = concat!("Stores ", $bytes, " at `offset`, a multiple of as many, in one piece, in this process' memory.")]
+                ///
+                /// # Errors
+                /// [`Error::PastEnd`], [`Error::Misaligned`].
+                #[inline]
+                pub fn $store(&self, offset: usize, value: $word) -> Result<()> {
+                    self.store(offset, value)
+                }
+            )*
+        }
+    };
+}
+
+words! {
+    load_u8, store_u8, u8, "byte";
+    load_u16, store_u16, u16, "2 bytes";
+    load_u32, store_u32, u32, "4 bytes";
+    load_u64, store_u64, u64, "8 bytes";
+}

@@ -1,0 +1,183 @@
+//! What the driver of a CLAN card does for the library.
+
+use std::sync::Arc;
+
+use hamlyn_abi::clan::uapi::*;
+use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_sys::{Access, Mapping};
+
+use super::card::Clan;
+use crate::core::attach::{CardAttachment, QueueFile};
+use crate::core::device::Node;
+use crate::core::memory::Memory;
+use crate::error::Result;
+
+/// A CLAN card as its driver offers it: what needs the operating system's mediation. The calls are those of
+/// `hamlyn_abi::clan::uapi`, which says what their arguments mean.
+pub trait Attachment: CardAttachment {
+    /// Opens an aperture over `memory`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Exhausted`], [`crate::Error::Quota`], [`crate::Error::Locked`], [`crate::Error::System`].
+    fn open_aperture(&self, argument: &mut ClanAperture, memory: &Memory) -> Result<()>;
+
+    /// Opens a window.
+    ///
+    /// # Errors
+    /// [`crate::Error::Exhausted`], [`crate::Error::Quota`], [`crate::Error::System`].
+    fn open_window(&self, argument: &mut ClanWindow) -> Result<()>;
+
+    /// Opens an endpoint.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::open_window`].
+    fn open_endpoint(&self, argument: &mut ClanEndpoint) -> Result<()>;
+
+    /// Opens an event queue.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::open_window`].
+    fn open_events(&self, argument: &mut ClanEvents) -> Result<()>;
+
+    /// Closes one of these, by its number.
+    fn close(&self, what: Object, number: u32);
+
+    /// Maps what the driver gave an offset for.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn map_pages(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>>;
+
+    /// Sleeps until a bit of an endpoint is set.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    fn wait(&self, argument: &mut ClanWait) -> Result<()>;
+
+    /// Sleeps until an event queue has more records.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    fn wait_for_events(&self, argument: &mut ClanEventsWait) -> Result<()>;
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], with `EHOSTUNREACH` or `EAGAIN`, too.
+    fn send(&self, argument: &mut ClanSend) -> Result<()>;
+
+    /// Says who an endpoint's peer is.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn set_peer(&self, argument: &mut ClanPeer) -> Result<()>;
+
+    /// Says where an endpoint's events go.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn set_events(&self, argument: &mut ClanEventsOf) -> Result<()>;
+
+    /// Has the driver carry out DMA requests.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn kick(&self, argument: &mut ClanKick) -> Result<()>;
+
+    /// What is readable while an event queue is not empty.
+    fn file(&self) -> QueueFile<'_>;
+}
+
+/// What is opened and closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Object {
+    /// An aperture.
+    Aperture,
+    /// A window.
+    Window,
+    /// An endpoint.
+    Endpoint,
+    /// An event queue.
+    Events,
+}
+
+impl Attachment for Node<Clan> {
+    fn open_aperture(&self, argument: &mut ClanAperture, memory: &Memory) -> Result<()> {
+        let bytes = argument.length;
+        let action = format!("open an aperture of {bytes} bytes");
+        let opened = self.create::<CLAN_IOC_APERTURE_OPEN, _>(
+            &action,
+            CLAN_SHARE_APERTURES,
+            argument,
+            &[memory],
+        );
+        opened.map_err(|error| match error {
+            crate::error::Error::System { source, .. } => {
+                let other = self.error(action.clone());
+                self.memory_error(bytes, action, other)(source)
+            }
+            error => error,
+        })
+    }
+
+    fn open_window(&self, argument: &mut ClanWindow) -> Result<()> {
+        self.create::<CLAN_IOC_WINDOW_OPEN, _>("open a window", CLAN_SHARE_WINDOW_PAGES, argument, &[])
+    }
+
+    fn open_endpoint(&self, argument: &mut ClanEndpoint) -> Result<()> {
+        self.create::<CLAN_IOC_ENDPOINT_OPEN, _>("open an endpoint", CLAN_SHARE_ENDPOINTS, argument, &[])
+    }
+
+    fn open_events(&self, argument: &mut ClanEvents) -> Result<()> {
+        self.create::<CLAN_IOC_EVENTS_OPEN, _>("open an event queue", CLAN_SHARE_ENDPOINTS, argument, &[])
+    }
+
+    fn close(&self, what: Object, number: u32) {
+        let mut object = HamlynObject { index: number, ..HamlynObject::default() };
+        // If it fails the card has gone, and the object with it.
+        let _ = match what {
+            Object::Aperture => {
+                self.call::<CLAN_IOC_APERTURE_CLOSE, _>("close an aperture", &mut object, &[])
+            }
+            Object::Window => self.call::<CLAN_IOC_WINDOW_CLOSE, _>("close a window", &mut object, &[]),
+            Object::Endpoint => {
+                self.call::<CLAN_IOC_ENDPOINT_CLOSE, _>("close an endpoint", &mut object, &[])
+            }
+            Object::Events => {
+                self.call::<CLAN_IOC_EVENTS_CLOSE, _>("close an event queue", &mut object, &[])
+            }
+        };
+    }
+
+    fn map_pages(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {
+        self.map(what, offset, length, access)
+    }
+
+    fn wait(&self, argument: &mut ClanWait) -> Result<()> {
+        self.call::<CLAN_IOC_WAIT, _>("wait at an endpoint", argument, &[])
+    }
+
+    fn wait_for_events(&self, argument: &mut ClanEventsWait) -> Result<()> {
+        self.call::<CLAN_IOC_EVENTS_WAIT, _>("wait at an event queue", argument, &[])
+    }
+
+    fn send(&self, argument: &mut ClanSend) -> Result<()> {
+        self.call::<CLAN_IOC_SEND, _>("send a message", argument, &[])
+    }
+
+    fn set_peer(&self, argument: &mut ClanPeer) -> Result<()> {
+        self.call::<CLAN_IOC_PEER, _>("name the peer of an endpoint", argument, &[])
+    }
+
+    fn set_events(&self, argument: &mut ClanEventsOf) -> Result<()> {
+        self.call::<CLAN_IOC_EVENTS_OF, _>("choose the event queue of an endpoint", argument, &[])
+    }
+
+    fn kick(&self, argument: &mut ClanKick) -> Result<()> {
+        self.call::<CLAN_IOC_KICK, _>("have DMA requests carried out", argument, &[])
+    }
+
+    fn file(&self) -> QueueFile<'_> {
+        Node::file(self)
+    }
+}

@@ -1,0 +1,370 @@
+//! Endpoints (section 3.1): Tripwires, a queue of DMA requests and a queue of messages, under a host and a port.
+
+mod fault;
+mod message;
+mod state;
+mod wait;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
+use hamlyn_abi::clan::dma::{CLAN_MAX_REQUESTS, CLAN_MIN_REQUESTS, CLAN_REQUEST_SIZE};
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::uapi::{CLAN_DRIVERS_DMA, ClanEndpoint, ClanPeer, ClanSend};
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_sys::Access;
+use rustix::io::Errno;
+
+pub use self::fault::{Fault, FaultReason};
+pub use self::message::{MESSAGE_SIZE, Message, MessageKind};
+pub(super) use self::state::State;
+pub(super) use self::wait::{Deadline, poll_for, slept, slice};
+
+use super::attachment::{Attachment, Object};
+use super::descriptor::Descriptor;
+use super::dma::{self, Dma};
+use super::tripwire::{Places, Tripwire, Watch};
+use super::window::Window;
+use crate::core::device::is;
+use crate::core::loss::PeerLoss;
+use crate::error::{Error, Result, at_most};
+
+/// DMA requests that a queue has room for, if nothing is said.
+const REQUESTS: u32 = 64;
+/// How long somebody who waits looks before he sleeps, if nothing is said: about what a sleep costs (section 5.3: up to 15 us).
+const POLLING: Duration = Duration::from_micros(15);
+
+/// Where messages go to and come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// The host id.
+    pub host: u32,
+    /// The port there, 1 to 65,535.
+    pub port: u32,
+}
+
+/// `host:port`.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let numbers = text.split_once(':').and_then(|(host, port)| Some((host.parse().ok()?, port.parse().ok()?)));
+        let (host, port) = numbers.ok_or(Error::Invalid("an address is a host id, a colon, and a port"))?;
+        at_most("port", u64::from(port), 0xffff)?;
+        Ok(Self { host, port })
+    }
+}
+
+/// An endpoint that is to be opened.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct EndpointBuilder {
+    card: Arc<dyn Attachment>,
+    argument: ClanEndpoint,
+    polling: Duration,
+}
+
+impl EndpointBuilder {
+    pub(super) fn new(card: &Arc<dyn Attachment>) -> Self {
+        let argument = ClanEndpoint {
+            tripwires: CLAN_MAX_TRIPWIRES,
+            requests: REQUESTS,
+            events: CLAN_NO_EVENTS,
+            ..ClanEndpoint::default()
+        };
+        Self { card: card.clone(), argument, polling: POLLING }
+    }
+
+    /// Its port; 0, which it is if nothing is said, is any that is free. Ports below 1,024 take `CAP_NET_BIND_SERVICE`.
+    pub fn port(mut self, port: u32) -> Self {
+        self.argument.port = port;
+        self
+    }
+
+    /// How many Tripwires it has, 0 to 32, which it has if nothing is said.
+    pub fn tripwires(mut self, tripwires: u32) -> Self {
+        self.argument.tripwires = tripwires;
+        self
+    }
+
+    /// How many DMA requests its queue has room for, 16 to 1,024, a power of two; 64 if nothing is said.
+    pub fn requests(mut self, requests: u32) -> Self {
+        self.argument.requests = requests;
+        self
+    }
+
+    /// Has the driver program the DMA engine, as with the paper's card (section 3.4), and not this process. For comparison.
+    pub fn drivers_dma(mut self, drivers: bool) -> Self {
+        self.argument.flags = if drivers { CLAN_DRIVERS_DMA } else { 0 };
+        self
+    }
+
+    /// How long somebody who waits at it looks before he sleeps; 15 us if nothing is said (section 4.3).
+    pub fn polling(mut self, polling: Duration) -> Self {
+        self.polling = polling;
+        self
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::Invalid`]; [`Error::Exhausted`] or [`Error::Quota`] if there is none left;
+    /// [`Error::System`], also if the port is taken (`EBUSY`).
+    pub fn open(&self) -> Result<Endpoint> {
+        let mut opened = self.argument;
+        at_most("port", opened.port.into(), 0xffff)?;
+        at_most("Tripwires of an endpoint", opened.tripwires.into(), CLAN_MAX_TRIPWIRES.into())?;
+        at_most("DMA requests", opened.requests.into(), CLAN_MAX_REQUESTS.into())?;
+        if opened.requests < CLAN_MIN_REQUESTS || !opened.requests.is_power_of_two() {
+            return Err(Error::Invalid("a queue of DMA requests has room for 16 to 1024, a power of two"));
+        }
+        self.card.open_endpoint(&mut opened)?;
+        let open = Open { card: self.card.clone(), number: opened.endpoint };
+        let length = (CLAN_STATE_SIZE + opened.requests * CLAN_REQUEST_SIZE) as usize;
+        let memory = self.card.map_pages("endpoint", opened.memory_offset, length, Access::ReadWrite)?;
+        let size = CLAN_ENDPOINT_SIZE as usize;
+        let page = self.card.map_pages("endpoint's page", opened.page_offset, size, Access::Write)?;
+        Ok(Endpoint(Arc::new(Core {
+            open,
+            port: opened.port,
+            state: State::new(memory, page, opened.requests),
+            polling: AtomicU64::new(self.polling.as_nanos() as u64),
+            tripwires: Mutex::new(Places::new(opened.tripwires)),
+            faults_seen: AtomicU32::new(0),
+            messages: Mutex::new(0),
+            dma: Mutex::new(dma::Queue::new(opened.requests, opened.flags & CLAN_DRIVERS_DMA != 0)),
+        })))
+    }
+}
+
+/// An open endpoint. Its clones are the same endpoint; it is closed when they and all its windows and Tripwires are dropped, and its
+/// peer is told then.
+#[derive(Debug, Clone)]
+pub struct Endpoint(Arc<Core>);
+
+/// What an endpoint's windows, Tripwires and DMA requests have of it.
+#[derive(Debug)]
+pub(super) struct Core {
+    // Dropped first: nothing is written to the memory, and no request uses an aperture, once the card is told.
+    open: Open,
+    port: u32,
+    state: State,
+    /// Nanoseconds.
+    polling: AtomicU64,
+    tripwires: Mutex<Places>,
+    faults_seen: AtomicU32,
+    /// How many were taken.
+    messages: Mutex<u32>,
+    dma: Mutex<dma::Queue>,
+}
+
+#[derive(Debug)]
+struct Open {
+    card: Arc<dyn Attachment>,
+    number: u32,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.card.close(Object::Endpoint, self.number);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    pub(super) fn card(&self) -> &Arc<dyn Attachment> {
+        &self.open.card
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.open.number
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(super) fn dma(&self) -> MutexGuard<'_, dma::Queue> {
+        lock(&self.dma)
+    }
+
+    pub(super) fn places(&self) -> MutexGuard<'_, Places> {
+        lock(&self.tripwires)
+    }
+
+    fn polling(&self) -> Duration {
+        Duration::from_nanos(self.polling.load(Ordering::Relaxed))
+    }
+
+    /// The fault of a load that gave all ones, if there was one of this aperture since there had been `before`.
+    pub(super) fn fault_since(&self, before: u32, host: u32, aperture: u32) -> Option<Fault> {
+        let (count, fault) = self.state.fault();
+        fault.filter(|fault| count != before && (fault.host, fault.aperture) == (host, aperture))
+    }
+
+    pub(super) fn faults(&self) -> u32 {
+        self.state.faults()
+    }
+
+    pub(super) fn take_fault(&self) -> Option<Fault> {
+        let (count, fault) = self.state.fault();
+        let seen = self.faults_seen.swap(count, Ordering::AcqRel);
+        fault.filter(|_| count != seen)
+    }
+
+    /// Whether there is something that its owner has not looked at yet: a message, a fault.
+    pub(super) fn has_message(&self) -> bool {
+        self.state.message(*lock(&self.messages)).is_some()
+    }
+
+    pub(super) fn has_fault(&self) -> bool {
+        self.state.faults() != self.faults_seen.load(Ordering::Acquire)
+    }
+
+    pub(super) fn try_message(&self) -> Option<Message> {
+        let mut taken = lock(&self.messages);
+        let message = Message::of(&self.state.message(*taken)?);
+        *taken = taken.wrapping_add(1);
+        self.state.messages_taken(*taken);
+        Some(message)
+    }
+
+    pub(super) fn send(&self, to: Address, kind: MessageKind, data: &[u8; MESSAGE_SIZE]) -> Result<()> {
+        let (data, endpoint) = (message::words(data), self.number());
+        let mut send =
+            ClanSend { endpoint, host: to.host, port: to.port, kind: kind.number(), data };
+        self.card().send(&mut send).map_err(|error| match error {
+            Error::System { source, .. } if is(&source, Errno::HOSTUNREACH) => Error::PeerLost(PeerLoss::Host),
+            error => error,
+        })
+    }
+
+    pub(super) fn set_peer(&self, peer: Option<Address>) -> Result<()> {
+        let (host, port) = peer.map_or((0, 0), |peer| (peer.host, peer.port));
+        self.card().set_peer(&mut ClanPeer { endpoint: self.number(), host, port, reserved: 0 })
+    }
+}
+
+/// The bit of [`Core::wait_until`] for messages.
+pub(super) const MESSAGE: u64 = 1 << CLAN_BIT_MESSAGE;
+/// That for faults.
+pub(super) const FAULT: u64 = 1 << CLAN_BIT_FAULT;
+/// That for DMA requests.
+pub(super) const DMA: u64 = 1 << CLAN_BIT_DMA;
+
+impl Endpoint {
+    /// Its number at this card.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.0.number()
+    }
+
+    /// Its port: who knows that and the host id may send to it.
+    #[must_use]
+    pub fn port(&self) -> u32 {
+        self.0.port
+    }
+
+    /// Where others send to.
+    ///
+    /// # Errors
+    /// [`Error::LinkDown`], [`Error::System`].
+    pub fn address(&self) -> Result<Address> {
+        match self.0.card().query()?.host {
+            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            host => Ok(Address { host, port: self.port() }),
+        }
+    }
+
+    /// How long somebody who waits looks before he sleeps, from now on.
+    pub fn set_polling(&self, polling: Duration) {
+        self.0.polling.store(polling.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Maps those bytes of an aperture that begin at `offset`, a multiple of 8: 1 byte to 8 MiB. Whether there is such an aperture
+    /// is not asked: the first load or store tells, by a fault of this endpoint.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`], [`Error::Misaligned`], [`Error::OutOfRange`]; [`Error::Invalid`] for no bytes; [`Error::Exhausted`] or
+    /// [`Error::Quota`] if there are no window pages left; [`Error::System`].
+    pub fn map(&self, descriptor: &Descriptor, offset: u64, length: usize) -> Result<Window> {
+        Window::open(&self.0, descriptor, offset, length)
+    }
+
+    /// Sets a Tripwire, and enables it.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] if all of the endpoint's are in use; [`Error::Tripwire`] if the card refuses.
+    pub fn tripwire(&self, watch: &Watch) -> Result<Tripwire> {
+        Tripwire::set(&self.0, watch)
+    }
+
+    /// Its queue of DMA requests.
+    #[must_use]
+    pub fn dma(&self) -> Dma {
+        Dma::new(self.0.clone())
+    }
+
+    /// Sends a message of up to 40 bytes; what is missing is zeros. That it is not delivered is told by a message of the driver's.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; [`Error::PeerLost`] if there is no such host; an error that [`Error::is_would_block`] if there is no room
+    /// for it now; [`Error::System`].
+    pub fn send_message(&self, to: Address, kind: MessageKind, bytes: &[u8]) -> Result<()> {
+        at_most("message length", bytes.len() as u64, MESSAGE_SIZE as u64)?;
+        let mut data = [0; MESSAGE_SIZE];
+        data[..bytes.len()].copy_from_slice(bytes);
+        self.0.send(to, kind, &data)
+    }
+
+    /// Takes the next message, if one is there. It makes no system call.
+    #[must_use]
+    pub fn try_message(&self) -> Option<Message> {
+        self.0.try_message()
+    }
+
+    /// Takes the next message; sleeps until there is one.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    pub fn message(&self, timeout: Option<Duration>) -> Result<Message> {
+        self.0.wait_until(MESSAGE, timeout, "message", || Ok(self.0.try_message()))
+    }
+
+    /// The last fault, if there was one since this was last asked.
+    #[must_use]
+    pub fn take_fault(&self) -> Option<Fault> {
+        self.0.take_fault()
+    }
+
+    /// How many faults there were, modulo 2^32.
+    #[must_use]
+    pub fn faults(&self) -> u32 {
+        self.0.faults()
+    }
+
+    /// Waits for a fault.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    pub fn fault(&self, timeout: Option<Duration>) -> Result<Fault> {
+        self.0.wait_until(FAULT, timeout, "fault", || Ok(self.0.take_fault()))
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.0
+    }
+}

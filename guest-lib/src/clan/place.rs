@@ -1,0 +1,74 @@
+//! Offsets and lengths: where things lie, so that callers need not know.
+
+use crate::error::{Error, Result};
+
+/// Size of a page, in bytes.
+pub(super) const PAGE: usize = 4096;
+
+/// Refuses an offset that no word of this type begins at.
+pub(super) fn aligned<W>(object: &'static str, offset: usize) -> Result<()> {
+    multiple(object, offset, size_of::<W>())
+}
+
+/// Refuses what is not a multiple.
+pub(super) fn multiple(object: &'static str, value: usize, of: usize) -> Result<()> {
+    if value % of != 0 {
+        return Err(Error::Misaligned { object, value: value as u64, multiple: of as u64 });
+    }
+    Ok(())
+}
+
+/// A naturally aligned access of 1, 2, 4 or 8 bytes: what a window takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) at: usize,
+    pub(super) bytes: usize,
+}
+
+/// The fewest accesses that touch `length` bytes from `at` on, in rising order.
+pub(super) fn accesses(at: usize, length: usize) -> impl Iterator<Item = Access> {
+    let end = at + length;
+    let mut next = at;
+    std::iter::from_fn(move || {
+        let bytes = [8, 4, 2, 1].into_iter().find(|bytes| next % bytes == 0 && next + bytes <= end)?;
+        let access = Access { at: next, bytes };
+        next += bytes;
+        Some(access)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ragged_ends_take_the_fewest_accesses() {
+        let of = |at, length| accesses(at, length).map(|access| access.bytes).collect::<Vec<_>>();
+        assert_eq!(of(0, 16), [8, 8]);
+        assert_eq!(of(3, 13), [1, 4, 8]);
+        assert_eq!(of(8, 7), [4, 2, 1]);
+        assert_eq!(of(5, 0), []);
+    }
+
+    proptest! {
+        #[test]
+        fn accesses_are_all_of_it_and_aligned(at in 0..5000_usize, length in 0..5000_usize) {
+            let mut next = at;
+            for access in accesses(at, length) {
+                prop_assert_eq!(access.at, next);
+                prop_assert_eq!(access.at % access.bytes, 0);
+                next += access.bytes;
+            }
+            prop_assert_eq!(next, at + length);
+        }
+    }
+
+    #[test]
+    fn an_offset_that_is_no_multiple_is_refused() {
+        aligned::<u64>("offset", 16).unwrap();
+        let refused = aligned::<u64>("offset", 12).unwrap_err();
+        assert_eq!(refused.to_string(), "offset 12 is not a multiple of 8");
+    }
+}
