@@ -5,6 +5,7 @@
 //!
 //! [`engine`](crate) has what all cards need; each card's own part is a folder beside it, and a line here.
 
+pub mod clan;
 pub mod echo;
 mod engine;
 pub mod hamlyn;
@@ -25,5 +26,6 @@ pub static SIMULATIONS: PerModel<Simulation> = PerModel::new(
         ("hamlyn", crate::hamlyn::simulate),
         ("echo", crate::echo::simulate),
         ("shrimp", crate::shrimp::simulate),
+        ("clan", crate::clan::simulate),
     ],
 );

@@ -152,12 +152,27 @@ impl ClanCard {
             self.refuse(source, header, CLAN_FAULT_MEMORY, true);
             return Err(ClanStatistic::Discarded);
         };
-        if !self.peers.answer(source, header.answer(DATA), &data) {
+        if !self.answer(source, header, &data) {
             return Err(ClanStatistic::OverCredit);
         }
         self.count(ClanStatistic::ReadsServed);
         self.accessed(ports, Watched::Local(aperture), place..place + length, false);
         Ok(())
+    }
+
+    /// Sends what was asked for, in packets that are no longer than others of this card. `false`: there is no room.
+    fn answer(&mut self, source: u16, header: &Header, mut data: &[u8]) -> bool {
+        let mut offset = header.offset.get();
+        while !data.is_empty() {
+            let most = u64::from(self.options.burst) - offset % WORD;
+            let (now, behind) = data.split_at(data.len().min(most as usize));
+            let piece = Header { offset: offset.into(), ..header.answer(DATA) };
+            if !self.peers.answer(source, piece, now) {
+                return false;
+            }
+            (offset, data) = (offset + now.len() as u64, behind);
+        }
+        true
     }
 
     fn refuse(&mut self, source: u16, header: &Header, reason: u32, was_read: bool) {

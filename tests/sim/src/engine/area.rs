@@ -95,6 +95,10 @@ impl Area {
         HamlynArea { directory: self.directory, length: self.length, first: self.first as u32, reserved: 0 }
     }
 
+    pub(crate) fn pages(&self) -> &[u64] {
+        &self.pages
+    }
+
     /// Where byte `offset` lies.
     pub(crate) fn address(&self, offset: u64) -> u64 {
         let byte = self.first + offset;

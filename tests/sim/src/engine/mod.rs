@@ -10,6 +10,7 @@
 //! | `violation` | what a simulation finds |
 //! | `rng` | the source of every decision |
 //! | `clock` | time |
+//! | `flight` | what is on its way in order, and may be lost with a port |
 //! | `shared` | memory that others see as well |
 //! | `memory` | host memory, and what of it a card may touch |
 //! | `area` | its free pages, and lists of them |
@@ -27,6 +28,7 @@ pub(crate) mod area;
 pub(crate) mod clock;
 pub(crate) mod driver;
 pub(crate) mod faults;
+pub(crate) mod flight;
 pub(crate) mod links;
 pub(crate) mod memory;
 pub(crate) mod rng;

@@ -25,12 +25,10 @@
 //! | `receiving` | what reaches one |
 //! | `reporting` | the arrival queue, as the driver has it |
 //! | `operating` | the operating systems: entries, thresholds, resets; also hostile ones |
-//! | `flight` | packets on their way from one host to another |
 //! | `forgery` | packets of hostile hosts |
 //! | `processor` | what a processor is about to do |
 //! | `model` | what the engine asks |
 
-mod flight;
 mod forgery;
 mod ledger;
 mod machine;

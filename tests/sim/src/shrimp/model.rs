@@ -10,7 +10,7 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Healing, Model, World};
 
-use super::flight::Flight;
+use crate::engine::flight::Flight;
 use super::ledger::Ledger;
 use super::machine::Machine;
 use super::mapping::{DATA_PAGES, Taste};

@@ -1,4 +1,4 @@
-//! Packets on their way from one host to another: they come in their order, and only such are missing as a port took with it.
+//! What is on its way from one host to another: it comes in its order, and only such is missing as a port took with it.
 //!
 //! Which of several equal packets has come nobody can tell, if some of them may be missing. So it is kept how far the receiver may be:
 //! each place in the order at which all that has come fits.
@@ -14,7 +14,7 @@ struct Flying {
 
 /// The packets between two hosts.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(crate) struct Flight {
     sent: VecDeque<Flying>,
     /// How many of them may be behind the receiver.
     reached: BTreeSet<usize>,
@@ -27,17 +27,17 @@ impl Default for Flight {
 }
 
 impl Flight {
-    pub(super) fn sent(&mut self, bytes: Vec<u8>, excused: bool) {
+    pub(crate) fn sent(&mut self, bytes: Vec<u8>, excused: bool) {
         self.sent.push_back(Flying { bytes, excused });
     }
 
     /// A port has gone: whatever is on its way may be missing.
-    pub(super) fn excuse(&mut self) {
+    pub(crate) fn excuse(&mut self) {
         self.sent.iter_mut().for_each(|flying| flying.excused = true);
     }
 
     /// A packet has come. `false`: it is none that can be next.
-    pub(super) fn takes(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn takes(&mut self, bytes: &[u8]) -> bool {
         let mut reached = BTreeSet::new();
         for place in &self.reached {
             for (index, flying) in self.sent.iter().enumerate().skip(*place) {
@@ -55,8 +55,14 @@ impl Flight {
         true
     }
 
+    /// How many of a kind are on their way, and not lost with a port.
+    pub(crate) fn count(&self, is_it: impl Fn(&[u8]) -> bool) -> usize {
+        let last = self.reached.last().copied().unwrap_or_default();
+        self.sent.iter().skip(last).filter(|flying| !flying.excused && is_it(&flying.bytes)).count()
+    }
+
     /// Whether all that must come may have come.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let last = self.reached.last().copied().unwrap_or_default();
         self.sent.iter().skip(last).all(|flying| flying.excused)
     }

@@ -1,0 +1,81 @@
+//! Packets of hostile hosts, past their cards.
+
+use hamlyn_fabric::{Header, HostId, Protocol};
+
+use crate::engine::violation::Violation;
+use crate::engine::world::World;
+
+use super::model::Clan;
+use super::packet::{CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
+
+impl World<Clan> {
+    /// A hostile host's packet: noise, or right but for one thing, or as right as any. Other hosts' links have noise alone.
+    pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
+        let victim = self.rng.index(self.hosts.len());
+        let mut letter = self.some_letter(victim);
+        if !self.model.is_hostile[host] {
+            // What is no packet changes nothing between two hosts that are none.
+            let length = self.rng.index(self.max_packet + 1);
+            let mut bytes = self.rng.bytes(length);
+            if self.rng.percent(50) {
+                bytes = letter.write();
+                let bit = self.rng.index(bytes.len() * 8);
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            return self.inject(host, victim, &bytes);
+        }
+        match self.rng.below(12) {
+            0 => letter.key ^= 1 << self.rng.below(64),
+            1 => letter.aperture = self.rng.next() as u32 >> self.rng.below(32),
+            2 => letter.offset = self.rng.next() >> self.rng.below(64),
+            3 => letter.kind = self.rng.next() as u8,
+            4 => letter.flags = self.rng.next() as u8,
+            5 => letter.tag = self.rng.next() as u32,
+            6 => letter.epoch = self.rng.next() as u16,
+            7 => letter.data.truncate(self.rng.index(letter.data.len() + 1)),
+            8 => letter.flags ^= FROM_SYSTEM,
+            _ => {}
+        }
+        letter.data.truncate(self.max_packet - super::packet::HEAD);
+        self.inject(host, victim, &letter.write())
+    }
+
+    fn inject(&mut self, host: usize, victim: usize, bytes: &[u8]) -> Result<(), Violation> {
+        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
+        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
+        let to = HostId(victim as u16);
+        // The switch writes the source itself.
+        let header = Header { destination: to, source: to, protocol };
+        if self.hosts[host].uplink.inject(header.to_bytes(), bytes)? {
+            let excused = !self.hosts[victim].uplink.is_up();
+            let flight = self.model.flying.entry((host as u16, victim as u16)).or_default();
+            match Letter::read(bytes) {
+                Some((letter, true)) => {
+                    letter.atoms().iter().for_each(|atom| flight.sent(atom.write(), excused));
+                }
+                _ => flight.sent(bytes.to_vec(), excused),
+            }
+            self.model.forged += 1;
+        }
+        Ok(())
+    }
+
+    fn some_letter(&mut self, victim: usize) -> Letter {
+        let apertures = self.model.ledgers[victim].apertures.iter();
+        let all: Vec<(u32, u64, u64)> =
+            apertures.map(|(number, one)| (*number, one.key, one.area.length)).collect();
+        let (aperture, key, most) = self.rng.pick(&all).unwrap_or((0, 0, 64));
+        let offset = self.rng.below(most);
+        let length = 1 + self.rng.below((most - offset).min(100));
+        let kind = self.rng.pick(&[WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE]).unwrap_or(WRITE);
+        let data = match kind {
+            WRITE | DATA => self.rng.bytes(length as usize),
+            READ => (length as u32).to_le_bytes().to_vec(),
+            REFUSED => [1, 0, 0, 0, self.rng.below(2) as u8, 0, 0, 0].to_vec(),
+            _ => Vec::new(),
+        };
+        let offset = if matches!(kind, CREDIT | PROBE) { self.rng.next() >> self.rng.below(64) } else { offset };
+        let (tag, epoch) = (self.rng.below(9) as u32, self.rng.below(4) as u16);
+        Letter { kind, flags: 0, epoch, tag, key, aperture, offset, data }
+    }
+}

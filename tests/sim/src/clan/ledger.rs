@@ -1,0 +1,295 @@
+//! What a driver has opened on each card, and what the card owes to whom: the simulation's own account.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hamlyn_abi::clan::dma::ClanRequest;
+use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
+use hamlyn_abi::clan::statistics::ClanStatistic;
+
+use crate::engine::area::Area;
+
+use super::packet::Letter;
+
+/// An open aperture.
+#[derive(Debug, Clone)]
+pub(super) struct Aperture {
+    pub(super) area: Area,
+    pub(super) key: u64,
+    pub(super) owner: u32,
+    pub(super) flags: u32,
+    pub(super) group: u32,
+}
+
+/// An open window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) key: u64,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) host: u32,
+    pub(super) aperture: u32,
+    pub(super) endpoint: u32,
+    pub(super) flags: u32,
+}
+
+/// What a Tripwire that is enabled watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Watch {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// The aperture in the lower half, its host in the upper if it is remote.
+    pub(super) target: u64,
+    pub(super) flags: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tripwire {
+    /// What was stored of its words.
+    pub(super) held: [u64; 3],
+    pub(super) watch: Option<Watch>,
+    pub(super) count: u32,
+    pub(super) answer: u32,
+    pub(super) serial: u16,
+}
+
+/// A DMA request that has not ended.
+#[derive(Debug, Clone)]
+pub(super) struct Pending {
+    /// Of all requests that there have been.
+    pub(super) serial: u64,
+    pub(super) request: ClanRequest,
+    /// Bytes that have left, or come.
+    pub(super) done: u64,
+    /// Bytes that were asked for.
+    pub(super) asked: u64,
+    /// What the other host says: `CLAN_FAULT_*`.
+    pub(super) refused: u32,
+    /// The moment at which it was put, and the time in milliseconds.
+    pub(super) since: u64,
+    pub(super) since_ms: u64,
+}
+
+/// Why an endpoint may hear of a fault: reason, host, aperture and offset.
+pub(super) type Cause = (u32, u32, u32, u64);
+
+/// An open endpoint.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) area: Area,
+    /// Which of those that have had its number, at all hosts.
+    pub(super) life: u64,
+    pub(super) owner: u32,
+    pub(super) tripwires: Vec<Tripwire>,
+    pub(super) requests: u32,
+    pub(super) events: Option<u32>,
+    pub(super) flags: u32,
+    pub(super) bits: u64,
+    pub(super) put: u32,
+    pub(super) done: u32,
+    /// Requests whose results are there, of which `done` tells.
+    pub(super) ended: u32,
+    pub(super) pending: VecDeque<Pending>,
+    /// The last result was a failure of a request that the next belongs to.
+    pub(super) chain_failed: bool,
+    pub(super) faults: u32,
+    pub(super) fault_words: [u8; 24],
+    pub(super) causes: Vec<Cause>,
+    /// Faults of which it must have heard.
+    pub(super) owed_faults: u32,
+    /// Bits that somebody waits for.
+    pub(super) armed: u64,
+}
+
+/// What has at most one record of an event queue that is not taken: endpoint, kind, detail.
+pub(super) type Source = (u32, u32, u32);
+
+/// An open event queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) area: Area,
+    pub(super) owner: u32,
+    pub(super) records: u32,
+    pub(super) written: u32,
+    pub(super) taken: u32,
+    /// Sources of the records that are not taken.
+    pub(super) untaken: VecDeque<Source>,
+    /// Sources of which its owner has to hear.
+    pub(super) owed: BTreeSet<Source>,
+    /// Somebody sleeps on it who has taken so many.
+    pub(super) armed: Option<u32>,
+}
+
+/// The FIFO.
+#[derive(Debug, Default)]
+pub(super) struct Fifo {
+    pub(super) area: Option<Area>,
+    pub(super) records: u32,
+    pub(super) written: u32,
+    pub(super) taken: u32,
+    pub(super) untaken: VecDeque<u32>,
+    pub(super) owed: BTreeSet<u32>,
+    /// The vector was raised since the driver has last taken records.
+    pub(super) raised: bool,
+}
+
+/// What a page of host memory is part of, and which page of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Command,
+    Aperture(u32),
+    Endpoint(u32),
+    Queue(u32),
+    Fifo,
+}
+
+/// What is to be written to memory, in the order in which it has come.
+#[derive(Debug, Clone)]
+pub(super) struct Landing {
+    pub(super) address: u64,
+    pub(super) bytes: Vec<u8>,
+    /// What is done when it is there: the accesses, of whom, and whether they are for other hosts or by this one.
+    pub(super) then: Option<Accesses>,
+}
+
+/// Accesses that Tripwires may watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Accesses {
+    /// As [`Watch::target`].
+    pub(super) target: u64,
+    pub(super) is_remote: bool,
+    pub(super) is_read: bool,
+    pub(super) owner: u32,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+/// A store or load that has not left.
+#[derive(Debug, Clone)]
+pub(super) struct Made {
+    /// As it is to be in a packet, but for what is the packet's own.
+    pub(super) letter: Letter,
+    pub(super) owner: u32,
+    /// The endpoint that hears of its faults, and which of those that have had its number.
+    pub(super) endpoint: u32,
+    pub(super) life: u64,
+    /// The card's number for the load.
+    pub(super) load: Option<u64>,
+    /// The link has gone since: it may never leave.
+    pub(super) excused: bool,
+}
+
+/// A load that a processor waits for.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    /// The first page of its window.
+    pub(super) first: u32,
+    pub(super) window: Window,
+    pub(super) offset: u64,
+    pub(super) width: u8,
+    pub(super) since: u64,
+    pub(super) owner: u32,
+    /// What it must be, once that is known.
+    pub(super) value: Option<u64>,
+    pub(super) refused: u32,
+    /// It has left the card.
+    pub(super) has_left: bool,
+    /// Window or card are gone: it may read as ones for that.
+    pub(super) is_cut: bool,
+}
+
+/// The account of a card.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) apertures: BTreeMap<u32, Aperture>,
+    pub(super) windows: BTreeMap<u32, Window>,
+    pub(super) endpoints: BTreeMap<u32, Endpoint>,
+    pub(super) queues: BTreeMap<u32, Queue>,
+    pub(super) fifo: Fifo,
+    pub(super) parts: BTreeMap<u64, (Part, u64)>,
+    /// By host, stores and loads that have not left, in the order in which they were made.
+    pub(super) program: BTreeMap<u32, VecDeque<Made>>,
+    /// Loads by the card's numbers for them.
+    pub(super) loads: BTreeMap<u64, Load>,
+    pub(super) landings: VecDeque<Landing>,
+    /// What of a landing has been written.
+    pub(super) landed: usize,
+    counts: BTreeMap<usize, u64>,
+}
+
+impl Ledger {
+    pub(super) fn count(&mut self, statistic: ClanStatistic, more: u64) {
+        *self.counts.entry(usize::from(statistic)).or_default() += more;
+    }
+
+    pub(super) fn counted(&self, statistic: ClanStatistic) -> u64 {
+        self.counts.get(&usize::from(statistic)).copied().unwrap_or(0)
+    }
+
+    /// Notes what the pages of an area are.
+    pub(super) fn note_pages(&mut self, area: &Area, part: Part, is_open: bool) {
+        for (index, page) in area.pages().iter().enumerate() {
+            if is_open {
+                self.parts.insert(*page, (part, index as u64));
+            } else {
+                self.parts.remove(page);
+            }
+        }
+    }
+
+    /// Where an address is: in what, and which byte of that.
+    pub(super) fn place(&self, address: u64) -> Option<(Part, u64)> {
+        let (part, index) = *self.parts.get(&(address / 4096 * 4096))?;
+        let byte = index * 4096 + address % 4096;
+        let first = match part {
+            Part::Aperture(number) => self.apertures.get(&number)?.area.address(0) % 4096,
+            _ => 0,
+        };
+        Some((part, byte.checked_sub(first)?))
+    }
+
+    /// The first number that no object of a kind has.
+    pub(super) fn free<T>(objects: &BTreeMap<u32, T>, limit: u32) -> Option<u32> {
+        (0..limit).find(|number| !objects.contains_key(number))
+    }
+}
+
+impl Endpoint {
+    pub(super) fn new(area: Area, owner: u32, tripwires: u32, requests: u32) -> Self {
+        debug_assert!(tripwires <= CLAN_MAX_TRIPWIRES, "more Tripwires than there can be");
+        Self {
+            area,
+            life: 0,
+            owner,
+            tripwires: vec![Tripwire::default(); tripwires as usize],
+            requests,
+            events: None,
+            flags: 0,
+            bits: 0,
+            put: 0,
+            done: 0,
+            ended: 0,
+            pending: VecDeque::new(),
+            chain_failed: false,
+            faults: 0,
+            fault_words: [0; 24],
+            causes: Vec::new(),
+            owed_faults: 0,
+            armed: 0,
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn new(area: Area, owner: u32, records: u32) -> Self {
+        Self {
+            area,
+            owner,
+            records,
+            written: 0,
+            taken: 0,
+            untaken: VecDeque::new(),
+            owed: BTreeSet::new(),
+            armed: None,
+        }
+    }
+}

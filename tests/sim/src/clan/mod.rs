@@ -1,0 +1,76 @@
+//! The CLAN card's part of a simulation: processes that reach each other's memory by windows and DMA, Tripwires that tell of it,
+//! drivers that open and close all of it under them, hostile hosts, and what must always be so.
+//!
+//! * What a card sends is what was stored, asked for or loaded, word by word, in the order in which the processors made it; and of
+//!   DMA requests, in theirs. What arrives from a host is what was sent, in that order, whatever was cut and joined on its way.
+//! * Nothing is written but what has arrived for an open aperture under its key, with its right and within its bounds; and all of
+//!   that is written, once, in its order. What is refused is counted, changes nothing, and whoever sent it hears of it.
+//! * A load says what was in memory at some moment between asking and answering, behind all that its host stored there before. Or
+//!   it reads as ones, for a reason that is told. A load ends in time.
+//! * A Tripwire fires once for each access that it watches, and for nothing else. Bits, counts, events and FIFO say the same.
+//! * A source of events has at most one record that is not taken, and no news is lost. So has whoever is put into the FIFO.
+//! * DMA requests end once, in order, with results that fit. What belongs to one that has failed is skipped.
+//! * No more words are under way than a host has credits for. In the end nothing waits for any, and nothing is lost.
+//!
+//! All this is judged by a ledger that the simulation keeps, from the contract, never by the card's own state.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `packet` | what a packet must look like |
+//! | `machine` | a card's station, and its driver's pages |
+//! | `ledger` | what is open, what is under way, and what is owed to whom |
+//! | `driving` | drivers: they open and close, and reset cards |
+//! | `tripping` | Tripwires, and what comes of their firing |
+//! | `settling` | what cards write to memory |
+//! | `windowing` | stores and loads by windows |
+//! | `sending` | what leaves a card |
+//! | `receiving` | what reaches one |
+//! | `forgery` | packets of hostile hosts |
+//! | `planning` | what processes are about to do, and drivers |
+//! | `processor` | what processes do |
+//! | `model` | what the engine asks |
+
+mod driving;
+mod forgery;
+mod ledger;
+mod machine;
+mod model;
+mod packet;
+mod planning;
+mod processor;
+mod receiving;
+mod sending;
+mod settling;
+mod tripping;
+mod windowing;
+
+use crate::engine::rng::Rng;
+use crate::engine::run::{Report, run};
+use crate::engine::world::Course;
+
+use self::model::Clan;
+
+/// Runs a fabric of CLAN cards as a seed decides, of so many cards if that is said.
+#[must_use]
+pub fn simulate(seed: u64, cards: Option<u16>) -> Report {
+    let mut rng = Rng::new(seed);
+    let drawn = rng.range(2, 4) as u16;
+    let cards = cards.unwrap_or(drawn);
+    let clan = Clan::new(&mut rng, cards);
+    let course = Course {
+        cards,
+        steps: u64::from(rng.range(300, 2500)),
+        faults: u64::from(rng.range(0, 40)),
+        switch_share: u64::from(rng.range(5, 40)),
+        by_hand: rng.pick(&[0, 0, 50, 100]).unwrap_or(0),
+        // The card asks for order.
+        reorder: false,
+        paths: 1,
+        mesh: None,
+        step_ms: 1,
+        leap_ms: 100,
+    };
+    let (mut report, world) = run(seed, rng, course, clan);
+    report.figures = world.map_or_else(Vec::new, |world| world.model.figures());
+    report
+}

@@ -1,0 +1,423 @@
+//! What the engine asks of a fabric of CLAN cards.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hamlyn_card_clan::Options;
+
+use crate::engine::area::Area;
+use crate::engine::flight::Flight;
+use crate::engine::rng::Rng;
+use crate::engine::uplink::Arrived;
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::{Model, World};
+
+use super::ledger::{Accesses, Ledger};
+use super::machine::Machine;
+use super::packet::{HEAD, Letter};
+use super::processor::Processor;
+
+/// Who has asked for bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A load, by the card's number.
+    Load(u64),
+    /// A DMA request of an endpoint, and which.
+    Dma(u32, u64),
+    /// Nobody any more.
+    Nobody,
+}
+
+/// A remote read on its way.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    pub(super) asker: u16,
+    pub(super) server: u16,
+    pub(super) origin: Origin,
+    pub(super) tag: u32,
+    pub(super) key: u64,
+    pub(super) aperture: u32,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// It has reached its host.
+    pub(super) arrived: bool,
+    /// It may have what it asks for.
+    pub(super) is_allowed: bool,
+    /// It might, until the aperture was closed.
+    pub(super) is_revoked: bool,
+    /// Its host has said no.
+    pub(super) is_refused: bool,
+    /// The memory, and since which moment it must have been as it is said to be.
+    pub(super) area: Option<Area>,
+    pub(super) start: u64,
+    pub(super) data: Vec<u8>,
+    /// Bytes that have left, and come.
+    pub(super) sent: u64,
+    pub(super) came: u64,
+    /// A port has gone since, or a card was reset.
+    pub(super) excused: bool,
+    /// What had come before it is in memory.
+    pub(super) is_started: bool,
+}
+
+impl Reading {
+    pub(super) fn new(asker: u16, server: u16, letter: &Letter, origin: Origin) -> Self {
+        Self {
+            asker,
+            server,
+            origin,
+            tag: letter.tag,
+            key: letter.key,
+            aperture: letter.aperture,
+            offset: letter.offset,
+            length: letter.asked(),
+            arrived: false,
+            is_allowed: false,
+            is_revoked: false,
+            is_refused: false,
+            area: None,
+            start: 0,
+            data: Vec::new(),
+            sent: 0,
+            came: 0,
+            excused: false,
+            is_started: false,
+        }
+    }
+
+    /// Whether a packet has the next bytes that it asks for.
+    pub(super) fn can_be_answered(&self, letter: &Letter) -> bool {
+        self.arrived
+            && self.is_allowed
+            && !self.is_refused
+            && (self.tag, self.aperture) == (letter.tag, letter.aperture)
+            && self.offset + self.sent == letter.offset
+            && !letter.data.is_empty()
+            && self.sent + letter.data.len() as u64 <= self.length
+    }
+}
+
+/// What was in memory before it was overwritten.
+#[derive(Debug, Clone)]
+pub(super) struct Old {
+    pub(super) moment: u64,
+    pub(super) address: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A fabric of CLAN cards.
+#[derive(Debug)]
+pub(super) struct Clan {
+    pub(super) options: Options,
+    pub(super) group_keys: Vec<u64>,
+    pub(super) ledgers: Vec<Ledger>,
+    /// Hosts that send packets past their cards.
+    pub(super) is_hostile: Vec<bool>,
+    /// By host: what is in memory, as far as it is known, and what was.
+    pub(super) memories: Vec<Vec<u8>>,
+    pub(super) history: Vec<Vec<Old>>,
+    /// Counts what happens to memories.
+    pub(super) moment: u64,
+    /// What was sent from a host to another and has not arrived, in order.
+    pub(super) flying: BTreeMap<(u16, u16), Flight>,
+    pub(super) readings: Vec<Reading>,
+    /// Endpoints that have to be told that writes were refused: who refused, their host, the endpoint.
+    pub(super) refused: BTreeSet<(u16, u16, u32)>,
+    pub(super) refused_ever: BTreeSet<(u16, u16, u32)>,
+    /// By host: whether its card was reset.
+    pub(super) was_reset: Vec<bool>,
+    /// What a load that has just got its value has read.
+    pub(super) read_by_load: Option<Accesses>,
+    /// Endpoints and requests that there have been.
+    pub(super) lives: u64,
+    /// By host and what its packets say: which endpoint that is.
+    pub(super) tags: BTreeMap<(u16, u32), (u32, u64)>,
+    /// Counts values that were stored.
+    pub(super) values: u64,
+    /// New deeds, and what drivers do, in a thousand steps.
+    pub(super) traffic: u64,
+    pub(super) changes: u64,
+    pub(super) words_sent: u64,
+    pub(super) deposited: u64,
+    pub(super) fired: u64,
+    pub(super) loaded: u64,
+    pub(super) requests: u64,
+    pub(super) refusals: u64,
+    pub(super) forged: u64,
+    pub(super) found: Option<Violation>,
+}
+
+impl Clan {
+    pub(super) fn new(rng: &mut Rng, cards: u16) -> Self {
+        let options = Options {
+            apertures: 16,
+            window_pages: 64,
+            endpoints: 8,
+            tripwires: 32,
+            event_queues: 8,
+            burst: rng.pick(&[64, 256, 1024]).unwrap_or(256),
+            credits: rng.pick(&[256, 1024, 8192]).unwrap_or(256),
+            join: rng.range(0, 3),
+            read_timeout_ms: rng.pick(&[20, 500, 2000]).unwrap_or(500),
+            handshake_ms: rng.pick(&[0, 0, 100, 400]).unwrap_or(0),
+        };
+        let is_hostile = (0..cards).map(|_| rng.percent(15)).collect();
+        Self {
+            options,
+            group_keys: (0..64).map(|_| rng.next()).collect(),
+            ledgers: (0..cards).map(|_| Ledger::default()).collect(),
+            is_hostile,
+            memories: vec![vec![0; super::machine::FRAMES as usize * 4096]; cards.into()],
+            history: vec![Vec::new(); cards.into()],
+            moment: 0,
+            flying: BTreeMap::new(),
+            readings: Vec::new(),
+            refused: BTreeSet::new(),
+            refused_ever: BTreeSet::new(),
+            was_reset: vec![false; cards.into()],
+            read_by_load: None,
+            lives: 0,
+            tags: BTreeMap::new(),
+            values: 0,
+            traffic: u64::from(rng.range(50, 700)),
+            changes: u64::from(rng.range(0, 40)),
+            words_sent: 0,
+            deposited: 0,
+            fired: 0,
+            loaded: 0,
+            requests: 0,
+            refusals: 0,
+            forged: 0,
+            found: None,
+        }
+    }
+
+    pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("deposits", self.deposited),
+            ("Tripwires fired", self.fired),
+            ("loads", self.loaded),
+            ("requests", self.requests),
+            ("refusals", self.refusals),
+            ("forgeries", self.forged),
+        ]
+    }
+
+    /// Whether what passes between two hosts may be anything, as one of them is hostile.
+    pub(super) fn is_tainted(&self, one: u16, other: u16) -> bool {
+        let is_hostile = |host: u16| self.is_hostile.get(usize::from(host)).copied().unwrap_or(true);
+        is_hostile(one) || is_hostile(other)
+    }
+
+    /// What an endpoint's packets say of it is nobody else's.
+    pub(super) fn note_tag(&mut self, host: u16, tag: u32, endpoint: u32, life: u64) -> bool {
+        *self.tags.entry((host, tag)).or_insert((endpoint, life)) == (endpoint, life)
+    }
+
+    /// The endpoint of a host whose packets say that, if it is open still.
+    pub(super) fn by_tag(&mut self, host: u16, tag: u32) -> Option<&mut super::ledger::Endpoint> {
+        let (endpoint, life) = *self.tags.get(&(host, tag))?;
+        let open = self.ledgers[usize::from(host)].endpoints.get_mut(&endpoint)?;
+        (open.life == life).then_some(open)
+    }
+
+    /// An endpoint is no more: who answers it answers nobody.
+    pub(super) fn forget_asker(&mut self, host: u16, endpoint: u32) {
+        for reading in self.readings.iter_mut().filter(|reading| reading.asker == host) {
+            if matches!(reading.origin, Origin::Dma(of, _) if of == endpoint) {
+                reading.origin = Origin::Nobody;
+            }
+        }
+    }
+
+    /// A port has gone: whatever is on its way to or from there may be missing.
+    pub(super) fn excuse(&mut self, host: u16) {
+        for ((source, destination), flight) in &mut self.flying {
+            if [*source, *destination].contains(&host) {
+                flight.excuse();
+            }
+        }
+        for reading in &mut self.readings {
+            reading.excused |= [reading.asker, reading.server].contains(&host);
+        }
+        self.refused.retain(|(refuser, sender, _)| ![*refuser, *sender].contains(&host));
+    }
+
+    /// A card was reset: what it had to send is lost, and nobody there waits.
+    pub(super) fn card_was_reset(&mut self, host: u16) {
+        self.excuse(host);
+        self.was_reset[usize::from(host)] = true;
+        for reading in self.readings.iter_mut().filter(|reading| reading.asker == host) {
+            reading.origin = Origin::Nobody;
+        }
+    }
+}
+
+impl Model for Clan {
+    type Machine = Machine;
+    type Process = Processor;
+    type Healing = ();
+
+    fn largest_packet(&self) -> usize {
+        HEAD + self.options.burst as usize
+    }
+
+    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Machine, Violation> {
+        Machine::new(host, self.options, rng)
+    }
+
+    fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
+        for processor in 0..world.rng.range(2, 4) {
+            world.hosts[host].processes.push(Processor::new(1 + processor % 2));
+        }
+        world.set_up(host)
+    }
+
+    fn unplugged(world: &mut World<Self>, host: usize) {
+        world.model.excuse(host as u16);
+    }
+
+    fn beat(machine: &Machine) -> Result<(), Violation> {
+        machine.beat()
+    }
+
+    fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
+        let ticked = world.hosts[host].machine.tick()?;
+        if ticked {
+            world.check_card(host)?;
+        }
+        Ok(ticked)
+    }
+
+    /// Reads end in time, and who waits for credits asks for them.
+    fn deadline(world: &World<Self>) -> Option<u64> {
+        let hosts = world.hosts.len() as u32;
+        let waits = |(host, ledger): (usize, &Ledger)| {
+            let alarm = world.hosts[host].machine.alarm().filter(|_| ledger.is_waiting(hosts))?;
+            u64::try_from(alarm).ok().map(|alarm| alarm + 1)
+        };
+        world.model.ledgers.iter().enumerate().filter_map(waits).min()
+    }
+
+    fn compose(world: &mut World<Self>) -> Result<(), Violation> {
+        world.check_found()?;
+        let host = world.rng.index(world.hosts.len());
+        if world.rng.below(1000) < world.model.traffic {
+            world.plan(host);
+        }
+        let is_time = world.rng.below(1000) < world.model.changes;
+        if is_time && !world.hosts[host].stopped { world.change(host) } else { Ok(()) }
+    }
+
+    fn misfortune(world: &mut World<Self>) -> Result<(), Violation> {
+        world.faults += 1;
+        let host = world.rng.index(world.hosts.len());
+        let end = world.step + u64::from(world.rng.range(1, 300));
+        match world.rng.below(12) {
+            0 => world.port_down(host, end),
+            1 => world.port_flickers(host),
+            2 => {
+                let frozen = world.rng.percent(50);
+                world.host_stops(host, end, frozen);
+                Ok(())
+            }
+            3..8 => world.forge(host),
+            _ if world.hosts[host].stopped => Ok(()),
+            8 if world.rng.percent(40) => world.reset(host),
+            9 | 10 => world.command_nonsense(host),
+            _ => world.store_nonsense(host),
+        }
+    }
+
+    fn heal(_: &mut World<Self>, (): ()) -> Result<(), Violation> {
+        Ok(())
+    }
+
+    fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
+        world.check_found()?;
+        if world.rng.percent(15) {
+            world.driver_looks(host)?;
+        }
+        if world.rng.percent(5) {
+            world.arm_something(host)?;
+        }
+        for _ in 0..world.rng.range(1, 6) {
+            let processor = world.rng.index(world.hosts[host].processes.len());
+            world.go_on(host, processor)?;
+        }
+        Ok(())
+    }
+
+    fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
+        world.check_found()?;
+        let mut busy = world.driver_looks(host)?;
+        for processor in 0..world.hosts[host].processes.len() {
+            for _ in 0..20 {
+                if !world.go_on(host, processor)? {
+                    break;
+                }
+                busy = true;
+            }
+        }
+        Ok(busy)
+    }
+
+    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) {
+        let noted = world.note_sent(host, destination, packet).and_then(|()| world.check_card(host));
+        if let Err(violation) = noted {
+            world.model.found.get_or_insert(violation);
+        }
+    }
+
+    fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation> {
+        world.check_found()?;
+        world.take(host, packet)
+    }
+
+    fn check_round(world: &mut World<Self>) -> Result<(), Violation> {
+        world.check_found()
+    }
+
+    fn calm(_: &mut World<Self>) {}
+
+    fn finish(_: &mut World<Self>) -> Result<(), Violation> {
+        Ok(())
+    }
+
+    fn prod(_: &mut World<Self>) -> bool {
+        false
+    }
+
+    fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
+        world.check_found()?;
+        (0..world.hosts.len()).try_for_each(|host| world.check_host_at_rest(host))?;
+        let hosts = world.hosts.len();
+        let reaches = |(_, destination): &(u16, u16)| usize::from(*destination) < hosts;
+        let lost = world.model.flying.iter().filter(|(pair, flight)| reaches(pair) && !flight.is_over());
+        let lost = lost.map(|(pair, _)| pair).next();
+        ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))?;
+        let model = &world.model;
+        let untold = model.refused.iter().find(|(refuser, sender, _)| !model.is_tainted(*refuser, *sender));
+        ensure(untold.is_none(), || format!("nobody was told of a refused write: {untold:?}"))
+    }
+}
+
+impl World<Clan> {
+    pub(super) fn check_found(&mut self) -> Result<(), Violation> {
+        self.model.found.take().map_or(Ok(()), Err)
+    }
+
+    /// Nothing waits on a host.
+    fn check_host_at_rest(&mut self, host: usize) -> Result<(), Violation> {
+        self.check_card(host)?;
+        let hosts = self.hosts.len() as u32;
+        let ledger = &self.model.ledgers[host];
+        ensure(ledger.landings.is_empty(), || format!("host {host}: it keeps what has arrived"))?;
+        ensure(ledger.loads.is_empty(), || format!("host {host}: a load waits for ever: {:?}", ledger.loads))?;
+        let waits = ledger.what_waits(hosts);
+        let is_tainted = |peer: u32| self.model.is_tainted(host as u16, peer as u16);
+        let waits: Vec<_> = waits.into_iter().filter(|(peer, _)| !is_tainted(*peer)).collect();
+        ensure(waits.is_empty(), || format!("host {host}: something waits for ever: {waits:?}"))?;
+        let idle = self.hosts[host].processes.iter().all(|processor| processor.deeds.is_empty());
+        ensure(idle, || format!("host {host}: a processor waits for ever"))
+    }
+}

@@ -1,0 +1,140 @@
+//! What a packet must look like, by the card's page in the documents, and the words that it is made of.
+
+/// Bytes in front of the data.
+pub(super) const HEAD: usize = 32;
+
+/// Data for an aperture.
+pub(super) const WRITE: u8 = 1;
+/// Asks for data.
+pub(super) const READ: u8 = 2;
+/// Data that was asked for.
+pub(super) const DATA: u8 = 3;
+/// A write or read was refused.
+pub(super) const REFUSED: u8 = 4;
+/// How many words the receiver may have sent.
+pub(super) const CREDIT: u8 = 5;
+/// Asks for credits.
+pub(super) const PROBE: u8 = 6;
+
+/// In `flags`: an operating system's.
+pub(super) const FROM_SYSTEM: u8 = 1;
+
+/// What a packet says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Letter {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) epoch: u16,
+    pub(super) tag: u32,
+    pub(super) key: u64,
+    pub(super) aperture: u32,
+    pub(super) offset: u64,
+    pub(super) data: Vec<u8>,
+}
+
+/// The pieces of a range that are in one word each: where each begins, and its bytes.
+pub(super) fn words(offset: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (mut at, end) = (offset, offset + length);
+    std::iter::from_fn(move || {
+        let here = (8 - at % 8).min(end - at);
+        let piece = (at, here);
+        at += here;
+        (here > 0).then_some(piece)
+    })
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut number = [0; N];
+    number.copy_from_slice(&bytes[at..at + N]);
+    number
+}
+
+impl Letter {
+    /// Reads a packet. Says whether the checksum is right as well. `None`: it is too short for one.
+    pub(super) fn read(bytes: &[u8]) -> Option<(Self, bool)> {
+        let (head, data) = bytes.split_at_checked(HEAD)?;
+        let letter = Self {
+            kind: head[0],
+            flags: head[1],
+            epoch: u16::from_le_bytes(number(head, 2)),
+            tag: u32::from_le_bytes(number(head, 4)),
+            key: u64::from_le_bytes(number(head, 8)),
+            aperture: u32::from_le_bytes(number(head, 16)),
+            offset: u64::from_le_bytes(number(head, 24)),
+            data: data.to_vec(),
+        };
+        let is_sound = u32::from_le_bytes(number(head, 20)) == letter.checksum();
+        Some((letter, is_sound))
+    }
+
+    /// The packet's bytes.
+    pub(super) fn write(&self) -> Vec<u8> {
+        let mut bytes = self.unsealed();
+        bytes[20..24].copy_from_slice(&self.checksum().to_le_bytes());
+        bytes
+    }
+
+    fn unsealed(&self) -> Vec<u8> {
+        let mut bytes = vec![self.kind, self.flags];
+        bytes.extend(self.epoch.to_le_bytes());
+        bytes.extend(self.tag.to_le_bytes());
+        bytes.extend(self.key.to_le_bytes());
+        bytes.extend(self.aperture.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(self.offset.to_le_bytes());
+        bytes.extend(&self.data);
+        bytes
+    }
+
+    fn checksum(&self) -> u32 {
+        crc32fast::hash(&self.unsealed())
+    }
+
+    /// Whether it may be cut and joined on its way.
+    pub(super) fn is_burst(&self) -> bool {
+        matches!(self.kind, WRITE | DATA)
+    }
+
+    /// Whether its bytes have an end that can be counted.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.offset.checked_add(self.data.len() as u64 + 8).is_some()
+    }
+
+    /// What it is made of, which nothing on the way divides: bursts, of words.
+    pub(super) fn atoms(&self) -> Vec<Self> {
+        if !self.is_burst() || !self.is_bounded() || self.data.is_empty() {
+            return vec![self.clone()];
+        }
+        let atom = |(offset, length): (u64, u64)| {
+            let start = (offset - self.offset) as usize;
+            let data = self.data[start..start + length as usize].to_vec();
+            Self { offset, data, ..*self }
+        };
+        words(self.offset, self.data.len() as u64).map(atom).collect()
+    }
+
+    /// Bytes that a read asks for.
+    pub(super) fn asked(&self) -> u64 {
+        match *self.data.as_slice() {
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+            _ => 0,
+        }
+    }
+}
+
+impl Letter {
+    /// Why something was refused, and whether that was a read.
+    pub(super) fn refusal(&self) -> Option<(u32, bool)> {
+        let data: &[u8; 8] = self.data.as_slice().try_into().ok()?;
+        let [a, b, c, d, rest @ ..] = *data;
+        Some((u32::from_le_bytes([a, b, c, d]), rest != [0; 4]))
+    }
+
+    /// For the report.
+    pub(super) fn brief(&self) -> String {
+        let Self { kind, tag, aperture, offset, data, .. } = self;
+        let kinds = ["?", "WRITE", "READ", "DATA", "REFUSED", "CREDIT", "PROBE"];
+        let kind = kinds.get(usize::from(*kind)).unwrap_or(&"?");
+        format!("{kind} tag {tag} aperture {aperture} offset {offset:#x}, {} bytes", data.len())
+    }
+}

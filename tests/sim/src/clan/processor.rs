@@ -1,0 +1,296 @@
+//! What processes do: stores, loads, DMA requests, Tripwires; they take what has happened.
+
+use std::collections::VecDeque;
+
+use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::dma::*;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::event::*;
+use hamlyn_abi::clan::registers::*;
+use hamlyn_abi::clan::tripwire::*;
+use zerocopy::IntoBytes;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::ledger::{Made, Pending, Watch};
+use super::model::Clan;
+
+/// One thing that a process does.
+#[derive(Debug, Clone)]
+pub(super) enum Deed {
+    /// To a window, from some byte on.
+    Stores { window: u32, at: u64, width: u8, left: u32 },
+    Load { window: u32, at: u64, width: u8 },
+    /// Puts DMA requests.
+    Put { endpoint: u32, requests: VecDeque<ClanRequest> },
+    /// Sets a Tripwire.
+    Set { endpoint: u32, index: u32, held: [u64; 3], flags: u32 },
+    /// Takes records of an event queue.
+    Take { queue: u32, most: u32 },
+    /// Clears bits.
+    Clear { endpoint: u32, bits: u64 },
+    /// Changes its own memory.
+    Poke { aperture: u32, offset: u64, length: u64 },
+}
+
+/// A processor, and the process on it.
+#[derive(Debug)]
+pub(super) struct Processor {
+    pub(super) owner: u32,
+    pub(super) deeds: VecDeque<Deed>,
+    /// The load that it waits for.
+    pub(super) stands_still: Option<u64>,
+}
+
+impl Processor {
+    pub(super) fn new(owner: u32) -> Self {
+        Self { owner, deeds: VecDeque::new(), stands_still: None }
+    }
+}
+
+impl World<Clan> {
+    /// Does the next thing. Returns whether there was one that could be done.
+    pub(super) fn go_on(&mut self, host: usize, processor: usize) -> Result<bool, Violation> {
+        let at = &mut self.hosts[host].processes[processor];
+        if at.stands_still.is_some() {
+            return Ok(false);
+        }
+        let Some(deed) = at.deeds.pop_front() else { return Ok(false) };
+        self.settle(host)?;
+        self.note(|| format!("host {host}: {deed:x?}"));
+        let next = match deed {
+            Deed::Stores { window, at, width, left } => {
+                if !self.hosts[host].machine.takes_stores()? {
+                    self.hosts[host].processes[processor].deeds.push_front(deed);
+                    return Ok(false);
+                }
+                let value = self.some_value();
+                self.store_to_window(host, window, at, width, value)?;
+                let at = at + u64::from(width);
+                (left > 1).then_some(Deed::Stores { window, at, width, left: left - 1 })
+            }
+            Deed::Load { window, at, width } => {
+                self.load_from_window(host, processor, window, at, width)?;
+                None
+            }
+            Deed::Put { endpoint, requests } => self.put(host, endpoint, requests)?,
+            Deed::Set { endpoint, index, held, flags } => {
+                self.set_tripwire(host, endpoint, index, held, flags)?;
+                None
+            }
+            Deed::Take { queue, most } => {
+                self.take_records(host, queue, most)?;
+                None
+            }
+            Deed::Clear { endpoint, bits } => {
+                self.clear_bits(host, endpoint, bits);
+                None
+            }
+            Deed::Poke { aperture, offset, length } => {
+                self.poke(host, aperture, offset, length);
+                None
+            }
+        };
+        if let Some(next) = next {
+            self.hosts[host].processes[processor].deeds.push_front(next);
+        }
+        self.check_card(host)?;
+        Ok(true)
+    }
+
+    /// Its lowest bytes are other than those of the values before.
+    fn some_value(&mut self) -> u64 {
+        self.model.values += 1;
+        self.rng.next() << 16 | self.model.values & 0xffff
+    }
+
+    /// Puts requests into an endpoint's queue, as many as it has room for. Returns what is left to do.
+    fn put(
+        &mut self,
+        host: usize,
+        number: u32,
+        mut requests: VecDeque<ClanRequest>,
+    ) -> Result<Option<Deed>, Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let (moment, now) = (self.model.moment, self.now());
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(None) };
+        let memory = &machine.memory;
+        let room = endpoint.requests - endpoint.put.wrapping_sub(endpoint.done);
+        let most = (self.rng.range(1, 4).min(room) as usize).min(requests.len());
+        for request in requests.drain(..most) {
+            let at = CLAN_STATE_SIZE + (endpoint.put & (endpoint.requests - 1)) * CLAN_REQUEST_SIZE;
+            endpoint.area.poke(memory, at.into(), request.as_bytes());
+            endpoint.put = endpoint.put.wrapping_add(1);
+            self.model.lives += 1;
+            endpoint.pending.push_back(Pending {
+                serial: self.model.lives,
+                request,
+                done: 0,
+                asked: 0,
+                refused: 0,
+                since: moment,
+                since_ms: now,
+            });
+        }
+        endpoint.area.poke(memory, CLAN_STATE_PUT.into(), &endpoint.put.to_le_bytes());
+        let is_idle = memory.peek_u32(endpoint.area.address(CLAN_STATE_IDLE.into())) == 1;
+        if is_idle || self.rng.percent(10) {
+            machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
+        }
+        let waits = room == 0;
+        // Who finds no room comes back when it is looked at again; that is not done for ever.
+        if waits && self.rng.percent(50) {
+            return Ok(None);
+        }
+        Ok((!requests.is_empty()).then_some(Deed::Put { endpoint: number, requests }))
+    }
+
+    /// Stores to a Tripwire's words; the last does it.
+    fn set_tripwire(
+        &mut self,
+        host: usize,
+        number: u32,
+        index: u32,
+        held: [u64; 3],
+        flags: u32,
+    ) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+        let base = u64::from(index * CLAN_TRIPWIRE_STRIDE);
+        let offsets = [CLAN_TRIPWIRE_OFFSET, CLAN_TRIPWIRE_LENGTH, CLAN_TRIPWIRE_TARGET];
+        let Some(tripwire) = endpoint.tripwires.get_mut(index as usize) else {
+            // There is no such Tripwire.
+            return machine.store_page(number, base + u64::from(CLAN_TRIPWIRE_CONTROL), 4, flags.into());
+        };
+        tripwire.held = held;
+        tripwire.serial = tripwire.serial.wrapping_add(1);
+        let control = u32::from(tripwire.serial) << 16 | flags;
+        for (at, value) in offsets.into_iter().zip(held) {
+            machine.store_page(number, base + u64::from(at), 8, value)?;
+        }
+        let answers = self.judge_tripwire(host, number, held, control);
+        machine.store_page(number, base + u64::from(CLAN_TRIPWIRE_CONTROL), 4, control.into())?;
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+        let place = endpoint.area.address(u64::from(CLAN_STATE_TRIPWIRES + 8 * index + 4));
+        let answer = machine.memory.peek_u32(place);
+        let said = answer & 0xffff;
+        ensure(answer >> 16 == control >> 16 && answers.contains(&said), || {
+            format!("host {host}: a Tripwire {held:x?} {control:#x} is answered {answer:#x}, and may be {answers:?}")
+        })?;
+        let [offset, length, target] = held;
+        let is_enabled = said == CLAN_TRIPWIRE_OK && flags & CLAN_TRIPWIRE_ENABLE != 0;
+        let tripwire = &mut endpoint.tripwires[index as usize];
+        tripwire.answer = answer;
+        tripwire.watch = is_enabled.then_some(Watch { offset, length, target, flags });
+        Ok(())
+    }
+
+    /// Its owner takes records of an event queue: says so, and then looks.
+    fn take_records(&mut self, host: usize, number: u32, most: u32) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
+        for _ in 0..most {
+            let slot = u64::from(queue.taken & (queue.records - 1)) * u64::from(CLAN_EVENT_SIZE);
+            let at = queue.area.address(u64::from(CLAN_EVENTS_HEAD) + slot);
+            let found = (machine.memory.peek_u32(at + 12) == queue.taken.wrapping_add(1))
+                .then(|| [4, 0, 8].map(|word| machine.memory.peek_u32(at + word)));
+            let expected = queue.untaken.pop_front();
+            let known = found.map(|[endpoint, kind, detail]| {
+                (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 })
+            });
+            ensure(known == expected, || {
+                format!("host {host}: the next record of queue {number} is {known:?}, and must be {expected:?}")
+            })?;
+            if expected.is_none() {
+                break;
+            }
+            queue.taken = queue.taken.wrapping_add(1);
+        }
+        queue.area.poke(&machine.memory, CLAN_EVENTS_TAKEN.into(), &queue.taken.to_le_bytes());
+        Ok(())
+    }
+
+    fn clear_bits(&mut self, host: usize, number: u32, bits: u64) {
+        let machine = self.hosts[host].machine.clone();
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return };
+        endpoint.bits &= !bits;
+        endpoint.area.poke(&machine.memory, CLAN_STATE_BITS.into(), &endpoint.bits.to_le_bytes());
+    }
+
+    fn poke(&mut self, host: usize, number: u32, offset: u64, length: u64) {
+        let machine = self.hosts[host].machine.clone();
+        let Some(aperture) = self.model.ledgers[host].apertures.get(&number).cloned() else { return };
+        let pieces = aperture.area.pieces(offset, length);
+        for (address, length) in pieces {
+            let bytes = self.rng.bytes(length as usize);
+            machine.memory.poke(address, &bytes);
+            self.remember(host, address, &bytes);
+        }
+    }
+
+    /// The driver takes what is in the FIFO, if a vector came. Now and then it arms, or has a message.
+    pub(super) fn driver_looks(&mut self, host: usize) -> Result<bool, Violation> {
+        self.check_card(host)?;
+        let machine = self.hosts[host].machine.clone();
+        let fifo = &mut self.model.ledgers[host].fifo;
+        let busy = fifo.raised && !fifo.untaken.is_empty();
+        if busy {
+            fifo.taken = fifo.written;
+            fifo.untaken.clear();
+            fifo.raised = false;
+            let taken = fifo.taken;
+            machine.set(CLAN_REG_FIFO_TAKEN, taken)?;
+        }
+        self.check_card(host)?;
+        Ok(busy)
+    }
+
+    /// The driver says that somebody sleeps, or that there is a message.
+    pub(super) fn arm_something(&mut self, host: usize) -> Result<(), Violation> {
+        self.check_card(host)?;
+        let machine = self.hosts[host].machine.clone();
+        let endpoints: Vec<u32> = self.model.ledgers[host].endpoints.keys().copied().collect();
+        let queues: Vec<u32> = self.model.ledgers[host].queues.keys().copied().collect();
+        match (self.rng.below(3), self.rng.pick(&endpoints), self.rng.pick(&queues)) {
+            (0, Some(number), _) => {
+                let bits = self.rng.next() & 0x7_ffff_ffff;
+                let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+                if endpoint.armed != 0 {
+                    return Ok(());
+                }
+                let is_set = endpoint.bits & bits != 0;
+                endpoint.armed = if is_set { 0 } else { bits };
+                if is_set {
+                    self.owe_fifo(host, number);
+                }
+                machine.set_long(CLAN_REG_ARM, bits << 16 | u64::from(number))?;
+            }
+            (1, Some(number), _) => {
+                self.happened(host, number, CLAN_EVENT_MESSAGE, 0, Some(CLAN_BIT_MESSAGE));
+                machine.set(CLAN_REG_POST, number)?;
+            }
+            (_, _, Some(number)) => {
+                let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
+                let (taken, written) = (queue.taken, queue.written);
+                queue.armed = (taken == written).then_some(taken);
+                if taken != written {
+                    self.owe_fifo(host, hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS | number);
+                }
+                machine.set_long(CLAN_REG_ARM_EVENTS, u64::from(taken) << 32 | u64::from(number))?;
+            }
+            _ => {}
+        }
+        self.check_card(host)
+    }
+
+    /// Notes what was stored or loaded, until it leaves.
+    pub(super) fn note_made(&mut self, host: usize, to: u32, made: Made) {
+        self.model.ledgers[host].program.entry(to).or_default().push_back(made);
+    }
+}
+
+/// Whether a host of a window is a group.
+pub(super) fn is_group(host: u32) -> bool {
+    (CLAN_GROUP_HOST..CLAN_GROUP_HOST + CLAN_GROUPS).contains(&host)
+}

@@ -1,0 +1,204 @@
+//! What leaves a card: each word is one that was stored, or is a DMA request's, or was asked for.
+
+use hamlyn_abi::clan::dma::{CLAN_DMA_READ, CLAN_DMA_WRITE};
+use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::ledger::{Accesses, Ledger, Made, Pending};
+use super::model::{Clan, Origin, Reading};
+use super::packet::{CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
+
+/// What a packet says of a store or load, without what is the packet's own.
+pub(super) fn bare(letter: &Letter) -> Letter {
+    Letter { epoch: 0, ..letter.clone() }
+}
+
+impl World<Clan> {
+    /// A packet has left the card.
+    pub(super) fn note_sent(&mut self, host: usize, to: u16, bytes: &[u8]) -> Result<(), Violation> {
+        let wrong = |what: String| Violation::new(format!("host {host}: a packet to {to:#x} {what}"));
+        let (letter, is_sound) = Letter::read(bytes).ok_or_else(|| wrong("is no packet".into()))?;
+        ensure(is_sound, || wrong("has a wrong checksum".into()))?;
+        let most = self.hosts[host].machine.options.burst as usize;
+        ensure(letter.data.len() <= most, || wrong(format!("has {} bytes", letter.data.len())))?;
+        self.note(|| format!("  it is {}", letter.brief()));
+        self.model.ledgers[host].count(Counter::PacketsSent, 1);
+        let is_right = match letter.kind {
+            WRITE => self.note_write_sent(host, to, &letter)?,
+            READ => self.note_read_sent(host, to, &letter)?,
+            DATA => self.note_data_sent(host, to, &letter)?,
+            REFUSED => self.note_refusal_sent(host, to, &letter),
+            CREDIT | PROBE => true,
+            _ => false,
+        };
+        ensure(is_right, || wrong(format!("is not what was to be sent: {letter:x?}")))?;
+        self.fly(host, to, &letter);
+        self.check_credits(host as u16, to)
+    }
+
+    /// Puts a packet's words on their way.
+    pub(super) fn fly(&mut self, host: usize, to: u16, letter: &Letter) {
+        for there in self.receivers(host, to) {
+            // The switch drops what is for a port without a card.
+            let absent = self.hosts.get(usize::from(there)).is_none_or(|there| !there.uplink.is_up());
+            let flight = self.model.flying.entry((host as u16, there)).or_default();
+            letter.atoms().iter().for_each(|atom| flight.sent(atom.write(), absent));
+        }
+    }
+
+    /// Who gets what is sent to a host, or to a group.
+    fn receivers(&self, _host: usize, to: u16) -> Vec<u16> {
+        vec![to]
+    }
+
+    fn note_write_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
+        if letter.data.is_empty() || !letter.is_bounded() {
+            return Ok(false);
+        }
+        self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
+        for word in letter.atoms() {
+            let made = take_made(&mut self.model.ledgers[host], to.into(), &word);
+            let made = made.map(|made| (made.endpoint, made.life, made.owner));
+            let Some((endpoint, life, owner)) = made.or_else(|| self.take_dma_write(host, to, &word)) else {
+                return Ok(false);
+            };
+            ensure(self.model.note_tag(host as u16, letter.tag, endpoint, life), || {
+                format!("host {host}: packets of endpoint {endpoint} say {:#x}, as another's did", letter.tag)
+            })?;
+            let target = u64::from(to) << 32 | u64::from(word.aperture);
+            let (offset, length) = (word.offset, word.data.len() as u64);
+            self.passed(host, Accesses { target, is_remote: true, is_read: false, owner, offset, length });
+        }
+        Ok(true)
+    }
+
+    /// The word is the next of a DMA request. Returns the endpoint, which that is, and its owner.
+    fn take_dma_write(&mut self, host: usize, to: u16, word: &Letter) -> Option<(u32, u64, u32)> {
+        let is_next = |pending: &Pending| {
+            let request = &pending.request;
+            request.opcode == CLAN_DMA_WRITE
+                && request.host == u32::from(to)
+                && (request.key, request.aperture) == (word.key, word.aperture)
+                && request.offset.wrapping_add(pending.done) == word.offset
+                && pending.done + word.data.len() as u64 <= request.length
+        };
+        let system = word.flags & FROM_SYSTEM != 0;
+        let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
+        let (number, index) = ledger.endpoints.iter().find_map(|(number, endpoint)| {
+            let fits = |pending: &Pending| {
+                let local = pending.request.local_offset.checked_add(pending.done)?;
+                let aperture = ledger.apertures.get(&pending.request.local_aperture)?;
+                let end = local.checked_add(length)?;
+                let is_inside = end <= aperture.area.length && aperture.owner == endpoint.owner;
+                let pieces = is_inside.then(|| aperture.area.pieces(local, length))?;
+                Some(self.might_be(host, &pieces, pending.since, &word.data))
+            };
+            let is_it = |pending: &Pending| is_next(pending) && fits(pending) == Some(true);
+            let index = endpoint.pending.iter().position(is_it)?;
+            (system == (endpoint.flags != 0)).then_some((*number, index))
+        })?;
+        let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
+        endpoint.pending[index].done += length;
+        self.model.words_sent += 1;
+        Some((number, endpoint.life, endpoint.owner))
+    }
+
+    fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
+        let ledger = &mut self.model.ledgers[host];
+        let origin = match take_made(ledger, to.into(), letter) {
+            Some(Made { load: Some(load), .. }) => {
+                if let Some(load) = ledger.loads.get_mut(&load) {
+                    load.has_left = true;
+                }
+                Origin::Load(load)
+            }
+            _ => match take_dma_read(ledger, to, letter) {
+                Some((endpoint, serial)) => Origin::Dma(endpoint, serial),
+                None => return Ok(false),
+            },
+        };
+        let (asker, server) = (host as u16, to);
+        self.model.readings.push(Reading::new(asker, server, letter, origin));
+        Ok(true)
+    }
+
+    /// Bytes of memory that a host asked for: what was there at some moment since.
+    fn note_data_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
+        let length = letter.data.len() as u64;
+        let is_it = |reading: &&mut Reading| {
+            (reading.server, reading.asker) == (host as u16, to) && reading.can_be_answered(letter)
+        };
+        let Some(reading) = self.model.readings.iter_mut().find(is_it) else { return Ok(false) };
+        let (start, from) = (reading.start, reading.sent);
+        let Some(area) = reading.area.clone() else { return Ok(false) };
+        reading.sent += length;
+        let pieces = area.pieces(reading.offset + from, length);
+        if !self.might_be(host, &pieces, start, &letter.data) {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// A host is told that it was refused something, which it was.
+    fn note_refusal_sent(&mut self, host: usize, to: u16, letter: &Letter) -> bool {
+        let Some((_, is_read)) = letter.refusal() else { return false };
+        if !is_read {
+            return self.model.refused.remove(&(host as u16, to, letter.tag)) || self.model.is_hostile[usize::from(to)]
+                || self.model.refused_ever.contains(&(host as u16, to, letter.tag));
+        }
+        let is_it = |reading: &&mut Reading| {
+            (reading.server, reading.asker) == (host as u16, to)
+                && reading.arrived
+                && !reading.is_refused
+                && (reading.tag, reading.aperture) == (letter.tag, letter.aperture)
+                && (!reading.is_allowed || reading.is_revoked)
+        };
+        match self.model.readings.iter_mut().find(is_it) {
+            Some(reading) => {
+                reading.is_refused = true;
+                true
+            }
+            None => self.model.is_hostile[usize::from(to)],
+        }
+    }
+
+    /// No more words are under way than a host may have.
+    fn check_credits(&self, host: u16, to: u16) -> Result<(), Violation> {
+        let flight = self.model.flying.get(&(host, to));
+        let words = flight.map_or(0, |flight| flight.count(|atom| matches!(atom[0], WRITE | DATA)));
+        let most = self.hosts[usize::from(host)].machine.options.credits as usize;
+        ensure(words <= most, || {
+            format!("host {host}: {words} words are under way to {to}, and {most} may be")
+        })
+    }
+}
+
+/// Takes a word from what was stored to a host and has not left. Only what the link may have taken with it is passed over.
+fn take_made(ledger: &mut Ledger, to: u32, word: &Letter) -> Option<Made> {
+    let queue = ledger.program.get_mut(&to)?;
+    let word = bare(word);
+    let first = queue.iter().position(|made| !made.excused).unwrap_or(queue.len());
+    let index = queue.iter().take(first + 1).position(|made| made.is(&word))?;
+    queue.drain(..=index).next_back()
+}
+
+/// A packet asks for the next bytes of a DMA request. Returns the endpoint, and which request.
+fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<(u32, u64)> {
+    let length = letter.asked();
+    let asks = |pending: &Pending| {
+        let request = &pending.request;
+        request.opcode == CLAN_DMA_READ
+            && request.host == u32::from(to)
+            && (request.key, request.aperture) == (letter.key, letter.aperture)
+            && request.offset.wrapping_add(pending.asked) == letter.offset
+            && pending.asked + length <= request.length
+    };
+    let (number, index) = ledger.endpoints.iter().find_map(|(number, endpoint)| {
+        endpoint.pending.iter().position(asks).map(|index| (*number, index))
+    })?;
+    let endpoint = ledger.endpoints.get_mut(&number)?;
+    endpoint.pending[index].asked += length;
+    (length > 0).then_some((number, endpoint.pending[index].serial))
+}

@@ -1,0 +1,340 @@
+//! What a card has written to its host's memory, told by told: each for a reason, and none is missing.
+
+use hamlyn_abi::clan::dma::*;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::event::*;
+use hamlyn_abi::clan::fifo::{CLAN_FIFO_EVENTS, CLAN_FIFO_SIZE};
+use hamlyn_abi::clan::registers::CLAN_VECTOR_FIFO;
+use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
+
+use crate::engine::memory::Write;
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::driving::RESULT;
+use super::ledger::{Cause, Ledger, Part, Pending};
+use super::model::{Clan, Old};
+
+/// The counters that the ledger knows exactly.
+const KNOWN: [Counter; 5] = [
+    Counter::PacketsSent,
+    Counter::BytesSent,
+    Counter::TripwiresFired,
+    Counter::Commands,
+    Counter::CommandsRefused,
+];
+
+fn word(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_le_bytes)
+}
+
+impl World<Clan> {
+    /// The account of a card, once all that it did since is in it.
+    pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
+        self.hear_loads(host)?;
+        let machine = self.hosts[host].machine.clone();
+        for write in machine.memory.take_writes() {
+            self.model.moment += 1;
+            let known = self.note_write(host, &write)?;
+            ensure(known, || {
+                let place = self.model.ledgers[host].place(write.address);
+                let next = self.model.ledgers[host].landings.front();
+                format!("host {host}: it wrote {write:x?} to {place:x?}, and next is {next:x?}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A reset has written nothing, and nobody waits.
+    pub(super) fn settle_after_reset(&mut self, host: usize) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        while machine.late_reading()?.is_some() {}
+        // What had arrived it may write as long as the driver has not taken its memory back.
+        machine.memory.take_writes();
+        Ok(())
+    }
+
+    fn note_write(&mut self, host: usize, write: &Write) -> Result<bool, Violation> {
+        let command = self.hosts[host].machine.command_page;
+        if (command..command + 4096).contains(&write.address) {
+            return Ok(true);
+        }
+        let Some((part, at)) = self.model.ledgers[host].place(write.address) else { return Ok(false) };
+        match part {
+            Part::Command => Ok(false),
+            Part::Aperture(_) => self.land(host, write),
+            Part::Endpoint(number) if at < u64::from(CLAN_STATE_SIZE) => {
+                Ok(self.note_state(host, number, at as u32, &write.bytes))
+            }
+            Part::Endpoint(number) => {
+                let at = at - u64::from(CLAN_STATE_SIZE);
+                let size = u64::from(CLAN_REQUEST_SIZE);
+                let is_result = at % size == RESULT;
+                let result = word(&write.bytes).filter(|_| is_result);
+                Ok(match result {
+                    Some(result) => self.note_result(host, number, (at / size) as u32, result),
+                    None => false,
+                })
+            }
+            Part::Queue(number) => Ok(self.note_record(host, number, at, &write.bytes)),
+            Part::Fifo => Ok(self.note_fifo(host, at, &write.bytes)),
+        }
+    }
+
+    /// What has arrived is written, in the order in which it came.
+    fn land(&mut self, host: usize, write: &Write) -> Result<bool, Violation> {
+        let (mut address, mut rest) = (write.address, &write.bytes[..]);
+        while !rest.is_empty() {
+            let ledger = &mut self.model.ledgers[host];
+            let landed = ledger.landed;
+            let Some(front) = ledger.landings.front() else { return Ok(false) };
+            let left = &front.bytes[landed..];
+            let here = left.len().min(rest.len());
+            if front.address + landed as u64 != address || left[..here] != rest[..here] {
+                return Ok(false);
+            }
+            ledger.landed += here;
+            self.remember(host, address, &rest[..here]);
+            self.model.deposited += here as u64;
+            (address, rest) = (address + here as u64, &rest[here..]);
+            let ledger = &mut self.model.ledgers[host];
+            if here == left_of(ledger, landed) {
+                ledger.landed = 0;
+                let then = ledger.landings.pop_front().and_then(|landing| landing.then);
+                if let Some(accesses) = then {
+                    self.passed(host, accesses);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Memory has changed.
+    pub(super) fn remember(&mut self, host: usize, address: u64, bytes: &[u8]) {
+        let range = address as usize..address as usize + bytes.len();
+        let old = self.model.memories[host][range.clone()].to_vec();
+        self.model.memories[host][range].copy_from_slice(bytes);
+        self.model.moment += 1;
+        let moment = self.model.moment;
+        let history = &mut self.model.history[host];
+        history.push(Old { moment, address, bytes: old });
+        if history.len() > 4000 {
+            history.drain(..2000);
+        }
+    }
+
+    /// Whether bytes of memory may have been these at some moment since `since`.
+    pub(super) fn might_be(&self, host: usize, pieces: &[(u64, u64)], since: u64, bytes: &[u8]) -> bool {
+        let memory = &self.hosts[host].machine.memory;
+        let addresses = pieces.iter().flat_map(|(address, length)| *address..address + length);
+        let is = pieces.iter().flat_map(|(address, length)| memory.peek(*address, *length as usize));
+        let history = &self.model.history[host];
+        let before = |address: u64, byte: u8| {
+            self.model.memories[host][address as usize] == byte
+                || history.iter().rev().take_while(|old| old.moment >= since).any(|old| {
+                    let at = address.checked_sub(old.address);
+                    at.and_then(|at| old.bytes.get(at as usize)) == Some(&byte)
+                })
+        };
+        bytes.iter().zip(addresses).zip(is).all(|((byte, at), is)| is == *byte || before(at, *byte))
+    }
+
+    fn note_state(&mut self, host: usize, number: u32, at: u32, bytes: &[u8]) -> bool {
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
+        match at {
+            CLAN_STATE_BITS => bytes.len() == 8,
+            CLAN_STATE_DONE => {
+                let done = word(bytes);
+                endpoint.done = done.unwrap_or(0);
+                done.is_some_and(|done| done == endpoint.ended)
+            }
+            CLAN_STATE_IDLE => bytes.len() == 4,
+            CLAN_STATE_FAULTS if bytes.len() == 4 => self.note_fault(host, number, bytes),
+            CLAN_STATE_FAULT_REASON..0xd8 => {
+                let start = (at - CLAN_STATE_FAULTS) as usize;
+                let Some(words) = endpoint.fault_words.get_mut(start..start + bytes.len()) else {
+                    return false;
+                };
+                words.copy_from_slice(bytes);
+                true
+            }
+            // What they say is looked at when all is done.
+            CLAN_STATE_TRIPWIRES..0x300 => bytes.len() == 4 && at % 4 == 0,
+            _ => false,
+        }
+    }
+
+    fn note_fault(&mut self, host: usize, number: u32, bytes: &[u8]) -> bool {
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
+        let words = &endpoint.fault_words;
+        let [reason, peer, aperture] = [4, 8, 12].map(|at| word(&words[at..at + 4]).unwrap_or(0));
+        let offset = words[16..24].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let cause: Cause = (reason, peer, aperture, offset);
+        let next = endpoint.faults.wrapping_add(1);
+        let known = endpoint.causes.iter().position(|known| *known == cause);
+        if word(bytes) != Some(next) {
+            return false;
+        }
+        let is_lost = reason == CLAN_FAULT_LOST || reason == CLAN_FAULT_TIMEOUT;
+        match known {
+            Some(known) => drop(endpoint.causes.remove(known)),
+            None if !is_lost => return false,
+            None => {}
+        }
+        endpoint.faults = next;
+        let life = endpoint.life;
+        if is_lost {
+            // What waits for that host may never leave.
+            let made = self.model.ledgers[host].program.get_mut(&peer).into_iter().flatten();
+            made.filter(|made| made.life == life).for_each(|made| made.excused = true);
+        }
+        self.happened(host, number, CLAN_EVENT_FAULT, 0, Some(CLAN_BIT_FAULT));
+        true
+    }
+
+    /// A request has ended, the next in order, as it can have.
+    fn note_result(&mut self, host: usize, number: u32, index: u32, result: u32) -> bool {
+        let now = self.now();
+        let timeout = u64::from(self.hosts[host].machine.options.read_timeout_ms);
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get(&number) else { return false };
+        let Some(pending) = endpoint.pending.front() else { return false };
+        let is_next = endpoint.ended & (endpoint.requests - 1) == index;
+        let Pending { request, done, refused, .. } = pending;
+        let aperture = self.model.ledgers[host].apertures.get(&request.local_aperture);
+        let local = aperture.filter(|aperture| {
+            let end = request.local_offset.checked_add(request.length);
+            aperture.owner == endpoint.owner && end.is_some_and(|end| end <= aperture.area.length)
+        });
+        let (means, skipped) = (means_something(request), endpoint.chain_failed);
+        let goes = means && local.is_some() && !skipped;
+        let peer = self.hosts.get(request.host as usize);
+        let trouble = peer.is_none_or(|peer| peer.was_unplugged || peer.stopped || peer.frozen)
+            || self.hosts[host].was_unplugged
+            || self.model.is_tainted(host as u16, request.host as u16);
+        let waited = now >= pending.since_ms + timeout;
+        let fits = match result {
+            CLAN_DMA_DONE => goes && *done == request.length,
+            CLAN_DMA_BAD_REQUEST => !means && !skipped,
+            CLAN_DMA_BAD_LOCAL => local.is_none() && !skipped,
+            CLAN_DMA_REFUSED => goes && *refused != 0,
+            CLAN_DMA_TIMEOUT => goes && (waited || trouble),
+            CLAN_DMA_MEMORY => goes && *refused == CLAN_FAULT_MEMORY,
+            CLAN_DMA_SKIPPED => skipped,
+            _ => false,
+        };
+        if !(fits && is_next) {
+            return false;
+        }
+        let flags = request.flags;
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
+        endpoint.pending.pop_front();
+        endpoint.ended = endpoint.ended.wrapping_add(1);
+        endpoint.chain_failed = flags & CLAN_DMA_CHAIN != 0 && result != CLAN_DMA_DONE;
+        self.model.requests += 1;
+        if flags & CLAN_DMA_NOTIFY != 0 {
+            self.happened(host, number, CLAN_EVENT_DMA, 0, Some(CLAN_BIT_DMA));
+        }
+        true
+    }
+
+    /// A record of an event queue: of somebody to whom something has happened, and who has none there.
+    fn note_record(&mut self, host: usize, number: u32, at: u64, bytes: &[u8]) -> bool {
+        let memory = &self.hosts[host].machine.memory;
+        let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return false };
+        let next = u64::from(queue.written & (queue.records - 1)) * u64::from(CLAN_EVENT_SIZE);
+        let next = u64::from(CLAN_EVENTS_HEAD) + next;
+        if at != next + 12 {
+            return at >= next && at + bytes.len() as u64 <= next + 12;
+        }
+        let said = queue.area.peek(memory, next, 12);
+        let [kind, endpoint, detail] = [0, 4, 8].map(|at| word(&said[at..at + 4]).unwrap_or(0));
+        let source = (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 });
+        queue.written = queue.written.wrapping_add(1);
+        if word(bytes) != Some(queue.written) || !queue.owed.remove(&source) {
+            return false;
+        }
+        queue.untaken.push_back(source);
+        let has_room = queue.untaken.len() <= queue.records as usize;
+        if queue.armed.take_if(|taken| *taken != queue.written).is_some() {
+            self.owe_fifo(host, CLAN_FIFO_EVENTS | number);
+        }
+        has_room
+    }
+
+    fn note_fifo(&mut self, host: usize, at: u64, bytes: &[u8]) -> bool {
+        let memory = &self.hosts[host].machine.memory;
+        let fifo = &mut self.model.ledgers[host].fifo;
+        let next = u64::from(fifo.written & (fifo.records - 1)) * u64::from(CLAN_FIFO_SIZE);
+        if at != next + 4 {
+            return at == next && bytes.len() == 4;
+        }
+        let Some(area) = &fifo.area else { return false };
+        let what = word(&area.peek(memory, next, 4)).unwrap_or(0);
+        fifo.written = fifo.written.wrapping_add(1);
+        fifo.untaken.push_back(what);
+        word(bytes) == Some(fifo.written) && fifo.owed.remove(&what)
+    }
+
+    /// What must be so of a card whenever nobody is in the middle of something.
+    pub(super) fn check_card(&mut self, host: usize) -> Result<(), Violation> {
+        self.settle(host)?;
+        let machine = self.hosts[host].machine.clone();
+        let ledger = &mut self.model.ledgers[host];
+        if machine.vectors.take().contains(&(CLAN_VECTOR_FIFO as u16)) {
+            ledger.fifo.raised = true;
+        }
+        let fifo = &ledger.fifo;
+        ensure(fifo.owed.is_empty(), || format!("host {host}: no record of the FIFO comes for {:x?}", fifo.owed))?;
+        ensure(fifo.untaken.is_empty() || fifo.raised, || format!("host {host}: no vector came"))?;
+        for (number, queue) in &ledger.queues {
+            ensure(queue.owed.is_empty(), || {
+                format!("host {host}: no record of event queue {number} comes for {:?}", queue.owed)
+            })?;
+        }
+        let counters = machine.counters();
+        for counter in KNOWN {
+            let (is, must) = (counters[usize::from(counter)], ledger.counted(counter));
+            ensure(is == must, || format!("host {host}: {counter:?} is {is}, and must be {must}"))?;
+        }
+        for (number, endpoint) in &ledger.endpoints {
+            let word = |at: u32| machine.memory.peek_u32(endpoint.area.address(at.into()));
+            let long = |at: u32| machine.memory.peek_u64(endpoint.area.address(at.into()));
+            let (bits, must) = (long(CLAN_STATE_BITS), endpoint.bits);
+            ensure(bits == must, || {
+                format!("host {host}: the bits of endpoint {number} are {bits:#x}, and must be {must:#x}")
+            })?;
+            let (done, ended) = (word(CLAN_STATE_DONE), endpoint.ended);
+            ensure(done == ended, || {
+                format!("host {host}: endpoint {number} says {done} requests have ended, and {ended} have")
+            })?;
+            let (faults, owed) = (endpoint.faults, endpoint.owed_faults);
+            ensure(faults >= owed, || {
+                format!("host {host}: endpoint {number} heard of {faults} faults of {owed}")
+            })?;
+            for (index, tripwire) in endpoint.tripwires.iter().enumerate() {
+                let at = CLAN_STATE_TRIPWIRES + 8 * index as u32;
+                let (is, must) = ([word(at), word(at + 4)], [tripwire.count, tripwire.answer]);
+                ensure(is == must, || {
+                    format!(
+                        "host {host}: Tripwire {index} of endpoint {number} says {is:x?}, and must say {must:x?}"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn left_of(ledger: &Ledger, landed: usize) -> usize {
+    ledger.landings.front().map_or(0, |front| front.bytes.len() - landed)
+}
+
+/// Whether a request is one.
+pub(super) fn means_something(request: &ClanRequest) -> bool {
+    let is_group = request.host >= hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
+    let opcode = request.opcode == CLAN_DMA_WRITE || request.opcode == CLAN_DMA_READ && !is_group;
+    let length = (1..=CLAN_MAX_TRANSFER).contains(&request.length);
+    let flags = request.flags & !(CLAN_DMA_CHAIN | CLAN_DMA_NOTIFY) == 0;
+    let end = request.offset.checked_add(request.length).is_some();
+    opcode && length && flags && end && request.reserved == 0 && request.host <= 0xffff
+}

@@ -1,0 +1,235 @@
+//! Stores to windows, and loads from them, which a processor waits for.
+
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
+use hamlyn_card::card::Reading;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::ledger::{Ledger, Load, Made, Window};
+use super::model::Clan;
+use super::packet::{FROM_SYSTEM, Letter, READ, WRITE};
+use super::processor::is_group;
+
+/// Stores that may wait before one is lost.
+const MANY: usize = 32;
+
+impl Window {
+    /// The packet of an access, but for what is the packet's own.
+    fn letter(&self, kind: u8, at: u64, data: Vec<u8>) -> Letter {
+        let flags = if self.flags != 0 { FROM_SYSTEM } else { 0 };
+        let Self { key, aperture, .. } = *self;
+        Letter { kind, flags, epoch: 0, tag: self.endpoint, key, aperture, offset: self.offset + at, data }
+    }
+}
+
+impl Made {
+    /// Whether a packet's word is this one.
+    pub(super) fn is(&self, word: &Letter) -> bool {
+        // What an endpoint or a read is called is the card's to choose.
+        self.letter == Letter { tag: self.letter.tag, ..word.clone() }
+    }
+}
+
+impl World<Clan> {
+    /// Whether two hosts may have lost what passed between them.
+    pub(super) fn is_in_trouble(&self, host: usize, peer: u32) -> bool {
+        // Who has so little patience gives up early on who is only slow.
+        let is_hasty = self.model.options.read_timeout_ms < 100;
+        let is_lost = |host: usize| {
+            let at = self.hosts.get(host);
+            at.is_none_or(|at| at.was_unplugged || at.stopped || at.frozen || !at.uplink.is_up())
+                || self.model.was_reset[host]
+        };
+        is_hasty || is_lost(host) || is_lost(peer as usize) || self.model.is_tainted(host as u16, peer as u16)
+    }
+
+    fn refused_stores(&self, host: usize) -> u64 {
+        self.hosts[host].machine.counters()[usize::from(Counter::StoresRefused)]
+    }
+
+    /// A processor stores to a window, or beside it.
+    pub(super) fn store_to_window(
+        &mut self,
+        host: usize,
+        first: u32,
+        at: u64,
+        width: u8,
+        value: u64,
+    ) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(window) = self.model.ledgers[host].windows.get(&first).copied() else { return Ok(()) };
+        let is_inside = at + u64::from(width) <= window.length;
+        let pages = window.length.div_ceil(4096) * 4096;
+        let before = self.refused_stores(host);
+        let data = value.to_le_bytes()[..width.into()].to_vec();
+        let letter = window.letter(WRITE, at, data);
+        let waits = self.model.ledgers[host].waiting(window.host);
+        let cause = |reason| (reason, window.host, window.aperture, letter.offset);
+        if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
+            // Which of them it is, the card says.
+            endpoint.causes.push(cause(if is_inside { CLAN_FAULT_LOST } else { CLAN_FAULT_WINDOW }));
+        }
+        let value = if width == 8 { value } else { value & ((1 << (8 * u32::from(width))) - 1) };
+        machine.store_page(machine.options.endpoints + first, at, width, value)?;
+        let refused = self.refused_stores(host) > before;
+        let is_full = self.is_in_trouble(host, window.host) || waits > MANY;
+        ensure(refused || is_inside, || format!("host {host}: a store beside a window is taken"))?;
+        ensure(!refused || !is_inside || is_full, || {
+            format!("host {host}: a store is lost though only {waits} wait: {letter:x?}")
+        })?;
+        let in_page = at < pages;
+        if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
+            if refused && in_page {
+                endpoint.owed_faults += 1;
+            } else {
+                endpoint.causes.pop();
+            }
+        }
+        if !refused {
+            let (owner, life) = self.owner_of(host, &window);
+            let endpoint = window.endpoint;
+            let made = Made { letter, owner, endpoint, life, load: None, excused: false };
+            self.note_made(host, window.host, made);
+        }
+        Ok(())
+    }
+
+    fn owner_of(&self, host: usize, window: &Window) -> (u32, u64) {
+        let endpoint = self.model.ledgers[host].endpoints.get(&window.endpoint);
+        endpoint.map_or((0, 0), |endpoint| (endpoint.owner, endpoint.life))
+    }
+
+    /// A processor loads from a window.
+    pub(super) fn load_from_window(
+        &mut self,
+        host: usize,
+        processor: usize,
+        first: u32,
+        at: u64,
+        width: u8,
+    ) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(window) = self.model.ledgers[host].windows.get(&first).copied() else { return Ok(()) };
+        let is_inside = at + u64::from(width) <= window.length && !is_group(window.host);
+        let letter = window.letter(READ, at, u32::from(width).to_le_bytes().to_vec());
+        let reading = machine.load_page(machine.options.endpoints + first, at, width)?;
+        match reading {
+            Reading::Now(value) => {
+                let ones = u64::MAX >> (64 - 8 * u32::from(width));
+                let up = self.hosts[host].uplink.is_up();
+                ensure(value & ones == ones && (!is_inside || !up), || {
+                    format!("host {host}: a load from {letter:x?} says {value:#x} at once")
+                })?;
+                let reason = if is_inside { CLAN_FAULT_TIMEOUT } else { CLAN_FAULT_WINDOW };
+                let cause = (reason, window.host, window.aperture, letter.offset);
+                if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
+                    endpoint.causes.push(cause);
+                    endpoint.owed_faults += 1;
+                }
+            }
+            Reading::Later(number) => {
+                ensure(is_inside, || format!("host {host}: a load from {letter:x?} has to wait"))?;
+                let (owner, life) = self.owner_of(host, &window);
+                let load = Load {
+                    first,
+                    window,
+                    offset: letter.offset,
+                    width,
+                    since: self.now(),
+                    owner,
+                    value: None,
+                    refused: 0,
+                    has_left: false,
+                    is_cut: false,
+                };
+                let endpoint = window.endpoint;
+                let made = Made { letter, owner, endpoint, life, load: Some(number), excused: false };
+                self.note_made(host, window.host, made);
+                self.model.ledgers[host].loads.insert(number, load);
+                self.hosts[host].processes[processor].stands_still = Some(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads that have got their values go on: with what was there, or with ones and a fault.
+    pub(super) fn hear_loads(&mut self, host: usize) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        while let Some((number, value)) = machine.late_reading()? {
+            let Some(load) = self.model.ledgers[host].loads.remove(&number) else {
+                return Err(Violation::new(format!("host {host}: load {number} is answered, which nobody waits for")));
+            };
+            self.model.loaded += 1;
+            let ones = u64::MAX >> (64 - 8 * u32::from(load.width));
+            match load.value {
+                Some(known) => ensure(value & ones == known, || {
+                    format!("host {host}: a load says {value:#x}, and {known:#x} came: {load:x?}")
+                })?,
+                None => self.load_failed(host, &load, value & ones == ones)?,
+            }
+            if let Some(accesses) = self.model.read_by_load.take().filter(|_| load.value.is_some()) {
+                self.passed(host, accesses);
+            }
+            for made in self.model.ledgers[host].program.values_mut().flatten() {
+                made.excused |= made.load == Some(number);
+            }
+            for reading in self.model.readings.iter_mut().filter(|reading| usize::from(reading.asker) == host) {
+                if reading.origin == super::model::Origin::Load(number) {
+                    reading.origin = super::model::Origin::Nobody;
+                }
+            }
+            for processor in &mut self.hosts[host].processes {
+                processor.stands_still.take_if(|waits| *waits == number);
+            }
+        }
+        Ok(())
+    }
+
+    /// A load reads as ones: because that was said, or nothing for so long, or there is no link.
+    fn load_failed(&mut self, host: usize, load: &Load, is_ones: bool) -> Result<(), Violation> {
+        let window = &load.window;
+        let timeout = u64::from(self.hosts[host].machine.options.read_timeout_ms);
+        let is_late = self.now() >= load.since + timeout;
+        let tainted = self.model.is_tainted(host as u16, window.host as u16);
+        let lost = self.is_in_trouble(host, window.host);
+        ensure(is_ones, || format!("host {host}: a load that failed does not read as ones: {load:x?}"))?;
+        ensure(load.refused != 0 || is_late || load.is_cut || lost || tainted, || {
+            format!("host {host}: a load failed for no reason: {load:x?}")
+        })?;
+        let reason = if load.refused == 0 { CLAN_FAULT_TIMEOUT } else { load.refused };
+        let cause = (reason, window.host, window.aperture, load.offset);
+        if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
+            endpoint.causes.push(cause);
+            endpoint.owed_faults += u32::from(!load.is_cut);
+        }
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// How many stores for a host have not left.
+    fn waiting(&self, to: u32) -> usize {
+        self.program.get(&to).map_or(0, |queue| queue.iter().filter(|made| !made.excused).count())
+    }
+
+    /// What waits to leave for hosts that there are, or for an answer.
+    pub(super) fn what_waits(&self, hosts: u32) -> Vec<(u32, String)> {
+        let made = self.program.iter().flat_map(|(to, queue)| {
+            queue.iter().filter(|made| !made.excused).map(|made| (*to, format!("{made:x?}")))
+        });
+        let pending = self.endpoints.iter().flat_map(|(number, endpoint)| {
+            let of = move |pending: &super::ledger::Pending| {
+                (pending.request.host, format!("endpoint {number}: {pending:?}"))
+            };
+            endpoint.pending.iter().map(of)
+        });
+        made.chain(pending).filter(|(to, _)| *to < hosts || is_group(*to)).collect()
+    }
+
+    /// Whether the card will do something when some time has passed.
+    pub(super) fn is_waiting(&self, hosts: u32) -> bool {
+        !self.loads.is_empty() || !self.landings.is_empty() || !self.what_waits(hosts).is_empty()
+    }
+}
