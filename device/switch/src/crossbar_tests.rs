@@ -85,6 +85,8 @@ pub(crate) fn sums(crossbar: &Crossbar) -> PortCounters {
         stalls: sum.stalls + port.stalls,
         stops: sum.stops + port.stops,
         blocked: sum.blocked + port.blocked,
+        cut: sum.cut + port.cut,
+        joined: sum.joined + port.joined,
         waiting: sum.waiting + port.waiting,
         stalled_out: sum.stalled_out + port.stalled_out,
         dropped_absent: sum.dropped_absent + port.dropped_absent,

@@ -33,6 +33,8 @@ pub(crate) struct Output {
     pub(crate) asked: bool,
     /// Packets that found no room.
     pub(crate) held: Held,
+    /// Each packet is to wait, whether there is room or not.
+    holds_all: bool,
     watch: Option<Watch>,
 }
 
@@ -61,8 +63,9 @@ pub(crate) enum Step {
 }
 
 impl Output {
-    pub(crate) fn new(ring: Producer, paths: Option<Paths>) -> Output {
-        Output { ring, paths, standing: Standing::Quiet, asked: false, held: Held::default(), watch: None }
+    pub(crate) fn new(ring: Producer, paths: Option<Paths>, holds_all: bool) -> Output {
+        let (standing, held) = (Standing::Quiet, Held::default());
+        Output { ring, paths, standing, asked: false, held, holds_all, watch: None }
     }
 
     pub(crate) fn has_packets(&self) -> bool {
@@ -79,7 +82,8 @@ impl Output {
         counters: &mut PortCounters,
     ) -> Result<Taken, RingError> {
         // A packet does not overtake those that wait.
-        if self.held.is_empty() && self.accept(header, &payload, counters)? {
+        let may_pass = self.held.is_empty() && !self.holds_all;
+        if may_pass && self.accept(header, &payload, counters)? {
             return Ok(Taken::Accepted);
         }
         let source = header.source.index();
