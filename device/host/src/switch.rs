@@ -106,6 +106,7 @@ fn of_port(port: &PortCounters) -> Value {
         "stalls": port.stalls,
         "stops": port.stops,
         "blocked": port.blocked,
+        "copied": port.copied,
         "cut": port.cut,
         "joined": port.joined,
         "stalled_out": port.stalled_out,

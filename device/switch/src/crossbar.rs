@@ -18,6 +18,9 @@
 //! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing is held: who takes nothing holds up
 //! those whose way is the same.
 //!
+//! **Groups.** A packet to a group is copied to its members' outputs, to all at once or, while one of them can hold no more of its
+//! source, to none ([`Crossbar::multicast`]).
+//!
 //! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
 //! card that dies or waits for it. Each is counted.
 //!
@@ -74,8 +77,8 @@ struct Input {
 
 /// What came of an attempt to forward an input's oldest packet.
 enum Forwarded {
-    /// It is gone: forwarded, held, or dropped and counted.
-    Gone,
+    /// It is gone: forwarded, held, or dropped and counted. So many were made of it, if it was for a group.
+    Gone(usize),
     /// There is none.
     Nothing,
     /// Its output has no room for it, and no more of this input can be held.
@@ -250,7 +253,7 @@ impl Crossbar {
         let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);
         while released(&self.inputs) < end {
             match self.forward_one(port) {
-                Forwarded::Gone => {}
+                Forwarded::Gone(_) => {}
                 Forwarded::Nothing => return,
                 Forwarded::Broken(other, _) if other == port => return,
                 Forwarded::Blocked | Forwarded::AtTheMesh | Forwarded::Broken(..) => {
@@ -463,9 +466,9 @@ impl Crossbar {
         self.looks += 1;
         input.state = State::Empty;
         match self.forward_one(port) {
-            Forwarded::Gone => {
+            Forwarded::Gone(packets) => {
                 self.make_ready(port);
-                1
+                packets
             }
             Forwarded::Nothing => {
                 self.empty.push(port);
@@ -536,6 +539,9 @@ impl Crossbar {
             Ok(header) => {
                 let destination = header.destination.index();
                 let header = Header { source: HostId(port as u16), ..header };
+                if let Some(group) = header.destination.group() {
+                    return self.multicast(port, header, group);
+                }
                 match (self.outputs.get_mut(destination).and_then(Option::as_mut), &mut self.mesh) {
                     (None, _) => self.counters[port].dropped_absent += 1,
                     (Some(_), Some(mesh)) if mesh.takes_from(header.source) => {
@@ -567,10 +573,12 @@ impl Crossbar {
         if let Some(receiver) = receiver {
             self.list_loaded(receiver);
         }
-        Forwarded::Gone
+        Forwarded::Gone(1)
     }
 }
 
+#[path = "groups.rs"]
+mod groups;
 #[path = "meshed.rs"]
 mod meshed;
 #[path = "stalls.rs"]

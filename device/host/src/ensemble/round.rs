@@ -241,7 +241,7 @@ impl Neighbours for Others<'_> {
     fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let station = match destination.checked_sub(self.host) {
             None => self.before.get_mut(usize::from(destination)),
-            // To itself a card sends by the ring: it is in the middle of a call.
+            // To itself a card sends by the ring: it is in the middle of a call. To a group, too, which is no station's number.
             Some(0) => None,
             Some(behind) => self.after.get_mut(usize::from(behind) - 1),
         };

@@ -197,10 +197,10 @@ impl<M: Model> World<M> {
             format!("cards sent {sent} packets: the switch took {arrived}, and {orphaned} were orphaned")
         })?;
         let dropped = sum(|port| port.dropped_absent + port.dropped_malformed);
-        let (cut, joined) = (sum(|port| port.cut), sum(|port| port.joined));
-        ensure(arrived + cut == joined + forwarded + dropped, || {
+        let (made, joined) = (sum(|port| port.cut + port.copied), sum(|port| port.joined));
+        ensure(arrived + made == joined + forwarded + dropped, || {
             format!(
-                "the switch took {arrived} packets: it made {cut} more by cutting and {joined} fewer by joining, forwarded \
+                "the switch took {arrived} packets: it made {made} more by cutting and copying, {joined} fewer by joining, forwarded \
                  {forwarded} and dropped {dropped}"
             )
         })?;
