@@ -9,8 +9,14 @@ use hamlyn_card::model::Model;
 use hamlyn_card::ports::{Link, Packet, Ports, VolatileSlice};
 
 /// Its model, which is in no catalogue.
-pub(crate) static MODEL: Model =
-    Model { name: "fifo", paper: "", about: "", settings: &[], make: |_| Ok(Box::new(Fifo(Arc::default()))) };
+pub(crate) static MODEL: Model = Model {
+    name: "fifo",
+    paper: "",
+    about: "",
+    settings: &[],
+    bursts: None,
+    make: |_| Ok(Box::new(Fifo(Arc::default()))),
+};
 
 /// Stores that the card holds, at which it takes no more.
 pub(crate) const FIFO: usize = 4;

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hamlyn_snoop::{Machine, PAGE};
+use hamlyn_switch::bursts::Policy;
 use vfio_user::Client;
 
 use super::Options;
@@ -22,7 +23,8 @@ const MANY: u64 = 6000;
 fn two_cards(folder: &Path) -> Ensemble {
     let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: 0 };
     let cards = ["0.sock", "1.sock"].map(|name| (card.clone(), folder.join(name))).to_vec();
-    let options = Options { cards, paths: 1, mesh: None, cores: Vec::new(), spin: Duration::ZERO };
+    let (cutting, cores) = (Policy::default(), Vec::new());
+    let options = Options { cards, paths: 1, mesh: None, cutting, cores, spin: Duration::ZERO };
     Ensemble::start(&options).unwrap()
 }
 
