@@ -97,7 +97,7 @@ fn calls_are_answered() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..200 {
-                let call = server.next().unwrap();
+                let call = server.wait().unwrap();
                 let mut request = vec![0; call.len()];
                 call.read(0, &mut request).unwrap();
                 request.reverse();
@@ -113,7 +113,7 @@ fn calls_are_answered() {
     assert!(client.call(&[0; 193], &mut []).is_err() && client.try_reply(&mut []).unwrap().is_none());
     client.begin(b"now").unwrap();
     assert!(client.begin(b"and again").is_err(), "one at a time");
-    server.next().unwrap().reply(b"later").unwrap();
+    server.wait().unwrap().reply(b"later").unwrap();
     let mut short = [0; 2];
     assert_eq!((client.try_reply(&mut short).unwrap(), &short), (Some(5), b"la"));
 }
