@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use thiserror::Error;
-pub use vm_memory::VolatileSlice;
+pub use vm_memory::{VolatileMemory, VolatileSlice};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Host memory that the card cannot reach.

@@ -2,6 +2,7 @@
 //!
 //! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here.
 
+pub mod clan;
 pub mod engine;
 pub mod hamlyn;
 pub mod shrimp;
@@ -11,8 +12,14 @@ use hamlyn_host::catalogue::PerModel;
 use crate::engine::run::Benchmark;
 
 /// The benchmarks that there are: a line for each model that has one.
-pub static BENCHMARKS: PerModel<Benchmark> =
-    PerModel::new("benchmark", &[("hamlyn", crate::hamlyn::BENCHMARK), ("shrimp", crate::shrimp::BENCHMARK)]);
+pub static BENCHMARKS: PerModel<Benchmark> = PerModel::new(
+    "benchmark",
+    &[
+        ("hamlyn", crate::hamlyn::BENCHMARK),
+        ("shrimp", crate::shrimp::BENCHMARK),
+        ("clan", crate::clan::BENCHMARK),
+    ],
+);
 
 /// Criterion's benchmarks of the parts: of the model that the environment names, of rings and switch, and copies.
 pub fn parts() -> anyhow::Result<()> {

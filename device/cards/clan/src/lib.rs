@@ -1,26 +1,106 @@
-//! The CLAN card: under construction.
-#![allow(dead_code, unused)]
+//! The CLAN card (Riddoch and others, *Tripwire: a synchronisation primitive for virtual memory mapped communication*, 2000), on the chassis
+//! of the family.
+//!
+//! | what | section | file |
+//! |---|---|---|
+//! | what it looks like, its verbs | | here |
+//! | a packet between two cards, cut and joined | 2.2 | `packet` |
+//! | what leaves, for each host in order | 2.1, 2.2 | `peers` |
+//! | credits, and how losses are found | 2.2 | `credits` |
+//! | loads and stores of windows | 2.1 | `stores`, `windows` |
+//! | remote reads that wait | 2.1 | `reads` |
+//! | what arrives | 2.1 to 2.3, 5.2 | `incoming` |
+//! | apertures, and who may reach them | 3.2 | `apertures` |
+//! | words in order | 2.1 | `memory` |
+//! | the DMA engine | 3.4 | `engine` |
+//! | endpoints and their memory | 3.1 | `endpoints` |
+//! | Tripwires, and which watch a place | 2.5, 3.3 | `tripwires`, `cam` |
+//! | the FIFO | 2.5 | `fifo` |
+//! | event queues | 3.5 | `events` |
+//! | who is told of what | 3.3, 3.5 | `telling` |
+//! | registers, and the commands of the operating system | | `driver` |
+//! | how it is made | | `model` |
+
+mod apertures;
+mod cam;
+mod credits;
+mod driver;
+mod endpoints;
+mod engine;
+mod events;
+mod fifo;
+mod incoming;
+mod memory;
 mod model;
 mod packet;
+mod peers;
+mod reads;
+mod stores;
+mod telling;
+mod tripwires;
+mod windows;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use hamlyn_abi::clan::endpoint::CLAN_ENDPOINT_SIZE;
+use hamlyn_abi::clan::dma::CLAN_DMA_TIMEOUT;
+use hamlyn_abi::clan::endpoint::{CLAN_ENDPOINT_SIZE, CLAN_FAULT_LOST, CLAN_FAULT_TIMEOUT};
 use hamlyn_abi::clan::identity::{CLAN_ABI_VERSION, CLAN_MODEL, CLAN_PCI_DEVICE};
-use hamlyn_abi::clan::registers::CLAN_VECTOR_FIFO;
+use hamlyn_abi::clan::registers::{CLAN_JOIN_ARRIVING, CLAN_JOIN_LEAVING, CLAN_VECTOR_FIFO};
+use hamlyn_abi::clan::statistics::{CLAN_STATISTICS, ClanStatistic};
 use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE};
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_card::chassis::counters::Counters;
+use hamlyn_card::chassis::table::Table;
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
+use self::apertures::Apertures;
+use self::endpoints::{Endpoints, FaultReport};
+use self::engine::Engine;
+use self::events::Events;
+use self::fifo::Fifo;
+use self::incoming::Burst;
 pub use self::model::{MODEL, Options};
 pub use self::packet::{OVERHEAD as PACKET_OVERHEAD, cut, join};
+use self::packet::{READ, WRITE};
+use self::peers::{Leaving, Left, Peers};
+use self::reads::Reads;
+use self::tripwires::{Watched, Watches};
+use self::windows::Windows;
+
+/// What its packets are to the fabric: as its model is numbered.
+const PROTOCOL: u8 = CLAN_MODEL as u8;
+const REGISTERS: u8 = 0;
+const PAGES: u8 = 2;
+/// Bytes of a page of host memory.
+const PAGE: u64 = 4096;
 
 /// The card.
 #[derive(Debug)]
 pub struct ClanCard {
     chassis: Chassis,
+    apertures: Apertures,
+    windows: Windows,
+    endpoints: Endpoints,
+    events: Table<Events>,
+    fifo: Fifo,
+    watches: Watches,
+    engine: Engine,
+    peers: Peers,
+    reads: Reads,
+    /// What was joined of what has arrived, and is not written yet.
+    burst: Option<Burst>,
+    /// Loads that have got their values; and how many there ever were.
+    loaded: VecDeque<(u64, u64)>,
+    token: u64,
+    /// Of which groups the switch knows that this host is a member.
+    groups: u64,
+    here: Option<Place>,
+    join: u32,
+    read_timeout: Duration,
     options: Options,
+    counters: Counters<{ CLAN_STATISTICS as usize }>,
 }
 
 impl ClanCard {
@@ -33,55 +113,234 @@ impl ClanCard {
             vectors: CLAN_VECTOR_FIFO + 1,
             handshake_ms: options.handshake_ms,
         };
-        Self { chassis: Chassis::new(plate), options }
+        Self {
+            chassis: Chassis::new(plate),
+            apertures: Apertures::new(options.apertures),
+            windows: Windows::new(options.window_pages),
+            endpoints: Endpoints::new(options.endpoints, options.tripwires),
+            events: Table::new(options.event_queues),
+            fifo: Fifo::default(),
+            watches: Watches::default(),
+            engine: Engine::default(),
+            peers: Peers::new(options.credits, options.burst),
+            reads: Reads::default(),
+            burst: None,
+            loaded: VecDeque::new(),
+            token: 0,
+            groups: 0,
+            here: None,
+            join: options.join,
+            read_timeout: Duration::from_millis(options.read_timeout_ms.into()),
+            options,
+            counters: Counters::default(),
+        }
+    }
+
+    fn count(&mut self, statistic: ClanStatistic) {
+        self.counters.add(statistic, 1);
+    }
+
+    fn joins_leaving(&self) -> bool {
+        self.join & CLAN_JOIN_LEAVING != 0
+    }
+
+    fn joins_arriving(&self) -> bool {
+        self.join & CLAN_JOIN_ARRIVING != 0
+    }
+
+    /// Bytes of the endpoints' pages, behind which the window pages begin.
+    fn endpoints_size(&self) -> u64 {
+        u64::from(self.options.endpoints) * u64::from(CLAN_ENDPOINT_SIZE)
+    }
+
+    /// A packet has left: whoever waits for that goes on.
+    fn left(&mut self, ports: &Ports<'_>, host: u16, packet: &Leaving) {
+        let length = packet.data.len() as u64;
+        if packet.header.kind != WRITE {
+            return;
+        }
+        self.counters.add(ClanStatistic::BytesSent, length);
+        let (offset, aperture) = (packet.header.offset.get(), packet.header.aperture.get());
+        // A group's number is in its host's.
+        let aperture = if packet.header.flags & packet::TO_GROUP == 0 { aperture } else { 0 };
+        let watched = Watched::Remote { owner: packet.owner, host: host.into(), aperture };
+        self.accessed(ports, watched, offset..offset.saturating_add(length), true);
+        if packet.of_engine {
+            self.engine_sent(ports, packet.header.tag.get(), length);
+        }
+    }
+
+    /// A packet will not leave: whoever waits for that hears why.
+    fn dropped(&mut self, ports: &Ports<'_>, host: u16, packet: &Leaving) {
+        let tag = packet.header.tag.get();
+        if packet.header.kind == READ {
+            if let Some(read) = self.reads.refused(host, tag) {
+                self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
+            }
+        } else if packet.of_engine {
+            self.engine_failed(ports, tag, CLAN_DMA_TIMEOUT);
+        } else {
+            let (aperture, offset) = (packet.header.aperture.get(), packet.header.offset.get());
+            self.fault_of(ports, tag, FaultReport { reason: CLAN_FAULT_LOST, host, aperture, offset });
+        }
+    }
+
+    /// What waited for hosts that say nothing is dropped, and reads that wait too long end.
+    fn give_up(&mut self, ports: &Ports<'_>, now: Duration) {
+        for (host, packets, endpoints) in self.peers.tick(now, self.read_timeout) {
+            for packet in packets {
+                self.dropped(ports, host, &packet);
+            }
+            for tag in endpoints {
+                let report = FaultReport { reason: CLAN_FAULT_TIMEOUT, host, aperture: 0, offset: 0 };
+                self.fault_of(ports, tag, report);
+            }
+        }
+        for read in self.reads.give_up(|waiting| waiting.is_due(now)) {
+            self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
+        }
     }
 }
 
 impl Card for ClanCard {
     fn identity(&self) -> Identity {
         let bar = |index, size, wide, widths| Bar { index, size, wide, kind: BarKind::Registers, widths };
-        let pages = u64::from(self.options.endpoints) + u64::from(self.options.window_pages);
+        let pages = self.endpoints_size() + u64::from(self.options.window_pages) * PAGE;
         Identity {
-            protocol: CLAN_MODEL as u8,
+            protocol: PROTOCOL,
             largest_packet: packet::OVERHEAD + self.options.burst as usize,
+            // Reads and writes arrive in the order in which they were made (section 2.1).
             ordered: true,
             vendor: HAMLYN_PCI_VENDOR,
             device: CLAN_PCI_DEVICE,
             class: HAMLYN_PCI_CLASS,
             bars: vec![
-                bar(0, HAMLYN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
-                bar(2, (pages * u64::from(CLAN_ENDPOINT_SIZE)).next_power_of_two(), true, Widths::all()),
+                bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
+                bar(PAGES, pages.next_power_of_two(), true, Widths::all()),
             ],
             vectors: CLAN_VECTOR_FIFO as u16 + 1,
             posted: Vec::new(),
             snooped: None,
         }
     }
-    fn register_read(&mut self, _: &Ports<'_>, _: u8, offset: u64, _: u8) -> Reading {
-        Reading::Now(self.chassis.read(offset as u32).unwrap_or(0))
+
+    fn register_read(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8) -> Reading {
+        self.settle(ports);
+        let value = match bar {
+            REGISTERS => self.read_register(offset as u32),
+            PAGES if offset >= self.endpoints_size() => {
+                return self.load(ports, offset - self.endpoints_size(), width);
+            }
+            _ => 0,
+        };
+        Reading::Now(value)
     }
-    fn register_write(&mut self, _: &Ports<'_>, _: u8, _: u64, _: u8, _: u64) {}
-    fn transmit(&mut self, _: &Ports<'_>, _: &mut dyn Link) -> Progress {
-        Progress::Idle
+
+    fn late_reading(&mut self) -> Option<(u64, u64)> {
+        self.loaded.pop_front()
     }
-    fn packet_arrived(&mut self, _: &Ports<'_>, _: &Packet<'_>) {}
-    fn sleep(&mut self, _: &Ports<'_>) -> bool {
+
+    fn register_write(&mut self, ports: &Ports<'_>, bar: u8, offset: u64, width: u8, value: u64) {
+        self.settle(ports);
+        match bar {
+            REGISTERS => self.write_register(ports, offset as u32, width, value),
+            PAGES if offset < self.endpoints_size() => self.endpoint_page(ports, offset, width, value),
+            PAGES => self.store(ports, offset - self.endpoints_size(), width, value),
+            _ => {}
+        }
+    }
+
+    fn takes_stores(&self) -> bool {
+        self.here.is_none() || self.peers.take_stores()
+    }
+
+    fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        self.settle(ports);
+        let now = ports.clock.now();
+        let ran = self.run_engine(ports);
+        let mut starved = 0;
+        let sent = self.peers.send_next(link, (now, self.read_timeout), &mut || starved += 1);
+        self.counters.add(ClanStatistic::CreditWaits, starved);
+        match sent {
+            Ok((host, left)) => {
+                self.count(ClanStatistic::PacketsSent);
+                if let Left::Packet(packet) = left {
+                    self.left(ports, host, &packet);
+                }
+                Progress::Worked
+            }
+            Err(Progress::Idle) if ran => Progress::Worked,
+            Err(progress) => progress,
+        }
+    }
+
+    fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        self.take(ports, packet);
+    }
+
+    fn sleep(&mut self, ports: &Ports<'_>) -> bool {
+        // Whatever it has to do came by a store or a packet.
+        self.settle(ports);
         true
     }
+
     fn alarm(&self) -> Option<Duration> {
-        None
+        let own = [self.chassis.deadline(), self.reads.deadline(), self.peers.deadline(self.read_timeout)];
+        own.into_iter().flatten().min()
     }
-    fn tick(&mut self, _: &Ports<'_>) {}
+
+    fn tick(&mut self, ports: &Ports<'_>) {
+        self.settle(ports);
+        let now = ports.clock.now();
+        self.give_up(ports, now);
+        if self.chassis.check_handshake(now) {
+            self.count(ClanStatistic::HandshakeLapses);
+        }
+    }
+
     fn link_changed(&mut self, ports: &Ports<'_>, place: Option<Place>) {
+        self.settle(ports);
+        // What was on its way on an earlier link is lost.
+        for (host, packets, endpoints) in self.peers.take_all() {
+            for packet in packets {
+                self.dropped(ports, host, &packet);
+            }
+            for tag in endpoints {
+                let report = FaultReport { reason: CLAN_FAULT_TIMEOUT, host, aperture: 0, offset: 0 };
+                self.fault_of(ports, tag, report);
+            }
+        }
+        for read in self.reads.give_up(|_| true) {
+            self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
+        }
+        self.peers.begin_at(ports.clock.now());
+        (self.here, self.groups) = (place, 0);
         self.chassis.link_changed(ports, place);
     }
+
     fn reset(&mut self, _: &Ports<'_>) {
         self.chassis.reset();
+        self.burst = None;
+        self.loaded.clear();
+        self.apertures.clear();
+        self.windows.clear();
+        self.endpoints.clear();
+        self.events.close_all();
+        self.fifo.close();
+        self.watches.clear();
+        self.engine.clear();
+        self.peers.clear();
+        self.reads.clear();
+        self.join = self.options.join;
+        self.read_timeout = Duration::from_millis(self.options.read_timeout_ms.into());
+        self.counters = Counters::default();
     }
+
     fn is_enabled(&self) -> bool {
         self.chassis.is_enabled()
     }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+        self.counters.named(ClanStatistic::NAMES)
     }
 }

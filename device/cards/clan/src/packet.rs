@@ -33,6 +33,8 @@ pub(crate) const PROBE: u8 = 6;
 
 /// In `flags`: an operating system's.
 pub(crate) const FROM_SYSTEM: u8 = 1;
+/// In `flags`: `aperture` is the number of a group, and there are no credits for it.
+pub(crate) const TO_GROUP: u8 = 2;
 
 /// What is in front of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -121,4 +123,11 @@ pub fn join(first: &[u8], second: &[u8], most: usize) -> Option<Vec<u8>> {
     let end = header.offset.get().checked_add(data.len() as u64).filter(|end| end % WORD == 0)?;
     let follows = Header { offset: end.into(), crc: next.crc, ..header } == next;
     follows.then(|| seal(header, &[data, more].concat()))
+}
+
+impl Header {
+    /// One that says no more than what it is.
+    pub(crate) fn of(kind: u8) -> Self {
+        Self { kind, ..Self::new_zeroed() }
+    }
 }

@@ -1,0 +1,196 @@
+//! Which Tripwires watch a place: the content-addressable memory of the paper's card (section 2.5).
+//!
+//! A range of words is watched by the fewest aligned pieces that make it up, each of 64 to the power of its level words. A piece knows which of
+//! the 64 pieces of the next level in it have anything in them. So a look at an access goes down from the whole of an aperture only to
+//! where something is watched: it costs a few looks, however many Tripwires there are elsewhere.
+
+use std::collections::HashMap;
+
+use hamlyn_abi::clan::tripwire::CLAN_TRIPWIRES_AT_ONCE;
+
+/// A Tripwire: its endpoint, and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Wire {
+    pub(crate) endpoint: u32,
+    pub(crate) number: u32,
+}
+
+/// Words of a range: the first, and the one behind the last.
+pub(crate) type Words = std::ops::Range<u64>;
+
+/// As a piece has 64 parts, so many words are the whole: 8 GiB.
+const TOP: u32 = 5;
+/// The words that can be watched.
+pub(crate) const WORDS: u64 = span(TOP);
+
+/// Words of a piece of a level.
+const fn span(level: u32) -> u64 {
+    1 << (6 * level)
+}
+
+#[derive(Debug, Default)]
+struct Piece {
+    /// Those that watch all of it.
+    wires: Vec<Wire>,
+    /// Which of its parts have something in them.
+    parts: u64,
+}
+
+/// Who watches the words of one aperture.
+#[derive(Debug, Default)]
+pub(crate) struct Cam {
+    /// By level, and by place among those of the level.
+    pieces: HashMap<(u32, u64), Piece>,
+}
+
+impl Cam {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Has a Tripwire watch a range that is not empty. `false`: too many watch a part of it, or all around it, already.
+    pub(crate) fn insert(&mut self, words: &Words, wire: Wire) -> bool {
+        let places = decompose(words);
+        let is_crowded = |place| {
+            self.pieces.get(place).is_some_and(|piece| piece.wires.len() >= CLAN_TRIPWIRES_AT_ONCE as usize)
+        };
+        if places.iter().any(is_crowded) {
+            return false;
+        }
+        for (level, place) in places {
+            self.pieces.entry((level, place)).or_default().wires.push(wire);
+            for above in level + 1..=TOP {
+                let part = place >> (6 * (above - 1 - level));
+                self.pieces.entry((above, part >> 6)).or_default().parts |= 1 << (part % 64);
+            }
+        }
+        true
+    }
+
+    /// Has it watch that range no more.
+    pub(crate) fn remove(&mut self, words: &Words, wire: Wire) {
+        for (level, place) in decompose(words) {
+            if let Some(piece) = self.pieces.get_mut(&(level, place)) {
+                piece.wires.retain(|other| *other != wire);
+            }
+            self.prune(level, place);
+        }
+    }
+
+    /// Takes a piece out with nothing in it, and those around it that have nothing else.
+    fn prune(&mut self, level: u32, place: u64) {
+        let is_empty = |piece: &Piece| piece.wires.is_empty() && piece.parts == 0;
+        if level > TOP || !self.pieces.get(&(level, place)).is_some_and(is_empty) {
+            return;
+        }
+        self.pieces.remove(&(level, place));
+        if let Some(around) = self.pieces.get_mut(&(level + 1, place >> 6)) {
+            around.parts &= !(1 << (place % 64));
+        }
+        self.prune(level + 1, place >> 6);
+    }
+
+    /// Those that watch any of the words, each once.
+    pub(crate) fn matching(&self, words: &Words) -> Vec<Wire> {
+        let mut found = Vec::new();
+        self.collect(TOP, 0, words, &mut found);
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn collect(&self, level: u32, place: u64, words: &Words, found: &mut Vec<Wire>) {
+        let Some(piece) = self.pieces.get(&(level, place)) else { return };
+        found.extend_from_slice(&piece.wires);
+        if piece.parts == 0 {
+            return;
+        }
+        let (size, start) = (span(level - 1), place * span(level));
+        let first = words.start.saturating_sub(start) / size;
+        let last = ((words.end - 1).saturating_sub(start) / size).min(63);
+        let mut parts = piece.parts & (u64::MAX << first) & (u64::MAX >> (63 - last));
+        while parts != 0 {
+            let part = u64::from(parts.trailing_zeros());
+            parts &= parts - 1;
+            self.collect(level - 1, place * 64 + part, words, found);
+        }
+    }
+}
+
+/// The aligned pieces that make up a range: level and place.
+fn decompose(words: &Words) -> Vec<(u32, u64)> {
+    let (mut start, end) = (words.start, words.end.min(WORDS));
+    let mut places = Vec::new();
+    while start < end {
+        let fits = |level: &u32| start % span(*level) == 0 && start + span(*level) <= end;
+        let level = (0..=TOP).rev().find(fits).unwrap_or(0);
+        places.push((level, start / span(level)));
+        start += span(level);
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wire(number: u32) -> Wire {
+        Wire { endpoint: 7, number }
+    }
+
+    #[test]
+    fn who_watches_a_word_is_found_from_all_around_it() {
+        let mut cam = Cam::default();
+        assert!(
+            cam.insert(&(70..71), wire(1))
+                && cam.insert(&(64..128), wire(2))
+                && cam.insert(&(0..WORDS), wire(3))
+        );
+        assert_eq!(cam.matching(&(70..71)), [1, 2, 3].map(wire));
+        assert_eq!(cam.matching(&(71..4096)), [2, 3].map(wire));
+        assert_eq!(cam.matching(&(128..129)), [3].map(wire));
+        for (words, number) in [(70..71, 1), (64..128, 2), (0..WORDS, 3)] {
+            cam.remove(&words, wire(number));
+        }
+        assert!(cam.is_empty(), "{cam:?}");
+    }
+
+    #[test]
+    fn a_range_is_a_few_pieces_and_a_place_has_room_for_so_many() {
+        assert!(decompose(&(1..WORDS - 1)).len() <= 2 * 63 * 5);
+        let mut cam = Cam::default();
+        for number in 0..CLAN_TRIPWIRES_AT_ONCE {
+            assert!(cam.insert(&(5..9), wire(number)));
+        }
+        assert!(!cam.insert(&(8..200), wire(1000)));
+        assert_eq!(cam.matching(&(9..200)), [], "one that is refused watches nothing");
+    }
+
+    proptest! {
+        #[test]
+        fn it_finds_what_a_list_finds(
+            ranges in prop::collection::vec((0_u64..5000, 1_u64..5000, any::<bool>()), 1..40),
+            looks in prop::collection::vec((0_u64..10_000, 1_u64..3000), 1..20),
+        ) {
+            let mut cam = Cam::default();
+            let ranges: Vec<_> = ranges.into_iter().map(|(start, length, stays)| (start..start + length, stays)).collect();
+            for (number, (words, _)) in (0..).zip(&ranges) {
+                prop_assert!(cam.insert(words, wire(number)));
+            }
+            for (number, (words, _)) in (0..).zip(&ranges).filter(|(_, (_, stays))| !stays) {
+                cam.remove(words, wire(number));
+            }
+            for (start, length) in looks {
+                let look = start..start + length;
+                let by_list: Vec<_> = (0..)
+                    .zip(&ranges)
+                    .filter(|(_, (words, stays))| *stays && words.start < look.end && look.start < words.end)
+                    .map(|(number, _)| wire(number))
+                    .collect();
+                prop_assert_eq!(cam.matching(&look), by_list);
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
+
+use std::time::Duration;
+
+use hamlyn_abi::clan::command::*;
+use hamlyn_abi::clan::endpoint::CLAN_BIT_MESSAGE;
+use hamlyn_abi::clan::event::CLAN_EVENT_MESSAGE;
+use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
+use hamlyn_abi::clan::registers::*;
+use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_abi::family::command::*;
+use hamlyn_card::card::Card;
+use hamlyn_card::chassis::Written;
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::ports::Ports;
+
+use super::ClanCard;
+use super::cam::Wire;
+use super::events::Events;
+use super::reads::Reader;
+
+impl ClanCard {
+    pub(super) fn read_register(&self, offset: u32) -> u64 {
+        self.chassis.read(offset).unwrap_or_else(|| match offset {
+            CLAN_REG_APERTURES => self.options.apertures.into(),
+            CLAN_REG_WINDOW_PAGES => self.options.window_pages.into(),
+            CLAN_REG_ENDPOINTS => self.options.endpoints.into(),
+            CLAN_REG_TRIPWIRES => self.options.tripwires.into(),
+            CLAN_REG_EVENT_QUEUES => self.options.event_queues.into(),
+            CLAN_REG_BURST => self.options.burst.into(),
+            CLAN_REG_JOIN => self.join.into(),
+            CLAN_REG_READ_TIMEOUT => self.read_timeout.as_millis() as u64,
+            CLAN_REG_CREDITS => self.options.credits.into(),
+            _ => 0,
+        })
+    }
+
+    pub(super) fn write_register(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
+        match self.chassis.write(ports, offset, width, value) {
+            Written::Done | Written::Enabled => {}
+            Written::Reset => self.reset(ports),
+            Written::Command => self.run_command(ports),
+            Written::Elsewhere => self.write_own(ports, offset, width, value),
+        }
+    }
+
+    fn write_own(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
+        match (offset, width) {
+            (CLAN_REG_JOIN, _) => self.join = value as u32 & (CLAN_JOIN_LEAVING | CLAN_JOIN_ARRIVING),
+            (CLAN_REG_READ_TIMEOUT, _) => {
+                let ms = (value as u32).clamp(1, CLAN_MAX_READ_TIMEOUT);
+                self.read_timeout = Duration::from_millis(ms.into());
+            }
+            (CLAN_REG_FIFO_TAKEN, _) => {
+                let put = self.fifo.taken(ports.dma, value as u32);
+                self.counters.add(ClanStatistic::FifoRecords, u64::from(*put.as_ref().unwrap_or(&0)));
+                self.note(put.map(drop));
+                self.interrupt(ports);
+            }
+            (CLAN_REG_ARM, 8) => self.arm_bits(ports, value as u32 & 0xffff, value >> 16),
+            (CLAN_REG_ARM_EVENTS, 8) => self.arm_events(ports, value as u32, (value >> 32) as u32),
+            (CLAN_REG_POST, _) => {
+                let told = self.happened(ports, value as u32, CLAN_BIT_MESSAGE, CLAN_EVENT_MESSAGE);
+                self.note(told);
+            }
+            _ => tracing::debug!(offset, value, "write to a register that is not there"),
+        }
+    }
+
+    /// Somebody sleeps on an endpoint's bits.
+    fn arm_bits(&mut self, ports: &Ports<'_>, index: u32, bits: u64) {
+        let Some(endpoint) = self.endpoints.get(index) else { return };
+        let told = match endpoint.bits(ports.dma) {
+            Ok(set) if set & bits != 0 => self.wake(ports, index),
+            Ok(_) => {
+                endpoint.armed |= bits;
+                Ok(())
+            }
+            Err(fault) => Err(fault),
+        };
+        self.note(told);
+    }
+
+    /// Somebody sleeps on an event queue, who has taken so many records.
+    fn arm_events(&mut self, ports: &Ports<'_>, index: u32, taken: u32) {
+        let Some(Some(queue)) = self.events.get_mut(index as usize) else { return };
+        let caught_up = queue.catch_up(ports.dma).map(drop);
+        queue.armed |= !queue.has_more_than(taken);
+        let told =
+            if queue.has_more_than(taken) { self.put(ports, CLAN_FIFO_EVENTS | index) } else { Ok(()) };
+        self.note(caught_up.and(told));
+    }
+
+    fn run_command(&mut self, ports: &Ports<'_>) {
+        let command = self.chassis.command.take(ports.dma);
+        let result = command.map(|command| (command, self.execute(ports, &command)));
+        let done = matches!(result, Some((_, Ok(()))));
+        self.count(if done { ClanStatistic::Commands } else { ClanStatistic::CommandsRefused });
+        if let Some((command, result)) = result {
+            self.chassis.command.answer(ports.dma, command, result);
+        }
+    }
+
+    fn execute(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
+        let (page, index) = (self.chassis.command, command.index);
+        match command.opcode {
+            CLAN_COMMAND_OPEN_APERTURE => self.apertures.open(index, &page.body(ports.dma)?),
+            CLAN_COMMAND_CLOSE_APERTURE => {
+                self.apertures.close(index)?;
+                self.disarm_all_of(index);
+                Ok(())
+            }
+            CLAN_COMMAND_OPEN_WINDOW => self.open_window(index, &page.body(ports.dma)?),
+            CLAN_COMMAND_CLOSE_WINDOW => self.close_window(index),
+            CLAN_COMMAND_OPEN_ENDPOINT => self.open_endpoint(ports, index, &page.body(ports.dma)?),
+            CLAN_COMMAND_CLOSE_ENDPOINT => self.close_endpoint(index),
+            CLAN_COMMAND_OPEN_EVENTS => {
+                self.events.check_vacant(index)?;
+                self.events.open(index, Events::open(&page.body(ports.dma)?)?);
+                Ok(())
+            }
+            CLAN_COMMAND_CLOSE_EVENTS => self.close_events(index),
+            CLAN_COMMAND_OPEN_FIFO if self.fifo.is_open() => {
+                Err(Refusal::new(HAMLYN_STATUS_IN_USE, 0_u32, 1_u32))
+            }
+            CLAN_COMMAND_OPEN_FIFO => {
+                self.fifo.open(&page.body(ports.dma)?, self.options.endpoints + self.options.event_queues)
+            }
+            CLAN_COMMAND_CLOSE_FIFO => {
+                self.fifo.close();
+                Ok(())
+            }
+            CLAN_COMMAND_SET_EVENTS => {
+                let body: ClanSetEvents = page.body(ports.dma)?;
+                Refusal::unless_zero(body.reserved.into())?;
+                self.endpoints.table.opened(index)?;
+                self.set_events(index, body.events)
+            }
+            HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
+            HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
+            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, CLAN_COMMAND_SET_EVENTS)),
+        }
+    }
+
+    fn open_window(&mut self, first: u32, body: &ClanOpenWindow) -> Result<(), Refusal> {
+        let endpoint = self.endpoints.table.opened(body.endpoint)?;
+        // What is privileged its endpoint must be, too.
+        if body.flags & CLAN_PRIVILEGED != 0 && !endpoint.privileged {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, 0_u32));
+        }
+        self.windows.open(first, body)
+    }
+
+    /// Loads of it that wait read as ones.
+    fn close_window(&mut self, first: u32) -> Result<(), Refusal> {
+        self.windows.close(first)?;
+        let ended = self
+            .reads
+            .give_up(|waiting| matches!(waiting.reader, Reader::Load { window, .. } if window == first));
+        for read in ended {
+            if let Reader::Load { token, .. } = read.reader {
+                self.loaded.push_back((token, u64::MAX));
+            }
+        }
+        Ok(())
+    }
+
+    fn open_endpoint(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        body: &ClanOpenEndpoint,
+    ) -> Result<(), Refusal> {
+        self.endpoints.open(index, body)?;
+        let idle = self.endpoints.get(index).map_or(Ok(()), |endpoint| endpoint.begin(ports.dma));
+        let opened = idle.map_err(Refusal::from).and_then(|()| self.set_events(index, body.events));
+        opened.inspect_err(|_| drop(self.endpoints.close(index)))
+    }
+
+    fn close_endpoint(&mut self, index: u32) -> Result<(), Refusal> {
+        let tag = self.endpoints.table.opened(index)?.tag;
+        if self.windows.name(index) {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, index, self.options.endpoints));
+        }
+        let tripwires = self.endpoints.table.opened(index)?.tripwires.len() as u32;
+        for number in 0..tripwires {
+            self.disarm(Wire { endpoint: index, number });
+        }
+        self.set_events(index, CLAN_NO_EVENTS)?;
+        self.reads.give_up(|waiting| waiting.tag == tag);
+        self.engine.forget(index);
+        self.endpoints.close(index).map(drop)
+    }
+
+    fn close_events(&mut self, index: u32) -> Result<(), Refusal> {
+        self.events.vacate(index)?;
+        for endpoint in self.endpoints.table.iter_mut().flatten() {
+            endpoint.events = endpoint.events.filter(|events| *events != index);
+        }
+        Ok(())
+    }
+
+    /// An endpoint's events go to another queue, or nowhere.
+    fn set_events(&mut self, index: u32, to: u32) -> Result<(), Refusal> {
+        let endpoint = self.endpoints.table.opened(index)?;
+        let sources = endpoint.sources();
+        let from = endpoint.events;
+        let to = (to != CLAN_NO_EVENTS).then_some(to);
+        if from == to {
+            return Ok(());
+        }
+        if let Some(to) = to {
+            let queue = self.events.opened(to)?;
+            if queue.owner != endpoint.owner {
+                return Err(Refusal::new(HAMLYN_STATUS_NOT_OPEN, to, self.options.event_queues));
+            }
+            let reserved = queue.reserve(sources);
+            reserved.map_err(|limit| Refusal::new(HAMLYN_STATUS_BAD_LENGTH, sources, limit))?;
+        }
+        if let Some(from) = from.and_then(|from| self.events.get_mut(from as usize)?.as_mut()) {
+            from.forget(index, sources);
+        }
+        endpoint.events = to;
+        Ok(())
+    }
+}

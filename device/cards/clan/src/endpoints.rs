@@ -1,0 +1,173 @@
+//! Endpoints (section 3.1): what the card has for each, and what it writes to their memory.
+
+use std::ops::Range;
+
+use hamlyn_abi::clan::command::*;
+use hamlyn_abi::clan::dma::*;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::family::command::*;
+use hamlyn_card::chassis::area::Area;
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::chassis::table::Table;
+use hamlyn_card::ports::{Dma, DmaFault, Operation, write_value};
+
+use crate::engine::Work;
+use crate::events::page_aligned;
+use crate::tripwires::Tripwire;
+
+/// How many sources of events an endpoint has beside its Tripwires: requests, messages, faults.
+const OTHER_SOURCES: u32 = 3;
+/// Bits of a tag that are the endpoint's number; those above tell it from earlier ones of that number.
+const NUMBER_BITS: u32 = 14;
+
+/// An endpoint.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) memory: Area,
+    pub(crate) owner: u32,
+    pub(crate) privileged: bool,
+    pub(crate) events: Option<u32>,
+    pub(crate) tripwires: Vec<Tripwire>,
+    pub(crate) requests: u32,
+    pub(crate) work: Work,
+    /// What its packets say who they are from.
+    pub(crate) tag: u32,
+    /// Bits for which somebody sleeps.
+    pub(crate) armed: u64,
+    faults: u32,
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FaultReport {
+    pub(crate) reason: u32,
+    pub(crate) host: u16,
+    pub(crate) aperture: u32,
+    pub(crate) offset: u64,
+}
+
+/// The table of endpoints.
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    pub(crate) table: Table<Endpoint>,
+    /// How many Tripwires are left for new ones.
+    tripwires: u32,
+    tripwires_at_all: u32,
+    /// How often one was opened.
+    opened: u32,
+}
+
+impl Endpoints {
+    pub(crate) fn new(size: u32, tripwires: u32) -> Self {
+        Self { table: Table::new(size), tripwires, tripwires_at_all: tripwires, opened: 0 }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.table.close_all();
+        self.tripwires = self.tripwires_at_all;
+    }
+
+    /// Opens one. Where its events go is the caller's affair.
+    pub(crate) fn open(&mut self, index: u32, body: &ClanOpenEndpoint) -> Result<(), Refusal> {
+        self.table.check_vacant(index)?;
+        Refusal::unless_zero(body.reserved.into())?;
+        if body.flags & !CLAN_PRIVILEGED != 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, CLAN_PRIVILEGED));
+        }
+        let most = CLAN_MAX_TRIPWIRES.min(self.tripwires);
+        if body.tripwires > most {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.tripwires, most));
+        }
+        let possible = (CLAN_MIN_REQUESTS..=CLAN_MAX_REQUESTS).contains(&body.requests);
+        if !possible || !body.requests.is_power_of_two() {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.requests, CLAN_MAX_REQUESTS));
+        }
+        let length = u64::from(CLAN_STATE_SIZE) + u64::from(body.requests) * u64::from(CLAN_REQUEST_SIZE);
+        let memory = page_aligned(&body.memory, length)?;
+        self.tripwires -= body.tripwires;
+        self.opened = self.opened.wrapping_add(1);
+        let endpoint = Endpoint {
+            memory,
+            owner: body.owner,
+            privileged: body.flags & CLAN_PRIVILEGED != 0,
+            events: None,
+            tripwires: (0..body.tripwires).map(|_| Tripwire::default()).collect(),
+            requests: body.requests,
+            work: Work::default(),
+            tag: self.opened << NUMBER_BITS | index,
+            armed: 0,
+            faults: 0,
+        };
+        self.table.open(index, endpoint);
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, index: u32) -> Result<Endpoint, Refusal> {
+        let closed = self.table.vacate(index)?;
+        self.tripwires += closed.tripwires.len() as u32;
+        Ok(closed)
+    }
+
+    pub(crate) fn get(&mut self, index: u32) -> Option<&mut Endpoint> {
+        self.table.get_mut(index as usize)?.as_mut()
+    }
+
+    /// The endpoint whose packets have this tag, and its number.
+    pub(crate) fn tagged(&mut self, tag: u32) -> Option<(u32, &mut Endpoint)> {
+        let index = tag & ((1 << NUMBER_BITS) - 1);
+        let endpoint = self.get(index).filter(|endpoint| endpoint.tag == tag)?;
+        Some((index, endpoint))
+    }
+}
+
+impl Endpoint {
+    /// It has no requests yet, and the first is to be told.
+    pub(crate) fn begin(&self, dma: &dyn Dma) -> Result<(), DmaFault> {
+        self.store(dma, CLAN_STATE_IDLE, 1)
+    }
+
+    /// How many sources of events it has.
+    pub(crate) fn sources(&self) -> u32 {
+        self.tripwires.len() as u32 + OTHER_SOURCES
+    }
+
+    pub(crate) fn load(&self, dma: &dyn Dma, place: u32) -> Result<u32, DmaFault> {
+        hamlyn_card::ports::read_value(dma, self.memory.locate(dma, place.into())?)
+    }
+
+    pub(crate) fn store(&self, dma: &dyn Dma, place: u32, value: u32) -> Result<(), DmaFault> {
+        dma.publish(self.memory.locate(dma, place.into())?, value)
+    }
+
+    /// Which of its bits are set.
+    pub(crate) fn bits(&self, dma: &dyn Dma) -> Result<u64, DmaFault> {
+        hamlyn_card::ports::read_value(dma, self.memory.locate(dma, CLAN_STATE_BITS.into())?)
+    }
+
+    /// Sets a bit. Says whether somebody slept for it, who does no more.
+    pub(crate) fn set_bit(&mut self, dma: &dyn Dma, bit: u32) -> Result<bool, DmaFault> {
+        let address = self.memory.locate(dma, CLAN_STATE_BITS.into())?;
+        dma.fetch(address, Operation::Or(1 << bit))?;
+        let awaited = self.armed & (1 << bit) != 0;
+        if awaited {
+            self.armed = 0;
+        }
+        Ok(awaited)
+    }
+
+    /// Writes what is known of a fault, and then how many there were.
+    pub(crate) fn write_fault(&mut self, dma: &dyn Dma, report: FaultReport) -> Result<(), DmaFault> {
+        self.faults = self.faults.wrapping_add(1);
+        let at = |place: u32| self.memory.locate(dma, place.into());
+        write_value(dma, at(CLAN_STATE_FAULT_REASON)?, [report.reason, report.host.into(), report.aperture])?;
+        write_value(dma, at(CLAN_STATE_FAULT_OFFSET)?, report.offset)?;
+        self.store(dma, CLAN_STATE_FAULTS, self.faults)
+    }
+
+    /// Where request `n` of its queue is.
+    pub(crate) fn request_at(&self, number: u32) -> Range<u64> {
+        let place = u64::from(number % self.requests) * u64::from(CLAN_REQUEST_SIZE);
+        let start = u64::from(CLAN_STATE_SIZE) + place;
+        start..start + u64::from(CLAN_REQUEST_SIZE)
+    }
+}

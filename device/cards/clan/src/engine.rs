@@ -1,0 +1,287 @@
+//! The DMA engine (section 3.4): one, which serves the endpoints that have requests in turn.
+
+use std::collections::VecDeque;
+use std::mem::offset_of;
+
+use hamlyn_abi::clan::dma::*;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::event::CLAN_EVENT_DMA;
+use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_card::ports::{DmaFault, Ports, VolatileSlice, barrier_before_last_look};
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::ClanCard;
+use crate::memory;
+use crate::packet::{FROM_SYSTEM, Header, READ, TO_GROUP, WORD, WRITE};
+use crate::peers::{ANSWERS, Leaving};
+use crate::reads::{LOADS, Reader, Waiting};
+use crate::windows::Remote;
+
+/// What the engine has to do for an endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// It is the engine's: there may be requests.
+    is_active: bool,
+    /// Requests that have ended, modulo 2^32.
+    done: u32,
+    current: Option<Current>,
+    /// The last request has failed, and the next belongs to it.
+    has_failed: bool,
+}
+
+/// The request that is carried out.
+#[derive(Debug, Clone, Copy)]
+struct Current {
+    request: ClanRequest,
+    remote: Remote,
+    /// Bytes that are done.
+    progress: u64,
+}
+
+/// The endpoints that the engine can do something for, in the order of their turns. One whose packet is on its way is not among them.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    turns: VecDeque<u32>,
+}
+
+/// What came of a turn.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    /// A packet waits to leave; the endpoint's next turn comes when it has, or has been answered.
+    Made,
+    /// A request has ended, or begun: there is more to do.
+    Again,
+    /// There is no room for its packet yet.
+    Blocked,
+    /// There are no requests.
+    Idle,
+}
+
+impl Engine {
+    pub(crate) fn clear(&mut self) {
+        self.turns.clear();
+    }
+
+    /// An endpoint is no more.
+    pub(crate) fn forget(&mut self, index: u32) {
+        self.turns.retain(|turn| *turn != index);
+    }
+}
+
+impl ClanCard {
+    /// An endpoint's owner says that there are requests.
+    pub(super) fn look_for_requests(&mut self, ports: &Ports<'_>, index: u32) {
+        let Some(endpoint) = self.endpoints.get(index) else { return };
+        if !std::mem::replace(&mut endpoint.work.is_active, true) {
+            let told = endpoint.store(ports.dma, CLAN_STATE_IDLE, 0);
+            self.engine.turns.push_back(index);
+            self.note(told);
+        }
+    }
+
+    /// Gives each endpoint its turn until one has made a packet. Says whether it did something.
+    pub(super) fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
+        let mut worked = false;
+        for _ in 0..self.engine.turns.len() {
+            let Some(index) = self.engine.turns.pop_front() else { break };
+            match self.turn(ports, index) {
+                Ok(Turn::Made) => return true,
+                Ok(Turn::Again) => {
+                    worked = true;
+                    self.engine.turns.push_back(index);
+                }
+                Ok(Turn::Blocked) => self.engine.turns.push_back(index),
+                Ok(Turn::Idle) => {}
+                // Its owner's memory is not there: it may ring again.
+                Err(fault) => {
+                    self.note(Err(fault));
+                    self.rest(index);
+                }
+            }
+        }
+        worked
+    }
+
+    fn rest(&mut self, index: u32) {
+        if let Some(endpoint) = self.endpoints.get(index) {
+            endpoint.work.is_active = false;
+        }
+    }
+
+    fn turn(&mut self, ports: &Ports<'_>, index: u32) -> Result<Turn, DmaFault> {
+        let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
+        match endpoint.work.current {
+            Some(current) => self.carry_on(ports, index, current),
+            None => self.fetch(ports, index),
+        }
+    }
+
+    /// Takes the next request, if there is one.
+    fn fetch(&mut self, ports: &Ports<'_>, index: u32) -> Result<Turn, DmaFault> {
+        let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
+        // A count that cannot be is no request's.
+        let has_more = |put: u32, done: u32| (1..=endpoint.requests).contains(&put.wrapping_sub(done));
+        let done = endpoint.work.done;
+        if !has_more(endpoint.load(ports.dma, CLAN_STATE_PUT)?, done) {
+            endpoint.store(ports.dma, CLAN_STATE_IDLE, 1)?;
+            barrier_before_last_look();
+            if !has_more(endpoint.load(ports.dma, CLAN_STATE_PUT)?, done) {
+                endpoint.work.is_active = false;
+                return Ok(Turn::Idle);
+            }
+            endpoint.store(ports.dma, CLAN_STATE_IDLE, 0)?;
+        }
+        let mut request = ClanRequest::new_zeroed();
+        let address = endpoint.memory.locate(ports.dma, endpoint.request_at(done).start)?;
+        ports.dma.read(address, VolatileSlice::from(request.as_mut_bytes()))?;
+        match check(&request).filter(|_| !endpoint.work.has_failed) {
+            Some(remote) => endpoint.work.current = Some(Current { request, remote, progress: 0 }),
+            None => {
+                let skipped = endpoint.work.has_failed;
+                let remote = Remote { host: 0, aperture: 0, key: 0 };
+                endpoint.work.current = Some(Current { request, remote, progress: 0 });
+                self.end(ports, index, if skipped { CLAN_DMA_SKIPPED } else { CLAN_DMA_BAD_REQUEST })?;
+            }
+        }
+        Ok(Turn::Again)
+    }
+
+    /// Makes the next packet of a request.
+    fn carry_on(&mut self, ports: &Ports<'_>, index: u32, current: Current) -> Result<Turn, DmaFault> {
+        let Current { request, remote, progress } = current;
+        let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
+        let (tag, owner, privileged) = (endpoint.tag, endpoint.owner, endpoint.privileged);
+        let offset = request.offset + progress;
+        // A packet ends between two words, unless the request does.
+        let length = (request.length - progress).min(u64::from(self.options.burst) - offset % WORD);
+        let local = self.apertures.owned(request.local_aperture, owner);
+        let local = local.filter(|local| local.area.contains(request.local_offset + progress, length));
+        let Some(local) = local else {
+            self.end(ports, index, CLAN_DMA_BAD_LOCAL)?;
+            return Ok(Turn::Again);
+        };
+        if self.here.is_none() {
+            self.end(ports, index, CLAN_DMA_TIMEOUT)?;
+            return Ok(Turn::Again);
+        }
+        let reads = request.opcode == CLAN_DMA_READ;
+        let asked = self.reads.bytes(remote.host) + length + LOADS as u64 * WORD;
+        if !self.peers.has_room(remote.host) || reads && asked > ANSWERS as u64 {
+            return Ok(Turn::Blocked);
+        }
+        let header = Header {
+            flags: if privileged { FROM_SYSTEM } else { 0 },
+            key: remote.key.into(),
+            aperture: remote.aperture.into(),
+            offset: offset.into(),
+            ..Header::of(if reads { READ } else { WRITE })
+        };
+        let leaving = if reads {
+            let deadline = ports.clock.now() + self.read_timeout;
+            let number = self.reads.begin(Reader::Request, remote, (offset, length), (tag, owner), deadline);
+            let data = (length as u32).to_le_bytes().to_vec();
+            Leaving { header: Header { tag: number.into(), ..header }, data, owner, of_engine: true }
+        } else {
+            match memory::read(ports.dma, &local.area, request.local_offset + progress, length) {
+                Ok(data) => {
+                    let header = Header { tag: tag.into(), ..remote.addressed(header) };
+                    Leaving { header, data, owner, of_engine: true }
+                }
+                Err(_) => {
+                    self.end(ports, index, CLAN_DMA_MEMORY)?;
+                    return Ok(Turn::Again);
+                }
+            }
+        };
+        self.peers.put(remote.host, leaving);
+        Ok(Turn::Made)
+    }
+
+    /// A packet of an endpoint's request has left: so much of it is done.
+    pub(super) fn engine_sent(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
+        self.advance(ports, tag, length);
+    }
+
+    /// A piece of a read has come.
+    pub(super) fn engine_read(&mut self, ports: &Ports<'_>, read: &Waiting) {
+        let Some((index, endpoint)) = self.endpoints.tagged(read.tag) else { return };
+        let Some(Current { request, progress, .. }) = endpoint.work.current else { return };
+        let (owner, place) = (endpoint.owner, request.local_offset + progress);
+        let local = self.apertures.owned(request.local_aperture, owner);
+        let local = local.filter(|local| local.area.contains(place, read.length));
+        let result = match local.map(|local| memory::write(ports.dma, &local.area, place, &read.data)) {
+            Some(Ok(())) => return self.advance(ports, read.tag, read.length),
+            Some(Err(_)) => CLAN_DMA_MEMORY,
+            None => CLAN_DMA_BAD_LOCAL,
+        };
+        self.fail(ports, index, result);
+    }
+
+    /// The packet of an endpoint's request has come to nothing.
+    pub(super) fn engine_failed(&mut self, ports: &Ports<'_>, tag: u32, result: u32) {
+        if let Some((index, _)) = self.endpoints.tagged(tag) {
+            self.fail(ports, index, result);
+        }
+    }
+
+    fn fail(&mut self, ports: &Ports<'_>, index: u32, result: u32) {
+        let ended = self.end(ports, index, result);
+        self.note(ended);
+        self.engine.turns.push_back(index);
+    }
+
+    fn advance(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
+        let Some((index, endpoint)) = self.endpoints.tagged(tag) else { return };
+        let Some(current) = &mut endpoint.work.current else { return };
+        current.progress += length;
+        if current.progress < current.request.length {
+            self.engine.turns.push_back(index);
+        } else {
+            self.fail(ports, index, CLAN_DMA_DONE);
+        }
+    }
+
+    /// The request has ended: its result, how many have, and whoever wants to know.
+    fn end(&mut self, ports: &Ports<'_>, index: u32, result: u32) -> Result<(), DmaFault> {
+        let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
+        let Some(Current { request, .. }) = endpoint.work.current.take() else { return Ok(()) };
+        let number = endpoint.work.done;
+        endpoint.work.done = number.wrapping_add(1);
+        let is_done = result == CLAN_DMA_DONE;
+        endpoint.work.has_failed = !is_done && request.flags & CLAN_DMA_CHAIN != 0;
+        self.count(if is_done { ClanStatistic::RequestsDone } else { ClanStatistic::RequestsFailed });
+        let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
+        let place = endpoint.request_at(number).start + offset_of!(ClanRequest, result) as u64;
+        endpoint.store(ports.dma, place as u32, result)?;
+        endpoint.store(ports.dma, CLAN_STATE_DONE, number.wrapping_add(1))?;
+        if request.flags & CLAN_DMA_NOTIFY != 0 {
+            self.happened(ports, index, CLAN_BIT_DMA, CLAN_EVENT_DMA)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Remote {
+    /// A packet's head, for where this is.
+    pub(crate) fn addressed(self, header: Header) -> Header {
+        let (group, to) = self.group().map_or((0, self.aperture), |group| (TO_GROUP, group));
+        Header { flags: header.flags | group, key: self.key.into(), aperture: to.into(), ..header }
+    }
+}
+
+/// Where a request goes, if it means anything.
+fn check(request: &ClanRequest) -> Option<Remote> {
+    const FLAGS: u32 = CLAN_DMA_CHAIN | CLAN_DMA_NOTIFY;
+    let remote = Remote::new(request.host, request.aperture, request.key)?;
+    let is_known = match request.opcode {
+        CLAN_DMA_WRITE => true,
+        CLAN_DMA_READ => remote.group().is_none(),
+        _ => false,
+    };
+    let fits = request.length > 0
+        && request.length <= CLAN_MAX_TRANSFER
+        && request.offset.checked_add(request.length).is_some()
+        && request.local_offset.checked_add(request.length).is_some();
+    (is_known && fits && request.flags & !FLAGS == 0 && request.reserved == 0).then_some(remote)
+}

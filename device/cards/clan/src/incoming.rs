@@ -1,0 +1,280 @@
+//! What arrives: checked, written to memory or answered (sections 2.1 to 2.3).
+
+use hamlyn_abi::clan::dma::{CLAN_DMA_MEMORY, CLAN_DMA_REFUSED, CLAN_DMA_TIMEOUT};
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_card::ports::{Packet, Ports};
+use zerocopy::IntoBytes;
+
+use crate::ClanCard;
+use crate::apertures::Access;
+use crate::endpoints::FaultReport;
+use crate::memory;
+use crate::packet::{self, CREDIT, DATA, Fault, Header, PROBE, READ, REFUSED, TO_GROUP, WORD, WRITE};
+use crate::peers::words;
+use crate::reads::{Reader, Waiting};
+use crate::tripwires::Watched;
+
+/// The most data in a packet of any card.
+pub(crate) const MOST: usize = 65536;
+/// What is longer is worth a write of its own.
+const SHORT: usize = 512;
+/// Bytes after which a burst is written.
+const ENOUGH: usize = 4096;
+
+/// Packets that are to be written to memory as one burst (section 5.2).
+#[derive(Debug)]
+pub(crate) struct Burst {
+    source: u16,
+    header: Header,
+    aperture: u32,
+    /// First byte of the aperture.
+    place: u64,
+    data: Vec<u8>,
+}
+
+impl ClanCard {
+    pub(super) fn take(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        if !self.chassis.is_enabled() {
+            return self.count(ClanStatistic::Discarded);
+        }
+        let (header, data) = match packet::take(packet.bytes, MOST) {
+            Ok(taken) => taken,
+            Err(Fault::Malformed) => return self.count(ClanStatistic::Malformed),
+            Err(Fault::BadChecksum) => return self.count(ClanStatistic::BadChecksum),
+        };
+        self.count(ClanStatistic::PacketsArrived);
+        let source = packet.source;
+        let taken = match (header.kind, data.len()) {
+            (WRITE, 1..) => self.write_arrived(ports, source, &header, data),
+            (READ, 4) => self.read_arrived(ports, source, &header, word(&data, 0)),
+            (DATA, 1..) => self.data_arrived(ports, source, &header, &data),
+            (REFUSED, 8) => self.refusal_arrived(ports, source, &header, word(&data, 0), word(&data, 4) != 0),
+            (CREDIT, 0) => self.credit_arrived(ports, source, &header, None),
+            (CREDIT, 16) => {
+                let long = |at| u64::from(word(&data, at)) | u64::from(word(&data, at + 4)) << 32;
+                self.credit_arrived(ports, source, &header, Some((long(0), long(8))))
+            }
+            (PROBE, 0) => {
+                self.peers.probed(source, header.epoch.get(), header.offset.get());
+                Ok(())
+            }
+            _ => Err(ClanStatistic::Malformed),
+        };
+        if let Err(reason) = taken {
+            self.count(reason);
+        }
+    }
+
+    /// Data for an aperture.
+    fn write_arrived(
+        &mut self,
+        ports: &Ports<'_>,
+        source: u16,
+        header: &Header,
+        data: Vec<u8>,
+    ) -> Result<(), ClanStatistic> {
+        let (offset, length) = (header.offset.get(), data.len() as u64);
+        offset.checked_add(length).ok_or(ClanStatistic::Malformed)?;
+        let to_group = header.flags & TO_GROUP != 0;
+        if !to_group && !self.peers.arrived(source, header.epoch.get(), words(offset, length)) {
+            return Err(ClanStatistic::OverCredit);
+        }
+        let placed = self.apertures.place(header, Access { source, length, writes: true });
+        let (aperture, place) = placed.inspect_err(|_| {
+            self.refuse(source, header, CLAN_FAULT_REFUSED, false);
+        })?;
+        let burst = Burst { source, header: *header, aperture, place, data };
+        if self.joins_arriving() && burst.data.len() <= SHORT {
+            self.join(ports, burst);
+        } else {
+            self.settle(ports);
+            self.deposit(ports, &burst);
+        }
+        Ok(())
+    }
+
+    /// Puts a packet behind the burst that it follows, or begins another.
+    fn join(&mut self, ports: &Ports<'_>, next: Burst) {
+        if let Some(burst) = self.burst.as_mut().filter(|burst| burst.leads_to(&next)) {
+            burst.data.extend_from_slice(&next.data);
+            let is_enough = burst.data.len() >= ENOUGH;
+            self.count(ClanStatistic::PacketsJoined);
+            if is_enough {
+                self.settle(ports);
+            }
+        } else {
+            self.settle(ports);
+            self.burst = Some(next);
+        }
+    }
+
+    /// Writes what was joined so far.
+    pub(super) fn settle(&mut self, ports: &Ports<'_>) {
+        if let Some(burst) = self.burst.take() {
+            self.deposit(ports, &burst);
+        }
+    }
+
+    fn deposit(&mut self, ports: &Ports<'_>, burst: &Burst) {
+        let Burst { source, header, aperture, place, data } = burst;
+        let Some(Some(opened)) = self.apertures.table.get(*aperture as usize) else { return };
+        if memory::write(ports.dma, &opened.area, *place, data).is_err() {
+            self.count(ClanStatistic::Discarded);
+            return self.refuse(*source, header, CLAN_FAULT_MEMORY, false);
+        }
+        let length = data.len() as u64;
+        self.counters.add(ClanStatistic::BytesDeposited, length);
+        self.accessed(ports, Watched::Local(*aperture), *place..*place + length, true);
+    }
+
+    /// Somebody wants to read.
+    fn read_arrived(
+        &mut self,
+        ports: &Ports<'_>,
+        source: u16,
+        header: &Header,
+        length: u32,
+    ) -> Result<(), ClanStatistic> {
+        self.settle(ports);
+        let length = u64::from(length);
+        if length == 0 || length > MOST as u64 || header.flags & TO_GROUP != 0 {
+            return Err(ClanStatistic::Malformed);
+        }
+        if !self.peers.arrived(source, header.epoch.get(), 1) {
+            return Err(ClanStatistic::OverCredit);
+        }
+        let placed = self.apertures.place(header, Access { source, length, writes: false });
+        let (aperture, place) =
+            placed.inspect_err(|_| self.refuse(source, header, CLAN_FAULT_REFUSED, true))?;
+        let Some(Some(opened)) = self.apertures.table.get(aperture as usize) else { return Ok(()) };
+        let Ok(data) = memory::read(ports.dma, &opened.area, place, length) else {
+            self.refuse(source, header, CLAN_FAULT_MEMORY, true);
+            return Err(ClanStatistic::Discarded);
+        };
+        if !self.peers.answer(source, header.answer(DATA), &data) {
+            return Err(ClanStatistic::OverCredit);
+        }
+        self.count(ClanStatistic::ReadsServed);
+        self.accessed(ports, Watched::Local(aperture), place..place + length, false);
+        Ok(())
+    }
+
+    fn refuse(&mut self, source: u16, header: &Header, reason: u32, was_read: bool) {
+        let why = [reason, was_read.into()];
+        // Who has so many refusals waiting that there is no room for one more has been told enough.
+        let _ = self.peers.answer(source, header.answer(REFUSED), why.as_bytes());
+    }
+
+    fn data_arrived(
+        &mut self,
+        ports: &Ports<'_>,
+        source: u16,
+        header: &Header,
+        data: &[u8],
+    ) -> Result<(), ClanStatistic> {
+        self.settle(ports);
+        let read = self.reads.answered(source, header, data).map_err(|()| ClanStatistic::Discarded)?;
+        if let Some(read) = read {
+            let watched =
+                Watched::Remote { owner: read.owner, host: source.into(), aperture: read.remote.aperture };
+            match read.reader {
+                Reader::Load { token, .. } => {
+                    let mut value = [0; 8];
+                    value[..read.data.len()].copy_from_slice(&read.data);
+                    self.loaded.push_back((token, u64::from_le_bytes(value)));
+                }
+                Reader::Request => self.engine_read(ports, &read),
+            }
+            self.accessed(ports, watched, read.offset..read.offset + read.length, false);
+        }
+        Ok(())
+    }
+
+    fn refusal_arrived(
+        &mut self,
+        ports: &Ports<'_>,
+        source: u16,
+        header: &Header,
+        reason: u32,
+        was_read: bool,
+    ) -> Result<(), ClanStatistic> {
+        if !(CLAN_FAULT_REFUSED..=CLAN_FAULT_LOST).contains(&reason) {
+            return Err(ClanStatistic::Malformed);
+        }
+        self.settle(ports);
+        if was_read {
+            let read = self.reads.refused(source, header.tag.get()).ok_or(ClanStatistic::Discarded)?;
+            self.read_failed(ports, &read, reason);
+        } else {
+            let (aperture, offset) = (header.aperture.get(), header.offset.get());
+            let report = FaultReport { reason, host: source, aperture, offset };
+            self.fault_of(ports, header.tag.get(), report);
+        }
+        Ok(())
+    }
+
+    /// A read comes to nothing.
+    pub(super) fn read_failed(&mut self, ports: &Ports<'_>, read: &Waiting, reason: u32) {
+        self.count(ClanStatistic::ReadsFailed);
+        match read.reader {
+            Reader::Load { token, .. } => {
+                self.loaded.push_back((token, u64::MAX));
+                let report = FaultReport {
+                    reason,
+                    host: read.remote.host,
+                    aperture: read.remote.aperture,
+                    offset: read.offset,
+                };
+                self.fault_of(ports, read.tag, report);
+            }
+            Reader::Request => {
+                let result = match reason {
+                    CLAN_FAULT_MEMORY => CLAN_DMA_MEMORY,
+                    CLAN_FAULT_TIMEOUT | CLAN_FAULT_LOST => CLAN_DMA_TIMEOUT,
+                    _ => CLAN_DMA_REFUSED,
+                };
+                self.engine_failed(ports, read.tag, result);
+            }
+        }
+    }
+
+    fn credit_arrived(
+        &mut self,
+        ports: &Ports<'_>,
+        source: u16,
+        header: &Header,
+        probe: Option<(u64, u64)>,
+    ) -> Result<(), ClanStatistic> {
+        for tag in self.peers.granted(source, header, probe) {
+            let report = FaultReport { reason: CLAN_FAULT_LOST, host: source, aperture: 0, offset: 0 };
+            self.fault_of(ports, tag, report);
+        }
+        Ok(())
+    }
+}
+
+impl Burst {
+    /// Whether the other one's data comes behind this one's, and would be one packet with it.
+    fn leads_to(&self, next: &Burst) -> bool {
+        let end = self.place + self.data.len() as u64;
+        let head = |header: &Header| (header.tag, header.flags, header.key);
+        end % WORD == 0
+            && (self.source, self.aperture, end) == (next.source, next.aperture, next.place)
+            && head(&self.header) == head(&next.header)
+    }
+}
+
+impl Header {
+    /// The head of an answer to it.
+    fn answer(&self, kind: u8) -> Self {
+        Self { tag: self.tag, aperture: self.aperture, offset: self.offset, ..Self::of(kind) }
+    }
+}
+
+/// The little-endian word at a place that is there.
+fn word(data: &[u8], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&data[at..at + 4]);
+    u32::from_le_bytes(bytes)
+}

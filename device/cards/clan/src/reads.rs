@@ -1,0 +1,133 @@
+//! Remote reads that wait for their answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::packet::{DATA, Header};
+use crate::windows::Remote;
+
+/// Loads that wait at a time: as many as there can be processors.
+pub(crate) const LOADS: usize = 256;
+
+/// Who reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// A processor, through the window that begins with this page.
+    Load { token: u64, window: u32 },
+    /// A DMA request of the endpoint.
+    Request,
+}
+
+/// A read.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) reader: Reader,
+    pub(crate) remote: Remote,
+    /// First byte, and how many.
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    /// The endpoint, as packets name it, and its owner.
+    pub(crate) tag: u32,
+    pub(crate) owner: u32,
+    /// What has come.
+    pub(crate) data: Vec<u8>,
+    deadline: Duration,
+}
+
+/// All that wait, by the numbers that their packets have.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    waiting: BTreeMap<u32, Waiting>,
+    next: u32,
+    loads: usize,
+    /// Bytes that are asked for, by host.
+    bytes: BTreeMap<u16, u64>,
+}
+
+impl Reads {
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+        self.bytes.clear();
+        self.loads = 0;
+    }
+
+    /// How many bytes a host is asked for.
+    pub(crate) fn bytes(&self, host: u16) -> u64 {
+        self.bytes.get(&host).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn has_room_for_load(&self) -> bool {
+        self.loads < LOADS
+    }
+
+    /// Begins one. Returns its number.
+    pub(crate) fn begin(
+        &mut self,
+        reader: Reader,
+        remote: Remote,
+        (offset, length): (u64, u64),
+        (tag, owner): (u32, u32),
+        deadline: Duration,
+    ) -> u32 {
+        // So many never wait that a number would be found twice.
+        self.next = self.next.wrapping_add(1);
+        self.loads += usize::from(matches!(reader, Reader::Load { .. }));
+        *self.bytes.entry(remote.host).or_default() += length;
+        let waiting = Waiting { reader, remote, offset, length, tag, owner, data: Vec::new(), deadline };
+        self.waiting.insert(self.next, waiting);
+        self.next
+    }
+
+    fn end(&mut self, number: u32) -> Option<Waiting> {
+        let ended = self.waiting.remove(&number)?;
+        self.loads -= usize::from(matches!(ended.reader, Reader::Load { .. }));
+        if let Some(bytes) = self.bytes.get_mut(&ended.remote.host) {
+            *bytes -= ended.length;
+        }
+        Some(ended)
+    }
+
+    /// A piece of an answer has come. `Err`: nobody waits for that; `Ok(None)`: there is more to come.
+    pub(crate) fn answered(
+        &mut self,
+        source: u16,
+        header: &Header,
+        data: &[u8],
+    ) -> Result<Option<Waiting>, ()> {
+        let number = header.tag.get();
+        let waiting =
+            self.waiting.get_mut(&number).filter(|waiting| waiting.remote.host == source).ok_or(())?;
+        let missing = waiting.length - waiting.data.len() as u64;
+        let is_next = header.offset.get() == waiting.offset + waiting.data.len() as u64;
+        debug_assert_eq!(header.kind, DATA);
+        if !is_next || data.is_empty() || data.len() as u64 > missing {
+            return Err(());
+        }
+        waiting.data.extend_from_slice(data);
+        let is_whole = data.len() as u64 == missing;
+        Ok(if is_whole { self.end(number) } else { None })
+    }
+
+    /// It was refused.
+    pub(crate) fn refused(&mut self, source: u16, number: u32) -> Option<Waiting> {
+        self.waiting.get(&number).filter(|waiting| waiting.remote.host == source)?;
+        self.end(number)
+    }
+
+    /// Ends those that are given up: overdue, or whatever else the caller finds.
+    pub(crate) fn give_up(&mut self, gone: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
+        let numbers: Vec<u32> =
+            self.waiting.iter().filter(|(_, waiting)| gone(waiting)).map(|(number, _)| *number).collect();
+        numbers.into_iter().filter_map(|number| self.end(number)).collect()
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.waiting.values().map(|waiting| waiting.deadline).min()
+    }
+}
+
+impl Waiting {
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.deadline <= now
+    }
+}

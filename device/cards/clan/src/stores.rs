@@ -1,0 +1,106 @@
+//! Programmed I/O: loads and stores of windows (section 2.1).
+
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_card::card::Reading;
+use hamlyn_card::ports::Ports;
+
+use crate::ClanCard;
+use crate::endpoints::FaultReport;
+use crate::packet::{FROM_SYSTEM, Header, READ, WRITE};
+use crate::peers::{Leaving, Put};
+use crate::reads::Reader;
+use crate::windows::Window;
+
+/// What a load gets that comes to nothing.
+const ONES: u64 = u64::MAX;
+
+impl ClanCard {
+    /// A store to the window pages.
+    pub(super) fn store(&mut self, ports: &Ports<'_>, byte: u64, width: u8, value: u64) {
+        let Some((_, window, offset)) = self.windows.at(byte) else {
+            return self.count(ClanStatistic::StoresRefused);
+        };
+        if !window.has(offset, width) {
+            self.count(ClanStatistic::StoresRefused);
+            return self.window_fault(ports, &window, offset, CLAN_FAULT_WINDOW);
+        }
+        let Some(endpoint) = self.endpoints.get(window.endpoint) else { return };
+        let (tag, owner) = (endpoint.tag, endpoint.owner);
+        let header = window.remote.addressed(Header { tag: tag.into(), ..window.header(WRITE, offset) });
+        let data = value.to_le_bytes()[..width.into()].to_vec();
+        let leaving = Leaving { header, data, owner, of_engine: false };
+        let joins = self.joins_leaving();
+        let put = if self.here.is_none() {
+            Put::Lost
+        } else {
+            self.peers.put_store(window.remote.host, leaving, joins)
+        };
+        match put {
+            Put::New => self.count(ClanStatistic::StoresToWindow),
+            Put::Joined => {
+                self.count(ClanStatistic::StoresToWindow);
+                self.count(ClanStatistic::StoresJoined);
+            }
+            Put::Lost => {
+                self.count(ClanStatistic::StoresRefused);
+                self.window_fault(ports, &window, offset, CLAN_FAULT_LOST);
+            }
+        }
+    }
+
+    /// A load from the window pages: a remote read.
+    pub(super) fn load(&mut self, ports: &Ports<'_>, byte: u64, width: u8) -> Reading {
+        let Some((first, window, offset)) = self.windows.at(byte) else {
+            self.count(ClanStatistic::LoadsRefused);
+            return Reading::Now(ONES);
+        };
+        let refused = if !window.has(offset, width) || window.remote.group().is_some() {
+            Some(CLAN_FAULT_WINDOW)
+        } else if self.here.is_none() || !self.reads.has_room_for_load() {
+            Some(CLAN_FAULT_TIMEOUT)
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            self.count(ClanStatistic::LoadsRefused);
+            self.window_fault(ports, &window, offset, reason);
+            return Reading::Now(ONES);
+        }
+        let Some(endpoint) = self.endpoints.get(window.endpoint) else { return Reading::Now(ONES) };
+        let whose = (endpoint.tag, endpoint.owner);
+        self.token += 1;
+        let (token, deadline) = (self.token, ports.clock.now() + self.read_timeout);
+        let bytes = (window.offset + offset, width.into());
+        let reader = Reader::Load { token, window: first };
+        let number = self.reads.begin(reader, window.remote, bytes, whose, deadline);
+        let header = Header { tag: number.into(), ..window.header(READ, offset) };
+        let data = u32::from(width).to_le_bytes().to_vec();
+        self.peers.put(window.remote.host, Leaving { header, data, owner: whose.1, of_engine: false });
+        self.count(ClanStatistic::LoadsFromWindow);
+        Reading::Later(token)
+    }
+
+    fn window_fault(&mut self, ports: &Ports<'_>, window: &Window, offset: u64, reason: u32) {
+        let (host, aperture) = (window.remote.host, window.remote.aperture);
+        let report = FaultReport { reason, host, aperture, offset: window.offset + offset };
+        self.fault(ports, window.endpoint, report);
+    }
+}
+
+impl Window {
+    fn has(&self, offset: u64, width: u8) -> bool {
+        offset + u64::from(width) <= self.length
+    }
+
+    /// What a packet for its byte `offset` says.
+    fn header(&self, kind: u8, offset: u64) -> Header {
+        Header {
+            flags: if self.privileged { FROM_SYSTEM } else { 0 },
+            key: self.remote.key.into(),
+            aperture: self.remote.aperture.into(),
+            offset: (self.offset + offset).into(),
+            ..Header::of(kind)
+        }
+    }
+}

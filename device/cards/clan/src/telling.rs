@@ -1,0 +1,95 @@
+//! Who is told of what: bits, events, the FIFO, faults (sections 2.5, 3.3 and 3.5).
+
+use hamlyn_abi::clan::endpoint::CLAN_BIT_FAULT;
+use hamlyn_abi::clan::event::CLAN_EVENT_FAULT;
+use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
+use hamlyn_abi::clan::registers::CLAN_VECTOR_FIFO;
+use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_card::ports::{DmaFault, Ports};
+
+use crate::ClanCard;
+use crate::endpoints::FaultReport;
+use crate::events::{Source, Told};
+
+impl ClanCard {
+    /// Memory of this host that is not there is its own affair: it is counted.
+    pub(super) fn note(&mut self, told: Result<(), DmaFault>) {
+        if let Err(fault) = told {
+            tracing::debug!(%fault, "memory of an endpoint, a queue or the FIFO");
+            self.count(ClanStatistic::Discarded);
+        }
+    }
+
+    /// Something has happened to an endpoint that has a bit and an event.
+    pub(super) fn happened(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        bit: u32,
+        kind: u32,
+    ) -> Result<(), DmaFault> {
+        let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
+        let wakes = endpoint.set_bit(ports.dma, bit)?;
+        self.tell(ports, index, kind, 0)?;
+        if wakes { self.wake(ports, index) } else { Ok(()) }
+    }
+
+    /// An event of an endpoint, for the queue that its events go to.
+    pub(super) fn tell(
+        &mut self,
+        ports: &Ports<'_>,
+        endpoint: u32,
+        kind: u32,
+        detail: u32,
+    ) -> Result<(), DmaFault> {
+        let Some(index) = self.endpoints.get(endpoint).and_then(|endpoint| endpoint.events) else {
+            return Ok(());
+        };
+        let Some(Some(queue)) = self.events.get_mut(index as usize) else { return Ok(()) };
+        let told = queue.tell(ports.dma, Source { endpoint, kind, detail })?;
+        let wakes = told == Told::Written && std::mem::take(&mut queue.armed);
+        self.count(match told {
+            Told::Written => ClanStatistic::Events,
+            Told::Coalesced => ClanStatistic::EventsCoalesced,
+        });
+        if wakes { self.put(ports, CLAN_FIFO_EVENTS | index) } else { Ok(()) }
+    }
+
+    /// Whoever sleeps on an endpoint is to wake.
+    pub(super) fn wake(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), DmaFault> {
+        self.put(ports, index)
+    }
+
+    /// Puts an endpoint or a queue into the FIFO.
+    pub(super) fn put(&mut self, ports: &Ports<'_>, what: u32) -> Result<(), DmaFault> {
+        if self.fifo.put(ports.dma, what)? {
+            self.count(ClanStatistic::FifoRecords);
+        }
+        self.interrupt(ports);
+        Ok(())
+    }
+
+    /// Interrupts if the FIFO has what the driver was not told of.
+    pub(super) fn interrupt(&mut self, ports: &Ports<'_>) {
+        if self.fifo.take_news() {
+            self.count(ClanStatistic::Interrupts);
+            ports.interrupt.raise(CLAN_VECTOR_FIFO as u16);
+        }
+    }
+
+    /// A fault of an endpoint that packets name by its tag, if it is still there.
+    pub(super) fn fault_of(&mut self, ports: &Ports<'_>, tag: u32, report: FaultReport) {
+        if let Some((index, _)) = self.endpoints.tagged(tag) {
+            self.fault(ports, index, report);
+        }
+    }
+
+    /// A fault of an endpoint.
+    pub(super) fn fault(&mut self, ports: &Ports<'_>, index: u32, report: FaultReport) {
+        let Some(endpoint) = self.endpoints.get(index) else { return };
+        self.counters.add(ClanStatistic::Faults, 1);
+        let written = endpoint.write_fault(ports.dma, report);
+        let told = written.and_then(|()| self.happened(ports, index, CLAN_BIT_FAULT, CLAN_EVENT_FAULT));
+        self.note(told);
+    }
+}

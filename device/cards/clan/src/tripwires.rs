@@ -1,0 +1,264 @@
+//! Tripwires (sections 2.5 and 3.3): how they are set, and what happens when they fire.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use hamlyn_abi::clan::dma::CLAN_MAX_TRANSFER;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
+use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_abi::clan::tripwire::*;
+use hamlyn_card::ports::{DmaFault, Ports};
+
+use crate::ClanCard;
+use crate::cam::{Cam, Wire, Words};
+use crate::packet::WORD;
+
+/// Whose memory is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Watched {
+    /// An aperture of this host.
+    Local(u32),
+    /// What an owner does to another's.
+    Remote { owner: u32, host: u32, aperture: u32 },
+}
+
+/// One Tripwire: what its owner has stored, and what it watches.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tripwire {
+    offset: u64,
+    length: u64,
+    target: u64,
+    /// How often it has fired.
+    count: u32,
+    armed: Option<Armed>,
+}
+
+#[derive(Debug, Clone)]
+struct Armed {
+    watched: Watched,
+    bytes: Range<u64>,
+    flags: u32,
+}
+
+/// All that is watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    cams: HashMap<Watched, Cam>,
+}
+
+/// The words of some bytes, of which there are any.
+fn words(bytes: &Range<u64>) -> Words {
+    bytes.start / WORD..(bytes.end - 1) / WORD + 1
+}
+
+impl Watches {
+    pub(crate) fn clear(&mut self) {
+        self.cams.clear();
+    }
+
+    /// `false`: too many watch there.
+    fn insert(&mut self, watched: Watched, bytes: &Range<u64>, wire: Wire) -> bool {
+        let mut cam = self.cams.remove(&watched).unwrap_or_default();
+        let is_in = cam.insert(&words(bytes), wire);
+        if !cam.is_empty() {
+            self.cams.insert(watched, cam);
+        }
+        is_in
+    }
+
+    fn remove(&mut self, armed: &Armed, wire: Wire) {
+        if let Some(cam) = self.cams.get_mut(&armed.watched) {
+            cam.remove(&words(&armed.bytes), wire);
+            if cam.is_empty() {
+                self.cams.remove(&armed.watched);
+            }
+        }
+    }
+
+    fn matching(&self, watched: Watched, bytes: &Range<u64>) -> Vec<Wire> {
+        self.cams.get(&watched).map_or_else(Vec::new, |cam| cam.matching(&words(bytes)))
+    }
+
+    /// All that watch an aperture.
+    fn all_of(&self, watched: Watched) -> Vec<Wire> {
+        self.cams.get(&watched).map_or_else(Vec::new, |cam| cam.matching(&(0..crate::cam::WORDS)))
+    }
+}
+
+impl Tripwire {
+    /// Takes half or all of one of the first three words.
+    fn store(&mut self, place: u32, width: u8, value: u64) -> bool {
+        let word = match place & !7 {
+            CLAN_TRIPWIRE_OFFSET => &mut self.offset,
+            CLAN_TRIPWIRE_LENGTH => &mut self.length,
+            CLAN_TRIPWIRE_TARGET => &mut self.target,
+            _ => return false,
+        };
+        match (width, place % 8) {
+            (8, _) => *word = value,
+            (4, 0) => *word = *word >> 32 << 32 | value & 0xffff_ffff,
+            (4, 4) => *word = value << 32 | *word & 0xffff_ffff,
+            _ => return false,
+        }
+        true
+    }
+
+    /// The bytes that it is to watch.
+    fn bytes(&self) -> Option<Range<u64>> {
+        let end = self.offset.checked_add(self.length)?;
+        (self.length > 0 && end <= CLAN_MAX_TRANSFER).then_some(self.offset..end)
+    }
+}
+
+impl ClanCard {
+    /// A store to an endpoint's page.
+    pub(super) fn endpoint_page(&mut self, ports: &Ports<'_>, offset: u64, width: u8, value: u64) {
+        let (index, place) = (
+            (offset / u64::from(CLAN_ENDPOINT_SIZE)) as u32,
+            (offset % u64::from(CLAN_ENDPOINT_SIZE)) as u32,
+        );
+        let number = place / CLAN_TRIPWIRE_STRIDE;
+        let Some(endpoint) = self.endpoints.get(index) else {
+            return self.count(ClanStatistic::TripwiresRefused);
+        };
+        if place == CLAN_ENDPOINT_GO {
+            return self.look_for_requests(ports, index);
+        }
+        let Some(tripwire) = endpoint.tripwires.get_mut(number as usize) else {
+            return self.count(ClanStatistic::TripwiresRefused);
+        };
+        match (place % CLAN_TRIPWIRE_STRIDE, width) {
+            (CLAN_TRIPWIRE_CONTROL, 4 | 8) => {
+                self.control(ports, Wire { endpoint: index, number }, value as u32)
+            }
+            (place, width) if tripwire.store(place, width, value) => {}
+            _ => self.count(ClanStatistic::TripwiresRefused),
+        }
+    }
+
+    /// A store to a control word: the Tripwire is disabled, and perhaps enabled anew, and that is answered.
+    fn control(&mut self, ports: &Ports<'_>, wire: Wire, value: u32) {
+        self.disarm(wire);
+        let answer = if value & CLAN_TRIPWIRE_ENABLE != 0 { self.arm(wire, value & 0xffff) } else { Ok(()) };
+        let code = answer.err().unwrap_or(CLAN_TRIPWIRE_OK);
+        let counter = if code == CLAN_TRIPWIRE_OK {
+            ClanStatistic::TripwiresSet
+        } else {
+            ClanStatistic::TripwiresRefused
+        };
+        self.count(counter);
+        let Some(endpoint) = self.endpoints.get(wire.endpoint) else { return };
+        let place = CLAN_STATE_TRIPWIRES + wire.number * 8 + 4;
+        let told = endpoint.store(ports.dma, place, value & 0xffff_0000 | code);
+        self.note(told);
+    }
+
+    /// It watches nothing any more.
+    pub(super) fn disarm(&mut self, wire: Wire) {
+        let Some(endpoint) = self.endpoints.get(wire.endpoint) else { return };
+        let armed =
+            endpoint.tripwires.get_mut(wire.number as usize).and_then(|tripwire| tripwire.armed.take());
+        if let Some(armed) = armed {
+            self.watches.remove(&armed, wire);
+        }
+    }
+
+    /// Enables a Tripwire that is disabled. Fails with the answer.
+    fn arm(&mut self, wire: Wire, flags: u32) -> Result<(), u32> {
+        const ACTIONS: u32 =
+            CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT | CLAN_TRIPWIRE_EVENT;
+        let means_nothing = flags & !CLAN_TRIPWIRE_FLAGS != 0
+            || flags & (CLAN_TRIPWIRE_READS | CLAN_TRIPWIRE_WRITES) == 0
+            || flags & ACTIONS == 0;
+        if means_nothing {
+            return Err(CLAN_TRIPWIRE_BAD_FLAGS);
+        }
+        let endpoint = self.endpoints.get(wire.endpoint).ok_or(CLAN_TRIPWIRE_BAD_FLAGS)?;
+        let (owner, has_events) = (endpoint.owner, endpoint.events.is_some());
+        let tripwire = endpoint.tripwires.get_mut(wire.number as usize).ok_or(CLAN_TRIPWIRE_BAD_FLAGS)?;
+        let (aperture, host) = (tripwire.target as u32, (tripwire.target >> 32) as u32);
+        let bytes = tripwire.bytes().ok_or(CLAN_TRIPWIRE_BAD_RANGE)?;
+        if flags & CLAN_TRIPWIRE_EVENT != 0 && !has_events {
+            return Err(CLAN_TRIPWIRE_NO_EVENTS);
+        }
+        let watched = if flags & CLAN_TRIPWIRE_REMOTE != 0 {
+            Watched::Remote { owner, host, aperture }
+        } else {
+            let own = self.apertures.owned(aperture, owner).filter(|_| host == 0);
+            if !own.ok_or(CLAN_TRIPWIRE_NO_APERTURE)?.area.contains(bytes.start, bytes.end - bytes.start) {
+                return Err(CLAN_TRIPWIRE_BAD_RANGE);
+            }
+            Watched::Local(aperture)
+        };
+        if !self.watches.insert(watched, &bytes, wire) {
+            return Err(CLAN_TRIPWIRE_CROWDED);
+        }
+        tripwire.armed = Some(Armed { watched, bytes, flags });
+        Ok(())
+    }
+
+    /// An aperture is no more: who watches it watches nothing.
+    pub(super) fn disarm_all_of(&mut self, aperture: u32) {
+        for wire in self.watches.all_of(Watched::Local(aperture)) {
+            self.disarm(wire);
+        }
+    }
+
+    /// Memory has been read or written to: Tripwires that watch it fire.
+    pub(super) fn accessed(&mut self, ports: &Ports<'_>, watched: Watched, bytes: Range<u64>, writes: bool) {
+        if self.watches.cams.is_empty() || bytes.is_empty() {
+            return;
+        }
+        for wire in self.watches.matching(watched, &bytes) {
+            self.touch(ports, wire, &bytes, writes);
+        }
+    }
+
+    /// A Tripwire watches words of that: perhaps the very bytes.
+    fn touch(&mut self, ports: &Ports<'_>, wire: Wire, bytes: &Range<u64>, writes: bool) {
+        let kind = if writes { CLAN_TRIPWIRE_WRITES } else { CLAN_TRIPWIRE_READS };
+        let endpoint = self.endpoints.get(wire.endpoint);
+        let tripwire = endpoint.and_then(|endpoint| endpoint.tripwires.get_mut(wire.number as usize));
+        let Some(tripwire) = tripwire else { return };
+        let Some(armed) = tripwire.armed.clone() else { return };
+        let both = armed.bytes.start.max(bytes.start)..armed.bytes.end.min(bytes.end);
+        if armed.flags & kind == 0 || both.is_empty() {
+            return;
+        }
+        let once = armed.flags & CLAN_TRIPWIRE_ONCE != 0;
+        let all = words(&both);
+        let times = if once { 1 } else { (all.end - all.start) as u32 };
+        if armed.flags & CLAN_TRIPWIRE_COUNT != 0 {
+            tripwire.count = tripwire.count.wrapping_add(times);
+        }
+        self.counters.add(ClanStatistic::TripwiresFired, times.into());
+        if once {
+            self.disarm(wire);
+        }
+        let told = self.act(ports, wire, armed.flags);
+        self.note(told);
+    }
+
+    /// The actions of a Tripwire that has fired.
+    fn act(
+        &mut self,
+        ports: &Ports<'_>,
+        Wire { endpoint: index, number }: Wire,
+        flags: u32,
+    ) -> Result<(), DmaFault> {
+        let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
+        if flags & CLAN_TRIPWIRE_COUNT != 0 {
+            let count = endpoint.tripwires[number as usize].count;
+            endpoint.store(ports.dma, CLAN_STATE_TRIPWIRES + number * 8, count)?;
+        }
+        let mut wakes = flags & CLAN_TRIPWIRE_FIFO != 0;
+        if flags & CLAN_TRIPWIRE_BIT != 0 {
+            wakes |= endpoint.set_bit(ports.dma, number)?;
+        }
+        if flags & CLAN_TRIPWIRE_EVENT != 0 {
+            self.tell(ports, index, CLAN_EVENT_TRIPWIRE, number)?;
+        }
+        if wakes { self.wake(ports, index) } else { Ok(()) }
+    }
+}

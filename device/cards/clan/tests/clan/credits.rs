@@ -1,0 +1,130 @@
+//! Credits: how much may be on its way, and what is lost.
+
+use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
+
+use crate::support::*;
+
+const WRITE: u8 = 1;
+const CREDIT: u8 = 5;
+const PROBE: u8 = 6;
+
+fn kinds(sent: &[(u16, Vec<u8>)], kind: u8) -> usize {
+    sent.iter().filter(|(_, packet)| packet[0] == kind).count()
+}
+
+#[test]
+fn no_more_words_are_on_their_way_than_there_are_credits() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    for _ in 0..200 {
+        one.store(WINDOW, 8, 1);
+    }
+    let sent = one.sent();
+    assert_eq!((kinds(&sent, WRITE), kinds(&sent, PROBE)), (64, 1));
+    assert_eq!(one.counter("credit_waits"), 1);
+    for (_, packet) in &sent {
+        other.arrive(0, packet);
+    }
+    let granted = other.sent();
+    assert_eq!(kinds(&granted, CREDIT), 1);
+    for (_, packet) in &granted {
+        one.arrive(1, packet);
+    }
+    assert_eq!(kinds(&one.sent(), WRITE), 64);
+}
+
+#[test]
+fn many_words_arrive_and_nobody_asks() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    for word in 0..5000_u64 {
+        one.store(WINDOW + word % 512 * 8, 8, word);
+        if word % 20 == 0 {
+            exchange(&mut one, &mut other);
+        }
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!((other.counter("bytes_deposited"), one.counter("credit_waits")), (40_000, 0));
+}
+
+#[test]
+fn what_is_lost_on_the_way_is_told_and_the_credits_come_back() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    for round in 1..20 {
+        for _ in 0..50 {
+            one.store(WINDOW, 8, 1);
+        }
+        let mut sent = one.sent();
+        sent.remove(3);
+        for (_, packet) in &sent {
+            other.arrive(0, packet);
+        }
+        exchange(&mut one, &mut other);
+        one.wait(50);
+        exchange(&mut one, &mut other);
+        assert_eq!(one.faults(endpoint), (round, CLAN_FAULT_LOST));
+    }
+}
+
+#[test]
+fn who_says_nothing_is_told_of() {
+    let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.store(WINDOW, 8, 1);
+    assert_eq!(kinds(&one.sent(), WRITE), 1);
+    one.wait(50);
+    assert_eq!(kinds(&one.sent(), PROBE), 1);
+    one.wait(99);
+    assert_eq!(one.faults(endpoint).0, 0);
+    one.wait(1);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_TIMEOUT));
+    one.wait(1000);
+    assert_eq!((one.sent().len(), one.faults(endpoint).0), (0, 1), "and then it is quiet");
+}
+
+#[test]
+fn a_receiver_that_begins_anew_takes_what_comes() {
+    let (mut one, mut other, aperture, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    let mut faults = 0;
+    for word in 0..1000_u64 {
+        one.store(WINDOW, 8, word);
+        if word % 30 == 0 {
+            exchange(&mut one, &mut other);
+        }
+        if word == 500 {
+            exchange(&mut one, &mut other);
+            other = Host::new(1);
+            assert_eq!(other.aperture(3, PAGE, CLAN_APERTURE_WRITE), aperture);
+            faults = one.faults(endpoint).0;
+        }
+    }
+    exchange(&mut one, &mut other);
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.word(aperture), other.counter("over_credit")), (999, 0));
+    assert!(one.faults(endpoint).0 > faults, "what went to the earlier one is lost");
+    let before = one.faults(endpoint).0;
+    for word in 0..1000_u64 {
+        one.store(WINDOW, 8, word);
+        exchange(&mut one, &mut other);
+    }
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(endpoint).0, before);
+}
+
+#[test]
+fn a_host_that_sends_more_than_it_may_is_refused() {
+    let (mut one, mut other, aperture, _) = pair(CLAN_APERTURE_WRITE);
+    one.store(WINDOW, 8, 1);
+    let packet = one.sent().remove(0).1;
+    // It takes no part in the link, so it has told nobody of more credits.
+    for _ in 0..100 {
+        other.arrive(0, &packet);
+    }
+    other.rest();
+    assert_eq!((other.counter("over_credit"), other.word(aperture)), (36, 1));
+}

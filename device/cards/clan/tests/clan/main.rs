@@ -1,0 +1,11 @@
+//! The CLAN card on hosts in memory.
+
+mod credits;
+mod dma;
+mod events;
+mod properties;
+mod protection;
+mod reads;
+mod support;
+mod tripwires;
+mod windows;

@@ -1,0 +1,83 @@
+//! Loads through windows: remote reads.
+
+use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::command::*;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_card::card::{Card, Reading};
+use hamlyn_test_host::Commands;
+
+use crate::support::*;
+
+const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
+
+fn token(reading: Reading) -> u64 {
+    match reading {
+        Reading::Later(token) => token,
+        Reading::Now(value) => panic!("{value:#x} at once"),
+    }
+}
+
+#[test]
+fn a_load_says_what_is_there_behind_the_stores_before_it() {
+    let (mut one, mut other, aperture, _) = pair(BOTH);
+    other.put(aperture + 16, &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let first = token(one.load(WINDOW + 16, 8));
+    one.store(WINDOW + 18, 1, 0xff);
+    let second = token(one.load(WINDOW + 18, 2));
+    exchange(&mut one, &mut other);
+    assert_eq!(one.loaded(), Some((first, 0x0807_0605_0403_0201)));
+    assert_eq!(one.loaded(), Some((second, 0x04ff)));
+    assert_eq!(one.loaded(), None);
+}
+
+#[test]
+fn a_load_that_is_refused_reads_as_ones_and_is_a_fault() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    let asked = token(one.load(WINDOW, 4));
+    exchange(&mut one, &mut other);
+    assert_eq!(one.loaded(), Some((asked, u64::MAX)));
+    assert_eq!((one.faults(endpoint), other.counter("refused_access")), ((1, CLAN_FAULT_REFUSED), 1));
+    assert_eq!(one.take_bits(endpoint), 1 << CLAN_BIT_FAULT);
+}
+
+#[test]
+fn a_load_whose_host_says_nothing_ends_in_time() {
+    let (mut one, _, _, endpoint) = pair(BOTH);
+    let asked = token(one.load(WINDOW, 8));
+    assert_eq!(one.sent().len(), 1);
+    let alarm = one.card.alarm().unwrap();
+    assert!(alarm <= std::time::Duration::from_millis(100), "{alarm:?}");
+    one.wait(99);
+    assert_eq!(one.loaded(), None);
+    one.wait(1);
+    assert_eq!(one.loaded(), Some((asked, u64::MAX)));
+    assert_eq!(one.faults(endpoint).1, CLAN_FAULT_TIMEOUT);
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_is_for_nobody() {
+    let (mut one, mut other, ..) = pair(BOTH);
+    one.load(WINDOW, 8);
+    let question = one.sent().remove(0).1;
+    other.arrive(0, &question);
+    let answer = other.sent().remove(0).1;
+    one.arrive(7, &answer);
+    assert_eq!((one.loaded(), one.counter("discarded")), (None, 1), "another host's");
+    one.arrive(1, &answer);
+    assert!(one.loaded().is_some());
+    one.arrive(1, &answer);
+    assert_eq!((one.loaded(), one.counter("discarded")), (None, 2));
+}
+
+#[test]
+fn loads_of_a_window_that_is_closed_or_of_a_link_that_ends_read_as_ones() {
+    let (mut one, ..) = pair(BOTH);
+    let asked = token(one.load(WINDOW, 8));
+    one.run(CLAN_COMMAND_CLOSE_WINDOW, 5, &[0_u64]).unwrap();
+    assert_eq!(one.loaded(), Some((asked, u64::MAX)));
+    one.window(5, (1, 3), PAGE, 2);
+    let asked = token(one.load(WINDOW, 8));
+    one.with(|card, ports, _| card.link_changed(ports, None));
+    assert_eq!(one.loaded(), Some((asked, u64::MAX)));
+    assert_eq!(one.load(WINDOW, 8), Reading::Now(u64::MAX), "there is no link");
+}

@@ -1,0 +1,228 @@
+//! Tripwires: set, fired, once, disabled.
+
+use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::command::*;
+use hamlyn_abi::clan::registers::*;
+use hamlyn_abi::clan::tripwire::*;
+use hamlyn_test_host::Commands;
+
+use crate::support::*;
+
+const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
+const ON_WRITES: u32 = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT;
+
+/// The pair, and an endpoint at the second: where that's memory is.
+fn watched() -> (Host, Host, u64) {
+    let (one, mut other, ..) = pair(BOTH);
+    let memory = other.endpoint(1, CLAN_NO_EVENTS);
+    (one, other, memory)
+}
+
+#[test]
+fn it_fires_once_for_each_access_that_touches_its_range() {
+    let (mut one, mut other, memory) = watched();
+    assert_eq!(other.set((1, 0), (12, 4), 3, ON_WRITES, memory), CLAN_TRIPWIRE_OK);
+    assert_eq!(other.set((1, 5), (8, 24), 3, ON_WRITES, memory), CLAN_TRIPWIRE_OK);
+    one.store(WINDOW + 8, 4, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.fired(memory, 0), other.fired(memory, 5)), (0, 1), "the other half of the word");
+    one.store(WINDOW + 12, 4, 1);
+    one.store(WINDOW + 12, 4, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.fired(memory, 0), other.fired(memory, 5)), (2, 3));
+    for word in 0..8 {
+        one.store(WINDOW + word * 8, 8, 1);
+    }
+    assert_eq!(exchange(&mut one, &mut other), 1, "as one packet");
+    assert_eq!((other.fired(memory, 0), other.fired(memory, 5)), (3, 6));
+    assert_eq!(other.take_bits(memory), 1 | 1 << 5);
+    assert_eq!(other.counter("tripwires_fired"), 9);
+}
+
+#[test]
+fn once_is_once_and_disabled_is_silent() {
+    let (mut one, mut other, memory) = watched();
+    other.set((1, 0), (0, 64), 3, ON_WRITES | CLAN_TRIPWIRE_ONCE, memory);
+    other.set((1, 1), (0, 64), 3, ON_WRITES, memory);
+    other.set((1, 1), (0, 64), 3, 0, memory);
+    for word in 0..8 {
+        one.store(WINDOW + word * 8, 8, 1);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!((other.fired(memory, 0), other.fired(memory, 1), other.take_bits(memory)), (1, 0, 1));
+    one.store(WINDOW, 8, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.take_bits(memory), 0);
+    // One store enables it again.
+    other.tell(1, CLAN_TRIPWIRE_CONTROL, 4, (ON_WRITES | CLAN_TRIPWIRE_ONCE).into());
+    one.store(WINDOW, 8, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.fired(memory, 0), other.take_bits(memory)), (2, 1));
+}
+
+#[test]
+fn reads_fire_those_that_watch_reads() {
+    let (mut one, mut other, memory) = watched();
+    let reads = ON_WRITES & !CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS;
+    other.set((1, 0), (0, 8), 3, reads, memory);
+    other.set((1, 1), (0, 8), 3, ON_WRITES, memory);
+    one.load(WINDOW, 4);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.take_bits(memory), 1);
+    one.store(WINDOW, 4, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.take_bits(memory), 2);
+}
+
+#[test]
+fn remote_ones_fire_for_what_their_owner_does_elsewhere() {
+    let (mut one, mut other, _, memory) = pair(BOTH);
+    let target = 3 | 1 << 32;
+    let remote = ON_WRITES | CLAN_TRIPWIRE_REMOTE | CLAN_TRIPWIRE_READS;
+    assert_eq!(one.set((2, 0), (40, 8), target, remote, memory), CLAN_TRIPWIRE_OK);
+    one.store(WINDOW + 32, 8, 1);
+    one.store(WINDOW + 40, 8, 1);
+    assert_eq!(one.fired(memory, 0), 0, "it has not left");
+    exchange(&mut one, &mut other);
+    assert_eq!(one.fired(memory, 0), 1);
+    one.load(WINDOW + 44, 2);
+    one.sent().into_iter().for_each(|(_, packet)| other.arrive(0, &packet));
+    assert_eq!(one.fired(memory, 0), 1, "the answer has not come");
+    exchange(&mut one, &mut other);
+    assert_eq!(one.fired(memory, 0), 2);
+    // What another owner does is nothing of this one's.
+    let (area, _) = one.area(4096 + 16 * 64, 0);
+    let body = ClanOpenEndpoint {
+        memory: area,
+        owner: OWNER + 1,
+        requests: 16,
+        events: CLAN_NO_EVENTS,
+        ..Default::default()
+    };
+    one.run(CLAN_COMMAND_OPEN_ENDPOINT, 4, &body).unwrap();
+    one.window(30, (1, 3), PAGE, 4);
+    one.store(30 * PAGE + 40, 8, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.fired(memory, 0), 2);
+}
+
+#[test]
+fn what_cannot_be_is_answered_with_what_is_wrong() {
+    let (_, mut other, memory) = watched();
+    let (area, _) = other.area(64, 0);
+    let strange = ClanOpenAperture { area, key: KEY, owner: OWNER + 1, flags: BOTH, ..Default::default() };
+    other.try_aperture(6, &strange).unwrap();
+    let cases = [
+        ((0, 8), 6, ON_WRITES, CLAN_TRIPWIRE_NO_APERTURE),
+        ((0, 8), 5, ON_WRITES, CLAN_TRIPWIRE_NO_APERTURE),
+        ((0, 8), 3 | 1 << 32, ON_WRITES, CLAN_TRIPWIRE_NO_APERTURE),
+        ((0, 0), 3, ON_WRITES, CLAN_TRIPWIRE_BAD_RANGE),
+        ((4090, 8), 3, ON_WRITES, CLAN_TRIPWIRE_BAD_RANGE),
+        ((u64::MAX, 8), 3, ON_WRITES, CLAN_TRIPWIRE_BAD_RANGE),
+        ((1 << 30, 8), 3, ON_WRITES | CLAN_TRIPWIRE_REMOTE, CLAN_TRIPWIRE_BAD_RANGE),
+        ((0, 8), 3, CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_BIT, CLAN_TRIPWIRE_BAD_FLAGS),
+        ((0, 8), 3, CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_READS, CLAN_TRIPWIRE_BAD_FLAGS),
+        ((0, 8), 3, ON_WRITES | 0x200, CLAN_TRIPWIRE_BAD_FLAGS),
+        ((0, 8), 3, ON_WRITES | CLAN_TRIPWIRE_EVENT, CLAN_TRIPWIRE_NO_EVENTS),
+    ];
+    for (range, target, flags, answer) in cases {
+        assert_eq!(
+            other.set((1, 0), range, target, flags, memory),
+            answer,
+            "{range:?} {target:#x} {flags:#x}"
+        );
+    }
+    let refused = other.counter("tripwires_refused");
+    assert_eq!(refused, cases.len() as u64);
+    other.tell(1, 8 * CLAN_TRIPWIRE_STRIDE + CLAN_TRIPWIRE_CONTROL, 4, 1);
+    other.tell(0, CLAN_TRIPWIRE_CONTROL, 4, 1);
+    other.tell(1, 0x900, 4, 1);
+    other.tell(1, CLAN_TRIPWIRE_OFFSET, 2, 1);
+    assert_eq!(other.counter("tripwires_refused"), refused + 4);
+}
+
+#[test]
+fn a_word_that_too_many_watch_takes_no_more() {
+    let mut host = Host::with_options(1, hamlyn_card_clan::Options { tripwires: 256, ..OPTIONS });
+    host.aperture(3, PAGE, BOTH);
+    for endpoint in 0..8 {
+        let length = 4096 + 16 * 64;
+        let (memory, start) = host.area(length, 0);
+        let body = ClanOpenEndpoint {
+            memory,
+            owner: OWNER,
+            tripwires: 32,
+            requests: 16,
+            events: CLAN_NO_EVENTS,
+            ..Default::default()
+        };
+        host.run(CLAN_COMMAND_OPEN_ENDPOINT, endpoint, &body).unwrap();
+        for number in 0..32 {
+            let answer = if endpoint < 2 { CLAN_TRIPWIRE_OK } else { CLAN_TRIPWIRE_CROWDED };
+            assert_eq!(host.set((endpoint, number), (8, 8), 3, ON_WRITES, start), answer);
+        }
+    }
+    let (memory, _) = host.area(4096 + 16 * 64, 0);
+    let body = ClanOpenEndpoint {
+        memory,
+        owner: OWNER,
+        tripwires: 1,
+        requests: 16,
+        events: CLAN_NO_EVENTS,
+        ..Default::default()
+    };
+    host.run(CLAN_COMMAND_CLOSE_ENDPOINT, 7, &[0_u64]).unwrap();
+    host.run(CLAN_COMMAND_OPEN_ENDPOINT, 7, &body).unwrap();
+}
+
+#[test]
+fn they_end_with_their_aperture_and_their_endpoint() {
+    let (mut one, mut other, memory) = watched();
+    other.set((1, 0), (0, 8), 3, ON_WRITES, memory);
+    let (area, _) = other.area(PAGE, 0);
+    other.run(CLAN_COMMAND_CLOSE_APERTURE, 3, &[0_u64]).unwrap();
+    let body = ClanOpenAperture { area, key: KEY, owner: OWNER + 1, flags: BOTH, ..Default::default() };
+    other.try_aperture(3, &body).unwrap();
+    one.store(WINDOW, 8, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.take_bits(memory), 0, "another's aperture of the same number");
+    other.run(CLAN_COMMAND_CLOSE_APERTURE, 3, &[0_u64]).unwrap();
+    other.try_aperture(3, &ClanOpenAperture { owner: OWNER, ..body }).unwrap();
+    other.set((1, 0), (0, 8), 3, ON_WRITES, memory);
+    other.run(CLAN_COMMAND_CLOSE_ENDPOINT, 1, &[0_u64]).unwrap();
+    other.put(memory, &[0; 4096]);
+    one.store(WINDOW, 8, 1);
+    exchange(&mut one, &mut other);
+    assert!(other.bytes(memory, 4096).iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn who_sleeps_is_woken_once_and_none_is_forgotten() {
+    let (mut one, mut other, memory) = watched();
+    let fifo = other.fifo();
+    other.set((1, 0), (0, 8), 3, ON_WRITES, memory);
+    other.set((1, 1), (8, 8), 3, ON_WRITES, memory);
+    let store = |one: &mut Host, other: &mut Host, offset| {
+        one.store(WINDOW + offset, 8, 1);
+        exchange(one, other);
+    };
+    store(&mut one, &mut other, 0);
+    assert_eq!((other.raised(), other.word(fifo + 4)), (vec![], 0), "nobody sleeps");
+    // Its bit is set already.
+    other.write_register(CLAN_REG_ARM, 8, 1 | 1 << 16);
+    assert_eq!((other.raised(), other.word(fifo), other.word(fifo + 4)), (vec![1], 1, 1));
+    other.take_bits(memory);
+    // Before the driver says that it has taken the record, somebody sleeps for the other one.
+    other.write_register(CLAN_REG_ARM, 8, 1 | 2 << 16);
+    store(&mut one, &mut other, 8);
+    assert_eq!(other.raised(), [0_u16; 0]);
+    other.write_register(CLAN_REG_FIFO_TAKEN, 4, 1);
+    assert_eq!((other.raised(), other.word(fifo + 12)), (vec![1], 2));
+    store(&mut one, &mut other, 8);
+    other.write_register(CLAN_REG_FIFO_TAKEN, 4, 2);
+    assert_eq!(other.raised(), [0_u16; 0], "who has been woken sleeps no more");
+    // The action that needs no sleeper.
+    other.set((1, 2), (16, 8), 3, CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO, memory);
+    store(&mut one, &mut other, 16);
+    assert_eq!(other.raised(), [1]);
+}

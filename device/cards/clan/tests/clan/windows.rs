@@ -1,0 +1,157 @@
+//! Stores through windows.
+
+use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::registers::*;
+
+use crate::support::*;
+
+const BOTH: u32 = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
+
+#[test]
+fn a_store_of_any_width_arrives_at_its_place() {
+    let (mut one, mut other, aperture, _) = pair(BOTH);
+    for (offset, width, value) in
+        [(0, 1, 0xaa), (2, 2, 0xbbcc), (4, 4, 0xddee_ff00), (4088, 8, 0x0102_0304_0506_0708)]
+    {
+        one.store(WINDOW + offset, width, value);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!(other.bytes(aperture, 8), [0xaa, 0, 0xcc, 0xbb, 0, 0xff, 0xee, 0xdd]);
+    assert_eq!(other.bytes(aperture + 4088, 8), [8, 7, 6, 5, 4, 3, 2, 1]);
+    assert_eq!(other.counter("bytes_deposited"), 15);
+}
+
+#[test]
+fn stores_that_follow_each_other_leave_as_one_packet_unless_a_flag_says_not() {
+    let (mut one, mut other, aperture, _) = pair(BOTH);
+    for round in 0..2_u64 {
+        for word in 0..4 {
+            one.store(WINDOW + word * 8, 8, word + 1 + round);
+        }
+        let sent = one.sent();
+        assert_eq!(sent.len(), if round == 0 { 1 } else { 4 });
+        for (_, packet) in sent {
+            other.arrive(0, &packet);
+        }
+        other.rest();
+        let mut words = [1_u64, 2, 3, 4].map(|word| (word + round).to_le_bytes()).concat();
+        assert_eq!(other.bytes(aperture, 32), words);
+        words.clear();
+        one.write_register(CLAN_REG_JOIN, 4, CLAN_JOIN_ARRIVING.into());
+    }
+    assert_eq!((one.counter("stores_joined"), other.counter("packets_joined")), (3, 3));
+}
+
+#[test]
+fn a_part_of_a_word_is_joined_with_no_other_part_of_it() {
+    let (mut one, ..) = pair(BOTH);
+    one.store(WINDOW, 4, 1);
+    one.store(WINDOW + 4, 4, 2);
+    one.store(WINDOW + 8, 4, 3);
+    assert_eq!(one.sent().len(), 2, "the second and third follow each other between two words");
+}
+
+#[test]
+fn what_is_not_the_windows_is_refused_and_told() {
+    let mut one = Host::new(0);
+    let endpoint = one.endpoint(2, hamlyn_abi::clan::command::CLAN_NO_EVENTS);
+    one.window(5, (1, 3), 100, 2);
+    one.store(WINDOW + 96, 8, 1);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_WINDOW));
+    one.store(WINDOW + PAGE, 8, 1);
+    one.store(WINDOW - 8, 8, 1);
+    assert_eq!((one.faults(endpoint).0, one.counter("stores_refused")), (1, 3));
+    assert_eq!(one.sent().len(), 0);
+}
+
+#[test]
+fn windows_do_not_overlap_and_their_endpoint_stays() {
+    use hamlyn_abi::clan::command::*;
+    use hamlyn_abi::family::command::*;
+    let (mut one, ..) = pair(BOTH);
+    let body = |length, endpoint| ClanOpenWindow {
+        key: KEY,
+        length,
+        host: 1,
+        aperture: 3,
+        endpoint,
+        ..Default::default()
+    };
+    let mut open = |first, length, endpoint| {
+        one.run(CLAN_COMMAND_OPEN_WINDOW, first, &body(length, endpoint)).map_err(|refusal| refusal.status)
+    };
+    assert_eq!(open(4, PAGE + 1, 2), Err(HAMLYN_STATUS_IN_USE));
+    assert_eq!(open(5, 1, 2), Err(HAMLYN_STATUS_IN_USE));
+    assert_eq!(open(63, PAGE + 1, 2), Err(HAMLYN_STATUS_BAD_LENGTH));
+    assert_eq!(open(64, 1, 2), Err(HAMLYN_STATUS_BAD_INDEX));
+    assert_eq!(open(6, 1, 3), Err(HAMLYN_STATUS_NOT_OPEN));
+    assert_eq!(open(6, 58 * PAGE, 2), Ok(()));
+    let close =
+        |one: &mut Host, what, index| one.run(what, index, &[0_u64; 1]).map_err(|refusal| refusal.status);
+    assert_eq!(close(&mut one, CLAN_COMMAND_CLOSE_ENDPOINT, 2), Err(HAMLYN_STATUS_IN_USE));
+    assert_eq!(close(&mut one, CLAN_COMMAND_CLOSE_WINDOW, 7), Err(HAMLYN_STATUS_NOT_OPEN));
+    for window in [5, 6] {
+        close(&mut one, CLAN_COMMAND_CLOSE_WINDOW, window).unwrap();
+    }
+    close(&mut one, CLAN_COMMAND_CLOSE_ENDPOINT, 2).unwrap();
+}
+
+#[test]
+fn a_host_that_takes_nothing_holds_stores_up_for_a_while_and_then_they_are_lost_and_told() {
+    let (mut one, mut other, aperture, endpoint) = pair(BOTH);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    one.wire.stopped = vec![1];
+    let takes = |one: &mut Host| one.with(|card, _, _| hamlyn_card::card::Card::takes_stores(card));
+    while takes(&mut one) {
+        one.store(WINDOW, 8, 1);
+    }
+    one.sent();
+    one.wait(50);
+    assert!(!takes(&mut one));
+    one.wait(60);
+    assert!(takes(&mut one), "after the read time-out it is given up");
+    assert!(one.faults(endpoint).0 > 1000 && one.faults(endpoint).1 == CLAN_FAULT_LOST);
+    let lost = one.counter("stores_refused");
+    for _ in 0..10_000 {
+        assert!(takes(&mut one));
+        one.store(WINDOW, 8, 1);
+    }
+    assert!(one.counter("stores_refused") > lost);
+    // When it takes packets again, what waits still goes, and all is as before.
+    one.wire.stopped.clear();
+    exchange(&mut one, &mut other);
+    one.store(WINDOW + 8, 8, 2);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.word(aperture + 8), 2);
+}
+
+#[test]
+fn what_is_stored_to_a_group_arrives_at_its_members() {
+    use hamlyn_abi::clan::command::*;
+    let (mut one, mut other, ..) = pair(BOTH);
+    let (area, start) = other.area(64, 0);
+    let member = ClanOpenAperture {
+        area,
+        key: 9,
+        owner: OWNER,
+        flags: CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP,
+        group: 12,
+        ..Default::default()
+    };
+    other.try_aperture(7, &member).unwrap();
+    assert!(other.try_aperture(8, &member).is_err(), "a host has one member");
+    let body =
+        ClanOpenWindow { key: 9, length: 64, host: CLAN_GROUP_HOST + 12, endpoint: 2, ..Default::default() };
+    one.run(CLAN_COMMAND_OPEN_WINDOW, 9, &body).unwrap();
+    one.store(9 * PAGE + 8, 8, 0x55);
+    let sent = one.sent();
+    assert_eq!(sent[0].0, CLAN_GROUP_HOST as u16 + 12);
+    other.arrive(0, &sent[0].1);
+    other.rest();
+    assert_eq!(other.word(start + 8), 0x55);
+    assert_eq!(one.load(9 * PAGE, 8).now(), Some(u64::MAX), "nobody reads a group");
+    other.run(CLAN_COMMAND_CLOSE_APERTURE, 7, &[0_u64]).unwrap();
+    other.arrive(0, &sent[0].1);
+    assert_eq!(other.counter("refused_aperture"), 1);
+}

@@ -1,0 +1,215 @@
+//! What a store costs the receiving card that passes armed Tripwires, and one that fires: the card alone, on a host in memory.
+//!
+//! The paper's card compares each address with those of all Tripwires at once, "without hindrance to the passing stream" (section 2.5).
+
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use hamlyn_abi::clan::aperture::CLAN_APERTURE_WRITE;
+use hamlyn_abi::clan::command::*;
+use hamlyn_abi::clan::dma::CLAN_MIN_REQUESTS;
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::tripwire::*;
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_card::card::Card;
+use hamlyn_card::ports::{Packet, VolatileSlice};
+use hamlyn_card_clan::{ClanCard, Options};
+use hamlyn_test_host::{Commands, Host, list_pages};
+
+use crate::engine::effort::Effort;
+use crate::engine::goals::{beside_text, number};
+use crate::engine::report::Table;
+use crate::engine::stats::median;
+
+/// How many are armed.
+const ARMED: [u32; 5] = [0, 16, 256, 4096, 65536];
+const PAGE: u64 = 4096;
+const WORD: u64 = 8;
+/// Bytes of the aperture: each Tripwire watches a word of its own in the lower half, and nothing is watched in the upper.
+const APERTURE: u64 = 2 * 65536 * WORD;
+const OWNER: u32 = 1;
+const KEY: u64 = 7;
+
+/// A card with so many armed, and packets of a word each.
+struct Passing {
+    host: Host<ClanCard>,
+    /// To a word that nobody watches, and to one that fires if any is armed.
+    quiet: Vec<u8>,
+    firing: Vec<u8>,
+}
+
+/// Nanoseconds of a packet, round by round: to a word that nobody watches, and to one that somebody does.
+pub(crate) struct Measured {
+    armed: u32,
+    quiet: Vec<f64>,
+    firing: Vec<f64>,
+}
+
+fn options() -> Options {
+    Options {
+        apertures: 16,
+        window_pages: 512,
+        endpoints: 2048,
+        tripwires: 65536,
+        event_queues: 8,
+        burst: 4096,
+        credits: 1 << 20,
+        join: 0,
+        read_timeout_ms: 1000,
+        handshake_ms: 0,
+    }
+}
+
+/// An area of pages that follow each other; all endpoints share one, as none of it is looked at.
+fn area(host: &Host<ClanCard>, length: u64) -> HamlynArea {
+    let start = host.pages(length.div_ceil(PAGE));
+    list_pages(length, 0, || host.pages(1), |index| start + index * PAGE, |at, bytes| host.put(at, bytes))
+}
+
+/// A store's packet, as a sender's card makes it.
+fn packet(offset: u64) -> anyhow::Result<Vec<u8>> {
+    let mut sender = Host::new(0, ClanCard::new(options())).context("no memory")?;
+    open_endpoint(&mut sender, 0, 0)?;
+    let body = ClanOpenWindow { key: KEY, length: APERTURE, host: 1, aperture: 3, ..Default::default() };
+    done(sender.run(CLAN_COMMAND_OPEN_WINDOW, 0, &body))?;
+    let window = u64::from(options().endpoints) * PAGE;
+    sender.with_card(|card, ports, _| card.register_write(ports, 2, window + offset, 8, 1));
+    sender.transmit();
+    Ok(sender.wire.sent.pop().context("no packet was sent")?.1)
+}
+
+fn done(result: Result<(), hamlyn_test_host::Refusal>) -> anyhow::Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(refusal) => bail!("the card has refused a command: {refusal:?}"),
+    }
+}
+
+fn open_endpoint(host: &mut Host<ClanCard>, index: u32, tripwires: u32) -> anyhow::Result<()> {
+    let memory = area(host, u64::from(CLAN_STATE_SIZE) + u64::from(CLAN_MIN_REQUESTS) * 64);
+    open_endpoint_at(host, index, tripwires, memory)
+}
+
+fn open_endpoint_at(
+    host: &mut Host<ClanCard>,
+    index: u32,
+    tripwires: u32,
+    memory: HamlynArea,
+) -> anyhow::Result<()> {
+    let requests = CLAN_MIN_REQUESTS;
+    let events = CLAN_NO_EVENTS;
+    let body = ClanOpenEndpoint { memory, owner: OWNER, tripwires, requests, events, ..Default::default() };
+    done(host.run(CLAN_COMMAND_OPEN_ENDPOINT, index, &body))
+}
+
+impl Passing {
+    fn create(armed: u32) -> anyhow::Result<Self> {
+        let mut host = Host::new(1, ClanCard::new(options())).context("no memory")?;
+        let (key, owner, flags) = (KEY, OWNER, CLAN_APERTURE_WRITE);
+        let body = ClanOpenAperture { area: area(&host, APERTURE), key, owner, flags, ..Default::default() };
+        done(host.run(CLAN_COMMAND_OPEN_APERTURE, 3, &body))?;
+        let memory = area(&host, u64::from(CLAN_STATE_SIZE) + u64::from(CLAN_MIN_REQUESTS) * 64);
+        for index in 0..armed.div_ceil(CLAN_MAX_TRIPWIRES) {
+            let tripwires = (armed - index * CLAN_MAX_TRIPWIRES).min(CLAN_MAX_TRIPWIRES);
+            open_endpoint_at(&mut host, index, tripwires, memory)?;
+            (0..tripwires).for_each(|number| arm(&mut host, index, number));
+        }
+        let passing = Self { host, quiet: packet(APERTURE / 2)?, firing: packet(0)? };
+        let set = passing.host.counted("tripwires_set").unwrap_or_default();
+        ensure!(set == u64::from(armed), "{set} of {armed} Tripwires are armed");
+        Ok(passing)
+    }
+
+    /// Has so many packets arrive. Nanoseconds of each.
+    fn deliver(&mut self, fires: bool, count: u32) -> f64 {
+        let bytes = if fires { &mut self.firing } else { &mut self.quiet };
+        let start = Instant::now();
+        for number in 0..count {
+            let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut bytes[..]).into() };
+            self.host.with_card(|card, ports, _| card.packet_arrived(ports, &packet));
+            // It has credits to grant, now and then.
+            if number % 1024 == 0 {
+                self.host.transmit();
+                self.host.wire.forget();
+            }
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(count)
+    }
+}
+
+fn arm(host: &mut Host<ClanCard>, endpoint: u32, number: u32) {
+    let place = u64::from(endpoint) * PAGE + u64::from(number * CLAN_TRIPWIRE_STRIDE);
+    let word = u64::from(endpoint * CLAN_MAX_TRIPWIRES + number);
+    let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_COUNT;
+    let mut store = |at: u32, width, value| {
+        host.with_card(|card, ports, _| card.register_write(ports, 2, place + u64::from(at), width, value));
+    };
+    store(CLAN_TRIPWIRE_OFFSET, 8, word * WORD);
+    store(CLAN_TRIPWIRE_LENGTH, 8, WORD);
+    store(CLAN_TRIPWIRE_TARGET, 8, 3);
+    store(CLAN_TRIPWIRE_CONTROL, 4, flags.into());
+}
+
+/// All in turn, in rounds.
+pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
+    let count = effort.pick(20_000, 100_000);
+    let mut cards = ARMED
+        .map(|armed| Ok((Passing::create(armed)?, Measured { armed, quiet: vec![], firing: vec![] })))
+        .into_iter()
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for _ in 0..effort.rounds() {
+        for (passing, measured) in &mut cards {
+            measured.quiet.push(passing.deliver(false, count));
+            measured.firing.push(passing.deliver(true, count));
+        }
+    }
+    for (passing, measured) in &cards {
+        let counted = |name| passing.host.counted(name).unwrap_or_default();
+        let fired = if measured.armed == 0 { 0 } else { u64::from(count) * measured.firing.len() as u64 };
+        ensure!(
+            counted("tripwires_fired") == fired && counted("over_credit") == 0,
+            "not all packets were taken"
+        );
+    }
+    Ok(cards.into_iter().map(|(_, measured)| measured).collect())
+}
+
+/// Each beside the card with none armed.
+pub(crate) fn table(measured: &[Measured]) -> Table {
+    let text = |values: &[f64]| median(values.to_vec()).map_or_else(String::new, number);
+    let none = measured.iter().find(|one| one.armed == 0);
+    let row = |one: &Measured| {
+        let [ratio, spread] = none.map(|none| beside_text(&one.quiet, &none.quiet)).unwrap_or_default();
+        let firing = if one.armed == 0 { String::new() } else { text(&one.firing) };
+        vec![one.armed.to_string(), text(&one.quiet), ratio, spread, firing]
+    };
+    Table {
+        title: "CLAN: a store that passes armed Tripwires".to_owned(),
+        note: "Nanoseconds that the receiving card takes for a packet of one word, alone on a host in memory: to a word that nobody \
+            watches, beside the same with no Tripwire armed, and to one that a Tripwire watches which counts."
+            .to_owned(),
+        head: ["armed", "passes, ns", "beside none armed", "spread", "fires, ns"].map(str::to_owned).to_vec(),
+        rows: measured.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stands_beside_the_card_with_none_armed() {
+        let one = |armed, quiet| Measured { armed, quiet: vec![quiet], firing: vec![300.0] };
+        let table = table(&[one(0, 100.0), one(16, 110.0)]);
+        assert_eq!(table.rows, [["0", "100", "1", "1 to 1", ""], ["16", "110", "1.1", "1.1 to 1.1", "300"]]);
+    }
+
+    #[test]
+    fn those_that_are_armed_fire_and_the_others_do_not() {
+        let mut passing = Passing::create(100).unwrap();
+        passing.deliver(false, 10);
+        assert_eq!(passing.host.counted("tripwires_fired"), Some(0));
+        passing.deliver(true, 10);
+        assert_eq!(passing.host.counted("tripwires_fired"), Some(10));
+    }
+}
