@@ -211,8 +211,12 @@ proptest! {
         memory.write(0, &bytes);
         let state = super::super::endpoint::State::new(memory, page, 16);
         let _ = state.fault();
-        let _ = (0..40).map(|n| state.message(n)).count();
-        let _ = (0..32).map(|n| (state.fired(n), state.answer(n))).count();
+        for n in 0..40 {
+            let _ = state.message(n);
+        }
+        for n in 0..32 {
+            let _ = (state.fired(n), state.answer(n));
+        }
         let mut queue = super::super::dma::Queue::new(16, false);
         queue.harvest(&state);
     }

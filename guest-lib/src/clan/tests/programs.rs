@@ -209,7 +209,7 @@ fn bytes_come_in_their_order_until_the_writer_closes() {
     let [here, there] = ends(&one, &two, 333);
     let (mut writer, mut reader) =
         (stream::Writer::new(&here).unwrap(), stream::Reader::new(&there).unwrap());
-    let sent: Vec<u8> = (0..100_000_u32).map(|byte| (byte * 7 >> 3) as u8).collect();
+    let sent: Vec<u8> = (0..100_000_u32).map(|byte| ((byte * 7) >> 3) as u8).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             sent.chunks(97).for_each(|piece| writer.write_all(piece).unwrap());
