@@ -24,6 +24,7 @@ impl World<Clan> {
         let most = self.hosts[host].machine.options.burst as usize;
         ensure(letter.data.len() <= most, || wrong(format!("has {} bytes", letter.data.len())))?;
         self.note(|| format!("  it is {}", letter.brief()));
+        self.settle_failures(host)?;
         self.model.ledgers[host].count(Counter::PacketsSent, 1);
         let is_right = match letter.kind {
             WRITE => self.note_write_sent(host, to, &letter)?,
@@ -33,7 +34,17 @@ impl World<Clan> {
             CREDIT | PROBE => true,
             _ => false,
         };
-        ensure(is_right, || wrong(format!("is not what was to be sent: {letter:x?}")))?;
+        ensure(is_right, || {
+            let next: Vec<_> =
+                self.model.ledgers[host].endpoints.values().filter_map(|one| one.pending.front()).collect();
+            let readings: Vec<_> = self
+                .model
+                .readings
+                .iter()
+                .filter(|one| (one.server, one.asker, one.tag) == (host as u16, to, letter.tag))
+                .collect();
+            wrong(format!("is not what was to be sent: {letter:x?}, but {next:x?} {readings:x?}"))
+        })?;
         self.fly(host, to, &letter);
         self.check_credits(host as u16, to)
     }
@@ -86,8 +97,11 @@ impl World<Clan> {
         };
         let system = word.flags & FROM_SYSTEM != 0;
         let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
-        let (number, index) = ledger.endpoints.iter().find_map(|(number, endpoint)| {
+        let found = ledger.endpoints.iter().find_map(|(number, endpoint)| {
             let fits = |pending: &Pending| {
+                if pending.is_cut {
+                    return Some(true);
+                }
                 let local = pending.request.local_offset.checked_add(pending.done)?;
                 let aperture = ledger.apertures.get(&pending.request.local_aperture)?;
                 let end = local.checked_add(length)?;
@@ -96,9 +110,15 @@ impl World<Clan> {
                 Some(self.might_be(host, &pieces, pending.since, &word.data))
             };
             let is_it = |pending: &Pending| is_next(pending) && fits(pending) == Some(true);
-            let index = endpoint.pending.iter().position(is_it)?;
+            let index = endpoint.pending.iter().take(1).position(is_it)?;
             (system == (endpoint.flags != 0)).then_some((*number, index))
-        })?;
+        });
+        let Some((number, index)) = found else {
+            let ghosts = &mut self.model.ledgers[host].ghosts;
+            let (number, life, owner, ghost) = ghosts.iter_mut().find(|(.., ghost)| is_next(ghost))?;
+            ghost.done += length;
+            return Some((*number, *life, *owner));
+        };
         let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
         endpoint.pending[index].done += length;
         self.model.words_sent += 1;
@@ -195,9 +215,15 @@ fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<(u32, 
             && request.offset.wrapping_add(pending.asked) == letter.offset
             && pending.asked + length <= request.length
     };
-    let (number, index) = ledger.endpoints.iter().find_map(|(number, endpoint)| {
-        endpoint.pending.iter().position(asks).map(|index| (*number, index))
-    })?;
+    let found = ledger.endpoints.iter().find_map(|(number, endpoint)| {
+        endpoint.pending.iter().take(1).position(asks).map(|index| (*number, index))
+    });
+    let Some((number, index)) = found else {
+        // Of an endpoint that was closed: nobody waits for the answer.
+        let (number, .., ghost) = ledger.ghosts.iter_mut().find(|(.., ghost)| asks(ghost))?;
+        ghost.asked += length;
+        return Some((*number, ghost.serial));
+    };
     let endpoint = ledger.endpoints.get_mut(&number)?;
     endpoint.pending[index].asked += length;
     (length > 0).then_some((number, endpoint.pending[index].serial))
