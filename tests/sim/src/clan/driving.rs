@@ -114,7 +114,7 @@ impl World<Clan> {
         // What it took before, and had not written, it writes before it answers.
         self.settle(host)?;
         ensure(self.model.ledgers[host].landings.is_empty(), || {
-            format!("host {host}: a command is answered before what had arrived is in memory")
+            format!("host {host}: a command is answered before this is in memory: {:x?}", self.model.ledgers[host].landings)
         })?;
         self.forget_aperture(host, number);
         self.check_card(host)

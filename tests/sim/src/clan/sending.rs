@@ -8,7 +8,7 @@ use crate::engine::world::World;
 
 use super::ledger::{Accesses, Ledger, Made, Pending};
 use super::model::{Clan, Origin, Reading};
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
+use super::packet::{HEAD, CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
 
 /// What a packet says of a store or load, without what is the packet's own.
 pub(super) fn bare(letter: &Letter) -> Letter {
@@ -23,7 +23,7 @@ impl World<Clan> {
         ensure(is_sound, || wrong("has a wrong checksum".into()))?;
         let most = self.hosts[host].machine.options.burst as usize;
         ensure(letter.data.len() <= most, || wrong(format!("has {} bytes", letter.data.len())))?;
-        self.note(|| format!("  it is {}", letter.brief()));
+        self.note(|| format!("  it is {}, from {host} to {to}, epoch {}", letter.brief(), letter.epoch));
         self.settle_failures(host)?;
         self.model.ledgers[host].count(Counter::PacketsSent, 1);
         let is_right = match letter.kind {
@@ -46,7 +46,7 @@ impl World<Clan> {
             wrong(format!("is not what was to be sent: {letter:x?}, but {next:x?} {readings:x?}"))
         })?;
         self.fly(host, to, &letter);
-        self.check_credits(host as u16, to)
+        self.check_credits(host as u16, to, letter.epoch)
     }
 
     /// Puts a packet's words on their way.
@@ -184,11 +184,14 @@ impl World<Clan> {
         }
     }
 
-    /// No more words are under way than a host may have.
-    fn check_credits(&self, host: u16, to: u16) -> Result<(), Violation> {
+    /// No more words are under way than a host may have. Those of an earlier count were given up.
+    fn check_credits(&self, host: u16, to: u16, epoch: u16) -> Result<(), Violation> {
         let flight = self.model.flying.get(&(host, to));
-        let words = flight.map_or(0, |flight| flight.count(|atom| matches!(atom[0], WRITE | DATA)));
+        let words = flight.map_or(0, |flight| flight.count(|atom| {
+            atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes()
+        }));
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
+        let most = if self.model.is_hostile[usize::from(host)] { usize::MAX } else { most };
         ensure(words <= most, || {
             format!("host {host}: {words} words are under way to {to}, and {most} may be")
         })

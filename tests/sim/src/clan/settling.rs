@@ -39,9 +39,10 @@ impl World<Clan> {
             self.model.moment += 1;
             let known = self.note_write(host, &write)?;
             ensure(known, || {
+                let fifo = (&self.model.ledgers[host].fifo.untaken, &self.model.ledgers[host].fifo.owed);
                 let place = self.model.ledgers[host].place(write.address);
                 let next = self.model.ledgers[host].landings.front();
-                format!("host {host}: it wrote {write:x?} to {place:x?}, and next is {next:x?}")
+                format!("host {host}: it wrote {write:x?} to {place:x?}, and next is {next:x?}, {fifo:x?}")
             })?;
         }
         Ok(())
