@@ -6,6 +6,7 @@
 #ifndef _HAMLYN_CARDS_H
 #define _HAMLYN_CARDS_H
 
+#include "clan_card.h"
 #include "echo_card.h"
 #include "hamlyn_card.h"
 #include "shrimp_card.h"
@@ -13,6 +14,7 @@
 #define CARDS(CARD) \
 	CARD(HAMLYN_PCI_DEVICE, hamlyn_card_ops) \
 	CARD(SHRIMP_PCI_DEVICE, shrimp_card_ops) \
+	CARD(CLAN_PCI_DEVICE, clan_card_ops) \
 	CARD(ECHO_PCI_DEVICE, echo_card_ops)
 
 struct card_ops;

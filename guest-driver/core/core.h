@@ -253,12 +253,18 @@ struct hamlyn_card {
 	 */
 	u64 next_offset;
 	struct list_head files;
+	/* The same by number. */
+	struct xarray numbers;
+	u32 next_number;
 	/* Users' shares, by user id, and what they hold together. */
 	struct xarray shares;
 	u32 held[HAMLYN_KINDS];
 	/* This operating system, as others see it through this card (kernel/). */
 	struct hamlyn_system *system;
 };
+
+/* The number of the driver's own file; others have larger ones. */
+#define HAMLYN_OWN_NUMBER 1
 
 /* What a user holds of a card, through however many files, and whoever has them. */
 struct hamlyn_share {
@@ -282,6 +288,8 @@ struct hamlyn_file {
 	/* Whether the user who opened it may have more than a share. */
 	bool privileged;
 	struct list_head on_card;
+	/* No other file of the card's has it while this one is there. */
+	u32 number;
 	/* The card was reset or removed since it was opened: what it had is gone. */
 	bool dead;
 	/*
@@ -450,6 +458,8 @@ DEFINE_CLASS(hamlyn_entry, struct hamlyn_turn,
 int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count);
 int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 		      const struct hamlyn_pages *pages);
+int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
+		       const struct hamlyn_pages *pages);
 int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object);
 int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object);
 void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size);

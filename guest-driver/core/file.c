@@ -28,9 +28,15 @@ static int file_join(struct hamlyn_file *file)
 	guard(mutex)(&card->lock);
 	if (!card->ready)
 		return -ENODEV;
-	ret = hamlyn_share_join(file, &spare);
-	if (ret)
+	ret = xa_alloc_cyclic(&card->numbers, &file->number, file,
+			      XA_LIMIT(HAMLYN_OWN_NUMBER + 1, U32_MAX), &card->next_number, GFP_KERNEL);
+	if (ret < 0)
 		return ret;
+	ret = hamlyn_share_join(file, &spare);
+	if (ret) {
+		xa_erase(&card->numbers, file->number);
+		return ret;
+	}
 	get_device(&card->dev);
 	list_add(&file->on_card, &card->files);
 	return 0;
@@ -164,6 +170,7 @@ static int file_release(struct inode *inode, struct file *filp)
 	file_end(file);
 	scoped_guard(mutex, &card->lock) {
 		list_del(&file->on_card);
+		xa_erase(&card->numbers, file->number);
 		hamlyn_share_put(file->share);
 	}
 	__free_page(file->spent);

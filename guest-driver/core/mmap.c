@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings of files' objects. What is memory is mapped whole, and read-only. What is the card's own
- * is mapped page by page, as it is touched, so that it can be taken away again.
+ * Mappings of files' objects. What is memory is mapped whole, and read-only if the card alone writes to
+ * it. What is the card's own is mapped page by page, as it is touched, so that it can be taken away again.
  */
 #include <linux/file.h>
 
@@ -44,18 +44,37 @@ static const struct vm_operations_struct pages_vm_ops = {
 	.close = pages_vma_close,
 };
 
+static void mmap_keep(struct vm_area_struct *vma, struct card_object *object)
+{
+	vma->vm_ops = &pages_vm_ops;
+	vma->vm_private_data = object;
+	kref_get(&object->users);
+}
+
 /* Maps all of an object's memory. */
 int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 		      const struct hamlyn_pages *pages)
 {
 	int ret = hamlyn_mmap_memory(vma, pages->page, pages->count);
 
-	if (ret)
-		return ret;
-	vma->vm_ops = &pages_vm_ops;
-	vma->vm_private_data = object;
-	kref_get(&object->users);
-	return 0;
+	if (!ret)
+		mmap_keep(vma, object);
+	return ret;
+}
+
+/* Maps all of an object's memory, which the owner writes to as well as the card. */
+int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
+		       const struct hamlyn_pages *pages)
+{
+	int ret;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	vm_flags_mod(vma, VM_IO | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYEXEC);
+	ret = vm_map_pages_zero(vma, pages->page, pages->count);
+	if (!ret)
+		mmap_keep(vma, object);
+	return ret;
 }
 
 /*

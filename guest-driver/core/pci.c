@@ -18,6 +18,7 @@ static void card_release(struct device *dev)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
+	xa_destroy(&card->numbers);
 	xa_destroy(&card->shares);
 	card->ops->free(card);
 	hamlyn_system_free(card->system);
@@ -53,6 +54,7 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev, const struct card_o
 	init_waitqueue_head(&card->arrival);
 	INIT_DELAYED_WORK(&card->beat, hamlyn_handshake_beat);
 	hamlyn_mappings_init(card);
+	xa_init_flags(&card->numbers, XA_FLAGS_ALLOC);
 	xa_init(&card->shares);
 	ops->init(card);
 	for (i = 0; i < ARRAY_SIZE(card->vector); i++) {

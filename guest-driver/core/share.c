@@ -65,28 +65,39 @@ static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool pr
 }
 
 /*
- * Counts one more object. -EDQUOT: the user holds as many as he may, though the card may have more;
- * the card's lock is held. The driver's own have no share, and are not counted.
+ * Counts so many more, at least one. -EDQUOT: with them the user would hold more than he may, though
+ * the card has them; the card's lock is held. The driver's own have no share, and are not counted.
  */
-int hamlyn_share_take(struct hamlyn_share *of, unsigned int kind, bool privileged)
+int hamlyn_share_take_some(struct hamlyn_share *of, unsigned int kind, u32 count, bool privileged)
 {
 	if (!of)
 		return 0;
 	lockdep_assert_held(&of->card->lock);
-	if (of->held[kind] >= share_limit(of, kind, privileged))
-		return of->card->held[kind] >= share_total(of->card, kind) ? -ENOSPC : -EDQUOT;
-	of->held[kind]++;
-	of->card->held[kind]++;
+	if ((u64)of->held[kind] + count > share_limit(of, kind, privileged))
+		return (u64)of->card->held[kind] + count > share_total(of->card, kind) ? -ENOSPC :
+											 -EDQUOT;
+	of->held[kind] += count;
+	of->card->held[kind] += count;
 	return 0;
 }
 
-void hamlyn_share_give(struct hamlyn_share *of, unsigned int kind)
+void hamlyn_share_give_some(struct hamlyn_share *of, unsigned int kind, u32 count)
 {
 	if (!of)
 		return;
 	lockdep_assert_held(&of->card->lock);
-	of->held[kind]--;
-	of->card->held[kind]--;
+	of->held[kind] -= count;
+	of->card->held[kind] -= count;
+}
+
+int hamlyn_share_take(struct hamlyn_share *of, unsigned int kind, bool privileged)
+{
+	return hamlyn_share_take_some(of, kind, 1, privileged);
+}
+
+void hamlyn_share_give(struct hamlyn_share *of, unsigned int kind)
+{
+	hamlyn_share_give_some(of, kind, 1);
 }
 
 void hamlyn_share_get(struct hamlyn_share *of)

@@ -22,5 +22,9 @@ void hamlyn_share_get(struct hamlyn_share *share);
 void hamlyn_share_put(struct hamlyn_share *share);
 int hamlyn_share_take(struct hamlyn_share *share, unsigned int kind, bool privileged);
 void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind);
+/* Several at once, all or none. */
+int hamlyn_share_take_some(struct hamlyn_share *share, unsigned int kind, u32 count,
+			   bool privileged);
+void hamlyn_share_give_some(struct hamlyn_share *share, unsigned int kind, u32 count);
 
 #endif /* _HAMLYN_SHARE_H */

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hamlyn::attach::{self, CardAttachment, Model, Node};
+use hamlyn::clan::{self, Clan};
 use hamlyn::echo::Echo;
 use hamlyn::shrimp::{self, Shrimp};
 use hamlyn::{Card, Error, FIND_TIMEOUT, Found};
@@ -14,7 +15,7 @@ use crate::Outcome;
 use crate::info::Facts;
 
 /// The models, as their nodes are called; who is to be the default stands before others.
-const MODELS: [&str; 3] = ["hamlyn", "shrimp", "echo"];
+const MODELS: [&str; 4] = ["hamlyn", "shrimp", "clan", "echo"];
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CardOption {
@@ -43,6 +44,7 @@ impl CardOption {
 pub(crate) enum AnyCard {
     Hamlyn(Card),
     Shrimp(shrimp::Card),
+    Clan(clan::Card),
     Echo(attach::Card<Node<Echo>>),
 }
 
@@ -51,6 +53,9 @@ impl AnyCard {
     pub(crate) fn open(name: &str) -> Outcome<Self> {
         match Card::open(name) {
             Err(Error::OtherModel { model: Shrimp::NUMBER, .. }) => Ok(Self::Shrimp(node(name)?)),
+            Err(Error::OtherModel { model: Clan::NUMBER, .. }) => {
+                Ok(Self::Clan(clan::Card::open_path(Path::new(name))?))
+            }
             Err(Error::OtherModel { model: Echo::NUMBER, .. }) => Ok(Self::Echo(node(name)?)),
             card => Ok(Self::Hamlyn(card?)),
         }
@@ -61,6 +66,7 @@ impl AnyCard {
         match self {
             Self::Hamlyn(card) => crate::hamlyn::facts(name, card),
             Self::Shrimp(_) => crate::shrimp::facts(name),
+            Self::Clan(_) => crate::clan::facts(name),
             Self::Echo(_) => crate::echo::facts(name),
         }
     }
@@ -70,6 +76,7 @@ impl AnyCard {
         match self {
             Self::Hamlyn(card) => card.find(name, Some(FIND_TIMEOUT)),
             Self::Shrimp(card) => card.find(name, Some(FIND_TIMEOUT)),
+            Self::Clan(card) => card.find(name, Some(FIND_TIMEOUT)),
             Self::Echo(card) => card.find(name, Some(FIND_TIMEOUT)),
         }
     }

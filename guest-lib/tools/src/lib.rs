@@ -7,6 +7,7 @@
 //! (`end`, the trait of [`end::End`]); a line for each model is in `card`. All else is the same for all.
 
 mod card;
+mod clan;
 mod echo;
 mod end;
 mod flow;

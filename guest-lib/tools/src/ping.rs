@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 use crate::card::{AnyCard, CardOption};
+use crate::clan::ClanEnd;
 use crate::end::{End, Wait, Wish};
 use crate::hamlyn::HamlynEnd;
 use crate::peer::{Meeting, Session};
@@ -77,6 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         }
         AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
         AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
+        AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
         AnyCard::Echo(_) => Err("an echo card is not for pings: it has no connections".into()),
     }
 }

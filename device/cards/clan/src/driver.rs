@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hamlyn_abi::clan::command::*;
-use hamlyn_abi::clan::endpoint::CLAN_BIT_MESSAGE;
-use hamlyn_abi::clan::event::CLAN_EVENT_MESSAGE;
+use hamlyn_abi::clan::endpoint::{CLAN_BIT_DMA, CLAN_BIT_MESSAGE};
+use hamlyn_abi::clan::event::{CLAN_EVENT_DMA, CLAN_EVENT_MESSAGE};
 use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::statistics::ClanStatistic;
@@ -60,7 +60,13 @@ impl ClanCard {
             (CLAN_REG_ARM, 8) => self.arm_bits(ports, value as u32 & 0xffff, value >> 16),
             (CLAN_REG_ARM_EVENTS, 8) => self.arm_events(ports, value as u32, (value >> 32) as u32),
             (CLAN_REG_POST, _) => {
-                let told = self.happened(ports, value as u32, CLAN_BIT_MESSAGE, CLAN_EVENT_MESSAGE);
+                let posted = value as u32;
+                let (bit, event) = if posted & CLAN_POST_DMA == 0 {
+                    (CLAN_BIT_MESSAGE, CLAN_EVENT_MESSAGE)
+                } else {
+                    (CLAN_BIT_DMA, CLAN_EVENT_DMA)
+                };
+                let told = self.happened(ports, posted & !CLAN_POST_DMA, bit, event);
                 self.note(told);
             }
             _ => tracing::debug!(offset, value, "write to a register that is not there"),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hamlyn::attach::Card;
 
 use crate::card::{AnyCard, CardOption};
+use crate::clan::ClanEnd;
 use crate::end::{DEPTH, End, Wait, Wish};
 use crate::flow::CHUNK;
 use crate::hamlyn::HamlynEnd;
@@ -47,7 +48,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     card: CardOption,
     /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does. At SHRIMP cards by deliberate update; latency is
-    /// that of automatic update
+    /// that of automatic update. At CLAN cards up to 256 bytes by stores, and more by DMA
     #[arg(long = "bw")]
     bandwidth: bool,
     /// Both ends send at once; what is shown is the sum
@@ -145,6 +146,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         }
         AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
         AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
+        AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
         AnyCard::Echo(_) => Err("an echo card is not measured: it has no connections".into()),
     }
 }

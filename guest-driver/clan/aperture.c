@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Apertures (section 3.2): memory of processes here that others reach by host, number and key. Who has
+ * these may; the driver makes keys that nobody guesses. A group's is what its members agree on.
+ */
+#include <linux/random.h>
+
+#include "clan.h"
+
+#define aperture_of(of) container_of(of, struct clan_aperture_object, object)
+
+static struct clan_aperture_object *aperture_find(struct hamlyn_file *file, u32 index)
+{
+	struct clan_aperture_object *aperture = xa_load(&clan_parts(file->card)->apertures, index);
+
+	return aperture && aperture->object.file == file ? aperture : NULL;
+}
+
+static void aperture_free(struct kref *users)
+{
+	struct clan_aperture_object *aperture =
+		container_of(users, struct clan_aperture_object, object.users);
+
+	hamlyn_pages_free(aperture->memory);
+	kfree(aperture);
+}
+
+DEFINE_FREE(aperture_put, struct clan_aperture_object *,
+	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+
+/* An aperture that the card does not know yet, of memory that is pinned. */
+static struct clan_aperture_object *aperture_alloc(struct hamlyn_file *file,
+						   const struct clan_aperture *argument)
+{
+	struct clan_aperture_object *aperture __free(aperture_put) =
+		kzalloc(sizeof(*aperture), GFP_KERNEL_ACCOUNT);
+	struct hamlyn_pages *memory;
+	int ret;
+
+	if (!aperture)
+		return ERR_PTR(-ENOMEM);
+	hamlyn_object_init(&aperture->object, file, &clan_aperture_kind);
+	aperture->flags = argument->flags;
+	aperture->group = argument->group;
+	aperture->key = argument->flags & CLAN_APERTURE_GROUP ? argument->key : get_random_u64();
+	memory = hamlyn_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
+	if (IS_ERR(memory))
+		return ERR_CAST(memory);
+	aperture->memory = memory;
+	ret = hamlyn_pages_map(memory, file->card);
+	if (ret)
+		return ERR_PTR(ret);
+	return_ptr(aperture);
+}
+
+/* Has the card open it under a number that it has. */
+static int aperture_tell(struct clan_aperture_object *aperture)
+{
+	struct hamlyn_file *file = aperture->object.file;
+	struct clan_open_aperture body = {
+		.key = aperture->key,
+		.owner = file->number,
+		.flags = aperture->flags,
+		.group = aperture->group,
+	};
+
+	hamlyn_pages_describe(aperture->memory, &body.area);
+	return hamlyn_command(file->card, CLAN_COMMAND_OPEN_APERTURE, aperture->object.index, &body,
+			      sizeof(body));
+}
+
+static bool aperture_joins(const struct clan_aperture_object *aperture)
+{
+	return aperture->flags & CLAN_APERTURE_GROUP;
+}
+
+/* Gives it a number, and has the card open it. */
+static int aperture_open(struct clan_aperture_object *aperture)
+{
+	struct hamlyn_file *file = aperture->object.file;
+	struct clan_parts *parts = clan_parts(file->card);
+	u32 last = clan_limits(file->card)->query.apertures - 1;
+	int ret;
+
+	if (aperture_joins(aperture) && test_bit(aperture->group, parts->groups))
+		return -EADDRINUSE;
+	ret = hamlyn_share_take(file->share, CLAN_SHARE_APERTURES, file->privileged);
+	if (ret)
+		return ret;
+	ret = xa_alloc_cyclic(&parts->apertures, &aperture->object.index, aperture,
+			      XA_LIMIT(CLAN_OWN_APERTURES, last), &parts->next_aperture, GFP_KERNEL);
+	if (ret < 0) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto give_back;
+	}
+	ret = aperture_tell(aperture);
+	if (ret)
+		goto erase;
+	if (aperture_joins(aperture))
+		__set_bit(aperture->group, parts->groups);
+	return 0;
+erase:
+	xa_erase(&parts->apertures, aperture->object.index);
+give_back:
+	hamlyn_share_give(file->share, CLAN_SHARE_APERTURES);
+	return ret;
+}
+
+static bool aperture_is_sound(const struct clan_aperture *argument)
+{
+	const u32 any = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
+
+	if (argument->aperture || argument->reserved || argument->address % sizeof(u64) ||
+	    !argument->length || argument->length > CLAN_MAX_APERTURE)
+		return false;
+	if (argument->flags == (CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP))
+		return argument->group < CLAN_GROUPS;
+	return !(argument->flags & ~any) && !argument->group && !argument->key;
+}
+
+int clan_aperture_open(struct hamlyn_file *file, void *argument)
+{
+	struct clan_aperture_object *aperture __free(aperture_put) = NULL;
+	struct clan_aperture *answer = argument;
+	int ret;
+
+	if (!aperture_is_sound(answer))
+		return -EINVAL;
+	aperture = aperture_alloc(file, answer);
+	if (IS_ERR(aperture))
+		return PTR_ERR(aperture);
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	ret = aperture_open(aperture);
+	if (ret)
+		return ret;
+	hamlyn_object_join(&aperture->object, CLAN_KIND_APERTURE);
+	answer->key = aperture->key;
+	answer->aperture = aperture->object.index;
+	retain_and_null_ptr(aperture);
+	return 0;
+}
+
+static void aperture_close(struct card_object *object)
+{
+	struct clan_aperture_object *aperture = aperture_of(object);
+	struct hamlyn_card *card = object->file->card;
+
+	object->open = false;
+	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_APERTURE, object->index, NULL, 0);
+	if (aperture_joins(aperture))
+		__clear_bit(aperture->group, clan_parts(card)->groups);
+	xa_erase(&clan_parts(card)->apertures, object->index);
+	hamlyn_share_give(object->file->share, CLAN_SHARE_APERTURES);
+	list_del(&object->on_file);
+}
+
+/* The card can no longer reach the memory, and nobody else has it: it is unpinned. */
+static void aperture_release(struct card_object *object)
+{
+	hamlyn_object_put(object);
+}
+
+static int aperture_end(struct hamlyn_file *file, u32 index)
+{
+	struct clan_aperture_object *aperture;
+
+	scoped_class(hamlyn_entry, entry, file) {
+		if (entry.error)
+			return entry.error;
+		aperture = aperture_find(file, index);
+		if (!aperture)
+			return -ENOENT;
+		aperture_close(&aperture->object);
+	}
+	aperture_release(&aperture->object);
+	return 0;
+}
+
+int clan_aperture_close(struct hamlyn_file *file, void *argument)
+{
+	const struct hamlyn_object *object = argument;
+
+	if (object->reserved0 || object->reserved1)
+		return -EINVAL;
+	return aperture_end(file, object->index);
+}
+
+void clan_aperture_undo(struct hamlyn_file *file, void *argument)
+{
+	const struct clan_aperture *answer = argument;
+
+	aperture_end(file, answer->aperture);
+}
+
+const struct card_kind clan_aperture_kind = {
+	.close = aperture_close,
+	.release = aperture_release,
+	.free = aperture_free,
+};

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The CLAN card: what its files share.
+ *
+ *   ops.c        what the core knows of it
+ *   aperture.c   memory of ours that others may reach
+ *   window.c     pages of the card by which others' memory is reached
+ *   endpoint.c   endpoints: Tripwires, DMA requests, messages
+ *   events.c     event queues
+ *   sleepers.c   who sleeps until the card has something
+ *   fifo.c       what the card has, and whom that wakes
+ *   message.c    out-of-band messages, and peers
+ *   farewell.c   peers that are still to be told of an end
+ *   kick.c       DMA requests that the driver carries out
+ *   transport.c  how operating systems reach each other
+ *
+ * The card's lock guards all of it.
+ */
+#ifndef _CLAN_H
+#define _CLAN_H
+
+#include "core.h"
+#include "clan_card.h"
+#include "clan_uapi.h"
+#include "transport.h"
+
+#define CLAN_HOSTS HAMLYN_WELL_KNOWN_SLOTS
+static_assert(CLAN_HOSTS <= BITS_PER_LONG_LONG);
+
+/* What the driver has for itself; processes have what is behind. */
+#define CLAN_OWN_RECORDS (CLAN_SYSTEM_APERTURE + 1)
+#define CLAN_OWN_APERTURES (CLAN_OWN_RECORDS + 1)
+#define CLAN_OWN_ENDPOINT 0
+#define CLAN_OWN_ENDPOINTS 1
+#define CLAN_OWN_TRIPWIRES 1
+
+struct clan_own;
+
+struct clan_parts {
+	struct hamlyn_card card;
+	/* BAR 2 on the bus, and its endpoints' pages as the driver sees them. */
+	resource_size_t memory;
+	void __iomem *pages;
+	struct xarray apertures;
+	struct xarray windows;
+	struct xarray endpoints;
+	struct xarray events;
+	/* By port. A value in the place of an endpoint: the port is free as soon as a peer has been told. */
+	struct xarray ports;
+	u32 next_aperture;
+	u32 next_port;
+	/* Tripwires of open endpoints. */
+	u32 tripwires;
+	/* Window pages that are in use, and groups with a member here. */
+	unsigned long *windowed;
+	DECLARE_BITMAP(groups, CLAN_GROUPS);
+	/* How many endpoints have their peer on each host. */
+	u32 arranged[CLAN_HOSTS];
+	/* Peers that are still to be told of an end, as there was no room for it. */
+	struct list_head farewells;
+	struct delayed_work tell;
+	/* The driver's own memory and endpoint. */
+	struct clan_own *own;
+};
+
+/* In clan_parts.endpoints, of what is not a process': an engine (kick.c). */
+#define CLAN_ENGINE_TAG 1
+
+#define clan_parts(of) container_of_const(of, struct clan_parts, card)
+
+/* Those that name others before these. */
+enum { CLAN_KIND_WINDOW, CLAN_KIND_ENDPOINT, CLAN_KIND_EVENTS, CLAN_KIND_APERTURE };
+
+/* What the core keeps of a card's limits (hamlyn_query.card). */
+struct clan_limits {
+	struct clan_query query;
+	u32 event_queues;
+	u32 reserved;
+};
+
+static inline const struct clan_limits *clan_limits(const struct hamlyn_card *card)
+{
+	return (const struct clan_limits *)card->limits.card;
+}
+
+/* sleepers.c */
+struct clan_sleepers;
+struct clan_awaited {
+	/* Whether it is there. */
+	bool (*arrived)(const struct clan_sleepers *sleepers, u64 what);
+	/* Has the card tell when it is; the lock of the sleepers is held. */
+	void (*arm)(struct clan_sleepers *sleepers, u64 what);
+};
+
+/* Those who sleep on one object. */
+struct clan_sleepers {
+	struct hamlyn_file *file;
+	const struct clan_awaited *awaited;
+	wait_queue_head_t wait;
+	/* Guards what is behind it. */
+	spinlock_t lock;
+	bool open;
+	/* What the card has been told that is waited for, since it last told of anything. */
+	u64 armed;
+};
+
+void clan_sleepers_init(struct clan_sleepers *sleepers, struct hamlyn_file *file,
+			const struct clan_awaited *awaited);
+void clan_sleepers_open(struct clan_sleepers *sleepers);
+void clan_sleepers_close(struct clan_sleepers *sleepers);
+bool clan_sleepers_ready(struct clan_sleepers *sleepers, u64 what);
+void clan_sleepers_wake(struct clan_sleepers *sleepers);
+int clan_sleepers_wait(struct clan_sleepers *sleepers, u64 what, s64 timeout_ns);
+
+struct clan_aperture_object {
+	struct card_object object;
+	struct hamlyn_pages *memory;
+	u64 key;
+	u32 flags;
+	u32 group;
+};
+
+struct clan_events_object {
+	struct card_object object;
+	struct hamlyn_pages *memory;
+	u32 records;
+	/* How many sources have a record of their own. */
+	u32 sources;
+	struct clan_sleepers sleepers;
+};
+
+struct clan_engine;
+
+/* A peer that is to be told of an end: which, and by whom. */
+struct clan_farewell {
+	struct list_head on_card;
+	u32 host;
+	u32 to;
+	u32 port;
+};
+
+struct clan_endpoint_object {
+	struct card_object object;
+	struct hamlyn_pages *memory;
+	u32 port;
+	u32 tripwires;
+	u32 requests;
+	/* The event queue that its events go to, or CLAN_NO_EVENTS. */
+	u32 events;
+	/* Windows that name it. */
+	u32 windows;
+	/* Messages that were put into its queue. */
+	u32 messages;
+	/* Hosts to which it has said something, and that were not lost since. */
+	u64 spoken;
+	/* What its peer will be told, if it has one. */
+	struct clan_farewell *farewell;
+	/* If its requests are for the driver to carry out. */
+	struct clan_engine *engine;
+	struct clan_sleepers sleepers;
+};
+
+struct clan_window_object {
+	struct card_object object;
+	struct clan_endpoint_object *endpoint;
+	u32 pages;
+};
+
+/* aperture.c */
+extern const struct card_kind clan_aperture_kind;
+int clan_aperture_open(struct hamlyn_file *file, void *argument);
+int clan_aperture_close(struct hamlyn_file *file, void *argument);
+void clan_aperture_undo(struct hamlyn_file *file, void *argument);
+
+/* window.c */
+extern const struct card_kind clan_window_kind;
+int clan_window_open(struct hamlyn_file *file, void *argument);
+int clan_window_close(struct hamlyn_file *file, void *argument);
+void clan_window_undo(struct hamlyn_file *file, void *argument);
+bool clan_target_is_sound(u32 host, u32 aperture);
+
+/* endpoint.c */
+extern const struct card_kind clan_endpoint_kind;
+int clan_endpoint_open(struct hamlyn_file *file, void *argument);
+int clan_endpoint_close(struct hamlyn_file *file, void *argument);
+void clan_endpoint_undo(struct hamlyn_file *file, void *argument);
+int clan_endpoint_wait(struct hamlyn_file *file, void *argument);
+int clan_endpoint_set_events(struct hamlyn_file *file, void *argument);
+void clan_endpoints_without(struct hamlyn_file *file, u32 events);
+struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index);
+struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port);
+resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index);
+
+/* What could not be said may be said later. */
+static inline bool clan_is_busy(int ret)
+{
+	return ret == -ENOBUFS || ret == -ENOMEM;
+}
+
+/* A word of an endpoint's memory, which its owner may change at any moment. */
+static inline void *clan_state(const struct hamlyn_pages *memory, u32 word)
+{
+	return page_address(memory->page[0]) + word;
+}
+
+/* The n-th request of an endpoint's memory, which has room for so many. */
+static inline struct clan_request *clan_request_at(const struct hamlyn_pages *memory, u32 n, u32 requests)
+{
+	u32 place = (n & (requests - 1)) * CLAN_REQUEST_SIZE;
+
+	return page_address(memory->page[1 + place / HAMLYN_PAGE_SIZE]) + place % HAMLYN_PAGE_SIZE;
+}
+
+/* events.c */
+extern const struct card_kind clan_events_kind;
+int clan_events_open(struct hamlyn_file *file, void *argument);
+int clan_events_close(struct hamlyn_file *file, void *argument);
+void clan_events_undo(struct hamlyn_file *file, void *argument);
+int clan_events_wait(struct hamlyn_file *file, void *argument);
+int clan_events_reserve(struct hamlyn_file *file, u32 index, u32 sources);
+void clan_events_give(struct hamlyn_file *file, u32 index, u32 sources);
+
+/* fifo.c */
+void clan_raised(struct hamlyn_card *card, unsigned int vector);
+
+/* message.c */
+int clan_send(struct hamlyn_file *file, void *argument);
+int clan_peer(struct hamlyn_file *file, void *argument);
+void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+		  const u8 *data);
+void clan_lost(struct hamlyn_card *card, u32 host);
+
+/* farewell.c */
+void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell);
+void clan_farewell_forget(struct clan_endpoint_object *endpoint);
+void clan_farewell_say(struct clan_endpoint_object *endpoint);
+void clan_farewells_lost(struct hamlyn_card *card, u32 host);
+void clan_farewells_later(struct work_struct *work);
+
+/* kick.c */
+int clan_kick(struct hamlyn_file *file, void *argument);
+struct clan_engine *clan_engine_alloc(struct clan_endpoint_object *endpoint);
+int clan_engine_open(struct clan_engine *engine);
+void clan_engine_close(struct clan_engine *engine);
+void clan_engine_told(struct clan_engine *engine);
+void clan_engine_unmap(struct clan_engine *engine);
+void clan_engine_free(struct clan_engine *engine);
+
+/* transport.c */
+void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
+		      u32 *put);
+struct clan_fifo {
+	struct hamlyn_pages *memory;
+	u32 records;
+	u32 taken;
+};
+int clan_own_init(struct hamlyn_card *card);
+void clan_own_free(struct hamlyn_card *card);
+void clan_own_start(struct hamlyn_card *card);
+void clan_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
+void clan_own_arrived(struct hamlyn_card *card);
+struct clan_fifo *clan_own_fifo(struct hamlyn_card *card);
+
+#endif /* _CLAN_H */

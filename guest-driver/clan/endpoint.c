@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Endpoints (section 3.1): a page of the card by which their owners program Tripwires, and memory that
+ * owner, card and driver share: what has happened, DMA requests, messages. The owner may write anything
+ * there at any moment.
+ */
+#include <linux/capability.h>
+
+#include "clan.h"
+
+/* Offsets of mmap(2), from an endpoint's own. */
+#define MAP_PAGE 0
+#define MAP_MEMORY CLAN_ENDPOINT_SIZE
+
+static_assert(CLAN_ENDPOINT_SIZE == HAMLYN_PAGE_SIZE && CLAN_STATE_SIZE == HAMLYN_PAGE_SIZE);
+static_assert(sizeof(struct clan_request) == CLAN_REQUEST_SIZE);
+static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SIZE <= HAMLYN_MAP_STRIDE);
+/* What CLAN_REG_ARM has room for. */
+#define ARM_SHIFT 16
+#define WAITABLE (U64_MAX >> ARM_SHIFT)
+
+#define FIRST_FREE_PORT 1024
+#define LAST_PORT 0xffff
+
+#define endpoint_of(of) container_of(of, struct clan_endpoint_object, object)
+
+/* Which of some bits are set. */
+static u64 endpoint_bits(const struct clan_endpoint_object *endpoint, u64 bits)
+{
+	const u64 *word = clan_state(endpoint->memory, CLAN_STATE_BITS);
+
+	return READ_ONCE(*word) & bits;
+}
+
+static bool endpoint_arrived(const struct clan_sleepers *sleepers, u64 what)
+{
+	return endpoint_bits(container_of_const(sleepers, struct clan_endpoint_object, sleepers), what);
+}
+
+/* All that anybody waits for is told anew: the card need not remember what it was told before. */
+static void endpoint_arm(struct clan_sleepers *sleepers, u64 what)
+{
+	const struct clan_endpoint_object *endpoint =
+		container_of_const(sleepers, struct clan_endpoint_object, sleepers);
+
+	if (!(what & ~sleepers->armed))
+		return;
+	sleepers->armed |= what;
+	writeq(sleepers->armed << ARM_SHIFT | endpoint->object.index,
+	       sleepers->file->card->registers + CLAN_REG_ARM);
+}
+
+static const struct clan_awaited endpoint_news = { .arrived = endpoint_arrived, .arm = endpoint_arm };
+
+/* None: it is not the file's. The card's lock is held. */
+struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index)
+{
+	void *entry = xa_load(&clan_parts(file->card)->endpoints, index);
+	struct clan_endpoint_object *endpoint = entry;
+
+	/* What has a tag is the driver's. */
+	return entry && !xa_pointer_tag(entry) && endpoint->object.file == file ? endpoint : NULL;
+}
+
+/* The endpoint that has a port, if there is one; the card's lock is held. */
+struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port)
+{
+	void *entry = xa_load(&clan_parts(card)->ports, port);
+
+	return xa_is_value(entry) ? NULL : entry;
+}
+
+/* Where an endpoint's page is on the bus. */
+resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index)
+{
+	return clan_parts(card)->memory + (u64)index * CLAN_ENDPOINT_SIZE;
+}
+
+static void endpoint_free(struct kref *users)
+{
+	struct clan_endpoint_object *endpoint =
+		container_of(users, struct clan_endpoint_object, object.users);
+
+	clan_engine_free(endpoint->engine);
+	hamlyn_pages_free(endpoint->memory);
+	kfree(endpoint);
+}
+
+DEFINE_FREE(endpoint_put, struct clan_endpoint_object *,
+	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+
+/* An endpoint that the card does not know yet. */
+static struct clan_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
+						   const struct clan_endpoint *argument)
+{
+	struct clan_endpoint_object *endpoint __free(endpoint_put) =
+		kzalloc(sizeof(*endpoint), GFP_KERNEL_ACCOUNT);
+	struct clan_engine *engine;
+	struct hamlyn_pages *memory;
+	int ret;
+
+	if (!endpoint)
+		return ERR_PTR(-ENOMEM);
+	hamlyn_object_init(&endpoint->object, file, &clan_endpoint_kind);
+	clan_sleepers_init(&endpoint->sleepers, file, &endpoint_news);
+	endpoint->tripwires = argument->tripwires;
+	endpoint->requests = argument->requests;
+	endpoint->events = argument->events;
+	memory = hamlyn_pages_alloc(file, CLAN_STATE_SIZE + (u64)argument->requests * CLAN_REQUEST_SIZE);
+	if (IS_ERR(memory))
+		return ERR_CAST(memory);
+	endpoint->memory = memory;
+	ret = hamlyn_pages_map(memory, file->card);
+	if (ret)
+		return ERR_PTR(ret);
+	if (argument->flags & CLAN_DRIVERS_DMA) {
+		engine = clan_engine_alloc(endpoint);
+		if (IS_ERR(engine))
+			return ERR_CAST(engine);
+		endpoint->engine = engine;
+	}
+	return_ptr(endpoint);
+}
+
+static int endpoint_take_port(struct clan_endpoint_object *endpoint, u32 port)
+{
+	struct clan_parts *parts = clan_parts(endpoint->object.file->card);
+	int ret;
+
+	if (port) {
+		endpoint->port = port;
+		return xa_insert(&parts->ports, port, endpoint, GFP_KERNEL);
+	}
+	ret = xa_alloc_cyclic(&parts->ports, &endpoint->port, endpoint,
+			      XA_LIMIT(FIRST_FREE_PORT, LAST_PORT), &parts->next_port, GFP_KERNEL);
+	return ret == -EBUSY ? -ENOSPC : min(ret, 0);
+}
+
+/* What of it can be an event: its Tripwires, DMA, messages and faults. */
+static u32 endpoint_sources(const struct clan_endpoint_object *endpoint)
+{
+	return endpoint->tripwires + 3;
+}
+
+static int endpoint_tell(struct clan_endpoint_object *endpoint)
+{
+	struct hamlyn_file *file = endpoint->object.file;
+	struct clan_open_endpoint body = {
+		.owner = file->number,
+		.tripwires = endpoint->tripwires,
+		.requests = endpoint->requests,
+		.events = endpoint->events,
+	};
+	int ret;
+
+	hamlyn_pages_describe(endpoint->memory, &body.memory);
+	ret = hamlyn_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
+			     sizeof(body));
+	if (ret || !endpoint->engine)
+		return ret;
+	ret = clan_engine_open(endpoint->engine);
+	if (ret)
+		hamlyn_command_close(file->card, CLAN_COMMAND_CLOSE_ENDPOINT,
+				     endpoint->object.index, NULL, 0);
+	return ret;
+}
+
+/* How many of the card's it is: the driver has another for its requests if they are its own to carry out. */
+static u32 endpoint_count(const struct clan_endpoint_object *endpoint)
+{
+	return endpoint->engine ? 2 : 1;
+}
+
+/* Gives it a number and a port, and has the card open it. */
+static int endpoint_open(struct clan_endpoint_object *endpoint, u32 port)
+{
+	struct hamlyn_file *file = endpoint->object.file;
+	struct clan_parts *parts = clan_parts(file->card);
+	const struct clan_query *limits = &clan_limits(file->card)->query;
+	int ret;
+
+	if (endpoint->tripwires > limits->tripwires - CLAN_OWN_TRIPWIRES - parts->tripwires)
+		return -ENOSPC;
+	ret = hamlyn_share_take_some(file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint),
+				     file->privileged);
+	if (ret)
+		return ret;
+	ret = xa_alloc(&parts->endpoints, &endpoint->object.index, endpoint,
+		       XA_LIMIT(CLAN_OWN_ENDPOINTS, limits->endpoints - 1), GFP_KERNEL);
+	if (ret) {
+		ret = ret == -EBUSY ? -ENOSPC : ret;
+		goto give_back;
+	}
+	ret = endpoint_take_port(endpoint, port);
+	if (ret)
+		goto erase;
+	ret = clan_events_reserve(file, endpoint->events, endpoint_sources(endpoint));
+	if (ret)
+		goto give_port;
+	ret = endpoint_tell(endpoint);
+	if (!ret) {
+		parts->tripwires += endpoint->tripwires;
+		return 0;
+	}
+	clan_events_give(file, endpoint->events, endpoint_sources(endpoint));
+give_port:
+	xa_erase(&parts->ports, endpoint->port);
+erase:
+	xa_erase(&parts->endpoints, endpoint->object.index);
+give_back:
+	hamlyn_share_give_some(file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint));
+	return ret;
+}
+
+static bool endpoint_is_sound(const struct clan_endpoint *argument)
+{
+	return !argument->endpoint && !argument->page_offset && !argument->memory_offset &&
+	       argument->port <= LAST_PORT && argument->tripwires <= CLAN_MAX_TRIPWIRES &&
+	       argument->requests >= CLAN_MIN_REQUESTS && argument->requests <= CLAN_MAX_REQUESTS &&
+	       is_power_of_2(argument->requests) && !(argument->flags & ~CLAN_DRIVERS_DMA);
+}
+
+int clan_endpoint_open(struct hamlyn_file *file, void *argument)
+{
+	struct clan_endpoint_object *endpoint __free(endpoint_put) = NULL;
+	struct clan_endpoint *answer = argument;
+	int ret;
+
+	if (!endpoint_is_sound(answer))
+		return -EINVAL;
+	if (answer->port && answer->port < FIRST_FREE_PORT && !capable(CAP_NET_BIND_SERVICE))
+		return -EACCES;
+	endpoint = endpoint_alloc(file, answer);
+	if (IS_ERR(endpoint))
+		return PTR_ERR(endpoint);
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	ret = endpoint_open(endpoint, answer->port);
+	if (ret)
+		return ret;
+	clan_sleepers_open(&endpoint->sleepers);
+	hamlyn_object_join(&endpoint->object, CLAN_KIND_ENDPOINT);
+	answer->port = endpoint->port;
+	answer->endpoint = endpoint->object.index;
+	answer->page_offset = endpoint->object.offset + MAP_PAGE;
+	answer->memory_offset = endpoint->object.offset + MAP_MEMORY;
+	retain_and_null_ptr(endpoint);
+	return 0;
+}
+
+static void endpoint_close(struct card_object *object)
+{
+	struct clan_endpoint_object *endpoint = endpoint_of(object);
+	struct hamlyn_card *card = object->file->card;
+	struct clan_parts *parts = clan_parts(card);
+
+	hamlyn_unmap_card(object, CLAN_ENDPOINT_SIZE);
+	if (endpoint->engine)
+		clan_engine_close(endpoint->engine);
+	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_ENDPOINT, object->index, NULL, 0);
+	clan_sleepers_close(&endpoint->sleepers);
+	clan_events_give(object->file, endpoint->events, endpoint_sources(endpoint));
+	parts->tripwires -= endpoint->tripwires;
+	xa_erase(&parts->endpoints, object->index);
+	clan_farewell_say(endpoint);
+	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint));
+	list_del(&object->on_file);
+}
+
+/* The card can no longer reach the memory; waiters and mappings may keep it for longer. */
+static void endpoint_release(struct card_object *object)
+{
+	struct clan_endpoint_object *endpoint = endpoint_of(object);
+
+	if (endpoint->engine)
+		clan_engine_unmap(endpoint->engine);
+	hamlyn_pages_unmap(endpoint->memory);
+	hamlyn_object_put(object);
+}
+
+static int endpoint_end(struct hamlyn_file *file, u32 index)
+{
+	struct clan_endpoint_object *endpoint;
+
+	scoped_class(hamlyn_entry, entry, file) {
+		if (entry.error)
+			return entry.error;
+		endpoint = clan_endpoint_find(file, index);
+		if (!endpoint)
+			return -ENOENT;
+		if (endpoint->windows)
+			return -EBUSY;
+		endpoint_close(&endpoint->object);
+	}
+	endpoint_release(&endpoint->object);
+	return 0;
+}
+
+int clan_endpoint_close(struct hamlyn_file *file, void *argument)
+{
+	const struct hamlyn_object *object = argument;
+
+	if (object->reserved0 || object->reserved1)
+		return -EINVAL;
+	return endpoint_end(file, object->index);
+}
+
+/* If another thread has guessed its number and opened a window with it, it stays until the file ends. */
+void clan_endpoint_undo(struct hamlyn_file *file, void *argument)
+{
+	const struct clan_endpoint *answer = argument;
+
+	endpoint_end(file, answer->endpoint);
+}
+
+/* The endpoint that a caller means, held for it. */
+static struct clan_endpoint_object *endpoint_get(struct hamlyn_file *file, u32 index)
+{
+	struct clan_endpoint_object *endpoint;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return ERR_PTR(entry.error);
+	endpoint = clan_endpoint_find(file, index);
+	if (!endpoint)
+		return ERR_PTR(-ENOENT);
+	kref_get(&endpoint->object.users);
+	return endpoint;
+}
+
+int clan_endpoint_wait(struct hamlyn_file *file, void *argument)
+{
+	struct clan_endpoint_object *endpoint __free(endpoint_put) = NULL;
+	struct clan_wait *wait = argument;
+	u64 bits;
+	int ret;
+
+	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER || !wait->bits || wait->bits & ~WAITABLE ||
+	    wait->reserved)
+		return -EINVAL;
+	endpoint = endpoint_get(file, wait->endpoint);
+	if (IS_ERR(endpoint))
+		return PTR_ERR(endpoint);
+	ret = clan_sleepers_wait(&endpoint->sleepers, wait->bits, wait->timeout_ns);
+	if (ret)
+		return ret;
+	/* Another thread may have cleared them by now: then it has woken for nothing. */
+	bits = endpoint_bits(endpoint, wait->bits);
+	wait->bits = bits;
+	return 0;
+}
+
+int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
+{
+	const struct clan_events_of *of = argument;
+	struct clan_set_events body = { .events = of->events };
+	struct clan_endpoint_object *endpoint;
+	u32 before;
+	int ret;
+
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	endpoint = clan_endpoint_find(file, of->endpoint);
+	if (!endpoint)
+		return -ENOENT;
+	before = endpoint->events;
+	if (of->events == before)
+		return 0;
+	ret = clan_events_reserve(file, of->events, endpoint_sources(endpoint));
+	if (ret)
+		return ret;
+	ret = hamlyn_command(file->card, CLAN_COMMAND_SET_EVENTS, of->endpoint, &body, sizeof(body));
+	if (!ret)
+		endpoint->events = of->events;
+	/* One of both has no more to do with it. */
+	clan_events_give(file, ret ? of->events : before, endpoint_sources(endpoint));
+	return ret;
+}
+
+/* An event queue of the file's is no more: its endpoints' events go nowhere. */
+void clan_endpoints_without(struct hamlyn_file *file, u32 events)
+{
+	struct card_object *object;
+
+	list_for_each_entry(object, &file->objects[CLAN_KIND_ENDPOINT], on_file)
+		if (endpoint_of(object)->events == events)
+			endpoint_of(object)->events = CLAN_NO_EVENTS;
+}
+
+static int endpoint_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
+{
+	const struct hamlyn_pages *memory = endpoint_of(object)->memory;
+
+	switch (offset) {
+	case MAP_PAGE:
+		return size == CLAN_ENDPOINT_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+	case MAP_MEMORY:
+		return size == (u64)memory->count * HAMLYN_PAGE_SIZE ?
+			       hamlyn_mmap_shared(vma, object, memory) :
+			       -EINVAL;
+	default:
+		return -EINVAL;
+	}
+}
+
+static resource_size_t endpoint_place(const struct card_object *object, u64 offset)
+{
+	return clan_endpoint_page(object->file->card, object->index);
+}
+
+const struct card_kind clan_endpoint_kind = {
+	.close = endpoint_close,
+	.release = endpoint_release,
+	.mmap = endpoint_mmap,
+	.place = endpoint_place,
+	.free = endpoint_free,
+};

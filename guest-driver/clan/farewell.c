@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * An endpoint's peer, and what that is told when the endpoint ends. If there is no room to say it now it
+ * is said later; until then nobody else gets the port, or the peer could take him for the one who left.
+ */
+#include "clan.h"
+
+/* How soon it is tried again to say what there was no room for. */
+#define AGAIN (HZ / 20)
+
+/* There is an end to tell from now on; the endpoint has no other peer. The card's lock is held in all of these. */
+void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell)
+{
+	struct hamlyn_card *card = endpoint->object.file->card;
+
+	hamlyn_system_watch(card->system, farewell->host);
+	clan_parts(card)->arranged[farewell->host]++;
+	endpoint->farewell = farewell;
+}
+
+static struct clan_farewell *farewell_take(struct clan_endpoint_object *endpoint)
+{
+	struct clan_farewell *farewell = endpoint->farewell;
+
+	if (farewell)
+		clan_parts(endpoint->object.file->card)->arranged[farewell->host]--;
+	endpoint->farewell = NULL;
+	return farewell;
+}
+
+/* It has no peer any more. */
+void clan_farewell_forget(struct clan_endpoint_object *endpoint)
+{
+	kfree(farewell_take(endpoint));
+}
+
+/* False: not yet. */
+static bool farewell_told(struct hamlyn_card *card, const struct clan_farewell *farewell)
+{
+	struct hamlyn_wire wire = {
+		.reason = CLAN_SAY_GONE,
+		.from = farewell->port,
+		.to = farewell->to,
+	};
+
+	return !clan_is_busy(hamlyn_system_say(card->system, farewell->host, &wire, NULL));
+}
+
+static void farewells_again(struct hamlyn_card *card)
+{
+	queue_delayed_work(system_freezable_wq, &clan_parts(card)->tell, AGAIN);
+}
+
+/* The endpoint is closed: its peer is told, if there is one, and its port is free then. */
+void clan_farewell_say(struct clan_endpoint_object *endpoint)
+{
+	struct clan_farewell *farewell = farewell_take(endpoint);
+	struct hamlyn_card *card = endpoint->object.file->card;
+	struct clan_parts *parts = clan_parts(card);
+
+	if (!farewell || !card->live || farewell_told(card, farewell)) {
+		xa_erase(&parts->ports, endpoint->port);
+		kfree(farewell);
+		return;
+	}
+	/* In the place of the endpoint: this needs no memory. */
+	xa_store(&parts->ports, endpoint->port, xa_mk_value(0), GFP_KERNEL);
+	list_add_tail(&farewell->on_card, &parts->farewells);
+	farewells_again(card);
+}
+
+static void farewell_end(struct hamlyn_card *card, struct clan_farewell *farewell)
+{
+	list_del(&farewell->on_card);
+	xa_erase(&clan_parts(card)->ports, farewell->port);
+	kfree(farewell);
+}
+
+/* Nobody at that host is to be told of anything any more. */
+void clan_farewells_lost(struct hamlyn_card *card, u32 host)
+{
+	struct clan_farewell *farewell, *next;
+
+	list_for_each_entry_safe(farewell, next, &clan_parts(card)->farewells, on_card)
+		if (farewell->host == host)
+			farewell_end(card, farewell);
+}
+
+void clan_farewells_later(struct work_struct *work)
+{
+	struct clan_parts *parts = container_of(to_delayed_work(work), struct clan_parts, tell);
+	struct clan_farewell *farewell, *next;
+	struct hamlyn_card *card = &parts->card;
+
+	guard(mutex)(&card->lock);
+	if (!card->live)
+		return;
+	list_for_each_entry_safe(farewell, next, &parts->farewells, on_card)
+		if (farewell_told(card, farewell))
+			farewell_end(card, farewell);
+	if (!list_empty(&parts->farewells))
+		farewells_again(card);
+}

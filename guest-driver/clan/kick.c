@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * DMA as with the paper's card (section 3.4), for comparison: a process puts requests into its queue, and
+ * the driver has the card carry them out, one after the other. The process calls it when the queue was
+ * empty; after that the interrupt of a completion has the next one carried out, until it is empty again.
+ *
+ * For that the driver has an endpoint of its own with the process' owner: the card looks there whose the
+ * memory is, and takes turns among these as among all endpoints. Each request is copied out of the
+ * process' memory once.
+ */
+#include "clan.h"
+
+/* It has but one request at a time. */
+#define REQUESTS CLAN_MIN_REQUESTS
+#define AWAITED (BIT_ULL(CLAN_BIT_DMA) | BIT_ULL(CLAN_BIT_FAULT))
+#define FLAGS (CLAN_DMA_CHAIN | CLAN_DMA_NOTIFY)
+
+struct clan_engine {
+	/* Whose requests it carries out. */
+	struct clan_endpoint_object *endpoint;
+	/* Its own endpoint: its number, its memory, how many requests were put there. */
+	u32 index;
+	struct hamlyn_pages *memory;
+	u32 put;
+	/* How many of the process' requests have ended. */
+	u32 done;
+	/* One is being carried out: its flags, and what came of it whatever the card says, if not 0. */
+	bool busy;
+	u32 flags;
+	u32 result;
+	/* An earlier one of its chain failed. */
+	bool skip;
+};
+
+static struct hamlyn_card *engine_card(const struct clan_engine *engine)
+{
+	return engine->endpoint->object.file->card;
+}
+
+void clan_engine_free(struct clan_engine *engine)
+{
+	if (engine)
+		hamlyn_pages_free(engine->memory);
+	kfree(engine);
+}
+
+struct clan_engine *clan_engine_alloc(struct clan_endpoint_object *endpoint)
+{
+	struct hamlyn_file *file = endpoint->object.file;
+	struct clan_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL_ACCOUNT);
+	struct hamlyn_pages *memory;
+	int ret;
+
+	if (!engine)
+		return ERR_PTR(-ENOMEM);
+	engine->endpoint = endpoint;
+	memory = hamlyn_pages_alloc(file, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
+	if (IS_ERR(memory)) {
+		kfree(engine);
+		return ERR_CAST(memory);
+	}
+	engine->memory = memory;
+	ret = hamlyn_pages_map(memory, file->card);
+	if (ret) {
+		clan_engine_free(engine);
+		return ERR_PTR(ret);
+	}
+	return engine;
+}
+
+/* Has the card open its endpoint. The card's lock is held in all that follows. */
+int clan_engine_open(struct clan_engine *engine)
+{
+	struct hamlyn_file *file = engine->endpoint->object.file;
+	struct clan_parts *parts = clan_parts(file->card);
+	struct clan_open_endpoint body = {
+		.owner = file->number,
+		.requests = REQUESTS,
+		.events = CLAN_NO_EVENTS,
+	};
+	int ret;
+
+	ret = xa_alloc(&parts->endpoints, &engine->index, xa_tag_pointer(engine, CLAN_ENGINE_TAG),
+		       XA_LIMIT(CLAN_OWN_ENDPOINTS, clan_limits(file->card)->query.endpoints - 1),
+		       GFP_KERNEL);
+	if (ret)
+		return ret == -EBUSY ? -ENOSPC : ret;
+	hamlyn_pages_describe(engine->memory, &body.memory);
+	ret = hamlyn_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, engine->index, &body, sizeof(body));
+	if (ret) {
+		xa_erase(&parts->endpoints, engine->index);
+		return ret;
+	}
+	/* The process is to call for its first request. */
+	WRITE_ONCE(*(u32 *)clan_state(engine->endpoint->memory, CLAN_STATE_IDLE), 1);
+	return 0;
+}
+
+/* What it was doing has ended when this returns. */
+void clan_engine_close(struct clan_engine *engine)
+{
+	struct hamlyn_card *card = engine_card(engine);
+
+	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_ENDPOINT, engine->index, NULL, 0);
+	xa_erase(&clan_parts(card)->endpoints, engine->index);
+}
+
+void clan_engine_unmap(struct clan_engine *engine)
+{
+	hamlyn_pages_unmap(engine->memory);
+}
+
+/* Sets a bit of the process' endpoint, and makes an event of it. */
+static void engine_notify(struct clan_engine *engine)
+{
+	writel(CLAN_POST_DMA | engine->endpoint->object.index,
+	       engine_card(engine)->registers + CLAN_REG_POST);
+}
+
+/* Copies a request of the process', each word once. */
+static void engine_copy(const struct clan_engine *engine, struct clan_request *copy)
+{
+	const u64 *from = (const u64 *)clan_request_at(engine->endpoint->memory, engine->done,
+						       engine->endpoint->requests);
+	u64 *to = (u64 *)copy;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(*copy) / sizeof(*to); i++)
+		to[i] = READ_ONCE(from[i]);
+}
+
+static bool request_is_sound(const struct clan_request *request)
+{
+	return (request->opcode == CLAN_DMA_WRITE || request->opcode == CLAN_DMA_READ) &&
+	       !(request->flags & ~FLAGS) && !request->reserved && request->length &&
+	       request->length <= CLAN_MAX_TRANSFER &&
+	       clan_target_is_sound(request->host, request->aperture);
+}
+
+/* Has the card carry out the next request. One that means nothing, or is skipped, takes its turn as well. */
+static void engine_start(struct clan_engine *engine)
+{
+	struct clan_request request;
+
+	engine_copy(engine, &request);
+	engine->flags = request.flags & FLAGS;
+	engine->result = 0;
+	if (engine->skip)
+		engine->result = CLAN_DMA_SKIPPED;
+	else if (!request_is_sound(&request))
+		engine->result = CLAN_DMA_BAD_REQUEST;
+	if (engine->result)
+		request = (struct clan_request) {};
+	request.flags = CLAN_DMA_NOTIFY;
+	request.result = CLAN_DMA_PENDING;
+	*clan_request_at(engine->memory, engine->put, REQUESTS) = request;
+	engine->busy = true;
+	clan_requests_go(engine_card(engine), engine->index, engine->memory, &engine->put);
+}
+
+/* Whether the process has put more than has ended. What it says may make no sense: then it has not. */
+static bool engine_has_more(const struct clan_engine *engine)
+{
+	const u32 *put = clan_state(engine->endpoint->memory, CLAN_STATE_PUT);
+	u32 count = READ_ONCE(*put) - engine->done;
+
+	return count && count <= engine->endpoint->requests;
+}
+
+/* Carries on, if there is something; if not, the process is to call. */
+static void engine_go_on(struct clan_engine *engine)
+{
+	u32 *idle = clan_state(engine->endpoint->memory, CLAN_STATE_IDLE);
+
+	if (!engine_has_more(engine)) {
+		WRITE_ONCE(*idle, 1);
+		mb(); /* Either the process sees that nobody looks, or we see its count. */
+		if (!engine_has_more(engine))
+			return;
+	}
+	WRITE_ONCE(*idle, 0);
+	smp_rmb(); /* The requests are read after their count. */
+	engine_start(engine);
+}
+
+/* One has ended: says so to the process. */
+static void engine_end(struct clan_engine *engine)
+{
+	const struct clan_request *own = clan_request_at(engine->memory, engine->put - 1, REQUESTS);
+	struct clan_endpoint_object *endpoint = engine->endpoint;
+	u32 result = engine->result ?: READ_ONCE(own->result);
+	u32 *done = clan_state(endpoint->memory, CLAN_STATE_DONE);
+
+	WRITE_ONCE(clan_request_at(endpoint->memory, engine->done, endpoint->requests)->result, result);
+	smp_store_release(done, ++engine->done);
+	engine->skip = result != CLAN_DMA_DONE && engine->flags & CLAN_DMA_CHAIN;
+	engine->busy = false;
+	if (engine->flags & CLAN_DMA_NOTIFY)
+		engine_notify(engine);
+}
+
+/*
+ * What its own endpoint heard of faults, the process' hears: the last one's words, and the bit. The count
+ * is the card's.
+ */
+static void engine_fault(struct clan_engine *engine)
+{
+	struct clan_endpoint_object *endpoint = engine->endpoint;
+	const u32 *from = clan_state(engine->memory, CLAN_STATE_FAULTS);
+	u32 *to = clan_state(endpoint->memory, CLAN_STATE_FAULTS), i;
+
+	for (i = 1; i <= (CLAN_STATE_FAULT_OFFSET + sizeof(u64) - CLAN_STATE_FAULTS) / sizeof(u32) - 1; i++)
+		WRITE_ONCE(to[i], READ_ONCE(from[i]));
+	smp_store_release(to, READ_ONCE(*to) + 1);
+	set_bit(CLAN_BIT_FAULT, clan_state(endpoint->memory, CLAN_STATE_BITS));
+	clan_sleepers_wake(&endpoint->sleepers);
+}
+
+/* Has the card interrupt when what is under way has ended, or if it has. */
+static void engine_arm(const struct clan_engine *engine)
+{
+	writeq(AWAITED << 16 | engine->index, engine_card(engine)->registers + CLAN_REG_ARM);
+}
+
+/* The card has something for it. */
+void clan_engine_told(struct clan_engine *engine)
+{
+	void *bits = clan_state(engine->memory, CLAN_STATE_BITS);
+	const u32 *done = clan_state(engine->memory, CLAN_STATE_DONE);
+
+	clear_bit(CLAN_BIT_DMA, bits);
+	if (test_and_clear_bit(CLAN_BIT_FAULT, bits))
+		engine_fault(engine);
+	if (engine->busy && READ_ONCE(*done) == engine->put) {
+		dma_rmb(); /* The result was written before. */
+		engine_end(engine);
+	}
+	if (!engine->busy)
+		engine_go_on(engine);
+	/* Faults come late: nobody need be told before there is one. */
+	engine_arm(engine);
+}
+
+int clan_kick(struct hamlyn_file *file, void *argument)
+{
+	const struct clan_kick *kick = argument;
+	struct clan_endpoint_object *endpoint;
+
+	if (kick->reserved)
+		return -EINVAL;
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	endpoint = clan_endpoint_find(file, kick->endpoint);
+	if (!endpoint)
+		return -ENOENT;
+	if (!endpoint->engine)
+		return -EINVAL;
+	if (endpoint->engine->busy)
+		return 0;
+	engine_go_on(endpoint->engine);
+	if (endpoint->engine->busy)
+		engine_arm(endpoint->engine);
+	return 0;
+}

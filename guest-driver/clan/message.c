@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Out-of-band messages (section 3.1): the drivers of two hosts carry them, each once and in order, and
+ * put them into a queue in the endpoint's memory, from where its owner takes them without a call. What
+ * cannot be delivered is told to who sent it, and an end to the peer: CLAN_SAY_*. What another host's
+ * driver says is not believed but checked.
+ */
+#include "clan.h"
+
+#define LAST_PORT 0xffff
+
+/*
+ * How many messages may wait in a queue when one more is put into it: others leave room for what the
+ * driver has to say, and that for the peer's end. Who does not take what there is must not send more,
+ * of which he could not be told that it was not delivered.
+ */
+enum {
+	ROOM_FOR_OTHERS = CLAN_MESSAGES - 8,
+	ROOM_TO_SEND = CLAN_MESSAGES - 4,
+	ROOM_FOR_NEWS = CLAN_MESSAGES - 1,
+	ROOM_FOR_PEER = CLAN_MESSAGES,
+};
+static_assert(sizeof(struct clan_message) * CLAN_MESSAGES == CLAN_STATE_SIZE - CLAN_STATE_MESSAGES);
+static_assert(sizeof(struct clan_said) <= HAMLYN_MAX_PRIVATE);
+
+/* Whether fewer than that wait. The owner says how many he has taken; if that cannot be, there is no room. */
+static bool queue_has(const struct clan_endpoint_object *endpoint, u32 room)
+{
+	const u32 *taken = clan_state(endpoint->memory, CLAN_STATE_MESSAGES_TAKEN);
+
+	return endpoint->messages - READ_ONCE(*taken) < room;
+}
+
+/* Puts a message into an endpoint's queue, and has the card make an event of it. False: no room. */
+static bool queue_put(struct clan_endpoint_object *endpoint, u32 room, u32 host, u32 port, u32 kind,
+		      const __u64 *data)
+{
+	struct clan_message *message;
+	u32 place = endpoint->messages & (CLAN_MESSAGES - 1);
+
+	if (!queue_has(endpoint, room))
+		return false;
+	message = clan_state(endpoint->memory, CLAN_STATE_MESSAGES + place * sizeof(*message));
+	message->kind = kind;
+	message->host = host;
+	message->port = port;
+	memset(message->data, 0, sizeof(message->data));
+	if (data)
+		memcpy(message->data, data, sizeof(message->data));
+	message->reserved = 0;
+	/* Who sees its number sees all of it. */
+	smp_store_release(&message->number, ++endpoint->messages);
+	writel(endpoint->object.index, endpoint->object.file->card->registers + CLAN_REG_POST);
+	return true;
+}
+
+static bool kind_is_sound(u32 kind)
+{
+	return kind >= CLAN_MESSAGE_CONNECT && kind <= CLAN_MESSAGE_DATA;
+}
+
+static bool port_is_sound(u32 port)
+{
+	return port && port <= LAST_PORT;
+}
+
+static int say(struct hamlyn_card *card, u32 host, u32 what, u32 from, u32 to,
+	       const struct clan_said *said)
+{
+	struct hamlyn_wire wire = {
+		.reason = what,
+		.from = from,
+		.to = to,
+		.private_length = sizeof(*said),
+	};
+
+	return hamlyn_system_say(card->system, host, &wire, said);
+}
+
+int clan_send(struct hamlyn_file *file, void *argument)
+{
+	const struct clan_send *send = argument;
+	struct clan_said said = { .kind = send->kind };
+	struct clan_endpoint_object *endpoint;
+	int ret;
+
+	if (!kind_is_sound(send->kind) || !port_is_sound(send->port))
+		return -EINVAL;
+	if (send->host >= CLAN_HOSTS)
+		return -EHOSTUNREACH;
+	memcpy(said.data, send->data, sizeof(said.data));
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	endpoint = clan_endpoint_find(file, send->endpoint);
+	if (!endpoint)
+		return -ENOENT;
+	if (!queue_has(endpoint, ROOM_TO_SEND))
+		return -EAGAIN;
+	ret = say(file->card, send->host, CLAN_SAY_MESSAGE, endpoint->port, send->port, &said);
+	if (!ret)
+		endpoint->spoken |= BIT_ULL(send->host);
+	return ret == -ENOBUFS ? -EAGAIN : ret;
+}
+
+int clan_peer(struct hamlyn_file *file, void *argument)
+{
+	struct clan_farewell *farewell __free(kfree) = NULL;
+	struct clan_endpoint_object *endpoint;
+	const struct clan_peer *peer = argument;
+
+	if (peer->reserved || peer->port > LAST_PORT)
+		return -EINVAL;
+	if (peer->port && peer->host >= CLAN_HOSTS)
+		return -EHOSTUNREACH;
+	if (peer->port) {
+		farewell = kzalloc(sizeof(*farewell), GFP_KERNEL_ACCOUNT);
+		if (!farewell)
+			return -ENOMEM;
+	}
+	CLASS(hamlyn_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	endpoint = clan_endpoint_find(file, peer->endpoint);
+	if (!endpoint)
+		return -ENOENT;
+	clan_farewell_forget(endpoint);
+	if (!farewell)
+		return 0;
+	farewell->host = peer->host;
+	farewell->to = peer->port;
+	farewell->port = endpoint->port;
+	clan_farewell_set(endpoint, farewell);
+	retain_and_null_ptr(farewell);
+	return 0;
+}
+
+/* A message for an endpoint. If there is none, or it has no room, who sent it hears of that. */
+static void message_deliver(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+			    const struct clan_said *said)
+{
+	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
+
+	if (!kind_is_sound(said->kind))
+		return;
+	if (!endpoint ||
+	    !queue_put(endpoint, ROOM_FOR_OTHERS, host, wire->from, said->kind, said->data))
+		say(card, host, CLAN_SAY_UNDELIVERED, wire->to, wire->from, said);
+}
+
+/* What an endpoint said to a host has not been delivered there. */
+static void message_undelivered(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+				const struct clan_said *said)
+{
+	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
+
+	if (endpoint && endpoint->spoken & BIT_ULL(host))
+		queue_put(endpoint, ROOM_FOR_NEWS, host, wire->from, CLAN_MESSAGE_UNDELIVERED,
+			  said->data);
+}
+
+/*
+ * Somebody's peer is no more. One who has not said yet who his peer is, but has spoken to that host, is
+ * told as well: he may be about to.
+ */
+static void message_gone(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire)
+{
+	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
+	const struct clan_farewell *farewell;
+
+	if (!endpoint)
+		return;
+	farewell = endpoint->farewell;
+	if (farewell && farewell->host == host && farewell->to == wire->from) {
+		queue_put(endpoint, ROOM_FOR_PEER, host, wire->from, CLAN_MESSAGE_GONE, NULL);
+		clan_farewell_forget(endpoint);
+	} else if (!farewell && endpoint->spoken & BIT_ULL(host)) {
+		queue_put(endpoint, ROOM_FOR_NEWS, host, wire->from, CLAN_MESSAGE_GONE, NULL);
+	}
+}
+
+void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct clan_said said = {};
+
+	if (!port_is_sound(wire->from) || !port_is_sound(wire->to))
+		return;
+	if (wire->reason != CLAN_SAY_GONE) {
+		if (wire->private_length < sizeof(said))
+			return;
+		memcpy(&said, data, sizeof(said));
+	}
+	switch (wire->reason) {
+	case CLAN_SAY_MESSAGE:
+		message_deliver(card, host, wire, &said);
+		break;
+	case CLAN_SAY_UNDELIVERED:
+		message_undelivered(card, host, wire, &said);
+		break;
+	case CLAN_SAY_GONE:
+		message_gone(card, host, wire);
+		break;
+	}
+}
+
+/* The host is lost for an endpoint: with its peer, or with what may still have been on its way there. */
+static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
+{
+	const struct clan_farewell *farewell = endpoint->farewell;
+
+	if (farewell && farewell->host == host) {
+		queue_put(endpoint, ROOM_FOR_PEER, host, farewell->to, CLAN_MESSAGE_GONE, NULL);
+		clan_farewell_forget(endpoint);
+	} else if (endpoint->spoken & BIT_ULL(host)) {
+		queue_put(endpoint, ROOM_FOR_NEWS, host, 0, CLAN_MESSAGE_GONE, NULL);
+	}
+	endpoint->spoken &= ~BIT_ULL(host);
+}
+
+/*
+ * Nothing is arranged with a host any more. When the card has failed this may come in the middle of
+ * anything: then all ends later, with the files.
+ */
+void clan_lost(struct hamlyn_card *card, u32 host)
+{
+	unsigned long port;
+	void *entry;
+
+	if (!card->live)
+		return;
+	clan_farewells_lost(card, host);
+	xa_for_each(&clan_parts(card)->ports, port, entry)
+		if (!xa_is_value(entry))
+			endpoint_lost(entry, host);
+}

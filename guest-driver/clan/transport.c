@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How operating systems reach each other, by what the card has for processes (section 3.1): each has an
+ * aperture with a part for every other, to which that one's card writes records by DMA; a Tripwire over
+ * all of it tells that there are some. Neither side waits for the other: a record may be overwritten, and
+ * may be looked at while it is written, so it has a checksum and a number. What is lost is sent again
+ * (kernel/peer.c).
+ */
+#include <linux/crc32.h>
+#include <linux/random.h>
+
+#include "clan.h"
+
+#define PLACES (2 * HAMLYN_WELL_KNOWN_PLACES)
+#define PLACE_SIZE HAMLYN_WELL_KNOWN_PLACE_SIZE
+/* DMA requests of the driver's own endpoint; each has a place of its own for what it sends. */
+#define REQUESTS 256
+/* Of the Tripwire: its number, and a serial number, of which there is but one. */
+#define TRIPWIRE 0
+#define SERIAL 1
+#define TRIPWIRE_FLAGS \
+	(CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT)
+
+static_assert(PLACES * PLACE_SIZE <= CLAN_PART);
+static_assert(CLAN_PART == HAMLYN_PAGE_SIZE);
+static_assert(sizeof(struct clan_record) <= PLACE_SIZE);
+static_assert(sizeof_field(struct clan_record, data) == HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE);
+static_assert(REQUESTS >= CLAN_MIN_REQUESTS && REQUESTS <= CLAN_MAX_REQUESTS);
+
+struct clan_own {
+	struct hamlyn_card *card;
+	struct peer_transport transport;
+	/* The owner of what is opened. */
+	struct hamlyn_file file;
+	struct clan_fifo fifo;
+	/* The endpoint's memory, and how many requests were put there. */
+	struct hamlyn_pages *memory;
+	u32 put;
+	/* A part for each host, and a place for each request. */
+	struct hamlyn_pages *in;
+	struct hamlyn_pages *out;
+	/* The last record's number, of ours and of those that were looked at. */
+	u32 serial;
+	u32 seen[CLAN_HOSTS][PLACES];
+	/* Hosts whose parts are to be looked at. */
+	u64 news;
+	/* What was taken: it stays until its place is opened again. */
+	u8 locked[CLAN_HOSTS];
+	struct clan_record record[CLAN_HOSTS][PLACES];
+};
+
+static struct clan_own *own_of(struct peer_transport *transport)
+{
+	return container_of(transport, struct clan_own, transport);
+}
+
+static u32 record_checksum(const struct clan_record *record, u32 length)
+{
+	return crc32_le(~0, (const u8 *)&record->serial,
+			offsetof(struct clan_record, data) - offsetof(struct clan_record, serial) +
+				length) ^ ~0;
+}
+
+/* Where the record that a request sends is, and from which byte of the aperture on. */
+static struct clan_record *own_place(struct clan_own *own, u32 request, u64 *offset)
+{
+	*offset = (u64)(request % REQUESTS) * PLACE_SIZE;
+	return page_address(own->out->page[*offset / HAMLYN_PAGE_SIZE]) + *offset % HAMLYN_PAGE_SIZE;
+}
+
+/* Where the driver tells the card of an endpoint. */
+static void __iomem *endpoint_page(struct hamlyn_card *card, u32 endpoint)
+{
+	return clan_parts(card)->pages + (u64)endpoint * CLAN_ENDPOINT_SIZE;
+}
+
+/*
+ * Has the card carry out the request that has been written behind so many of an endpoint of the driver's;
+ * it need be told only if it does not look.
+ */
+void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
+		      u32 *put)
+{
+	const u32 *idle = clan_state(memory, CLAN_STATE_IDLE);
+	u32 *word = clan_state(memory, CLAN_STATE_PUT);
+
+	smp_store_release(word, ++*put);
+	mb(); /* Either the card sees the count, or we see that it does not look. */
+	if (READ_ONCE(*idle))
+		writel(1, endpoint_page(card, endpoint) + CLAN_ENDPOINT_GO);
+}
+
+static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
+		     const struct hamlyn_wire *wire, const void *data, u32 length)
+{
+	struct clan_own *own = own_of(transport);
+	const u32 *done = clan_state(own->memory, CLAN_STATE_DONE);
+	struct clan_request request = {
+		.opcode = CLAN_DMA_WRITE,
+		.local_aperture = CLAN_OWN_RECORDS,
+		.host = host,
+		.aperture = CLAN_SYSTEM_APERTURE,
+		.key = CLAN_SYSTEM_KEY,
+		.offset = entry * PLACE_SIZE,
+		.length = round_up(offsetof(struct clan_record, data) + length, sizeof(u64)),
+	};
+	struct clan_record *record;
+
+	if (own->put - READ_ONCE(*done) >= REQUESTS)
+		return false;
+	dma_rmb(); /* What the place had has been sent before it was done. */
+	record = own_place(own, own->put, &request.local_offset);
+	if (!++own->serial)
+		own->serial = 1;
+	record->serial = own->serial;
+	record->wire = *wire;
+	if (length)
+		memcpy(record->data, data, length);
+	record->checksum = record_checksum(record, length);
+	*clan_request_at(own->memory, own->put, REQUESTS) = request;
+	clan_requests_go(own->card, CLAN_OWN_ENDPOINT, own->memory, &own->put);
+	return true;
+}
+
+/* Copies what is at a place, if it is whole and was not looked at before. */
+static bool own_copy(struct clan_own *own, u32 host, u32 entry)
+{
+	const struct clan_record *record = page_address(own->in->page[host]) + entry * PLACE_SIZE;
+	struct clan_record *copy = &own->record[host][entry];
+	u32 length;
+
+	if (READ_ONCE(record->serial) == own->seen[host][entry])
+		return false;
+	memcpy(copy, record, sizeof(*copy));
+	if (!copy->serial || copy->serial == own->seen[host][entry])
+		return false;
+	if (copy->wire.name_length > HAMLYN_MAX_NAME ||
+	    copy->wire.private_length > HAMLYN_MAX_PRIVATE)
+		return false;
+	length = copy->wire.name_length + copy->wire.private_length;
+	if (copy->checksum != record_checksum(copy, length))
+		return false;
+	own->seen[host][entry] = copy->serial;
+	return true;
+}
+
+static bool own_take_from(struct clan_own *own, u32 host, u32 *entry)
+{
+	for (*entry = 0; *entry < PLACES; ++*entry) {
+		if (!(own->locked[host] & BIT(*entry)) && own_copy(own, host, *entry)) {
+			own->locked[host] |= BIT(*entry);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool own_take(struct peer_transport *transport, u32 *host, u32 *entry)
+{
+	struct clan_own *own = own_of(transport);
+
+	while (own->news) {
+		*host = __ffs64(own->news);
+		if (own_take_from(own, *host, entry))
+			return true;
+		own->news &= ~BIT_ULL(*host);
+	}
+	return false;
+}
+
+static bool own_more(struct peer_transport *transport)
+{
+	/* What comes later fires the Tripwire. */
+	return own_of(transport)->news;
+}
+
+static const u8 *own_read(struct peer_transport *transport, u32 host, u32 entry,
+			  struct hamlyn_wire *wire)
+{
+	const struct clan_record *record = &own_of(transport)->record[host][entry];
+
+	*wire = record->wire;
+	return record->data;
+}
+
+static void own_reopen(struct peer_transport *transport, u32 host, u32 entry)
+{
+	struct clan_own *own = own_of(transport);
+
+	if (!(own->locked[host] & BIT(entry)))
+		return;
+	own->locked[host] &= ~BIT(entry);
+	/* Another may have come meanwhile. */
+	own->news |= BIT_ULL(host);
+}
+
+static bool own_link(struct peer_transport *transport, u32 *host)
+{
+	struct hamlyn_card *card = own_of(transport)->card;
+
+	hamlyn_card_report_link(card);
+	*host = card->host;
+	return card->link;
+}
+
+static void own_message(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data)
+{
+	clan_message(own_of(transport)->card, host, wire, data);
+}
+
+static void own_lost(struct peer_transport *transport, u32 host)
+{
+	clan_lost(own_of(transport)->card, host);
+}
+
+static bool own_depends(struct peer_transport *transport, u32 host)
+{
+	return clan_parts(own_of(transport)->card)->arranged[host];
+}
+
+static const struct peer_transport_ops own_transport = {
+	.link = own_link,
+	.post = own_post,
+	.take = own_take,
+	.more = own_more,
+	.read = own_read,
+	.reopen = own_reopen,
+	.message = own_message,
+	.lost = own_lost,
+	.depends = own_depends,
+};
+
+/*
+ * The Tripwire has fired: something has arrived, whoever it is from. It may be a part of a record; the
+ * rest fires it again.
+ */
+void clan_own_arrived(struct hamlyn_card *card)
+{
+	struct clan_own *own = clan_parts(card)->own;
+
+	clear_bit(TRIPWIRE, clan_state(own->memory, CLAN_STATE_BITS));
+	own->news = U64_MAX;
+	hamlyn_system_arrived(card->system);
+}
+
+struct clan_fifo *clan_own_fifo(struct hamlyn_card *card)
+{
+	return &clan_parts(card)->own->fifo;
+}
+
+/* Once for a card, before it is started. */
+int clan_own_init(struct hamlyn_card *card)
+{
+	struct clan_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
+
+	if (!own)
+		return -ENOMEM;
+	clan_parts(card)->own = own;
+	own->card = card;
+	hamlyn_file_init(&own->file, card);
+	own->file.drivers_own = true;
+	own->file.number = HAMLYN_OWN_NUMBER;
+	own->transport.ops = &own_transport;
+	return 0;
+}
+
+void clan_own_free(struct hamlyn_card *card)
+{
+	kvfree(clan_parts(card)->own);
+}
+
+/* Memory of the driver's own that the card can reach. */
+static int own_memory(struct clan_own *own, u64 length, struct hamlyn_pages **memory)
+{
+	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, length);
+
+	if (IS_ERR(made))
+		return PTR_ERR(made);
+	*memory = made;
+	return hamlyn_pages_map(made, own->card);
+}
+
+static int own_open_fifo(struct clan_own *own)
+{
+	struct clan_open_fifo body = { .records = own->fifo.records };
+
+	own->fifo.taken = 0;
+	hamlyn_pages_describe(own->fifo.memory, &body.area);
+	return hamlyn_command(own->card, CLAN_COMMAND_OPEN_FIFO, 0, &body, sizeof(body));
+}
+
+/* What the others write to, and what we send from. */
+static int own_open_apertures(struct clan_own *own)
+{
+	struct clan_open_aperture in = {
+		.key = CLAN_SYSTEM_KEY,
+		.owner = own->file.number,
+		.flags = CLAN_APERTURE_WRITE | CLAN_APERTURE_PRIVILEGED | CLAN_APERTURE_PARTS,
+	};
+	struct clan_open_aperture out = { .key = get_random_u64(), .owner = own->file.number };
+
+	hamlyn_pages_describe(own->in, &in.area);
+	hamlyn_pages_describe(own->out, &out.area);
+	return hamlyn_command(own->card, CLAN_COMMAND_OPEN_APERTURE, CLAN_SYSTEM_APERTURE, &in,
+			      sizeof(in)) ?:
+	       hamlyn_command(own->card, CLAN_COMMAND_OPEN_APERTURE, CLAN_OWN_RECORDS, &out,
+			      sizeof(out));
+}
+
+static int own_open_endpoint(struct clan_own *own)
+{
+	struct clan_open_endpoint body = {
+		.owner = own->file.number,
+		.tripwires = CLAN_OWN_TRIPWIRES,
+		.requests = REQUESTS,
+		.events = CLAN_NO_EVENTS,
+		.flags = CLAN_PRIVILEGED,
+	};
+
+	hamlyn_pages_describe(own->memory, &body.memory);
+	return hamlyn_command(own->card, CLAN_COMMAND_OPEN_ENDPOINT, CLAN_OWN_ENDPOINT, &body,
+			      sizeof(body));
+}
+
+/* Has it fire for all that comes from other hosts. */
+static int own_set_tripwire(struct clan_own *own)
+{
+	void __iomem *tripwire = endpoint_page(own->card, CLAN_OWN_ENDPOINT) +
+				 TRIPWIRE * CLAN_TRIPWIRE_STRIDE;
+	const u32 *answer = clan_state(own->memory, CLAN_STATE_TRIPWIRES);
+	u32 control = SERIAL << 16 | TRIPWIRE_FLAGS, said;
+
+	writeq(0, tripwire + CLAN_TRIPWIRE_OFFSET);
+	writeq(own->in->length, tripwire + CLAN_TRIPWIRE_LENGTH);
+	writeq(CLAN_SYSTEM_APERTURE, tripwire + CLAN_TRIPWIRE_TARGET);
+	writel(control, tripwire + CLAN_TRIPWIRE_CONTROL);
+	/* The card has it when this is answered. */
+	readl(tripwire);
+	said = READ_ONCE(answer[2 * TRIPWIRE + 1]);
+	if (said == (SERIAL << 16 | CLAN_TRIPWIRE_OK))
+		return 0;
+	dev_err(&own->card->pdev->dev, "the Tripwire for messages is refused (%#x)\n", said);
+	return -EIO;
+}
+
+static int own_open(struct clan_own *own)
+{
+	struct hamlyn_card *card = own->card;
+	int ret;
+
+	guard(mutex)(&card->lock);
+	if (!card->live)
+		return -ENODEV;
+	own->put = 0;
+	own->news = 0;
+	own->serial = get_random_u32();
+	memset(own->seen, 0, sizeof(own->seen));
+	memset(own->locked, 0, sizeof(own->locked));
+	ret = own_open_fifo(own) ?: own_open_apertures(own) ?: own_open_endpoint(own) ?:
+	      own_set_tripwire(own);
+	if (ret)
+		/* It must not keep what is given back. */
+		hamlyn_card_fail(card);
+	else
+		hamlyn_system_open(card->system, &own->transport);
+	return ret;
+}
+
+/* All that the card is told of. */
+static int own_prepare(struct clan_own *own)
+{
+	const struct clan_limits *limits = clan_limits(own->card);
+	u32 most = limits->query.endpoints + limits->event_queues;
+
+	own->fifo.records = roundup_pow_of_two(most);
+	return own_memory(own, (u64)own->fifo.records * CLAN_FIFO_SIZE, &own->fifo.memory) ?:
+	       own_memory(own, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE, &own->memory) ?:
+	       own_memory(own, CLAN_HOSTS * CLAN_PART, &own->in) ?:
+	       own_memory(own, REQUESTS * PLACE_SIZE, &own->out);
+}
+
+/* The card has been started. Without this nobody can sleep, and no other host be reached. */
+void clan_own_start(struct hamlyn_card *card)
+{
+	struct clan_own *own = clan_parts(card)->own;
+	int ret = own_prepare(own) ?: own_open(own);
+
+	if (!ret)
+		return;
+	dev_err(&card->pdev->dev, "what the driver needs for itself cannot be had (%d)\n", ret);
+	guard(mutex)(&card->lock);
+	if (card->live)
+		hamlyn_card_fail(card);
+	clan_own_stop(card, NULL);
+}
+
+static void own_give_back(struct hamlyn_pages **memory)
+{
+	hamlyn_pages_free(*memory);
+	*memory = NULL;
+}
+
+/* Ends what is arranged with others, and gives all back; the card's lock is held. */
+void clan_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
+{
+	struct clan_own *own = clan_parts(card)->own;
+	u32 host;
+
+	hamlyn_system_stop(card->system);
+	for (host = 0; host < CLAN_HOSTS; host++)
+		clan_farewells_lost(card, host);
+	own_give_back(&own->fifo.memory);
+	own_give_back(&own->memory);
+	own_give_back(&own->in);
+	own_give_back(&own->out);
+}

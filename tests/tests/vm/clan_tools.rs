@@ -1,0 +1,91 @@
+//! The guest's tools at CLAN cards: the same tools, tables and refusals.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Exit, Lab, Run};
+use serde_json::{Value, json};
+
+use crate::lab_of;
+
+/// What a tool says that ends well.
+fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
+    lab.vm(0).run(arguments.iter().copied())?.finish()
+}
+
+/// What a tool complains of.
+fn refused(lab: &Lab, arguments: &[&str], reason: &str) -> Result<()> {
+    let mut tool = lab.vm(0).run(arguments.iter().copied())?;
+    let status = tool.wait()?;
+    let errors = tool.stderr();
+    ensure!(status == Exit::Code(1) && errors.contains(reason), "{arguments:?}: {status:?}: {errors}");
+    Ok(())
+}
+
+/// A tool that answers.
+fn server(lab: &Lab, tool: &str) -> Result<Run> {
+    let mut server = lab.vm(1).run([tool, "--json"])?;
+    let line = server.answer()?;
+    ensure!(line == json!({ "listening": tool, "host": 1 }), "{line}");
+    Ok(server)
+}
+
+fn number(answer: &Value, field: &str) -> Result<f64> {
+    answer[field].as_f64().with_context(|| format!("no number {field} in {answer}"))
+}
+
+#[test]
+fn the_tools_know_a_clan_card_by_itself() -> Result<()> {
+    let lab = lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(2));
+    info(&lab)?;
+    ping(&lab)?;
+    perf(&lab)
+}
+
+fn info(lab: &Lab) -> Result<()> {
+    // There is no other card.
+    let info = said(lab, &["hamlyn-info", "--json"])?;
+    ensure!(info.len() == 1, "{info:?}");
+    let info = &info[0];
+    ensure!(info["card"] == "/dev/clan0" && info["host"] == 0 && info["uapi_version"].is_string(), "{info}");
+    for field in ["ports", "tripwires", "burst", "credits"] {
+        ensure!(number(info, field)? > 0.0, "{info}");
+    }
+    ensure!(info["limits"]["max_window_pages"].as_u64() > Some(1000), "{info}");
+    ensure!(info["counters"]["tripwires_fired"].is_u64(), "{info}");
+    let lines = lab.vm(0).run(["hamlyn-info", "-v", "-d", "/dev/clan0"])?.finish_text()?;
+    let has = |wanted: [&str; 2]| lines.iter().any(|line| line.split_whitespace().eq(wanted));
+    ensure!(has(["tripwires:", "4096"]) && has(["link:", "up"]), "{lines:?}");
+    refused(lab, &["hamlyn-info", "-d", "/dev/clan9"], "/dev/clan9")
+}
+
+fn ping(lab: &Lab) -> Result<()> {
+    let _server = server(lab, "hamlyn-ping")?;
+    let sought = said(lab, &["hamlyn-info", "--find", "hamlyn-ping", "--json"])?;
+    ensure!(sought[0]["hosts"] == json!([1]), "{sought:?}");
+    // By stores, with none, and by DMA.
+    for size in ["16", "0", "256", "257", "100001"] {
+        let summary = said(lab, &["hamlyn-ping", "1", "-c", "10", "-i", "0", "-s", size, "--json"])?;
+        ensure!(summary[0]["sent"] == 10 && summary[0]["answered"] == 10, "{size}: {summary:?}");
+    }
+    refused(lab, &["hamlyn-ping", "1", "-s", "67104769"], "limit 67104768")?;
+    refused(lab, &["hamlyn-ping", "--ticket"], "a clan card has no tickets")?;
+    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "nobody listens")
+}
+
+fn perf(lab: &Lab) -> Result<()> {
+    let _server = server(lab, "hamlyn-perf")?;
+    for more in [&["-s", "64", "-n", "20"][..], &["-n", "5", "-e"], &["-s", "4096", "-n", "20"]] {
+        let row = said(lab, &[&["hamlyn-perf", "1", "--json"], more].concat())?;
+        let [min, max] = ["t_min_us", "t_max_us"].map(|field| number(&row[0], field));
+        let (min, max) = (min?, max?);
+        ensure!(0.0 < min && min <= max, "{row:?}");
+    }
+    // More words than the ring has entries, and both ways by two pairs.
+    let row = said(lab, &["hamlyn-perf", "1", "--bw", "-s", "4096", "-n", "700", "--json"])?;
+    ensure!(row[0]["iterations"] == 700 && number(&row[0], "bw_average_mb_s")? > 0.0, "{row:?}");
+    let both_ways = ["hamlyn-perf", "1", "--bw", "-b", "-q", "2", "-s", "16384", "-n", "50", "--json"];
+    ensure!(said(lab, &both_ways)?[0]["iterations"] == 100);
+    ensure!(lab.card_counters(0)?["card"]["requests_done"].as_u64() >= Some(1600), "by DMA");
+    ensure!(lab.card_counters(0)?["card"]["faults"] == 0, "and none of it was refused");
+    Ok(())
+}
