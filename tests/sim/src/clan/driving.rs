@@ -89,6 +89,12 @@ impl World<Clan> {
         let Some(area) = machine.allocate(first, length) else { return Ok(None) };
         let content = self.rng.bytes(length as usize);
         area.poke(&machine.memory, 0, &content);
+        let mut rest = &content[..];
+        for (address, length) in area.pieces(0, length) {
+            let (here, behind) = rest.split_at(length as usize);
+            self.remember(host, address, here);
+            rest = behind;
+        }
         permit_aperture(&machine.memory, &area, true);
         let key = group.map_or_else(|| self.rng.next(), |group| self.model.group_keys[group as usize]);
         let group = group.unwrap_or(0);
@@ -108,7 +114,7 @@ impl World<Clan> {
         // What it took before, and had not written, it writes before it answers.
         self.settle(host)?;
         ensure(self.model.ledgers[host].landings.is_empty(), || {
-            format!("host {host}: a command is answered before what had arrived is in memory")
+            format!("host {host}: a command is answered before this is in memory: {:x?}", self.model.ledgers[host].landings)
         })?;
         self.forget_aperture(host, number);
         self.check_card(host)
@@ -121,6 +127,10 @@ impl World<Clan> {
         permit_aperture(&machine.memory, &aperture.area, false);
         ledger.note_pages(&aperture.area, Part::Command, false);
         machine.give_back(&aperture.area);
+        let pending = ledger.endpoints.values_mut().flat_map(|endpoint| &mut endpoint.pending);
+        for pending in pending.filter(|pending| pending.request.local_aperture == number) {
+            pending.is_cut = true;
+        }
         for tripwire in ledger.endpoints.values_mut().flat_map(|endpoint| &mut endpoint.tripwires) {
             let is_remote =
                 |flags: u32| flags & hamlyn_abi::clan::tripwire::CLAN_TRIPWIRE_REMOTE != 0;
@@ -201,9 +211,12 @@ impl World<Clan> {
         ledger.note_pages(&endpoint.area, Part::Command, false);
         machine.give_back(&endpoint.area);
         for queue in ledger.queues.values_mut() {
-            queue.owed.retain(|source| source.0 != number);
+            queue.forget(number);
         }
-        ledger.fifo.owed.remove(&number);
+        // A record that is to come may come still.
+        ledger.ghosts.extend(
+            endpoint.pending.into_iter().map(|pending| (number, endpoint.life, endpoint.owner, pending)),
+        );
         for made in ledger.program.values_mut().flatten().filter(|made| made.life == endpoint.life) {
             made.excused = true;
         }
@@ -319,8 +332,10 @@ impl World<Clan> {
         self.settle(host)?;
         let body = ClanSetEvents { events: events.unwrap_or(CLAN_NO_EVENTS), reserved: 0 };
         self.run_command(host, CLAN_COMMAND_SET_EVENTS, number, &body)?;
-        if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) {
-            endpoint.events = events;
+        let ledger = &mut self.model.ledgers[host];
+        if let Some(endpoint) = ledger.endpoints.get_mut(&number) {
+            let before = std::mem::replace(&mut endpoint.events, events).filter(|before| Some(*before) != events);
+            before.and_then(|before| ledger.queues.get_mut(&before)).into_iter().for_each(|queue| queue.forget(number));
         }
         self.check_card(host)
     }

@@ -13,6 +13,7 @@ impl World<Clan> {
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let mut letter = self.some_letter(victim);
+        letter.data.truncate(self.max_packet - super::packet::HEAD);
         if !self.model.is_hostile[host] {
             // What is no packet changes nothing between two hosts that are none.
             let length = self.rng.index(self.max_packet + 1);
@@ -36,7 +37,6 @@ impl World<Clan> {
             8 => letter.flags ^= FROM_SYSTEM,
             _ => {}
         }
-        letter.data.truncate(self.max_packet - super::packet::HEAD);
         self.inject(host, victim, &letter.write())
     }
 

@@ -7,6 +7,7 @@ use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 
 use crate::engine::area::Area;
+use crate::engine::memory::Write;
 
 use super::packet::Letter;
 
@@ -67,6 +68,8 @@ pub(super) struct Pending {
     /// The moment at which it was put, and the time in milliseconds.
     pub(super) since: u64,
     pub(super) since_ms: u64,
+    /// Its local aperture was closed: what was read of it nobody can say.
+    pub(super) is_cut: bool,
 }
 
 /// Why an endpoint may hear of a fault: reason, host, aperture and offset.
@@ -111,8 +114,10 @@ pub(super) struct Queue {
     pub(super) records: u32,
     pub(super) written: u32,
     pub(super) taken: u32,
-    /// Sources of the records that are not taken.
-    pub(super) untaken: VecDeque<Source>,
+    /// Sources of the records that are not taken; and whether the record is of this life of its source.
+    pub(super) untaken: VecDeque<(Source, bool)>,
+    /// It has had no room: records of earlier lives were in it.
+    pub(super) was_full: bool,
     /// Sources of which its owner has to hear.
     pub(super) owed: BTreeSet<Source>,
     /// Somebody sleeps on it who has taken so many.
@@ -128,6 +133,8 @@ pub(super) struct Fifo {
     pub(super) taken: u32,
     pub(super) untaken: VecDeque<u32>,
     pub(super) owed: BTreeSet<u32>,
+    /// What has happened again since its record, which is not taken.
+    pub(super) again: BTreeSet<u32>,
     /// The vector was raised since the driver has last taken records.
     pub(super) raised: bool,
 }
@@ -210,6 +217,10 @@ pub(super) struct Ledger {
     pub(super) program: BTreeMap<u32, VecDeque<Made>>,
     /// Loads by the card's numbers for them.
     pub(super) loads: BTreeMap<u64, Load>,
+    /// Requests of endpoints that were closed, of which a packet may be about to leave: endpoint, which that was, owner.
+    pub(super) ghosts: Vec<(u32, u64, u32, Pending)>,
+    /// What it has written, and is not in the account yet.
+    pub(super) unsettled: Vec<Write>,
     pub(super) landings: VecDeque<Landing>,
     /// What of a landing has been written.
     pub(super) landed: usize,
@@ -288,8 +299,19 @@ impl Queue {
             written: 0,
             taken: 0,
             untaken: VecDeque::new(),
+            was_full: false,
             owed: BTreeSet::new(),
             armed: None,
+        }
+    }
+}
+
+impl Queue {
+    /// An endpoint's events come here no more: its records are those of another.
+    pub(super) fn forget(&mut self, endpoint: u32) {
+        self.owed.retain(|source| source.0 != endpoint);
+        for (source, is_live) in &mut self.untaken {
+            *is_live &= source.0 != endpoint;
         }
     }
 }

@@ -131,6 +131,7 @@ impl World<Clan> {
                 refused: 0,
                 since: moment,
                 since_ms: now,
+                is_cut: false,
             });
         }
         endpoint.area.poke(memory, CLAN_STATE_PUT.into(), &endpoint.put.to_le_bytes());
@@ -195,7 +196,7 @@ impl World<Clan> {
             let at = queue.area.address(u64::from(CLAN_EVENTS_HEAD) + slot);
             let found = (machine.memory.peek_u32(at + 12) == queue.taken.wrapping_add(1))
                 .then(|| [4, 0, 8].map(|word| machine.memory.peek_u32(at + word)));
-            let expected = queue.untaken.pop_front();
+            let expected = queue.untaken.pop_front().map(|(source, _)| source);
             let known = found.map(|[endpoint, kind, detail]| {
                 (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 })
             });
@@ -238,6 +239,7 @@ impl World<Clan> {
         if busy {
             fifo.taken = fifo.written;
             fifo.untaken.clear();
+            fifo.owed = std::mem::take(&mut fifo.again);
             fifo.raised = false;
             let taken = fifo.taken;
             machine.set(CLAN_REG_FIFO_TAKEN, taken)?;

@@ -48,7 +48,6 @@ impl World<Clan> {
         if letter.kind == REFUSED && !matches!(verdict, Verdict::Refused(_)) {
             self.hear_refusal(host, source, &letter);
         }
-        let value = (letter.kind == DATA).then(|| self.note_data_arrived(host, source, &letter)).flatten();
         let before = machine.counters();
         let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
         machine.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
@@ -73,10 +72,11 @@ impl World<Clan> {
         match letter.kind {
             WRITE => self.note_write_arrived(host, source, &letter, is_taken, end, &counted),
             READ => self.note_read_arrived(host, source, &letter, is_taken),
+            DATA if is_taken => {
+                let landings = self.note_data_arrived(host, source, &letter).unwrap_or_default();
+                self.model.ledgers[host].landings.extend(landings);
+            }
             _ => {}
-        }
-        if let Some(landing) = value {
-            self.model.ledgers[host].landings.extend(landing);
         }
         self.check_card(host)?;
         self.start_readings(host, source);

@@ -8,7 +8,7 @@ use crate::engine::world::World;
 
 use super::ledger::{Accesses, Ledger, Made, Pending};
 use super::model::{Clan, Origin, Reading};
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
+use super::packet::{HEAD, CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
 
 /// What a packet says of a store or load, without what is the packet's own.
 pub(super) fn bare(letter: &Letter) -> Letter {
@@ -23,7 +23,8 @@ impl World<Clan> {
         ensure(is_sound, || wrong("has a wrong checksum".into()))?;
         let most = self.hosts[host].machine.options.burst as usize;
         ensure(letter.data.len() <= most, || wrong(format!("has {} bytes", letter.data.len())))?;
-        self.note(|| format!("  it is {}", letter.brief()));
+        self.note(|| format!("  it is {}, from {host} to {to}, epoch {}", letter.brief(), letter.epoch));
+        self.settle_failures(host)?;
         self.model.ledgers[host].count(Counter::PacketsSent, 1);
         let is_right = match letter.kind {
             WRITE => self.note_write_sent(host, to, &letter)?,
@@ -33,9 +34,19 @@ impl World<Clan> {
             CREDIT | PROBE => true,
             _ => false,
         };
-        ensure(is_right, || wrong(format!("is not what was to be sent: {letter:x?}")))?;
+        ensure(is_right, || {
+            let next: Vec<_> =
+                self.model.ledgers[host].endpoints.values().filter_map(|one| one.pending.front()).collect();
+            let readings: Vec<_> = self
+                .model
+                .readings
+                .iter()
+                .filter(|one| (one.server, one.asker, one.tag) == (host as u16, to, letter.tag))
+                .collect();
+            wrong(format!("is not what was to be sent: {letter:x?}, but {next:x?} {readings:x?}"))
+        })?;
         self.fly(host, to, &letter);
-        self.check_credits(host as u16, to)
+        self.check_credits(host as u16, to, letter.epoch)
     }
 
     /// Puts a packet's words on their way.
@@ -86,8 +97,11 @@ impl World<Clan> {
         };
         let system = word.flags & FROM_SYSTEM != 0;
         let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
-        let (number, index) = ledger.endpoints.iter().find_map(|(number, endpoint)| {
+        let found = ledger.endpoints.iter().find_map(|(number, endpoint)| {
             let fits = |pending: &Pending| {
+                if pending.is_cut {
+                    return Some(true);
+                }
                 let local = pending.request.local_offset.checked_add(pending.done)?;
                 let aperture = ledger.apertures.get(&pending.request.local_aperture)?;
                 let end = local.checked_add(length)?;
@@ -96,9 +110,15 @@ impl World<Clan> {
                 Some(self.might_be(host, &pieces, pending.since, &word.data))
             };
             let is_it = |pending: &Pending| is_next(pending) && fits(pending) == Some(true);
-            let index = endpoint.pending.iter().position(is_it)?;
+            let index = endpoint.pending.iter().take(1).position(is_it)?;
             (system == (endpoint.flags != 0)).then_some((*number, index))
-        })?;
+        });
+        let Some((number, index)) = found else {
+            let ghosts = &mut self.model.ledgers[host].ghosts;
+            let (number, life, owner, ghost) = ghosts.iter_mut().find(|(.., ghost)| is_next(ghost))?;
+            ghost.done += length;
+            return Some((*number, *life, *owner));
+        };
         let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
         endpoint.pending[index].done += length;
         self.model.words_sent += 1;
@@ -164,11 +184,14 @@ impl World<Clan> {
         }
     }
 
-    /// No more words are under way than a host may have.
-    fn check_credits(&self, host: u16, to: u16) -> Result<(), Violation> {
+    /// No more words are under way than a host may have. Those of an earlier count were given up.
+    fn check_credits(&self, host: u16, to: u16, epoch: u16) -> Result<(), Violation> {
         let flight = self.model.flying.get(&(host, to));
-        let words = flight.map_or(0, |flight| flight.count(|atom| matches!(atom[0], WRITE | DATA)));
+        let words = flight.map_or(0, |flight| flight.count(|atom| {
+            atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes()
+        }));
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
+        let most = if self.model.is_hostile[usize::from(host)] { usize::MAX } else { most };
         ensure(words <= most, || {
             format!("host {host}: {words} words are under way to {to}, and {most} may be")
         })
@@ -195,9 +218,15 @@ fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<(u32, 
             && request.offset.wrapping_add(pending.asked) == letter.offset
             && pending.asked + length <= request.length
     };
-    let (number, index) = ledger.endpoints.iter().find_map(|(number, endpoint)| {
-        endpoint.pending.iter().position(asks).map(|index| (*number, index))
-    })?;
+    let found = ledger.endpoints.iter().find_map(|(number, endpoint)| {
+        endpoint.pending.iter().take(1).position(asks).map(|index| (*number, index))
+    });
+    let Some((number, index)) = found else {
+        // Of an endpoint that was closed: nobody waits for the answer.
+        let (number, .., ghost) = ledger.ghosts.iter_mut().find(|(.., ghost)| asks(ghost))?;
+        ghost.asked += length;
+        return Some((*number, ghost.serial));
+    };
     let endpoint = ledger.endpoints.get_mut(&number)?;
     endpoint.pending[index].asked += length;
     (length > 0).then_some((number, endpoint.pending[index].serial))

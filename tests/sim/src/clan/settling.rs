@@ -33,14 +33,35 @@ impl World<Clan> {
     pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
         self.hear_loads(host)?;
         let machine = self.hosts[host].machine.clone();
-        for write in machine.memory.take_writes() {
+        let mut writes = std::mem::take(&mut self.model.ledgers[host].unsettled);
+        writes.extend(machine.memory.take_writes());
+        for write in writes {
             self.model.moment += 1;
             let known = self.note_write(host, &write)?;
             ensure(known, || {
+                let fifo = (&self.model.ledgers[host].fifo.untaken, &self.model.ledgers[host].fifo.owed);
                 let place = self.model.ledgers[host].place(write.address);
                 let next = self.model.ledgers[host].landings.front();
-                format!("host {host}: it wrote {write:x?} to {place:x?}, and next is {next:x?}")
+                format!("host {host}: it wrote {write:x?} to {place:x?}, and next is {next:x?}, {fifo:x?}")
             })?;
+        }
+        Ok(())
+    }
+
+    /// Requests that have failed are in the account: then it is known which is carried out.
+    pub(super) fn settle_failures(&mut self, host: usize) -> Result<(), Violation> {
+        for write in self.hosts[host].machine.memory.take_writes() {
+            let failed = match self.model.ledgers[host].place(write.address) {
+                Some((Part::Endpoint(number), at)) => result_at(at, &write.bytes).map(|it| (number, it)),
+                _ => None,
+            };
+            match failed.filter(|(_, (_, result))| *result != CLAN_DMA_DONE) {
+                Some((number, (index, result))) => {
+                    let fits = self.note_result(host, number, index, result);
+                    ensure(fits, || format!("host {host}: a request of endpoint {number} cannot end by {result}"))?;
+                }
+                None => self.model.ledgers[host].unsettled.push(write),
+            }
         }
         Ok(())
     }
@@ -67,14 +88,12 @@ impl World<Clan> {
                 Ok(self.note_state(host, number, at as u32, &write.bytes))
             }
             Part::Endpoint(number) => {
-                let at = at - u64::from(CLAN_STATE_SIZE);
-                let size = u64::from(CLAN_REQUEST_SIZE);
-                let is_result = at % size == RESULT;
-                let result = word(&write.bytes).filter(|_| is_result);
-                Ok(match result {
-                    Some(result) => self.note_result(host, number, (at / size) as u32, result),
-                    None => false,
-                })
+                let Some((index, result)) = result_at(at, &write.bytes) else { return Ok(false) };
+                let before = self.model.ledgers[host].endpoints.get(&number);
+                let before = before.and_then(|endpoint| endpoint.pending.front().cloned());
+                let fits = self.note_result(host, number, index, result);
+                ensure(fits, || format!("host {host}: request {index} of endpoint {number} ends by {result}: {before:x?}"))?;
+                Ok(true)
             }
             Part::Queue(number) => Ok(self.note_record(host, number, at, &write.bytes)),
             Part::Fifo => Ok(self.note_fifo(host, at, &write.bytes)),
@@ -146,7 +165,7 @@ impl World<Clan> {
             CLAN_STATE_DONE => {
                 let done = word(bytes);
                 endpoint.done = done.unwrap_or(0);
-                done.is_some_and(|done| done == endpoint.ended)
+                done.is_some_and(|done| endpoint.ended.wrapping_sub(done) < endpoint.requests)
             }
             CLAN_STATE_IDLE => bytes.len() == 4,
             CLAN_STATE_FAULTS if bytes.len() == 4 => self.note_fault(host, number, bytes),
@@ -206,18 +225,14 @@ impl World<Clan> {
             aperture.owner == endpoint.owner && end.is_some_and(|end| end <= aperture.area.length)
         });
         let (means, skipped) = (means_something(request), endpoint.chain_failed);
-        let goes = means && local.is_some() && !skipped;
-        let peer = self.hosts.get(request.host as usize);
-        let trouble = peer.is_none_or(|peer| peer.was_unplugged || peer.stopped || peer.frozen)
-            || self.hosts[host].was_unplugged
-            || self.model.is_tainted(host as u16, request.host as u16);
-        let waited = now >= pending.since_ms + timeout;
+        let goes = means && !skipped;
+        let waited = now >= pending.since_ms + timeout || self.is_in_trouble(host, request.host);
         let fits = match result {
             CLAN_DMA_DONE => goes && *done == request.length,
             CLAN_DMA_BAD_REQUEST => !means && !skipped,
-            CLAN_DMA_BAD_LOCAL => local.is_none() && !skipped,
+            CLAN_DMA_BAD_LOCAL => (local.is_none() || pending.is_cut) && !skipped,
             CLAN_DMA_REFUSED => goes && *refused != 0,
-            CLAN_DMA_TIMEOUT => goes && (waited || trouble),
+            CLAN_DMA_TIMEOUT => goes && waited,
             CLAN_DMA_MEMORY => goes && *refused == CLAN_FAULT_MEMORY,
             CLAN_DMA_SKIPPED => skipped,
             _ => false,
@@ -227,9 +242,13 @@ impl World<Clan> {
         }
         let flags = request.flags;
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
-        endpoint.pending.pop_front();
+        let ended = endpoint.pending.pop_front();
+        let (life, owner) = (endpoint.life, endpoint.owner);
         endpoint.ended = endpoint.ended.wrapping_add(1);
         endpoint.chain_failed = flags & CLAN_DMA_CHAIN != 0 && result != CLAN_DMA_DONE;
+        // One of its packets may be about to leave.
+        let ghost = ended.filter(|_| result != CLAN_DMA_DONE).map(|pending| (number, life, owner, pending));
+        self.model.ledgers[host].ghosts.extend(ghost);
         self.model.requests += 1;
         if flags & CLAN_DMA_NOTIFY != 0 {
             self.happened(host, number, CLAN_EVENT_DMA, 0, Some(CLAN_BIT_DMA));
@@ -253,7 +272,7 @@ impl World<Clan> {
         if word(bytes) != Some(queue.written) || !queue.owed.remove(&source) {
             return false;
         }
-        queue.untaken.push_back(source);
+        queue.untaken.push_back((source, true));
         let has_room = queue.untaken.len() <= queue.records as usize;
         if queue.armed.take_if(|taken| *taken != queue.written).is_some() {
             self.owe_fifo(host, CLAN_FIFO_EVENTS | number);
@@ -287,7 +306,7 @@ impl World<Clan> {
         ensure(fifo.owed.is_empty(), || format!("host {host}: no record of the FIFO comes for {:x?}", fifo.owed))?;
         ensure(fifo.untaken.is_empty() || fifo.raised, || format!("host {host}: no vector came"))?;
         for (number, queue) in &ledger.queues {
-            ensure(queue.owed.is_empty(), || {
+            ensure(queue.owed.is_empty() || queue.was_full, || {
                 format!("host {host}: no record of event queue {number} comes for {:?}", queue.owed)
             })?;
         }
@@ -327,6 +346,12 @@ impl World<Clan> {
 
 fn left_of(ledger: &Ledger, landed: usize) -> usize {
     ledger.landings.front().map_or(0, |front| front.bytes.len() - landed)
+}
+
+/// Which request's result a place of an endpoint's memory is, and the result.
+fn result_at(at: u64, bytes: &[u8]) -> Option<(u32, u32)> {
+    let (at, size) = (at.checked_sub(CLAN_STATE_SIZE.into())?, u64::from(CLAN_REQUEST_SIZE));
+    (at % size == RESULT).then_some(((at / size) as u32, word(bytes)?))
 }
 
 /// Whether a request is one.

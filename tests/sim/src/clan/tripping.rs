@@ -93,15 +93,21 @@ impl World<Clan> {
         let ledger = &mut self.model.ledgers[host];
         let events = ledger.endpoints.get(&number).and_then(|endpoint| endpoint.events);
         let Some(queue) = events.and_then(|events| ledger.queues.get_mut(&events)) else { return };
-        if !queue.untaken.contains(&source) {
+        if !queue.untaken.contains(&(source, true)) {
             queue.owed.insert(source);
+            queue.was_full |= queue.untaken.len() + queue.owed.len() > queue.records as usize;
         }
     }
 
     /// A record of the FIFO is to come, unless there is one that is not taken.
     pub(super) fn owe_fifo(&mut self, host: usize, what: u32) {
         let fifo = &mut self.model.ledgers[host].fifo;
-        if fifo.area.is_some() && !fifo.untaken.contains(&what) {
+        if fifo.area.is_none() {
+            return;
+        }
+        if fifo.untaken.contains(&what) {
+            fifo.again.insert(what);
+        } else {
             fifo.owed.insert(what);
         }
     }

@@ -35,14 +35,12 @@ impl Made {
 impl World<Clan> {
     /// Whether two hosts may have lost what passed between them.
     pub(super) fn is_in_trouble(&self, host: usize, peer: u32) -> bool {
-        // Who has so little patience gives up early on who is only slow.
-        let is_hasty = self.model.options.read_timeout_ms < 100;
         let is_lost = |host: usize| {
             let at = self.hosts.get(host);
             at.is_none_or(|at| at.was_unplugged || at.stopped || at.frozen || !at.uplink.is_up())
                 || self.model.was_reset[host]
         };
-        is_hasty || is_lost(host) || is_lost(peer as usize) || self.model.is_tainted(host as u16, peer as u16)
+        self.model.is_hasty() || is_lost(host) || is_lost(peer as usize) || self.model.is_tainted(host as u16, peer as u16)
     }
 
     fn refused_stores(&self, host: usize) -> u64 {
