@@ -439,9 +439,10 @@ impl Crossbar {
     /// Cuts or joins what goes next of that which waits for an output.
     fn prepare(&mut self, port: usize) {
         let (Some(cutter), Some(output)) = (&mut self.cutter, &mut self.outputs[port]) else { return };
-        let Some(source) = output.held.turn().filter(|_| output.paths.is_none()) else { return };
-        let largest = self.inputs[source].as_ref().map_or(0, |input| input.largest);
-        cutter.prepare(&mut output.held, largest, &mut self.counters[port]);
+        if let (Some(source), None) = (output.held.turn(), &output.paths) {
+            let largest = self.inputs[source].as_ref().map_or(0, |input| input.largest);
+            cutter.prepare(&mut output.held, largest, &mut self.counters[port]);
+        }
     }
 
     /// Notes that so many bytes of a source are no longer held.
