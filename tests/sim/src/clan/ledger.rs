@@ -135,6 +135,7 @@ pub(super) struct Fifo {
     pub(super) owed: BTreeSet<u32>,
     /// What has happened again since its record, which is not taken.
     pub(super) again: BTreeSet<u32>,
+    pub(super) may: BTreeSet<u32>,
     /// The vector was raised since the driver has last taken records.
     pub(super) raised: bool,
 }
