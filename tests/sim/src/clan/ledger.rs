@@ -198,6 +198,8 @@ pub(super) struct Load {
     pub(super) owner: u32,
     /// What it must be, once that is known.
     pub(super) value: Option<u64>,
+    /// What it has read then.
+    pub(super) accesses: Option<Accesses>,
     pub(super) refused: u32,
     /// It has left the card.
     pub(super) has_left: bool,

@@ -98,24 +98,14 @@ impl World<Clan> {
         let system = word.flags & FROM_SYSTEM != 0;
         let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
         let tagged = self.model.tags.get(&(host as u16, word.tag)).copied();
-        let endpoints = ledger.endpoints.iter().filter(|(number, endpoint)| {
-            tagged.is_none_or(|tagged| tagged == (**number, endpoint.life))
-        });
-        let found = endpoints.into_iter().find_map(|(number, endpoint)| {
-            let fits = |pending: &Pending| {
-                if pending.is_cut {
-                    return Some(true);
-                }
-                let local = pending.request.local_offset.checked_add(pending.done)?;
-                let aperture = ledger.apertures.get(&pending.request.local_aperture)?;
-                let end = local.checked_add(length)?;
-                let is_inside = end <= aperture.area.length && aperture.owner == endpoint.owner;
-                let pieces = is_inside.then(|| aperture.area.pieces(local, length))?;
-                Some(self.might_be(host, &pieces, pending.since, &word.data))
-            };
-            let is_it = |pending: &Pending| is_next(pending) && fits(pending) == Some(true);
-            let index = endpoint.pending.iter().take(1).position(is_it)?;
-            (system == (endpoint.flags != 0)).then_some((*number, index))
+        // One of which nobody can say what was read is not taken for another.
+        let found = [false, true].into_iter().find_map(|is_cut| {
+            ledger.endpoints.iter().find_map(|(number, endpoint)| {
+                tagged.is_none_or(|tagged| tagged == (*number, endpoint.life)).then_some(())?;
+                (system == (endpoint.flags != 0)).then_some(())?;
+                let front = endpoint.pending.front().filter(|front| front.is_cut == is_cut && is_next(front))?;
+                (is_cut || self.has(host, endpoint.owner, front, &word.data)).then_some((*number, 0_usize))
+            })
         });
         let Some((number, index)) = found else {
             let ghosts = &mut self.model.ledgers[host].ghosts;
@@ -127,6 +117,16 @@ impl World<Clan> {
         endpoint.pending[index].done += length;
         self.model.words_sent += 1;
         Some((number, endpoint.life, endpoint.owner))
+    }
+
+    /// Whether the next bytes of a request may be these.
+    fn has(&self, host: usize, owner: u32, pending: &Pending, bytes: &[u8]) -> bool {
+        let length = bytes.len() as u64;
+        let aperture = self.model.ledgers[host].apertures.get(&pending.request.local_aperture);
+        let local = pending.request.local_offset.checked_add(pending.done);
+        let (Some(aperture), Some(local)) = (aperture.filter(|one| one.owner == owner), local) else { return false };
+        local.checked_add(length).is_some_and(|end| end <= aperture.area.length)
+            && self.might_be(host, &aperture.area.pieces(local, length), pending.since, bytes)
     }
 
     fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
