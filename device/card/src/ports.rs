@@ -211,11 +211,20 @@ pub trait Clock {
 
 /// The way to the switch.
 pub trait Link {
-    /// Sends a packet to a host; its bytes are those of all pieces, in order. `false`: there is no room for it yet.
+    /// Sends a packet to a host, or to a group of them; its bytes are those of all pieces, in order. `false`: there is no room for it yet.
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 
     /// Whether the switch wants no more packets to a host for now, because that host takes none.
     fn is_stopped(&self, destination: u16) -> bool;
+
+    /// Has packets that are sent to these groups come to this card, a bit for each: 64 groups, of which the destinations are 0xff00 to
+    /// 0xff3f. Before the first call it is in none, and a reset of the card changes nothing. To be called before anybody is told that the card is a
+    /// member: then it gets all that who was told sends. What is sent to a group comes to its sender, too, if that is a member.
+    ///
+    /// A group has no stop of its own: who sends more than a member takes waits for that member in the end.
+    fn set_groups(&mut self, groups: u64) {
+        let _ = groups;
+    }
 
     /// Changes whenever the switch wants packets to a host again; then [`Card::transmit`](crate::card::Card::transmit) is called.
     fn resumptions(&self) -> u64;

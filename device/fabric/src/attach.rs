@@ -37,7 +37,7 @@ use crate::message::{self, receive, retry, send_with};
 use crate::ring::Geometry;
 
 /// Version of how cards attach, and of the rings.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 const MAGIC: [u8; 4] = *b"HMLN";
 const ANY_HOST: u16 = u16::MAX;
 const ACCEPTED: u16 = 0;

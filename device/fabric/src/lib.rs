@@ -9,6 +9,7 @@
 //! | [`header`] | the common packet header, of which the guest never knows |
 //! | [`index`] | how far each side of a ring is, and which of them sleeps: the protocol that loom explores |
 //! | [`stop`] | which destinations a ring's consumer wants nothing for; loom explores it, too |
+//! | [`groups`] | of which groups a card is a member; so is this |
 //! | `place` | where all that lies in shared memory |
 //! | [`ring`] | variable-sized records on top of it |
 //! | [`memory`] | the memory that both sides map |
@@ -23,6 +24,7 @@
 
 pub mod attach;
 pub mod bell;
+pub mod groups;
 pub mod header;
 pub mod index;
 pub mod link;

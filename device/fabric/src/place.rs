@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
+use crate::groups::Roll;
 use crate::index::{Name, Words};
 use crate::ring::Geometry;
 use crate::stop::{BIT_WORDS, Board};
@@ -15,8 +16,10 @@ pub(crate) const CACHE_LINE: usize = 64;
 const STOP_BITS: usize = 4 * CACHE_LINE;
 /// Where it is counted how often one was cleared.
 const RESUMPTIONS: usize = STOP_BITS + 8 * BIT_WORDS;
+/// Of which groups the producer is a member.
+const GROUPS: usize = RESUMPTIONS + CACHE_LINE;
 /// Bytes before a ring's data.
-pub(crate) const INDEX_BYTES: usize = RESUMPTIONS + CACHE_LINE;
+pub(crate) const INDEX_BYTES: usize = GROUPS + CACHE_LINE;
 
 /// Where a ring lies in a mapping.
 #[derive(Debug, Clone)]
@@ -93,5 +96,15 @@ impl Board for Place {
 
     fn store_resumptions(&self, count: u64, ordering: Ordering) {
         self.word_at(RESUMPTIONS).store(count, ordering);
+    }
+}
+
+impl Roll for Place {
+    fn load_groups(&self, ordering: Ordering) -> u64 {
+        self.word_at(GROUPS).load(ordering)
+    }
+
+    fn store_groups(&self, groups: u64, ordering: Ordering) {
+        self.word_at(GROUPS).store(groups, ordering);
     }
 }

@@ -19,6 +19,7 @@ use thiserror::Error;
 use vm_memory::VolatileSlice;
 
 use crate::bell::Bell;
+use crate::groups;
 use crate::header::{HEADER_BYTES, Header, HeaderError, HostId};
 use crate::index::{ConsumerIndex, ProducerIndex};
 use crate::place::{INDEX_BYTES, Place};
@@ -236,6 +237,11 @@ impl Producer {
         stop::resumptions(&self.index.words)
     }
 
+    /// Has packets to these [groups](crate::groups) come back by the link, a bit for each. Call it before anybody is told.
+    pub fn set_groups(&mut self, groups: u64) {
+        groups::set(&self.index.words, groups);
+    }
+
     /// Bytes of the ring that the consumer ever gave back.
     pub fn taken(&mut self) -> Result<u64, RingError> {
         self.index.refresh()
@@ -380,6 +386,12 @@ impl Consumer {
         if self.stops.resume(&self.index.words, destination) {
             ring(self.bell.as_deref());
         }
+    }
+
+    /// Of which [groups](crate::groups) the producer is a member now, a bit for each. To be looked at when the packet to a group is
+    /// there.
+    pub fn groups(&self) -> u64 {
+        groups::get(&self.index.words)
     }
 
     /// Declares that we sleep for want of packets. `true`: wait for our bell. `false`: there is one.

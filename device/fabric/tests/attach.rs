@@ -19,7 +19,7 @@ use rustix::net::{
 const PATIENCE: Duration = Duration::from_secs(60);
 const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 /// Bytes of memory that a link of this geometry takes: two rings with their indices.
-const LINK_BYTES: u64 = 2 * (4096 + 448);
+const LINK_BYTES: u64 = 2 * (4096 + 512);
 
 fn traffic() -> Traffic {
     Traffic { protocol: Protocol::parse(9).unwrap(), ordered: true }
@@ -171,7 +171,7 @@ fn memory_of_huge_pages_and_what_is_no_memory_is_refused() {
         let Ok(memory) = memory else { continue };
         let error = with_switch(PATIENCE, move |socket| {
             wait_for_request(&socket);
-            send_with(&socket, &answer(3, 4096, 1000), &[memory.as_fd()]);
+            send_with(&socket, &answer(4, 4096, 1000), &[memory.as_fd()]);
         })
         .unwrap_err()
         .to_string();
@@ -184,9 +184,9 @@ fn answers_that_are_not_a_switchs_are_refused() {
     let cases = [
         (vec![], "answer of 0 bytes"),
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "answer of 26 bytes is not one"),
-        (answer(3, 4096, 1000)[..19].to_vec(), "answer of 19 bytes"),
+        (answer(4, 4096, 1000)[..19].to_vec(), "answer of 19 bytes"),
         (answer(3, 4096, 1000), "version 3"),
-        (answer(3, 4096, 1000), "it sent 0 descriptors (must be 1)"),
+        (answer(4, 4096, 1000), "it sent 0 descriptors (must be 1)"),
     ];
     for (bytes, reason) in cases {
         let error = with_switch(PATIENCE, move |socket| {
@@ -207,15 +207,15 @@ fn answers_that_are_not_a_switchs_are_refused() {
 fn memory_that_is_not_what_the_answer_says_is_refused() {
     let sealed = || memory(LINK_BYTES, SealFlags::SHRINK);
     let cases = [
-        (memory(LINK_BYTES, SealFlags::GROW), answer(3, 4096, 1000), "can shrink"),
-        (memory(LINK_BYTES - 1, SealFlags::SHRINK), answer(3, 4096, 1000), "ring memory has 9087 bytes"),
-        (sealed(), answer(3, 4097, 1000), "ring of 4097 bytes is not possible"),
+        (memory(LINK_BYTES, SealFlags::GROW), answer(4, 4096, 1000), "can shrink"),
+        (memory(LINK_BYTES - 1, SealFlags::SHRINK), answer(4, 4096, 1000), "ring memory has 9215 bytes"),
+        (sealed(), answer(4, 4097, 1000), "ring of 4097 bytes is not possible"),
         (
             sealed(),
-            answer(3, 4096, 2000),
+            answer(4, 4096, 2000),
             "packet size 2000 is too large for a ring of 4096 bytes (limit 1008)",
         ),
-        (sealed(), answer(3, 1 << 31, 1000), "ring of 2147483648 bytes"),
+        (sealed(), answer(4, 1 << 31, 1000), "ring of 2147483648 bytes"),
     ];
     for (memory, bytes, reason) in cases {
         let error = with_switch(PATIENCE, move |socket| {
@@ -229,8 +229,8 @@ fn memory_that_is_not_what_the_answer_says_is_refused() {
     let memory = sealed();
     let attached = with_switch(PATIENCE, move |socket| {
         wait_for_request(&socket);
-        send_with(&socket, &answer(3, 4096, 1000), &[memory.as_fd()]);
+        send_with(&socket, &answer(4, 4096, 1000), &[memory.as_fd()]);
     });
     assert_eq!(attached.unwrap().host, HostId(3));
-    assert_eq!(attach::VERSION, 3);
+    assert_eq!(attach::VERSION, 4);
 }

@@ -1,10 +1,13 @@
 //! The models of the family. This is the one place on the host's side that names a card.
 
+use hamlyn_card::model;
 pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
 use hamlyn_card_clan as clan;
 use hamlyn_card_echo as echo;
 use hamlyn_card_hamlyn as hamlyn;
 use hamlyn_card_shrimp as shrimp;
+use hamlyn_fabric::Protocol;
+use hamlyn_switch::bursts::Bursts;
 use thiserror::Error;
 
 /// A line for each model. The first is what people get who name none.
@@ -29,6 +32,16 @@ pub fn default() -> &'static Model {
 /// Whether cards of the model have a second function, for doorbells.
 pub fn has_doorbells(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
+}
+
+/// How packets are cut and joined on their way, of those models that have such.
+pub fn bursts() -> Vec<Bursts> {
+    let of = |model: &&'static Model| {
+        let model::Bursts { cut, join } = model.bursts?;
+        let protocol = Choice::of(model).make().ok()?.identity().protocol;
+        Some(Bursts { protocol: Protocol::parse(protocol).ok()?, cut, join })
+    };
+    MODELS.iter().filter_map(of).collect()
 }
 
 /// Whether cards of the model want to see their machine's stores to memory.
@@ -153,6 +166,7 @@ mod tests {
             Setting { name: "packet-size", unit: "BYTES", about: "Its packets", default: 64 },
             Setting { name: "rings", unit: "N", about: "Its rings", default: 2 },
         ],
+        bursts: None,
         make: |_| Err("it cannot be made".into()),
     };
 

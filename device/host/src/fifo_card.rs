@@ -9,8 +9,14 @@ use hamlyn_card::model::Model;
 use hamlyn_card::ports::{Link, Packet, Ports, VolatileSlice};
 
 /// Its model, which is in no catalogue.
-pub(crate) static MODEL: Model =
-    Model { name: "fifo", paper: "", about: "", settings: &[], make: |_| Ok(Box::new(Fifo(Arc::default()))) };
+pub(crate) static MODEL: Model = Model {
+    name: "fifo",
+    paper: "",
+    about: "",
+    settings: &[],
+    bursts: None,
+    make: |_| Ok(Box::new(Fifo(Arc::default()))),
+};
 
 /// Stores that the card holds, at which it takes no more.
 pub(crate) const FIFO: usize = 4;
@@ -21,6 +27,10 @@ pub(crate) const WINDOW: u64 = 0;
 pub(crate) const WATCH: u64 = 8;
 /// Whether packets are taken.
 pub(crate) const TAKES: u64 = 16;
+/// Of which groups the card is a member.
+pub(crate) const GROUPS: u64 = 24;
+/// Where packets go from now on.
+pub(crate) const DESTINATION: u64 = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -42,9 +52,12 @@ pub(crate) struct Seen {
     /// It does not see its machine's stores.
     pub(crate) has_window_alone: bool,
     pub(crate) watch: VecDeque<(u64, bool)>,
+    /// The groups that the link has not been told of.
+    pub(crate) groups: Option<u64>,
+    pub(crate) destination: Option<u16>,
 }
 
-/// A card that sends a packet to host 1 for each store.
+/// A card that sends a packet for each store, to host 1 unless it is told otherwise.
 pub(crate) struct Fifo(pub(crate) Arc<Mutex<Seen>>);
 
 impl Fifo {
@@ -88,6 +101,8 @@ impl Card for Fifo {
             WINDOW => return self.put(event),
             WATCH => self.seen().watch.push_back((value, true)),
             TAKES => self.seen().refuses_packets = value == 0,
+            GROUPS => self.seen().groups = Some(value),
+            DESTINATION => self.seen().destination = Some(value as u16),
             _ => {}
         }
         self.seen().events.push(event);
@@ -110,11 +125,15 @@ impl Card for Fifo {
     }
 
     fn transmit(&mut self, _: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        if let Some(groups) = self.seen().groups.take() {
+            link.set_groups(groups);
+        }
         if self.seen().fifo == 0 {
             return Progress::Idle;
         }
+        let to = self.seen().destination.unwrap_or(1);
         let mut bytes = [0; PACKET];
-        if link.is_stopped(1) || !link.send(1, &[VolatileSlice::from(&mut bytes[..])]) {
+        if link.is_stopped(to) || !link.send(to, &[VolatileSlice::from(&mut bytes[..])]) {
             return Progress::LinkFull;
         }
         self.seen().fifo -= 1;

@@ -11,6 +11,7 @@ use hamlyn_switch::mesh::{LinkCounters, Place};
 use hamlyn_switch::{Options, PortCounters, Switch, SwitchCounters};
 use serde_json::{Map, Value, json};
 
+use crate::catalogue;
 use crate::limits;
 use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
@@ -20,12 +21,12 @@ const SWITCH: u32 = 0;
 const STAT: u32 = 1;
 const STOP: u32 = 2;
 
-/// Runs a switch until a signal ends it.
+/// Runs a switch until a signal ends it. How packets are cut and joined the models say.
 pub fn run(socket: &Path, options: Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
     limits::allow_many_descriptors();
     let ports = options.ports;
-    let switch = Switch::bind(socket, options)?;
+    let switch = Switch::bind(socket, Options { bursts: catalogue::bursts(), ..options })?;
     let stop = stop_on_signals()?;
     let name = socket.file_stem().unwrap_or_default().to_string_lossy();
     let stat = StatServer::bind("switch", &name)?;
@@ -105,6 +106,9 @@ fn of_port(port: &PortCounters) -> Value {
         "stalls": port.stalls,
         "stops": port.stops,
         "blocked": port.blocked,
+        "copied": port.copied,
+        "cut": port.cut,
+        "joined": port.joined,
         "stalled_out": port.stalled_out,
         "dropped_absent": port.dropped_absent,
         "dropped_malformed": port.dropped_malformed,

@@ -46,6 +46,8 @@ pub(crate) struct Uplink {
     /// How many ports the switch has; 0 if it does not say.
     ports: u16,
     link: Option<Link>,
+    /// The groups that the card is in, also while there is no link.
+    groups: u64,
     /// The switch hung up, or scribbled on the rings.
     lost: bool,
     /// Before then it does not ask again, however often its machine wakes it.
@@ -62,6 +64,7 @@ impl Uplink {
             wanted,
             ports: 0,
             link: None,
+            groups: 0,
             lost: false,
             next_attempt,
         }
@@ -77,6 +80,7 @@ impl Uplink {
             wanted: Some(HostId(place.host)),
             ports: place.ports,
             link: Some(link),
+            groups: 0,
             lost: false,
             next_attempt,
         };
@@ -113,9 +117,10 @@ impl Uplink {
     fn ask(&mut self, timeout: Duration) -> anyhow::Result<HostId> {
         let switch = self.switch.as_ref().context("the switch in this process has let go of the link")?;
         let request = Request { host: self.wanted, traffic: self.packets.traffic };
-        let attached = connect_to(switch, &self.trusted, request, timeout)
+        let mut attached = connect_to(switch, &self.trusted, request, timeout)
             .with_context(|| format!("cannot link to the switch at {}", switch.display()))?;
         self.check(Some(&attached.link))?;
+        attached.link.sender.set_groups(self.groups);
         (self.wanted, self.ports) = (Some(attached.host), attached.ports);
         self.lost = false;
         self.link = Some(attached.link);
@@ -224,11 +229,18 @@ impl ports::Link for Uplink {
     fn resumptions(&self) -> u64 {
         self.link.as_ref().map_or(0, |link| link.sender.resumptions())
     }
+
+    fn set_groups(&mut self, groups: u64) {
+        self.groups = groups;
+        if let Some(link) = &mut self.link {
+            link.sender.set_groups(groups);
+        }
+    }
 }
 
 /// The other cards of the process, as one of them sees them.
 pub(crate) trait Neighbours {
-    /// Hands a packet to the card of a host, which takes it at once. `false`: it must go by the link.
+    /// Hands a packet to the card of a host, which takes it at once. `false`: it must go by the link, as one to a group always does.
     fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool;
 }
 
@@ -258,6 +270,10 @@ impl ports::Link for Ways<'_> {
 
     fn resumptions(&self) -> u64 {
         self.uplink.resumptions()
+    }
+
+    fn set_groups(&mut self, groups: u64) {
+        self.uplink.set_groups(groups);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a person can read of a switch.
 //!
 //! Every packet that came in is accounted for: over all ports, once nothing lies on a path or is in the mesh,
-//! `packets_in == packets_out + waiting + dropped_absent + dropped_malformed`.
+//! `packets_in + copied + cut == joined + packets_out + waiting + dropped_absent + dropped_malformed`.
 
 use crate::mesh::{LinkCounters, Place};
 
@@ -26,11 +26,17 @@ pub struct PortCounters {
     pub stops: u64,
     /// Times that this port had to wait as a whole: no more of its packets could be held.
     pub blocked: u64,
+    /// Copies that were made of this port's packets to groups: one for each member, the first not counted.
+    pub copied: u64,
+    /// Packets to this port of which two were made, while others waited for it too.
+    pub cut: u64,
+    /// Packets to this port that became one with that before them.
+    pub joined: u64,
     /// Packets that wait in the switch now for room at this port.
     pub waiting: u64,
     /// Times that this port's card was detached because it took nothing while others waited for it.
     pub stalled_out: u64,
-    /// Packets from this port to a host that was not there, or that left while they waited or were on a path to it.
+    /// Packets from this port to a host that was not there, or to a group without a member, or that left while they waited or were on a path to it.
     pub dropped_absent: u64,
     /// Packets from this port without a sound header.
     pub dropped_malformed: u64,

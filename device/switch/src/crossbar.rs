@@ -3,7 +3,8 @@
 //! **Arbitration.** Inputs with packets stand in one queue and are served in turn, one packet per visit, so the
 //! discipline is round-robin and an input with nothing to send costs nothing. A packet whose output is full is [held][held],
 //! in a queue of its input and output alone, and the input goes on: nobody waits for a third party. When the output has room
-//! again its queues are served in turn, so no input starves at a contended output either.
+//! again its queues are served in turn, so no input starves at a contended output either, and a large packet that can be
+//! [cut][bursts] holds up nobody for longer than a small one.
 //!
 //! **Stops.** A card is told to send no more to a host for which much of its own waits; see the [bounds][held] for how much that
 //! can be. A card that does not mind waits at its own ring.
@@ -17,6 +18,9 @@
 //! **Mesh.** With one, packets come through [routers and links](crate::mesh) instead, and nothing is held: who takes nothing holds up
 //! those whose way is the same.
 //!
+//! **Groups.** A packet to a group is copied to its members' outputs, to all at once or, while one of them can hold no more of its
+//! source, to none ([`Crossbar::multicast`]).
+//!
 //! **Loss.** None, but for packets to an absent host, packets without a sound header, and what lies in the rings of a
 //! card that dies or waits for it. Each is counted.
 //!
@@ -24,6 +28,7 @@
 //! a ring that is corrupt costs its own port only.
 //!
 //! [held]: crate::held
+//! [bursts]: crate::bursts
 
 use std::collections::VecDeque;
 use std::mem;
@@ -32,6 +37,7 @@ use std::time::Duration;
 use hamlyn_fabric::stop::DESTINATIONS;
 use hamlyn_fabric::{Consumer, Geometry, Header, HostId, Producer, RingError};
 
+use crate::bursts::{Bursts, Cutter, Policy};
 use crate::counters::{PortCounters, SwitchCounters};
 use crate::held::{Bounds, Packet};
 use crate::mesh::{Mesh, Shape};
@@ -65,12 +71,14 @@ enum State {
 struct Input {
     ring: Consumer,
     state: State,
+    /// Bytes of the longest packet that has come.
+    largest: usize,
 }
 
 /// What came of an attempt to forward an input's oldest packet.
 enum Forwarded {
-    /// It is gone: forwarded, held, or dropped and counted.
-    Gone,
+    /// It is gone: forwarded, held, or dropped and counted. So many were made of it, if it was for a group.
+    Gone(usize),
     /// There is none.
     Nothing,
     /// Its output has no room for it, and no more of this input can be held.
@@ -99,6 +107,7 @@ pub struct Crossbar {
     /// Bytes that are held of all.
     all_held: usize,
     patience: Option<Patience>,
+    cutter: Option<Cutter>,
     mesh: Option<Mesh>,
     ready: VecDeque<usize>,
     empty: Vec<usize>,
@@ -124,6 +133,7 @@ impl Crossbar {
             held: vec![0; ports],
             all_held: 0,
             patience: None,
+            cutter: None,
             mesh: None,
             ready: VecDeque::new(),
             empty: Vec::new(),
@@ -142,6 +152,12 @@ impl Crossbar {
     /// for the caller to see to.
     pub fn with_mesh(self, mesh: Option<Shape>) -> Crossbar {
         Crossbar { mesh: mesh.map(Mesh::new), ..self }
+    }
+
+    /// Cuts and joins packets of these protocols. To be said before a card is attached. Those with several paths to choose from, and in
+    /// a mesh, are left as they are.
+    pub fn with_bursts(self, bursts: &[Bursts], policy: Policy) -> Crossbar {
+        Crossbar { cutter: Cutter::new(bursts, policy), ..self }
     }
 
     /// Detaches cards that take nothing for so long while others wait; 0: none.
@@ -183,9 +199,10 @@ impl Crossbar {
             }
         }
         let port = host.index();
-        self.inputs[port] = Some(Input { ring: receiver, state: State::Ready });
+        self.inputs[port] = Some(Input { ring: receiver, state: State::Ready, largest: 0 });
         let paths = (self.paths > 1).then(|| Paths::new(self.paths, self.seed.wrapping_add(port as u64)));
-        self.outputs[port] = Some(Output::new(sender, paths));
+        let holds_all = paths.is_none() && self.cutter.as_ref().is_some_and(Cutter::wants_all);
+        self.outputs[port] = Some(Output::new(sender, paths, holds_all));
         self.stop_anew(port);
         self.counters[port].attached = true;
         self.ready.push_back(port);
@@ -199,7 +216,7 @@ impl Crossbar {
             return;
         }
         for (host, output) in self.outputs.iter().enumerate() {
-            if output.as_ref().is_some_and(|output| output.held.bytes_from(port) > 0) {
+            if output.as_ref().is_some_and(|output| output.held.has(port)) {
                 input.ring.stop(HostId(host as u16));
             }
         }
@@ -236,7 +253,7 @@ impl Crossbar {
         let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);
         while released(&self.inputs) < end {
             match self.forward_one(port) {
-                Forwarded::Gone => {}
+                Forwarded::Gone(_) => {}
                 Forwarded::Nothing => return,
                 Forwarded::Broken(other, _) if other == port => return,
                 Forwarded::Blocked | Forwarded::AtTheMesh | Forwarded::Broken(..) => {
@@ -392,11 +409,12 @@ impl Crossbar {
             output.standing = Standing::Quiet;
         }
         for moved in 0..SHARE {
+            self.prepare(port);
             let Some(output) = &mut self.outputs[port] else { return moved };
             match output.step(&mut self.counters[port]) {
                 Ok(Step::Left) => {}
                 Ok(Step::Released(source, bytes)) => {
-                    if output.held.bytes_from(source) == 0 {
+                    if !output.held.has(source) {
                         self.resume(source, port);
                     }
                     self.release(source, bytes);
@@ -416,6 +434,15 @@ impl Crossbar {
         }
         self.list_loaded(port);
         SHARE
+    }
+
+    /// Cuts or joins what goes next of that which waits for an output.
+    fn prepare(&mut self, port: usize) {
+        let (Some(cutter), Some(output)) = (&mut self.cutter, &mut self.outputs[port]) else { return };
+        if let (Some(source), None) = (output.held.turn(), &output.paths) {
+            let largest = self.inputs[source].as_ref().map_or(0, |input| input.largest);
+            cutter.prepare(&mut output.held, largest, &mut self.counters[port]);
+        }
     }
 
     /// Notes that so many bytes of a source are no longer held.
@@ -440,9 +467,9 @@ impl Crossbar {
         self.looks += 1;
         input.state = State::Empty;
         match self.forward_one(port) {
-            Forwarded::Gone => {
+            Forwarded::Gone(packets) => {
                 self.make_ready(port);
-                1
+                packets
             }
             Forwarded::Nothing => {
                 self.empty.push(port);
@@ -467,6 +494,12 @@ impl Crossbar {
                 0
             }
         }
+    }
+
+    /// Whether anything waits in the switch, by the bounds' count.
+    #[cfg(test)]
+    pub(crate) fn holds_anything(&self) -> bool {
+        self.all_held > 0 || self.held.iter().any(|bytes| *bytes > 0)
     }
 
     /// Asks an output to ring when it has room. False: it has.
@@ -500,12 +533,16 @@ impl Crossbar {
             Ok(Some(record)) => record,
         };
         let length = record.payload.len();
+        input.largest = input.largest.max(length);
         let mut receiver = None;
         match record.header() {
             Err(_) => self.counters[port].dropped_malformed += 1,
             Ok(header) => {
                 let destination = header.destination.index();
                 let header = Header { source: HostId(port as u16), ..header };
+                if let Some(group) = header.destination.group() {
+                    return self.multicast(port, header, group);
+                }
                 match (self.outputs.get_mut(destination).and_then(Option::as_mut), &mut self.mesh) {
                     (None, _) => self.counters[port].dropped_absent += 1,
                     (Some(_), Some(mesh)) if mesh.takes_from(header.source) => {
@@ -537,10 +574,12 @@ impl Crossbar {
         if let Some(receiver) = receiver {
             self.list_loaded(receiver);
         }
-        Forwarded::Gone
+        Forwarded::Gone(1)
     }
 }
 
+#[path = "groups.rs"]
+mod groups;
 #[path = "meshed.rs"]
 mod meshed;
 #[path = "stalls.rs"]

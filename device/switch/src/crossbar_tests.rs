@@ -85,6 +85,9 @@ pub(crate) fn sums(crossbar: &Crossbar) -> PortCounters {
         stalls: sum.stalls + port.stalls,
         stops: sum.stops + port.stops,
         blocked: sum.blocked + port.blocked,
+        copied: sum.copied + port.copied,
+        cut: sum.cut + port.cut,
+        joined: sum.joined + port.joined,
         waiting: sum.waiting + port.waiting,
         stalled_out: sum.stalled_out + port.stalled_out,
         dropped_absent: sum.dropped_absent + port.dropped_absent,
@@ -385,16 +388,34 @@ fn those_who_wait_for_a_dead_card_go_on() {
 /// What a card may do between two turns of the switch.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Send { from: usize, to: u16, length: usize },
-    Take { at: usize, most: usize },
-    Switch { budget: usize },
-    Leave { host: u16 },
+    Send {
+        from: usize,
+        to: u16,
+        length: usize,
+    },
+    /// Of the groups 0 to 2, bit by bit.
+    Belong {
+        at: usize,
+        groups: u64,
+    },
+    Take {
+        at: usize,
+        most: usize,
+    },
+    Switch {
+        budget: usize,
+    },
+    Leave {
+        host: u16,
+    },
     Join,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        20 => (0..5usize, 0..7u16, 0..=SMALL.max_packet).prop_map(|(from, to, length)| Step::Send { from, to, length }),
+        20 => (0..5usize, prop_oneof![5 => 0..7u16, 1 => 0xff00..0xff04u16], 0..=SMALL.max_packet)
+            .prop_map(|(from, to, length)| Step::Send { from, to, length }),
+        2 => (0..5usize, 0..8u64).prop_map(|(at, groups)| Step::Belong { at, groups }),
         8 => (0..5usize, 1..9usize).prop_map(|(at, most)| Step::Take { at, most }),
         8 => (1..9usize).prop_map(|budget| Step::Switch { budget }),
         1 => (0..5u16).prop_map(|host| Step::Leave { host }),
@@ -404,7 +425,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Whatever the cards do, each packet that was sent is delivered, dropped for a reason that is counted, or lies
-    /// with a dead card; none arrives twice; and where there is one path, those of one sender to one receiver arrive
+    /// with a dead card; none arrives twice at one host; and where there is one path, those of one sender to one receiver arrive
     /// in order.
     #[test]
     fn every_packet_is_accounted_for(
@@ -419,7 +440,7 @@ proptest! {
         let mut check = |at: usize, packet: (u16, Vec<u8>)| {
             if let Some(number) = packet.1.get(..8) {
                 let number = u64::from_le_bytes(number.try_into().unwrap());
-                assert!(seen.insert(number), "twice");
+                assert!(seen.insert((at, number)), "twice");
                 assert!(paths > 1 || number > last[at][usize::from(packet.0)], "overtaken");
                 last[at][usize::from(packet.0)] = number;
             }
@@ -439,6 +460,10 @@ proptest! {
                             crossbar.wake(HostId(from as u16));
                         }
                     }
+                }
+                Step::Belong { at, groups } => {
+                    let Some(card) = &mut cards[at] else { continue };
+                    card.sender.set_groups(groups);
                 }
                 Step::Take { at, most } => {
                     let Some(card) = &mut cards[at] else { continue };
@@ -479,7 +504,8 @@ proptest! {
         }
         let sum = sums(&crossbar);
         prop_assert!(crossbar.take_lost().is_empty());
-        prop_assert_eq!(sum.packets_in, sum.packets_out + sum.dropped_absent + sum.dropped_malformed);
+        let all = sum.packets_in + sum.copied;
+        prop_assert_eq!(all, sum.packets_out + sum.dropped_absent + sum.dropped_malformed);
         prop_assert_eq!(sum.packets_out, taken + sum.undelivered);
         prop_assert_eq!(sent, sum.packets_in + sum.orphaned);
     }

@@ -8,7 +8,7 @@
 //! the queue is empty. Then no more than a ring's worth still comes, and [`Bounds::pair`] has as much again for what does not
 //! mind stops, an operating system's own few packets. A card that sends on all the same fills its own ring; one with packets for
 //! very many hosts that take nothing comes to [`Bounds::input`], and waits then for all of them, as all cards did before there
-//! were queues.
+//! were queues. A packet that is [cut](crate::bursts) takes as much of these as before, with all its parts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -47,6 +47,8 @@ impl Bounds {
 pub(crate) struct Packet {
     pub(crate) header: Header,
     pub(crate) payload: Vec<u8>,
+    /// What it takes of [`Bounds`].
+    bytes: usize,
 }
 
 impl Packet {
@@ -54,12 +56,12 @@ impl Packet {
     pub(crate) fn copy(header: Header, payload: &VolatileSlice<'_>) -> Packet {
         let mut bytes = vec![0; payload.len()];
         payload.copy_to(&mut bytes[..]);
-        Packet { header, payload: bytes }
+        Packet { header, payload: bytes, bytes: bytes_of(payload.len()) }
     }
 
     /// What it takes of [`Bounds`].
     pub(crate) fn bytes(&self) -> usize {
-        bytes_of(self.payload.len())
+        self.bytes
     }
 }
 
@@ -98,6 +100,21 @@ impl Held {
         self.queues.get(&source).map_or(0, |queue| queue.bytes)
     }
 
+    /// Whether anything waits of a source.
+    pub(crate) fn has(&self, source: usize) -> bool {
+        self.queues.contains_key(&source)
+    }
+
+    /// Whether packets of several sources wait.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.turns.len() > 1
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn turn(&self) -> Option<usize> {
+        self.turns.front().copied()
+    }
+
     /// Each source with its number of packets and their bytes.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (usize, u64, usize)> + '_ {
         self.queues.iter().map(|(&source, queue)| (source, queue.packets.len() as u64, queue.bytes))
@@ -115,8 +132,37 @@ impl Held {
 
     /// The packet whose turn it is.
     pub(crate) fn first(&mut self) -> Option<&mut Packet> {
+        self.served()?.packets.front_mut()
+    }
+
+    fn served(&mut self) -> Option<&mut Queue> {
         let source = self.turns.front()?;
-        self.queues.get_mut(source)?.packets.front_mut()
+        self.queues.get_mut(source)
+    }
+
+    /// Puts two packets in the place of that one, as `cut` makes them. `false`: it makes none.
+    pub(crate) fn cut_first(&mut self, cut: impl FnOnce(&Packet) -> Option<(Vec<u8>, Vec<u8>)>) -> bool {
+        let Some(packets) = self.served().map(|queue| &mut queue.packets) else { return false };
+        let Some(whole) = packets.front_mut() else { return false };
+        let Some((payload, rest)) = cut(whole) else { return false };
+        // Both together take what the whole did.
+        let bytes = bytes_of(payload.len()).min(whole.bytes);
+        let first = Packet { header: whole.header, payload, bytes };
+        (whole.payload, whole.bytes) = (rest, whole.bytes - bytes);
+        packets.push_front(first);
+        true
+    }
+
+    /// Puts one packet in the place of that one and the next of its source, as `join` makes it. `false`: it makes none.
+    pub(crate) fn join_first(&mut self, join: impl FnOnce(&Packet, &Packet) -> Option<Vec<u8>>) -> bool {
+        let Some(packets) = self.served().map(|queue| &mut queue.packets) else { return false };
+        let (Some(first), Some(second)) = (packets.front(), packets.get(1)) else { return false };
+        let Some(payload) = join(first, second) else { return false };
+        let Some(first) = packets.pop_front() else { return false };
+        if let Some(whole) = packets.front_mut() {
+            (whole.payload, whole.bytes) = (payload, whole.bytes + first.bytes);
+        }
+        true
     }
 
     /// Takes that packet out, and gives the turn to the next source.

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`crossbar`] | routing and arbitration, without a socket or an event |
+//! | [`bursts`] | packets that are cut while others wait, and joined again |
 //! | [`counters`] | what a person can read of it |
 //! | [`owners`] | who may have which port |
 //! | `held` | packets that wait for an output without room |
@@ -13,6 +14,8 @@
 //! | [`ports`] | how cards come and go: listener, clients, bells |
 //! | [`switch`] | the whole, on one descriptor for an event loop, and a loop for those who have none |
 
+pub mod bursts;
+mod chance;
 pub mod counters;
 pub mod crossbar;
 mod held;

@@ -33,6 +33,8 @@ pub(crate) struct Output {
     pub(crate) asked: bool,
     /// Packets that found no room.
     pub(crate) held: Held,
+    /// Each packet is to wait, whether there is room or not.
+    holds_all: bool,
     watch: Option<Watch>,
 }
 
@@ -61,8 +63,9 @@ pub(crate) enum Step {
 }
 
 impl Output {
-    pub(crate) fn new(ring: Producer, paths: Option<Paths>) -> Output {
-        Output { ring, paths, standing: Standing::Quiet, asked: false, held: Held::default(), watch: None }
+    pub(crate) fn new(ring: Producer, paths: Option<Paths>, holds_all: bool) -> Output {
+        let (standing, held) = (Standing::Quiet, Held::default());
+        Output { ring, paths, standing, asked: false, held, holds_all, watch: None }
     }
 
     pub(crate) fn has_packets(&self) -> bool {
@@ -78,19 +81,55 @@ impl Output {
         input: usize,
         counters: &mut PortCounters,
     ) -> Result<Taken, RingError> {
-        // A packet does not overtake those that wait.
-        if self.held.is_empty() && self.accept(header, &payload, counters)? {
+        if self.may_pass() && self.accept(header, &payload, counters)? {
             return Ok(Taken::Accepted);
         }
-        let source = header.source.index();
-        let pair = self.held.bytes_from(source);
+        let pair = self.held.bytes_from(header.source.index());
         if !bounds.admit(pair, input, payload.len()) {
             return Ok(Taken::Refused);
         }
-        let packet = Packet::copy(header, &payload);
-        let bytes = packet.bytes();
+        Ok(self.hold(header, &payload, bounds))
+    }
+
+    /// A packet does not overtake those that wait.
+    fn may_pass(&self) -> bool {
+        self.held.is_empty() && !self.holds_all
+    }
+
+    fn hold(&mut self, header: Header, payload: &VolatileSlice<'_>, bounds: &Bounds) -> Taken {
+        let packet = Packet::copy(header, payload);
+        let (source, bytes) = (header.source.index(), packet.bytes());
         self.held.push(source, packet);
-        Ok(Taken::Held { bytes, stop: pair + bytes > bounds.mark })
+        Taken::Held { bytes, stop: self.held.bytes_from(source) > bounds.mark }
+    }
+
+    /// Whether a packet would be taken, or held: for one that goes to several outputs, and to all of them or none.
+    pub(crate) fn would_take(
+        &mut self,
+        header: Header,
+        length: usize,
+        bounds: &Bounds,
+        input: usize,
+    ) -> Result<bool, RingError> {
+        let has_room = self.may_pass()
+            && match &self.paths {
+                Some(paths) => !paths.is_full(),
+                None => self.ring.reserve(header, length)?.is_some(),
+            };
+        Ok(has_room || bounds.admit(self.held.bytes_from(header.source.index()), input, length))
+    }
+
+    /// Takes a packet that [it would](Output::would_take).
+    pub(crate) fn take_or_hold(
+        &mut self,
+        header: Header,
+        payload: &VolatileSlice<'_>,
+        bounds: &Bounds,
+        counters: &mut PortCounters,
+    ) -> Taken {
+        // A ring that is found corrupt now will be once more, when what is held is to go.
+        let has_it = self.may_pass() && self.accept(header, payload, counters).unwrap_or(false);
+        if has_it { Taken::Accepted } else { self.hold(header, payload, bounds) }
     }
 
     /// Takes a packet in: onto a path, or else into the ring. False: there is no room.

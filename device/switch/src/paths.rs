@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 
 use hamlyn_fabric::{Header, HostId, Producer, RingError};
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vm_memory::VolatileSlice;
+
+use crate::chance::Chance;
 
 /// The most paths that an output can have.
 pub const MAX_PATHS: u16 = 16;
@@ -59,7 +59,7 @@ impl Paths {
     /// So many empty paths.
     pub(crate) fn new(count: u16, seed: u64) -> Paths {
         let paths = (0..count).map(|_| VecDeque::with_capacity(LENGTH)).collect();
-        Paths { paths, chance: Chance(SplitMix64::seed_from_u64(seed)), came: 0 }
+        Paths { paths, chance: Chance::new(seed), came: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -106,17 +106,6 @@ impl Paths {
     /// The sources of the packets that are left.
     pub(crate) fn sources(&self) -> impl Iterator<Item = HostId> + '_ {
         self.paths.iter().flatten().map(|packet| packet.header.source)
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA '14).
-#[derive(Debug)]
-struct Chance(SplitMix64);
-
-impl Chance {
-    /// 0 to `limit - 1`; 0 if `limit` is 0.
-    fn below(&mut self, limit: usize) -> usize {
-        (self.0.next_u64() % limit.max(1) as u64) as usize
     }
 }
 

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::thread::sched_yield;
 use thiserror::Error;
 
+use crate::bursts::{self, Bursts};
 use crate::counters::SwitchCounters;
 use crate::crossbar::{Crossbar, MAX_PORTS, Refusal};
 use crate::mesh::Shape;
@@ -32,7 +33,7 @@ static CUT_OFF: Limited = Limited::new();
 static REFUSED: Limited = Limited::new();
 
 /// How a switch is to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Its number of ports, 1 to [`MAX_PORTS`].
     pub ports: u16,
@@ -46,6 +47,10 @@ pub struct Options {
     pub mesh: Option<Shape>,
     /// Which of several paths a packet takes: the same every time for the same seed.
     pub seed: u64,
+    /// How packets are cut and joined that can be.
+    pub bursts: Vec<Bursts>,
+    /// When they are.
+    pub cutting: bursts::Policy,
     /// How long a client may take to say what it wants.
     pub attach_timeout: Duration,
     /// Who may attach, and whose the ports are.
@@ -64,6 +69,8 @@ impl Default for Options {
             paths: 1,
             mesh: None,
             seed: 0,
+            bursts: Vec::new(),
+            cutting: bursts::Policy::default(),
             attach_timeout: Duration::from_secs(2),
             policy: Policy::default(),
             stall_timeout: Duration::from_secs(30),
@@ -135,6 +142,7 @@ impl Switch {
             crossbar: Crossbar::new(options.ports, options.geometry)
                 .with_paths(options.paths, options.seed)
                 .with_mesh(options.mesh)
+                .with_bursts(&options.bursts, options.cutting)
                 .with_stall_timeout(options.stall_timeout),
             ports: Ports::new(options.ports, options.attach_timeout, &options.policy.users)?,
             owners: Owners::new(options.ports, options.policy.clone()),

@@ -3,10 +3,10 @@
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::registers::{CLAN_JOIN_ARRIVING, CLAN_JOIN_LEAVING, CLAN_MAX_READ_TIMEOUT};
 use hamlyn_card::card::Card;
-use hamlyn_card::model::{Choice, MakeError, Model, Setting};
+use hamlyn_card::model::{Bursts, Choice, MakeError, Model, Setting};
 use thiserror::Error;
 
-use super::ClanCard;
+use super::{ClanCard, packet};
 
 /// How a card is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,7 @@ pub static MODEL: Model = Model {
             default: 8000,
         },
     ],
+    bursts: Some(Bursts { cut: packet::cut, join: packet::join }),
     make,
 };
 

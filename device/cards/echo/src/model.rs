@@ -22,6 +22,7 @@ pub static MODEL: Model = Model {
             default: 8000,
         },
     ],
+    bursts: None,
     make,
 };
 

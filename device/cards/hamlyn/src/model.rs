@@ -46,6 +46,7 @@ pub static MODEL: Model = Model {
             default: BY_DEFAULT.handshake_ms,
         },
     ],
+    bursts: None,
     make,
 };
 

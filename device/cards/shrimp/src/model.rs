@@ -68,6 +68,7 @@ pub static MODEL: Model = Model {
             default: 8000,
         },
     ],
+    bursts: None,
     make,
 };
 

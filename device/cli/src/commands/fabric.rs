@@ -55,6 +55,7 @@ pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
         cards: cards.into_iter().zip(args.sockets).collect(),
         paths: args.routing.paths,
         mesh: args.routing.mesh,
+        cutting: args.routing.cutting(),
         cores: args.cores,
         spin: Duration::from_micros(args.spin),
     })

@@ -207,6 +207,7 @@ mod tests {
         paper: "none",
         about: "For tests",
         settings: &[Setting { name: "rings", unit: "N", about: "Its rings", default: 2 }],
+        bursts: None,
         make: |_| Err("it cannot be made".into()),
     };
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use hamlyn_host::catalogue::{Choice, Model};
 use hamlyn_host::{rundir, switch};
+use hamlyn_switch::bursts;
 use hamlyn_switch::crossbar::MAX_PORTS;
 use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::paths::MAX_PATHS;
@@ -75,15 +76,25 @@ pub(super) struct RoutingArgs {
     /// Wormhole routing, first along the row, then along the column. Who takes nothing then holds up those who share its way.
     #[arg(long, value_name = "COLUMNSxROWS", conflicts_with = "paths")]
     pub(super) mesh: Option<Shape>,
+    /// While packets of several cards wait for one, those that are longer and can be cut go in parts of so many bytes; what waits alone
+    /// is joined again. 0: never
+    #[arg(long, value_name = "BYTES", default_value_t = bursts::QUANTUM)]
+    quantum: u32,
 }
 
 impl RoutingArgs {
     /// The same for another process.
     pub(super) fn args(self) -> Vec<String> {
-        match self.mesh {
-            Some(shape) => vec!["--mesh".into(), shape.to_string()],
-            None => vec!["--paths".into(), self.paths.to_string()],
-        }
+        let (name, value) = match self.mesh {
+            Some(shape) => ("--mesh", shape.to_string()),
+            None => ("--paths", self.paths.to_string()),
+        };
+        vec![name.into(), value, "--quantum".into(), self.quantum.to_string()]
+    }
+
+    /// When packets are cut and joined.
+    pub(super) fn cutting(self) -> bursts::Policy {
+        bursts::Policy::Quantum(self.quantum as usize)
     }
 
     /// The mesh's columns for cards that have their coordinates by them, unless these arguments of theirs say otherwise.
@@ -96,7 +107,7 @@ impl RoutingArgs {
 }
 
 pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
-    let RoutingArgs { paths, mesh } = args.routing;
+    let RoutingArgs { paths, mesh, .. } = args.routing;
     let most = Options::default().ports;
     let nodes = mesh.map(|shape| shape.nodes().min(MAX_PORTS.into()) as u16);
     switch::run(
@@ -105,6 +116,7 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
             ports: args.ports.or(nodes).unwrap_or(most),
             paths,
             mesh,
+            cutting: args.routing.cutting(),
             spin: Duration::from_micros(args.spin),
             stall_timeout: Duration::from_secs(args.stall_timeout),
             policy: args.policy(),
@@ -121,8 +133,11 @@ mod tests {
 
     #[test]
     fn cards_that_have_coordinates_have_those_of_the_mesh_unless_they_are_told() {
-        let routing =
-            |mesh: Option<&str>| RoutingArgs { paths: 1, mesh: mesh.map(|text| text.parse().unwrap()) };
+        let routing = |mesh: Option<&str>| RoutingArgs {
+            paths: 1,
+            mesh: mesh.map(|text| text.parse().unwrap()),
+            quantum: 0,
+        };
         let [shrimp, hamlyn] = ["shrimp", "hamlyn"].map(|name| catalogue::find(name).unwrap());
         let meshed = routing(Some("2x3"));
         assert_eq!(meshed.columns(&[shrimp], &[]), ["--columns=2"]);

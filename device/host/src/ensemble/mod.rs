@@ -24,6 +24,7 @@ mod waits_tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hamlyn_switch::bursts;
 use hamlyn_switch::mesh::Shape;
 
 pub use self::process::run;
@@ -38,6 +39,8 @@ pub struct Options {
     pub paths: u16,
     /// A mesh for packets to come through, in place of paths.
     pub mesh: Option<Shape>,
+    /// When packets are cut and joined that can be.
+    pub cutting: bursts::Policy,
     /// The cores that the machines are pinned to, the first card's first; none if they are anywhere.
     pub cores: Vec<u16>,
     /// How long to look for work before sleeping.

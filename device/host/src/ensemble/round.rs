@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::Options;
 use super::roster::{self, Set, Ticks};
+use crate::catalogue;
 use crate::ports::SystemClock;
 use crate::station::{Carried, Socket, Station};
 use crate::switch;
@@ -65,8 +66,10 @@ impl Ensemble {
                 "{count} cards are too many for a mesh of {shape} (limit {nodes})"
             );
         }
-        let mut crossbar =
-            Crossbar::new(count as u16, geometry).with_paths(options.paths, 0).with_mesh(options.mesh);
+        let mut crossbar = Crossbar::new(count as u16, geometry)
+            .with_paths(options.paths, 0)
+            .with_mesh(options.mesh)
+            .with_bursts(&catalogue::bursts(), options.cutting);
         let mut protocols = Protocols::new(count as u16, options.paths);
         let (mut stations, mut names) = (Vec::new(), Vec::new());
         for (host, (card_options, socket)) in options.cards.iter().enumerate() {
@@ -238,7 +241,7 @@ impl Neighbours for Others<'_> {
     fn hand_over(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let station = match destination.checked_sub(self.host) {
             None => self.before.get_mut(usize::from(destination)),
-            // To itself a card sends by the ring: it is in the middle of a call.
+            // To itself a card sends by the ring: it is in the middle of a call. To a group, too, which is no station's number.
             Some(0) => None,
             Some(behind) => self.after.get_mut(usize::from(behind) - 1),
         };

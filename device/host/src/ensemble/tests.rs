@@ -4,6 +4,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hamlyn_switch::bursts::Policy;
+
 use super::Options;
 use super::round::Ensemble;
 use crate::catalogue::{self, Choice};
@@ -13,7 +15,8 @@ fn ensemble(folder: &Path, cards: usize) -> Ensemble {
     let card =
         CardOptions { choice: Choice::of(catalogue::default()), guest_memory: CardOptions::GUEST_MEMORY };
     let cards_at = (0..cards).map(|number| (card.clone(), folder.join(format!("{number}.sock")))).collect();
-    let options = Options { cards: cards_at, paths: 1, mesh: None, cores: Vec::new(), spin: Duration::ZERO };
+    let (cutting, cores) = (Policy::default(), Vec::new());
+    let options = Options { cards: cards_at, paths: 1, mesh: None, cutting, cores, spin: Duration::ZERO };
     let mut ensemble = Ensemble::start(&options).unwrap();
     let start = Instant::now();
     while !ensemble.work() {

@@ -5,12 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hamlyn_snoop::{Machine, PAGE};
+use hamlyn_switch::bursts::Policy;
 use vfio_user::Client;
 
 use super::Options;
 use super::round::Ensemble;
 use crate::catalogue::Choice;
-use crate::fifo_card::{MODEL, TAKES, WINDOW};
+use crate::fifo_card::{DESTINATION, GROUPS, MODEL, TAKES, WINDOW};
 use crate::rundir::snoop_path;
 use crate::station::waits_tests::is_readable;
 use crate::station::{CardOptions, Socket};
@@ -20,9 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MANY: u64 = 6000;
 
 fn two_cards(folder: &Path) -> Ensemble {
+    cards_at(folder, &["0.sock", "1.sock"])
+}
+
+fn cards_at(folder: &Path, names: &[&str]) -> Ensemble {
     let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: 0 };
-    let cards = ["0.sock", "1.sock"].map(|name| (card.clone(), folder.join(name))).to_vec();
-    let options = Options { cards, paths: 1, mesh: None, cores: Vec::new(), spin: Duration::ZERO };
+    let cards = names.iter().map(|name| (card.clone(), folder.join(name))).collect();
+    let (cutting, cores) = (Policy::default(), Vec::new());
+    let options = Options { cards, paths: 1, mesh: None, cutting, cores, spin: Duration::ZERO };
     Ensemble::start(&options).unwrap()
 }
 
@@ -55,7 +61,11 @@ fn done<T: Send + 'static>(ensemble: &mut Ensemble, doing: impl FnOnce() -> T + 
 }
 
 fn packets(ensemble: &Ensemble) -> u64 {
-    ensemble.counters()["cards"]["1"]["card"]["packets"].as_u64().unwrap()
+    packets_of(ensemble, 1)
+}
+
+fn packets_of(ensemble: &Ensemble, card: usize) -> u64 {
+    ensemble.counters()["cards"][card.to_string()]["card"]["packets"].as_u64().unwrap()
 }
 
 fn set(mut client: Client, register: u64, value: u64) -> Client {
@@ -104,4 +114,25 @@ fn stores_go_from_a_plugin_to_another_card() {
     rest(&mut ensemble);
     assert_eq!(packets(&ensemble), MANY);
     drop(machine);
+}
+
+#[test]
+fn a_packet_to_a_group_comes_to_the_members_among_the_cards_and_what_follows_it_by_hand_comes_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["0.sock", "1.sock", "2.sock", "3.sock"];
+    let mut ensemble = cards_at(folder.path(), &names);
+    let sockets = names.map(|name| folder.path().join(name));
+    let clients = done(&mut ensemble, move || sockets.map(|socket| Client::new(&socket).unwrap()));
+    let [zero, one, two, three] = clients;
+    let clients = done(&mut ensemble, move || {
+        let members = [set(zero, GROUPS, 2), set(one, GROUPS, 2), set(two, GROUPS, 6)];
+        let [zero, one, two] = members;
+        let zero = (0..3).fold(set(zero, DESTINATION, 0xff01), |zero, number| set(zero, WINDOW, number));
+        [set(set(zero, DESTINATION, 1), WINDOW, 3), one, two, set(three, GROUPS, 4)]
+    });
+    rest(&mut ensemble);
+    assert_eq!([0, 1, 2, 3].map(|card| packets_of(&ensemble, card)), [3, 4, 3, 0]);
+    let switch = &ensemble.counters()["switch"]["ports"]["0"];
+    assert_eq!((&switch["copied"], &switch["dropped_absent"]), (&6.into(), &0.into()));
+    drop(clients);
 }

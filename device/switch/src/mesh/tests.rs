@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use hamlyn_fabric::Protocol;
 use proptest::prelude::*;
+use vm_memory::VolatileSlice;
 
 use super::*;
 
@@ -12,7 +13,7 @@ fn packet(source: u16, destination: u16, number: u32, length: usize) -> Packet {
     let header = Header { source: HostId(source), destination: HostId(destination), protocol };
     let mut payload = vec![0; length.max(4)];
     payload[..4].copy_from_slice(&number.to_le_bytes());
-    Packet { header, payload }
+    Packet::copy(header, &VolatileSlice::from(&mut payload[..]))
 }
 
 fn number_of(packet: &Packet) -> u32 {

@@ -197,8 +197,12 @@ impl<M: Model> World<M> {
             format!("cards sent {sent} packets: the switch took {arrived}, and {orphaned} were orphaned")
         })?;
         let dropped = sum(|port| port.dropped_absent + port.dropped_malformed);
-        ensure(arrived == forwarded + dropped, || {
-            format!("the switch took {arrived} packets: it forwarded {forwarded} and dropped {dropped}")
+        let (made, joined) = (sum(|port| port.cut + port.copied), sum(|port| port.joined));
+        ensure(arrived + made == joined + forwarded + dropped, || {
+            format!(
+                "the switch took {arrived} packets: it made {made} more by cutting and copying, {joined} fewer by joining, forwarded \
+                 {forwarded} and dropped {dropped}"
+            )
         })?;
         let undelivered = sum(|port| port.undelivered);
         ensure(forwarded == taken + undelivered, || {

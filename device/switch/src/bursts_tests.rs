@@ -1,0 +1,313 @@
+//! What is cut and joined, with packets of a protocol for tests: where the first byte goes, and the bytes.
+
+use std::collections::BTreeMap;
+
+use hamlyn_fabric::{HostId, Link};
+use proptest::prelude::*;
+
+use super::*;
+use crate::crossbar::Crossbar;
+use crate::crossbar::tests::{SMALL, attach, send, sums, take, wake_all};
+
+/// Bytes in front of the data.
+const OVERHEAD: usize = 4;
+
+pub(crate) fn packet(start: u32, data: &[u8]) -> Vec<u8> {
+    [&start.to_le_bytes(), data].concat()
+}
+
+pub(crate) fn parse(packet: &[u8]) -> Option<(u32, &[u8])> {
+    let (start, data) = packet.split_first_chunk()?;
+    Some((u32::from_le_bytes(*start), data))
+}
+
+fn cut_at(bytes: &[u8], most: usize) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (start, data) = parse(bytes).filter(|_| bytes.len() > most)?;
+    let length = most.checked_sub(OVERHEAD).filter(|length| *length > 0)?;
+    let (first, rest) = data.split_at_checked(length)?;
+    Some((packet(start, first), packet(start + length as u32, rest)))
+}
+
+fn join_two(first: &[u8], second: &[u8], most: usize) -> Option<Vec<u8>> {
+    let ((start, data), (next, more)) = (parse(first)?, parse(second)?);
+    let whole = packet(start, &[data, more].concat());
+    (start + data.len() as u32 == next && whole.len() <= most).then_some(whole)
+}
+
+pub(crate) fn bursts() -> Bursts {
+    Bursts { protocol: Protocol::parse(1).unwrap(), cut: cut_at, join: join_two }
+}
+
+fn fabric(ports: u16, bursts: Bursts, policy: Policy) -> (Crossbar, Vec<Link>) {
+    let mut crossbar = Crossbar::new(ports, SMALL).with_bursts(&[bursts], policy);
+    let cards = (0..ports).map(|port| attach(&mut crossbar, Some(HostId(port))).unwrap().1).collect();
+    (crossbar, cards)
+}
+
+/// Fills the ring to host 2: what follows waits.
+fn plug(crossbar: &mut Crossbar, cards: &mut [Link]) {
+    for _ in 0..16 {
+        assert!(send(&mut cards[3], 2, &packet(0, &[0; 236])));
+    }
+    wake_all(crossbar, 4);
+    assert_eq!(sums(crossbar).stalls, 0);
+}
+
+/// Takes all that host 2 gets, and hears its bell only when there is nothing more.
+fn take_all(crossbar: &mut Crossbar, cards: &mut [Link]) -> Vec<(u16, Vec<u8>)> {
+    let mut taken = Vec::new();
+    loop {
+        taken.extend(std::iter::from_fn(|| take(&mut cards[2])));
+        if wake_all(crossbar, cards.len() as u16) == 0 {
+            break taken;
+        }
+    }
+}
+
+/// Four hosts, of which host 0 has a large packet that waits for host 2, and host 1 so many small ones.
+fn waiting(policy: Policy, small: u32) -> (Crossbar, Vec<Link>) {
+    let (mut crossbar, mut cards) = fabric(4, bursts(), policy);
+    plug(&mut crossbar, &mut cards);
+    let large: Vec<u8> = (0..996).map(|byte| byte as u8).collect();
+    assert!(send(&mut cards[0], 2, &packet(0, &large)));
+    for number in 0..small {
+        assert!(send(&mut cards[1], 2, &packet(5000 + 100 * number, &[1; 8])));
+    }
+    wake_all(&mut crossbar, 2);
+    assert_eq!(sums(&crossbar).stalls, 1 + u64::from(small));
+    (crossbar, cards)
+}
+
+/// Bytes between two packets of host 1, at most, and how many packets came of host 0.
+fn longest_wait(taken: &[(u16, Vec<u8>)]) -> (usize, usize) {
+    let (mut longest, mut now, mut count) = (0, 0, 0);
+    for (source, bytes) in taken {
+        match source {
+            0 => (now, count) = (now + bytes.len(), count + 1),
+            1 => (longest, now) = (longest.max(now), 0),
+            _ => {}
+        }
+    }
+    (longest, count)
+}
+
+#[test]
+fn a_large_packet_holds_up_small_ones_of_others_for_a_quantum_each_turn() {
+    let (mut crossbar, mut cards) = waiting(Policy::Quantum(100), 12);
+    let taken = take_all(&mut crossbar, &mut cards);
+    let (longest, count) = longest_wait(&taken);
+    assert!(longest == 100 && (11..=13).contains(&count), "{count} parts, {longest} bytes in a turn");
+    assert_eq!(crossbar.counters().ports[2].cut, count as u64 - 1);
+    is_whole(&taken, 996);
+    let (mut crossbar, mut cards) = waiting(Policy::Quantum(0), 12);
+    assert_eq!(longest_wait(&take_all(&mut crossbar, &mut cards)), (1000, 1), "with 0 nothing is cut");
+}
+
+/// Whether host 0's bytes have all come, in order, each where it belongs.
+fn is_whole(taken: &[(u16, Vec<u8>)], length: u32) {
+    let mut next = 0;
+    for (_, bytes) in taken.iter().filter(|(source, _)| *source == 0) {
+        let (start, data) = parse(bytes).unwrap();
+        assert_eq!(start, next);
+        assert!((start..).zip(data).all(|(place, byte)| *byte == place as u8));
+        next += data.len() as u32;
+    }
+    assert_eq!(next, length);
+}
+
+#[test]
+fn what_nobody_competes_with_is_not_cut() {
+    let (mut crossbar, mut cards) = waiting(Policy::Quantum(100), 0);
+    let taken = take_all(&mut crossbar, &mut cards);
+    assert_eq!((longest_wait(&taken).1, sums(&crossbar).cut), (1, 0));
+    // Alone from the beginning, and the ring full.
+    let (mut crossbar, mut cards) = fabric(4, bursts(), Policy::Quantum(100));
+    while send(&mut cards[0], 2, &packet(0, &[0; 996])) || wake_all(&mut crossbar, 4) > 0 {}
+    assert!(take_all(&mut crossbar, &mut cards).iter().all(|(_, bytes)| bytes.len() == 1000));
+    assert_eq!((sums(&crossbar).cut, sums(&crossbar).joined), (0, 0));
+}
+
+#[test]
+fn parts_that_nobody_competes_with_any_more_are_joined_up_to_the_longest_that_was_sent() {
+    // One small packet of host 1 is all the contention there is.
+    let (mut crossbar, mut cards) = waiting(Policy::Quantum(100), 1);
+    let taken = take_all(&mut crossbar, &mut cards);
+    is_whole(&taken, 996);
+    let lengths: Vec<_> =
+        taken.iter().filter(|(source, _)| *source < 2).map(|(_, bytes)| bytes.len()).collect();
+    assert_eq!(lengths, [100, 12, 904]);
+    let counters = crossbar.counters().ports[2];
+    assert!(counters.joined > 0 && counters.cut == counters.joined + 1, "{counters:?}");
+    // In a queue of its own: 500 bytes, and then many that follow each other.
+    let (mut crossbar, mut cards) = fabric(4, bursts(), Policy::Quantum(100));
+    plug_alone(&mut crossbar, &mut cards);
+    for start in (0..1000).step_by(50) {
+        let data: Vec<u8> = (start..start + 50).map(|byte| byte as u8).collect();
+        assert!(send(&mut cards[0], 2, &packet(start, &data)));
+        wake_all(&mut crossbar, 4);
+    }
+    let taken = take_all(&mut crossbar, &mut cards);
+    let lengths: Vec<_> =
+        taken.iter().map(|(_, bytes)| bytes.len()).filter(|length| *length != 904).collect();
+    assert!(lengths.iter().all(|length| *length <= 904), "{lengths:?}");
+    assert!(lengths.len() < 8, "{lengths:?}");
+    assert_eq!(lengths.iter().map(|length| length - OVERHEAD).sum::<usize>(), 1000);
+    let counters = sums(&crossbar);
+    assert_eq!(counters.packets_in, counters.packets_out + counters.joined);
+}
+
+/// Fills the ring to host 2 with host 0's own, which do not follow each other.
+fn plug_alone(crossbar: &mut Crossbar, cards: &mut [Link]) {
+    for _ in 0..5 {
+        assert!(send(&mut cards[0], 2, &packet(70_000, &[0; 900])));
+        wake_all(crossbar, 4);
+    }
+}
+
+#[test]
+fn a_packet_that_was_cut_takes_as_much_of_its_sources_bounds_as_before() {
+    let (mut crossbar, mut cards) = waiting(Policy::Quantum(60), 12);
+    assert!(!take_all(&mut crossbar, &mut cards).is_empty());
+    let sum = sums(&crossbar);
+    assert!(sum.cut > 0 && sum.waiting == 0);
+    assert_eq!(sum.packets_in + sum.cut, sum.packets_out + sum.joined);
+    assert!(!crossbar.holds_anything());
+    // And what is dropped in the midst of it gives back as much.
+    let (mut crossbar, _cards) = waiting(Policy::Quantum(60), 12);
+    assert!(sums(&crossbar).cut > 0 && crossbar.holds_anything());
+    crossbar.detach(HostId(2));
+    assert!(!crossbar.holds_anything());
+}
+
+#[test]
+fn packets_of_another_protocol_and_those_that_cannot_be_cut_go_whole() {
+    let other = Bursts { protocol: Protocol::parse(2).unwrap(), ..bursts() };
+    let never = Bursts { cut: |_, _| None, ..bursts() };
+    // Two that are no shorter would be cut for ever.
+    let longer = Bursts { cut: |bytes, _| Some((bytes.into(), bytes.into())), ..bursts() };
+    let behind = Bursts { cut: |bytes, most| Some((bytes[..most].into(), bytes.into())), ..bursts() };
+    for bursts in [other, never, longer, behind] {
+        let (mut crossbar, mut cards) = fabric(4, bursts, Policy::Quantum(100));
+        for _ in 0..30 {
+            for source in [0, 1] {
+                send(&mut cards[source], 2, &packet(0, &[0; 996]));
+            }
+            wake_all(&mut crossbar, 4);
+        }
+        assert!(sums(&crossbar).stalls > 0);
+        assert!(take_all(&mut crossbar, &mut cards).iter().all(|(_, bytes)| bytes.len() == 1000));
+        assert_eq!(sums(&crossbar).cut, 0);
+    }
+}
+
+/// What a card may do between two turns of the switch.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Write { from: usize, to: u16, length: usize },
+    Take { at: usize, most: usize },
+    Switch { budget: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => (0..3usize, 0..3u16, 0..900usize).prop_map(|(from, to, length)| Step::Write { from, to, length }),
+        4 => (0..3usize, 1..9usize).prop_map(|(at, most)| Step::Take { at, most }),
+        4 => (1..9usize).prop_map(|budget| Step::Switch { budget }),
+    ]
+}
+
+/// Where the bytes of each sender to each receiver go on, as they were sent and as they came.
+#[derive(Debug, Default)]
+struct Streams(BTreeMap<(u16, u16), u32>);
+
+impl Streams {
+    /// Data of so many bytes follows.
+    fn next(&mut self, from: u16, to: u16, length: usize) -> Vec<u8> {
+        let start = self.0.entry((from, to)).or_insert(0);
+        let data: Vec<u8> = (*start..).take(length).map(|place| (place ^ place >> 8) as u8).collect();
+        let bytes = packet(*start, &data);
+        *start += length as u32;
+        bytes
+    }
+
+    /// A packet has come: what it has follows.
+    fn came(&mut self, from: u16, to: u16, bytes: &[u8]) {
+        let (start, data) = parse(bytes).unwrap();
+        assert!(
+            self.next(from, to, data.len()) == bytes,
+            "of {from} to {to}, {} bytes at {start}",
+            data.len()
+        );
+    }
+}
+
+proptest! {
+    /// Wherever packets are cut, and whichever are joined: the same bytes come to the same places, in order, once.
+    #[test]
+    fn whatever_is_cut_and_joined_the_same_bytes_come_to_the_same_places_in_order(
+        policy in prop_oneof![any::<u64>().prop_map(Policy::Random), (1..300usize).prop_map(Policy::Quantum)],
+        steps in proptest::collection::vec(step(), 1..200),
+    ) {
+        let (mut crossbar, mut cards) = fabric(3, bursts(), policy);
+        let (mut sent, mut came) = (Streams::default(), Streams::default());
+        for step in steps {
+            match step {
+                Step::Write { from, to, length } => {
+                    let before = sent.0.get(&(from as u16, to)).copied().unwrap_or(0);
+                    let bytes = sent.next(from as u16, to, length);
+                    if !send(&mut cards[from], to, &bytes) {
+                        sent.0.insert((from as u16, to), before);
+                    }
+                    crossbar.wake(HostId(from as u16));
+                }
+                Step::Take { at, most } => {
+                    for (source, bytes) in std::iter::from_fn(|| take(&mut cards[at])).take(most) {
+                        came.came(source, at as u16, &bytes);
+                    }
+                    crossbar.wake(HostId(at as u16));
+                }
+                Step::Switch { budget } => {
+                    crossbar.poll();
+                    crossbar.forward(budget);
+                }
+            }
+        }
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = wake_all(&mut crossbar, 3) > 0;
+            for (at, card) in cards.iter_mut().enumerate() {
+                while let Some((source, bytes)) = take(card) {
+                    came.came(source, at as u16, &bytes);
+                    goes_on = true;
+                }
+            }
+        }
+        sent.0.retain(|_, end| *end > 0);
+        came.0.retain(|_, end| *end > 0);
+        prop_assert_eq!(sent.0, came.0);
+        let sum = sums(&crossbar);
+        prop_assert_eq!(sum.packets_in + sum.cut, sum.packets_out + sum.joined);
+        prop_assert!(!crossbar.holds_anything() && crossbar.take_lost().is_empty());
+    }
+}
+
+#[test]
+fn chance_cuts_and_joins_what_nobody_competes_with_too() {
+    let mut all = Vec::new();
+    for seed in [1, 1, 2] {
+        let (mut crossbar, mut cards) = fabric(3, bursts(), Policy::Random(seed));
+        let mut streams = Streams::default();
+        let mut taken = Vec::new();
+        for _ in 0..100 {
+            for length in [300, 7, 90] {
+                assert!(send(&mut cards[0], 2, &streams.next(0, 2, length)));
+            }
+            wake_all(&mut crossbar, 3);
+            taken.extend(take_all(&mut crossbar, &mut cards));
+        }
+        let sum = sums(&crossbar);
+        assert!(sum.cut > 100 && sum.joined > 30, "{sum:?}");
+        all.push(taken);
+    }
+    assert!(all[0] == all[1] && all[0] != all[2], "a seed says all");
+}
