@@ -229,6 +229,8 @@ int clan_peer(struct hamlyn_file *file, void *argument);
 void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		  const u8 *data);
 void clan_lost(struct hamlyn_card *card, u32 host);
+void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+		  const u8 *data);
 
 /* farewell.c */
 void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell);

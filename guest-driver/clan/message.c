@@ -203,7 +203,7 @@ void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
 	}
 }
 
-/* The host is lost for an endpoint: with its peer, or with what may still have been on its way there. */
+/* The host is lost for an endpoint: with its peer, if that is there. */
 static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
 {
 	const struct clan_farewell *farewell = endpoint->farewell;
@@ -211,10 +211,20 @@ static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
 	if (farewell && farewell->host == host) {
 		queue_put(endpoint, ROOM_FOR_PEER, host, farewell->to, CLAN_MESSAGE_GONE, NULL);
 		clan_farewell_forget(endpoint);
-	} else if (endpoint->spoken & BIT_ULL(host)) {
-		queue_put(endpoint, ROOM_FOR_NEWS, host, 0, CLAN_MESSAGE_GONE, NULL);
 	}
 	endpoint->spoken &= ~BIT_ULL(host);
+}
+
+/* Nobody knows whether it has arrived: who sent it must not wait for an answer. */
+void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct hamlyn_wire back = { .from = wire->to, .to = wire->from };
+	struct clan_said said;
+
+	if (!card->live || wire->reason != CLAN_SAY_MESSAGE)
+		return;
+	memcpy(&said, data, sizeof(said));
+	message_undelivered(card, host, &back, &said);
 }
 
 /*

@@ -214,6 +214,12 @@ static void own_lost(struct peer_transport *transport, u32 host)
 	clan_lost(own_of(transport)->card, host);
 }
 
+static void own_dropped(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data)
+{
+	clan_dropped(own_of(transport)->card, host, wire, data);
+}
+
 static bool own_depends(struct peer_transport *transport, u32 host)
 {
 	return clan_parts(own_of(transport)->card)->arranged[host];
@@ -228,6 +234,7 @@ static const struct peer_transport_ops own_transport = {
 	.reopen = own_reopen,
 	.message = own_message,
 	.lost = own_lost,
+	.dropped = own_dropped,
 	.depends = own_depends,
 };
 

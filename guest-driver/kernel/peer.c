@@ -101,6 +101,15 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
 	return true;
 }
 
+/* The card's own part of the driver hears of what is dropped that it had said. */
+static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_message *message)
+{
+	struct peer_transport *transport = peer->system->transport;
+
+	if (message->wire.kind == HAMLYN_WIRE_CARD && transport->ops->dropped)
+		transport->ops->dropped(transport, peer->host, &message->wire, message->data);
+}
+
 /* What the card's own part of the driver had arranged with it is void. */
 static void peer_tell_lost(struct hamlyn_peer *peer)
 {
@@ -125,8 +134,10 @@ static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 			hamlyn_connection_end(connection, reason);
 	list_for_each_entry_safe(message, next_message, &peer->queue, on_peer)
 		if (!message->connection ||
-		    message->connection->state != HAMLYN_CONNECTION_CONNECTING)
+		    message->connection->state != HAMLYN_CONNECTION_CONNECTING) {
+			peer_tell_dropped(peer, message);
 			peer_drop(peer, message);
+		}
 	peer_restart(peer);
 	peer_tell_lost(peer);
 }

@@ -51,6 +51,12 @@ struct peer_transport_ops {
 	 * a host with which nothing was. Nothing may be said here.
 	 */
 	void (*lost)(struct peer_transport *transport, u32 host);
+	/*
+	 * A message of hamlyn_system_say() is dropped, as its host is lost: it may have arrived or not. None
+	 * if the card need not know. Nothing may be said here, either.
+	 */
+	void (*dropped)(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data);
 	/* Whether something is arranged with a host: then it is looked whether that lives. */
 	bool (*depends)(struct peer_transport *transport, u32 host);
 };

@@ -39,7 +39,10 @@ impl Events {
     ///
     /// # Errors
     /// Those of the system, if there is no file left.
-    #[allow(deprecated, reason = "newer ways are unsafe, for what has a file's number need not own it: this does")]
+    #[allow(
+        deprecated,
+        reason = "newer ways are unsafe, for what has a file's number need not own it: this does"
+    )]
     pub fn new(queue: EventQueue) -> io::Result<Self> {
         let file = AsyncFd::with_interest(queue.as_fd().try_clone_to_owned()?, Wanted::READABLE)?;
         Ok(Self { queue, file })

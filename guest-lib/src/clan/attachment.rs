@@ -105,12 +105,8 @@ impl Attachment for Node<Clan> {
     fn open_aperture(&self, argument: &mut ClanAperture, memory: &Memory) -> Result<()> {
         let bytes = argument.length;
         let action = format!("open an aperture of {bytes} bytes");
-        let opened = self.create::<CLAN_IOC_APERTURE_OPEN, _>(
-            &action,
-            CLAN_SHARE_APERTURES,
-            argument,
-            &[memory],
-        );
+        let opened =
+            self.create::<CLAN_IOC_APERTURE_OPEN, _>(&action, CLAN_SHARE_APERTURES, argument, &[memory]);
         opened.map_err(|error| match error {
             crate::error::Error::System { source, .. } => {
                 let other = self.error(action.clone());
@@ -143,9 +139,7 @@ impl Attachment for Node<Clan> {
             Object::Endpoint => {
                 self.call::<CLAN_IOC_ENDPOINT_CLOSE, _>("close an endpoint", &mut object, &[])
             }
-            Object::Events => {
-                self.call::<CLAN_IOC_EVENTS_CLOSE, _>("close an event queue", &mut object, &[])
-            }
+            Object::Events => self.call::<CLAN_IOC_EVENTS_CLOSE, _>("close an event queue", &mut object, &[]),
         };
     }
 

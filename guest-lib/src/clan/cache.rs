@@ -18,6 +18,14 @@ pub struct Kit {
     pub aperture: Aperture,
 }
 
+impl Kit {
+    /// Of what a connection has left ([`super::programs::End::close`]).
+    #[must_use]
+    pub fn new(endpoint: Endpoint, aperture: Aperture) -> Self {
+        Self { endpoint, aperture }
+    }
+}
+
 /// Endpoints and their memory, kept to be used again (section 3.1): to open them takes system calls and has pages pinned, a connection
 /// itself takes messages only.
 ///

@@ -178,7 +178,6 @@ impl Card {
     }
 
     /// An endpoint that is to be opened.
-    #[must_use]
     pub fn endpoint_builder(&self) -> EndpointBuilder {
         EndpointBuilder::new(self.attachment())
     }

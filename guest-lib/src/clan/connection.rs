@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::endpoint::{Address, Core, Deadline, Endpoint, FAULT, MESSAGE, MESSAGE_SIZE, Message, MessageKind};
+use super::endpoint::{
+    Address, Core, Deadline, Endpoint, FAULT, MESSAGE, MESSAGE_SIZE, Message, MessageKind,
+};
 use crate::core::connection::{End, EndReason};
 use crate::core::key::random_key;
 use crate::core::loss::PeerLoss;

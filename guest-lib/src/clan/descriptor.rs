@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hamlyn_abi::clan::aperture::{
-    CLAN_APERTURE_READ, CLAN_APERTURE_WRITE, CLAN_GROUP_HOST, CLAN_GROUPS,
-};
+use hamlyn_abi::clan::aperture::{CLAN_APERTURE_READ, CLAN_APERTURE_WRITE, CLAN_GROUP_HOST, CLAN_GROUPS};
 
 use super::aperture::Rights;
 use crate::core::text::{TextError, read_hex, write_hex};
@@ -293,7 +291,10 @@ mod tests {
     fn a_group_has_no_host_and_is_only_written_to() {
         let group = Descriptor::of_group(63, 5, 64).unwrap();
         assert_eq!((group.host(), group.is_group(), group.rights()), (None, true, Rights::Write));
-        assert_eq!(Descriptor::of_group(64, 5, 64).unwrap_err().to_string(), "group 64 is out of range (limit 63)");
+        assert_eq!(
+            Descriptor::of_group(64, 5, 64).unwrap_err().to_string(),
+            "group 64 is out of range (limit 63)"
+        );
         assert_eq!(Descriptor::new(0xff00 + 64, 0, 5, 64, Rights::Write).host(), Some(0xff40));
     }
 }

@@ -161,9 +161,8 @@ impl Dma {
     /// # Errors
     /// [`Error::Dma`] if it has failed; [`Error::TimedOut`]; [`Error::System`] if the card has gone.
     pub fn wait(&self, request: Requested, timeout: Option<Duration>) -> Result<()> {
-        self.core.wait_until(DMA, timeout, "end of a DMA request", || {
-            Ok(self.is_done(request)?.then_some(()))
-        })
+        self.core
+            .wait_until(DMA, timeout, "end of a DMA request", || Ok(self.is_done(request)?.then_some(())))
     }
 
     /// How many requests have been put and are not done.
@@ -219,7 +218,7 @@ impl Queue {
     }
 
     /// Notes what came of requests that have ended. A card that says more than there were is not believed.
-    fn harvest(&mut self, state: &State) {
+    pub(super) fn harvest(&mut self, state: &State) {
         let ended = u64::from(state.done().wrapping_sub(self.ended as u32));
         if ended > self.put - self.ended {
             return;

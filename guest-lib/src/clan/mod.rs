@@ -56,7 +56,6 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
-
 pub use self::aperture::{Aperture, Rights};
 pub use self::attachment::{Attachment, Object};
 pub use self::cache::{EndpointCache, Kit};

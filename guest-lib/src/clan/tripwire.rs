@@ -219,7 +219,9 @@ impl Tripwire {
     /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u32> {
         let core = self.core.clone();
-        core.wait_until(self.bit(), timeout, "Tripwire that fires", || Ok(Some(self.clear()).filter(|fired| *fired != 0)))
+        core.wait_until(self.bit(), timeout, "Tripwire that fires", || {
+            Ok(Some(self.clear()).filter(|fired| *fired != 0))
+        })
     }
 
     /// Waits until `look` finds something in what the Tripwire watches, and looks again whenever it has fired. What it wrote before
@@ -279,10 +281,14 @@ pub enum TripwireError {
     #[error("the card refused a Tripwire: its flags mean nothing")]
     BadFlags,
     /// Too many watch the same bytes.
-    #[error("the card refused a Tripwire: as many as there may be watch a part of its range (limit {CLAN_TRIPWIRES_AT_ONCE})")]
+    #[error(
+        "the card refused a Tripwire: as many as there may be watch a part of its range (limit {CLAN_TRIPWIRES_AT_ONCE})"
+    )]
     Crowded,
     /// Its events could not go anywhere.
-    #[error("the card refused a Tripwire: its endpoint has no event queue, or that has no room for one more source")]
+    #[error(
+        "the card refused a Tripwire: its endpoint has no event queue, or that has no room for one more source"
+    )]
     NoEvents,
     /// The card does not say.
     #[error("the card has not answered what a Tripwire was told within {PATIENCE:?}")]
@@ -308,7 +314,9 @@ impl TripwireError {
     /// What a program can do about it.
     pub(crate) fn kind(self) -> ErrorKind {
         match self {
-            TripwireError::NoAperture | TripwireError::BadRange | TripwireError::BadFlags => ErrorKind::Invalid,
+            TripwireError::NoAperture | TripwireError::BadRange | TripwireError::BadFlags => {
+                ErrorKind::Invalid
+            }
             TripwireError::Crowded | TripwireError::NoEvents => ErrorKind::Exhausted,
             TripwireError::NoAnswer => ErrorKind::TimedOut,
             TripwireError::Unknown(_) => ErrorKind::Refused,
@@ -355,7 +363,11 @@ impl Tripset {
 
     /// The positions of those that have fired since they were last cleared. They are cleared.
     pub fn clear(&mut self) -> Vec<usize> {
-        let fired = self.tripwires.iter_mut().enumerate().filter_map(|(at, tripwire)| (tripwire.clear() != 0).then_some(at));
+        let fired = self
+            .tripwires
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(at, tripwire)| (tripwire.clear() != 0).then_some(at));
         fired.collect()
     }
 

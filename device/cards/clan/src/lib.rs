@@ -256,7 +256,10 @@ impl Card for ClanCard {
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
         self.settle(ports);
-        let now = ports.clock.now();
+        let (now, groups) = (ports.clock.now(), self.apertures.groups());
+        if std::mem::replace(&mut self.groups, groups) != groups {
+            link.set_groups(groups);
+        }
         let ran = self.run_engine(ports);
         let mut starved = 0;
         let sent = self.peers.send_next(link, (now, self.read_timeout), &mut || starved += 1);
@@ -314,7 +317,7 @@ impl Card for ClanCard {
             self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
         }
         self.peers.begin_at(ports.clock.now());
-        (self.here, self.groups) = (place, 0);
+        self.here = place;
         self.chassis.link_changed(ports, place);
     }
 

@@ -80,7 +80,9 @@ impl fmt::Display for FaultReason {
             }
             FaultReason::Timeout => "its host has not answered in time, or there is no link",
             FaultReason::Memory => "its host could not reach the memory",
-            FaultReason::Window => "the access was outside of the window, not aligned, or a load from a group",
+            FaultReason::Window => {
+                "the access was outside of the window, not aligned, or a load from a group"
+            }
             FaultReason::Lost => "a store was lost, as the link is down or the host takes nothing",
             FaultReason::Unknown(reason) => return write!(f, "reason {reason}, which is not known"),
         })

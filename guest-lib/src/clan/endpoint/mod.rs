@@ -58,7 +58,8 @@ impl FromStr for Address {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let numbers = text.split_once(':').and_then(|(host, port)| Some((host.parse().ok()?, port.parse().ok()?)));
+        let numbers =
+            text.split_once(':').and_then(|(host, port)| Some((host.parse().ok()?, port.parse().ok()?)));
         let (host, port) = numbers.ok_or(Error::Invalid("an address is a host id, a colon, and a port"))?;
         at_most("port", u64::from(port), 0xffff)?;
         Ok(Self { host, port })
@@ -244,10 +245,11 @@ impl Core {
 
     pub(super) fn send(&self, to: Address, kind: MessageKind, data: &[u8; MESSAGE_SIZE]) -> Result<()> {
         let (data, endpoint) = (message::words(data), self.number());
-        let mut send =
-            ClanSend { endpoint, host: to.host, port: to.port, kind: kind.number(), data };
+        let mut send = ClanSend { endpoint, host: to.host, port: to.port, kind: kind.number(), data };
         self.card().send(&mut send).map_err(|error| match error {
-            Error::System { source, .. } if is(&source, Errno::HOSTUNREACH) => Error::PeerLost(PeerLoss::Host),
+            Error::System { source, .. } if is(&source, Errno::HOSTUNREACH) => {
+                Error::PeerLost(PeerLoss::Host)
+            }
             error => error,
         })
     }

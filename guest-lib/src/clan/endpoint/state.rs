@@ -25,13 +25,12 @@ pub(in crate::clan) struct State {
 }
 
 impl State {
-    pub(super) fn new(memory: Arc<Mapping>, page: Arc<Mapping>, requests: u32) -> Self {
+    pub(in crate::clan) fn new(memory: Arc<Mapping>, page: Arc<Mapping>, requests: u32) -> Self {
         Self { memory, page, requests }
     }
 
-
     /// Clears bits, and lets no later load be made before. Who then looks at what they stand for, and sleeps on them, misses nothing.
-    pub(super) fn clear(&self, bits: u64) {
+    pub(in crate::clan) fn clear(&self, bits: u64) {
         let word = &self.memory.long_words(CLAN_STATE_BITS as usize, 1)[0];
         if word.load(Ordering::Relaxed) & bits != 0 {
             word.fetch_and(!bits, Ordering::SeqCst);
@@ -40,7 +39,7 @@ impl State {
     }
 
     /// How many faults there were, and the last of them.
-    pub(super) fn fault(&self) -> (u32, Option<Fault>) {
+    pub(in crate::clan) fn fault(&self) -> (u32, Option<Fault>) {
         let word = |at: u32| self.memory.load_u32_acquire(at as usize);
         let mut count = word(CLAN_STATE_FAULTS);
         for _ in 0..ATTEMPTS {
@@ -59,7 +58,7 @@ impl State {
         (count, None)
     }
 
-    pub(super) fn faults(&self) -> u32 {
+    pub(in crate::clan) fn faults(&self) -> u32 {
         self.memory.load_u32_acquire(CLAN_STATE_FAULTS as usize)
     }
 
@@ -88,7 +87,7 @@ impl State {
     }
 
     /// The message that is the `n`-th, if it is there.
-    pub(super) fn message(&self, n: u32) -> Option<ClanMessage> {
+    pub(in crate::clan) fn message(&self, n: u32) -> Option<ClanMessage> {
         let size = size_of::<ClanMessage>();
         let at = CLAN_STATE_MESSAGES as usize + (n % CLAN_MESSAGES) as usize * size;
         if self.memory.load_u32_acquire(at) != n.wrapping_add(1) {
@@ -99,7 +98,7 @@ impl State {
         ClanMessage::read_from_bytes(&bytes).ok()
     }
 
-    pub(super) fn messages_taken(&self, taken: u32) {
+    pub(in crate::clan) fn messages_taken(&self, taken: u32) {
         self.memory.store_u32_release(CLAN_STATE_MESSAGES_TAKEN as usize, taken);
     }
 

@@ -65,7 +65,8 @@ pub(in crate::clan) fn poll_for<T>(
 
 /// A sleep that ended without news is none of the caller's business.
 pub(in crate::clan) fn slept(result: Result<()>) -> Result<()> {
-    let quiet = |source: &io::Error| [Errno::TIMEDOUT, Errno::INTR].into_iter().any(|errno| is(source, errno));
+    let quiet =
+        |source: &io::Error| [Errno::TIMEDOUT, Errno::INTR].into_iter().any(|errno| is(source, errno));
     match result {
         Err(Error::System { source, .. }) if quiet(&source) => Ok(()),
         result => result,

@@ -47,7 +47,6 @@ impl FakeCard {
 
     /// Naps until it is true, and looks at last when time has run out.
     fn nap(&self, timeout_ns: i64, look: impl Fn() -> bool) -> Result<()> {
-        self.net.sleeps.fetch_add(1, Ordering::Relaxed);
         let limit = NAP.min(Duration::from_nanos(timeout_ns.max(0) as u64));
         let begun = Instant::now();
         loop {
@@ -55,6 +54,7 @@ impl FakeCard {
                 return Ok(());
             }
             if begun.elapsed() >= limit {
+                self.net.sleeps.fetch_add(1, Ordering::Relaxed);
                 return Err(refused(Errno::TIMEDOUT));
             }
             std::thread::yield_now();

@@ -187,9 +187,8 @@ impl State {
             return CLAN_DMA_BAD_LOCAL;
         };
         let other = self.apertures.get(&(request.host, request.aperture));
-        let reached = other.filter(|other| {
-            other.key == request.key && request.offset + request.length <= other.length
-        });
+        let reached =
+            other.filter(|other| other.key == request.key && request.offset + request.length <= other.length);
         let (Some(own), write) = (local.memory.upgrade(), request.opcode == CLAN_DMA_WRITE) else {
             return CLAN_DMA_MEMORY;
         };

@@ -18,7 +18,7 @@ pub(in crate::clan) struct Net {
     state: Mutex<State>,
     over: AtomicBool,
     pub(super) owners: AtomicU32,
-    /// Sleeps, for tests of who sleeps.
+    /// Sleeps that nobody ended.
     pub(in crate::clan) sleeps: AtomicU32,
     pub(in crate::clan) kicks: AtomicU32,
 }
@@ -71,8 +71,7 @@ impl State {
 
     /// Sends a message; who cannot be told of it tells the sender so.
     pub(super) fn say(&mut self, from: (u32, u32), to: (u32, u32), kind: u32, data: [u64; 5]) -> bool {
-        let message =
-            ClanMessage { number: 0, kind, host: from.0, port: from.1, data, reserved: 0 };
+        let message = ClanMessage { number: 0, kind, host: from.0, port: from.1, data, reserved: 0 };
         let posted = self.at(to.0, to.1).and_then(|(number, one)| one.post(&message).then_some(number));
         if let Some(number) = posted {
             self.event(number, CLAN_EVENT_MESSAGE, 0);

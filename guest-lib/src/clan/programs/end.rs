@@ -118,12 +118,12 @@ impl End {
 
     /// Bytes for messages in this end's memory.
     pub(super) fn own_room(&self) -> usize {
-        self.own.len() - DATA & !7
+        (self.own.len() - DATA) & !7
     }
 
     /// Bytes for messages in the other's.
     pub(super) fn out_room(&self) -> usize {
-        self.out.len() - DATA & !7
+        (self.out.len() - DATA) & !7
     }
 
     /// What `rx_ready` says, which the other stores: the length of a message, if there is one.

@@ -125,7 +125,7 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the client says that it is longer than there is memory.
-    pub fn try_next(&mut self) -> Result<Option<Call<'_>>> {
+    pub fn try_wait(&mut self) -> Result<Option<Call<'_>>> {
         self.tripwire.clear();
         match self.end.rx_ready(self.end.own_room())? {
             Some(length) => self.take(length).map(Some),
@@ -136,9 +136,9 @@ impl Server {
     /// Waits for the next call.
     ///
     /// # Errors
-    /// Those of [`Server::try_next`]; [`Error::TimedOut`]; if the client is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// Those of [`Server::try_wait`]; [`Error::TimedOut`]; if the client is gone, [`Error::PeerLost`] or [`Error::Ended`];
     /// [`Error::Fault`].
-    pub fn next(&mut self) -> Result<Call<'_>> {
+    pub fn wait(&mut self) -> Result<Call<'_>> {
         let (end, room) = (&self.end, self.end.own_room());
         let length = end.wait_until(self.tripwire.bit(), "call", || end.rx_ready(room))?;
         self.take(length)

@@ -65,7 +65,8 @@ impl Writer {
             return Ok(0);
         }
         let out = self.end.out();
-        let (first, second) = bytes[..count as usize].split_at(self.ring.straight(self.write_i, count) as usize);
+        let (first, second) =
+            bytes[..count as usize].split_at(self.ring.straight(self.write_i, count) as usize);
         out.write(DATA + self.write_i as usize, first)?;
         out.write(DATA, second)?;
         self.write_i = self.ring.on(self.write_i, count);
@@ -153,7 +154,8 @@ impl Reader {
             return Ok(0);
         }
         let own = self.end.own();
-        let (first, second) = to[..count as usize].split_at_mut(self.ring.straight(self.read_i, count) as usize);
+        let (first, second) =
+            to[..count as usize].split_at_mut(self.ring.straight(self.read_i, count) as usize);
         own.read(DATA + self.read_i as usize, first)?;
         own.read(DATA, second)?;
         self.read_i = self.ring.on(self.read_i, count);

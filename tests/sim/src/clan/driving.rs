@@ -114,7 +114,10 @@ impl World<Clan> {
         // What it took before, and had not written, it writes before it answers.
         self.settle(host)?;
         ensure(self.model.ledgers[host].landings.is_empty(), || {
-            format!("host {host}: a command is answered before this is in memory: {:x?}", self.model.ledgers[host].landings)
+            format!(
+                "host {host}: a command is answered before this is in memory: {:x?}",
+                self.model.ledgers[host].landings
+            )
         })?;
         self.forget_aperture(host, number);
         self.check_card(host)
@@ -132,9 +135,11 @@ impl World<Clan> {
             pending.is_cut = true;
         }
         for tripwire in ledger.endpoints.values_mut().flat_map(|endpoint| &mut endpoint.tripwires) {
-            let is_remote =
-                |flags: u32| flags & hamlyn_abi::clan::tripwire::CLAN_TRIPWIRE_REMOTE != 0;
-            if tripwire.watch.is_some_and(|watch| !is_remote(watch.flags) && watch.target == u64::from(number)) {
+            let is_remote = |flags: u32| flags & hamlyn_abi::clan::tripwire::CLAN_TRIPWIRE_REMOTE != 0;
+            if tripwire
+                .watch
+                .is_some_and(|watch| !is_remote(watch.flags) && watch.target == u64::from(number))
+            {
                 tripwire.watch = None;
             }
         }
@@ -191,7 +196,9 @@ impl World<Clan> {
             .collect();
         if !windows.is_empty() && self.rng.percent(20) {
             let done = self.hosts[host].machine.command(CLAN_COMMAND_CLOSE_ENDPOINT, number, &[0_u8; 0])?;
-            ensure(done.is_err(), || format!("host {host}: endpoint {number} is closed though it has windows"))?;
+            ensure(done.is_err(), || {
+                format!("host {host}: endpoint {number} is closed though it has windows")
+            })?;
             self.model.ledgers[host].count(Counter::CommandsRefused, 1);
         }
         windows.into_iter().try_for_each(|window| self.close_window(host, window))?;
@@ -254,7 +261,9 @@ impl World<Clan> {
         self.run_command(host, CLAN_COMMAND_CLOSE_WINDOW, first, &[0_u8; 0])?;
         self.hear_loads(host)?;
         let waits = self.model.ledgers[host].loads.values().find(|load| load.first == first);
-        ensure(waits.is_none(), || format!("host {host}: a load waits for a window that is closed: {window:?}"))?;
+        ensure(waits.is_none(), || {
+            format!("host {host}: a load waits for a window that is closed: {window:?}")
+        })?;
         self.check_card(host)
     }
 
@@ -328,14 +337,23 @@ impl World<Clan> {
     }
 
     /// Says where an endpoint's events go.
-    pub(super) fn set_events(&mut self, host: usize, number: u32, events: Option<u32>) -> Result<(), Violation> {
+    pub(super) fn set_events(
+        &mut self,
+        host: usize,
+        number: u32,
+        events: Option<u32>,
+    ) -> Result<(), Violation> {
         self.settle(host)?;
         let body = ClanSetEvents { events: events.unwrap_or(CLAN_NO_EVENTS), reserved: 0 };
         self.run_command(host, CLAN_COMMAND_SET_EVENTS, number, &body)?;
         let ledger = &mut self.model.ledgers[host];
         if let Some(endpoint) = ledger.endpoints.get_mut(&number) {
-            let before = std::mem::replace(&mut endpoint.events, events).filter(|before| Some(*before) != events);
-            before.and_then(|before| ledger.queues.get_mut(&before)).into_iter().for_each(|queue| queue.forget(number));
+            let before =
+                std::mem::replace(&mut endpoint.events, events).filter(|before| Some(*before) != events);
+            before
+                .and_then(|before| ledger.queues.get_mut(&before))
+                .into_iter()
+                .for_each(|queue| queue.forget(number));
         }
         self.check_card(host)
     }

@@ -67,14 +67,16 @@ impl World<Clan> {
         let (aperture, key, most) = self.rng.pick(&all).unwrap_or((0, 0, 64));
         let offset = self.rng.below(most);
         let length = 1 + self.rng.below((most - offset).min(100));
-        let kind = self.rng.pick(&[WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE]).unwrap_or(WRITE);
+        let kind =
+            self.rng.pick(&[WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE]).unwrap_or(WRITE);
         let data = match kind {
             WRITE | DATA => self.rng.bytes(length as usize),
             READ => (length as u32).to_le_bytes().to_vec(),
             REFUSED => [1, 0, 0, 0, self.rng.below(2) as u8, 0, 0, 0].to_vec(),
             _ => Vec::new(),
         };
-        let offset = if matches!(kind, CREDIT | PROBE) { self.rng.next() >> self.rng.below(64) } else { offset };
+        let offset =
+            if matches!(kind, CREDIT | PROBE) { self.rng.next() >> self.rng.below(64) } else { offset };
         let (tag, epoch) = (self.rng.below(9) as u32, self.rng.below(4) as u16);
         Letter { kind, flags: 0, epoch, tag, key, aperture, offset, data }
     }

@@ -399,7 +399,8 @@ impl Model for Clan {
         ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))?;
         let model = &world.model;
         let is_hasty = model.is_hasty();
-        let untold = model.refused.iter().find(|(one, other, _)| !is_hasty && !model.is_tainted(*one, *other));
+        let untold =
+            model.refused.iter().find(|(one, other, _)| !is_hasty && !model.is_tainted(*one, *other));
         ensure(untold.is_none(), || format!("nobody was told of a refused write: {untold:?}"))
     }
 }
@@ -415,7 +416,9 @@ impl World<Clan> {
         let hosts = self.hosts.len() as u32;
         let ledger = &self.model.ledgers[host];
         ensure(ledger.landings.is_empty(), || format!("host {host}: it keeps what has arrived"))?;
-        ensure(ledger.loads.is_empty(), || format!("host {host}: a load waits for ever: {:?}", ledger.loads))?;
+        ensure(ledger.loads.is_empty(), || {
+            format!("host {host}: a load waits for ever: {:?}", ledger.loads)
+        })?;
         let waits = ledger.what_waits(hosts);
         let is_tainted = |peer: u32| self.model.is_tainted(host as u16, peer as u16);
         let waits: Vec<_> = waits.into_iter().filter(|(peer, _)| !is_tainted(*peer)).collect();

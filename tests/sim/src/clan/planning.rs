@@ -91,7 +91,8 @@ impl World<Clan> {
         let rest = to.length - offset;
         let length = if self.rng.percent(70) { rest } else { 1 + self.rng.below(rest) };
         let flags = self.model.ledgers[host].endpoints[&endpoint].flags;
-        let window = Window { key: to.key, offset, length, host: to.host, aperture: to.aperture, endpoint, flags };
+        let window =
+            Window { key: to.key, offset, length, host: to.host, aperture: to.aperture, endpoint, flags };
         self.open_window(host, window).map(drop)
     }
 
@@ -267,7 +268,10 @@ impl World<Clan> {
             3..6 => {
                 let all: Vec<u32> = self.model.ledgers[host].apertures.keys().copied().collect();
                 self.rng.pick(&all).map_or(Ok(()), |number| {
-                    self.forget_deeds(host, |deed| matches!(deed, Deed::Poke { aperture, .. } if *aperture == number));
+                    self.forget_deeds(
+                        host,
+                        |deed| matches!(deed, Deed::Poke { aperture, .. } if *aperture == number),
+                    );
                     self.close_aperture(host, number)
                 })
             }
@@ -297,7 +301,9 @@ impl World<Clan> {
             }
             14 => self.open_queue(host, owner).map(drop),
             _ => {
-                let Some(number) = self.some_queue(host).filter(|_| self.rng.percent(40)) else { return Ok(()) };
+                let Some(number) = self.some_queue(host).filter(|_| self.rng.percent(40)) else {
+                    return Ok(());
+                };
                 self.close_queue(host, number)
             }
         }
@@ -305,7 +311,8 @@ impl World<Clan> {
 
     fn queue_of(&mut self, host: usize, owner: u32) -> Option<u32> {
         let queues = self.model.ledgers[host].queues.iter();
-        let all: Vec<u32> = queues.filter(|(_, queue)| queue.owner == owner).map(|(number, _)| *number).collect();
+        let all: Vec<u32> =
+            queues.filter(|(_, queue)| queue.owner == owner).map(|(number, _)| *number).collect();
         self.rng.pick(&all)
     }
 
@@ -347,9 +354,17 @@ impl World<Clan> {
             0 => machine.command(CLAN_COMMAND_OPEN_APERTURE, options.apertures, &aperture)?,
             1 => {
                 let odd = hamlyn_abi::family::area::HamlynArea { first: 3, ..area };
-                machine.command(CLAN_COMMAND_OPEN_APERTURE, 15, &ClanOpenAperture { area: odd, ..aperture })?
+                machine.command(
+                    CLAN_COMMAND_OPEN_APERTURE,
+                    15,
+                    &ClanOpenAperture { area: odd, ..aperture },
+                )?
             }
-            2 => machine.command(CLAN_COMMAND_OPEN_APERTURE, 15, &ClanOpenAperture { flags: 64, ..aperture })?,
+            2 => machine.command(
+                CLAN_COMMAND_OPEN_APERTURE,
+                15,
+                &ClanOpenAperture { flags: 64, ..aperture },
+            )?,
             3 => machine.command(CLAN_COMMAND_OPEN_WINDOW, 0, &window)?,
             4 => machine.command(CLAN_COMMAND_OPEN_WINDOW, options.window_pages, &window)?,
             5 => machine.command(CLAN_COMMAND_CLOSE_APERTURE, options.apertures, &[0_u8; 0])?,

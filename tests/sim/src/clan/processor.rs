@@ -20,18 +20,45 @@ use super::model::Clan;
 #[derive(Debug, Clone)]
 pub(super) enum Deed {
     /// To a window, from some byte on.
-    Stores { window: u32, at: u64, width: u8, left: u32 },
-    Load { window: u32, at: u64, width: u8 },
+    Stores {
+        window: u32,
+        at: u64,
+        width: u8,
+        left: u32,
+    },
+    Load {
+        window: u32,
+        at: u64,
+        width: u8,
+    },
     /// Puts DMA requests.
-    Put { endpoint: u32, requests: VecDeque<ClanRequest> },
+    Put {
+        endpoint: u32,
+        requests: VecDeque<ClanRequest>,
+    },
     /// Sets a Tripwire.
-    Set { endpoint: u32, index: u32, held: [u64; 3], flags: u32 },
+    Set {
+        endpoint: u32,
+        index: u32,
+        held: [u64; 3],
+        flags: u32,
+    },
     /// Takes records of an event queue.
-    Take { queue: u32, most: u32 },
+    Take {
+        queue: u32,
+        most: u32,
+    },
     /// Clears bits.
-    Clear { endpoint: u32, bits: u64 },
+    Clear {
+        endpoint: u32,
+        bits: u64,
+    },
     /// Changes its own memory.
-    Poke { aperture: u32, offset: u64, length: u64 },
+    Poke {
+        aperture: u32,
+        offset: u64,
+        length: u64,
+    },
 }
 
 /// A processor, and the process on it.
@@ -177,7 +204,9 @@ impl World<Clan> {
         let answer = machine.memory.peek_u32(place);
         let said = answer & 0xffff;
         ensure(answer >> 16 == control >> 16 && answers.contains(&said), || {
-            format!("host {host}: a Tripwire {held:x?} {control:#x} is answered {answer:#x}, and may be {answers:?}")
+            format!(
+                "host {host}: a Tripwire {held:x?} {control:#x} is answered {answer:#x}, and may be {answers:?}"
+            )
         })?;
         let [offset, length, target] = held;
         let is_enabled = said == CLAN_TRIPWIRE_OK && flags & CLAN_TRIPWIRE_ENABLE != 0;
@@ -201,7 +230,9 @@ impl World<Clan> {
                 (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 })
             });
             ensure(known == expected, || {
-                format!("host {host}: the next record of queue {number} is {known:?}, and must be {expected:?}")
+                format!(
+                    "host {host}: the next record of queue {number} is {known:?}, and must be {expected:?}"
+                )
             })?;
             if expected.is_none() {
                 break;
@@ -257,7 +288,9 @@ impl World<Clan> {
         match (self.rng.below(3), self.rng.pick(&endpoints), self.rng.pick(&queues)) {
             (0, Some(number), _) => {
                 let bits = self.rng.next() & 0x7_ffff_ffff;
-                let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+                let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else {
+                    return Ok(());
+                };
                 if endpoint.armed != 0 {
                     return Ok(());
                 }

@@ -97,7 +97,9 @@ impl World<Clan> {
             _ => flight.takes(bytes),
         };
         let what = || read.map_or_else(String::new, |(letter, _)| letter.brief());
-        ensure(is_next, || format!("host {host}: a packet from {source} is not the next that was sent: {}", what()))
+        ensure(is_next, || {
+            format!("host {host}: a packet from {source} is not the next that was sent: {}", what())
+        })
     }
 
     /// What must become of a packet, and where the part of it ends that an aperture takes.
@@ -160,7 +162,10 @@ impl World<Clan> {
         let end = if is_read || !letter.is_bounded() {
             letter.offset
         } else {
-            words(letter.offset, length).take_while(whole).last().map_or(letter.offset, |(at, length)| at + length)
+            words(letter.offset, length)
+                .take_while(whole)
+                .last()
+                .map_or(letter.offset, |(at, length)| at + length)
         };
         (Some(vec![Counter::RefusedRange]), end)
     }
@@ -168,9 +173,8 @@ impl World<Clan> {
     /// The aperture that a packet is for, if it has its key.
     fn aperture_of(&self, host: usize, letter: &Letter) -> Option<Aperture> {
         let apertures = &self.model.ledgers[host].apertures;
-        let of_group = |aperture: &&Aperture| {
-            aperture.flags & CLAN_APERTURE_GROUP != 0 && aperture.key == letter.key
-        };
+        let of_group =
+            |aperture: &&Aperture| aperture.flags & CLAN_APERTURE_GROUP != 0 && aperture.key == letter.key;
         let found = apertures.get(&letter.aperture).filter(|aperture| aperture.key == letter.key);
         found.or_else(|| apertures.values().find(of_group)).cloned()
     }
@@ -292,7 +296,8 @@ impl World<Clan> {
                 if reading.came < reading.length {
                     return None;
                 }
-                let (data, offset, length) = (std::mem::take(&mut reading.data), reading.offset, reading.length);
+                let (data, offset, length) =
+                    (std::mem::take(&mut reading.data), reading.offset, reading.length);
                 let ledger = &mut self.model.ledgers[host];
                 let endpoint = ledger.endpoints.get_mut(&number)?;
                 let owner = endpoint.owner;

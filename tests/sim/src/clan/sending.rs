@@ -8,7 +8,7 @@ use crate::engine::world::World;
 
 use super::ledger::{Accesses, Ledger, Made, Pending};
 use super::model::{Clan, Origin, Reading};
-use super::packet::{HEAD, CREDIT, DATA, FROM_SYSTEM, Letter, PROBE, READ, REFUSED, WRITE};
+use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, WRITE};
 
 /// What a packet says of a store or load, without what is the packet's own.
 pub(super) fn bare(letter: &Letter) -> Letter {
@@ -170,7 +170,8 @@ impl World<Clan> {
     fn note_refusal_sent(&mut self, host: usize, to: u16, letter: &Letter) -> bool {
         let Some((_, is_read)) = letter.refusal() else { return false };
         if !is_read {
-            return self.model.refused.remove(&(host as u16, to, letter.tag)) || self.model.is_hostile[usize::from(to)]
+            return self.model.refused.remove(&(host as u16, to, letter.tag))
+                || self.model.is_hostile[usize::from(to)]
                 || self.model.refused_ever.contains(&(host as u16, to, letter.tag));
         }
         let is_it = |reading: &&mut Reading| {
@@ -192,9 +193,9 @@ impl World<Clan> {
     /// No more words are under way than a host may have. Those of an earlier count were given up.
     fn check_credits(&self, host: u16, to: u16, epoch: u16) -> Result<(), Violation> {
         let flight = self.model.flying.get(&(host, to));
-        let words = flight.map_or(0, |flight| flight.count(|atom| {
-            atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes()
-        }));
+        let words = flight.map_or(0, |flight| {
+            flight.count(|atom| atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes())
+        });
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
         let most = if self.model.is_hostile[usize::from(host)] { usize::MAX } else { most };
         ensure(words <= most, || {

@@ -58,7 +58,9 @@ impl World<Clan> {
             match failed.filter(|(_, (_, result))| *result != CLAN_DMA_DONE) {
                 Some((number, (index, result))) => {
                     let fits = self.note_result(host, number, index, result);
-                    ensure(fits, || format!("host {host}: a request of endpoint {number} cannot end by {result}"))?;
+                    ensure(fits, || {
+                        format!("host {host}: a request of endpoint {number} cannot end by {result}")
+                    })?;
                 }
                 None => self.model.ledgers[host].unsettled.push(write),
             }
@@ -92,7 +94,9 @@ impl World<Clan> {
                 let before = self.model.ledgers[host].endpoints.get(&number);
                 let before = before.and_then(|endpoint| endpoint.pending.front().cloned());
                 let fits = self.note_result(host, number, index, result);
-                ensure(fits, || format!("host {host}: request {index} of endpoint {number} ends by {result}: {before:x?}"))?;
+                ensure(fits, || {
+                    format!("host {host}: request {index} of endpoint {number} ends by {result}: {before:x?}")
+                })?;
                 Ok(true)
             }
             Part::Queue(number) => Ok(self.note_record(host, number, at, &write.bytes)),
@@ -303,7 +307,9 @@ impl World<Clan> {
             ledger.fifo.raised = true;
         }
         let fifo = &ledger.fifo;
-        ensure(fifo.owed.is_empty(), || format!("host {host}: no record of the FIFO comes for {:x?}", fifo.owed))?;
+        ensure(fifo.owed.is_empty(), || {
+            format!("host {host}: no record of the FIFO comes for {:x?}", fifo.owed)
+        })?;
         ensure(fifo.untaken.is_empty() || fifo.raised, || format!("host {host}: no vector came"))?;
         for (number, queue) in &ledger.queues {
             ensure(queue.owed.is_empty() || queue.was_full, || {

@@ -27,7 +27,8 @@ impl Ledger {
     /// The Tripwires that an access fires.
     fn seen(&self, accesses: &Accesses, word: (u64, u64)) -> Vec<(u32, usize)> {
         let endpoints = self.endpoints.iter();
-        let of_owner = endpoints.filter(|(_, endpoint)| !accesses.is_remote || endpoint.owner == accesses.owner);
+        let of_owner =
+            endpoints.filter(|(_, endpoint)| !accesses.is_remote || endpoint.owner == accesses.owner);
         let all = of_owner.flat_map(|(number, endpoint)| {
             endpoint.tripwires.iter().enumerate().map(|(index, tripwire)| (*number, index, tripwire.watch))
         });

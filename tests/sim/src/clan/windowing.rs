@@ -40,7 +40,10 @@ impl World<Clan> {
             at.is_none_or(|at| at.was_unplugged || at.stopped || at.frozen || !at.uplink.is_up())
                 || self.model.was_reset[host]
         };
-        self.model.is_hasty() || is_lost(host) || is_lost(peer as usize) || self.model.is_tainted(host as u16, peer as u16)
+        self.model.is_hasty()
+            || is_lost(host)
+            || is_lost(peer as usize)
+            || self.model.is_tainted(host as u16, peer as u16)
     }
 
     fn refused_stores(&self, host: usize) -> u64 {
@@ -158,7 +161,9 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         while let Some((number, value)) = machine.late_reading()? {
             let Some(load) = self.model.ledgers[host].loads.remove(&number) else {
-                return Err(Violation::new(format!("host {host}: load {number} is answered, which nobody waits for")));
+                return Err(Violation::new(format!(
+                    "host {host}: load {number} is answered, which nobody waits for"
+                )));
             };
             self.model.loaded += 1;
             let ones = u64::MAX >> (64 - 8 * u32::from(load.width));
@@ -174,7 +179,8 @@ impl World<Clan> {
             for made in self.model.ledgers[host].program.values_mut().flatten() {
                 made.excused |= made.load == Some(number);
             }
-            for reading in self.model.readings.iter_mut().filter(|reading| usize::from(reading.asker) == host) {
+            for reading in self.model.readings.iter_mut().filter(|reading| usize::from(reading.asker) == host)
+            {
                 if reading.origin == super::model::Origin::Load(number) {
                     reading.origin = super::model::Origin::Nobody;
                 }

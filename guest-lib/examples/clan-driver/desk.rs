@@ -1,0 +1,301 @@
+//! By hand: does what it is told, a line each, and answers with a JSON object each.
+//!
+//! | line | answer |
+//! |---|---|
+//! | `info` | `host` |
+//! | `aperture LENGTH RIGHTS` | the `aperture`'s number here, and its `descriptor`; rights are `read`, `write`, `both` or `none` |
+//! | `close-aperture APERTURE` | `closed` |
+//! | `join GROUP KEY LENGTH` | an `aperture` that is a member of a group |
+//! | `endpoint PORT` | the `endpoint`'s number here, and its `address` |
+//! | `endpoint-of-driver PORT` | the same, of one whose DMA requests the driver carries out |
+//! | `close-endpoint ENDPOINT` | `closed` |
+//! | `window ENDPOINT DESCRIPTOR` | the `window`'s number here |
+//! | `store WINDOW OFFSET VALUE` | `stored`: 8 bytes |
+//! | `fetch WINDOW OFFSET` | their `value` in the other host's memory |
+//! | `own APERTURE OFFSET` | the `value` of 8 bytes in this process' memory |
+//! | `fill APERTURE SEED` | `filled` with a pattern |
+//! | `check APERTURE SEED` | whether the pattern `arrived` |
+//! | `put ENDPOINT APERTURE DESCRIPTOR COUNT` | `done`: DMA of all of the aperture to the other, so often |
+//! | `get ENDPOINT APERTURE DESCRIPTOR COUNT` | the same from the other |
+//! | `watch ENDPOINT APERTURE FROM TO` | the `tripwire`'s number here |
+//! | `tripped TRIPWIRE` | how often it has `fired`, once it has |
+//! | `fault ENDPOINT` | the `fault` that there is, or comes |
+//! | `send ENDPOINT ADDRESS TEXT` | `sent` |
+//! | `message ENDPOINT` | the next message: `from`, `kind`, `text` |
+//! | `connect ENDPOINT ADDRESS` | the `connection`'s number here |
+//! | `accept ENDPOINT OTHER` | the same, of the first who asks the one; it is the other's |
+//! | `end CONNECTION` | how it `ended`, once it has |
+//! | `events ENDPOINT` | `registered`: for what happens to it, but for Tripwires |
+//! | `readable` | whether the queue's file is `readable`, within a moment |
+//! | `event` | `what` has happened, to which `token` |
+//! | `listen NAME` | `listening`: for connections of the operating systems |
+//! | `admit NAME TEXT` | `admitted`: its number; the next request's `host` and `private` text |
+//! | `reach HOST NAME TEXT` | `reached`: its number, and the answer's `private` text; or why it is `refused` |
+//! | `over NUMBER` | why it is `over`, once it is |
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use hamlyn::clan::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+
+use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::names::Names;
+
+/// How long anything is waited for.
+pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
+pub(crate) fn run(card: Card) -> Outcome {
+    let mut desk = Desk {
+        card,
+        tripwires: BTreeMap::new(),
+        windows: BTreeMap::new(),
+        connections: BTreeMap::new(),
+        events: None,
+        names: Names::default(),
+        endpoints: BTreeMap::new(),
+        apertures: BTreeMap::new(),
+        made: 0,
+    };
+    for line in std::io::stdin().lock().lines() {
+        let answer = desk.obey(&line?).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+        print(&answer)?;
+    }
+    Ok(())
+}
+
+struct Desk {
+    card: Card,
+    tripwires: BTreeMap<u64, Tripwire>,
+    windows: BTreeMap<u64, Window>,
+    connections: BTreeMap<u64, Connection>,
+    events: Option<EventQueue>,
+    names: Names,
+    endpoints: BTreeMap<u64, Endpoint>,
+    apertures: BTreeMap<u64, Aperture>,
+    made: u64,
+}
+
+/// What is kept under a number.
+fn get<'a, T>(of: &'a BTreeMap<u64, T>, number: &str) -> Outcome<&'a T> {
+    of.get(&number.parse()?).ok_or_else(|| format!("there is no {number}").into())
+}
+
+impl Desk {
+    fn obey(&mut self, line: &str) -> Outcome<Value> {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["info"] => Ok(json!({ "host": self.card.host()? })),
+            ["aperture", ..]
+            | ["join", ..]
+            | ["close-aperture", _]
+            | ["own", ..]
+            | ["fill", ..]
+            | ["check", ..] => self.obey_about_memory(&words),
+            ["window", ..] | ["store", ..] | ["fetch", ..] => self.obey_about_windows(&words),
+            ["connect", ..] | ["accept", ..] | ["end", _] | ["send", ..] | ["message", _] => {
+                self.obey_about_messages(&words)
+            }
+            ["events", _] | ["readable"] | ["event"] => self.obey_about_events(&words),
+            ["listen", _] | ["admit", ..] | ["reach", ..] | ["over", _] => {
+                self.names.obey(&self.card, &words)
+            }
+            _ => self.obey_about_endpoints(&words),
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    fn obey_about_memory(&mut self, words: &[&str]) -> Outcome<Value> {
+        match *words {
+            ["aperture", length, rights] => {
+                let aperture = self.card.aperture(length.parse()?, rights_of(rights)?)?;
+                let (number, descriptor) = (self.next(), aperture.descriptor()?);
+                self.apertures.insert(number, aperture);
+                Ok(json!({ "aperture": number, "descriptor": descriptor.to_string() }))
+            }
+            ["join", group, key, length] => {
+                let aperture = self.card.join_group(group.parse()?, key.parse()?, length.parse()?)?;
+                let (number, descriptor) = (self.next(), aperture.descriptor()?);
+                self.apertures.insert(number, aperture);
+                Ok(json!({ "aperture": number, "descriptor": descriptor.to_string() }))
+            }
+            ["close-aperture", number] => {
+                self.apertures.remove(&number.parse()?).ok_or("there is no such aperture")?;
+                Ok(json!({ "closed": true }))
+            }
+            ["own", number, offset] => {
+                Ok(json!({ "value": get(&self.apertures, number)?.load_u64(offset.parse()?)? }))
+            }
+            ["fill", number, seed] => {
+                let aperture = get(&self.apertures, number)?;
+                let mut bytes = vec![0; aperture.len()];
+                fill_pattern(seed.parse()?, 0, &mut bytes);
+                aperture.write(0, &bytes)?;
+                Ok(json!({ "filled": bytes.len() }))
+            }
+            ["check", number, seed] => {
+                let aperture = get(&self.apertures, number)?;
+                let mut bytes = vec![0; aperture.len()];
+                aperture.read(0, &mut bytes)?;
+                Ok(json!({ "arrived": find_difference(seed.parse()?, 0, &bytes).is_none() }))
+            }
+            _ => Err(format!("what is {words:?}?").into()),
+        }
+    }
+
+    fn obey_about_windows(&mut self, words: &[&str]) -> Outcome<Value> {
+        match *words {
+            ["window", endpoint, descriptor] => {
+                let descriptor: Descriptor = descriptor.parse()?;
+                let length = descriptor.len().try_into()?;
+                let window = get(&self.endpoints, endpoint)?.map(&descriptor, 0, length)?;
+                let number = self.next();
+                self.windows.insert(number, window);
+                Ok(json!({ "window": number }))
+            }
+            ["store", window, offset, value] => {
+                get(&self.windows, window)?.store_u64(offset.parse()?, value.parse()?)?;
+                Ok(json!({ "stored": true }))
+            }
+            ["fetch", window, offset] => {
+                Ok(json!({ "value": get(&self.windows, window)?.load_u64(offset.parse()?)? }))
+            }
+            _ => Err(format!("what is {words:?}?").into()),
+        }
+    }
+
+    fn obey_about_endpoints(&mut self, words: &[&str]) -> Outcome<Value> {
+        match *words {
+            ["endpoint", port] => self.open_endpoint(port, false),
+            ["endpoint-of-driver", port] => self.open_endpoint(port, true),
+            ["close-endpoint", number] => {
+                self.endpoints.remove(&number.parse()?).ok_or("there is no such endpoint")?;
+                Ok(json!({ "closed": true }))
+            }
+            ["put", endpoint, aperture, descriptor, count] => {
+                let (local, there): (_, Descriptor) = (get(&self.apertures, aperture)?, descriptor.parse()?);
+                let transfer = Transfer::write(local, 0, &there, 0, local.len())?;
+                self.transfer(endpoint, &transfer, count.parse()?)
+            }
+            ["get", endpoint, aperture, descriptor, count] => {
+                let (local, there): (_, Descriptor) = (get(&self.apertures, aperture)?, descriptor.parse()?);
+                let transfer = Transfer::read(local, 0, &there, 0, local.len())?;
+                self.transfer(endpoint, &transfer, count.parse()?)
+            }
+            ["watch", endpoint, aperture, from, to] => {
+                let watch = Watch::local(get(&self.apertures, aperture)?, from.parse()?..to.parse()?)?;
+                let tripwire = get(&self.endpoints, endpoint)?.tripwire(&watch)?;
+                let number = self.next();
+                self.tripwires.insert(number, tripwire);
+                Ok(json!({ "tripwire": number }))
+            }
+            ["tripped", number] => {
+                let tripwire = self.tripwires.get_mut(&number.parse()?).ok_or("there is no such Tripwire")?;
+                Ok(json!({ "fired": tripwire.wait(PATIENCE)? }))
+            }
+            ["fault", endpoint] => {
+                Ok(json!({ "fault": get(&self.endpoints, endpoint)?.fault(PATIENCE)?.to_string() }))
+            }
+            _ => Err(format!("what is {words:?}?").into()),
+        }
+    }
+
+    fn open_endpoint(&mut self, port: &str, drivers: bool) -> Outcome<Value> {
+        let builder = self.card.endpoint_builder().port(port.parse()?).tripwires(8).drivers_dma(drivers);
+        let endpoint = builder.polling(Duration::ZERO).open()?;
+        let (number, address) = (self.next(), endpoint.address()?);
+        self.endpoints.insert(number, endpoint);
+        Ok(json!({ "endpoint": number, "address": address.to_string() }))
+    }
+
+    /// Puts as many as there is room for, and waits for each.
+    fn transfer(&self, endpoint: &str, transfer: &Transfer, count: u32) -> Outcome<Value> {
+        let dma = get(&self.endpoints, endpoint)?.dma();
+        let mut last = None;
+        for _ in 0..count {
+            last = Some(dma.put_wait(std::slice::from_ref(transfer), PATIENCE)?);
+        }
+        last.map_or(Ok(()), |last| dma.wait(last, PATIENCE))?;
+        Ok(json!({ "done": count }))
+    }
+
+    fn obey_about_messages(&mut self, words: &[&str]) -> Outcome<Value> {
+        match *words {
+            ["send", endpoint, to, text] => {
+                get(&self.endpoints, endpoint)?.send_message(
+                    to.parse()?,
+                    MessageKind::Data,
+                    text.as_bytes(),
+                )?;
+                Ok(json!({ "sent": true }))
+            }
+            ["message", endpoint] => {
+                let message = get(&self.endpoints, endpoint)?.message(PATIENCE)?;
+                let text = String::from_utf8_lossy(&message.data).trim_end_matches('\0').to_owned();
+                Ok(
+                    json!({ "from": message.from.to_string(), "kind": format!("{:?}", message.kind), "text": text }),
+                )
+            }
+            ["connect", endpoint, to] => {
+                let made = get(&self.endpoints, endpoint)?.connect(to.parse()?, b"please", PATIENCE)?;
+                Ok(self.keep(made))
+            }
+            ["accept", listener, own] => {
+                let request = get(&self.endpoints, listener)?.accept(PATIENCE)?;
+                let made = request.accept(get(&self.endpoints, own)?, b"welcome")?;
+                Ok(self.keep(made))
+            }
+            ["end", connection] => {
+                let end = get(&self.connections, connection)?.wait_end(PATIENCE)?;
+                let ended = if end == PeerEnd::Gone { "gone" } else { "closed" };
+                Ok(json!({ "ended": ended }))
+            }
+            _ => Err(format!("what is {words:?}?").into()),
+        }
+    }
+
+    fn keep(&mut self, connection: Connection) -> Value {
+        let number = self.next();
+        self.connections.insert(number, connection);
+        json!({ "connection": number })
+    }
+
+    fn obey_about_events(&mut self, words: &[&str]) -> Outcome<Value> {
+        if self.events.is_none() {
+            self.events = Some(self.card.events(64)?);
+        }
+        let events = self.events.as_mut().ok_or("no event queue")?;
+        match *words {
+            ["events", endpoint] => {
+                events.register(get(&self.endpoints, endpoint)?, Interest::ALL, endpoint.parse()?)?;
+                Ok(json!({ "registered": true }))
+            }
+            ["readable"] => {
+                let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+                let mut files = [PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN)];
+                Ok(json!({ "readable": poll(&mut files, Some(&moment))? != 0 }))
+            }
+            _ => {
+                let event = events.wait(PATIENCE)?;
+                Ok(json!({ "what": format!("{:?}", event.what), "token": event.token }))
+            }
+        }
+    }
+}
+
+fn rights_of(text: &str) -> Outcome<Rights> {
+    Ok(match text {
+        "none" => Rights::None,
+        "read" => Rights::Read,
+        "write" => Rights::Write,
+        "both" => Rights::ReadWrite,
+        _ => return Err(format!("what right is {text}?").into()),
+    })
+}

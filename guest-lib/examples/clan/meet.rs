@@ -1,0 +1,76 @@
+//! How two programs find each other: one has a port, the other asks each host for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hamlyn::ErrorKind;
+use hamlyn::clan::programs::End;
+use hamlyn::clan::{Address, Card, Endpoint, Rights};
+use serde_json::json;
+
+use crate::common::{Outcome, print};
+
+/// How long a host may take to answer, and how soon to ask all again.
+const ANSWER: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The port of who is asked
+    #[arg(long, default_value_t = 1500, global = true)]
+    port: u32,
+    /// The host to ask; else all there are
+    #[arg(long, global = true)]
+    host: Option<u32>,
+    /// Seconds to wait for anything
+    #[arg(long, default_value_t = 30, global = true)]
+    timeout: u64,
+}
+
+impl Options {
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.timeout))
+    }
+
+    /// Opens the port, and says so.
+    pub(crate) fn listen(&self, card: &Card) -> Outcome<Endpoint> {
+        let listener = card.endpoint_builder().port(self.port).open()?;
+        print(&json!({ "listening": self.port, "host": card.host()? }))?;
+        Ok(listener)
+    }
+
+    /// Waits for one who asks, with memory of so many bytes.
+    pub(crate) fn accept(&self, card: &Card, listener: &Endpoint, length: usize) -> Outcome<Arc<End>> {
+        let request = listener.accept(self.patience())?;
+        let (endpoint, own) = (card.endpoint()?, card.aperture(length, Rights::ReadWrite)?);
+        Ok(Arc::new(End::accept(request, &endpoint, own, self.patience())?))
+    }
+
+    /// Asks, with memory of so many bytes, until somebody has the port.
+    pub(crate) fn connect(&self, card: &Card, length: usize) -> Outcome<Arc<End>> {
+        let begun = Instant::now();
+        loop {
+            let hosts = self.host.map_or(card.hosts()?, |host| host..host + 1);
+            for host in hosts {
+                if let Some(end) = self.ask(card, Address { host, port: self.port }, length)? {
+                    return Ok(Arc::new(end));
+                }
+            }
+            if begun.elapsed() > Duration::from_secs(self.timeout) {
+                return Err(format!("no host has port {}", self.port).into());
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    fn ask(&self, card: &Card, to: Address, length: usize) -> Outcome<Option<End>> {
+        let (endpoint, own) = (card.endpoint()?, card.aperture(length, Rights::ReadWrite)?);
+        let patience = if self.host.is_some() { self.patience() } else { Some(ANSWER) };
+        match End::connect(&endpoint, own, to, patience) {
+            Ok(end) => Ok(Some(end)),
+            Err(error) if matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::TimedOut) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Connections, and endpoints that are used again.
+
+use super::super::endpoint::MESSAGE_SIZE;
+use super::super::fake::cards;
+use super::super::{Address, EndpointCache, MessageKind, PeerEnd, Rights};
+use super::{HASTE, PATIENCE};
+use crate::core::connection::EndReason;
+use crate::error::{Error, ErrorKind};
+
+#[test]
+fn both_are_told_and_hear_of_the_others_end() {
+    let (_net, [one, two]) = cards();
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint_builder().port(80).open().unwrap());
+    let to = listener.address().unwrap();
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| {
+            let request = listener.accept(PATIENCE).unwrap();
+            assert_eq!(&request.told()[..5], b"hello");
+            let own = two.endpoint().unwrap();
+            let connection = request.accept(&own, b"welcome").unwrap();
+            connection.send(b"one more thing").unwrap();
+            assert_eq!(connection.wait_end(PATIENCE).unwrap(), PeerEnd::Closed(told(b"bye")));
+            let again = listener.accept(PATIENCE).unwrap().accept(&own, b"again").unwrap();
+            // Without a word.
+            drop((again, own));
+        });
+        let connection = client.connect(to, b"hello", PATIENCE).unwrap();
+        assert_eq!((connection.told(), connection.peer().host), (&told(b"welcome"), 1));
+        assert_eq!(connection.receive(PATIENCE).unwrap(), told(b"one more thing"));
+        assert!(connection.end().is_none());
+        connection.close(b"bye").unwrap();
+        let connection = client.connect(to, b"", PATIENCE).unwrap();
+        assert_eq!(connection.wait_end(PATIENCE).unwrap(), PeerEnd::Gone);
+        assert_eq!(connection.check().unwrap_err().kind(), ErrorKind::PeerLost);
+        connection.close(b"").unwrap();
+        served.join().unwrap();
+    });
+}
+
+fn told(text: &[u8]) -> [u8; 32] {
+    let mut told = [0; 32];
+    told[..text.len()].copy_from_slice(text);
+    told
+}
+
+#[test]
+fn a_refusal_says_why_and_a_port_that_nobody_has_is_told() {
+    let (_net, [one, two]) = cards();
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
+    let to = listener.address().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| listener.accept(PATIENCE).unwrap().refuse(b"we are full").unwrap());
+        match client.connect(to, b"", PATIENCE) {
+            Err(Error::Ended(end)) => {
+                assert_eq!((end.reason, &end.private[..]), (EndReason::Rejected, &b"we are full"[..]));
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    match client.connect(Address { host: 1, port: 9 }, b"", PATIENCE) {
+        Err(Error::Ended(end)) => assert_eq!(end.reason, EndReason::NoName),
+        other => panic!("{other:?}"),
+    }
+    assert!(client.connect(to, b"", HASTE).is_err_and(|error| error.is_timed_out()));
+    assert!(client.connect(to, &[0; 33], HASTE).is_err());
+}
+
+#[test]
+fn nobody_else_answers_or_ends_a_connection() {
+    let (_net, [one, two]) = cards();
+    let (client, server, stranger) =
+        (one.endpoint().unwrap(), two.endpoint().unwrap(), two.endpoint().unwrap());
+    let (here, there) = (client.address().unwrap(), server.address().unwrap());
+    for kind in [MessageKind::Accept, MessageKind::Refuse, MessageKind::Close, MessageKind::Data] {
+        stranger.send_message(here, kind, &[1; MESSAGE_SIZE]).unwrap();
+    }
+    assert!(client.connect(there, b"", HASTE).is_err_and(|error| error.is_timed_out()));
+    std::thread::scope(|scope| {
+        // The request of before waits, too.
+        let accepted = scope.spawn(|| {
+            drop(server.accept(PATIENCE).unwrap());
+            server.accept(PATIENCE).unwrap().accept(&two.endpoint().unwrap(), b"").unwrap()
+        });
+        let connection = client.connect(there, b"", PATIENCE).unwrap();
+        let _other_end = accepted.join().unwrap();
+        stranger.send_message(here, MessageKind::Close, &[1; MESSAGE_SIZE]).unwrap();
+        stranger.send_message(here, MessageKind::Data, &[1; MESSAGE_SIZE]).unwrap();
+        assert!(connection.try_receive().is_none() && connection.end().is_none());
+        connection.send(b"still here").unwrap();
+    });
+}
+
+#[test]
+fn who_is_gone_before_he_is_watched_is_told_as_well() {
+    let (_net, [one, two]) = cards();
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
+    let to = listener.address().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let own = two.endpoint().unwrap();
+            drop(listener.accept(PATIENCE).unwrap().accept(&own, b"").unwrap());
+        });
+        let connection = client.connect(to, b"", PATIENCE).unwrap();
+        assert_eq!(connection.wait_end(PATIENCE).unwrap(), PeerEnd::Gone);
+    });
+}
+
+#[test]
+fn what_is_given_back_is_used_again_for_the_same_peer_alone() {
+    let (net, [one]) = cards();
+    let mut cache = EndpointCache::new(&one, one.endpoint_builder(), 4096, Rights::Write, 2);
+    let kit = cache.take(5).unwrap();
+    let (endpoint, aperture) = (kit.endpoint.number(), kit.aperture.number());
+    kit.endpoint.send_message(kit.endpoint.address().unwrap(), MessageKind::Data, b"old").unwrap();
+    cache.give(5, kit);
+    let kit = cache.take(5).unwrap();
+    assert_eq!((kit.endpoint.number(), kit.aperture.number()), (endpoint, aperture));
+    assert!(kit.endpoint.try_message().is_none(), "what was for its last user is thrown away");
+    cache.give(5, kit);
+    let kit = cache.take(6).unwrap();
+    assert_eq!(kit.endpoint.number(), endpoint);
+    assert_ne!(kit.aperture.number(), aperture, "who had the descriptor could still reach it");
+    assert_eq!(cache.counts(), (1, 2));
+    let window = kit.endpoint.map(&kit.aperture.descriptor().unwrap(), 0, 64).unwrap();
+    cache.give(6, kit);
+    assert!(cache.is_empty(), "somebody still uses it");
+    drop(window);
+    let kits = [7, 8, 9].map(|peer| (peer, cache.take(peer).unwrap()));
+    kits.into_iter().for_each(|(peer, kit)| cache.give(peer, kit));
+    assert_eq!((cache.len(), net.open_objects()), (2, [2, 2, 0, 0]));
+}

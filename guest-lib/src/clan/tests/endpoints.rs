@@ -1,0 +1,228 @@
+//! Apertures, windows, messages and DMA.
+
+use std::sync::atomic::Ordering;
+
+use hamlyn_sys::Mapping;
+use proptest::prelude::*;
+
+use super::super::fake::cards;
+use super::super::{
+    Address, Descriptor, DmaError, FaultReason, MessageKind, Rights, TOLD_SIZE, Transfer, Watch,
+};
+use super::{HASTE, PATIENCE};
+use crate::core::lend::Pages;
+use crate::error::{Error, ErrorKind};
+
+#[test]
+fn what_is_stored_in_a_window_is_in_the_aperture() {
+    let (_net, [one, two]) = cards();
+    let aperture = one.aperture(5000, Rights::ReadWrite).unwrap();
+    let endpoint = two.endpoint().unwrap();
+    let window = endpoint.map(&aperture.descriptor().unwrap(), 0, 5000).unwrap();
+    window.write(3, b"in order").unwrap();
+    window.store_u16(4998, 0x1234).unwrap();
+    let mut bytes = [0; 8];
+    aperture.read(3, &mut bytes).unwrap();
+    assert_eq!((&bytes, aperture.load_u16(4998).unwrap()), (b"in order", 0x1234));
+    aperture.store_u64(8, u64::MAX).unwrap();
+    assert_eq!(window.load_u64(8).unwrap(), u64::MAX, "a value, as there was no fault");
+    let mut back = [0; 8];
+    window.read(3, &mut back).unwrap();
+    assert_eq!(&back[..5], b"in or");
+}
+
+#[test]
+fn nothing_outside_of_a_window_or_aperture_is_touched() {
+    let (_net, [one]) = cards();
+    let aperture = one.aperture(100, Rights::ReadWrite).unwrap();
+    let (endpoint, descriptor) = (one.endpoint().unwrap(), aperture.descriptor().unwrap());
+    let window = endpoint.map(&descriptor, 0, 50).unwrap();
+    let refused = window.store_u8(50, 1).unwrap_err().to_string();
+    assert_eq!(refused, "1 bytes at offset 50 reach past the end of the window (limit 50)");
+    for offset in [47, 48, usize::MAX, usize::MAX - 3] {
+        assert!(window.store_u32(offset, 1).is_err() && window.load_u32(offset).is_err());
+        assert!(window.write(offset, &[1; 4]).is_err() && window.read(offset, &mut [1; 4]).is_err());
+        assert!(aperture.store_u32(offset | 64, 1).is_err() || offset < 90);
+    }
+    assert!(window.store_u32(2, 1).is_err(), "misaligned");
+    assert!(endpoint.map(&descriptor, 4, 8).is_err(), "it begins at a multiple of 8");
+    assert!(endpoint.map(&descriptor, 96, 8).is_err() && endpoint.map(&descriptor, 0, 0).is_err());
+    assert!(endpoint.map(&descriptor, u64::MAX - 7, 8).is_err());
+    assert!((0..100).all(|at| aperture.load_u8(at).unwrap() == 0));
+}
+
+#[test]
+fn objects_are_closed_in_an_order_that_the_driver_takes() {
+    let (net, [one]) = cards();
+    let aperture = one.aperture(64, Rights::Write).unwrap();
+    let endpoint = one.endpoint().unwrap();
+    let window = endpoint.map(&aperture.descriptor().unwrap(), 0, 64).unwrap();
+    let tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
+    assert_eq!(net.open_objects(), [1, 1, 1, 0]);
+    drop(endpoint);
+    assert_eq!(net.open_objects(), [1, 1, 1, 0], "its window and its Tripwire are of it");
+    drop((tripwire, window, aperture));
+    assert_eq!(net.open_objects(), [0; 4]);
+}
+
+#[test]
+fn memory_of_the_applications_own_comes_back() {
+    let (net, [one]) = cards();
+    let mut pages = Pages::new(4096);
+    pages.as_mut()[5] = 9;
+    let aperture = one.aperture_over(pages, Rights::Read).unwrap();
+    aperture.write(6, b"x").unwrap();
+    let refused = aperture.take_back::<Vec<u8>>().unwrap_err();
+    let pages: Pages = refused.back.take_back().unwrap();
+    assert_eq!((pages.as_ref()[5], pages.as_ref()[6], net.open_objects()), (9, b'x', [0; 4]));
+    assert!(one.aperture_over(Vec::new(), Rights::Read).is_err());
+    assert!(one.aperture(0, Rights::Read).is_err());
+}
+
+#[test]
+fn a_group_is_not_read() {
+    let (_net, [one]) = cards();
+    let (endpoint, group) = (one.endpoint().unwrap(), Descriptor::of_group(3, 77, 64).unwrap());
+    let window = endpoint.map(&group, 0, 64).unwrap();
+    assert_eq!(window.load_u64(0).unwrap_err().kind(), ErrorKind::Unsupported);
+    let own = one.aperture(64, Rights::None).unwrap();
+    assert_eq!(Transfer::read(&own, 0, &group, 0, 8).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn messages_are_taken_in_their_order_without_a_call() {
+    let (_net, [one, two]) = cards();
+    let (from, to) = (one.endpoint().unwrap(), two.endpoint_builder().port(77).open().unwrap());
+    assert_eq!(to.address().unwrap(), Address { host: 1, port: 77 });
+    assert!(two.endpoint_builder().port(77).open().is_err(), "the port is taken");
+    let there = to.address().unwrap();
+    for round in 0..100_u8 {
+        from.send_message(there, MessageKind::Data, &[round; 3]).unwrap();
+        let message = to.message(PATIENCE).unwrap();
+        assert_eq!((message.from, message.kind), (from.address().unwrap(), MessageKind::Data));
+        assert_eq!((&message.data[..3], &message.data[3..]), (&[round; 3][..], &[0; 37][..]));
+    }
+    assert!(to.try_message().is_none() && to.message(HASTE).is_err_and(|error| error.is_timed_out()));
+    assert!(from.send_message(there, MessageKind::Data, &[0; 41]).is_err());
+    let nobody = Address { host: 1, port: 78 };
+    from.send_message(nobody, MessageKind::Data, b"lost").unwrap();
+    let told = from.message(PATIENCE).unwrap();
+    assert_eq!((told.kind, told.from, &told.data[..4]), (MessageKind::Undelivered, nobody, &b"lost"[..]));
+    let far = from.send_message(Address { host: 99, port: 1 }, MessageKind::Data, &[]).unwrap_err();
+    assert_eq!(far.kind(), ErrorKind::PeerLost);
+}
+
+#[test]
+fn addresses_are_text() {
+    let address = Address { host: 3, port: 65535 };
+    assert_eq!((address.to_string(), "3:65535".parse().ok()), ("3:65535".to_owned(), Some(address)));
+    for text in ["", "3", "3:", ":3", "3:65536", "3:-1", "4294967296:1", "1:2:3"] {
+        assert!(text.parse::<Address>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn transfers_move_bytes_both_ways_and_in_their_order() {
+    let (net, [one, two]) = cards();
+    let far = two.aperture(10_000, Rights::ReadWrite).unwrap();
+    let (endpoint, own) =
+        (one.endpoint_builder().requests(16).open().unwrap(), one.aperture(10_000, Rights::None).unwrap());
+    let (dma, there) = (endpoint.dma(), far.descriptor().unwrap());
+    own.write(0, &[5; 9000]).unwrap();
+    let written = dma.put(&Transfer::write(&own, 0, &there, 100, 9000).unwrap()).unwrap();
+    dma.wait(written, PATIENCE).unwrap();
+    assert_eq!((far.load_u8(99).unwrap(), far.load_u8(100).unwrap(), far.load_u8(9099).unwrap()), (0, 5, 5));
+    far.write(0, b"back").unwrap();
+    // More than the queue has room for.
+    let mut last = None;
+    for round in 0..100 {
+        let read = Transfer::read(&own, round, &there, 0, 4).unwrap();
+        last = Some(dma.put_wait(&[read.quiet()], PATIENCE).unwrap());
+    }
+    dma.wait(last.unwrap(), PATIENCE).unwrap();
+    let mut bytes = [0; 4];
+    own.read(99, &mut bytes).unwrap();
+    assert_eq!((&bytes, dma.in_flight()), (b"back", 0));
+    assert!(dma.is_done(written).unwrap());
+    assert_eq!(net.kicks.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn the_driver_is_asked_only_if_it_is_to_program_the_engine() {
+    let (net, [one]) = cards();
+    let endpoint = one.endpoint_builder().drivers_dma(true).open().unwrap();
+    let own = one.aperture(64, Rights::ReadWrite).unwrap();
+    let transfer = Transfer::write(&own, 0, &own.descriptor().unwrap(), 8, 8).unwrap();
+    let put = endpoint.dma().put(&transfer).unwrap();
+    endpoint.dma().wait(put, PATIENCE).unwrap();
+    assert_eq!(net.kicks.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn what_fails_says_why_and_ends_its_chain() {
+    let (_net, [one, two]) = cards();
+    let (endpoint, own) = (one.endpoint().unwrap(), one.aperture(64, Rights::None).unwrap());
+    let far = two.aperture(64, Rights::ReadWrite).unwrap().descriptor().unwrap();
+    let forged = Descriptor::new(1, far.aperture(), 1, 64, Rights::ReadWrite);
+    let dma = endpoint.dma();
+    let bad = Transfer::read(&own, 0, &forged, 0, 8).unwrap();
+    let chain = [bad.clone(), Transfer::read(&own, 8, &own.descriptor().unwrap(), 0, 8).unwrap()];
+    let skipped = dma.put_chain(&chain).unwrap();
+    let refused = dma.wait(skipped, PATIENCE).unwrap_err();
+    assert!(matches!(refused, Error::Dma(DmaError::Skipped)), "{refused}");
+    let alone = dma.put(&bad).unwrap();
+    assert!(matches!(dma.wait(alone, PATIENCE), Err(Error::Dma(DmaError::Refused))));
+    // A write has ended when it has left: its fault comes behind.
+    let write = dma.put(&Transfer::write(&own, 0, &forged, 16, 8).unwrap()).unwrap();
+    dma.wait(write, PATIENCE).unwrap();
+    let fault = endpoint.fault(PATIENCE).unwrap();
+    assert_eq!((fault.reason, fault.host, fault.offset), (FaultReason::Refused, 1, 16));
+    assert!(endpoint.take_fault().is_none() && endpoint.faults() == 1);
+    assert!(Transfer::write(&own, 60, &far, 0, 8).is_err() && Transfer::write(&own, 0, &far, 60, 8).is_err());
+    assert!(
+        Transfer::write(&own, 0, &far, u64::MAX, 8).is_err() && Transfer::write(&own, 0, &far, 0, 0).is_err()
+    );
+    assert!(dma.put_chain(&[]).is_err() && dma.put_chain(&vec![bad; 65]).is_err());
+}
+
+#[test]
+fn memory_that_a_request_may_use_stays_until_it_is_done() {
+    let (net, [one]) = cards();
+    net.stop();
+    let endpoint = one.endpoint().unwrap();
+    let (from, to) = (one.aperture(64, Rights::None).unwrap(), one.aperture(64, Rights::Write).unwrap());
+    let put =
+        endpoint.dma().put(&Transfer::write(&from, 0, &to.descriptor().unwrap(), 0, 8).unwrap()).unwrap();
+    drop(from);
+    assert_eq!(net.open_objects()[0], 2, "the card may still read it");
+    net.step();
+    assert!(endpoint.dma().is_done(put).unwrap());
+    assert_eq!(net.open_objects()[0], 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whatever stands in the memory that it shares, an endpoint neither panics nor waits for ever.
+    #[test]
+    fn nonsense_in_the_shared_memory_does_no_harm(bytes in prop::collection::vec(any::<u8>(), 4096)) {
+        let memory = std::sync::Arc::new(Mapping::anonymous(4096 + 64 * 16).unwrap());
+        let page = std::sync::Arc::new(Mapping::anonymous(4096).unwrap());
+        memory.write(0, &bytes);
+        let state = super::super::endpoint::State::new(memory, page, 16);
+        let _ = state.fault();
+        for n in 0..40 {
+            let _ = state.message(n);
+        }
+        for n in 0..32 {
+            let _ = (state.fired(n), state.answer(n));
+        }
+        let mut queue = super::super::dma::Queue::new(16, false);
+        queue.harvest(&state);
+    }
+}
+
+#[test]
+fn a_descriptor_fits_into_what_a_peer_is_told() {
+    const { assert!(Descriptor::SIZE <= TOLD_SIZE) };
+}

@@ -1,0 +1,91 @@
+//! Event queues.
+
+use super::super::fake::cards;
+use super::super::{Event, Interest, MessageKind, Rights, Transfer, TripwireError, Watch, What};
+use super::{HASTE, PATIENCE};
+use crate::error::Error;
+
+#[test]
+fn whatever_happens_comes_with_its_token() {
+    let (_net, [one]) = cards();
+    let mut events = one.events(16).unwrap();
+    let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
+    let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
+    events.register(&endpoint, Interest::ALL, 7).unwrap();
+    events.register_tripwire(&mut tripwire, 8).unwrap();
+    assert!(events.next().is_none() && events.wait(HASTE).is_err_and(|error| error.is_timed_out()));
+    aperture.store_u64(0, 1).unwrap();
+    assert_eq!(events.wait(PATIENCE).unwrap(), Event { token: 8, what: What::Tripwire(tripwire.number()) });
+    endpoint.send_message(endpoint.address().unwrap(), MessageKind::Data, b"x").unwrap();
+    assert_eq!(events.wait(PATIENCE).unwrap(), Event { token: 7, what: What::Message });
+    let put = Transfer::write(&aperture, 0, &aperture.descriptor().unwrap(), 32, 8).unwrap();
+    endpoint.dma().put(&put).unwrap();
+    assert_eq!(events.wait(PATIENCE).unwrap(), Event { token: 7, what: What::Dma });
+    events.unregister_tripwire(&mut tripwire).unwrap();
+    aperture.store_u64(0, 2).unwrap();
+    assert!(tripwire.wait(PATIENCE).is_ok() && events.next().is_none());
+    events.unregister(&endpoint).unwrap();
+    endpoint.dma().put(&put.quiet()).unwrap();
+    assert!(events.wait(HASTE).is_err());
+    assert!(matches!(events.register_tripwire(&mut tripwire, 8), Ok(())));
+}
+
+#[test]
+fn what_had_happened_before_comes_too() {
+    let (_net, [one]) = cards();
+    let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
+    let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
+    endpoint.send_message(endpoint.address().unwrap(), MessageKind::Data, b"x").unwrap();
+    aperture.store_u64(0, 1).unwrap();
+    while tripwire.test() == 0 {}
+    let mut events = one.events(16).unwrap();
+    events.register(&endpoint, Interest { messages: true, ..Interest::default() }, 7).unwrap();
+    events.register_tripwire(&mut tripwire, 8).unwrap();
+    assert!(events.arm().unwrap());
+    let mut tokens = [events.wait(PATIENCE).unwrap().token, events.wait(PATIENCE).unwrap().token];
+    tokens.sort_unstable();
+    assert_eq!(tokens, [7, 8]);
+    assert!(events.next().is_none());
+}
+
+#[test]
+fn a_source_has_one_event_however_often_it_happens() {
+    let (_net, [one]) = cards();
+    let mut events = one.events(16).unwrap();
+    let endpoint = one.endpoint().unwrap();
+    events.register(&endpoint, Interest::ALL, 7).unwrap();
+    for round in 0..500_u32 {
+        for _ in 0..3 {
+            endpoint.send_message(endpoint.address().unwrap(), MessageKind::Data, b"x").unwrap();
+        }
+        assert_eq!(events.next(), Some(Event { token: 7, what: What::Message }), "round {round}");
+        assert_eq!(events.next(), None);
+        assert_eq!(std::iter::from_fn(|| endpoint.try_message()).count(), 3);
+    }
+}
+
+#[test]
+fn nobody_hears_of_an_endpoint_that_is_closed_or_of_what_he_did_not_ask_for() {
+    let (_net, [one, two]) = cards();
+    let mut events = one.events(16).unwrap();
+    let (first, second) = (one.endpoint().unwrap(), one.endpoint().unwrap());
+    events.register(&first, Interest::ALL, 1).unwrap();
+    events.register(&second, Interest { faults: true, ..Interest::default() }, 2).unwrap();
+    for endpoint in [&first, &second] {
+        endpoint.send_message(endpoint.address().unwrap(), MessageKind::Data, b"x").unwrap();
+    }
+    drop(first);
+    assert_eq!(events.next(), None);
+    assert!(events.register(&two.endpoint().unwrap(), Interest::ALL, 3).is_err(), "another open card's");
+    assert!(one.events(15).is_err() && one.events(24).is_err() && one.events(1 << 17).is_err());
+}
+
+#[test]
+fn a_tripwire_without_a_queue_has_no_events() {
+    let (_net, [one]) = cards();
+    let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
+    let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
+    let refused = tripwire.set_event(true).unwrap_err();
+    assert!(matches!(refused, Error::Tripwire(TripwireError::NoEvents)), "{refused}");
+    tripwire.enable().unwrap();
+}

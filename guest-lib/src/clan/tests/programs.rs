@@ -1,0 +1,261 @@
+//! The paper's programs.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use super::super::fake::cards;
+use super::super::programs::{End, headed, queue, rpc, stream, transfer};
+use super::super::{Card, Rights};
+use super::{HASTE, PATIENCE};
+use crate::error::ErrorKind;
+
+/// Two ends, each with so many bytes.
+fn ends(one: &Card, two: &Card, length: usize) -> [Arc<End>; 2] {
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
+    let [own, other] = [one, two].map(|card| card.aperture(length, Rights::Write).unwrap());
+    let to = listener.address().unwrap();
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| {
+            let request = listener.accept(PATIENCE).unwrap();
+            End::accept(request, &two.endpoint().unwrap(), other, PATIENCE).unwrap()
+        });
+        let end = End::connect(&client, own, to, PATIENCE).unwrap();
+        [Arc::new(end), Arc::new(accepted.join().unwrap())]
+    })
+}
+
+#[test]
+fn messages_are_transferred_one_at_a_time() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 1024);
+    let (mut sender, mut receiver) =
+        (transfer::Sender::new(&here).unwrap(), transfer::Receiver::new(&there).unwrap());
+    receiver.set_early().unwrap();
+    let most = sender.capacity();
+    assert_eq!((most, receiver.capacity()), (960, 960));
+    assert!(receiver.try_wait().unwrap().is_none());
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..=most).for_each(|length| sender.send(&vec![length as u8; length]).unwrap()));
+        let mut bytes = vec![0; most];
+        for length in 0..=most {
+            assert_eq!(receiver.receive(&mut bytes).unwrap(), length);
+            assert!(bytes[..length].iter().all(|byte| *byte == length as u8), "{length}");
+        }
+    });
+    assert!(sender.send(&vec![0; most + 1]).is_err());
+    // In place, and by DMA.
+    let from = one.aperture(960, Rights::None).unwrap();
+    from.write(0, &[3; 960]).unwrap();
+    sender.send_from(&from, 1, 900).unwrap();
+    assert!(!sender.is_ready());
+    let message = receiver.wait().unwrap();
+    let mut last = [0; 2];
+    message.read(898, &mut last).unwrap();
+    assert!(message.len() == 900 && last == [3; 2] && message.read(899, &mut last).is_err());
+    message.keep();
+    assert!(receiver.receive(&mut [0; 899]).is_err(), "it does not fit, and stays");
+    drop(receiver.wait().unwrap());
+    sender.wait().unwrap();
+}
+
+#[test]
+fn lengths_and_indexes_that_cannot_be_are_refused() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 1024);
+    let mut receiver = transfer::Receiver::new(&there).unwrap();
+    for length in [962, u64::MAX] {
+        here.out().store_u64(0, length).unwrap();
+        let told = format!("length of a message in rx_ready {} is out of range (limit 960)", length - 1);
+        assert_eq!(receiver.wait().unwrap_err().to_string(), told);
+        assert!(receiver.receive(&mut [0; 2000]).is_err());
+    }
+    let (mut consumer, mut producer) =
+        (queue::Consumer::new(&there, 48).unwrap(), queue::Producer::new(&there, 48).unwrap());
+    assert_eq!(producer.capacity(), 14);
+    here.out().store_u64(24, 15).unwrap();
+    assert_eq!(consumer.get().unwrap_err().to_string(), "lazy_write_i 15 is out of range (limit 14)");
+    here.out().store_u64(32, u64::MAX).unwrap();
+    assert!(producer.put(b"x", 0).is_err());
+    // An element that says it is longer than elements are.
+    here.out().store_u64(24, 1).unwrap();
+    here.out().store_u64(64, 49).unwrap();
+    assert_eq!(consumer.try_get().unwrap_err().to_string(), "element length 49 is out of range (limit 48)");
+    let (mut reader, mut writer) =
+        (stream::Reader::new(&there).unwrap(), stream::Writer::new(&there).unwrap());
+    here.out().store_u64(24, 960).unwrap();
+    assert!(Read::read(&mut reader, &mut [0; 9]).is_err() && reader.try_read(&mut [0; 9]).is_err());
+    assert!(writer.try_write(b"x").is_err());
+    let mut client = rpc::Client::new(&there).unwrap();
+    assert_eq!(client.call(b"", &mut []).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn calls_are_answered() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 256);
+    let (mut client, mut server) = (rpc::Client::new(&here).unwrap(), rpc::Server::new(&there).unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..200 {
+                let call = server.wait().unwrap();
+                let mut request = vec![0; call.len()];
+                call.read(0, &mut request).unwrap();
+                request.reverse();
+                call.reply(&request).unwrap();
+            }
+        });
+        for round in 0..200_u32 {
+            let mut reply = [0; 192];
+            let length = client.call(&round.to_le_bytes(), &mut reply).unwrap();
+            assert_eq!(&reply[..length], &round.to_be_bytes());
+        }
+    });
+    assert!(client.call(&[0; 193], &mut []).is_err() && client.try_reply(&mut []).unwrap().is_none());
+    client.begin(b"now").unwrap();
+    assert!(client.begin(b"and again").is_err(), "one at a time");
+    server.wait().unwrap().reply(b"later").unwrap();
+    let mut short = [0; 2];
+    assert_eq!((client.try_reply(&mut short).unwrap(), &short), (Some(5), b"la"));
+}
+
+#[test]
+fn a_queue_keeps_its_order_its_parts_and_its_metadata() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 1024);
+    let (mut producer, mut consumer) =
+        (queue::Producer::new(&here, 48).unwrap(), queue::Consumer::new(&there, 48).unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..500_u64 {
+                producer.put(&round.to_le_bytes(), round).unwrap();
+                producer.put_parts(&[b"head", &[round as u8; 100], b""], round << 32).unwrap();
+            }
+        });
+        for round in 0..500_u64 {
+            let element = consumer.get().unwrap();
+            let mut bytes = [0; 8];
+            element.read(0, &mut bytes).unwrap();
+            assert_eq!(
+                (u64::from_le_bytes(bytes), element.metadata(), element.has_more()),
+                (round, round, false)
+            );
+            drop(element);
+            let mut message = vec![9];
+            assert_eq!(consumer.get_message(&mut message, 104).unwrap(), round << 32);
+            assert_eq!((&message[..5], &message[5..]), (&b"\x09head"[..], &[round as u8; 100][..]));
+        }
+    });
+    producer.put_parts(&[&[0; 100]], 1).unwrap();
+    assert!(consumer.get_message(&mut Vec::new(), 99).is_err());
+    assert!(producer.put(&[0; 49], 0).is_err() && producer.put_parts(&[], 0).is_err());
+    assert!(queue::Producer::new(&here, 1000).is_err() && queue::Producer::new(&here, usize::MAX).is_err());
+}
+
+#[test]
+fn a_full_queue_is_waited_for_and_an_empty_one_is() {
+    let (_net, [one, two]) = cards();
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
+    let [here, there] = ends(&one, &two, 1024);
+    let mut producer = queue::Producer::new(&here, 48).unwrap();
+    (0..producer.capacity()).for_each(|item| producer.put(&[], item).unwrap());
+    let mut consumer = queue::Consumer::new(&there, 48).unwrap();
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| producer.put(b"at last", 99));
+        (0..15).for_each(|item| {
+            assert_eq!(consumer.get().unwrap().metadata(), if item == 14 { 99 } else { item })
+        });
+        late.join().unwrap().unwrap();
+    });
+    assert!(consumer.try_get().unwrap().is_none());
+    // Whoever has a time-out is told.
+    let own = one.aperture(64, Rights::Write).unwrap();
+    assert!(
+        End::connect(&client, own, listener.address().unwrap(), HASTE)
+            .is_err_and(|error| error.is_timed_out())
+    );
+}
+
+#[test]
+fn a_queue_by_dma_streams() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 4096);
+    let mut producer = queue::DmaProducer::new(&one, &here, 100).unwrap();
+    let mut consumer = queue::Consumer::new(&there, 100).unwrap();
+    let from = one.aperture(800, Rights::None).unwrap();
+    for word in 0..100 {
+        from.store_u64(word * 8, word as u64).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut last = None;
+            for item in 0..300_usize {
+                last = Some(producer.put(&from, item % 100 * 8, 8, item as u64).unwrap());
+            }
+            producer.dma().wait(last.unwrap(), PATIENCE).unwrap();
+        });
+        for item in 0..300_u64 {
+            let element = consumer.get().unwrap();
+            let mut bytes = [0; 8];
+            element.read(0, &mut bytes).unwrap();
+            assert_eq!((u64::from_le_bytes(bytes), element.metadata(), element.len()), (item % 100, item, 8));
+        }
+    });
+    assert!(producer.put(&from, 0, 0, 0).is_err() && producer.put(&from, 0, 101, 0).is_err());
+}
+
+#[test]
+fn bytes_come_in_their_order_until_the_writer_closes() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 333);
+    let (mut writer, mut reader) =
+        (stream::Writer::new(&here).unwrap(), stream::Reader::new(&there).unwrap());
+    let sent: Vec<u8> = (0..100_000_u32).map(|byte| ((byte * 7) >> 3) as u8).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sent.chunks(97).for_each(|piece| writer.write_all(piece).unwrap());
+            drop(writer);
+            here.close().unwrap();
+        });
+        let mut received = Vec::new();
+        reader.read_to_end(&mut received).unwrap();
+        assert!(received == sent && reader.is_over());
+    });
+    assert_eq!(Read::read(&mut reader, &mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_header_is_there_before_its_body() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 1024);
+    let (mut sender, mut receiver) =
+        (headed::Sender::new(&here, 5).unwrap(), headed::Receiver::new(&there, 5).unwrap());
+    let (mut header, mut body) = ([0; 5], [0; 952]);
+    for round in 0..50_u8 {
+        let coming = sender.send_header(&[round; 5]).unwrap();
+        let arrived = receiver.header(&mut header).unwrap();
+        assert!(header == [round; 5] && !arrived.is_complete().unwrap());
+        coming.send(&[round; 30]).unwrap();
+        assert_eq!((arrived.body(&mut body).unwrap(), &body[..30]), (30, &[round; 30][..]));
+        sender.send(&[round; 5], &[]).unwrap();
+        assert_eq!(receiver.header(&mut header).unwrap().body(&mut []).unwrap(), 0);
+    }
+    assert!(sender.send_header(&[0; 4]).is_err() && sender.send(&[0; 5], &[0; 953]).is_err());
+    assert!(headed::Sender::new(&here, 2000).is_err() && headed::Sender::new(&here, usize::MAX).is_err());
+}
+
+#[test]
+fn who_waits_for_somebody_who_is_gone_is_told_behind_what_he_had_sent() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 1024);
+    let mut receiver = transfer::Receiver::new(&there).unwrap();
+    let mut sender = transfer::Sender::new(&here).unwrap();
+    sender.send(b"the last").unwrap();
+    drop((sender, here));
+    assert_eq!(receiver.receive(&mut [0; 9]).unwrap(), 8);
+    assert_eq!(receiver.wait().unwrap_err().kind(), ErrorKind::PeerLost);
+    // Somebody who says that he leaves.
+    let [here, there] = ends(&one, &two, 1024);
+    let mut receiver = transfer::Receiver::new(&there).unwrap();
+    here.close().unwrap();
+    assert_eq!(receiver.wait().unwrap_err().to_string(), "no connection: the peer closed the connection");
+}

@@ -1,0 +1,226 @@
+//! CLAN cards in real machines: memory of the other machine by stores, loads and DMA; Tripwires, messages, event queues.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Lab, Run};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::{Turn, eventually, lab_of, text};
+
+pub(crate) fn clan_lab(vms: usize) -> Result<Turn> {
+    Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
+}
+
+pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+    Ok(Desk(lab.vm(vm).run(["clan-driver", "desk"])?))
+}
+
+pub(crate) fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+    lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
+}
+
+/// The number under which a desk has what it made.
+fn made(desk: &mut Desk<Run>, line: &str, what: &str) -> Result<Value> {
+    let answer = desk.ask(line)?;
+    ensure!(answer[what].is_u64(), "{line}: {answer}");
+    Ok(answer[what].clone())
+}
+
+/// An aperture of a desk's: its number, and its descriptor.
+fn aperture(desk: &mut Desk<Run>, length: usize, rights: &str) -> Result<(Value, String)> {
+    let answer = desk.ask(&format!("aperture {length} {rights}"))?;
+    ensure!(answer["aperture"].is_u64(), "{answer}");
+    Ok((answer["aperture"].clone(), text(&answer, "descriptor")))
+}
+
+/// An endpoint of a desk's: its number, and its address.
+fn endpoint(desk: &mut Desk<Run>, line: &str) -> Result<(Value, String)> {
+    let answer = desk.ask(line)?;
+    ensure!(answer["endpoint"].is_u64(), "{answer}");
+    Ok((answer["endpoint"].clone(), text(&answer, "address")))
+}
+
+/// Nothing of a process is left in a machine's driver.
+fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
+    let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/clan/clan0/holders"])?.finish_text();
+    eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
+}
+
+/// The kernel has nothing to complain of.
+fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
+    let log = lab.vm(vm).kernel_log();
+    for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "rcu"] {
+        ensure!(!log.contains(complaint), "{complaint}: {log}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_driver_serves_a_card_and_refuses_what_a_process_may_not() -> Result<()> {
+    let lab = clan_lab(1)?;
+    let tested = lab.vm(0).run_as(0, ["clan-driver", "self-test"])?.finish()?;
+    ensure!(tested == [json!({ "passed": true })], "{tested:?}");
+    let said = lab.vm(0).run(["clan-driver", "trespass"])?.finish()?;
+    ensure!(said.len() == 1 && said[0]["succeeded"] == json!([]), "{said:?}");
+    ensure!(said[0]["refused"].as_u64() > Some(50), "{said:?}");
+    nothing_is_left(&lab, 0)?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
+    let lab = clan_lab(2)?;
+    let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (target, descriptor) = aperture(&mut one, 12_000, "both")?;
+    let (watcher, _) = endpoint(&mut one, "endpoint 0")?;
+    let (from, _) = endpoint(&mut two, "endpoint 0")?;
+    // A store, for which a process there sleeps; and a load of what is there.
+    let tripwire = made(&mut one, &format!("watch {watcher} {target} 64 72"), "tripwire")?;
+    let window = made(&mut two, &format!("window {from} {descriptor}"), "window")?;
+    one.begin(&format!("tripped {tripwire}"))?;
+    std::thread::sleep(Duration::from_millis(300));
+    two.expect(&format!("store {window} 56 5"), &json!({ "stored": true }))?;
+    two.expect(&format!("store {window} 64 77"), &json!({ "stored": true }))?;
+    ensure!(one.answer()? == json!({ "fired": 1 }));
+    one.expect(&format!("own {target} 64"), &json!({ "value": 77 }))?;
+    two.expect(&format!("fetch {window} 56"), &json!({ "value": 5 }))?;
+    two.fails(&format!("store {window} 12000 1"), "12000")?;
+    // DMA to it and from it, by the card and by the driver.
+    for (seed, line) in [(3, "endpoint 0"), (4, "endpoint-of-driver 0")] {
+        let (by, _) = endpoint(&mut two, line)?;
+        let (out, _) = aperture(&mut two, 12_000, "none")?;
+        let (back, _) = aperture(&mut two, 12_000, "none")?;
+        two.expect(&format!("fill {out} {seed}"), &json!({ "filled": 12_000 }))?;
+        two.expect(&format!("put {by} {out} {descriptor} 100"), &json!({ "done": 100 }))
+            .with_context(|| line.to_owned())?;
+        let check = format!("check {target} {seed}");
+        eventually(|| Ok(one.ask(&check)? == json!({ "arrived": true })), "all of it arrives")?;
+        two.expect(&format!("get {by} {back} {descriptor} 20"), &json!({ "done": 20 }))?;
+        two.expect(&format!("check {back} {seed}"), &json!({ "arrived": true }))?;
+    }
+    // What is closed is reached no more, and he who tries is told.
+    one.expect(&format!("close-aperture {target}"), &json!({ "closed": true }))?;
+    two.fails(&format!("fetch {window} 56"), "refused")?;
+    two.expect(&format!("store {window} 56 6"), &json!({ "stored": true }))?;
+    let fault = two.ask(&format!("fault {from}"))?;
+    ensure!(text(&fault, "fault").contains("refused"), "{fault}");
+    drop((one, two));
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn operating_systems_connect_by_name_over_apertures_and_a_tripwire() -> Result<()> {
+    let lab = clan_lab(2)?;
+    let (mut server, mut client) = (desk(&lab, 1)?, desk(&lab, 0)?);
+    server.expect("listen svc", &json!({ "listening": "svc" }))?;
+    client.begin("reach 1 svc question")?;
+    server.expect("admit svc answer", &json!({ "admitted": 0, "host": 0, "private": "question" }))?;
+    let made = client.answer()?;
+    ensure!(made == json!({ "reached": 0, "private": "answer" }), "{made}");
+    client.expect("reach 1 nobody please", &json!({ "refused": "no_name" }))?;
+    // There are as many as there were, many times: what was sent makes room for what follows.
+    for number in 1..40 {
+        client.begin("reach 1 svc more")?;
+        server.expect("admit svc again", &json!({ "admitted": number, "host": 0, "private": "more" }))?;
+        client.answer()?;
+    }
+    // One whose process is killed hears no more, and the other hears that.
+    server.begin("over 39")?;
+    client.0.kill(9)?;
+    let over = server.answer()?;
+    ensure!(over == json!({ "over": "peer_died" }), "{over}");
+    for vm in [0, 1] {
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn endpoints_send_messages_and_hear_of_ends() -> Result<()> {
+    let lab = clan_lab(2)?;
+    let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (listener, at) = endpoint(&mut one, "endpoint 2000")?;
+    ensure!(at == "0:2000");
+    one.fails("endpoint 2000", "busy")?;
+    one.fails("endpoint 80", "denied")?;
+    let (asking, from) = endpoint(&mut two, "endpoint 0")?;
+    one.begin(&format!("message {listener}"))?;
+    two.expect(&format!("send {asking} {at} hello"), &json!({ "sent": true }))?;
+    let came = json!({ "from": from, "kind": "Data", "text": "hello" });
+    let said = one.answer()?;
+    ensure!(said == came, "{said}");
+    // Nobody is there, or there is no room.
+    two.expect(&format!("send {asking} 0:2001 lost"), &json!({ "sent": true }))?;
+    let back = json!({ "from": "0:2001", "kind": "Undelivered", "text": "lost" });
+    two.expect(&format!("message {asking}"), &back)?;
+    for number in 0..25 {
+        two.expect(&format!("send {asking} {at} {number}"), &json!({ "sent": true }))?;
+    }
+    let full = two.ask(&format!("message {asking}"))?;
+    ensure!(full["kind"] == "Undelivered" && full["text"] == "24", "{full}");
+    for number in 0..24 {
+        let next = json!({ "from": from, "kind": "Data", "text": number.to_string() });
+        one.expect(&format!("message {listener}"), &next)?;
+    }
+    // Events, by call and by poll.
+    one.expect(&format!("events {listener}"), &json!({ "registered": true }))?;
+    one.expect("readable", &json!({ "readable": false }))?;
+    two.expect(&format!("send {asking} {at} now"), &json!({ "sent": true }))?;
+    eventually(|| Ok(one.ask("readable")? == json!({ "readable": true })), "the queue is readable")?;
+    one.expect("event", &json!({ "what": "Message", "token": listener }))?;
+    one.expect("readable", &json!({ "readable": false }))?;
+    one.expect(&format!("message {listener}"), &json!({ "from": from, "kind": "Data", "text": "now" }))?;
+    // A connection whose other end is killed.
+    let (own, _) = endpoint(&mut one, "endpoint 0")?;
+    one.begin(&format!("accept {listener} {own}"))?;
+    made(&mut two, &format!("connect {asking} {at}"), "connection")?;
+    let accepted = one.answer()?["connection"].clone();
+    one.begin(&format!("end {accepted}"))?;
+    two.0.kill(9)?;
+    ensure!(one.answer()? == json!({ "ended": "gone" }));
+    drop(one);
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_killed_machine_and_a_reset_card_are_told_of() -> Result<()> {
+    let lab = clan_lab(2)?;
+    for vm in [0, 1] {
+        let hurry = "echo 6000 > /sys/module/hamlyn/parameters/peer_timeout";
+        lab.vm(vm).run_as(0, ["sh", "-c", hurry])?.finish_text()?;
+    }
+    let (mut one, mut two) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (listener, at) = endpoint(&mut one, "endpoint 2000")?;
+    let (own, _) = endpoint(&mut one, "endpoint 0")?;
+    let (asking, _) = endpoint(&mut two, "endpoint 0")?;
+    let (_, descriptor) = aperture(&mut two, 4096, "both")?;
+    let window = made(&mut one, &format!("window {own} {descriptor}"), "window")?;
+    one.begin(&format!("accept {listener} {own}"))?;
+    made(&mut two, &format!("connect {asking} {at}"), "connection")?;
+    let accepted = one.answer()?["connection"].clone();
+    one.expect(&format!("fetch {window} 0"), &json!({ "value": 0 }))?;
+    one.begin(&format!("end {accepted}"))?;
+    // Its card has lost all that it had, and serves whoever opens it anew.
+    let reset = "echo 1 > /sys/class/clan/clan0/device/reset";
+    lab.vm(1).run_as(0, ["sh", "-c", reset])?.finish_text()?;
+    ensure!(one.answer()? == json!({ "ended": "gone" }));
+    two.fails(&format!("message {asking}"), "No such device")?;
+    one.fails(&format!("fetch {window} 0"), "refused")?;
+    let mut again = desk(&lab, 1)?;
+    let (asking, _) = endpoint(&mut again, "endpoint 0")?;
+    one.begin(&format!("message {listener}"))?;
+    again.expect(&format!("send {asking} {at} back"), &json!({ "sent": true }))?;
+    ensure!(one.answer()?["text"] == "back");
+    log_is_clean(&lab, 0)
+}
