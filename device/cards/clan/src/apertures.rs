@@ -10,7 +10,7 @@ use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::table::Table;
 
-use crate::packet::{FROM_SYSTEM, Header, TO_GROUP};
+use crate::packet::{FROM_SYSTEM, Header, TO_GROUP, WORD};
 
 #[derive(Debug)]
 pub(crate) struct Aperture {
@@ -96,6 +96,21 @@ impl Apertures {
 
     /// Where a packet goes: which aperture, and which byte of it. Fails with the counter of the reason.
     pub(crate) fn place(&self, header: &Header, access: Access) -> Result<(u32, u64), ClanStatistic> {
+        let (index, aperture) = self.admit(header, access)?;
+        let offset = aperture.offset(header.offset.get(), access).ok_or(ClanStatistic::RefusedRange)?;
+        Ok((index, offset))
+    }
+
+    /// How many of its bytes are in words that the aperture has whole, of a packet that reaches beyond it. Each word is an access of its
+    /// own: what becomes of one must not depend on where the packet was cut or joined.
+    pub(crate) fn fitting(&self, header: &Header, access: Access) -> u64 {
+        let offset = header.offset.get();
+        let bound = self.admit(header, access).map_or(0, |(_, aperture)| aperture.bound(access.source));
+        (bound / WORD * WORD).saturating_sub(offset)
+    }
+
+    /// The aperture that a packet names and may do this to, whatever its bytes are.
+    fn admit(&self, header: &Header, access: Access) -> Result<(u32, &Aperture), ClanStatistic> {
         let named = header.aperture.get();
         let to_group = header.flags & TO_GROUP != 0;
         let index = if to_group { self.members.get(&named).copied() } else { Some(named) };
@@ -110,12 +125,20 @@ impl Apertures {
         if aperture.flags & needed == 0 || aperture.flags & CLAN_APERTURE_PRIVILEGED != 0 && !is_system {
             return Err(ClanStatistic::RefusedAccess);
         }
-        let offset = aperture.offset(header.offset.get(), access).ok_or(ClanStatistic::RefusedRange)?;
-        Ok((index, offset))
+        Ok((index, aperture))
     }
 }
 
 impl Aperture {
+    /// How many bytes a host reaches of it.
+    fn bound(&self, source: u16) -> u64 {
+        if self.flags & CLAN_APERTURE_PARTS == 0 {
+            return self.area.length();
+        }
+        let part = u64::from(CLAN_PART);
+        self.area.length().saturating_sub(u64::from(source) * part).min(part)
+    }
+
     /// The byte of its memory that a packet's first goes to, if it has all of them.
     fn offset(&self, offset: u64, access: Access) -> Option<u64> {
         let in_parts = self.flags & CLAN_APERTURE_PARTS != 0;

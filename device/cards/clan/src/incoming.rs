@@ -80,10 +80,36 @@ impl ClanCard {
         if !to_group && !self.peers.arrived(source, header.epoch.get(), words(offset, length)) {
             return Err(ClanStatistic::OverCredit);
         }
-        let placed = self.apertures.place(header, Access { source, length, writes: true });
-        let (aperture, place) = placed.inspect_err(|_| {
-            self.refuse(source, header, CLAN_FAULT_REFUSED, false);
-        })?;
+        let access = Access { source, length, writes: true };
+        let placed = match self.apertures.place(header, access) {
+            // What reaches beyond the aperture's end is refused, and not what was joined with it.
+            Err(ClanStatistic::RefusedRange) => {
+                let (now, behind) = data.split_at(self.apertures.fitting(header, access) as usize);
+                let end = Header { offset: (offset + now.len() as u64).into(), ..*header };
+                debug_assert!(!behind.is_empty(), "all of a packet fits that does not");
+                if let Ok(placed) = self.apertures.place(header, Access { length: now.len() as u64, ..access })
+                    && !now.is_empty()
+                {
+                    self.put_down(ports, source, header, placed, now.to_vec());
+                }
+                self.refuse(source, &end, CLAN_FAULT_REFUSED, false);
+                return Err(ClanStatistic::RefusedRange);
+            }
+            placed => placed.inspect_err(|_| self.refuse(source, header, CLAN_FAULT_REFUSED, false))?,
+        };
+        self.put_down(ports, source, header, placed, data);
+        Ok(())
+    }
+
+    /// Writes what is for an aperture to its memory, or joins it to what was for it before.
+    fn put_down(
+        &mut self,
+        ports: &Ports<'_>,
+        source: u16,
+        header: &Header,
+        (aperture, place): (u32, u64),
+        data: Vec<u8>,
+    ) {
         let burst = Burst { source, header: *header, aperture, place, data };
         if self.joins_arriving() && burst.data.len() <= SHORT {
             self.join(ports, burst);
@@ -91,7 +117,6 @@ impl ClanCard {
             self.settle(ports);
             self.deposit(ports, &burst);
         }
-        Ok(())
     }
 
     /// Puts a packet behind the burst that it follows, or begins another.

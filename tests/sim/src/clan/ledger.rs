@@ -135,6 +135,7 @@ pub(super) struct Fifo {
     pub(super) owed: BTreeSet<u32>,
     /// What has happened again since its record, which is not taken.
     pub(super) again: BTreeSet<u32>,
+    pub(super) may: BTreeSet<u32>,
     /// The vector was raised since the driver has last taken records.
     pub(super) raised: bool,
 }
@@ -197,6 +198,8 @@ pub(super) struct Load {
     pub(super) owner: u32,
     /// What it must be, once that is known.
     pub(super) value: Option<u64>,
+    /// What it has read then.
+    pub(super) accesses: Option<Accesses>,
     pub(super) refused: u32,
     /// It has left the card.
     pub(super) has_left: bool,

@@ -11,7 +11,7 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
-use super::ledger::{Accesses, Ledger};
+use super::ledger::Ledger;
 use super::machine::Machine;
 use super::packet::{HEAD, Letter};
 use super::processor::Processor;
@@ -125,8 +125,6 @@ pub(super) struct Clan {
     pub(super) refused_ever: BTreeSet<(u16, u16, u32)>,
     /// By host: whether its card was reset.
     pub(super) was_reset: Vec<bool>,
-    /// What a load that has just got its value has read.
-    pub(super) read_by_load: Option<Accesses>,
     /// Endpoints and requests that there have been.
     pub(super) lives: u64,
     /// By host and what its packets say: which endpoint that is.
@@ -174,7 +172,6 @@ impl Clan {
             refused: BTreeSet::new(),
             refused_ever: BTreeSet::new(),
             was_reset: vec![false; cards.into()],
-            read_by_load: None,
             lives: 0,
             tags: BTreeMap::new(),
             values: 0,

@@ -173,6 +173,9 @@ impl World<Clan> {
             length,
             ..ClanRequest::default()
         };
+        if request.opcode == CLAN_DMA_READ && self.is_read_by_dma(host, request.host, request.aperture) {
+            request.opcode = CLAN_DMA_WRITE;
+        }
         match self.rng.below(60) {
             0 => request.opcode = self.rng.next() as u32 >> self.rng.below(32),
             1 => request.length = self.rng.next() >> self.rng.below(64),
@@ -184,6 +187,18 @@ impl World<Clan> {
             _ => {}
         }
         Some(request)
+    }
+
+    /// Whether another request reads that aperture: which of two such a packet is for, it does not say.
+    fn is_read_by_dma(&self, host: usize, to: u32, aperture: u32) -> bool {
+        let reads = |request: &ClanRequest| {
+            request.opcode == CLAN_DMA_READ && (request.host, request.aperture) == (to, aperture)
+        };
+        let endpoints = self.model.ledgers[host].endpoints.values();
+        let is_pending = |pending: &super::ledger::Pending| reads(&pending.request);
+        let is_planned = |deed: &Deed| matches!(deed, Deed::Put { requests, .. } if requests.iter().any(reads));
+        endpoints.flat_map(|endpoint| &endpoint.pending).any(is_pending)
+            || self.hosts[host].processes.iter().flat_map(|processor| &processor.deeds).any(is_planned)
     }
 
     fn some_requests(&mut self, host: usize, owner: u32) -> Option<Deed> {

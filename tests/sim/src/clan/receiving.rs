@@ -287,7 +287,7 @@ impl World<Clan> {
                 load.value = Some(u64::from_le_bytes(value));
                 let (owner, offset) = (load.owner, letter.offset);
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
-                self.model.read_by_load = Some(accesses);
+                load.accesses = Some(accesses);
                 None
             }
             Origin::Dma(number, serial) => {

@@ -97,21 +97,15 @@ impl World<Clan> {
         };
         let system = word.flags & FROM_SYSTEM != 0;
         let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
-        let found = ledger.endpoints.iter().find_map(|(number, endpoint)| {
-            let fits = |pending: &Pending| {
-                if pending.is_cut {
-                    return Some(true);
-                }
-                let local = pending.request.local_offset.checked_add(pending.done)?;
-                let aperture = ledger.apertures.get(&pending.request.local_aperture)?;
-                let end = local.checked_add(length)?;
-                let is_inside = end <= aperture.area.length && aperture.owner == endpoint.owner;
-                let pieces = is_inside.then(|| aperture.area.pieces(local, length))?;
-                Some(self.might_be(host, &pieces, pending.since, &word.data))
-            };
-            let is_it = |pending: &Pending| is_next(pending) && fits(pending) == Some(true);
-            let index = endpoint.pending.iter().take(1).position(is_it)?;
-            (system == (endpoint.flags != 0)).then_some((*number, index))
+        let tagged = self.model.tags.get(&(host as u16, word.tag)).copied();
+        // One of which nobody can say what was read is not taken for another.
+        let found = [false, true].into_iter().find_map(|is_cut| {
+            ledger.endpoints.iter().find_map(|(number, endpoint)| {
+                tagged.is_none_or(|tagged| tagged == (*number, endpoint.life)).then_some(())?;
+                (system == (endpoint.flags != 0)).then_some(())?;
+                let front = endpoint.pending.front().filter(|front| front.is_cut == is_cut && is_next(front))?;
+                (is_cut || self.has(host, endpoint.owner, front, &word.data)).then_some((*number, 0_usize))
+            })
         });
         let Some((number, index)) = found else {
             let ghosts = &mut self.model.ledgers[host].ghosts;
@@ -125,7 +119,18 @@ impl World<Clan> {
         Some((number, endpoint.life, endpoint.owner))
     }
 
+    /// Whether the next bytes of a request may be these.
+    fn has(&self, host: usize, owner: u32, pending: &Pending, bytes: &[u8]) -> bool {
+        let length = bytes.len() as u64;
+        let aperture = self.model.ledgers[host].apertures.get(&pending.request.local_aperture);
+        let local = pending.request.local_offset.checked_add(pending.done);
+        let (Some(aperture), Some(local)) = (aperture.filter(|one| one.owner == owner), local) else { return false };
+        local.checked_add(length).is_some_and(|end| end <= aperture.area.length)
+            && self.might_be(host, &aperture.area.pieces(local, length), pending.since, bytes)
+    }
+
     fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
+        let burst = self.hosts[host].machine.options.burst.into();
         let ledger = &mut self.model.ledgers[host];
         let origin = match take_made(ledger, to.into(), letter) {
             Some(Made { load: Some(load), .. }) => {
@@ -134,7 +139,7 @@ impl World<Clan> {
                 }
                 Origin::Load(load)
             }
-            _ => match take_dma_read(ledger, to, letter) {
+            _ => match take_dma_read(ledger, to, letter, burst) {
                 Some((endpoint, serial)) => Origin::Dma(endpoint, serial),
                 None => return Ok(false),
             },
@@ -204,13 +209,20 @@ fn take_made(ledger: &mut Ledger, to: u32, word: &Letter) -> Option<Made> {
     let queue = ledger.program.get_mut(&to)?;
     let word = bare(word);
     let first = queue.iter().position(|made| !made.excused).unwrap_or(queue.len());
-    let index = queue.iter().take(first + 1).position(|made| made.is(&word))?;
+    // Of equal loads, one that somebody waits for.
+    let expected = queue.get(first).filter(|made| made.load.is_some() && made.is(&word)).map(|_| first);
+    let index = expected.or_else(|| queue.iter().take(first + 1).position(|made| made.is(&word)))?;
     queue.drain(..=index).next_back()
 }
 
 /// A packet asks for the next bytes of a DMA request. Returns the endpoint, and which request.
-fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<(u32, u64)> {
+fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter, burst: u64) -> Option<(u32, u64)> {
     let length = letter.asked();
+    // As a card asks: for all that is left, or as much as a packet has between two words.
+    let is_usual = |pending: &Pending| {
+        let most = burst - letter.offset % 8;
+        length == most.min(pending.request.length - pending.asked)
+    };
     let asks = |pending: &Pending| {
         let request = &pending.request;
         request.opcode == CLAN_DMA_READ
@@ -218,6 +230,7 @@ fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter) -> Option<(u32, 
             && (request.key, request.aperture) == (letter.key, letter.aperture)
             && request.offset.wrapping_add(pending.asked) == letter.offset
             && pending.asked + length <= request.length
+            && is_usual(pending)
     };
     let found = ledger.endpoints.iter().find_map(|(number, endpoint)| {
         endpoint.pending.iter().take(1).position(asks).map(|index| (*number, index))

@@ -295,7 +295,7 @@ impl World<Clan> {
         let what = word(&area.peek(memory, next, 4)).unwrap_or(0);
         fifo.written = fifo.written.wrapping_add(1);
         fifo.untaken.push_back(what);
-        word(bytes) == Some(fifo.written) && fifo.owed.remove(&what)
+        word(bytes) == Some(fifo.written) && (fifo.owed.remove(&what) || fifo.may.remove(&what))
     }
 
     /// What must be so of a card whenever nobody is in the middle of something.

@@ -108,8 +108,9 @@ impl World<Clan> {
         }
         if fifo.untaken.contains(&what) {
             fifo.again.insert(what);
-        } else {
-            fifo.owed.insert(what);
+        } else if !fifo.owed.insert(what) {
+            // Several times at once: that is once, or again.
+            fifo.may.insert(what);
         }
     }
 

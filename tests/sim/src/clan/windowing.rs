@@ -141,6 +141,7 @@ impl World<Clan> {
                     since: self.now(),
                     owner,
                     value: None,
+                    accesses: None,
                     refused: 0,
                     has_left: false,
                     is_cut: false,
@@ -172,7 +173,7 @@ impl World<Clan> {
                 })?,
                 None => self.load_failed(host, &load, value & ones == ones)?,
             }
-            if let Some(accesses) = self.model.read_by_load.take().filter(|_| load.value.is_some()) {
+            if let Some(accesses) = load.accesses {
                 self.passed(host, accesses);
             }
             for made in self.model.ledgers[host].program.values_mut().flatten() {
