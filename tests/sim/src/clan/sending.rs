@@ -103,7 +103,8 @@ impl World<Clan> {
             ledger.endpoints.iter().find_map(|(number, endpoint)| {
                 tagged.is_none_or(|tagged| tagged == (*number, endpoint.life)).then_some(())?;
                 (system == (endpoint.flags != 0)).then_some(())?;
-                let front = endpoint.pending.front().filter(|front| front.is_cut == is_cut && is_next(front))?;
+                let front =
+                    endpoint.pending.front().filter(|front| front.is_cut == is_cut && is_next(front))?;
                 (is_cut || self.has(host, endpoint.owner, front, &word.data)).then_some((*number, 0_usize))
             })
         });
@@ -124,7 +125,9 @@ impl World<Clan> {
         let length = bytes.len() as u64;
         let aperture = self.model.ledgers[host].apertures.get(&pending.request.local_aperture);
         let local = pending.request.local_offset.checked_add(pending.done);
-        let (Some(aperture), Some(local)) = (aperture.filter(|one| one.owner == owner), local) else { return false };
+        let (Some(aperture), Some(local)) = (aperture.filter(|one| one.owner == owner), local) else {
+            return false;
+        };
         local.checked_add(length).is_some_and(|end| end <= aperture.area.length)
             && self.might_be(host, &aperture.area.pieces(local, length), pending.since, bytes)
     }
