@@ -271,7 +271,10 @@ impl Model for Clan {
 
     fn bursts(&self, seed: u64) -> (Vec<Bursts>, Policy) {
         let bursts = Protocol::parse(CLAN_MODEL as u8).map(|protocol| Bursts { protocol, cut, join });
-        (bursts.into_iter().collect(), if self.cuts_by_chance { Policy::Random(seed) } else { Policy::Quantum(64) })
+        (
+            bursts.into_iter().collect(),
+            if self.cuts_by_chance { Policy::Random(seed) } else { Policy::Quantum(64) },
+        )
     }
 
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Machine, Violation> {

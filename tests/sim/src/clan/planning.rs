@@ -196,7 +196,8 @@ impl World<Clan> {
         };
         let endpoints = self.model.ledgers[host].endpoints.values();
         let is_pending = |pending: &super::ledger::Pending| reads(&pending.request);
-        let is_planned = |deed: &Deed| matches!(deed, Deed::Put { requests, .. } if requests.iter().any(reads));
+        let is_planned =
+            |deed: &Deed| matches!(deed, Deed::Put { requests, .. } if requests.iter().any(reads));
         endpoints.flat_map(|endpoint| &endpoint.pending).any(is_pending)
             || self.hosts[host].processes.iter().flat_map(|processor| &processor.deeds).any(is_planned)
     }

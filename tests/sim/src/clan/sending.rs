@@ -70,7 +70,8 @@ impl World<Clan> {
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
         for word in letter.atoms() {
-            let made = take_made(&mut self.model.ledgers[host], to.into(), &word);
+            let life = self.model.tags.get(&(host as u16, word.tag)).map(|tagged| tagged.1);
+            let made = take_made(&mut self.model.ledgers[host], to.into(), &word, life);
             let made = made.map(|made| (made.endpoint, made.life, made.owner));
             let Some((endpoint, life, owner)) = made.or_else(|| self.take_dma_write(host, to, &word)) else {
                 return Ok(false);
@@ -103,7 +104,8 @@ impl World<Clan> {
             ledger.endpoints.iter().find_map(|(number, endpoint)| {
                 tagged.is_none_or(|tagged| tagged == (*number, endpoint.life)).then_some(())?;
                 (system == (endpoint.flags != 0)).then_some(())?;
-                let front = endpoint.pending.front().filter(|front| front.is_cut == is_cut && is_next(front))?;
+                let front =
+                    endpoint.pending.front().filter(|front| front.is_cut == is_cut && is_next(front))?;
                 (is_cut || self.has(host, endpoint.owner, front, &word.data)).then_some((*number, 0_usize))
             })
         });
@@ -124,7 +126,9 @@ impl World<Clan> {
         let length = bytes.len() as u64;
         let aperture = self.model.ledgers[host].apertures.get(&pending.request.local_aperture);
         let local = pending.request.local_offset.checked_add(pending.done);
-        let (Some(aperture), Some(local)) = (aperture.filter(|one| one.owner == owner), local) else { return false };
+        let (Some(aperture), Some(local)) = (aperture.filter(|one| one.owner == owner), local) else {
+            return false;
+        };
         local.checked_add(length).is_some_and(|end| end <= aperture.area.length)
             && self.might_be(host, &aperture.area.pieces(local, length), pending.since, bytes)
     }
@@ -132,7 +136,7 @@ impl World<Clan> {
     fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
         let burst = self.hosts[host].machine.options.burst.into();
         let ledger = &mut self.model.ledgers[host];
-        let origin = match take_made(ledger, to.into(), letter) {
+        let origin = match take_made(ledger, to.into(), letter, None) {
             Some(Made { load: Some(load), .. }) => {
                 if let Some(load) = ledger.loads.get_mut(&load) {
                     load.has_left = true;
@@ -205,13 +209,18 @@ impl World<Clan> {
 }
 
 /// Takes a word from what was stored to a host and has not left. Only what the link may have taken with it is passed over.
-fn take_made(ledger: &mut Ledger, to: u32, word: &Letter) -> Option<Made> {
+fn take_made(ledger: &mut Ledger, to: u32, word: &Letter, life: Option<u64>) -> Option<Made> {
     let queue = ledger.program.get_mut(&to)?;
     let word = bare(word);
     let first = queue.iter().position(|made| !made.excused).unwrap_or(queue.len());
     // Of equal loads, one that somebody waits for.
     let expected = queue.get(first).filter(|made| made.load.is_some() && made.is(&word)).map(|_| first);
-    let index = expected.or_else(|| queue.iter().take(first + 1).position(|made| made.is(&word)))?;
+    let index = expected.or_else(|| {
+        queue
+            .iter()
+            .take(first + 1)
+            .position(|made| made.is(&word) && life.is_none_or(|life| life == made.life))
+    })?;
     queue.drain(..=index).next_back()
 }
 

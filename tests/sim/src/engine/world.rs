@@ -177,8 +177,17 @@ impl<M: Model> World<M> {
         // Time is the seed's, not the switch's.
         let stall_timeout = Duration::ZERO;
         let (bursts, cutting) = model.bursts(seed);
-        let options =
-            Options { ports, geometry, paths, mesh, seed, stall_timeout, bursts, cutting, ..Options::default() };
+        let options = Options {
+            ports,
+            geometry,
+            paths,
+            mesh,
+            seed,
+            stall_timeout,
+            bursts,
+            cutting,
+            ..Options::default()
+        };
         let switch = Switch::new(options).map_err(Violation::new)?;
         let hosts = (0..ports).map(|id| Host::new(id, model.machine(id, &mut rng)?));
         let hosts = hosts.collect::<Result<_, Violation>>()?;
