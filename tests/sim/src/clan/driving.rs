@@ -346,6 +346,7 @@ impl World<Clan> {
         self.settle(host)?;
         let body = ClanSetEvents { events: events.unwrap_or(CLAN_NO_EVENTS), reserved: 0 };
         self.run_command(host, CLAN_COMMAND_SET_EVENTS, number, &body)?;
+        self.settle(host)?;
         let ledger = &mut self.model.ledgers[host];
         if let Some(endpoint) = ledger.endpoints.get_mut(&number) {
             let before =

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hamlyn_card_clan::Options;
+use hamlyn_abi::clan::identity::CLAN_MODEL;
+use hamlyn_card_clan::{Options, cut, join};
+use hamlyn_fabric::Protocol;
+use hamlyn_switch::bursts::{Bursts, Policy};
 
 use crate::engine::area::Area;
 use crate::engine::flight::Flight;
@@ -110,6 +113,8 @@ pub(super) struct Clan {
     pub(super) options: Options,
     pub(super) group_keys: Vec<u64>,
     pub(super) ledgers: Vec<Ledger>,
+    /// Whether the switch cuts and joins wherever it likes.
+    cuts_by_chance: bool,
     /// Hosts that send packets past their cards.
     pub(super) is_hostile: Vec<bool>,
     /// By host: what is in memory, as far as it is known, and what was.
@@ -163,6 +168,7 @@ impl Clan {
             options,
             group_keys: (0..64).map(|_| rng.next()).collect(),
             ledgers: (0..cards).map(|_| Ledger::default()).collect(),
+            cuts_by_chance: rng.percent(70),
             is_hostile,
             memories: vec![vec![0; super::machine::FRAMES as usize * 4096]; cards.into()],
             history: vec![Vec::new(); cards.into()],
@@ -261,6 +267,14 @@ impl Model for Clan {
 
     fn largest_packet(&self) -> usize {
         HEAD + self.options.burst as usize
+    }
+
+    fn bursts(&self, seed: u64) -> (Vec<Bursts>, Policy) {
+        let bursts = Protocol::parse(CLAN_MODEL as u8).map(|protocol| Bursts { protocol, cut, join });
+        (
+            bursts.into_iter().collect(),
+            if self.cuts_by_chance { Policy::Random(seed) } else { Policy::Quantum(64) },
+        )
     }
 
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Machine, Violation> {

@@ -197,6 +197,8 @@ impl World<Clan> {
         for (at, value) in offsets.into_iter().zip(held) {
             machine.store_page(number, base + u64::from(at), 8, value)?;
         }
+        // What had come before is in memory, and fired what was set before.
+        self.settle(host)?;
         let answers = self.judge_tripwire(host, number, held, control);
         machine.store_page(number, base + u64::from(CLAN_TRIPWIRE_CONTROL), 4, control.into())?;
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
@@ -263,7 +265,7 @@ impl World<Clan> {
 
     /// The driver takes what is in the FIFO, if a vector came. Now and then it arms, or has a message.
     pub(super) fn driver_looks(&mut self, host: usize) -> Result<bool, Violation> {
-        self.check_card(host)?;
+        self.flush(host)?;
         let machine = self.hosts[host].machine.clone();
         let fifo = &mut self.model.ledgers[host].fifo;
         let busy = fifo.raised && !fifo.untaken.is_empty();
@@ -279,9 +281,15 @@ impl World<Clan> {
         Ok(busy)
     }
 
+    /// What the card has taken is in memory once it has answered a load.
+    fn flush(&mut self, host: usize) -> Result<(), Violation> {
+        self.hosts[host].machine.load(CLAN_REG_APERTURES)?;
+        self.check_card(host)
+    }
+
     /// The driver says that somebody sleeps, or that there is a message.
     pub(super) fn arm_something(&mut self, host: usize) -> Result<(), Violation> {
-        self.check_card(host)?;
+        self.flush(host)?;
         let machine = self.hosts[host].machine.clone();
         let endpoints: Vec<u32> = self.model.ledgers[host].endpoints.keys().copied().collect();
         let queues: Vec<u32> = self.model.ledgers[host].queues.keys().copied().collect();

@@ -307,7 +307,7 @@ impl World<Clan> {
                 let local_aperture = pending.request.local_aperture;
                 let aperture = ledger.apertures.get(&local_aperture)?;
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
-                (local + length <= aperture.area.length).then(|| landings(aperture, local, &data, accesses))
+                (aperture.owner == owner && local + length <= aperture.area.length).then(|| landings(aperture, local, &data, accesses))
             }
             Origin::Nobody => None,
         }

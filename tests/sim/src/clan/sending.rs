@@ -70,7 +70,8 @@ impl World<Clan> {
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
         for word in letter.atoms() {
-            let made = take_made(&mut self.model.ledgers[host], to.into(), &word);
+            let life = self.model.tags.get(&(host as u16, word.tag)).map(|tagged| tagged.1);
+            let made = take_made(&mut self.model.ledgers[host], to.into(), &word, life);
             let made = made.map(|made| (made.endpoint, made.life, made.owner));
             let Some((endpoint, life, owner)) = made.or_else(|| self.take_dma_write(host, to, &word)) else {
                 return Ok(false);
@@ -135,7 +136,7 @@ impl World<Clan> {
     fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
         let burst = self.hosts[host].machine.options.burst.into();
         let ledger = &mut self.model.ledgers[host];
-        let origin = match take_made(ledger, to.into(), letter) {
+        let origin = match take_made(ledger, to.into(), letter, None) {
             Some(Made { load: Some(load), .. }) => {
                 if let Some(load) = ledger.loads.get_mut(&load) {
                     load.has_left = true;
@@ -208,13 +209,18 @@ impl World<Clan> {
 }
 
 /// Takes a word from what was stored to a host and has not left. Only what the link may have taken with it is passed over.
-fn take_made(ledger: &mut Ledger, to: u32, word: &Letter) -> Option<Made> {
+fn take_made(ledger: &mut Ledger, to: u32, word: &Letter, life: Option<u64>) -> Option<Made> {
     let queue = ledger.program.get_mut(&to)?;
     let word = bare(word);
     let first = queue.iter().position(|made| !made.excused).unwrap_or(queue.len());
     // Of equal loads, one that somebody waits for.
     let expected = queue.get(first).filter(|made| made.load.is_some() && made.is(&word)).map(|_| first);
-    let index = expected.or_else(|| queue.iter().take(first + 1).position(|made| made.is(&word)))?;
+    let index = expected.or_else(|| {
+        queue
+            .iter()
+            .take(first + 1)
+            .position(|made| made.is(&word) && life.is_none_or(|life| life == made.life))
+    })?;
     queue.drain(..=index).next_back()
 }
 

@@ -141,8 +141,8 @@ impl World<Clan> {
         let moment = self.model.moment;
         let history = &mut self.model.history[host];
         history.push(Old { moment, address, bytes: old });
-        if history.len() > 4000 {
-            history.drain(..2000);
+        if history.len() > 40_000 {
+            history.drain(..20_000);
         }
     }
 
@@ -228,6 +228,7 @@ impl World<Clan> {
             let end = request.local_offset.checked_add(request.length);
             aperture.owner == endpoint.owner && end.is_some_and(|end| end <= aperture.area.length)
         });
+        let tainted = self.model.is_tainted(host as u16, request.host as u16);
         let (means, skipped) = (means_something(request), endpoint.chain_failed);
         let goes = means && !skipped;
         let waited = now >= pending.since_ms + timeout || self.is_in_trouble(host, request.host);
@@ -235,9 +236,9 @@ impl World<Clan> {
             CLAN_DMA_DONE => goes && *done == request.length,
             CLAN_DMA_BAD_REQUEST => !means && !skipped,
             CLAN_DMA_BAD_LOCAL => (local.is_none() || pending.is_cut) && !skipped,
-            CLAN_DMA_REFUSED => goes && *refused != 0,
+            CLAN_DMA_REFUSED => goes && (*refused != 0 || tainted),
             CLAN_DMA_TIMEOUT => goes && waited,
-            CLAN_DMA_MEMORY => goes && *refused == CLAN_FAULT_MEMORY,
+            CLAN_DMA_MEMORY => goes && (*refused == CLAN_FAULT_MEMORY || tainted),
             CLAN_DMA_SKIPPED => skipped,
             _ => false,
         };

@@ -207,6 +207,11 @@ impl World<Clan> {
         let cause = (reason, window.host, window.aperture, load.offset);
         if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
             endpoint.causes.push(cause);
+            if tainted {
+                // Which reason a hostile host gives is its affair.
+                let said = |reason| (reason, window.host, window.aperture, load.offset);
+                endpoint.causes.extend((1..=CLAN_FAULT_LOST).map(said));
+            }
             endpoint.owed_faults += u32::from(!load.is_cut);
         }
         Ok(())

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hamlyn_fabric::{Geometry, HostId, Protocol, Request, Traffic};
+use hamlyn_switch::bursts::{Bursts, Policy};
 use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::{Options, Switch};
 
@@ -33,6 +34,12 @@ pub(crate) trait Model: Sized + Debug {
 
     /// The longest packet that a card of this fabric sends, in bytes.
     fn largest_packet(&self) -> usize;
+
+    /// How the switch cuts and joins its packets, if it does; it may do so by chance, of which that is a seed.
+    fn bursts(&self, seed: u64) -> (Vec<Bursts>, Policy) {
+        let _ = seed;
+        (Vec::new(), Policy::Quantum(0))
+    }
 
     /// The machine of a host, switched on.
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Self::Machine, Violation>;
@@ -169,7 +176,18 @@ impl<M: Model> World<M> {
         let seed = rng.next();
         // Time is the seed's, not the switch's.
         let stall_timeout = Duration::ZERO;
-        let options = Options { ports, geometry, paths, mesh, seed, stall_timeout, ..Options::default() };
+        let (bursts, cutting) = model.bursts(seed);
+        let options = Options {
+            ports,
+            geometry,
+            paths,
+            mesh,
+            seed,
+            stall_timeout,
+            bursts,
+            cutting,
+            ..Options::default()
+        };
         let switch = Switch::new(options).map_err(Violation::new)?;
         let hosts = (0..ports).map(|id| Host::new(id, model.machine(id, &mut rng)?));
         let hosts = hosts.collect::<Result<_, Violation>>()?;
