@@ -226,13 +226,13 @@ impl Ground {
         attempts.must_fail("the driver's requests", done, Errno::NOENT);
     }
 
-    /// Fills all that is shared with card and driver with nonsense, and has both look at it.
+    /// Fills all that is shared with card and driver with nonsense, and has both look at it. Counts that could be are not among it.
     fn scribble(&self) -> Outcome {
         let mut own = ClanEndpoint { flags: CLAN_DRIVERS_DMA, ..endpoint(0) };
         self.device.card_call::<CLAN_IOC_ENDPOINT_OPEN, _>(&mut own, &[])?;
         let memory = self.device.map(own.memory_offset, 2 * PAGE, Access::ReadWrite)?;
         let queue = self.device.map(self.events.memory_offset, 2 * PAGE, Access::ReadWrite)?;
-        for seed in [u64::MAX, 0x5555_5555_5555_5555, 1, 0x8000_0000_8000_0000] {
+        for seed in [u64::MAX, 0x5555_5555_5555_5555, 0x1_0000_0001_0000, 0x8000_0000_8000_0000] {
             for word in (0..2 * PAGE).step_by(8) {
                 memory.store_u64(word, seed);
                 queue.store_u64(word, seed);

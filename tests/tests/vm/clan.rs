@@ -10,16 +10,12 @@ use serde_json::{Value, json};
 use crate::desk::Desk;
 use crate::{Turn, eventually, lab_of, text};
 
-pub(crate) fn clan_lab(vms: usize) -> Result<Turn> {
+fn clan_lab(vms: usize) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
 }
 
-pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["clan-driver", "desk"])?))
-}
-
-pub(crate) fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
-    lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
 }
 
 /// The number under which a desk has what it made.
@@ -135,7 +131,7 @@ fn operating_systems_connect_by_name_over_apertures_and_a_tripwire() -> Result<(
     server.begin("over 39")?;
     client.0.kill(9)?;
     let over = server.answer()?;
-    ensure!(over == json!({ "over": "peer_died" }), "{over}");
+    ensure!(over == json!({ "over": "died" }), "{over}");
     for vm in [0, 1] {
         log_is_clean(&lab, vm)?;
     }
