@@ -1,15 +1,10 @@
 //! The library's programs at CLAN cards, in real machines: the paper's programs between two of them, and what happens when one ends.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_host::catalogue;
 use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{Turn, lab_of};
-
-fn clan_lab(vms: usize) -> Result<Turn> {
-    Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
-}
+use crate::clan::clan_lab;
 
 /// Somebody who listens, in the second machine.
 fn listener(lab: &Lab, arguments: &[&str]) -> Result<Run> {
@@ -92,8 +87,7 @@ fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
 fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() -> Result<()> {
     let lab = clan_lab(2)?;
     let mut server = listener(&lab, &["server", "serve", "--clients", "4"])?;
-    let mut killed =
-        lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "1000000"])?;
+    let mut killed = lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "1000000"])?;
     // It is served when another is, who comes later.
     said(&lab, &["server", "ask", "--connections", "1", "--count", "10"])?;
     killed.kill(9)?;
