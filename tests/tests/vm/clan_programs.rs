@@ -1,15 +1,10 @@
 //! The library's programs at CLAN cards, in real machines: the paper's programs between two of them, and what happens when one ends.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_host::catalogue;
 use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{Turn, lab_of};
-
-fn clan_lab(vms: usize) -> Result<Turn> {
-    Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
-}
+use crate::clan::clan_lab;
 
 /// Somebody who listens, in the second machine.
 fn listener(lab: &Lab, arguments: &[&str]) -> Result<Run> {

@@ -176,7 +176,7 @@ impl End for ClanEnd {
         }
         let length = DATA + MAX_STORED.min(address.room());
         let window = self.endpoint.map(address, 0, length)?;
-        self.peer = Some(Peer { descriptor: address.clone(), window });
+        self.peer = Some(Peer { descriptor: *address, window });
         self.sent = 0;
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `hamlyn demo`: two machines exchange messages.
 
+mod clan;
 mod echo;
 mod hamlyn;
 pub(super) mod show;

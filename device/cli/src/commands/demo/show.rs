@@ -2,7 +2,7 @@
 
 use hamlyn_host::catalogue::PerModel;
 
-use super::{DemoArgs, echo, hamlyn, shrimp};
+use super::{DemoArgs, clan, echo, hamlyn, shrimp};
 
 /// What there is to show.
 pub(in crate::commands) struct Show {
@@ -29,5 +29,5 @@ pub(in crate::commands) struct Hints {
 /// By model.
 pub(in crate::commands) static SHOWS: PerModel<&Show> = PerModel::new(
     "scenes for the demo",
-    &[("hamlyn", &hamlyn::SHOW), ("echo", &echo::SHOW), ("shrimp", &shrimp::SHOW)],
+    &[("hamlyn", &hamlyn::SHOW), ("echo", &echo::SHOW), ("shrimp", &shrimp::SHOW), ("clan", &clan::SHOW)],
 );

@@ -1,0 +1,58 @@
+//! What is shown of the CLAN card.
+
+use std::io::{Write, stdout};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::show::{Hints, Show};
+use super::stage::Stage;
+use super::{DemoArgs, find_drivers, start};
+use hamlyn_lab::{Lab, Run};
+
+/// What a person is shown of it.
+pub(super) static SHOW: Show = Show {
+    scenes: show,
+    self_test: "clan self-test",
+    hints: Hints {
+        first: "clan server serve",
+        does: "serves clients from one event queue",
+        second: "clan server ask",
+        asks: "sends it requests on four connections",
+        more: &["clan hello", "clan queue", "clan rpc", "clan measure", "hamlyn-ping", "hamlyn-perf"],
+    },
+};
+
+/// Memory travels by stores and by DMA, a queue keeps its order, and calls are answered.
+fn show(args: &DemoArgs) -> anyhow::Result<()> {
+    let stage = Stage::new();
+    let lab = start(&stage, args, &args.machine.layout.choose(2))?;
+    stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "clan"))?;
+    stage.step("a message by stores, 20,000 bytes by DMA, all verified, and a load of them", |_| {
+        let sent = both(&lab, &["hello", "receive"], &["hello", "send"])?;
+        ensure!(sent["loaded"] == true, "the sender says {sent}");
+        Ok(())
+    })?;
+    stage.step("a distributed queue of 2,000 items, whole and in their order", |_| {
+        both(&lab, &["queue", "consume"], &["queue", "produce"])
+    })?;
+    let count = args.count.to_string();
+    let title = format!("{count} calls from vm1 to vm0, each answer verified");
+    let called =
+        stage.step(&title, |_| both(&lab, &["rpc", "serve"], &["rpc", "call", "--count", &count]))?;
+    lab.check().context("after the last call")?;
+    let median = called["p50_ns"].as_f64().context("the program named no time")?;
+    writeln!(stdout(), "\n{count} calls, half of them in at most {:.1} us", median / 1e3)?;
+    Ok(())
+}
+
+/// One machine waits, the other begins. What that says at last.
+fn both(lab: &Lab, waits: &[&str], begins: &[&str]) -> anyhow::Result<Value> {
+    let run = |vm: usize, words: &[&str]| lab.vm(vm).run(["clan"].iter().chain(words).copied());
+    let mut waiting: Run = run(0, waits)?;
+    let place: Value = waiting.answer()?;
+    ensure!(place.get("error").is_none(), "the program that waits says {place}");
+    let said = run(1, begins)?.finish()?.pop().context("the program said nothing of its result")?;
+    waiting.finish()?;
+    Ok(said)
+}
