@@ -87,7 +87,8 @@ impl ClanCard {
                 let (now, behind) = data.split_at(self.apertures.fitting(header, access) as usize);
                 let end = Header { offset: (offset + now.len() as u64).into(), ..*header };
                 debug_assert!(!behind.is_empty(), "all of a packet fits that does not");
-                if let Ok(placed) = self.apertures.place(header, Access { length: now.len() as u64, ..access })
+                if let Ok(placed) =
+                    self.apertures.place(header, Access { length: now.len() as u64, ..access })
                     && !now.is_empty()
                 {
                     self.put_down(ports, source, header, placed, now.to_vec());

@@ -228,6 +228,25 @@ impl Clan {
         (open.life == life).then_some(open)
     }
 
+    /// An answer was for a load that has ended, so that the one that waits is that of an equal read.
+    pub(super) fn answers_another(&mut self, asker: u16, server: u16, letter: &Letter) {
+        let is_it = |reading: &Reading| {
+            (reading.asker, reading.server) == (asker, server)
+                && (reading.aperture, reading.offset) == (letter.aperture, letter.offset)
+        };
+        let loads = &self.ledgers[usize::from(asker)].loads;
+        let waits = |origin: Origin| matches!(origin, Origin::Load(load) if loads.contains_key(&load));
+        let of =
+            self.readings.iter().position(|one| is_it(one) && one.tag == letter.tag && waits(one.origin));
+        let Some(of) = of else { return };
+        let length = self.readings[of].length;
+        let other = self.readings.iter().rposition(|one| {
+            is_it(one) && one.tag != letter.tag && one.length == length && !waits(one.origin)
+        });
+        let Some(other) = other else { return };
+        self.readings[other].origin = std::mem::replace(&mut self.readings[of].origin, Origin::Nobody);
+    }
+
     /// An endpoint is no more: who answers it answers nobody.
     pub(super) fn forget_asker(&mut self, host: u16, endpoint: u32) {
         for reading in self.readings.iter_mut().filter(|reading| reading.asker == host) {

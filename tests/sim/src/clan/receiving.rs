@@ -72,7 +72,8 @@ impl World<Clan> {
         match letter.kind {
             WRITE => self.note_write_arrived(host, source, &letter, is_taken, end, &counted),
             READ => self.note_read_arrived(host, source, &letter, is_taken),
-            DATA if is_taken => {
+            DATA if !is_taken => self.model.answers_another(host as u16, source, &letter),
+            DATA => {
                 let landings = self.note_data_arrived(host, source, &letter).unwrap_or_default();
                 self.model.ledgers[host].landings.extend(landings);
             }
@@ -307,7 +308,8 @@ impl World<Clan> {
                 let local_aperture = pending.request.local_aperture;
                 let aperture = ledger.apertures.get(&local_aperture)?;
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
-                (aperture.owner == owner && local + length <= aperture.area.length).then(|| landings(aperture, local, &data, accesses))
+                (aperture.owner == owner && local + length <= aperture.area.length)
+                    .then(|| landings(aperture, local, &data, accesses))
             }
             Origin::Nobody => None,
         }

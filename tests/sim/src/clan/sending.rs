@@ -111,7 +111,9 @@ impl World<Clan> {
         });
         let Some((number, index)) = found else {
             let ghosts = &mut self.model.ledgers[host].ghosts;
-            let (number, life, owner, ghost) = ghosts.iter_mut().find(|(.., ghost)| is_next(ghost))?;
+            let (number, life, owner, ghost) = ghosts.iter_mut().rfind(|(number, life, _, ghost)| {
+                is_next(ghost) && tagged.is_none_or(|tagged| tagged == (*number, *life))
+            })?;
             ghost.done += length;
             return Some((*number, *life, *owner));
         };
@@ -221,7 +223,8 @@ fn take_made(ledger: &mut Ledger, to: u32, word: &Letter, life: Option<u64>) -> 
             .take(first + 1)
             .position(|made| made.is(&word) && life.is_none_or(|life| life == made.life))
     })?;
-    queue.drain(..=index).next_back()
+    // Of equal loads, one that has ended may leave still.
+    if expected.is_some() { queue.remove(index) } else { queue.drain(..=index).next_back() }
 }
 
 /// A packet asks for the next bytes of a DMA request. Returns the endpoint, and which request.
