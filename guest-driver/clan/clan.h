@@ -56,6 +56,8 @@ struct clan_parts {
 	DECLARE_BITMAP(groups, CLAN_GROUPS);
 	/* How many endpoints have their peer on each host. */
 	u32 arranged[CLAN_HOSTS];
+	/* Hosts to which any endpoint has said something, and that were not lost since. */
+	u64 spoken;
 	/* Peers that are still to be told of an end, as there was no room for it. */
 	struct list_head farewells;
 	struct delayed_work tell;
@@ -137,6 +139,8 @@ struct clan_farewell {
 	u32 host;
 	u32 to;
 	u32 port;
+	/* Whose endpoint it was, once that is closed. */
+	struct hamlyn_share *share;
 };
 
 struct clan_endpoint_object {
@@ -235,7 +239,7 @@ void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
 /* farewell.c */
 void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell);
 void clan_farewell_forget(struct clan_endpoint_object *endpoint);
-void clan_farewell_say(struct clan_endpoint_object *endpoint);
+bool clan_farewell_say(struct clan_endpoint_object *endpoint);
 void clan_farewells_lost(struct hamlyn_card *card, u32 host);
 void clan_farewells_later(struct work_struct *work);
 

@@ -165,10 +165,16 @@ static int endpoint_tell(struct clan_endpoint_object *endpoint)
 	return ret;
 }
 
-/* How many of the card's it is: the driver has another for its requests if they are its own to carry out. */
+/*
+ * How much of a share it is: as many endpoints as there would be for its Tripwires if all had alike, and one
+ * more if the driver has one for its requests.
+ */
 static u32 endpoint_count(const struct clan_endpoint_object *endpoint)
 {
-	return endpoint->engine ? 2 : 1;
+	const struct clan_query *limits = &clan_limits(endpoint->object.file->card)->query;
+	u64 tripwires = (u64)endpoint->tripwires * limits->endpoints;
+
+	return max(1, (u32)DIV_ROUND_UP_ULL(tripwires, limits->tripwires)) + !!endpoint->engine;
 }
 
 /* Gives it a number and a port, and has the card open it. */
@@ -255,6 +261,7 @@ static void endpoint_close(struct card_object *object)
 	struct clan_endpoint_object *endpoint = endpoint_of(object);
 	struct hamlyn_card *card = object->file->card;
 	struct clan_parts *parts = clan_parts(card);
+	bool kept;
 
 	hamlyn_unmap_card(object, CLAN_ENDPOINT_SIZE);
 	if (endpoint->engine)
@@ -264,8 +271,10 @@ static void endpoint_close(struct card_object *object)
 	clan_events_give(object->file, endpoint->events, endpoint_sources(endpoint));
 	parts->tripwires -= endpoint->tripwires;
 	xa_erase(&parts->endpoints, object->index);
-	clan_farewell_say(endpoint);
-	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint));
+	/* A port that is not free yet is still the user's. */
+	kept = clan_farewell_say(endpoint);
+	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS,
+			       endpoint_count(endpoint) - kept);
 	list_del(&object->on_file);
 }
 

@@ -113,6 +113,14 @@ static struct clan_events_object *events_alloc(struct hamlyn_file *file, u32 rec
 	return_ptr(events);
 }
 
+/* How much of a share it is, as there are fewer than endpoints. */
+static u32 events_count(const struct hamlyn_card *card)
+{
+	const struct clan_limits *limits = clan_limits(card);
+
+	return DIV_ROUND_UP(limits->query.endpoints, limits->event_queues);
+}
+
 /* Gives it a number, and has the card open it. */
 static int events_open(struct clan_events_object *events)
 {
@@ -121,7 +129,8 @@ static int events_open(struct clan_events_object *events)
 	struct clan_open_events body = { .owner = file->number, .records = events->records };
 	int ret;
 
-	ret = hamlyn_share_take(file->share, CLAN_SHARE_ENDPOINTS, file->privileged);
+	ret = hamlyn_share_take_some(file->share, CLAN_SHARE_ENDPOINTS, events_count(file->card),
+				     file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->events, &events->object.index, events,
@@ -137,7 +146,7 @@ static int events_open(struct clan_events_object *events)
 		return 0;
 	xa_erase(&parts->events, events->object.index);
 give_back:
-	hamlyn_share_give(file->share, CLAN_SHARE_ENDPOINTS);
+	hamlyn_share_give_some(file->share, CLAN_SHARE_ENDPOINTS, events_count(file->card));
 	return ret;
 }
 
@@ -178,7 +187,7 @@ static void events_close(struct card_object *object)
 	clan_endpoints_without(object->file, object->index);
 	clan_sleepers_close(&events_of(object)->sleepers);
 	xa_erase(&clan_parts(card)->events, object->index);
-	hamlyn_share_give(object->file->share, CLAN_SHARE_ENDPOINTS);
+	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS, events_count(card));
 	list_del(&object->on_file);
 }
 

@@ -51,8 +51,11 @@ static void farewells_again(struct hamlyn_card *card)
 	queue_delayed_work(system_freezable_wq, &clan_parts(card)->tell, AGAIN);
 }
 
-/* The endpoint is closed: its peer is told, if there is one, and its port is free then. */
-void clan_farewell_say(struct clan_endpoint_object *endpoint)
+/*
+ * The endpoint is closed: its peer is told, if there is one, and its port is free then. True: later, and one
+ * of the user's share goes back with it.
+ */
+bool clan_farewell_say(struct clan_endpoint_object *endpoint)
 {
 	struct clan_farewell *farewell = farewell_take(endpoint);
 	struct hamlyn_card *card = endpoint->object.file->card;
@@ -61,18 +64,23 @@ void clan_farewell_say(struct clan_endpoint_object *endpoint)
 	if (!farewell || !card->live || farewell_told(card, farewell)) {
 		xa_erase(&parts->ports, endpoint->port);
 		kfree(farewell);
-		return;
+		return false;
 	}
+	farewell->share = endpoint->object.file->share;
+	hamlyn_share_get(farewell->share);
 	/* In the place of the endpoint: this needs no memory. */
 	xa_store(&parts->ports, endpoint->port, xa_mk_value(0), GFP_KERNEL);
 	list_add_tail(&farewell->on_card, &parts->farewells);
 	farewells_again(card);
+	return true;
 }
 
 static void farewell_end(struct hamlyn_card *card, struct clan_farewell *farewell)
 {
 	list_del(&farewell->on_card);
 	xa_erase(&clan_parts(card)->ports, farewell->port);
+	hamlyn_share_give(farewell->share, CLAN_SHARE_ENDPOINTS);
+	hamlyn_share_put(farewell->share);
 	kfree(farewell);
 }
 

@@ -200,8 +200,8 @@ static void engine_end(struct clan_engine *engine)
 }
 
 /*
- * What its own endpoint heard of faults, the process' hears: the last one's words, and the bit. The count
- * is the card's.
+ * What its own endpoint heard of faults, the process' hears: the last one's words, and then the card makes
+ * bit and event of it.
  */
 static void engine_fault(struct clan_engine *engine)
 {
@@ -212,8 +212,7 @@ static void engine_fault(struct clan_engine *engine)
 	for (i = 1; i <= (CLAN_STATE_FAULT_OFFSET + sizeof(u64) - CLAN_STATE_FAULTS) / sizeof(u32) - 1; i++)
 		WRITE_ONCE(to[i], READ_ONCE(from[i]));
 	smp_store_release(to, READ_ONCE(*to) + 1);
-	set_bit(CLAN_BIT_FAULT, clan_state(endpoint->memory, CLAN_STATE_BITS));
-	clan_sleepers_wake(&endpoint->sleepers);
+	writel(CLAN_POST_FAULT | endpoint->object.index, engine_card(engine)->registers + CLAN_REG_POST);
 }
 
 /* Has the card interrupt when what is under way has ended, or if it has. */
@@ -229,6 +228,7 @@ void clan_engine_told(struct clan_engine *engine)
 	const u32 *done = clan_state(engine->memory, CLAN_STATE_DONE);
 
 	clear_bit(CLAN_BIT_DMA, bits);
+	smp_mb__after_atomic(); /* What ends from now on sets it again. */
 	if (test_and_clear_bit(CLAN_BIT_FAULT, bits))
 		engine_fault(engine);
 	if (engine->busy && READ_ONCE(*done) == engine->put) {

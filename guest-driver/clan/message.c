@@ -98,8 +98,10 @@ int clan_send(struct hamlyn_file *file, void *argument)
 	if (!queue_has(endpoint, ROOM_TO_SEND))
 		return -EAGAIN;
 	ret = say(file->card, send->host, CLAN_SAY_MESSAGE, endpoint->port, send->port, &said);
-	if (!ret)
+	if (!ret) {
 		endpoint->spoken |= BIT_ULL(send->host);
+		clan_parts(file->card)->spoken |= BIT_ULL(send->host);
+	}
 	return ret == -ENOBUFS ? -EAGAIN : ret;
 }
 
@@ -233,13 +235,18 @@ void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
  */
 void clan_lost(struct hamlyn_card *card, u32 host)
 {
+	struct clan_parts *parts = clan_parts(card);
 	unsigned long port;
 	void *entry;
 
 	if (!card->live)
 		return;
 	clan_farewells_lost(card, host);
-	xa_for_each(&clan_parts(card)->ports, port, entry)
+	/* A host that is lost again and again must not cost more each time. */
+	if (!(parts->spoken & BIT_ULL(host)) && !parts->arranged[host])
+		return;
+	parts->spoken &= ~BIT_ULL(host);
+	xa_for_each(&parts->ports, port, entry)
 		if (!xa_is_value(entry))
 			endpoint_lost(entry, host);
 }

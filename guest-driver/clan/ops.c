@@ -105,7 +105,7 @@ static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
 	case CLAN_SHARE_WINDOW_PAGES:
 		return limits->query.window_pages;
 	default:
-		return limits->query.endpoints - CLAN_OWN_ENDPOINTS + limits->event_queues;
+		return limits->query.endpoints - CLAN_OWN_ENDPOINTS;
 	}
 }
 

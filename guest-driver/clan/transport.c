@@ -42,8 +42,9 @@ struct clan_own {
 	/* The last record's number, of ours and of those that were looked at. */
 	u32 serial;
 	u32 seen[CLAN_HOSTS][PLACES];
-	/* Hosts whose parts are to be looked at. */
+	/* Hosts whose parts are to be looked at, and whose turn it is. */
 	u64 news;
+	u32 turn;
 	/* What was taken: it stays until its place is opened again. */
 	u8 locked[CLAN_HOSTS];
 	struct clan_record record[CLAN_HOSTS][PLACES];
@@ -116,6 +117,8 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 	record->wire = *wire;
 	if (length)
 		memcpy(record->data, data, length);
+	/* Nothing of an earlier record goes with it. */
+	memset(record->data + length, 0, round_up(length, sizeof(u64)) - length);
 	record->checksum = record_checksum(record, length);
 	*clan_request_at(own->memory, own->put, REQUESTS) = request;
 	clan_requests_go(own->card, CLAN_OWN_ENDPOINT, own->memory, &own->put);
@@ -160,9 +163,13 @@ static bool own_take(struct peer_transport *transport, u32 *host, u32 *entry)
 	struct clan_own *own = own_of(transport);
 
 	while (own->news) {
-		*host = __ffs64(own->news);
-		if (own_take_from(own, *host, entry))
+		u64 behind = own->news & GENMASK_ULL(63, own->turn);
+
+		*host = __ffs64(behind ?: own->news);
+		if (own_take_from(own, *host, entry)) {
+			own->turn = (*host + 1) % CLAN_HOSTS;
 			return true;
+		}
 		own->news &= ~BIT_ULL(*host);
 	}
 	return false;
@@ -361,6 +368,7 @@ static int own_open(struct clan_own *own)
 		return -ENODEV;
 	own->put = 0;
 	own->news = 0;
+	own->turn = 0;
 	own->serial = get_random_u32();
 	memset(own->seen, 0, sizeof(own->seen));
 	memset(own->locked, 0, sizeof(own->locked));

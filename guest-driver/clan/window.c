@@ -141,8 +141,10 @@ static void window_close(struct card_object *object)
 	struct clan_window_object *window = window_of(object);
 	struct hamlyn_card *card = object->file->card;
 
-	hamlyn_unmap_card(object, (u64)window->pages * HAMLYN_PAGE_SIZE);
+	/* The card first: a processor that stands in a load could not be told to forget the pages. */
+	object->open = false;
 	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_WINDOW, object->index, NULL, 0);
+	hamlyn_unmap_card(object, (u64)window->pages * HAMLYN_PAGE_SIZE);
 	window->endpoint->windows--;
 	xa_erase(&clan_parts(card)->windows, object->index);
 	window_give_pages(card, window);

@@ -484,12 +484,15 @@ struct clan_fifo_record {
 
 /*
  * WO. The driver has put a message into an endpoint's queue: its number. It is an event of that endpoint. With CLAN_POST_DMA, it
- * has carried out a DMA request of that endpoint, which is one of its own.
+ * has carried out a DMA request of that endpoint; with CLAN_POST_FAULT, that had a fault.
  */
 #define CLAN_REG_POST 0x138
 
 /* In CLAN_REG_POST, with an endpoint's number: a DMA request has ended that the driver has carried out. */
 #define CLAN_POST_DMA 0x80000000
+
+/* In CLAN_REG_POST, with an endpoint's number: there was a fault, of which the driver has written what is known. */
+#define CLAN_POST_FAULT 0x40000000
 
 /* In CLAN_REG_JOIN: stores that follow each other leave as one packet, as long as the first has not left (section 2.2). */
 #define CLAN_JOIN_LEAVING 1

@@ -74,7 +74,10 @@
 /* Index into hamlyn_share_query: window pages. */
 #define CLAN_SHARE_WINDOW_PAGES 1
 
-/* Index into hamlyn_share_query: endpoints, and event queues. */
+/*
+ * Index into hamlyn_share_query: endpoints. One with more Tripwires than there are for each of all endpoints counts as so many of these, one with
+ * CLAN_DRIVERS_DMA as one more, and an event queue as as many as there are for each of all queues.
+ */
 #define CLAN_SHARE_ENDPOINTS 2
 
 /* The most bytes of an aperture of a process. */
@@ -89,7 +92,7 @@ struct clan_query {
 	__u32 apertures;
 	/* Out: window pages of processes. */
 	__u32 window_pages;
-	/* Out: endpoints and event queues of processes. */
+	/* Out: endpoints of processes. */
 	__u32 endpoints;
 	/* Out: Tripwires. */
 	__u32 tripwires;

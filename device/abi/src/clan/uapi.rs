@@ -44,7 +44,8 @@ pub const CLAN_IOC_KICK: u32 = card_call::<ClanKick>(CLAN_MODEL, 13);
 pub const CLAN_SHARE_APERTURES: u32 = 0;
 /// Index into `HamlynShareQuery`: window pages.
 pub const CLAN_SHARE_WINDOW_PAGES: u32 = 1;
-/// Index into `HamlynShareQuery`: endpoints, and event queues.
+/// Index into `HamlynShareQuery`: endpoints. One with more Tripwires than there are for each of all endpoints counts as so many of these, one with
+/// [`CLAN_DRIVERS_DMA`] as one more, and an event queue as as many as there are for each of all queues.
 pub const CLAN_SHARE_ENDPOINTS: u32 = 2;
 /// The most bytes of an aperture of a process.
 pub const CLAN_MAX_APERTURE: u64 = 1_073_741_824;
@@ -59,7 +60,7 @@ pub struct ClanQuery {
     pub apertures: u32,
     /// Out: window pages of processes.
     pub window_pages: u32,
-    /// Out: endpoints and event queues of processes.
+    /// Out: endpoints of processes.
     pub endpoints: u32,
     /// Out: Tripwires.
     pub tripwires: u32,

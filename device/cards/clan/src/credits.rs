@@ -57,6 +57,11 @@ impl Sending {
         self.asked.is_none() && (starves || self.ask_at.is_some_and(|at| at <= now))
     }
 
+    /// It is to be asked now, if it was not.
+    pub(crate) fn ask(&mut self, now: Duration) {
+        self.ask_at = Some(now);
+    }
+
     /// A probe has been sent, which is to be answered in time.
     pub(crate) fn asked(&mut self, now: Duration, patience: Duration) {
         self.ask_at = None;

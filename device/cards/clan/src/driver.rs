@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hamlyn_abi::clan::command::*;
-use hamlyn_abi::clan::endpoint::{CLAN_BIT_DMA, CLAN_BIT_MESSAGE};
-use hamlyn_abi::clan::event::{CLAN_EVENT_DMA, CLAN_EVENT_MESSAGE};
+use hamlyn_abi::clan::endpoint::{CLAN_BIT_DMA, CLAN_BIT_FAULT, CLAN_BIT_MESSAGE};
+use hamlyn_abi::clan::event::{CLAN_EVENT_DMA, CLAN_EVENT_FAULT, CLAN_EVENT_MESSAGE};
 use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::statistics::ClanStatistic;
@@ -61,12 +61,12 @@ impl ClanCard {
             (CLAN_REG_ARM_EVENTS, 8) => self.arm_events(ports, value as u32, (value >> 32) as u32),
             (CLAN_REG_POST, _) => {
                 let posted = value as u32;
-                let (bit, event) = if posted & CLAN_POST_DMA == 0 {
-                    (CLAN_BIT_MESSAGE, CLAN_EVENT_MESSAGE)
-                } else {
-                    (CLAN_BIT_DMA, CLAN_EVENT_DMA)
+                let (bit, event) = match posted & (CLAN_POST_DMA | CLAN_POST_FAULT) {
+                    0 => (CLAN_BIT_MESSAGE, CLAN_EVENT_MESSAGE),
+                    CLAN_POST_DMA => (CLAN_BIT_DMA, CLAN_EVENT_DMA),
+                    _ => (CLAN_BIT_FAULT, CLAN_EVENT_FAULT),
                 };
-                let told = self.happened(ports, posted & !CLAN_POST_DMA, bit, event);
+                let told = self.happened(ports, posted & !(CLAN_POST_DMA | CLAN_POST_FAULT), bit, event);
                 self.note(told);
             }
             _ => tracing::debug!(offset, value, "write to a register that is not there"),

@@ -17,6 +17,9 @@ use crate::peers::{ANSWERS, Leaving};
 use crate::reads::{LOADS, Reader, Waiting};
 use crate::windows::Remote;
 
+/// Turns that come to no packet, before others have theirs: what arrives, and what waits to leave.
+const TURNS: usize = 16;
+
 /// What the engine has to do for an endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
@@ -42,6 +45,8 @@ struct Current {
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
     turns: VecDeque<u32>,
+    /// How many turns in a row came to nothing for want of room: when it were those of all, nothing is tried before something has changed.
+    blocked: usize,
 }
 
 /// What came of a turn.
@@ -59,7 +64,12 @@ enum Turn {
 
 impl Engine {
     pub(crate) fn clear(&mut self) {
-        self.turns.clear();
+        *self = Self::default();
+    }
+
+    /// Something has changed: there may be room.
+    pub(crate) fn stir(&mut self) {
+        self.blocked = 0;
     }
 
     /// An endpoint is no more.
@@ -75,23 +85,31 @@ impl ClanCard {
         if !std::mem::replace(&mut endpoint.work.is_active, true) {
             let told = endpoint.store(ports.dma, CLAN_STATE_IDLE, 0);
             self.engine.turns.push_back(index);
+            self.engine.stir();
             self.note(told);
         }
     }
 
-    /// Gives each endpoint its turn until one has made a packet. Says whether it did something.
+    /// Gives endpoints their turns until one has made a packet, some at a time. Says whether there may be more to do.
     pub(super) fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
         let mut worked = false;
-        for _ in 0..self.engine.turns.len() {
-            let Some(index) = self.engine.turns.pop_front() else { break };
+        for _ in 0..TURNS {
+            if self.engine.blocked >= self.engine.turns.len() {
+                return worked;
+            }
+            let Some(index) = self.engine.turns.pop_front() else { return worked };
             match self.turn(ports, index) {
                 Ok(Turn::Made) => return true,
                 Ok(Turn::Again) => {
                     worked = true;
+                    self.engine.stir();
                     self.engine.turns.push_back(index);
                 }
-                Ok(Turn::Blocked) => self.engine.turns.push_back(index),
-                Ok(Turn::Idle) => {}
+                Ok(Turn::Blocked) => {
+                    self.engine.blocked += 1;
+                    self.engine.turns.push_back(index);
+                }
+                Ok(Turn::Idle) => self.engine.stir(),
                 // Its owner's memory is not there: it may ring again.
                 Err(fault) => {
                     self.note(Err(fault));
@@ -99,7 +117,8 @@ impl ClanCard {
                 }
             }
         }
-        worked
+        // There are more.
+        true
     }
 
     fn rest(&mut self, index: u32) {
@@ -160,13 +179,18 @@ impl ClanCard {
             self.end(ports, index, CLAN_DMA_BAD_LOCAL)?;
             return Ok(Turn::Again);
         };
-        if self.here.is_none() {
+        if !self.can_reach(remote) {
             self.end(ports, index, CLAN_DMA_TIMEOUT)?;
             return Ok(Turn::Again);
         }
         let reads = request.opcode == CLAN_DMA_READ;
         let asked = self.reads.bytes(remote.host) + length + LOADS as u64 * WORD;
-        if !self.peers.has_room(remote.host) || reads && asked > ANSWERS as u64 {
+        let has_room = self.peers.has_room(remote.host, privileged);
+        if !has_room && self.peers.is_dead(remote.host, ports.clock.now()) {
+            self.end(ports, index, CLAN_DMA_TIMEOUT)?;
+            return Ok(Turn::Again);
+        }
+        if !has_room || reads && asked > ANSWERS as u64 / 2 {
             return Ok(Turn::Blocked);
         }
         let header = Header {

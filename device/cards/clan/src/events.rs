@@ -1,6 +1,6 @@
 //! Event queues (section 3.5).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use hamlyn_abi::clan::command::ClanOpenEvents;
 use hamlyn_abi::clan::event::*;
@@ -28,7 +28,7 @@ pub(crate) struct Events {
     /// By source, the number of its last record.
     last: BTreeMap<Source, u32>,
     /// Sources for whose events there was no room: an owner has moved endpoints away whose records he had not taken.
-    waiting: VecDeque<Source>,
+    waiting: BTreeSet<Source>,
     /// How many sources have a record of their own.
     pub(crate) reserved: u32,
     /// Somebody sleeps.
@@ -57,7 +57,7 @@ impl Events {
             records: body.records,
             written: 0,
             last: BTreeMap::new(),
-            waiting: VecDeque::new(),
+            waiting: BTreeSet::new(),
             reserved: 0,
             armed: false,
         })
@@ -79,9 +79,9 @@ impl Events {
         self.waiting.retain(|source| source.endpoint != endpoint);
     }
 
-    /// Whether there are more records than so many.
+    /// Whether there are more records than so many. Nobody has taken more than there are.
     pub(crate) fn has_more_than(&self, taken: u32) -> bool {
-        self.written != taken
+        (1..=self.records).contains(&self.written.wrapping_sub(taken))
     }
 
     /// Something has happened.
@@ -95,7 +95,7 @@ impl Events {
         {
             return Ok(Told::Coalesced);
         }
-        self.waiting.push_back(source);
+        self.waiting.insert(source);
         self.write_waiting(dma, taken)
     }
 
@@ -120,7 +120,7 @@ impl Events {
     fn write_waiting(&mut self, dma: &dyn Dma, taken: u32) -> Result<Told, DmaFault> {
         let mut told = Told::Coalesced;
         while self.written.wrapping_sub(taken) < self.records {
-            let Some(source) = self.waiting.pop_front() else { break };
+            let Some(source) = self.waiting.pop_first() else { break };
             let place = u64::from(self.written % self.records) * u64::from(CLAN_EVENT_SIZE);
             let address = self.area.locate(dma, u64::from(CLAN_EVENTS_HEAD) + place)?;
             let Source { endpoint, kind, detail } = source;

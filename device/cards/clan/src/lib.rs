@@ -67,12 +67,14 @@ use self::packet::{READ, WRITE};
 use self::peers::{Leaving, Left, Peers};
 use self::reads::Reads;
 use self::tripwires::{Watched, Watches};
-use self::windows::Windows;
+use self::windows::{Remote, Windows};
 
 /// What its packets are to the fabric: as its model is numbered.
 const PROTOCOL: u8 = CLAN_MODEL as u8;
 const REGISTERS: u8 = 0;
 const PAGES: u8 = 2;
+/// Hosts that there are at most, on a switch that does not say.
+const MOST_PORTS: u16 = 1024;
 /// Bytes of a page of host memory.
 const PAGE: u64 = 4096;
 
@@ -138,6 +140,12 @@ impl ClanCard {
 
     fn count(&mut self, statistic: ClanStatistic) {
         self.counters.add(statistic, 1);
+    }
+
+    /// Whether there is a link, on which there may be such a host.
+    fn can_reach(&self, remote: Remote) -> bool {
+        let ports = |place: Place| if place.ports == 0 { MOST_PORTS } else { place.ports };
+        self.here.is_some_and(|place| remote.group().is_some() || remote.host < ports(place))
     }
 
     fn joins_leaving(&self) -> bool {
@@ -266,6 +274,7 @@ impl Card for ClanCard {
         self.counters.add(ClanStatistic::CreditWaits, starved);
         match sent {
             Ok((host, left)) => {
+                self.engine.stir();
                 self.count(ClanStatistic::PacketsSent);
                 if let Left::Packet(packet) = left {
                     self.left(ports, host, &packet);
@@ -278,6 +287,7 @@ impl Card for ClanCard {
     }
 
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        self.engine.stir();
         self.take(ports, packet);
     }
 
@@ -295,6 +305,7 @@ impl Card for ClanCard {
     fn tick(&mut self, ports: &Ports<'_>) {
         self.settle(ports);
         let now = ports.clock.now();
+        self.engine.stir();
         self.give_up(ports, now);
         if self.chassis.check_handshake(now) {
             self.count(ClanStatistic::HandshakeLapses);

@@ -12,6 +12,8 @@ use crate::packet::{self, CREDIT, DATA, Header, OVERHEAD, PROBE, READ, TO_GROUP,
 
 /// Bytes that wait for a host before stores to it have to wait, too.
 const MARK: usize = 64 << 10;
+/// Packets that wait for a host before the engine makes no more.
+const ROOM: usize = 4;
 /// Answers that wait for a host, in bytes: an honest one asks for no more at a time.
 pub(crate) const ANSWERS: usize = 512 << 10;
 /// What waits for a host, in packets of the card's own making, refusals among them.
@@ -57,7 +59,9 @@ pub(crate) fn words(offset: u64, length: u64) -> u64 {
 #[derive(Debug)]
 struct Peer {
     queue: VecDeque<Leaving>,
+    /// Bytes of the queue, and how many are of processors' stores.
     bytes: usize,
+    stores: usize,
     /// Answers to what it has asked for, and what was refused.
     answers: VecDeque<Vec<u8>>,
     answer_bytes: usize,
@@ -65,7 +69,7 @@ struct Peer {
     receiving: Receiving,
     /// Since when the first packet has found no way out.
     blocked_since: Option<Duration>,
-    /// It has taken nothing for so long that what is for it was dropped.
+    /// It has taken nothing, or said nothing, for so long that what is for it was dropped; and nothing was heard of it since.
     is_dead: bool,
     /// Waits for credits, and was counted.
     starves: bool,
@@ -134,6 +138,7 @@ impl Peers {
             Peer {
                 queue: VecDeque::new(),
                 bytes: 0,
+                stores: 0,
                 answers: VecDeque::new(),
                 answer_bytes: 0,
                 sending: Sending::new(*epoch, window),
@@ -151,18 +156,29 @@ impl Peers {
         self.active
             .iter()
             .filter_map(|host| self.peers.get(host))
-            .all(|peer| peer.bytes < MARK || peer.is_dead)
+            .all(|peer| peer.stores < MARK || peer.is_dead)
     }
 
     /// Whether the engine may make one more packet for a host.
-    pub(crate) fn has_room(&self, host: u16) -> bool {
-        self.peers.get(&host).is_none_or(|peer| peer.queue.len() < 4)
+    /// Operating systems do not wait for what processes store.
+    pub(crate) fn has_room(&self, host: u16, privileged: bool) -> bool {
+        let counts = |leaving: &&Leaving| leaving.of_engine || !privileged;
+        self.peers.get(&host).is_none_or(|peer| peer.queue.iter().filter(counts).take(ROOM).count() < ROOM)
+    }
+
+    /// Whether a host has not answered, or taken anything, and was not heard of since. It is asked again.
+    pub(crate) fn is_dead(&mut self, host: u16, now: Duration) -> bool {
+        let Some(peer) = self.peers.get_mut(&host).filter(|peer| peer.is_dead) else { return false };
+        peer.sending.ask(now);
+        self.active.insert(host);
+        true
     }
 
     /// Puts a packet behind what waits for its host.
     pub(crate) fn put(&mut self, host: u16, leaving: Leaving) {
         let peer = self.peer(host);
         peer.bytes += leaving.bytes();
+        peer.stores += if leaving.of_engine { 0 } else { leaving.bytes() };
         peer.queue.push_back(leaving);
         self.active.insert(host);
     }
@@ -171,7 +187,7 @@ impl Peers {
     pub(crate) fn put_store(&mut self, host: u16, leaving: Leaving, join: bool) -> Put {
         let most = self.burst;
         let peer = self.peer(host);
-        if peer.bytes >= MARK && peer.is_dead {
+        if peer.stores >= MARK && peer.is_dead {
             return Put::Lost;
         }
         if let Some(last) = peer.queue.back_mut().filter(|last| join && !last.of_engine) {
@@ -180,6 +196,7 @@ impl Peers {
                 && last.owner == leaving.owner;
             if follows && last.data.len() + leaving.data.len() <= most {
                 peer.bytes += leaving.data.len();
+                peer.stores += leaving.data.len();
                 last.data.extend_from_slice(&leaving.data);
                 return Put::Joined;
             }
@@ -208,6 +225,7 @@ impl Peers {
     pub(crate) fn arrived(&mut self, host: u16, epoch: u16, words: u64) -> bool {
         let window = self.window;
         let peer = self.peer(host);
+        peer.is_dead = false;
         let fits = peer.receiving.arrived(epoch, words, window);
         if peer.receiving.due(window).is_some() {
             self.active.insert(host);
@@ -218,7 +236,9 @@ impl Peers {
     /// A host asks for credits.
     pub(crate) fn probed(&mut self, host: u16, epoch: u16, sent: u64) {
         let window = self.window;
-        self.peer(host).receiving.probed(epoch, sent, window);
+        let peer = self.peer(host);
+        peer.is_dead = false;
+        peer.receiving.probed(epoch, sent, window);
         self.active.insert(host);
     }
 
@@ -226,6 +246,7 @@ impl Peers {
     pub(crate) fn granted(&mut self, host: u16, header: &Header, probe: Option<(u64, u64)>) -> BTreeSet<u32> {
         use crate::credits::Confirmed;
         let Some(peer) = self.peers.get_mut(&host) else { return BTreeSet::new() };
+        peer.is_dead = false;
         match peer.sending.granted(header.epoch.get(), header.offset.get(), probe) {
             Confirmed::Nothing => BTreeSet::new(),
             Confirmed::All => {
@@ -240,7 +261,11 @@ impl Peers {
     pub(crate) fn deadline(&self, patience: Duration) -> Option<Duration> {
         self.peers
             .values()
-            .flat_map(|peer| [peer.sending.deadline(), peer.blocked_since.map(|since| since + patience)])
+            // Who is blocked cannot be asked.
+            .flat_map(|peer| match peer.blocked_since {
+                Some(since) => [Some(since + patience), None],
+                None => [peer.sending.deadline(), None],
+            })
             .flatten()
             .min()
     }
@@ -309,7 +334,7 @@ impl Peer {
 
     fn give_up(&mut self, sending: Sending) -> (Vec<Leaving>, BTreeSet<u32>) {
         self.sending = sending;
-        (self.bytes, self.answer_bytes, self.blocked_since) = (0, 0, None);
+        (self.bytes, self.stores, self.answer_bytes, self.blocked_since) = (0, 0, 0, None);
         (self.is_dead, self.starves) = (true, false);
         self.answers.clear();
         (self.queue.drain(..).collect(), std::mem::take(&mut self.unconfirmed))
@@ -334,11 +359,11 @@ impl Peer {
             .send_own(host, link, now, patience, window)
             .or_else(|| self.send_data(host, link, now, starved));
         match &sent {
-            Some(Ok(_)) => (self.blocked_since, self.is_dead) = (None, false),
+            Some(Ok(_)) | None => self.blocked_since = None,
             Some(Err(Progress::LinkFull)) => {
                 self.blocked_since.get_or_insert(now);
             }
-            _ => {}
+            Some(Err(_)) => {}
         }
         sent.unwrap_or(Err(Progress::Idle))
     }
@@ -402,6 +427,7 @@ impl Peer {
         }
         let first = self.queue.pop_front()?;
         self.bytes -= first.bytes();
+        self.stores -= if first.of_engine { 0 } else { first.bytes() };
         self.starves = false;
         if words > 0 {
             self.sending.take(words, now);

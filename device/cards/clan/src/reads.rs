@@ -9,6 +9,9 @@ use crate::windows::Remote;
 /// Loads that wait at a time: as many as there can be processors.
 pub(crate) const LOADS: usize = 256;
 
+/// What an answer's heads may come to: of the packets that its bytes are in.
+const HEADS: u64 = 64;
+
 /// Who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
@@ -72,7 +75,7 @@ impl Reads {
         // So many never wait that a number would be found twice.
         self.next = self.next.wrapping_add(1);
         self.loads += usize::from(matches!(reader, Reader::Load { .. }));
-        *self.bytes.entry(remote.host).or_default() += length;
+        *self.bytes.entry(remote.host).or_default() += length + HEADS;
         let waiting = Waiting { reader, remote, offset, length, tag, owner, data: Vec::new(), deadline };
         self.waiting.insert(self.next, waiting);
         self.next
@@ -82,7 +85,7 @@ impl Reads {
         let ended = self.waiting.remove(&number)?;
         self.loads -= usize::from(matches!(ended.reader, Reader::Load { .. }));
         if let Some(bytes) = self.bytes.get_mut(&ended.remote.host) {
-            *bytes -= ended.length;
+            *bytes -= ended.length + HEADS;
         }
         Some(ended)
     }

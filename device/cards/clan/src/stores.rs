@@ -31,7 +31,7 @@ impl ClanCard {
         let data = value.to_le_bytes()[..width.into()].to_vec();
         let leaving = Leaving { header, data, owner, of_engine: false };
         let joins = self.joins_leaving();
-        let put = if self.here.is_none() {
+        let put = if !self.can_reach(window.remote) {
             Put::Lost
         } else {
             self.peers.put_store(window.remote.host, leaving, joins)
@@ -57,7 +57,10 @@ impl ClanCard {
         };
         let refused = if !window.has(offset, width) || window.remote.group().is_some() {
             Some(CLAN_FAULT_WINDOW)
-        } else if self.here.is_none() || !self.reads.has_room_for_load() {
+        } else if !self.can_reach(window.remote)
+            || !self.reads.has_room_for_load()
+            || self.peers.is_dead(window.remote.host, ports.clock.now())
+        {
             Some(CLAN_FAULT_TIMEOUT)
         } else {
             None
@@ -83,7 +86,9 @@ impl ClanCard {
 
     fn window_fault(&mut self, ports: &Ports<'_>, window: &Window, offset: u64, reason: u32) {
         let (host, aperture) = (window.remote.host, window.remote.aperture);
-        let report = FaultReport { reason, host, aperture, offset: window.offset + offset };
+        // What is behind the window's end may be behind the last byte that there can be.
+        let offset = window.offset.wrapping_add(offset);
+        let report = FaultReport { reason, host, aperture, offset };
         self.fault(ports, window.endpoint, report);
     }
 }

@@ -180,3 +180,21 @@ fn a_closed_endpoint_has_no_requests_any_more() {
     exchange(&mut one, &mut other);
     assert!((one.bytes(endpoint, 8192), one.bytes(again, 8192)) == before);
 }
+
+#[test]
+fn requests_that_come_to_nothing_hold_up_nobody_elses_packets() {
+    let (mut one, _, _, _, endpoint) = transfers();
+    let bad: Vec<(u32, u64)> =
+        [3, 4, 5, 6, 7].map(|index| (index, one.endpoint(index, CLAN_NO_EVENTS))).into();
+    for n in 0..REQUESTS {
+        for (index, memory) in &bad {
+            one.request(*index, *memory, n, ClanRequest::default());
+        }
+    }
+    one.request(2, endpoint, 0, write_request(0, 0, 8));
+    one.transmit();
+    let ended: u32 = bad.iter().map(|(_, memory)| one.done(*memory)).sum();
+    assert!(ended <= 16, "{ended} requests have ended before anything else was looked at");
+    one.sent();
+    assert_eq!((one.done(endpoint), one.done(bad[0].1)), (1, REQUESTS));
+}

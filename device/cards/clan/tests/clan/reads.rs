@@ -81,3 +81,25 @@ fn loads_of_a_window_that_is_closed_or_of_a_link_that_ends_read_as_ones() {
     assert_eq!(one.loaded(), Some((asked, u64::MAX)));
     assert_eq!(one.load(WINDOW, 8), Reading::Now(u64::MAX), "there is no link");
 }
+
+#[test]
+fn a_host_that_has_not_answered_costs_one_time_out_until_it_is_heard_of() {
+    let (mut one, mut other, aperture, endpoint) = pair(BOTH);
+    one.store(WINDOW, 8, 1);
+    one.sent();
+    one.wait(50);
+    one.sent();
+    one.wait(100);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_TIMEOUT));
+    for faults in 2..5 {
+        assert_eq!(one.load(WINDOW, 8), Reading::Now(u64::MAX), "at once");
+        assert_eq!(one.faults(endpoint), (faults, CLAN_FAULT_TIMEOUT));
+    }
+    // It is asked whether it is there, and says so.
+    one.wait(0);
+    exchange(&mut one, &mut other);
+    other.put(aperture, &[7]);
+    let asked = token(one.load(WINDOW, 1));
+    exchange(&mut one, &mut other);
+    assert_eq!(one.loaded(), Some((asked, 7)));
+}

@@ -226,3 +226,26 @@ fn who_sleeps_is_woken_once_and_none_is_forgotten() {
     store(&mut one, &mut other, 16);
     assert_eq!(other.raised(), [1]);
 }
+
+#[test]
+fn accesses_that_nothing_can_watch_fire_nothing() {
+    let (mut one, _, _, memory) = pair(BOTH);
+    let remote = ON_WRITES | CLAN_TRIPWIRE_REMOTE;
+    one.set((2, 0), (0, 8), 3 | 1 << 32, remote, memory);
+    for offset in [1 << 33, u64::MAX - 15] {
+        let body = ClanOpenWindow {
+            key: KEY,
+            offset,
+            length: 8,
+            host: 1,
+            aperture: 3,
+            endpoint: 2,
+            ..Default::default()
+        };
+        one.run(CLAN_COMMAND_OPEN_WINDOW, 20, &body).unwrap();
+        one.store(20 * PAGE, 8, 1);
+        assert_eq!(one.sent().len(), 1);
+        one.run(CLAN_COMMAND_CLOSE_WINDOW, 20, &[0_u64]).unwrap();
+    }
+    assert_eq!(one.fired(memory, 0), 0);
+}

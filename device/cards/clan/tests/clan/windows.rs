@@ -155,3 +155,33 @@ fn what_is_stored_to_a_group_arrives_at_its_members() {
     other.arrive(0, &sent[0].1);
     assert_eq!(other.counter("refused_aperture"), 1);
 }
+
+#[test]
+fn what_is_behind_the_last_byte_that_can_be_is_refused_as_anything_else() {
+    use hamlyn_abi::clan::command::*;
+    let (mut one, _, _, endpoint) = pair(BOTH);
+    let offset = u64::MAX - 15;
+    let body = ClanOpenWindow {
+        key: KEY,
+        offset,
+        length: 8,
+        host: 1,
+        aperture: 3,
+        endpoint: 2,
+        ..Default::default()
+    };
+    one.run(CLAN_COMMAND_OPEN_WINDOW, 20, &body).unwrap();
+    one.store(20 * PAGE + 16, 8, 1);
+    assert_eq!(one.load(20 * PAGE + 4088, 8).now(), Some(u64::MAX));
+    assert_eq!(one.faults(endpoint), (2, CLAN_FAULT_WINDOW));
+}
+
+#[test]
+fn a_host_that_the_switch_has_no_port_for_is_never_asked() {
+    let (mut one, _, _, endpoint) = pair(BOTH);
+    one.window(20, (64, 3), PAGE, 2);
+    one.store(20 * PAGE, 8, 1);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
+    assert_eq!(one.load(20 * PAGE, 8).now(), Some(u64::MAX));
+    assert_eq!((one.faults(endpoint), one.sent().len()), ((2, CLAN_FAULT_TIMEOUT), 0));
+}

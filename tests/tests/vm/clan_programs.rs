@@ -1,0 +1,125 @@
+//! The library's programs at CLAN cards, in real machines: the paper's programs between two of them, and what happens when one ends.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Lab, Run};
+use serde_json::Value;
+
+use crate::{Turn, lab_of};
+
+fn clan_lab(vms: usize) -> Result<Turn> {
+    Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
+}
+
+/// Somebody who listens, in the second machine.
+fn listener(lab: &Lab, arguments: &[&str]) -> Result<Run> {
+    let mut run = lab.vm(1).run(["clan"].iter().chain(arguments).copied())?;
+    let line = run.answer()?;
+    ensure!(line["listening"] == 1500 && line["host"] == 1, "{line}");
+    Ok(run)
+}
+
+/// What a program of the first machine says.
+fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
+    lab.vm(0).run(["clan"].iter().chain(arguments).copied())?.finish()
+}
+
+fn number(answer: &Value, field: &str) -> Result<u64> {
+    answer[field].as_u64().with_context(|| format!("no number {field} in {answer}"))
+}
+
+#[test]
+fn memory_travels_by_stores_by_dma_and_by_loads() -> Result<()> {
+    let lab = clan_lab(2)?;
+    let mut receiver = listener(&lab, &["hello", "receive"])?;
+    let sent = said(&lab, &["hello", "send"])?;
+    ensure!(sent[0]["loaded"] == true && sent[0]["answer"] == "thank you", "{sent:?}");
+    let received = receiver.finish()?;
+    ensure!(received[0]["from"] == 0 && received[0]["message"] == "hello from host 0", "{received:?}");
+    ensure!(received[1]["received"] == 20_000 && received[1]["verified"] == true, "{received:?}");
+    // The port is free again.
+    let mut receiver = listener(&lab, &["hello", "receive", "--bytes", "1"])?;
+    said(&lab, &["hello", "send", "--bytes", "1", "--host", "1"])?;
+    receiver.finish()?;
+    Ok(())
+}
+
+#[test]
+fn a_distributed_queue_keeps_its_order() -> Result<()> {
+    let lab = clan_lab(2)?;
+    for produce in [&["queue", "produce"][..], &["queue", "produce", "--dma", "--count", "500"]] {
+        let count = if produce.len() > 2 { "500" } else { "2000" };
+        let mut consumer = listener(&lab, &["queue", "consume", "--count", count])?;
+        let produced = said(&lab, produce)?;
+        let taken = consumer.finish()?;
+        ensure!(taken[0]["in_order"] == true && taken[0]["taken"] == produced[0]["produced"], "{taken:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn calls_are_answered_by_who_looks_and_by_who_sleeps() -> Result<()> {
+    let lab = clan_lab(2)?;
+    for polling in ["0", "15", "2000"] {
+        let mut server = listener(&lab, &["rpc", "serve", "--polling", polling])?;
+        let called = said(&lab, &["rpc", "call", "--count", "300", "--polling", polling])?;
+        ensure!(number(&called[0], "calls")? == 300, "{called:?}");
+        ensure!(server.finish()?[0]["answered"] == 300, "each once");
+    }
+    Ok(())
+}
+
+#[test]
+fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
+    let lab = clan_lab(2)?;
+    for sleep in ["poll", "mio"] {
+        let mut server = listener(&lab, &["server", "serve", "--clients", "12", "--sleep", sleep])?;
+        for _ in 0..2 {
+            let asked = said(&lab, &["server", "ask", "--connections", "5", "--count", "400"])?;
+            ensure!(number(&asked[0], "requests")? == 400, "{asked:?}");
+        }
+        // One that sleeps between two requests, so that the server does, too.
+        said(&lab, &["server", "ask", "--connections", "2", "--count", "40", "--gap", "5000"])?;
+        let served = server.finish()?;
+        ensure!(served[0]["served"] == 840 && served[0]["dropped"] == 0, "{served:?}");
+        ensure!(number(&served[0], "endpoints_used_again")? >= 5, "{served:?}");
+        ensure!(number(&served[0], "sleeps")? > 0, "{served:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() -> Result<()> {
+    let lab = clan_lab(2)?;
+    let mut server = listener(&lab, &["server", "serve", "--clients", "4"])?;
+    let mut killed = lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "1000000"])?;
+    // It is served when another is, who comes later.
+    said(&lab, &["server", "ask", "--connections", "1", "--count", "10"])?;
+    killed.kill(9)?;
+    killed.wait()?;
+    let served = server.finish()?;
+    ensure!(served[0]["clients"] == 4, "each end is heard of: {served:?}");
+
+    let mut server = listener(&lab, &["rpc", "serve"])?;
+    let mut client = lab.vm(0).run(["clan", "rpc", "call", "--count", "1000000000"])?;
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    server.kill(9)?;
+    server.wait()?;
+    client.wait()?;
+    let errors = client.stderr();
+    ensure!(errors.contains("the peer is lost") || errors.contains("its host refused"), "{errors}");
+    Ok(())
+}
+
+#[test]
+fn what_the_card_costs_is_measured() -> Result<()> {
+    let lab = clan_lab(2)?;
+    let mut server = listener(&lab, &["measure", "serve", "--count", "100", "--bytes", "65536"])?;
+    let told = said(&lab, &["measure", "ask", "--count", "100", "--bytes", "65536", "--transfers", "4"])?;
+    for field in ["spinning_p50_ns", "asleep_p50_ns", "load_p50_ns", "endpoint_opened_ns"] {
+        ensure!(number(&told[0], field)? > 0, "{told:?}");
+    }
+    ensure!(told[0]["sent"] == 4 * 65536, "{told:?}");
+    server.finish()?;
+    Ok(())
+}
