@@ -19,7 +19,22 @@ fn hold(seeds: std::ops::Range<u64>, cards: Option<u16>, least: [u64; 6]) {
 
 #[test]
 fn nothing_goes_wrong() {
-    hold(0..300, None, [100_000, 1000, 1000, 1000, 100, 100]);
+    hold(126..426, None, [100_000, 1000, 1000, 1000, 100, 100]);
+}
+
+/// Who asked for more than a packet of the answering card holds had its link broken by the answer.
+#[test]
+fn what_is_asked_for_is_answered_in_packets_of_the_card_s_own_length() {
+    hold(26..27, None, [0; 6]);
+    hold(34..35, None, [0; 6]);
+}
+
+/// A burst that reaches beyond its aperture was refused whole, or not, as it happened to be cut.
+#[test]
+fn words_within_an_aperture_arrive_though_others_behind_them_are_beyond_it() {
+    for seed in [19, 42, 48, 55, 60, 61, 64, 74, 93] {
+        hold(seed..seed + 1, None, [0; 6]);
+    }
 }
 
 #[test]

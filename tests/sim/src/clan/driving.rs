@@ -102,7 +102,7 @@ impl World<Clan> {
         self.run_command(host, CLAN_COMMAND_OPEN_APERTURE, number, &body)?;
         let ledger = &mut self.model.ledgers[host];
         ledger.note_pages(&area, Part::Aperture(number), true);
-        ledger.apertures.insert(number, Aperture { area, key, owner, flags, group });
+        ledger.apertures.insert(number, Aperture { area, key, owner, flags });
         self.check_card(host)?;
         Ok(Some(number))
     }

@@ -18,7 +18,6 @@ pub(super) struct Aperture {
     pub(super) key: u64,
     pub(super) owner: u32,
     pub(super) flags: u32,
-    pub(super) group: u32,
 }
 
 /// An open window.
@@ -224,6 +223,8 @@ pub(super) struct Ledger {
     pub(super) ghosts: Vec<(u32, u64, u32, Pending)>,
     /// What it has written, and is not in the account yet.
     pub(super) unsettled: Vec<Write>,
+    /// What has come of what was asked for: host, aperture, offset and data.
+    pub(super) answers: Vec<(u16, u32, u64, Vec<u8>)>,
     pub(super) landings: VecDeque<Landing>,
     /// What of a landing has been written.
     pub(super) landed: usize,

@@ -133,7 +133,7 @@ pub(super) struct Clan {
     /// Endpoints and requests that there have been.
     pub(super) lives: u64,
     /// By host and what its packets say: which endpoint that is.
-    pub(super) tags: BTreeMap<(u16, u32), (u32, u64)>,
+    pub(super) tags: BTreeMap<(u16, u32), (u32, u64, bool)>,
     /// Counts values that were stored.
     pub(super) values: u64,
     /// New deeds, and what drivers do, in a thousand steps.
@@ -217,15 +217,43 @@ impl Clan {
     }
 
     /// What an endpoint's packets say of it is nobody else's.
-    pub(super) fn note_tag(&mut self, host: u16, tag: u32, endpoint: u32, life: u64) -> bool {
-        *self.tags.entry((host, tag)).or_insert((endpoint, life)) == (endpoint, life)
+    pub(super) fn note_tag(&mut self, host: u16, tag: u32, of: (u32, u64), is_sure: bool) -> bool {
+        let known = self.tags.entry((host, tag)).or_insert((of.0, of.1, is_sure));
+        if is_sure && !known.2 {
+            *known = (of.0, of.1, true);
+        }
+        !is_sure || (known.0, known.1) == of
+    }
+
+    /// The endpoint whose packets are known to say that, and which of those that have had its number.
+    pub(super) fn tagged(&self, host: u16, tag: u32) -> Option<(u32, u64)> {
+        self.tags.get(&(host, tag)).filter(|known| known.2).map(|known| (known.0, known.1))
     }
 
     /// The endpoint of a host whose packets say that, if it is open still.
     pub(super) fn by_tag(&mut self, host: u16, tag: u32) -> Option<&mut super::ledger::Endpoint> {
-        let (endpoint, life) = *self.tags.get(&(host, tag))?;
+        let (endpoint, life, _) = *self.tags.get(&(host, tag))?;
         let open = self.ledgers[usize::from(host)].endpoints.get_mut(&endpoint)?;
         (open.life == life).then_some(open)
+    }
+
+    /// An answer was for a load that has ended, so that the one that waits is that of an equal read.
+    pub(super) fn answers_another(&mut self, asker: u16, server: u16, letter: &Letter) {
+        let is_it = |reading: &Reading| {
+            (reading.asker, reading.server) == (asker, server)
+                && (reading.aperture, reading.offset) == (letter.aperture, letter.offset)
+        };
+        let loads = &self.ledgers[usize::from(asker)].loads;
+        let waits = |origin: Origin| matches!(origin, Origin::Load(load) if loads.contains_key(&load));
+        let of =
+            self.readings.iter().position(|one| is_it(one) && one.tag == letter.tag && waits(one.origin));
+        let Some(of) = of else { return };
+        let length = self.readings[of].length;
+        let other = self.readings.iter().rposition(|one| {
+            is_it(one) && one.tag != letter.tag && one.length == length && !waits(one.origin)
+        });
+        let Some(other) = other else { return };
+        self.readings[other].origin = std::mem::replace(&mut self.readings[of].origin, Origin::Nobody);
     }
 
     /// An endpoint is no more: who answers it answers nobody.

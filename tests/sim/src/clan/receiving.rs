@@ -1,6 +1,7 @@
 //! What reaches a card: what must become of it, and what did.
 
 use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::dma::CLAN_DMA_READ;
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use hamlyn_card::ports::{Packet, VolatileSlice};
 
@@ -69,10 +70,15 @@ impl World<Clan> {
             Verdict::Either => {}
         }
         let is_taken = counted.is_empty();
+        if letter.kind == DATA {
+            let answer = (source, letter.aperture, letter.offset, letter.data.clone());
+            self.model.ledgers[host].answers.push(answer);
+        }
         match letter.kind {
             WRITE => self.note_write_arrived(host, source, &letter, is_taken, end, &counted),
             READ => self.note_read_arrived(host, source, &letter, is_taken),
-            DATA if is_taken => {
+            DATA if !is_taken => self.model.answers_another(host as u16, source, &letter),
+            DATA => {
                 let landings = self.note_data_arrived(host, source, &letter).unwrap_or_default();
                 self.model.ledgers[host].landings.extend(landings);
             }
@@ -307,7 +313,8 @@ impl World<Clan> {
                 let local_aperture = pending.request.local_aperture;
                 let aperture = ledger.apertures.get(&local_aperture)?;
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
-                (aperture.owner == owner && local + length <= aperture.area.length).then(|| landings(aperture, local, &data, accesses))
+                (aperture.owner == owner && local + length <= aperture.area.length)
+                    .then(|| landings(aperture, local, &data, accesses))
             }
             Origin::Nobody => None,
         }
@@ -320,7 +327,10 @@ impl World<Clan> {
         let cause = (reason, u32::from(source), letter.aperture, letter.offset);
         if !is_read {
             let is_owed = !tainted && !self.model.was_reset[host];
-            if let Some(endpoint) = self.model.by_tag(host as u16, letter.tag) {
+            if self.model.tagged(host as u16, letter.tag).is_none() {
+                // Whose it is, only the card knows.
+                self.model.ledgers[host].endpoints.values_mut().for_each(|one| one.causes.push(cause));
+            } else if let Some(endpoint) = self.model.by_tag(host as u16, letter.tag) {
                 endpoint.causes.push(cause);
                 endpoint.owed_faults += u32::from(is_owed);
             }
@@ -332,23 +342,25 @@ impl World<Clan> {
                 && reading.is_refused
                 && reading.came < reading.length
         };
-        let Some(reading) = self.model.readings.iter_mut().find(is_it) else { return };
-        reading.came = reading.length;
+        if let Some(reading) = self.model.readings.iter_mut().find(is_it) {
+            reading.came = reading.length;
+        }
+        // Which of those that read there it is, only the card knows.
         let ledger = &mut self.model.ledgers[host];
-        match reading.origin {
-            Origin::Load(number) => {
-                if let Some(load) = ledger.loads.get_mut(&number) {
-                    load.refused = reason;
-                }
+        for load in ledger.loads.values_mut() {
+            let place = (load.window.host, load.window.aperture, load.offset);
+            if place == (source.into(), letter.aperture, letter.offset) {
+                load.refused = reason;
             }
-            Origin::Dma(number, serial) => {
-                let Some(endpoint) = ledger.endpoints.get_mut(&number) else { return };
+        }
+        for endpoint in ledger.endpoints.values_mut() {
+            let Some(front) = endpoint.pending.front_mut() else { continue };
+            let request = &front.request;
+            let place = (request.opcode, request.host, request.aperture);
+            if place == (CLAN_DMA_READ, source.into(), letter.aperture) {
+                front.refused = reason;
                 endpoint.causes.push(cause);
-                if let Some(pending) = endpoint.pending.iter_mut().find(|pending| pending.serial == serial) {
-                    pending.refused = reason;
-                }
             }
-            Origin::Nobody => {}
         }
     }
 }

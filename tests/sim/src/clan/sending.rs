@@ -70,13 +70,15 @@ impl World<Clan> {
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
         for word in letter.atoms() {
-            let life = self.model.tags.get(&(host as u16, word.tag)).map(|tagged| tagged.1);
+            let life = self.model.tagged(host as u16, word.tag).map(|tagged| tagged.1);
             let made = take_made(&mut self.model.ledgers[host], to.into(), &word, life);
-            let made = made.map(|made| (made.endpoint, made.life, made.owner));
-            let Some((endpoint, life, owner)) = made.or_else(|| self.take_dma_write(host, to, &word)) else {
+            let made = made.map(|made| (made.endpoint, made.life, made.owner, true));
+            let Some((endpoint, life, owner, is_sure)) =
+                made.or_else(|| self.take_dma_write(host, to, &word))
+            else {
                 return Ok(false);
             };
-            ensure(self.model.note_tag(host as u16, letter.tag, endpoint, life), || {
+            ensure(self.model.note_tag(host as u16, letter.tag, (endpoint, life), is_sure), || {
                 format!("host {host}: packets of endpoint {endpoint} say {:#x}, as another's did", letter.tag)
             })?;
             let target = u64::from(to) << 32 | u64::from(word.aperture);
@@ -86,8 +88,8 @@ impl World<Clan> {
         Ok(true)
     }
 
-    /// The word is the next of a DMA request. Returns the endpoint, which that is, and its owner.
-    fn take_dma_write(&mut self, host: usize, to: u16, word: &Letter) -> Option<(u32, u64, u32)> {
+    /// The word is the next of a DMA request. Returns the endpoint, which that is, its owner, and whether that is sure.
+    fn take_dma_write(&mut self, host: usize, to: u16, word: &Letter) -> Option<(u32, u64, u32, bool)> {
         let is_next = |pending: &Pending| {
             let request = &pending.request;
             request.opcode == CLAN_DMA_WRITE
@@ -98,7 +100,7 @@ impl World<Clan> {
         };
         let system = word.flags & FROM_SYSTEM != 0;
         let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
-        let tagged = self.model.tags.get(&(host as u16, word.tag)).copied();
+        let tagged = self.model.tagged(host as u16, word.tag);
         // One of which nobody can say what was read is not taken for another.
         let found = [false, true].into_iter().find_map(|is_cut| {
             ledger.endpoints.iter().find_map(|(number, endpoint)| {
@@ -111,14 +113,17 @@ impl World<Clan> {
         });
         let Some((number, index)) = found else {
             let ghosts = &mut self.model.ledgers[host].ghosts;
-            let (number, life, owner, ghost) = ghosts.iter_mut().find(|(.., ghost)| is_next(ghost))?;
+            let (number, life, owner, ghost) = ghosts.iter_mut().rfind(|(number, life, _, ghost)| {
+                is_next(ghost) && tagged.is_none_or(|tagged| tagged == (*number, *life))
+            })?;
             ghost.done += length;
-            return Some((*number, *life, *owner));
+            return Some((*number, *life, *owner, false));
         };
         let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
+        let is_sure = !endpoint.pending[index].is_cut && length >= 4;
         endpoint.pending[index].done += length;
         self.model.words_sent += 1;
-        Some((number, endpoint.life, endpoint.owner))
+        Some((number, endpoint.life, endpoint.owner, is_sure))
     }
 
     /// Whether the next bytes of a request may be these.
@@ -221,7 +226,8 @@ fn take_made(ledger: &mut Ledger, to: u32, word: &Letter, life: Option<u64>) -> 
             .take(first + 1)
             .position(|made| made.is(&word) && life.is_none_or(|life| life == made.life))
     })?;
-    queue.drain(..=index).next_back()
+    // Of equal loads, one that has ended may leave still.
+    if expected.is_some() { queue.remove(index) } else { queue.drain(..=index).next_back() }
 }
 
 /// A packet asks for the next bytes of a DMA request. Returns the endpoint, and which request.
