@@ -119,7 +119,7 @@ impl World<Clan> {
         match reading {
             Reading::Now(value) => {
                 let ones = u64::MAX >> (64 - 8 * u32::from(width));
-                let up = self.hosts[host].uplink.is_up();
+                let up = !self.is_in_trouble(host, window.host);
                 ensure(value & ones == ones && (!is_inside || !up), || {
                     format!("host {host}: a load from {letter:x?} says {value:#x} at once")
                 })?;
