@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::desk::Desk;
 use crate::{Turn, eventually, lab_of, text};
 
-fn clan_lab(vms: usize) -> Result<Turn> {
+pub(crate) fn clan_lab(vms: usize) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
 }
 

@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 8;
 
 /// The memory that an endpoint shares with the card, and its page of the card. All that is read here is read once.
 #[derive(Debug)]
-pub(in crate::clan) struct State {
+pub(in super::super) struct State {
     memory: Arc<Mapping>,
     page: Arc<Mapping>,
     /// How many requests there is room for.
@@ -25,12 +25,12 @@ pub(in crate::clan) struct State {
 }
 
 impl State {
-    pub(in crate::clan) fn new(memory: Arc<Mapping>, page: Arc<Mapping>, requests: u32) -> Self {
+    pub(in super::super) fn new(memory: Arc<Mapping>, page: Arc<Mapping>, requests: u32) -> Self {
         Self { memory, page, requests }
     }
 
     /// Clears bits, and lets no later load be made before. Who then looks at what they stand for, and sleeps on them, misses nothing.
-    pub(in crate::clan) fn clear(&self, bits: u64) {
+    pub(in super::super) fn clear(&self, bits: u64) {
         let word = &self.memory.long_words(CLAN_STATE_BITS as usize, 1)[0];
         if word.load(Ordering::Relaxed) & bits != 0 {
             word.fetch_and(!bits, Ordering::SeqCst);
@@ -39,7 +39,7 @@ impl State {
     }
 
     /// How many faults there were, and the last of them.
-    pub(in crate::clan) fn fault(&self) -> (u32, Option<Fault>) {
+    pub(in super::super) fn fault(&self) -> (u32, Option<Fault>) {
         let word = |at: u32| self.memory.load_u32_acquire(at as usize);
         let mut count = word(CLAN_STATE_FAULTS);
         for _ in 0..ATTEMPTS {
@@ -58,22 +58,22 @@ impl State {
         (count, None)
     }
 
-    pub(in crate::clan) fn faults(&self) -> u32 {
+    pub(in super::super) fn faults(&self) -> u32 {
         self.memory.load_u32_acquire(CLAN_STATE_FAULTS as usize)
     }
 
     /// How often a Tripwire has fired, modulo 2^32.
-    pub(in crate::clan) fn fired(&self, tripwire: u32) -> u32 {
+    pub(in super::super) fn fired(&self, tripwire: u32) -> u32 {
         self.memory.load_u32_acquire((CLAN_STATE_TRIPWIRES + tripwire * 8) as usize)
     }
 
     /// What the card answered last, with the serial number in the upper half.
-    pub(in crate::clan) fn answer(&self, tripwire: u32) -> u32 {
+    pub(in super::super) fn answer(&self, tripwire: u32) -> u32 {
         self.memory.load_u32_acquire((CLAN_STATE_TRIPWIRES + tripwire * 8 + 4) as usize)
     }
 
     /// Says what a Tripwire is to watch; it is not carried out before [`State::control`].
-    pub(in crate::clan) fn watch(&self, tripwire: u32, offset: u64, length: u64, target: u64) {
+    pub(in super::super) fn watch(&self, tripwire: u32, offset: u64, length: u64, target: u64) {
         let words =
             [(CLAN_TRIPWIRE_OFFSET, offset), (CLAN_TRIPWIRE_LENGTH, length), (CLAN_TRIPWIRE_TARGET, target)];
         for (word, value) in words {
@@ -81,13 +81,13 @@ impl State {
         }
     }
 
-    pub(in crate::clan) fn control(&self, tripwire: u32, value: u32) {
+    pub(in super::super) fn control(&self, tripwire: u32, value: u32) {
         let at = tripwire * CLAN_TRIPWIRE_STRIDE + CLAN_TRIPWIRE_CONTROL;
         self.page.store_u32_release(at as usize, value);
     }
 
     /// The message that is the `n`-th, if it is there.
-    pub(in crate::clan) fn message(&self, n: u32) -> Option<ClanMessage> {
+    pub(in super::super) fn message(&self, n: u32) -> Option<ClanMessage> {
         let size = size_of::<ClanMessage>();
         let at = CLAN_STATE_MESSAGES as usize + (n % CLAN_MESSAGES) as usize * size;
         if self.memory.load_u32_acquire(at) != n.wrapping_add(1) {
@@ -98,7 +98,7 @@ impl State {
         ClanMessage::read_from_bytes(&bytes).ok()
     }
 
-    pub(in crate::clan) fn messages_taken(&self, taken: u32) {
+    pub(in super::super) fn messages_taken(&self, taken: u32) {
         self.memory.store_u32_release(CLAN_STATE_MESSAGES_TAKEN as usize, taken);
     }
 
@@ -106,28 +106,28 @@ impl State {
         (CLAN_STATE_SIZE + (n & (self.requests - 1)) * CLAN_REQUEST_SIZE) as usize
     }
 
-    pub(in crate::clan) fn put_request(&self, n: u32, request: &ClanRequest) {
+    pub(in super::super) fn put_request(&self, n: u32, request: &ClanRequest) {
         self.memory.write(self.request_at(n), request.as_bytes());
     }
 
     /// What came of a request.
-    pub(in crate::clan) fn result(&self, n: u32) -> u32 {
+    pub(in super::super) fn result(&self, n: u32) -> u32 {
         self.memory.load_u32(self.request_at(n) + std::mem::offset_of!(ClanRequest, result))
     }
 
     /// How many requests have ended, modulo 2^32.
-    pub(in crate::clan) fn done(&self) -> u32 {
+    pub(in super::super) fn done(&self) -> u32 {
         self.memory.load_u32_acquire(CLAN_STATE_DONE as usize)
     }
 
     /// Says how many requests there are. True if the card has to be told.
-    pub(in crate::clan) fn publish(&self, put: u32) -> bool {
+    pub(in super::super) fn publish(&self, put: u32) -> bool {
         self.memory.store_u32_release(CLAN_STATE_PUT as usize, put);
         barrier::before_awake_check();
         self.memory.load_u32(CLAN_STATE_IDLE as usize) != 0
     }
 
-    pub(in crate::clan) fn go(&self) {
+    pub(in super::super) fn go(&self) {
         self.page.store_u32_release(CLAN_ENDPOINT_GO as usize, 1);
     }
 }

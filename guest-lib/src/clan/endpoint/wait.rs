@@ -19,23 +19,23 @@ const LOOKS: u32 = 16;
 
 /// The time until which somebody waits; a time-out past the end of time is none.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::clan) struct Deadline {
+pub(in super::super) struct Deadline {
     timeout: Option<Duration>,
     until: Option<Instant>,
 }
 
 impl Deadline {
-    pub(in crate::clan) fn new(timeout: Option<Duration>) -> Self {
+    pub(in super::super) fn new(timeout: Option<Duration>) -> Self {
         Self { timeout, until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)) }
     }
 
     /// What is left of it; `None`: no end.
-    pub(in crate::clan) fn left(&self) -> Option<Duration> {
+    pub(in super::super) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
     /// Fails if it is over.
-    pub(in crate::clan) fn check(&self, what: &'static str) -> Result<Option<Duration>> {
+    pub(in super::super) fn check(&self, what: &'static str) -> Result<Option<Duration>> {
         match self.left() {
             Some(Duration::ZERO) => Err(Error::TimedOut { what, after: self.timeout.unwrap_or_default() }),
             left => Ok(left),
@@ -44,7 +44,7 @@ impl Deadline {
 }
 
 /// Looks once, and then again for as long as that.
-pub(in crate::clan) fn poll_for<T>(
+pub(in super::super) fn poll_for<T>(
     limit: Duration,
     mut look: impl FnMut() -> Result<Option<T>>,
 ) -> Result<Option<T>> {
@@ -64,7 +64,7 @@ pub(in crate::clan) fn poll_for<T>(
 }
 
 /// A sleep that ended without news is none of the caller's business.
-pub(in crate::clan) fn slept(result: Result<()>) -> Result<()> {
+pub(in super::super) fn slept(result: Result<()>) -> Result<()> {
     let quiet =
         |source: &io::Error| [Errno::TIMEDOUT, Errno::INTR].into_iter().any(|errno| is(source, errno));
     match result {
@@ -74,14 +74,14 @@ pub(in crate::clan) fn slept(result: Result<()>) -> Result<()> {
 }
 
 /// How long to sleep at once, of what is left.
-pub(in crate::clan) fn slice(left: Option<Duration>) -> i64 {
+pub(in super::super) fn slice(left: Option<Duration>) -> i64 {
     nanoseconds(Some(left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP))))
 }
 
 impl Core {
     /// Calls `look` until it finds something: for a while at once, and then whenever one of `bits` has been set. Bits are cleared
     /// before it looks, never behind: what happens after the look sets them again, and nobody sleeps over it.
-    pub(in crate::clan) fn wait_until<T>(
+    pub(in super::super) fn wait_until<T>(
         &self,
         bits: u64,
         timeout: Option<Duration>,

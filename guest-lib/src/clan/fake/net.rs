@@ -14,13 +14,13 @@ use super::card::FakeCard;
 use super::endpoint::Endpoint;
 
 #[derive(Debug)]
-pub(in crate::clan) struct Net {
+pub(in super::super) struct Net {
     state: Mutex<State>,
     over: AtomicBool,
     pub(super) owners: AtomicU32,
     /// Sleeps that nobody ended.
-    pub(in crate::clan) sleeps: AtomicU32,
-    pub(in crate::clan) kicks: AtomicU32,
+    pub(in super::super) sleeps: AtomicU32,
+    pub(in super::super) kicks: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -104,20 +104,20 @@ impl Net {
     }
 
     /// Has the thread do nothing any more: then [`Net::step`] does.
-    pub(in crate::clan) fn stop(&self) {
+    pub(in super::super) fn stop(&self) {
         self.over.store(true, Ordering::Relaxed);
         // A round that has begun is over when this is there.
         drop(self.lock());
     }
 
     /// What all cards do, once.
-    pub(in crate::clan) fn step(&self) {
+    pub(in super::super) fn step(&self) {
         let mut state = self.lock();
         let numbers: Vec<_> = state.endpoints.keys().copied().collect();
         numbers.into_iter().for_each(|number| state.serve(number));
     }
 
-    pub(in crate::clan) fn open(self: &Arc<Self>, host: u32) -> Card {
+    pub(in super::super) fn open(self: &Arc<Self>, host: u32) -> Card {
         Card::attached(Arc::new(FakeCard::new(self, host)))
     }
 
@@ -126,7 +126,7 @@ impl Net {
     }
 
     /// Who is open: apertures, endpoints, windows, event queues.
-    pub(in crate::clan) fn open_objects(&self) -> [usize; 4] {
+    pub(in super::super) fn open_objects(&self) -> [usize; 4] {
         let state = self.lock();
         [state.apertures.len(), state.endpoints.len(), state.windows.len(), state.queues.len()]
     }
