@@ -87,12 +87,8 @@ impl Events {
     /// Something has happened.
     pub(crate) fn tell(&mut self, dma: &dyn Dma, source: Source) -> Result<Told, DmaFault> {
         let taken = self.taken(dma)?;
-        if self
-            .last
-            .get(&source)
-            .is_some_and(|number| number.wrapping_sub(taken) < self.written.wrapping_sub(taken))
-            || self.waiting.contains(&source)
-        {
+        let untaken = self.written.wrapping_sub(taken);
+        if self.last.get(&source).is_some_and(|number| number.wrapping_sub(taken) < untaken) {
             return Ok(Told::Coalesced);
         }
         self.waiting.insert(source);

@@ -154,6 +154,7 @@ fn what_is_stored_to_a_group_arrives_at_its_members() {
     other.run(CLAN_COMMAND_CLOSE_APERTURE, 7, &[0_u64]).unwrap();
     other.arrive(0, &sent[0].1);
     assert_eq!(other.counter("refused_aperture"), 1);
+    other.try_aperture(8, &member).unwrap();
 }
 
 #[test]
