@@ -160,7 +160,7 @@ mod tests {
         assert!(refused.contains("model echo has no benchmark; these have: hamlyn, shrimp"), "{refused}");
         let names = |benchmarks: Benchmarks| benchmarks.iter().map(|one| one.0.name).collect::<Vec<_>>();
         assert_eq!(names(benchmarks), ["hamlyn"], "a figure is one model's own");
-        assert_eq!(names(parse("bench --goals").unwrap().1), ["hamlyn", "shrimp"]);
+        assert_eq!(names(parse("bench --goals").unwrap().1), ["hamlyn", "shrimp", "clan"]);
         assert_eq!(names(parse("bench --model shrimp --figure flags").unwrap().1), ["shrimp"]);
         assert!(parse("bench --model shrimp --figure 7").is_err() && parse("bench --figure flags").is_err());
     }
