@@ -1,7 +1,5 @@
 //! Endpoints (section 3.1): what the card has for each, and what it writes to their memory.
 
-use std::ops::Range;
-
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
@@ -165,9 +163,8 @@ impl Endpoint {
     }
 
     /// Where request `n` of its queue is.
-    pub(crate) fn request_at(&self, number: u32) -> Range<u64> {
+    pub(crate) fn request_at(&self, number: u32) -> u64 {
         let place = u64::from(number % self.requests) * u64::from(CLAN_REQUEST_SIZE);
-        let start = u64::from(CLAN_STATE_SIZE) + place;
-        start..start + u64::from(CLAN_REQUEST_SIZE)
+        u64::from(CLAN_STATE_SIZE) + place
     }
 }

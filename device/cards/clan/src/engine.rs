@@ -151,7 +151,7 @@ impl ClanCard {
             endpoint.store(ports.dma, CLAN_STATE_IDLE, 0)?;
         }
         let mut request = ClanRequest::new_zeroed();
-        let address = endpoint.memory.locate(ports.dma, endpoint.request_at(done).start)?;
+        let address = endpoint.memory.locate(ports.dma, endpoint.request_at(done))?;
         ports.dma.read(address, VolatileSlice::from(request.as_mut_bytes()))?;
         match check(&request).filter(|_| !endpoint.work.has_failed) {
             Some(remote) => endpoint.work.current = Some(Current { request, remote, progress: 0 }),
@@ -221,11 +221,6 @@ impl ClanCard {
         Ok(Turn::Made)
     }
 
-    /// A packet of an endpoint's request has left: so much of it is done.
-    pub(super) fn engine_sent(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
-        self.advance(ports, tag, length);
-    }
-
     /// A piece of a read has come.
     pub(super) fn engine_read(&mut self, ports: &Ports<'_>, read: &Waiting) {
         let Some((index, endpoint)) = self.endpoints.tagged(read.tag) else { return };
@@ -238,30 +233,32 @@ impl ClanCard {
             Some(Err(_)) => CLAN_DMA_MEMORY,
             None => CLAN_DMA_BAD_LOCAL,
         };
-        self.fail(ports, index, result);
+        self.finish(ports, index, result);
     }
 
     /// The packet of an endpoint's request has come to nothing.
     pub(super) fn engine_failed(&mut self, ports: &Ports<'_>, tag: u32, result: u32) {
         if let Some((index, _)) = self.endpoints.tagged(tag) {
-            self.fail(ports, index, result);
+            self.finish(ports, index, result);
         }
     }
 
-    fn fail(&mut self, ports: &Ports<'_>, index: u32, result: u32) {
+    /// A request has ended, and the endpoint has its turn again.
+    fn finish(&mut self, ports: &Ports<'_>, index: u32, result: u32) {
         let ended = self.end(ports, index, result);
         self.note(ended);
         self.engine.turns.push_back(index);
     }
 
-    fn advance(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
+    /// So much more of an endpoint's request is done: a packet has left, or a piece of a read has come.
+    pub(super) fn advance(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
         let Some((index, endpoint)) = self.endpoints.tagged(tag) else { return };
         let Some(current) = &mut endpoint.work.current else { return };
         current.progress += length;
         if current.progress < current.request.length {
             self.engine.turns.push_back(index);
         } else {
-            self.fail(ports, index, CLAN_DMA_DONE);
+            self.finish(ports, index, CLAN_DMA_DONE);
         }
     }
 
@@ -275,7 +272,7 @@ impl ClanCard {
         endpoint.work.has_failed = !is_done && request.flags & CLAN_DMA_CHAIN != 0;
         self.count(if is_done { ClanStatistic::RequestsDone } else { ClanStatistic::RequestsFailed });
         let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
-        let place = endpoint.request_at(number).start + offset_of!(ClanRequest, result) as u64;
+        let place = endpoint.request_at(number) + offset_of!(ClanRequest, result) as u64;
         endpoint.store(ports.dma, place as u32, result)?;
         endpoint.store(ports.dma, CLAN_STATE_DONE, number.wrapping_add(1))?;
         if request.flags & CLAN_DMA_NOTIFY != 0 {

@@ -174,7 +174,7 @@ impl ClanCard {
         let watched = Watched::Remote { owner: packet.owner, host: host.into(), aperture };
         self.accessed(ports, watched, offset..offset.saturating_add(length), true);
         if packet.of_engine {
-            self.engine_sent(ports, packet.header.tag.get(), length);
+            self.advance(ports, packet.header.tag.get(), length);
         }
     }
 

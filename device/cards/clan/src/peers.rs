@@ -262,11 +262,9 @@ impl Peers {
         self.peers
             .values()
             // Who is blocked cannot be asked.
-            .flat_map(|peer| match peer.blocked_since {
-                Some(since) => [Some(since + patience), None],
-                None => [peer.sending.deadline(), None],
+            .filter_map(|peer| {
+                peer.blocked_since.map(|since| since + patience).or_else(|| peer.sending.deadline())
             })
-            .flatten()
             .min()
     }
 

@@ -56,7 +56,7 @@ impl Windows {
         self.open.clear();
     }
 
-    /// Opens a window. `owner_fits`: whether an endpoint is there, which the caller knows.
+    /// Opens a window. That its endpoint is there the caller has looked.
     pub(crate) fn open(&mut self, first: u32, body: &ClanOpenWindow) -> Result<(), Refusal> {
         if first >= self.pages {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, self.pages));
