@@ -207,6 +207,12 @@ static inline void *clan_state(const struct hamlyn_pages *memory, u32 word)
 	return page_address(memory->page[0]) + word;
 }
 
+/* Whether something has happened: the card stores 1, the owner 0. */
+static inline u32 *clan_flag(const struct hamlyn_pages *memory, u32 bit)
+{
+	return clan_state(memory, CLAN_STATE_FLAGS + bit * sizeof(u32));
+}
+
 /* The n-th request of an endpoint's memory, which has room for so many. */
 static inline struct clan_request *clan_request_at(const struct hamlyn_pages *memory, u32 n, u32 requests)
 {

@@ -18,6 +18,7 @@ static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SI
 /* What CLAN_REG_ARM has room for. */
 #define ARM_SHIFT 16
 #define WAITABLE (U64_MAX >> ARM_SHIFT)
+static_assert(CLAN_FLAGS == BITS_PER_TYPE(u64) - ARM_SHIFT);
 
 #define FIRST_FREE_PORT 1024
 #define LAST_PORT 0xffff
@@ -27,9 +28,14 @@ static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SI
 /* Which of some bits are set. */
 static u64 endpoint_bits(const struct clan_endpoint_object *endpoint, u64 bits)
 {
-	const u64 *word = clan_state(endpoint->memory, CLAN_STATE_BITS);
+	unsigned long asked = bits;
+	u64 set = 0;
+	u32 bit;
 
-	return READ_ONCE(*word) & bits;
+	for_each_set_bit(bit, &asked, CLAN_FLAGS)
+		if (READ_ONCE(*clan_flag(endpoint->memory, bit)))
+			set |= BIT_ULL(bit);
+	return set;
 }
 
 static bool endpoint_arrived(const struct clan_sleepers *sleepers, u64 what)

@@ -224,12 +224,16 @@ static void engine_arm(const struct clan_engine *engine)
 /* The card has something for it. */
 void clan_engine_told(struct clan_engine *engine)
 {
-	void *bits = clan_state(engine->memory, CLAN_STATE_BITS);
+	u32 *ended = clan_flag(engine->memory, CLAN_BIT_DMA);
+	u32 *fault = clan_flag(engine->memory, CLAN_BIT_FAULT);
+	bool has_fault = READ_ONCE(*fault);
 	const u32 *done = clan_state(engine->memory, CLAN_STATE_DONE);
 
-	clear_bit(CLAN_BIT_DMA, bits);
-	smp_mb__after_atomic(); /* What ends from now on sets it again. */
-	if (test_and_clear_bit(CLAN_BIT_FAULT, bits))
+	WRITE_ONCE(*ended, 0);
+	if (has_fault)
+		WRITE_ONCE(*fault, 0);
+	mb(); /* What happens from now on sets them again. */
+	if (has_fault)
 		engine_fault(engine);
 	if (engine->busy && READ_ONCE(*done) == engine->put) {
 		dma_rmb(); /* The result was written before. */

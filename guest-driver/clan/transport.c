@@ -253,7 +253,8 @@ void clan_own_arrived(struct hamlyn_card *card)
 {
 	struct clan_own *own = clan_parts(card)->own;
 
-	clear_bit(TRIPWIRE, clan_state(own->memory, CLAN_STATE_BITS));
+	WRITE_ONCE(*clan_flag(own->memory, TRIPWIRE), 0);
+	mb(); /* What arrives from now on sets it again. */
 	own->news = U64_MAX;
 	hamlyn_system_arrived(card->system);
 }

@@ -267,7 +267,8 @@ struct clan_request {
  * | CLAN_ENDPOINT_GO | there are DMA requests |
  *
  * Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
- * words of his own, but for the CLAN_STATE_BITS, which both change by atomic operations.
+ * words of his own. Of the CLAN_STATE_FLAGS the card stores 1 only and the owner 0 only, whole words, so that nothing has to be atomic to
+ * the other: a machine with a single emulated processor has no operation that is.
  */
 
 /* In an endpoint's page of BAR 2, stored, any value: there are new requests (dma). */
@@ -278,21 +279,6 @@ struct clan_request {
 
 /* The most Tripwires of an endpoint. */
 #define CLAN_MAX_TRIPWIRES 32
-
-/*
- * u64. What has happened: the card sets bits, the owner clears them. Bit i below 32: Tripwire i has fired, if that is among
- * its actions.
- */
-#define CLAN_STATE_BITS 0x000
-
-/* In CLAN_STATE_BITS, the number of the bit: a DMA request that says so has ended. */
-#define CLAN_BIT_DMA 32
-
-/* In CLAN_STATE_BITS, the number of the bit: there was a fault. */
-#define CLAN_BIT_FAULT 33
-
-/* In CLAN_STATE_BITS, the number of the bit: there is a message. */
-#define CLAN_BIT_MESSAGE 34
 
 /* u32, stored by the owner: how many DMA requests he has put, modulo 2^32. */
 #define CLAN_STATE_PUT 0x040
@@ -329,6 +315,25 @@ struct clan_request {
  * what was last stored to its control word (tripwire).
  */
 #define CLAN_STATE_TRIPWIRES 0x200
+
+/*
+ * A u32 for each bit that can be waited for, CLAN_FLAGS of them: what has happened. The card stores 1 when it does, the owner 0 when he
+ * is about to look at what it stands for, with a full barrier between. Word i below 32: Tripwire i has fired, if that is among its
+ * actions.
+ */
+#define CLAN_STATE_FLAGS 0x300
+
+/* How many words the CLAN_STATE_FLAGS are: as many as CLAN_REG_ARM has room for. */
+#define CLAN_FLAGS 48
+
+/* Which of the CLAN_STATE_FLAGS: a DMA request that says so has ended. */
+#define CLAN_BIT_DMA 32
+
+/* Which of the CLAN_STATE_FLAGS: there was a fault. */
+#define CLAN_BIT_FAULT 33
+
+/* Which of the CLAN_STATE_FLAGS: there is a message. */
+#define CLAN_BIT_MESSAGE 34
 
 /* Messages, CLAN_MESSAGES of clan_message, which the driver writes. */
 #define CLAN_STATE_MESSAGES 0x800
@@ -471,7 +476,7 @@ struct clan_fifo_record {
 
 /*
  * WO, 8 bytes. Somebody sleeps on an endpoint: its number in the lower 16 bits, and above them the bits of
- * CLAN_STATE_BITS that they wait for, 48 at most. If one of them is set, or as soon as one is, the
+ * CLAN_STATE_FLAGS that they wait for, 48 at most. If one of them is set, or as soon as one is, the
  * endpoint is put into the FIFO, once.
  */
 #define CLAN_REG_ARM 0x128
@@ -560,7 +565,7 @@ struct clan_fifo_record {
 /* Action: its endpoint is put into the FIFO, and interrupts, whether anybody sleeps or not. */
 #define CLAN_TRIPWIRE_FIFO 32
 
-/* Action: its bit is set in CLAN_STATE_BITS. */
+/* Action: its flag is set in CLAN_STATE_FLAGS. */
 #define CLAN_TRIPWIRE_BIT 64
 
 /* Action: it is counted in CLAN_STATE_TRIPWIRES. */

@@ -255,7 +255,7 @@ impl Ground {
             let _ = self.device.card_call::<CLAN_IOC_EVENTS_WAIT, _>(&mut wait, &[]);
         }
         // A request that means nothing is answered, for all that.
-        memory.store_u64(CLAN_STATE_BITS as usize, 0);
+        memory.store_u32((CLAN_STATE_FLAGS + 4 * CLAN_BIT_DMA) as usize, 0);
         memory.store_u64(PAGE, u64::from(CLAN_DMA_NOTIFY) << 32);
         memory.store_u32(CLAN_STATE_PUT as usize, 1);
         self.device

@@ -13,11 +13,14 @@ use serde_json::{Value, json};
 
 #[path = "../common/desk.rs"]
 mod desk;
+#[path = "../common/eventually.rs"]
+mod eventually;
 mod names;
 #[path = "../common/program.rs"]
 mod program;
 
 use desk::{Desk, connected, end};
+use eventually::eventually;
 use program::Program;
 
 fn ticket(answer: &Value) -> String {

@@ -13,6 +13,8 @@ mod desk;
 mod doorbells;
 mod driver;
 mod echo;
+#[path = "../common/eventually.rs"]
+mod eventually;
 mod fetch;
 mod flow;
 mod groups;
@@ -46,11 +48,9 @@ mod snoop;
 mod tools;
 mod turn;
 
-use std::time::Duration;
-
-use anyhow::{Result, bail};
 use serde_json::Value;
 
+pub(crate) use eventually::eventually;
 pub(crate) use turn::{Right, Turn, lab, lab_of, shared, turn};
 
 /// How much of a long test is run: all of it for `./scripts/test --long`, else this part.
@@ -61,15 +61,4 @@ pub(crate) fn if_long(all: u32, part: u32) -> u32 {
 /// A field of an answer, as text.
 pub(crate) fn text(answer: &Value, field: &str) -> String {
     answer[field].as_str().unwrap_or_else(|| panic!("no text {field} in {answer}")).to_owned()
-}
-
-/// Waits until something that is on its way has come.
-pub(crate) fn eventually(mut come: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
-    for _ in 0..1200 {
-        if come()? {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    bail!("still not after a minute: {what}")
 }

@@ -8,7 +8,8 @@
 //! | [`CLAN_ENDPOINT_GO`] | there are DMA requests |
 //!
 //! Its memory is a page that its owner has mapped, with the words below, and behind it the DMA requests. Card and owner both write there, each
-//! words of his own, but for the [`CLAN_STATE_BITS`], which both change by atomic operations.
+//! words of his own. Of the [`CLAN_STATE_FLAGS`] the card stores 1 only and the owner 0 only, whole words, so that nothing has to be atomic to
+//! the other: a machine with a single emulated processor has no operation that is.
 
 /// In an endpoint's page of BAR 2, stored, any value: there are new requests ([`super::dma`]).
 pub const CLAN_ENDPOINT_GO: u32 = 0x800;
@@ -16,16 +17,6 @@ pub const CLAN_ENDPOINT_GO: u32 = 0x800;
 pub const CLAN_ENDPOINT_SIZE: u32 = 4096;
 /// The most Tripwires of an endpoint.
 pub const CLAN_MAX_TRIPWIRES: u32 = 32;
-
-/// u64. What has happened: the card sets bits, the owner clears them. Bit `i` below 32: Tripwire `i` has fired, if that is among
-/// its actions.
-pub const CLAN_STATE_BITS: u32 = 0x000;
-/// In [`CLAN_STATE_BITS`], the number of the bit: a DMA request that says so has ended.
-pub const CLAN_BIT_DMA: u32 = 32;
-/// In [`CLAN_STATE_BITS`], the number of the bit: there was a fault.
-pub const CLAN_BIT_FAULT: u32 = 33;
-/// In [`CLAN_STATE_BITS`], the number of the bit: there is a message.
-pub const CLAN_BIT_MESSAGE: u32 = 34;
 
 /// u32, stored by the owner: how many DMA requests he has put, modulo 2^32.
 pub const CLAN_STATE_PUT: u32 = 0x040;
@@ -51,6 +42,18 @@ pub const CLAN_STATE_MESSAGES_TAKEN: u32 = 0x100;
 /// For each Tripwire, two u32, stored by the card: how often it has fired, modulo 2^32, if that is among its actions; and its answer to
 /// what was last stored to its control word ([`super::tripwire`]).
 pub const CLAN_STATE_TRIPWIRES: u32 = 0x200;
+/// A u32 for each bit that can be waited for, [`CLAN_FLAGS`] of them: what has happened. The card stores 1 when it does, the owner 0 when he
+/// is about to look at what it stands for, with a full barrier between. Word `i` below 32: Tripwire `i` has fired, if that is among its
+/// actions.
+pub const CLAN_STATE_FLAGS: u32 = 0x300;
+/// How many words the [`CLAN_STATE_FLAGS`] are: as many as [`super::registers::CLAN_REG_ARM`] has room for.
+pub const CLAN_FLAGS: u32 = 48;
+/// Which of the [`CLAN_STATE_FLAGS`]: a DMA request that says so has ended.
+pub const CLAN_BIT_DMA: u32 = 32;
+/// Which of the [`CLAN_STATE_FLAGS`]: there was a fault.
+pub const CLAN_BIT_FAULT: u32 = 33;
+/// Which of the [`CLAN_STATE_FLAGS`]: there is a message.
+pub const CLAN_BIT_MESSAGE: u32 = 34;
 /// Messages, [`CLAN_MESSAGES`] of [`super::uapi::ClanMessage`], which the driver writes.
 pub const CLAN_STATE_MESSAGES: u32 = 0x800;
 /// How many messages wait at most; a power of two.

@@ -32,7 +32,7 @@ pub const CLAN_TRIPWIRE_REMOTE: u32 = 8;
 pub const CLAN_TRIPWIRE_ONCE: u32 = 16;
 /// Action: its endpoint is put into the FIFO, and interrupts, whether anybody sleeps or not.
 pub const CLAN_TRIPWIRE_FIFO: u32 = 32;
-/// Action: its bit is set in [`super::endpoint::CLAN_STATE_BITS`].
+/// Action: its flag is set in [`super::endpoint::CLAN_STATE_FLAGS`].
 pub const CLAN_TRIPWIRE_BIT: u32 = 64;
 /// Action: it is counted in [`super::endpoint::CLAN_STATE_TRIPWIRES`].
 pub const CLAN_TRIPWIRE_COUNT: u32 = 128;

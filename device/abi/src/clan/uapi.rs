@@ -157,7 +157,7 @@ pub struct ClanEvents {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanWait {
-    /// In: bits of `CLAN_STATE_BITS`. Out: those of them that are set; the caller clears them.
+    /// In: a bit for each of the `CLAN_STATE_FLAGS`. Out: those of them that are set; the caller clears them.
     pub bits: u64,
     /// In: nanoseconds, 0 to look only, or -1 for ever.
     pub timeout_ns: i64,

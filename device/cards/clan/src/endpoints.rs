@@ -7,7 +7,7 @@ use hamlyn_abi::family::command::*;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::table::Table;
-use hamlyn_card::ports::{Dma, DmaFault, Operation, write_value};
+use hamlyn_card::ports::{Dma, DmaFault, write_value};
 
 use crate::engine::Work;
 use crate::events::page_aligned;
@@ -139,13 +139,14 @@ impl Endpoint {
 
     /// Which of its bits are set.
     pub(crate) fn bits(&self, dma: &dyn Dma) -> Result<u64, DmaFault> {
-        hamlyn_card::ports::read_value(dma, self.memory.locate(dma, CLAN_STATE_BITS.into())?)
+        let address = self.memory.locate(dma, CLAN_STATE_FLAGS.into())?;
+        let flags: [u32; CLAN_FLAGS as usize] = hamlyn_card::ports::read_value(dma, address)?;
+        Ok(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u64::from(*flag != 0)))
     }
 
     /// Sets a bit. Says whether somebody slept for it, who does no more.
     pub(crate) fn set_bit(&mut self, dma: &dyn Dma, bit: u32) -> Result<bool, DmaFault> {
-        let address = self.memory.locate(dma, CLAN_STATE_BITS.into())?;
-        dma.fetch(address, Operation::Or(1 << bit))?;
+        self.store(dma, CLAN_STATE_FLAGS + 4 * bit, 1)?;
         let awaited = self.armed & (1 << bit) != 0;
         if awaited {
             self.armed = 0;

@@ -1,7 +1,6 @@
 //! An endpoint's words: those that its owner and the card have in memory, and those that he tells the card by.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hamlyn_abi::clan::dma::{CLAN_REQUEST_SIZE, ClanRequest};
 use hamlyn_abi::clan::endpoint::*;
@@ -14,6 +13,11 @@ use super::fault::Fault;
 
 /// How often the words of a fault are read anew, if the card writes others meanwhile.
 const ATTEMPTS: u32 = 8;
+
+/// Where it says whether something has happened.
+pub(in super::super) fn flag_at(bit: u32) -> usize {
+    (CLAN_STATE_FLAGS + bit * 4) as usize
+}
 
 /// The memory that an endpoint shares with the card, and its page of the card. All that is read here is read once.
 #[derive(Debug)]
@@ -31,9 +35,11 @@ impl State {
 
     /// Clears bits, and lets no later load be made before. Who then looks at what they stand for, and sleeps on them, misses nothing.
     pub(in super::super) fn clear(&self, bits: u64) {
-        let word = &self.memory.long_words(CLAN_STATE_BITS as usize, 1)[0];
-        if word.load(Ordering::Relaxed) & bits != 0 {
-            word.fetch_and(!bits, Ordering::SeqCst);
+        for bit in (0..CLAN_FLAGS).filter(|bit| bits & 1 << bit != 0) {
+            let place = flag_at(bit);
+            if self.memory.load_u32(place) != 0 {
+                self.memory.store_u32(place, 0);
+            }
         }
         barrier::before_sleep_check();
     }

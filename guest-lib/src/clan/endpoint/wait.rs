@@ -10,9 +10,8 @@ use super::Core;
 use crate::core::device::{is, nanoseconds};
 use crate::error::{Error, Result};
 
-/// How long anybody sleeps before he looks again by himself. Bits are cleared by the owner and set by the card, which is atomic among
-/// processors; but an emulated machine with a single one has no atomic operations for a card in another process, and may once in a
-/// long while undo a bit of the card's. Then this is what it costs.
+/// How long anybody sleeps before he looks again by himself. A thread that waits at an endpoint may clear a flag just when another, which
+/// waits for it too, has looked and is about to sleep. Then this is what it costs; a thread that waits alone misses nothing.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 16;

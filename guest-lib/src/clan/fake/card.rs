@@ -20,6 +20,7 @@ use super::Pages;
 use super::endpoint::Endpoint;
 use super::net::{Aperture, Net, Queue};
 use crate::clan::attachment::{Attachment, Object};
+use crate::clan::endpoint::flag_at;
 use crate::core::attach::{CardAttachment, QueueFile};
 use crate::core::key::random_key;
 use crate::core::memory::Memory;
@@ -201,7 +202,8 @@ impl Attachment for FakeCard {
 
     fn wait(&self, argument: &mut ClanWait) -> Result<()> {
         let memory = self.net.lock().endpoints[&argument.endpoint].memory.mapping.clone();
-        self.nap(argument.timeout_ns, || memory.load_u64(CLAN_STATE_BITS as usize) & argument.bits != 0)
+        let is_set = |bit: &u32| argument.bits & 1 << bit != 0 && memory.load_u32(flag_at(*bit)) != 0;
+        self.nap(argument.timeout_ns, || (0..CLAN_FLAGS).any(|bit| is_set(&bit)))
     }
 
     fn wait_for_events(&self, argument: &mut ClanEventsWait) -> Result<()> {

@@ -1,7 +1,6 @@
 //! An endpoint of the net.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
@@ -13,6 +12,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::Pages;
 use super::net::State;
+use crate::clan::endpoint::flag_at;
 
 #[derive(Debug)]
 pub(super) struct Endpoint {
@@ -51,8 +51,7 @@ impl Armed {
 
 impl Endpoint {
     pub(super) fn set_bit(&self, bit: u32) {
-        let bits = &self.memory.mapping.long_words(CLAN_STATE_BITS as usize, 1)[0];
-        bits.fetch_or(1 << bit, Ordering::SeqCst);
+        self.memory.mapping.store_u32_release(flag_at(bit), 1);
     }
 
     /// Puts a message into its queue, if there is room.

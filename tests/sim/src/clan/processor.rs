@@ -249,7 +249,9 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return };
         endpoint.bits &= !bits;
-        endpoint.area.poke(&machine.memory, CLAN_STATE_BITS.into(), &endpoint.bits.to_le_bytes());
+        for bit in (0..CLAN_FLAGS).filter(|bit| bits & 1 << bit != 0) {
+            endpoint.area.poke(&machine.memory, u64::from(CLAN_STATE_FLAGS + 4 * bit), &[0; 4]);
+        }
     }
 
     fn poke(&mut self, host: usize, number: u32, offset: u64, length: u64) {

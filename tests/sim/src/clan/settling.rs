@@ -165,7 +165,6 @@ impl World<Clan> {
     fn note_state(&mut self, host: usize, number: u32, at: u32, bytes: &[u8]) -> bool {
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
         match at {
-            CLAN_STATE_BITS => bytes.len() == 8,
             CLAN_STATE_DONE => {
                 let done = word(bytes);
                 endpoint.done = done.unwrap_or(0);
@@ -183,6 +182,7 @@ impl World<Clan> {
             }
             // What they say is looked at when all is done.
             CLAN_STATE_TRIPWIRES..0x300 => bytes.len() == 4 && at % 4 == 0,
+            CLAN_STATE_FLAGS..0x3c0 => at % 4 == 0 && bytes == [1, 0, 0, 0],
             _ => false,
         }
     }
@@ -324,8 +324,8 @@ impl World<Clan> {
         }
         for (number, endpoint) in &ledger.endpoints {
             let word = |at: u32| machine.memory.peek_u32(endpoint.area.address(at.into()));
-            let long = |at: u32| machine.memory.peek_u64(endpoint.area.address(at.into()));
-            let (bits, must) = (long(CLAN_STATE_BITS), endpoint.bits);
+            let flags = (0..CLAN_FLAGS).map(|bit| word(CLAN_STATE_FLAGS + 4 * bit));
+            let (bits, must) = (flags.rev().fold(0, |bits, flag| bits << 1 | u64::from(flag)), endpoint.bits);
             ensure(bits == must, || {
                 format!("host {host}: the bits of endpoint {number} are {bits:#x}, and must be {must:#x}")
             })?;

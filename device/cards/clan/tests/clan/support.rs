@@ -172,8 +172,10 @@ impl Host {
 
     /// Takes the bits of an endpoint.
     pub(crate) fn take_bits(&self, memory: u64) -> u64 {
-        let bits = u64::from(self.word(memory)) | u64::from(self.word(memory + 4)) << 32;
-        self.put(memory, &[0; 8]);
+        let flags = memory + u64::from(CLAN_STATE_FLAGS);
+        let bits = (0..CLAN_FLAGS).filter(|bit| self.word(flags + u64::from(4 * bit)) != 0);
+        let bits = bits.fold(0, |bits, bit| bits | 1 << bit);
+        self.put(flags, &[0; 4 * CLAN_FLAGS as usize]);
         bits
     }
 
