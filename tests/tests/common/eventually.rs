@@ -1,0 +1,16 @@
+//! What is on its way.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+/// Waits until something that is on its way has come.
+pub(crate) fn eventually(mut come: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
+    for _ in 0..1200 {
+        if come()? {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("still not after a minute: {what}")
+}
