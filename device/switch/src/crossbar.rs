@@ -35,16 +35,17 @@ use std::mem;
 use std::time::Duration;
 
 use hamlyn_fabric::stop::DESTINATIONS;
-use hamlyn_fabric::{Consumer, Geometry, Header, HostId, Producer, RingError};
+use hamlyn_fabric::{Consumer, Geometry, HostId};
 
 use crate::bursts::{Bursts, Cutter, Policy};
 use crate::counters::{PortCounters, SwitchCounters};
-use crate::held::{Bounds, Packet};
+use crate::held::Bounds;
 use crate::mesh::{Mesh, Shape};
-use crate::output::{Output, Standing, Step, Taken};
-use crate::paths::{MAX_PATHS, Paths, TURNS};
+use crate::output::{Output, Standing, Step};
+use crate::paths::{MAX_PATHS, TURNS};
 pub use crate::refusal::{Lost, Refusal};
 
+use self::forwarding::Forwarded;
 use self::stalls::Patience;
 
 /// The most ports that a switch can have. Each can be stopped.
@@ -73,20 +74,6 @@ struct Input {
     state: State,
     /// Bytes of the longest packet that has come.
     largest: usize,
-}
-
-/// What came of an attempt to forward an input's oldest packet.
-enum Forwarded {
-    /// It is gone: forwarded, held, or dropped and counted. So many were made of it, if it was for a group.
-    Gone(usize),
-    /// There is none.
-    Nothing,
-    /// Its output has no room for it, and no more of this input can be held.
-    Blocked,
-    /// Its way into the mesh is not free.
-    AtTheMesh,
-    /// A ring is corrupt: this port must go.
-    Broken(usize, RingError),
 }
 
 /// A non-blocking crossbar over any number of links. It knows no socket, descriptor, thread or time.
@@ -170,101 +157,6 @@ impl Crossbar {
         self.geometry
     }
 
-    /// The port that a card gets: the one it wants, or the first that is free.
-    pub fn free_port(&self, wanted: Option<HostId>) -> Result<HostId, Refusal> {
-        let limit = self.inputs.len();
-        match wanted {
-            Some(host) if host.index() >= limit => Err(Refusal::OutOfRange { host, limit }),
-            Some(host) if self.inputs[host.index()].is_some() => Err(Refusal::Taken(host)),
-            Some(host) => Ok(host),
-            // A crossbar has no more than MAX_PORTS ports: the number fits.
-            None => match self.inputs.iter().position(Option::is_none) {
-                Some(port) => Ok(HostId(port as u16)),
-                None => Err(Refusal::Full(limit)),
-            },
-        }
-    }
-
-    /// Attaches the switch's end of a link to a port.
-    pub fn attach(
-        &mut self,
-        sender: Producer,
-        receiver: Consumer,
-        wanted: Option<HostId>,
-    ) -> Result<HostId, Refusal> {
-        let host = self.free_port(wanted)?;
-        for link in [sender.geometry(), receiver.geometry()] {
-            if link != self.geometry {
-                return Err(Refusal::Geometry { link, switch: self.geometry });
-            }
-        }
-        let port = host.index();
-        self.inputs[port] = Some(Input { ring: receiver, state: State::Ready, largest: 0 });
-        let paths = (self.paths > 1).then(|| Paths::new(self.paths, self.seed.wrapping_add(port as u64)));
-        let holds_all = paths.is_none() && self.cutter.as_ref().is_some_and(Cutter::wants_all);
-        self.outputs[port] = Some(Output::new(sender, paths, holds_all));
-        self.stop_anew(port);
-        self.counters[port].attached = true;
-        self.ready.push_back(port);
-        Ok(host)
-    }
-
-    /// Gives a new card the stops that its port's earlier card had: packets of the earlier one still wait, and go first.
-    fn stop_anew(&mut self, port: usize) {
-        let Some(input) = &mut self.inputs[port] else { return };
-        if self.held[port] == 0 {
-            return;
-        }
-        for (host, output) in self.outputs.iter().enumerate() {
-            if output.as_ref().is_some_and(|output| output.held.has(port)) {
-                input.ring.stop(HostId(host as u16));
-            }
-        }
-    }
-
-    /// Detaches a port whose card is gone. What the card has sent still goes, as far as it can be held; what it has not taken
-    /// is counted; what waits for it is dropped.
-    pub fn detach(&mut self, host: HostId) {
-        let port = host.index();
-        let Some(mut output) = self.outputs.get_mut(port).and_then(Option::take) else { return };
-        self.counters[port].undelivered += output.ring.unread().unwrap_or(0);
-        for source in output.paths.iter().flat_map(Paths::sources) {
-            self.counters[source.index()].dropped_absent += 1;
-        }
-        for (source, packets, bytes) in output.held.sources() {
-            self.counters[source].dropped_absent += packets;
-            self.release(source, bytes);
-            self.resume(source, port);
-        }
-        self.drain(port);
-        self.stir_mesh();
-        self.inputs[port] = None;
-        self.counters[port].attached = false;
-        for queue in [&mut self.ready, &mut self.loaded] {
-            queue.retain(|&other| other != port);
-        }
-        self.empty.retain(|&other| other != port);
-    }
-
-    /// Forwards what a dead card has left behind, where there is room, and counts the rest. Its memory may be in other
-    /// hands still: no more than a ring's worth.
-    fn drain(&mut self, port: usize) {
-        let released = |inputs: &[Option<Input>]| inputs[port].as_ref().map(|input| input.ring.released());
-        let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);
-        while released(&self.inputs) < end {
-            match self.forward_one(port) {
-                Forwarded::Gone(_) => {}
-                Forwarded::Nothing => return,
-                Forwarded::Broken(other, _) if other == port => return,
-                Forwarded::Blocked | Forwarded::AtTheMesh | Forwarded::Broken(..) => {
-                    let Some(input) = &mut self.inputs[port] else { return };
-                    input.ring.consume();
-                    self.counters[port].orphaned += 1;
-                }
-            }
-        }
-    }
-
     /// Moves packets, about `budget` at most, and returns how many it moved or dropped. A path counts as a move, and so does
     /// what is held.
     pub fn forward(&mut self, budget: usize) -> usize {
@@ -285,37 +177,6 @@ impl Crossbar {
 
     fn has_work(&self) -> bool {
         !self.ready.is_empty() || !self.loaded.is_empty() || self.mesh.as_ref().is_some_and(Mesh::can_move)
-    }
-
-    /// Whether a packet may pass from one card to another beside the rings: both are there, there is but one path, and
-    /// nothing is on its way that the packet would overtake.
-    ///
-    /// For cards in one process, which can hand it over themselves.
-    pub fn is_clear(&mut self, source: HostId, destination: HostId) -> bool {
-        let input = self.inputs.get_mut(source.index()).and_then(Option::as_mut);
-        let output = self.outputs.get_mut(destination.index()).and_then(Option::as_mut);
-        let (Some(input), Some(output)) = (input, output) else { return false };
-        // A ring that is corrupt is found out when it is used.
-        output.paths.is_none()
-            && self.mesh.as_ref().is_none_or(Mesh::is_empty)
-            && output.held.is_empty()
-            && input.ring.is_empty().unwrap_or(false)
-            && output.ring.is_drained().unwrap_or(false)
-    }
-
-    /// Counts a packet of `length` bytes that passes beside the rings. `false`: it may not.
-    pub fn pass(&mut self, source: HostId, destination: HostId, length: usize) -> bool {
-        if !self.is_clear(source, destination) {
-            return false;
-        }
-        if let Some(mesh) = &mut self.mesh {
-            mesh.pass(source, destination, length);
-        }
-        self.counters[source.index()].packets_in += 1;
-        self.counters[source.index()].bytes_in += length as u64;
-        self.counters[destination.index()].packets_out += 1;
-        self.counters[destination.index()].bytes_out += length as u64;
-        true
     }
 
     /// Looks no more at the inputs that were empty, until [`Crossbar::wake`] names them.
@@ -461,41 +322,6 @@ impl Crossbar {
         }
     }
 
-    /// Serves an input that was taken from the ready queue. Returns how many packets it moved.
-    fn visit(&mut self, port: usize) -> usize {
-        let Some(input) = &mut self.inputs[port] else { return 0 };
-        self.looks += 1;
-        input.state = State::Empty;
-        match self.forward_one(port) {
-            Forwarded::Gone(packets) => {
-                self.make_ready(port);
-                packets
-            }
-            Forwarded::Nothing => {
-                self.empty.push(port);
-                0
-            }
-            Forwarded::Blocked => {
-                self.counters[port].blocked += 1;
-                if let Some(input) = &mut self.inputs[port] {
-                    input.state = State::Blocked;
-                }
-                0
-            }
-            Forwarded::AtTheMesh => {
-                if let Some(input) = &mut self.inputs[port] {
-                    input.state = State::AtTheMesh;
-                }
-                0
-            }
-            Forwarded::Broken(other, error) => {
-                self.lose(other, Lost::Corrupt(error));
-                self.make_ready(port);
-                0
-            }
-        }
-    }
-
     /// Whether anything waits in the switch, by the bounds' count.
     #[cfg(test)]
     pub(crate) fn holds_anything(&self) -> bool {
@@ -523,61 +349,14 @@ impl Crossbar {
         self.detach(host);
         self.lost.push((host, reason));
     }
-
-    /// Forwards an input's oldest packet, or holds it.
-    fn forward_one(&mut self, port: usize) -> Forwarded {
-        let Some(input) = &mut self.inputs[port] else { return Forwarded::Nothing };
-        let record = match input.ring.peek() {
-            Err(error) => return Forwarded::Broken(port, error),
-            Ok(None) => return Forwarded::Nothing,
-            Ok(Some(record)) => record,
-        };
-        let length = record.payload.len();
-        input.largest = input.largest.max(length);
-        let mut receiver = None;
-        match record.header() {
-            Err(_) => self.counters[port].dropped_malformed += 1,
-            Ok(header) => {
-                let destination = header.destination.index();
-                let header = Header { source: HostId(port as u16), ..header };
-                if let Some(group) = header.destination.group() {
-                    return self.multicast(port, header, group);
-                }
-                match (self.outputs.get_mut(destination).and_then(Option::as_mut), &mut self.mesh) {
-                    (None, _) => self.counters[port].dropped_absent += 1,
-                    (Some(_), Some(mesh)) if mesh.takes_from(header.source) => {
-                        mesh.inject(Packet::copy(header, &record.payload));
-                    }
-                    (Some(_), Some(_)) => return Forwarded::AtTheMesh,
-                    (Some(output), None) => {
-                        let counters = &mut self.counters[destination];
-                        match output.take(header, record.payload, &self.bounds, self.held[port], counters) {
-                            Err(error) => return Forwarded::Broken(destination, error),
-                            Ok(Taken::Refused) => return Forwarded::Blocked,
-                            Ok(Taken::Accepted) => {}
-                            Ok(Taken::Held { bytes, stop }) => {
-                                self.held[port] += bytes;
-                                self.all_held += bytes;
-                                self.counters[port].stalls += 1;
-                                let stops = stop && input.ring.stop(header.destination);
-                                self.counters[port].stops += u64::from(stops);
-                            }
-                        }
-                        receiver = Some(destination);
-                    }
-                }
-            }
-        }
-        input.ring.consume();
-        self.counters[port].packets_in += 1;
-        self.counters[port].bytes_in += length as u64;
-        if let Some(receiver) = receiver {
-            self.list_loaded(receiver);
-        }
-        Forwarded::Gone(1)
-    }
 }
 
+#[path = "attaching.rs"]
+mod attaching;
+#[path = "beside.rs"]
+mod beside;
+#[path = "forwarding.rs"]
+mod forwarding;
 #[path = "groups.rs"]
 mod groups;
 #[path = "meshed.rs"]

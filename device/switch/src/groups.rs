@@ -18,7 +18,9 @@ use hamlyn_fabric::{Header, HostId, RingError};
 use vm_memory::VolatileSlice;
 
 use super::{Crossbar, Forwarded};
+use crate::counters::PortCounters;
 use crate::held::{Bounds, Packet};
+use crate::mesh::Mesh;
 use crate::output::{Output, Taken};
 
 impl Crossbar {
@@ -41,36 +43,24 @@ impl Crossbar {
             Ok(None) => return Forwarded::Nothing,
             Ok(Some(record)) => record.payload,
         };
-        let (length, mut stops) = (payload.len(), Vec::new());
-        if let Some(mesh) = &mut self.mesh {
-            if !members.is_empty() && !mesh.takes_from(header.source) {
-                return Forwarded::AtTheMesh;
-            }
-            // They go in one after another.
-            members.iter().for_each(|&member| mesh.inject(Packet::copy(to(header, member), &payload)));
-        } else {
-            match find_full(&mut self.outputs, &members, header, &payload, &self.bounds, self.held[port]) {
+        let length = payload.len();
+        let copies = Copies { header, payload: &payload, members: &members, bounds: &self.bounds };
+        let waiting = match &mut self.mesh {
+            Some(mesh) if members.is_empty() || mesh.takes_from(header.source) => copies.inject(mesh),
+            Some(_) => return Forwarded::AtTheMesh,
+            None => match copies.find_full(&mut self.outputs, self.held[port]) {
                 Err((member, error)) => return Forwarded::Broken(member, error),
                 Ok(true) => return Forwarded::Blocked,
-                Ok(false) => {}
-            }
-            for &member in &members {
-                let (output, counters) = (&mut self.outputs[member], &mut self.counters[member]);
-                let taken = output
-                    .as_mut()
-                    .map(|output| output.take_or_hold(to(header, member), &payload, &self.bounds, counters));
-                if let Some(Taken::Held { bytes, stop }) = taken {
-                    self.held[port] += bytes;
-                    self.all_held += bytes;
-                    self.counters[port].stalls += 1;
-                    stops.extend(stop.then_some(member));
-                }
-            }
-        }
-        for member in stops {
-            self.counters[port].stops += u64::from(input.ring.stop(HostId(member as u16)));
+                Ok(false) => copies.hand_out(&mut self.outputs, &mut self.counters),
+            },
+        };
+        for member in &waiting.stops {
+            self.counters[port].stops += u64::from(input.ring.stop(HostId(*member as u16)));
         }
         input.ring.consume();
+        self.held[port] += waiting.bytes;
+        self.all_held += waiting.bytes;
+        self.counters[port].stalls += waiting.copies;
         self.count_copies(port, length, members.len());
         members.iter().for_each(|&member| self.list_loaded(member));
         Forwarded::Gone(members.len().max(1))
@@ -88,28 +78,63 @@ impl Crossbar {
     }
 }
 
-/// The header of a member's copy.
-fn to(header: Header, member: usize) -> Header {
-    Header { destination: HostId(member as u16), ..header }
+/// A packet for the members of a group.
+struct Copies<'a> {
+    header: Header,
+    payload: &'a VolatileSlice<'a>,
+    members: &'a [usize],
+    bounds: &'a Bounds,
 }
 
-/// Whether a member has no room for a packet, and can hold no more of its source. A ring that is corrupt is that of a member.
-fn find_full(
-    outputs: &mut [Option<Output>],
-    members: &[usize],
-    header: Header,
-    payload: &VolatileSlice<'_>,
-    bounds: &Bounds,
-    held: usize,
-) -> Result<bool, (usize, RingError)> {
-    for &member in members {
-        let Some(output) = &mut outputs[member] else { continue };
-        let takes = output.would_take(to(header, member), payload.len(), bounds, held);
-        if !takes.map_err(|error| (member, error))? {
-            return Ok(true);
-        }
+/// Those of a packet's copies that are held.
+#[derive(Default)]
+struct Waiting {
+    copies: u64,
+    bytes: usize,
+    /// Members to which the source is to send no more.
+    stops: Vec<usize>,
+}
+
+impl Copies<'_> {
+    /// The header of a member's copy.
+    fn to(&self, member: usize) -> Header {
+        Header { destination: HostId(member as u16), ..self.header }
     }
-    Ok(false)
+
+    /// Through a mesh they go in one after another, and none is held here.
+    fn inject(&self, mesh: &mut Mesh) -> Waiting {
+        self.members.iter().for_each(|&member| mesh.inject(Packet::copy(self.to(member), self.payload)));
+        Waiting::default()
+    }
+
+    /// Whether a member has no room for its copy, and can hold no more of its source, of which so much is held. A ring that is corrupt
+    /// is that of a member.
+    fn find_full(&self, outputs: &mut [Option<Output>], held: usize) -> Result<bool, (usize, RingError)> {
+        for &member in self.members {
+            let Some(output) = &mut outputs[member] else { continue };
+            let takes = output.would_take(self.to(member), self.payload.len(), self.bounds, held);
+            if !takes.map_err(|error| (member, error))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives each member its copy, or holds it.
+    fn hand_out(&self, outputs: &mut [Option<Output>], counters: &mut [PortCounters]) -> Waiting {
+        let mut waiting = Waiting::default();
+        for &member in self.members {
+            let Some(output) = &mut outputs[member] else { continue };
+            let taken =
+                output.take_or_hold(self.to(member), self.payload, self.bounds, &mut counters[member]);
+            if let Taken::Held { bytes, stop } = taken {
+                waiting.copies += 1;
+                waiting.bytes += bytes;
+                waiting.stops.extend(stop.then_some(member));
+            }
+        }
+        waiting
+    }
 }
 
 #[cfg(test)]

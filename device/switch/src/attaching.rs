@@ -1,0 +1,106 @@
+//! Cards that come and go.
+
+use hamlyn_fabric::{Consumer, HostId, Producer};
+
+use super::{Crossbar, Forwarded, Input, State};
+use crate::bursts::Cutter;
+use crate::output::Output;
+use crate::paths::Paths;
+use crate::refusal::Refusal;
+
+impl Crossbar {
+    /// The port that a card gets: the one it wants, or the first that is free.
+    pub fn free_port(&self, wanted: Option<HostId>) -> Result<HostId, Refusal> {
+        let limit = self.inputs.len();
+        match wanted {
+            Some(host) if host.index() >= limit => Err(Refusal::OutOfRange { host, limit }),
+            Some(host) if self.inputs[host.index()].is_some() => Err(Refusal::Taken(host)),
+            Some(host) => Ok(host),
+            // A crossbar has no more than MAX_PORTS ports: the number fits.
+            None => match self.inputs.iter().position(Option::is_none) {
+                Some(port) => Ok(HostId(port as u16)),
+                None => Err(Refusal::Full(limit)),
+            },
+        }
+    }
+
+    /// Attaches the switch's end of a link to a port.
+    pub fn attach(
+        &mut self,
+        sender: Producer,
+        receiver: Consumer,
+        wanted: Option<HostId>,
+    ) -> Result<HostId, Refusal> {
+        let host = self.free_port(wanted)?;
+        for link in [sender.geometry(), receiver.geometry()] {
+            if link != self.geometry {
+                return Err(Refusal::Geometry { link, switch: self.geometry });
+            }
+        }
+        let port = host.index();
+        self.inputs[port] = Some(Input { ring: receiver, state: State::Ready, largest: 0 });
+        let paths = (self.paths > 1).then(|| Paths::new(self.paths, self.seed.wrapping_add(port as u64)));
+        let holds_all = paths.is_none() && self.cutter.as_ref().is_some_and(Cutter::wants_all);
+        self.outputs[port] = Some(Output::new(sender, paths, holds_all));
+        self.stop_anew(port);
+        self.counters[port].attached = true;
+        self.ready.push_back(port);
+        Ok(host)
+    }
+
+    /// Gives a new card the stops that its port's earlier card had: packets of the earlier one still wait, and go first.
+    fn stop_anew(&mut self, port: usize) {
+        let Some(input) = &mut self.inputs[port] else { return };
+        if self.held[port] == 0 {
+            return;
+        }
+        for (host, output) in self.outputs.iter().enumerate() {
+            if output.as_ref().is_some_and(|output| output.held.has(port)) {
+                input.ring.stop(HostId(host as u16));
+            }
+        }
+    }
+
+    /// Detaches a port whose card is gone. What the card has sent still goes, as far as it can be held; what it has not taken
+    /// is counted; what waits for it is dropped.
+    pub fn detach(&mut self, host: HostId) {
+        let port = host.index();
+        let Some(mut output) = self.outputs.get_mut(port).and_then(Option::take) else { return };
+        self.counters[port].undelivered += output.ring.unread().unwrap_or(0);
+        for source in output.paths.iter().flat_map(Paths::sources) {
+            self.counters[source.index()].dropped_absent += 1;
+        }
+        for (source, packets, bytes) in output.held.sources() {
+            self.counters[source].dropped_absent += packets;
+            self.release(source, bytes);
+            self.resume(source, port);
+        }
+        self.drain(port);
+        self.stir_mesh();
+        self.inputs[port] = None;
+        self.counters[port].attached = false;
+        for queue in [&mut self.ready, &mut self.loaded] {
+            queue.retain(|&other| other != port);
+        }
+        self.empty.retain(|&other| other != port);
+    }
+
+    /// Forwards what a dead card has left behind, where there is room, and counts the rest. Its memory may be in other
+    /// hands still: no more than a ring's worth.
+    fn drain(&mut self, port: usize) {
+        let released = |inputs: &[Option<Input>]| inputs[port].as_ref().map(|input| input.ring.released());
+        let end = released(&self.inputs).map(|start| start + self.geometry.capacity as u64);
+        while released(&self.inputs) < end {
+            match self.forward_one(port) {
+                Forwarded::Gone(_) => {}
+                Forwarded::Nothing => return,
+                Forwarded::Broken(other, _) if other == port => return,
+                Forwarded::Blocked | Forwarded::AtTheMesh | Forwarded::Broken(..) => {
+                    let Some(input) = &mut self.inputs[port] else { return };
+                    input.ring.consume();
+                    self.counters[port].orphaned += 1;
+                }
+            }
+        }
+    }
+}
