@@ -1,6 +1,7 @@
 //! How cards of a model are made, told so that command lines, tables and tests can be made of it.
 
 use std::error::Error;
+use std::ops::RangeInclusive;
 
 use thiserror::Error;
 
@@ -54,6 +55,17 @@ pub struct Setting {
     pub default: u32,
 }
 
+impl Setting {
+    /// The one that all cards have: see [`Choice::handshake_ms`].
+    pub const HANDSHAKE: Setting = Setting {
+        name: "handshake",
+        unit: "MS",
+        about: "How long the host may go without keeping the card's handshake before the card discards what \
+                arrives, in milliseconds: 100 to 600000, or 0 for ever",
+        default: 8000,
+    };
+}
+
 /// Why a card was not made.
 pub type MakeError = Box<dyn Error + Send + Sync>;
 
@@ -65,6 +77,25 @@ pub struct NoSetting {
     pub model: &'static str,
     /// The setting.
     pub setting: &'static str,
+}
+
+/// A value that is outside of its setting's limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{what} {value} is out of range ({least} to {most})")]
+struct OutOfRange {
+    what: &'static str,
+    value: u32,
+    least: u32,
+    most: u32,
+}
+
+/// A value that has to be a multiple of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{what} {value} is not a multiple of {unit}")]
+struct Uneven {
+    what: &'static str,
+    value: u32,
+    unit: u32,
 }
 
 /// A model, and what a person chose about a card of it.
@@ -107,6 +138,41 @@ impl Choice {
         let default = known.ok_or(NoSetting { model: self.model.name, setting })?.default;
         let chosen = self.chosen.iter().find(|(name, _)| *name == setting);
         Ok(chosen.map_or(default, |(_, value)| *value))
+    }
+
+    /// The value of a setting that has limits; errors call it `what`.
+    pub fn in_range(
+        &self,
+        setting: &'static str,
+        what: &'static str,
+        limits: RangeInclusive<u32>,
+    ) -> Result<u32, MakeError> {
+        let value = self.get(setting)?;
+        if limits.contains(&value) {
+            return Ok(value);
+        }
+        let (least, most) = limits.into_inner();
+        Err(OutOfRange { what, value, least, most }.into())
+    }
+
+    /// The same, and a multiple of `unit`.
+    pub fn multiple_in_range(
+        &self,
+        setting: &'static str,
+        what: &'static str,
+        unit: u32,
+        limits: RangeInclusive<u32>,
+    ) -> Result<u32, MakeError> {
+        let value = self.in_range(setting, what, limits)?;
+        if value % unit == 0 { Ok(value) } else { Err(Uneven { what, value, unit }.into()) }
+    }
+
+    /// Milliseconds that the host may go without keeping the card's handshake; 0 for ever.
+    pub fn handshake_ms(&self) -> Result<u32, MakeError> {
+        match self.get(Setting::HANDSHAKE.name)? {
+            0 => Ok(0),
+            _ => self.in_range(Setting::HANDSHAKE.name, "handshake period in ms", 100..=600_000),
+        }
     }
 
     /// Makes a card, at power-on.

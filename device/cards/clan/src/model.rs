@@ -4,7 +4,6 @@ use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::registers::{CLAN_JOIN_ARRIVING, CLAN_JOIN_LEAVING, CLAN_MAX_READ_TIMEOUT};
 use hamlyn_card::card::Card;
 use hamlyn_card::model::{Bursts, Choice, MakeError, Model, Setting};
-use thiserror::Error;
 
 use super::{ClanCard, packet};
 
@@ -78,13 +77,7 @@ pub static MODEL: Model = Model {
             about: "How long a remote read may take, in milliseconds: 1 to 10000",
             default: 2000,
         },
-        Setting {
-            name: "handshake",
-            unit: "MS",
-            about: "How long the host may go without keeping the card's handshake before the card discards what \
-                    arrives, in milliseconds: 100 to 600000, or 0 for ever",
-            default: 8000,
-        },
+        Setting::HANDSHAKE,
     ],
     bursts: Some(Bursts { cut: packet::cut, join: packet::join }),
     make,
@@ -93,44 +86,47 @@ pub static MODEL: Model = Model {
 /// A number of event queues is never taken for none.
 const _: () = assert!(CLAN_NO_EVENTS > 4096);
 
-#[derive(Debug, Error)]
-#[error("{what} {value} is out of range ({least} to {most})")]
-struct OutOfRange {
-    what: &'static str,
-    value: u32,
-    least: u32,
-    most: u32,
+fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
+    Ok(Box::new(ClanCard::new(Options {
+        apertures: choice.in_range("apertures", "number of apertures", 16..=65536)?,
+        window_pages: choice.in_range("window-pages", "number of window pages", 64..=262_144)?,
+        endpoints: choice.in_range("endpoints", "number of endpoints", 8..=16384)?,
+        tripwires: choice.in_range("tripwires", "number of Tripwires", 16..=262_144)?,
+        event_queues: choice.in_range("event-queues", "number of event queues", 8..=4096)?,
+        burst: choice.multiple_in_range("burst", "burst", 8, 64..=65536)?,
+        // At least a packet.
+        credits: choice.in_range("credits", "number of credits", 8192..=1_048_576)?,
+        join: choice.in_range("join", "join mask", 0..=CLAN_JOIN_LEAVING | CLAN_JOIN_ARRIVING)?,
+        read_timeout_ms: choice.in_range("read-timeout", "read time-out in ms", 1..=CLAN_MAX_READ_TIMEOUT)?,
+        handshake_ms: choice.handshake_ms()?,
+    })))
 }
 
-#[derive(Debug, Error)]
-#[error("burst {0} is not a multiple of 8")]
-struct Uneven(u32);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
-    let in_range = |name, what, least, most| {
-        let value = choice.get(name)?;
-        let possible = (least..=most).contains(&value);
-        if possible { Ok(value) } else { Err(MakeError::from(OutOfRange { what, value, least, most })) }
-    };
-    let burst = in_range("burst", "burst", 64, 65536)?;
-    if burst % 8 != 0 {
-        return Err(Uneven(burst).into());
+    #[test]
+    fn every_setting_reaches_the_card() {
+        for (setting, value, refused) in [
+            ("apertures", 15, "number of apertures 15 is out of range (16 to 65536)"),
+            ("window-pages", 63, "number of window pages 63 is out of range (64 to 262144)"),
+            ("endpoints", 7, "number of endpoints 7 is out of range (8 to 16384)"),
+            ("tripwires", 15, "number of Tripwires 15 is out of range (16 to 262144)"),
+            ("event-queues", 4097, "number of event queues 4097 is out of range (8 to 4096)"),
+            ("burst", 65544, "burst 65544 is out of range (64 to 65536)"),
+            ("burst", 68, "burst 68 is not a multiple of 8"),
+            ("credits", 8191, "number of credits 8191 is out of range (8192 to 1048576)"),
+            ("join", 4, "join mask 4 is out of range (0 to 3)"),
+            ("read-timeout", 0, "read time-out in ms 0 is out of range (1 to 10000)"),
+            ("handshake", 99, "handshake period in ms 99 is out of range (100 to 600000)"),
+        ] {
+            let mut choice = Choice::of(&MODEL);
+            choice.set(setting, value).unwrap();
+            assert_eq!(choice.make().err().unwrap().to_string(), refused);
+        }
+        let mut choice = Choice::of(&MODEL);
+        choice.set("handshake", 0).unwrap();
+        assert!(choice.make().is_ok());
     }
-    let handshake_ms = match choice.get("handshake")? {
-        0 => 0,
-        _ => in_range("handshake", "handshake period in ms", 100, 600_000)?,
-    };
-    Ok(Box::new(ClanCard::new(Options {
-        apertures: in_range("apertures", "number of apertures", 16, 65536)?,
-        window_pages: in_range("window-pages", "number of window pages", 64, 262_144)?,
-        endpoints: in_range("endpoints", "number of endpoints", 8, 16384)?,
-        tripwires: in_range("tripwires", "number of Tripwires", 16, 262_144)?,
-        event_queues: in_range("event-queues", "number of event queues", 8, 4096)?,
-        burst,
-        // At least a packet.
-        credits: in_range("credits", "number of credits", 8192, 1_048_576)?,
-        join: in_range("join", "join mask", 0, CLAN_JOIN_LEAVING | CLAN_JOIN_ARRIVING)?,
-        read_timeout_ms: in_range("read-timeout", "read time-out in ms", 1, CLAN_MAX_READ_TIMEOUT)?,
-        handshake_ms,
-    })))
 }

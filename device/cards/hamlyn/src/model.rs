@@ -38,13 +38,7 @@ pub static MODEL: Model = Model {
             about: "Interrupt vectors: 2 to 16",
             default: BY_DEFAULT.vectors,
         },
-        Setting {
-            name: "handshake",
-            unit: "MS",
-            about: "How long the host may go without keeping the card's handshake before the card discards what \
-                    arrives, in milliseconds: 100 to 600000, or 0 for ever",
-            default: BY_DEFAULT.handshake_ms,
-        },
+        Setting::HANDSHAKE,
     ],
     bursts: None,
     make,

@@ -2,7 +2,6 @@
 
 use hamlyn_card::card::Card;
 use hamlyn_card::model::{Choice, MakeError, Model, Setting};
-use thiserror::Error;
 
 use super::ShrimpCard;
 use super::packet::LARGEST;
@@ -60,52 +59,20 @@ pub static MODEL: Model = Model {
             about: "How long a packet of blocked-write waits for the next store, in microseconds: 0 to 1000000",
             default: 50,
         },
-        Setting {
-            name: "handshake",
-            unit: "MS",
-            about: "How long the host may go without keeping the card's handshake before the card discards what \
-                    arrives, in milliseconds: 100 to 600000, or 0 for ever",
-            default: 8000,
-        },
+        Setting::HANDSHAKE,
     ],
     bursts: None,
     make,
 };
 
-#[derive(Debug, Error)]
-#[error("{what} {value} is out of range ({least} to {most})")]
-struct OutOfRange {
-    what: &'static str,
-    value: u32,
-    least: u32,
-    most: u32,
-}
-
-#[derive(Debug, Error)]
-#[error("update size {0} is not a multiple of 4")]
-struct Uneven(u32);
-
 fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
-    let in_range = |name, what, least, most| {
-        let value = choice.get(name)?;
-        let possible = (least..=most).contains(&value);
-        if possible { Ok(value) } else { Err(MakeError::from(OutOfRange { what, value, least, most })) }
-    };
-    let packet_size = in_range("update-size", "update size", 64, 4096)?;
-    if packet_size % 4 != 0 {
-        return Err(Uneven(packet_size).into());
-    }
-    let handshake_ms = match choice.get("handshake")? {
-        0 => 0,
-        _ => in_range("handshake", "handshake period in ms", 100, 600_000)?,
-    };
     Ok(Box::new(ShrimpCard::new(Options {
-        pages: in_range("pages", "number of pages", 16, 1 << 24)?,
-        columns: in_range("columns", "number of columns", 1, 256)?,
+        pages: choice.in_range("pages", "number of pages", 16..=1 << 24)?,
+        columns: choice.in_range("columns", "number of columns", 1..=256)?,
         // At least a few of the largest packets.
-        fifo: in_range("fifo", "FIFO size in bytes", 3 * LARGEST as u32, 1 << 26)?,
-        packet_size,
-        merge_us: in_range("merge-time", "merge time in us", 0, 1_000_000)?,
-        handshake_ms,
+        fifo: choice.in_range("fifo", "FIFO size in bytes", 3 * LARGEST as u32..=1 << 26)?,
+        packet_size: choice.multiple_in_range("update-size", "update size", 4, 64..=4096)?,
+        merge_us: choice.in_range("merge-time", "merge time in us", 0..=1_000_000)?,
+        handshake_ms: choice.handshake_ms()?,
     })))
 }
