@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How operating systems reach each other, by what the card has for processes (section 3.1): each has an
- * aperture with a part for every other, to which that one's card writes records by DMA; a Tripwire over
- * all of it tells that there are some. Neither side waits for the other: a record may be overwritten, and
- * may be looked at while it is written, so it has a checksum and a number. What is lost is sent again
- * (kernel/peer.c).
+ * aperture with a part for every other, to which that one's card writes records (core/records.h) by DMA;
+ * a Tripwire over all of it tells that there are some.
  */
-#include <linux/crc32.h>
 #include <linux/random.h>
 
 #include "clan.h"
+#include "records.h"
 
-#define PLACES (2 * HAMLYN_WELL_KNOWN_PLACES)
-#define PLACE_SIZE HAMLYN_WELL_KNOWN_PLACE_SIZE
 /* DMA requests of the driver's own endpoint; each has a place of its own for what it sends. */
 #define REQUESTS 256
 /* Of the Tripwire: its number, and a serial number, of which there is but one. */
@@ -21,15 +17,12 @@
 #define TRIPWIRE_FLAGS \
 	(CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT)
 
-static_assert(PLACES * PLACE_SIZE <= CLAN_PART);
-static_assert(CLAN_PART == HAMLYN_PAGE_SIZE);
-static_assert(sizeof(struct clan_record) <= PLACE_SIZE);
-static_assert(sizeof_field(struct clan_record, data) == HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE);
+static_assert(CLAN_PART == HAMLYN_PAGE_SIZE && CLAN_HOSTS == RECORD_HOSTS);
 static_assert(REQUESTS >= CLAN_MIN_REQUESTS && REQUESTS <= CLAN_MAX_REQUESTS);
 
 struct clan_own {
 	struct hamlyn_card *card;
-	struct peer_transport transport;
+	struct hamlyn_records records;
 	/* The owner of what is opened. */
 	struct hamlyn_file file;
 	struct clan_fifo fifo;
@@ -39,33 +32,17 @@ struct clan_own {
 	/* A part for each host, and a place for each request. */
 	struct hamlyn_pages *in;
 	struct hamlyn_pages *out;
-	/* The last record's number, of ours and of those that were looked at. */
-	u32 serial;
-	u32 seen[CLAN_HOSTS][PLACES];
-	/* Hosts whose parts are to be looked at, and whose turn it is. */
-	u64 news;
-	u32 turn;
-	/* What was taken: it stays until its place is opened again. */
-	u8 locked[CLAN_HOSTS];
-	struct clan_record record[CLAN_HOSTS][PLACES];
 };
 
 static struct clan_own *own_of(struct peer_transport *transport)
 {
-	return container_of(transport, struct clan_own, transport);
-}
-
-static u32 record_checksum(const struct clan_record *record, u32 length)
-{
-	return crc32_le(~0, (const u8 *)&record->serial,
-			offsetof(struct clan_record, data) - offsetof(struct clan_record, serial) +
-				length) ^ ~0;
+	return container_of(transport, struct clan_own, records.transport);
 }
 
 /* Where the record that a request sends is, and from which byte of the aperture on. */
-static struct clan_record *own_place(struct clan_own *own, u32 request, u64 *offset)
+static struct hamlyn_record *own_place(struct clan_own *own, u32 request, u64 *offset)
 {
-	*offset = (u64)(request % REQUESTS) * PLACE_SIZE;
+	*offset = (u64)(request % REQUESTS) * RECORD_PLACE_SIZE;
 	return page_address(own->out->page[*offset / HAMLYN_PAGE_SIZE]) + *offset % HAMLYN_PAGE_SIZE;
 }
 
@@ -102,103 +79,18 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 		.host = host,
 		.aperture = CLAN_SYSTEM_APERTURE,
 		.key = CLAN_SYSTEM_KEY,
-		.offset = entry * PLACE_SIZE,
-		.length = round_up(offsetof(struct clan_record, data) + length, sizeof(u64)),
+		.offset = entry * RECORD_PLACE_SIZE,
 	};
-	struct clan_record *record;
+	struct hamlyn_record *record;
 
 	if (own->put - READ_ONCE(*done) >= REQUESTS)
 		return false;
 	dma_rmb(); /* What the place had has been sent before it was done. */
 	record = own_place(own, own->put, &request.local_offset);
-	if (!++own->serial)
-		own->serial = 1;
-	record->serial = own->serial;
-	record->wire = *wire;
-	if (length)
-		memcpy(record->data, data, length);
-	/* Nothing of an earlier record goes with it. */
-	memset(record->data + length, 0, round_up(length, sizeof(u64)) - length);
-	record->checksum = record_checksum(record, length);
+	request.length = hamlyn_record_write(&own->records, record, wire, data, length);
 	*clan_request_at(own->memory, own->put, REQUESTS) = request;
 	clan_requests_go(own->card, CLAN_OWN_ENDPOINT, own->memory, &own->put);
 	return true;
-}
-
-/* Copies what is at a place, if it is whole and was not looked at before. */
-static bool own_copy(struct clan_own *own, u32 host, u32 entry)
-{
-	const struct clan_record *record = page_address(own->in->page[host]) + entry * PLACE_SIZE;
-	struct clan_record *copy = &own->record[host][entry];
-	u32 length;
-
-	if (READ_ONCE(record->serial) == own->seen[host][entry])
-		return false;
-	memcpy(copy, record, sizeof(*copy));
-	if (!copy->serial || copy->serial == own->seen[host][entry])
-		return false;
-	if (copy->wire.name_length > HAMLYN_MAX_NAME ||
-	    copy->wire.private_length > HAMLYN_MAX_PRIVATE)
-		return false;
-	length = copy->wire.name_length + copy->wire.private_length;
-	if (copy->checksum != record_checksum(copy, length))
-		return false;
-	own->seen[host][entry] = copy->serial;
-	return true;
-}
-
-static bool own_take_from(struct clan_own *own, u32 host, u32 *entry)
-{
-	for (*entry = 0; *entry < PLACES; ++*entry) {
-		if (!(own->locked[host] & BIT(*entry)) && own_copy(own, host, *entry)) {
-			own->locked[host] |= BIT(*entry);
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool own_take(struct peer_transport *transport, u32 *host, u32 *entry)
-{
-	struct clan_own *own = own_of(transport);
-
-	while (own->news) {
-		u64 behind = own->news & GENMASK_ULL(63, own->turn);
-
-		*host = __ffs64(behind ?: own->news);
-		if (own_take_from(own, *host, entry)) {
-			own->turn = (*host + 1) % CLAN_HOSTS;
-			return true;
-		}
-		own->news &= ~BIT_ULL(*host);
-	}
-	return false;
-}
-
-static bool own_more(struct peer_transport *transport)
-{
-	/* What comes later fires the Tripwire. */
-	return own_of(transport)->news;
-}
-
-static const u8 *own_read(struct peer_transport *transport, u32 host, u32 entry,
-			  struct hamlyn_wire *wire)
-{
-	const struct clan_record *record = &own_of(transport)->record[host][entry];
-
-	*wire = record->wire;
-	return record->data;
-}
-
-static void own_reopen(struct peer_transport *transport, u32 host, u32 entry)
-{
-	struct clan_own *own = own_of(transport);
-
-	if (!(own->locked[host] & BIT(entry)))
-		return;
-	own->locked[host] &= ~BIT(entry);
-	/* Another may have come meanwhile. */
-	own->news |= BIT_ULL(host);
 }
 
 static bool own_link(struct peer_transport *transport, u32 *host)
@@ -235,10 +127,10 @@ static bool own_depends(struct peer_transport *transport, u32 host)
 static const struct peer_transport_ops own_transport = {
 	.link = own_link,
 	.post = own_post,
-	.take = own_take,
-	.more = own_more,
-	.read = own_read,
-	.reopen = own_reopen,
+	.take = hamlyn_records_take,
+	.more = hamlyn_records_more,
+	.read = hamlyn_records_read,
+	.reopen = hamlyn_records_reopen,
 	.message = own_message,
 	.lost = own_lost,
 	.dropped = own_dropped,
@@ -255,7 +147,7 @@ void clan_own_arrived(struct hamlyn_card *card)
 
 	WRITE_ONCE(*clan_flag(own->memory, TRIPWIRE), 0);
 	mb(); /* What arrives from now on sets it again. */
-	own->news = U64_MAX;
+	own->records.news = U64_MAX;
 	hamlyn_system_arrived(card->system);
 }
 
@@ -276,7 +168,7 @@ int clan_own_init(struct hamlyn_card *card)
 	hamlyn_file_init(&own->file, card);
 	own->file.drivers_own = true;
 	own->file.number = HAMLYN_OWN_NUMBER;
-	own->transport.ops = &own_transport;
+	own->records.transport.ops = &own_transport;
 	return 0;
 }
 
@@ -368,18 +260,14 @@ static int own_open(struct clan_own *own)
 	if (!card->live)
 		return -ENODEV;
 	own->put = 0;
-	own->news = 0;
-	own->turn = 0;
-	own->serial = get_random_u32();
-	memset(own->seen, 0, sizeof(own->seen));
-	memset(own->locked, 0, sizeof(own->locked));
+	hamlyn_records_begin(&own->records, own->in);
 	ret = own_open_fifo(own) ?: own_open_apertures(own) ?: own_open_endpoint(own) ?:
 	      own_set_tripwire(own);
 	if (ret)
 		/* It must not keep what is given back. */
 		hamlyn_card_fail(card);
 	else
-		hamlyn_system_open(card->system, &own->transport);
+		hamlyn_system_open(card->system, &own->records.transport);
 	return ret;
 }
 
@@ -393,7 +281,7 @@ static int own_prepare(struct clan_own *own)
 	return own_memory(own, (u64)own->fifo.records * CLAN_FIFO_SIZE, &own->fifo.memory) ?:
 	       own_memory(own, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE, &own->memory) ?:
 	       own_memory(own, CLAN_HOSTS * CLAN_PART, &own->in) ?:
-	       own_memory(own, REQUESTS * PLACE_SIZE, &own->out);
+	       own_memory(own, REQUESTS * RECORD_PLACE_SIZE, &own->out);
 }
 
 /* The card has been started. Without this nobody can sleep, and no other host be reached. */

@@ -603,7 +603,7 @@ struct clan_fifo_record {
  * it is, from is the sender's port and to the receiver's.
  *
  * All messages of operating systems lie in an aperture that each has for those of the others (CLAN_SYSTEM_APERTURE), in the sender's part, as
- * records of this file; a Tripwire over it tells that there is one.
+ * [records](crate::kernel::wire::HamlynRecord); a Tripwire over it tells that there is one.
  */
 
 /* The number of the aperture for operating systems' messages: privileged, with parts. */
@@ -629,21 +629,6 @@ struct clan_said {
 	__u32 reserved;
 	/* Its payload. */
 	__u64 data[5];
-};
-
-/*
- * A message of an operating system in its part of the aperture; there are 2 * HAMLYN_WELL_KNOWN_PLACES places for them. It may be looked at
- * while the card writes it, so it is whole only if the checksum says so.
- */
-struct clan_record {
-	/* CRC-32 of what is behind it. */
-	__u32 checksum;
-	/* Counts the records of the sender's part, from 1: one that is there already has come before. */
-	__u32 serial;
-	/* The message. */
-	struct hamlyn_wire wire;
-	/* What belongs to it. */
-	__u8 data[320];
 };
 
 #endif /* _CLAN_CARD_H */

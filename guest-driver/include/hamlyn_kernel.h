@@ -93,4 +93,20 @@ struct hamlyn_wire {
 	__u32 reserved;
 };
 
+/*
+ * A message in memory of the receiver's to which the sender's card writes, for cards that have nothing else for it. A host has
+ * 2 * HAMLYN_WELL_KNOWN_PLACES places for each other one. Neither side waits for the other: a record may be overwritten, and may be looked
+ * at while the card writes it, so it is whole only if the checksum says so.
+ */
+struct hamlyn_record {
+	/* CRC-32 of what is behind it, up to the end of the message's data. */
+	__u32 checksum;
+	/* Counts the sender's records, from 1: one that is there already has come before. */
+	__u32 serial;
+	/* The message. */
+	struct hamlyn_wire wire;
+	/* What belongs to it. */
+	__u8 data[320];
+};
+
 #endif /* _HAMLYN_KERNEL_H */

@@ -386,19 +386,4 @@ struct shrimp_refused {
 	__u32 reserved;
 };
 
-/*
- * A message in a system page; there are 2 * HAMLYN_WELL_KNOWN_PLACES places for them. It may be looked at while the card writes it,
- * so it is whole only if the checksum says so.
- */
-struct shrimp_record {
-	/* CRC-32 of what is behind it, as the card's packets have it. */
-	__u32 checksum;
-	/* Counts the records of the sender's page, from 1: one that is there already has come before. */
-	__u32 serial;
-	/* The message. */
-	struct hamlyn_wire wire;
-	/* What belongs to it. */
-	__u8 data[320];
-};
-
 #endif /* _SHRIMP_CARD_H */

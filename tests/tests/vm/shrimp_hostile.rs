@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_PLACE_SIZE, HAMLYN_WELL_KNOWN_PLACES};
-use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACK, HAMLYN_WIRE_CARD, HAMLYN_WIRE_PROBE, HamlynWire};
+use hamlyn_abi::kernel::wire::{
+    HAMLYN_WIRE_ACK, HAMLYN_WIRE_CARD, HAMLYN_WIRE_PROBE, HamlynRecord, HamlynWire,
+};
 use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
-use hamlyn_abi::shrimp::wire::ShrimpRecord;
 use hamlyn_fabric::{Attached, Header, HostId, Protocol, Request, Traffic, connect};
 use hamlyn_host::catalogue;
 use hamlyn_lab::{Lab, Memory};
@@ -122,9 +123,9 @@ impl Impostor {
         let (incarnation, to_incarnation) = (self.incarnation, self.theirs);
         let wire = HamlynWire { incarnation, to_incarnation, expected: self.expected, ..wire };
         self.serial += 1;
-        let mut record = ShrimpRecord { checksum: 0, serial: self.serial, wire, data: [0; 320] };
+        let mut record = HamlynRecord { checksum: 0, serial: self.serial, wire, data: [0; 320] };
         record.data[..data.len()].copy_from_slice(data);
-        let length = std::mem::offset_of!(ShrimpRecord, data) + data.len();
+        let length = std::mem::offset_of!(HamlynRecord, data) + data.len();
         record.checksum = crc32fast::hash(&record.as_bytes()[4..length]);
         let bytes = record.as_bytes()[..length.next_multiple_of(4)].to_vec();
         let address = SHRIMP_SYSTEM_PAGE * PAGE + u64::from(place * HAMLYN_WELL_KNOWN_PLACE_SIZE);
@@ -135,8 +136,8 @@ impl Impostor {
     fn listen(&mut self) -> Result<Option<u32>> {
         let Some(data) = self.card.receive()? else { return Ok(None) };
         let mut bytes = data;
-        bytes.resize(size_of::<ShrimpRecord>(), 0);
-        let Ok(record) = ShrimpRecord::read_from_bytes(&bytes) else { bail!("no record came") };
+        bytes.resize(size_of::<HamlynRecord>(), 0);
+        let Ok(record) = HamlynRecord::read_from_bytes(&bytes) else { bail!("no record came") };
         let wire = record.wire;
         self.theirs = wire.incarnation;
         let is_message = ![HAMLYN_WIRE_ACK, HAMLYN_WIRE_PROBE].contains(&wire.kind);

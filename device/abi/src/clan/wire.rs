@@ -2,11 +2,9 @@
 //! it is, `from` is the sender's port and `to` the receiver's.
 //!
 //! All messages of operating systems lie in an aperture that each has for those of the others ([`CLAN_SYSTEM_APERTURE`]), in the sender's part, as
-//! records of this file; a Tripwire over it tells that there is one.
+//! [records](crate::kernel::wire::HamlynRecord); a Tripwire over it tells that there is one.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-use crate::kernel::wire::HamlynWire;
 
 /// The number of the aperture for operating systems' messages: privileged, with parts.
 pub const CLAN_SYSTEM_APERTURE: u32 = 0;
@@ -30,19 +28,4 @@ pub struct ClanSaid {
     pub reserved: u32,
     /// Its payload.
     pub data: [u64; 5],
-}
-
-/// A message of an operating system in its part of the aperture; there are 2 * `HAMLYN_WELL_KNOWN_PLACES` places for them. It may be looked at
-/// while the card writes it, so it is whole only if the checksum says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct ClanRecord {
-    /// CRC-32 of what is behind it.
-    pub checksum: u32,
-    /// Counts the records of the sender's part, from 1: one that is there already has come before.
-    pub serial: u32,
-    /// The message.
-    pub wire: HamlynWire,
-    /// What belongs to it.
-    pub data: [u8; 320],
 }

@@ -50,3 +50,19 @@ pub struct HamlynWire {
     /// 0.
     pub reserved: u32,
 }
+
+/// A message in memory of the receiver's to which the sender's card writes, for cards that have nothing else for it. A host has
+/// `2 * HAMLYN_WELL_KNOWN_PLACES` places for each other one. Neither side waits for the other: a record may be overwritten, and may be looked
+/// at while the card writes it, so it is whole only if the checksum says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynRecord {
+    /// CRC-32 of what is behind it, up to the end of the message's data.
+    pub checksum: u32,
+    /// Counts the sender's records, from 1: one that is there already has come before.
+    pub serial: u32,
+    /// The message.
+    pub wire: HamlynWire,
+    /// What belongs to it.
+    pub data: [u8; 320],
+}

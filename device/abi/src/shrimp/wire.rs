@@ -13,8 +13,6 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::kernel::wire::HamlynWire;
-
 /// Asks for pages of an export: `from` is the sender's mapping, `to` the export. Behind it: [`ShrimpAsk`].
 pub const SHRIMP_SAY_MAP: u32 = 1;
 /// Pages for mapping `to`, which are mapped in for it from now on. Behind it: [`ShrimpPages`].
@@ -93,19 +91,4 @@ pub struct ShrimpRefused {
     pub why: u32,
     /// Zero.
     pub reserved: u32,
-}
-
-/// A message in a system page; there are 2 * `HAMLYN_WELL_KNOWN_PLACES` places for them. It may be looked at while the card writes it,
-/// so it is whole only if the checksum says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct ShrimpRecord {
-    /// CRC-32 of what is behind it, as the card's packets have it.
-    pub checksum: u32,
-    /// Counts the records of the sender's page, from 1: one that is there already has come before.
-    pub serial: u32,
-    /// The message.
-    pub wire: HamlynWire,
-    /// What belongs to it.
-    pub data: [u8; 320],
 }
