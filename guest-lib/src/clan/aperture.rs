@@ -9,9 +9,9 @@ use hamlyn_sys::Word;
 
 use super::attachment::{Attachment, Object};
 use super::descriptor::Descriptor;
-use super::place::{aligned, multiple};
 use crate::core::lend::{self, Lendable};
 use crate::core::memory::Memory;
+use crate::core::place::{aligned, multiple};
 use crate::error::{Error, GivenBack, Result, at_most, inside};
 
 /// What an aperture allows others. Its owner's own DMA requests may use it whatever it is.

@@ -1,22 +1,4 @@
-//! Offsets and lengths: where things lie, so that callers need not know.
-
-use crate::error::{Error, Result};
-
-/// Size of a page, in bytes.
-pub(super) const PAGE: usize = 4096;
-
-/// Refuses an offset that no word of this type begins at.
-pub(super) fn aligned<W>(object: &'static str, offset: usize) -> Result<()> {
-    multiple(object, offset, size_of::<W>())
-}
-
-/// Refuses what is not a multiple.
-pub(super) fn multiple(object: &'static str, value: usize, of: usize) -> Result<()> {
-    if value % of != 0 {
-        return Err(Error::Misaligned { object, value: value as u64, multiple: of as u64 });
-    }
-    Ok(())
-}
+//! Accesses of a window: ragged ends are single ones.
 
 /// A naturally aligned access of 1, 2, 4 or 8 bytes: what a window takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,12 +45,5 @@ mod tests {
             }
             prop_assert_eq!(next, at + length);
         }
-    }
-
-    #[test]
-    fn an_offset_that_is_no_multiple_is_refused() {
-        aligned::<u64>("offset", 16).unwrap();
-        let refused = aligned::<u64>("offset", 12).unwrap_err();
-        assert_eq!(refused.to_string(), "offset 12 is not a multiple of 8");
     }
 }

@@ -8,7 +8,8 @@ use hamlyn_sys::{Access, Mapping, Word};
 use super::attachment::{Attachment, Object};
 use super::descriptor::Descriptor;
 use super::endpoint::Core;
-use super::place::{PAGE, accesses, aligned, multiple};
+use super::place::accesses;
+use crate::core::place::{PAGE, aligned, multiple};
 use crate::error::{Error, Result, at_most, inside};
 
 /// A descriptor's memory, mapped (sections 2.1 and 3.2). A store goes to the other host and is not waited for; stores arrive in their

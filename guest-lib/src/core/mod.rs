@@ -15,6 +15,7 @@ pub(crate) mod lend;
 pub(crate) mod loss;
 pub(crate) mod memory;
 pub(crate) mod model;
+pub(crate) mod place;
 pub(crate) mod polling;
 #[cfg(feature = "socket")]
 pub(crate) mod socket;

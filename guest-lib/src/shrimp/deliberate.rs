@@ -7,7 +7,8 @@ use hamlyn_abi::shrimp::memory::*;
 use rustix::thread::sched_yield;
 
 use super::outlet::Outlet;
-use super::place::{WORD, multiple, pieces};
+use super::place::{WORD, pieces};
+use crate::core::place::multiple;
 use crate::error::{Error, Result};
 
 /// How often whoever waits for the engine asks whether there still is a card.
@@ -149,8 +150,8 @@ mod tests {
     use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
 
     use super::super::fake::outlet;
-    use super::super::place::PAGE;
     use super::*;
+    use crate::core::place::PAGE;
 
     fn alive() -> Result<()> {
         Ok(())

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hamlyn_sys::Mapping;
 
 use super::outlet::Outlet;
-use super::place::PAGE;
 use crate::core::memory::Memory;
+use crate::core::place::PAGE;
 
 /// Pages that no card is behind: what is stored stays there.
 pub(super) struct Pages {

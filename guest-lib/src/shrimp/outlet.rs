@@ -10,9 +10,9 @@ use hamlyn_abi::shrimp::memory::SHRIMP_SET_MODE;
 use hamlyn_sys::{Mapping, Word};
 
 use super::deliberate::Transfer;
-use super::place::{PAGE, aligned};
 use crate::core::copies;
 use crate::core::memory::Memory;
+use crate::core::place::{PAGE, aligned};
 use crate::error::{Result, inside};
 
 /// Where a send buffer lies in this process, from its first byte on: for languages that can make no other use of it, and for those who

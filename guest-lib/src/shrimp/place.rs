@@ -1,24 +1,9 @@
-//! Pages and offsets: where things lie, so that callers need not know.
+//! Transfers: one stays in a page.
 
-use crate::error::{Error, Result};
+use crate::core::place::PAGE;
 
-/// Size of a page, in bytes.
-pub(super) const PAGE: usize = 4096;
 /// Size of a word, in bytes: what transfers are counted in (section 4.3).
 pub(super) const WORD: usize = 4;
-
-/// Refuses an offset that no word of this type begins at.
-pub(super) fn aligned<W>(object: &'static str, offset: usize) -> Result<()> {
-    multiple(object, offset, size_of::<W>())
-}
-
-/// Refuses what is not a multiple.
-pub(super) fn multiple(object: &'static str, value: usize, of: usize) -> Result<()> {
-    if value % of != 0 {
-        return Err(Error::Misaligned { object, value: value as u64, multiple: of as u64 });
-    }
-    Ok(())
-}
 
 /// What one command transfers: at most what a page has (section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,13 +55,5 @@ mod tests {
             }
             prop_assert_eq!(next, at + length);
         }
-    }
-
-    #[test]
-    fn an_offset_that_is_no_multiple_is_refused() {
-        aligned::<u64>("offset", 16).unwrap();
-        let refused = aligned::<u64>("offset", 12).unwrap_err();
-        assert_eq!(refused.to_string(), "offset 12 is not a multiple of 8");
-        aligned::<u8>("offset", 13).unwrap();
     }
 }

@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use super::card::Shrimp;
 use super::handle::Handle;
 use super::mapping_error::{OTHER_ADDRESSES, errno};
-use super::place::aligned;
 use crate::core::attach::CardAttachment;
 use crate::core::device::{Node, nanoseconds};
 use crate::core::memory::Memory;
+use crate::core::place::aligned;
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most, inside};
 

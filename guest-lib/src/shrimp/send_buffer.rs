@@ -13,11 +13,11 @@ use super::card::Shrimp;
 use super::handle::Handle;
 use super::mapping_error::{MappingError, errno, explain};
 use super::outlet::{Outlet, Pointers};
-use super::place::PAGE;
 use super::receive_buffer::refused;
 use crate::core::attach::CardAttachment;
 use crate::core::device::Node;
 use crate::core::memory::Memory;
+use crate::core::place::PAGE;
 use crate::error::{Error, Result, at_most, inside};
 
 /// How often it is asked whether the card sees a machine's stores, before it is taken for one that does not; and how far apart.

@@ -13,8 +13,9 @@ use hamlyn_sys::shrimp::commands::Commands;
 
 use super::super::deliberate::{Patience, Transfer};
 use super::super::outlet::Outlet;
-use super::super::place::{PAGE, WORD, pieces};
+use super::super::place::{WORD, pieces};
 use super::super::send_buffer::{Mode, SendBuffer};
+use crate::core::place::PAGE;
 use crate::error::{Error, Result, inside};
 
 /// Asks whether there still is a card.
