@@ -16,6 +16,7 @@ mod info;
 mod peer;
 mod perf;
 mod ping;
+mod ring;
 mod serve;
 mod shrimp;
 mod stop;

@@ -1,16 +1,9 @@
 //! An end at a CLAN card: an aperture that the peer writes to, and a window onto the peer's.
 //!
-//! | bytes | what |
-//! |---|---|
-//! | 0 | what a client wants |
-//! | 2,048 | a ring of words, each with its turn, which says that it is new |
-//! | 4,096 | the bytes of a message |
-//!
-//! Words and short messages go by stores to the window, longer ones by DMA, with the word that tells of them behind them in the same chain. Who
+//! Both are laid out as [`crate::ring`] has it. Words and short messages go by stores to the window, longer ones by DMA, with the word that tells of them behind them in the same chain. Who
 //! sleeps has a Tripwire over the ring.
 
-use std::hint::spin_loop;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hamlyn::Error;
 use hamlyn::clan::{
@@ -20,20 +13,14 @@ use hamlyn::clan::{
 
 use crate::Outcome;
 use crate::end::{Address, End, Hello, Wait, Wish};
+use crate::ring::{DATA, Entry, RING, poll};
 use crate::word;
 
-/// Where the ring is.
-const RING: usize = 2048;
-/// Its entries: more than can be under way, with words of control.
-const ENTRIES: u64 = 256;
-/// Where a message's bytes are.
-const DATA: usize = 4096;
 /// What is longer goes by DMA: each store is a trap of some microseconds.
 const MAX_STORED: usize = 256;
 /// How long a message may take to leave.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Looks at a word before the processor is yielded.
-const LOOKS: u32 = 200;
+const _: () = assert!(Hello::<Descriptor>::SIZE <= RING);
 
 pub(crate) struct ClanEnd {
     endpoint: Endpoint,
@@ -76,42 +63,15 @@ impl Address for Descriptor {
     }
 }
 
-/// Where an entry of the ring is, and what tells that it is new.
-fn entry(number: u64) -> (usize, u32) {
-    (RING + (number % ENTRIES) as usize * 8, (number / ENTRIES) as u32 + 1)
-}
-
-/// What is stored there.
-fn told(turn: u32, word: u32) -> u64 {
-    u64::from(turn) << 32 | u64::from(word)
-}
-
 /// The word of a message, if it is there.
 fn look(own: &Aperture, number: u64) -> hamlyn::Result<Option<u32>> {
-    let (at, turn) = entry(number);
-    let found = own.load_u64(at)?;
-    Ok(((found >> 32) as u32 == turn).then_some(found as u32))
+    let entry = Entry::of(number);
+    Ok(entry.word(own.load_u64(entry.at)?))
 }
 
 impl ClanEnd {
     fn peer(&self) -> hamlyn::Result<&Peer> {
         self.peer.as_ref().ok_or(Error::NotConnected)
-    }
-
-    /// Looks without end.
-    fn poll(&self, until: Option<Instant>) -> hamlyn::Result<Option<u32>> {
-        loop {
-            for _ in 0..LOOKS {
-                if let Some(word) = look(&self.own, self.received)? {
-                    return Ok(Some(word));
-                }
-                spin_loop();
-            }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(None);
-            }
-            std::thread::yield_now();
-        }
     }
 
     /// Sleeps until the word is there.
@@ -125,11 +85,11 @@ impl ClanEnd {
 
     /// Sends the bytes, and the word behind them, in one chain.
     fn transfer(&mut self, word: u32, size: usize) -> hamlyn::Result<()> {
-        let (at, turn) = entry(self.sent);
-        self.source.store_u64(at, told(turn, word))?;
+        let entry = Entry::of(self.sent);
+        self.source.store_u64(entry.at, entry.told(word))?;
         let to = &self.peer()?.descriptor;
         let bytes = Transfer::write(&self.source, DATA, to, DATA as u64, size)?.quiet();
-        let tells = Transfer::write(&self.source, at, to, at as u64, 8)?;
+        let tells = Transfer::write(&self.source, entry.at, to, entry.at as u64, 8)?;
         self.under_way = Some(self.dma.put_wait(&[bytes, tells], Some(PATIENCE))?);
         self.sent += 1;
         Ok(())
@@ -210,8 +170,8 @@ impl End for ClanEnd {
         if let Some(under_way) = self.under_way.take() {
             self.dma.wait(under_way, Some(PATIENCE))?;
         }
-        let (at, turn) = entry(self.sent);
-        self.peer()?.window.store_u64(at, told(turn, word))?;
+        let entry = Entry::of(self.sent);
+        self.peer()?.window.store_u64(entry.at, entry.told(word))?;
         self.sent += 1;
         Ok(())
     }
@@ -229,7 +189,7 @@ impl End for ClanEnd {
 
     fn receive(&mut self, wait: Wait, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
         let word = match wait {
-            Wait::Poll => self.poll(timeout.map(|timeout| Instant::now() + timeout))?,
+            Wait::Poll => poll(timeout, || look(&self.own, self.received))?,
             Wait::Sleep => self.sleep(timeout)?,
         };
         self.received += u64::from(word.is_some());
@@ -245,17 +205,5 @@ impl End for ClanEnd {
 
     fn finish(&mut self, timeout: Duration) -> hamlyn::Result<()> {
         self.under_way.take().map_or(Ok(()), |under_way| self.dma.wait(under_way, Some(timeout)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_of_the_ring_has_another_turn_each_time_and_none_is_a_messages_place() {
-        assert_eq!((entry(0), entry(1)), ((2048, 1), (2056, 1)));
-        assert_eq!((entry(255), entry(256)), ((4088, 1), (2048, 2)));
-        const { assert!(Hello::<Descriptor>::SIZE <= RING && RING + ENTRIES as usize * 8 == DATA) };
     }
 }

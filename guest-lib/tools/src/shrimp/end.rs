@@ -1,15 +1,9 @@
 //! An end at a SHRIMP card: memory that the peer stores to, and memory that is mapped to the peer's.
 //!
-//! | bytes | what |
-//! |---|---|
-//! | 0 | what a client wants |
-//! | 2,048 | a ring of words, each with its turn, which says that it is new |
-//! | 4,096 | the bytes of a message |
-//!
-//! The ring is stored to by automatic update. So are a message's bytes when latency is asked for, and sent by deliberate update when it
+//! Both are laid out as [`crate::ring`] has it. The ring is stored to by automatic update. So are a message's bytes when latency is asked for, and sent by deliberate update when it
 //! is bandwidth: either way they arrive before the word that tells of them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hamlyn::Error;
 use hamlyn::attach::Node;
@@ -17,20 +11,14 @@ use hamlyn::shrimp::{Card, Handle, Mode, ReceiveBuffer, SendBuffer, Shrimp};
 
 use crate::Outcome;
 use crate::end::{Address, End, Hello, Wait, Wish};
+use crate::ring::{DATA, Entry, RING, poll};
 use crate::word;
 
-/// Where the ring is.
-const RING: usize = 2048;
-/// Its entries: more than can be under way, with words of control.
-const ENTRIES: u64 = 256;
-/// Where a message's bytes are.
-const DATA: usize = 4096;
 /// The longest message by automatic update: each store is a packet, and where stores are not seen each is trapped.
 const MAX_AUTOMATIC: usize = 65536;
 /// How long the card may take to read a message.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Looks at a word before the processor is yielded.
-const LOOKS: u32 = 200;
+const _: () = assert!(Hello::<Handle>::SIZE <= RING);
 
 pub(crate) struct ShrimpEnd {
     card: Card,
@@ -78,11 +66,6 @@ fn mode(wish: Wish) -> Mode {
     }
 }
 
-/// Where an entry of the ring is, and what tells that it is new.
-fn entry(number: u64) -> (usize, u32) {
-    (RING + (number % ENTRIES) as usize * 8, (number / ENTRIES) as u32 + 1)
-}
-
 impl ShrimpEnd {
     fn peer(&self) -> hamlyn::Result<&Peer> {
         self.peer.as_ref().ok_or(Error::NotConnected)
@@ -90,30 +73,13 @@ impl ShrimpEnd {
 
     /// The word of the next message, if it is there.
     fn look(&self) -> hamlyn::Result<Option<u32>> {
-        let (at, turn) = entry(self.received);
-        let found = self.own.load_u64(at)?;
-        Ok(((found >> 32) as u32 == turn).then_some(found as u32))
-    }
-
-    /// Looks without end.
-    fn poll(&self, until: Option<Instant>) -> hamlyn::Result<Option<u32>> {
-        loop {
-            for _ in 0..LOOKS {
-                if let Some(word) = self.look()? {
-                    return Ok(Some(word));
-                }
-                std::hint::spin_loop();
-            }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return Ok(None);
-            }
-            std::thread::yield_now();
-        }
+        let entry = Entry::of(self.received);
+        Ok(entry.word(self.own.load_u64(entry.at)?))
     }
 
     /// Sleeps until the turn of the entry is another.
     fn sleep(&self, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
-        let (at, turn) = entry(self.received);
+        let Entry { at, turn } = Entry::of(self.received);
         match self.own.wait(at + 4, turn - 1, timeout) {
             Err(error) if error.is_timed_out() => Ok(None),
             Err(error) => Err(error),
@@ -206,8 +172,8 @@ impl End for ShrimpEnd {
     }
 
     fn say(&mut self, word: u32) -> hamlyn::Result<()> {
-        let (at, turn) = entry(self.sent);
-        self.peer()?.front.store_u64(at, u64::from(turn) << 32 | u64::from(word))?;
+        let entry = Entry::of(self.sent);
+        self.peer()?.front.store_u64(entry.at, entry.told(word))?;
         self.sent += 1;
         Ok(())
     }
@@ -225,7 +191,7 @@ impl End for ShrimpEnd {
 
     fn receive(&mut self, wait: Wait, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
         let word = match wait {
-            Wait::Poll => self.poll(timeout.map(|timeout| Instant::now() + timeout))?,
+            Wait::Poll => poll(timeout, || self.look())?,
             Wait::Sleep => self.sleep(timeout)?,
         };
         self.received += u64::from(word.is_some());
@@ -245,13 +211,6 @@ impl End for ShrimpEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_entry_of_the_ring_has_another_turn_each_time_and_none_is_a_messages_place() {
-        assert_eq!((entry(0), entry(1)), ((2048, 1), (2056, 1)));
-        assert_eq!((entry(255), entry(256)), ((4088, 1), (2048, 2)));
-        const { assert!(Hello::<Handle>::SIZE <= RING && RING + ENTRIES as usize * 8 == DATA) };
-    }
 
     #[test]
     fn a_size_that_the_way_of_sending_does_not_take_is_refused_by_that_name() {
