@@ -14,6 +14,7 @@
 #![no_std]
 
 pub mod clan;
+pub mod dart;
 pub mod echo;
 pub mod family;
 pub mod hamlyn;

@@ -1,0 +1,213 @@
+//! What an opcode says (Figure 2): main operation, addressing, two register operations, a comparison, and their order.
+
+use hamlyn_abi::dart::control::*;
+
+/// What is done at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Main {
+    /// Nothing.
+    None,
+    /// A block is written.
+    Write,
+    /// Blocks are written.
+    WriteMultiple,
+    /// A block is the answer.
+    Read,
+    /// Blocks are the answer.
+    ReadMultiple,
+    /// Register `i` is the answer.
+    Answer,
+    /// What the receiver's program says.
+    Call,
+    /// The software's.
+    Exception,
+}
+
+impl Main {
+    /// Whether it uses memory, so that there is an address.
+    #[must_use]
+    pub fn has_address(self) -> bool {
+        matches!(self, Main::Write | Main::WriteMultiple | Main::Read | Main::ReadMultiple)
+    }
+}
+
+/// How the address is generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressing {
+    /// It is the operand.
+    Direct,
+    /// It is in register `i`.
+    Indirect,
+    /// It is register `i` plus the operand.
+    Indexed,
+}
+
+/// When the address is generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Before the register operations.
+    First,
+    /// Between them.
+    Between,
+    /// Behind them.
+    Behind,
+    /// Behind the comparison, which comes first.
+    Compared,
+}
+
+/// Where a step's second input is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The message's operand.
+    Operand,
+    /// What the step before has made.
+    Value,
+    /// Register `j`.
+    J,
+    /// Register `k`.
+    K,
+}
+
+/// The register that a step is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Register `i`.
+    I,
+    /// Register `j`.
+    J,
+}
+
+/// A register operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// `DART_OP_*`, not none.
+    pub(crate) op: u32,
+    pub(crate) source: Source,
+    pub(crate) target: Target,
+}
+
+/// A comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Comparison {
+    /// `DART_COMPARE_*`, not none.
+    pub(crate) compare: u32,
+    pub(crate) left: Target,
+    pub(crate) right: Source,
+    /// Whether the message is refused if it holds; else there is an event.
+    pub(crate) refuses: bool,
+}
+
+/// An opcode that the card has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opcode {
+    /// What is done at the end.
+    pub main: Main,
+    pub(crate) addressing: Addressing,
+    pub(crate) order: Order,
+    pub(crate) first: Option<Operation>,
+    pub(crate) second: Option<Operation>,
+    pub(crate) comparison: Option<Comparison>,
+}
+
+/// So many bits of a word from `shift` on, taken out of it.
+fn take(word: &mut u32, shift: u32, bits: u32) -> u32 {
+    let mask = (1 << bits) - 1;
+    let field = *word >> shift & mask;
+    *word &= !(mask << shift);
+    field
+}
+
+fn source(field: u32) -> Source {
+    match field {
+        DART_SOURCE_OPERAND => Source::Operand,
+        DART_SOURCE_VALUE => Source::Value,
+        DART_SOURCE_J => Source::J,
+        _ => Source::K,
+    }
+}
+
+fn target(field: u32) -> Target {
+    if field == DART_TARGET_I { Target::I } else { Target::J }
+}
+
+impl Operation {
+    /// `Err`: there is no such operation. `Ok(None)`: none is asked for.
+    fn decode(word: u32) -> Result<Option<Self>, ()> {
+        let mut rest = word;
+        let op = take(&mut rest, 0, 4);
+        let has_source = !matches!(op, DART_OP_INCREMENT | DART_OP_DECREMENT);
+        let from = take(&mut rest, DART_SOURCE_SHIFT, 2);
+        let operation = Self { op, source: source(from), target: target(rest >> DART_TARGET_SHIFT) };
+        match op {
+            DART_OP_NONE if word == 0 => Ok(None),
+            DART_OP_NONE => Err(()),
+            _ if has_source || from == 0 => Ok(Some(operation)),
+            _ => Err(()),
+        }
+    }
+
+    pub(crate) fn reads(&self) -> Option<Source> {
+        (!matches!(self.op, DART_OP_INCREMENT | DART_OP_DECREMENT)).then_some(self.source)
+    }
+}
+
+impl Comparison {
+    /// As [`Operation::decode`].
+    fn decode(compare: u32, left: u32, right: u32, refuses: bool) -> Result<Option<Self>, ()> {
+        let has_sides = left != 0 || right != 0;
+        match compare {
+            DART_COMPARE_NONE if has_sides || refuses => Err(()),
+            DART_COMPARE_NONE => Ok(None),
+            DART_COMPARE_ALWAYS if has_sides => Err(()),
+            _ => Ok(Some(Self { compare, left: target(left), right: source(right), refuses })),
+        }
+    }
+
+    pub(crate) fn has_sides(&self) -> bool {
+        self.compare != DART_COMPARE_ALWAYS
+    }
+}
+
+impl Opcode {
+    /// `None`: the card has no such operation.
+    #[must_use]
+    pub fn decode(word: u32) -> Option<Self> {
+        let mut rest = word;
+        let main = match take(&mut rest, 0, 3) {
+            DART_MAIN_NONE => Main::None,
+            DART_MAIN_WRITE => Main::Write,
+            DART_MAIN_WRITE_MULTIPLE => Main::WriteMultiple,
+            DART_MAIN_READ => Main::Read,
+            DART_MAIN_READ_MULTIPLE => Main::ReadMultiple,
+            DART_MAIN_ANSWER => Main::Answer,
+            DART_MAIN_CALL if rest == 0 => Main::Call,
+            DART_MAIN_CALL => return None,
+            // What else it says is the software's affair.
+            _ => {
+                rest = 0;
+                Main::Exception
+            }
+        };
+        let addressing = match take(&mut rest, DART_ADDRESSING_SHIFT, 2) {
+            DART_ADDRESSING_DIRECT => Addressing::Direct,
+            DART_ADDRESSING_INDIRECT => Addressing::Indirect,
+            DART_ADDRESSING_INDEXED => Addressing::Indexed,
+            _ => return None,
+        };
+        let order = match take(&mut rest, DART_ORDER_SHIFT, 2) {
+            DART_ORDER_FIRST => Order::First,
+            DART_ORDER_BETWEEN => Order::Between,
+            DART_ORDER_BEHIND => Order::Behind,
+            _ => Order::Compared,
+        };
+        let first = Operation::decode(take(&mut rest, DART_FIRST_SHIFT, 7)).ok()?;
+        let second = Operation::decode(take(&mut rest, DART_SECOND_SHIFT, 7)).ok()?;
+        let compare = take(&mut rest, DART_COMPARE_SHIFT, 3);
+        let (left, right) = (take(&mut rest, DART_LEFT_SHIFT, 1), take(&mut rest, DART_RIGHT_SHIFT, 2));
+        let refuses = rest & DART_REFUSE != 0;
+        let comparison = Comparison::decode(compare, left, right, refuses).ok()?;
+        let stray = rest & !DART_REFUSE != 0
+            || !main.has_address() && (addressing, order) != (Addressing::Direct, Order::First);
+        (!stray).then_some(Self { main, addressing, order, first, second, comparison })
+    }
+}
