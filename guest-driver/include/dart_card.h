@@ -10,6 +10,301 @@
 #include <linux/types.h>
 #include "hamlyn_family.h"
 
+/* The DART card's operations, beside those that all cards have (command). */
+
+/* Open an endpoint: index is its number. Body: dart_open_endpoint. */
+#define DART_COMMAND_OPEN_ENDPOINT 1
+
+/* Close an endpoint. Its connections must have been closed before: else it is refused as in use. */
+#define DART_COMMAND_CLOSE_ENDPOINT 2
+
+/* Open a connection: index is its number. Body: dart_open_connection. The driver has made its page of memory zero. */
+#define DART_COMMAND_OPEN_CONNECTION 3
+
+/* Close a connection. When it is answered nothing of it reaches memory any more. */
+#define DART_COMMAND_CLOSE_CONNECTION 4
+
+/* Say which connection of the other host is at the other end. Body: dart_connect. Messages are taken before, and none leaves. */
+#define DART_COMMAND_CONNECT 5
+
+/* Open a queue: index is its number. Body: dart_open_queue. The driver has made its memory zero. */
+#define DART_COMMAND_OPEN_QUEUE 6
+
+/* Close a queue. Connections that name it have none from then on. */
+#define DART_COMMAND_CLOSE_QUEUE 7
+
+/* Open the FIFO. Body: dart_open_fifo. */
+#define DART_COMMAND_OPEN_FIFO 8
+
+/* Close the FIFO. */
+#define DART_COMMAND_CLOSE_FIFO 11
+
+/* Ask which pages connection index waits for. The answer is a body: dart_misses. */
+#define DART_COMMAND_READ_MISSES 12
+
+/* Say where pages of address space index are. Body: dart_fill. */
+#define DART_COMMAND_FILL 13
+
+/* Take translations of address space index back. Body: dart_invalidate. When it is answered nothing is reached by them any more. */
+#define DART_COMMAND_INVALIDATE 14
+
+/* Set address registers, from index on. Body: dart_values. */
+#define DART_COMMAND_SET_REGISTERS 15
+
+/* Set entries of the programs, from index on. Body: dart_program. */
+#define DART_COMMAND_SET_PROGRAM 16
+
+/* Instead of a queue's number: none. */
+#define DART_NO_QUEUE 0xffffffff
+
+/* Instead of the peer's number: it is not known yet. */
+#define DART_NO_PEER 0xffffffff
+
+/* The most pages of dart_misses and dart_fill: those of the longest message, wherever it begins. */
+#define DART_MAX_PAGES 32
+
+/* The most values or entries of a command. */
+#define DART_MAX_VALUES 32
+
+/* In dart_open_endpoint.flags: its memory is area, which stays where it is. */
+#define DART_ENDPOINT_PINNED 1
+
+/* In dart_open_connection.flags: its messages may write to the endpoint. */
+#define DART_CONNECTION_WRITE 1
+
+/* In dart_open_connection.flags: its messages may read from the endpoint. */
+#define DART_CONNECTION_READ 2
+
+/* In dart_open_queue.flags: each record interrupts; else those that somebody sleeps for. */
+#define DART_QUEUE_IMMEDIATE 1
+
+/* In dart_misses.pages: it is to be written to. */
+#define DART_PAGE_WRITES 1ULL
+
+/* In dart_fill.frames: it may be written to. */
+#define DART_FRAME_WRITABLE 1ULL
+
+/* In dart_fill.frames: there is no such page, or not for writing. */
+#define DART_FRAME_NONE 2ULL
+
+/* Body of DART_COMMAND_OPEN_ENDPOINT. */
+struct dart_open_endpoint {
+	/* With DART_ENDPOINT_PINNED, its memory; else zero. */
+	struct hamlyn_area area;
+	/* Its first byte, a virtual address that is a multiple of 4; zero if it is pinned. */
+	__u64 base;
+	/* Bytes; zero if it is pinned. */
+	__u64 length;
+	/* Whose virtual address: its address space; zero if it is pinned. */
+	__u32 space;
+	/* DART_ENDPOINT_PINNED or 0. */
+	__u32 flags;
+};
+
+/* Body of DART_COMMAND_OPEN_CONNECTION. */
+struct dart_open_connection {
+	/* A page, of connection. */
+	struct hamlyn_area state;
+	/* Its endpoint. */
+	__u32 endpoint;
+	/* The other host. */
+	__u32 host;
+	/* The first of its address registers. */
+	__u32 register_base;
+	/* How many there are, up to DART_MAX_REGISTERS. */
+	__u32 register_bound;
+	/* The first entry of its program. */
+	__u32 program_base;
+	/* How many there are. */
+	__u32 program_bound;
+	/* The queue for what its messages tell of, or DART_NO_QUEUE: then nobody is told. */
+	__u32 events;
+	/* The queue for its exceptions, or DART_NO_QUEUE: then they are counted, and the sender is told. */
+	__u32 exceptions;
+	/* DART_CONNECTION_WRITE and DART_CONNECTION_READ, any of them. */
+	__u32 flags;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* Body of DART_COMMAND_CONNECT. */
+struct dart_connect {
+	/* Its number at the other host. */
+	__u32 peer;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* Body of DART_COMMAND_OPEN_QUEUE. */
+struct dart_open_queue {
+	/* Its memory: a page of queue, then records of dart_record. */
+	struct hamlyn_area memory;
+	/* Records, DART_MIN_RECORDS to DART_MAX_RECORDS, a power of two. */
+	__u32 records;
+	/* DART_QUEUE_IMMEDIATE or 0. */
+	__u32 flags;
+};
+
+/* Body of DART_COMMAND_OPEN_FIFO. */
+struct dart_open_fifo {
+	/* records of dart_fifo_record, all zero. */
+	struct hamlyn_area area;
+	/*
+	 * Records, a power of two, at least as many as there are queues and two for each connection, and at most
+	 * DART_MAX_FIFO.
+	 */
+	__u32 records;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/* Answer of DART_COMMAND_READ_MISSES. */
+struct dart_misses {
+	/* Whose pages they are. */
+	__u32 space;
+	/* How many. */
+	__u32 count;
+	/* Virtual addresses, and DART_PAGE_WRITES. */
+	__u64 pages[32];
+};
+
+/* Body of DART_COMMAND_FILL. */
+struct dart_fill {
+	/* How many pages. */
+	__u32 count;
+	/* Zero. */
+	__u32 reserved;
+	/* Virtual addresses. */
+	__u64 pages[32];
+	/* Where each of them is on the bus, and DART_FRAME_*. */
+	__u64 frames[32];
+};
+
+/* Body of DART_COMMAND_INVALIDATE. */
+struct dart_invalidate {
+	/* Virtual address of the first page. */
+	__u64 first;
+	/* How many pages. */
+	__u64 count;
+};
+
+/* Body of DART_COMMAND_SET_REGISTERS. */
+struct dart_values {
+	/* How many. */
+	__u32 count;
+	/* Zero. */
+	__u32 reserved;
+	/* What they become. */
+	__u64 values[32];
+};
+
+/* An entry of a program: what a DART_MAIN_CALL executes. */
+struct dart_entry {
+	/* The opcode. */
+	__u32 opcode;
+	/* Zero. */
+	__u32 reserved;
+	/* The operand. */
+	__u64 operand;
+};
+
+/* Body of DART_COMMAND_SET_PROGRAM. */
+struct dart_program {
+	/* How many. */
+	__u32 count;
+	/* Zero. */
+	__u32 reserved;
+	/* What they become. */
+	struct dart_entry entries[32];
+};
+
+/*
+ * A connection (section 3): its page of BAR 2, and the page of memory in which the card says how it fares.
+ *
+ * The Send Registers keep what was stored to them, so that the next message like the last takes a store.
+ */
+
+/* Send Register, u64: opcode, mask and indices, as in dart_control. */
+#define DART_SEND_CONTROL 0x00
+
+/* Send Register, u64: the operand. */
+#define DART_SEND_OPERAND 0x08
+
+/* Send Register, u64: where the data is, from the endpoint's base. */
+#define DART_SEND_OFFSET 0x10
+
+/*
+ * Send Register, u32: bytes of data. Storing it sends: of a DART_MAIN_WRITE_MULTIPLE up to DART_LONGEST, of all others up to
+ * a block, whose rest is 0.
+ */
+#define DART_SEND_LENGTH 0x18
+
+/*
+ * Address register 0 of the connection's window, u64, to be loaded and stored; the others are behind it. Those that there are not
+ * load as ones.
+ */
+#define DART_PAGE_REGISTERS 0x800
+
+/* Bytes of a connection's page. */
+#define DART_PAGE_SIZE 4096
+
+/* The most address registers of a connection's window. */
+#define DART_MAX_REGISTERS 256
+
+/* The most bytes of data of a message. */
+#define DART_LONGEST 65504
+
+/* How many messages of a connection can wait to leave. */
+#define DART_MAX_SENDS 64
+
+/* u32, stored by the card: how many messages have left, or will not, modulo 2^32: of those that were stored first. */
+#define DART_STATE_LEFT 0x00
+
+/* u32: how many of them have not left: the connection is broken, or they make no sense, or there was no room for them. */
+#define DART_STATE_DROPPED 0x04
+
+/* u32: why the last of these was dropped, DART_DROPPED_*. */
+#define DART_STATE_DROPPED_WHY 0x08
+
+/* u32, written last of what is known of a trap: how many messages had one at the receiver, modulo 2^32. */
+#define DART_STATE_TRAPS 0x0c
+
+/* u32: the last of them, DART_TRAP_*. */
+#define DART_STATE_TRAP 0x10
+
+/* u32: that message's opcode. */
+#define DART_STATE_TRAP_OPCODE 0x14
+
+/* u32: 0, or why the connection is broken, DART_BROKEN_*. */
+#define DART_STATE_BROKEN 0x18
+
+/* Bytes of it. */
+#define DART_STATE_SIZE 4096
+
+/* The length is more than the opcode takes. */
+#define DART_DROPPED_LENGTH 1
+
+/* The data is not inside the endpoint, or there is no such memory. */
+#define DART_DROPPED_MEMORY 2
+
+/* As many messages waited as can. */
+#define DART_DROPPED_ROOM 3
+
+/* The connection is broken, or has no peer. */
+#define DART_DROPPED_BROKEN 4
+
+/* A packet has been lost. */
+#define DART_BROKEN_LOST 1
+
+/* The link is down. */
+#define DART_BROKEN_LINK 2
+
+/* The peer has sent what makes no sense, or more than it may. */
+#define DART_BROKEN_PEER 3
+
+/* Memory that the driver has named cannot be reached. */
+#define DART_BROKEN_MEMORY 4
+
 /* What a message is to do (Figures 2 and 3). */
 
 /* Bytes of data in a control cell: a block. */
@@ -191,6 +486,144 @@ struct dart_control {
 
 /* If the comparison holds the message is refused, and there is no event. */
 #define DART_REFUSE 0x40000000
+
+/*
+ * The FIFO: what the driver is to look after.
+ *
+ * The card writes records to a ring in the driver's memory and raises DART_VECTOR_FIFO for the first. When the driver has
+ * taken what is there it says so in DART_REG_FIFO_TAKEN, and the vector is raised again if there is more by then. What
+ * has a record that is not taken yet gets no second one.
+ */
+
+/* The most records of the FIFO. */
+#define DART_MAX_FIFO 131072
+
+/* Bytes of a record. */
+#define DART_FIFO_SIZE 8
+
+/* In dart_fifo_record.what, with a connection: it waits for pages (DART_COMMAND_READ_MISSES). */
+#define DART_FIFO_MISSES 0x00000000
+
+/* In dart_fifo_record.what, with a queue: it has records for who sleeps, or is an immediate one. */
+#define DART_FIFO_QUEUE 0x40000000
+
+/* In dart_fifo_record.what, with a connection: messages have left for who sleeps until they have, or it is broken. */
+#define DART_FIFO_LEFT 0x80000000
+
+/* Something has happened. The n-th record, from 0, is at n modulo the ring's size. */
+struct dart_fifo_record {
+	/* DART_FIFO_*, and a number. */
+	__u32 what;
+	/* n + 1, modulo 2^32. The card writes it last. */
+	__u32 number;
+};
+
+/* Who the DART card is. */
+
+/* PCI device id of the DART card. */
+#define DART_PCI_DEVICE 0x4454
+
+/* Value of HAMLYN_REG_MODEL for the DART card. */
+#define DART_MODEL 4
+
+/* Value of HAMLYN_REG_ABI_VERSION for the DART card. */
+#define DART_ABI_VERSION 0x00010000
+
+/*
+ * Queues of what a host is told of (sections 1 and 2): a ring in its owner's memory, of which there can be any number.
+ *
+ * The owner takes records, and stores how many to DART_QUEUE_TAKEN. If a queue is full, messages that have something for it wait, and are
+ * looked at again within 1 ms.
+ */
+
+/* In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32. */
+#define DART_QUEUE_TAKEN 0x000
+
+/* Bytes before the records. */
+#define DART_QUEUE_HEAD 4096
+
+/* The fewest records of a queue. */
+#define DART_MIN_RECORDS 16
+
+/* The most records of a queue. */
+#define DART_MAX_RECORDS 65536
+
+/* Bytes of a record. */
+#define DART_RECORD_SIZE 64
+
+/* A message's comparison held; it has been executed. */
+#define DART_RECORD_COMPARED 1
+
+/* A software exception: the software is to do what the message says. */
+#define DART_RECORD_EXCEPTION 2
+
+/* A message was not executed: this and a DART_TRAP_*. */
+#define DART_RECORD_TRAP 16
+
+/* What a message has to tell. The n-th record, from 0, is at n modulo the queue's size. */
+struct dart_record {
+	/* The message's control. */
+	struct dart_control control;
+	/* The data of its first cell. */
+	__u64 data[4];
+	/* Bytes of data in the cells behind it. */
+	__u32 length;
+	/* Whose message it is. */
+	__u32 connection;
+	/* DART_RECORD_*. */
+	__u32 kind;
+	/* n + 1, modulo 2^32. The card writes it last. */
+	__u32 number;
+};
+
+/* Registers of the DART card, in BAR 0, beside those that all cards have. */
+
+/* RO. How many connections there can be. */
+#define DART_REG_CONNECTIONS 0x100
+
+/* RO. How many endpoints there can be. */
+#define DART_REG_ENDPOINTS 0x104
+
+/* RO. How many address registers there are. */
+#define DART_REG_REGISTERS 0x108
+
+/* RO. How many entries all programs together can have. */
+#define DART_REG_PROGRAM 0x10c
+
+/* RO. How many queues there can be. */
+#define DART_REG_QUEUES 0x110
+
+/* RO. How many translations the TLB has. */
+#define DART_REG_TLB 0x114
+
+/* RO. How many cells a connection may have on their way. */
+#define DART_REG_WINDOW 0x118
+
+/* WO. How many records of the FIFO the driver has taken, modulo 2^32 (fifo). */
+#define DART_REG_FIFO_TAKEN 0x120
+
+/*
+ * WO, 8 bytes. Somebody sleeps on a queue: its number in the lower half, and in the upper how many records they have taken, modulo 2^32. If
+ * there are more, or as soon as there are, the queue is put into the FIFO, once.
+ */
+#define DART_REG_ARM 0x128
+
+/*
+ * WO, 8 bytes. Somebody sleeps until messages of a connection have left: its number in the lower half, and in the upper how many have, as
+ * they know. If it is another number, or as soon as it is, the connection is put into the FIFO, once.
+ */
+#define DART_REG_ARM_LEFT 0x130
+
+/* MSI-X vector that says that there are new records in the FIFO. */
+#define DART_VECTOR_FIFO 1
+
+/*
+ * The DART card's counters. They are 64 bits wide, count from the card's start or reset, and stand in the order of
+ * dart_statistic.
+ */
+
+/* How many counters there are. */
+#define DART_STATISTICS 27
 
 /* Why a message was not executed, in the order in which it is looked for. It has changed nothing. */
 

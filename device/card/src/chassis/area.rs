@@ -109,6 +109,18 @@ impl Area {
         }
     }
 
+    /// Takes an area of this length that begins with a page.
+    pub fn pages(area: &HamlynArea, length: u64) -> Result<Self, Refusal> {
+        let checked = Self::check(area)?;
+        if !checked.is_aligned(PAGE) {
+            Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, area.first, PAGE))
+        } else if checked.length() != length {
+            Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, checked.length(), length))
+        } else {
+            Ok(checked)
+        }
+    }
+
     /// Its bound: how many bytes it has.
     #[must_use]
     pub fn length(&self) -> u64 {

@@ -59,7 +59,12 @@ impl CommandPage {
 
     /// [`HAMLYN_COMMAND_READ_STATISTICS`]: writes the counters to the body.
     pub fn write_counters<const N: usize>(&self, dma: &dyn Dma, counters: [u64; N]) -> Result<(), Refusal> {
-        Ok(write_value(dma, self.body_address(), counters)?)
+        self.write_body(dma, counters)
+    }
+
+    /// Writes what an operation has to answer to the body.
+    pub fn write_body<T: FromBytes + IntoBytes>(&self, dma: &dyn Dma, answer: T) -> Result<(), Refusal> {
+        Ok(write_value(dma, self.body_address(), answer)?)
     }
 
     /// [`HAMLYN_COMMAND_TEST_DMA`].

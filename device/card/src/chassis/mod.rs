@@ -8,6 +8,7 @@
 //! | host memory by page lists | `area` |
 //! | objects that a driver opens and closes | `table` |
 //! | who sleeps, and what wakes them | `sleeper` |
+//! | what the driver is to look after | `fifo` |
 //! | counters | `counters` |
 //!
 //! A model has a [`Chassis`] among its fields, asks it first what a register says, and does itself what is its own.
@@ -15,6 +16,7 @@
 pub mod area;
 pub mod command;
 pub mod counters;
+pub mod fifo;
 mod handshake;
 pub mod refusal;
 mod registers;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::endpoint::{CLAN_BIT_DMA, CLAN_BIT_FAULT, CLAN_BIT_MESSAGE};
 use hamlyn_abi::clan::event::{CLAN_EVENT_DMA, CLAN_EVENT_FAULT, CLAN_EVENT_MESSAGE};
-use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
+use hamlyn_abi::clan::fifo::{CLAN_FIFO_EVENTS, CLAN_MAX_FIFO};
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::family::command::*;
@@ -126,11 +126,11 @@ impl ClanCard {
                 Ok(())
             }
             CLAN_COMMAND_CLOSE_EVENTS => self.close_events(index),
-            CLAN_COMMAND_OPEN_FIFO if self.fifo.is_open() => {
-                Err(Refusal::new(HAMLYN_STATUS_IN_USE, 0_u32, 1_u32))
-            }
             CLAN_COMMAND_OPEN_FIFO => {
-                self.fifo.open(&page.body(ports.dma)?, self.options.endpoints + self.options.event_queues)
+                let body: ClanOpenFifo = page.body(ports.dma)?;
+                Refusal::unless_zero(body.reserved.into())?;
+                let least = self.options.endpoints + self.options.event_queues;
+                self.fifo.open(&body.area, body.records, least..=CLAN_MAX_FIFO)
             }
             CLAN_COMMAND_CLOSE_FIFO => {
                 self.fifo.close();

@@ -10,7 +10,6 @@ use hamlyn_card::chassis::table::Table;
 use hamlyn_card::ports::{Dma, DmaFault, write_value};
 
 use crate::engine::Work;
-use crate::events::page_aligned;
 use crate::tripwires::Tripwire;
 
 /// How many sources of events an endpoint has beside its Tripwires: requests, messages, faults.
@@ -81,7 +80,7 @@ impl Endpoints {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.requests, CLAN_MAX_REQUESTS));
         }
         let length = u64::from(CLAN_STATE_SIZE) + u64::from(body.requests) * u64::from(CLAN_REQUEST_SIZE);
-        let memory = page_aligned(&body.memory, length)?;
+        let memory = Area::pages(&body.memory, length)?;
         self.tripwires -= body.tripwires;
         self.opened = self.opened.wrapping_add(1);
         let endpoint = Endpoint {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hamlyn_abi::clan::command::ClanOpenEvents;
 use hamlyn_abi::clan::event::*;
-use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_LENGTH;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
@@ -52,7 +51,7 @@ impl Events {
         }
         let length = u64::from(CLAN_EVENTS_HEAD) + u64::from(body.records) * u64::from(CLAN_EVENT_SIZE);
         Ok(Self {
-            area: page_aligned(&body.memory, length)?,
+            area: Area::pages(&body.memory, length)?,
             owner: body.owner,
             records: body.records,
             written: 0,
@@ -128,20 +127,4 @@ impl Events {
         }
         Ok(told)
     }
-}
-
-/// An area of this length that begins with a page.
-pub(crate) fn page_aligned(area: &HamlynArea, length: u64) -> Result<Area, Refusal> {
-    let checked = Area::check(area)?;
-    if !checked.is_aligned(4096) {
-        return Err(Refusal::new(
-            hamlyn_abi::family::command::HAMLYN_STATUS_BAD_ADDRESS,
-            area.first,
-            4096_u32,
-        ));
-    }
-    if checked.length() != length {
-        return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, checked.length(), length));
-    }
-    Ok(checked)
 }

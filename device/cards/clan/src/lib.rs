@@ -15,7 +15,6 @@
 //! | the DMA engine | 3.4 | `engine` |
 //! | endpoints and their memory | 3.1 | `endpoints` |
 //! | Tripwires, and which watch a place | 2.5, 3.3 | `tripwires`, `cam` |
-//! | the FIFO | 2.5 | `fifo` |
 //! | event queues | 3.5 | `events` |
 //! | who is told of what | 3.3, 3.5 | `telling` |
 //! | registers, and the commands of the operating system | | `driver` |
@@ -28,7 +27,6 @@ mod driver;
 mod endpoints;
 mod engine;
 mod events;
-mod fifo;
 mod incoming;
 mod memory;
 mod model;
@@ -51,6 +49,7 @@ use hamlyn_abi::clan::statistics::{CLAN_STATISTICS, ClanStatistic};
 use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE};
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::counters::Counters;
+use hamlyn_card::chassis::fifo::Fifo;
 use hamlyn_card::chassis::table::Table;
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
@@ -59,7 +58,6 @@ use self::apertures::Apertures;
 use self::endpoints::{Endpoints, FaultReport};
 use self::engine::Engine;
 use self::events::Events;
-use self::fifo::Fifo;
 use self::incoming::Burst;
 pub use self::model::{MODEL, Options};
 pub use self::packet::{OVERHEAD as PACKET_OVERHEAD, cut, join};

@@ -169,6 +169,14 @@ impl Comparison {
 }
 
 impl Opcode {
+    /// How many primitives it executes, four at most (section 3).
+    #[must_use]
+    pub fn primitives(&self) -> u64 {
+        let steps =
+            [self.main.has_address(), self.first.is_some(), self.second.is_some(), self.comparison.is_some()];
+        steps.into_iter().map(u64::from).sum()
+    }
+
     /// `None`: the card has no such operation.
     #[must_use]
     pub fn decode(word: u32) -> Option<Self> {

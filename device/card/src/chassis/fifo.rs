@@ -1,17 +1,23 @@
-//! The FIFO (section 2.5): which endpoints and event queues the driver is to look after.
+//! A FIFO in the driver's memory of what it is to look after: numbers, each of which is there once at most.
+//!
+//! A record is 8 bytes: the number, and how many were written with it, modulo 2^32, which is written last.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 
-use hamlyn_abi::clan::command::ClanOpenFifo;
-use hamlyn_abi::clan::fifo::*;
-use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_LENGTH;
-use hamlyn_card::chassis::area::Area;
-use hamlyn_card::chassis::refusal::Refusal;
-use hamlyn_card::ports::{Dma, DmaFault, write_value};
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_IN_USE};
+
+use super::area::Area;
+use super::refusal::Refusal;
+use crate::ports::{Dma, DmaFault, write_value};
+
+/// Bytes of a record.
+const RECORD: u32 = 8;
 
 /// The FIFO, once it is open.
 #[derive(Debug, Default)]
-pub(crate) struct Fifo {
+pub struct Fifo {
     ring: Option<Ring>,
 }
 
@@ -30,29 +36,32 @@ struct Ring {
 }
 
 impl Fifo {
-    pub(crate) fn is_open(&self) -> bool {
-        self.ring.is_some()
-    }
-
-    /// Opens it; `least`: how many it must have room for.
-    pub(crate) fn open(&mut self, body: &ClanOpenFifo, least: u32) -> Result<(), Refusal> {
-        Refusal::unless_zero(body.reserved.into())?;
-        if !(least..=CLAN_MAX_FIFO).contains(&body.records) || !body.records.is_power_of_two() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.records, CLAN_MAX_FIFO));
+    /// Opens it, with a number of records within the limits, and a power of two; unless it is open.
+    pub fn open(
+        &mut self,
+        area: &HamlynArea,
+        records: u32,
+        limits: RangeInclusive<u32>,
+    ) -> Result<(), Refusal> {
+        if self.ring.is_some() {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, 0_u32, 1_u32));
         }
-        let area = Area::table(&body.area, body.records, CLAN_FIFO_SIZE)?;
+        if !limits.contains(&records) || !records.is_power_of_two() {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, records, *limits.end()));
+        }
+        let area = Area::table(area, records, RECORD)?;
         let (untaken, again) = (VecDeque::new(), HashMap::new());
-        self.ring =
-            Some(Ring { area, records: body.records, written: 0, taken: 0, untaken, again, raised: false });
+        self.ring = Some(Ring { area, records, written: 0, taken: 0, untaken, again, raised: false });
         Ok(())
     }
 
-    pub(crate) fn close(&mut self) {
+    /// Closes it.
+    pub fn close(&mut self) {
         self.ring = None;
     }
 
     /// Puts one in, unless it is there. Says whether there is a new record.
-    pub(crate) fn put(&mut self, dma: &dyn Dma, what: u32) -> Result<bool, DmaFault> {
+    pub fn put(&mut self, dma: &dyn Dma, what: u32) -> Result<bool, DmaFault> {
         let Some(ring) = &mut self.ring else { return Ok(false) };
         match ring.again.get_mut(&what) {
             Some(again) => {
@@ -64,7 +73,7 @@ impl Fifo {
     }
 
     /// Whether the vector is to be raised for what was written.
-    pub(crate) fn take_news(&mut self) -> bool {
+    pub fn take_news(&mut self) -> bool {
         let Some(ring) = &mut self.ring else { return false };
         let news = ring.written != ring.taken && !ring.raised;
         ring.raised |= news;
@@ -73,7 +82,7 @@ impl Fifo {
 
     /// The driver has taken so many records, modulo 2^32. A number that cannot be is for none. Says how many new ones there are, of what has
     /// happened again.
-    pub(crate) fn taken(&mut self, dma: &dyn Dma, taken: u32) -> Result<u32, DmaFault> {
+    pub fn taken(&mut self, dma: &dyn Dma, taken: u32) -> Result<u32, DmaFault> {
         let Some(ring) = &mut self.ring else { return Ok(0) };
         ring.raised = false;
         if taken.wrapping_sub(ring.taken) > ring.written.wrapping_sub(ring.taken) {
@@ -95,7 +104,7 @@ impl Fifo {
 impl Ring {
     /// Each has one record at most, so there is room.
     fn write(&mut self, dma: &dyn Dma, what: u32) -> Result<(), DmaFault> {
-        let place = u64::from(self.written % self.records) * u64::from(CLAN_FIFO_SIZE);
+        let place = u64::from(self.written % self.records) * u64::from(RECORD);
         let address = self.area.locate(dma, place)?;
         write_value(dma, address, what)?;
         self.written = self.written.wrapping_add(1);

@@ -1,0 +1,209 @@
+//! The DART card's operations, beside those that all cards have ([`crate::family::command`]).
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::family::area::HamlynArea;
+
+/// Open an endpoint: `index` is its number. Body: [`DartOpenEndpoint`].
+pub const DART_COMMAND_OPEN_ENDPOINT: u32 = 1;
+/// Close an endpoint. Its connections must have been closed before: else it is refused as in use.
+pub const DART_COMMAND_CLOSE_ENDPOINT: u32 = 2;
+/// Open a connection: `index` is its number. Body: [`DartOpenConnection`]. The driver has made its page of memory zero.
+pub const DART_COMMAND_OPEN_CONNECTION: u32 = 3;
+/// Close a connection. When it is answered nothing of it reaches memory any more.
+pub const DART_COMMAND_CLOSE_CONNECTION: u32 = 4;
+/// Say which connection of the other host is at the other end. Body: [`DartConnect`]. Messages are taken before, and none leaves.
+pub const DART_COMMAND_CONNECT: u32 = 5;
+/// Open a queue: `index` is its number. Body: [`DartOpenQueue`]. The driver has made its memory zero.
+pub const DART_COMMAND_OPEN_QUEUE: u32 = 6;
+/// Close a queue. Connections that name it have none from then on.
+pub const DART_COMMAND_CLOSE_QUEUE: u32 = 7;
+/// Open the FIFO. Body: [`DartOpenFifo`].
+pub const DART_COMMAND_OPEN_FIFO: u32 = 8;
+/// Close the FIFO.
+pub const DART_COMMAND_CLOSE_FIFO: u32 = 11;
+/// Ask which pages connection `index` waits for. The answer is a body: [`DartMisses`].
+pub const DART_COMMAND_READ_MISSES: u32 = 12;
+/// Say where pages of address space `index` are. Body: [`DartFill`].
+pub const DART_COMMAND_FILL: u32 = 13;
+/// Take translations of address space `index` back. Body: [`DartInvalidate`]. When it is answered nothing is reached by them any more.
+pub const DART_COMMAND_INVALIDATE: u32 = 14;
+/// Set address registers, from `index` on. Body: [`DartValues`].
+pub const DART_COMMAND_SET_REGISTERS: u32 = 15;
+/// Set entries of the programs, from `index` on. Body: [`DartProgram`].
+pub const DART_COMMAND_SET_PROGRAM: u32 = 16;
+
+/// Instead of a queue's number: none.
+pub const DART_NO_QUEUE: u32 = 0xffff_ffff;
+/// Instead of the peer's number: it is not known yet.
+pub const DART_NO_PEER: u32 = 0xffff_ffff;
+/// The most pages of [`DartMisses`] and [`DartFill`]: those of the longest message, wherever it begins.
+pub const DART_MAX_PAGES: u32 = 32;
+/// The most values or entries of a command.
+pub const DART_MAX_VALUES: u32 = 32;
+
+/// In [`DartOpenEndpoint::flags`]: its memory is `area`, which stays where it is.
+pub const DART_ENDPOINT_PINNED: u32 = 1;
+/// In [`DartOpenConnection::flags`]: its messages may write to the endpoint.
+pub const DART_CONNECTION_WRITE: u32 = 1;
+/// In [`DartOpenConnection::flags`]: its messages may read from the endpoint.
+pub const DART_CONNECTION_READ: u32 = 2;
+/// In [`DartOpenQueue::flags`]: each record interrupts; else those that somebody sleeps for.
+pub const DART_QUEUE_IMMEDIATE: u32 = 1;
+/// In [`DartMisses::pages`]: it is to be written to.
+pub const DART_PAGE_WRITES: u64 = 1;
+/// In [`DartFill::frames`]: it may be written to.
+pub const DART_FRAME_WRITABLE: u64 = 1;
+/// In [`DartFill::frames`]: there is no such page, or not for writing.
+pub const DART_FRAME_NONE: u64 = 2;
+
+/// Body of [`DART_COMMAND_OPEN_ENDPOINT`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartOpenEndpoint {
+    /// With [`DART_ENDPOINT_PINNED`], its memory; else zero.
+    pub area: HamlynArea,
+    /// Its first byte, a virtual address that is a multiple of 4; zero if it is pinned.
+    pub base: u64,
+    /// Bytes; zero if it is pinned.
+    pub length: u64,
+    /// Whose virtual address: its address space; zero if it is pinned.
+    pub space: u32,
+    /// [`DART_ENDPOINT_PINNED`] or 0.
+    pub flags: u32,
+}
+
+/// Body of [`DART_COMMAND_OPEN_CONNECTION`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartOpenConnection {
+    /// A page, of [`super::connection`].
+    pub state: HamlynArea,
+    /// Its endpoint.
+    pub endpoint: u32,
+    /// The other host.
+    pub host: u32,
+    /// The first of its address registers.
+    pub register_base: u32,
+    /// How many there are, up to [`super::connection::DART_MAX_REGISTERS`].
+    pub register_bound: u32,
+    /// The first entry of its program.
+    pub program_base: u32,
+    /// How many there are.
+    pub program_bound: u32,
+    /// The queue for what its messages tell of, or [`DART_NO_QUEUE`]: then nobody is told.
+    pub events: u32,
+    /// The queue for its exceptions, or [`DART_NO_QUEUE`]: then they are counted, and the sender is told.
+    pub exceptions: u32,
+    /// [`DART_CONNECTION_WRITE`] and [`DART_CONNECTION_READ`], any of them.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Body of [`DART_COMMAND_CONNECT`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartConnect {
+    /// Its number at the other host.
+    pub peer: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Body of [`DART_COMMAND_OPEN_QUEUE`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartOpenQueue {
+    /// Its memory: a page of [`super::queue`], then `records` of [`super::queue::DartRecord`].
+    pub memory: HamlynArea,
+    /// Records, [`super::queue::DART_MIN_RECORDS`] to [`super::queue::DART_MAX_RECORDS`], a power of two.
+    pub records: u32,
+    /// [`DART_QUEUE_IMMEDIATE`] or 0.
+    pub flags: u32,
+}
+
+/// Body of [`DART_COMMAND_OPEN_FIFO`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartOpenFifo {
+    /// `records` of [`super::fifo::DartFifoRecord`], all zero.
+    pub area: HamlynArea,
+    /// Records, a power of two, at least as many as there are queues and two for each connection, and at most
+    /// [`super::fifo::DART_MAX_FIFO`].
+    pub records: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Answer of [`DART_COMMAND_READ_MISSES`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartMisses {
+    /// Whose pages they are.
+    pub space: u32,
+    /// How many.
+    pub count: u32,
+    /// Virtual addresses, and [`DART_PAGE_WRITES`].
+    pub pages: [u64; 32],
+}
+
+/// Body of [`DART_COMMAND_FILL`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartFill {
+    /// How many pages.
+    pub count: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Virtual addresses.
+    pub pages: [u64; 32],
+    /// Where each of them is on the bus, and `DART_FRAME_*`.
+    pub frames: [u64; 32],
+}
+
+/// Body of [`DART_COMMAND_INVALIDATE`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartInvalidate {
+    /// Virtual address of the first page.
+    pub first: u64,
+    /// How many pages.
+    pub count: u64,
+}
+
+/// Body of [`DART_COMMAND_SET_REGISTERS`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartValues {
+    /// How many.
+    pub count: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// What they become.
+    pub values: [u64; 32],
+}
+
+/// An entry of a program: what a [`super::control::DART_MAIN_CALL`] executes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartEntry {
+    /// The opcode.
+    pub opcode: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The operand.
+    pub operand: u64,
+}
+
+/// Body of [`DART_COMMAND_SET_PROGRAM`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct DartProgram {
+    /// How many.
+    pub count: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// What they become.
+    pub entries: [DartEntry; 32],
+}

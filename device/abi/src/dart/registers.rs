@@ -1,0 +1,27 @@
+//! Registers of the DART card, in BAR 0, beside those that all cards have.
+
+/// RO. How many connections there can be.
+pub const DART_REG_CONNECTIONS: u32 = 0x100;
+/// RO. How many endpoints there can be.
+pub const DART_REG_ENDPOINTS: u32 = 0x104;
+/// RO. How many address registers there are.
+pub const DART_REG_REGISTERS: u32 = 0x108;
+/// RO. How many entries all programs together can have.
+pub const DART_REG_PROGRAM: u32 = 0x10c;
+/// RO. How many queues there can be.
+pub const DART_REG_QUEUES: u32 = 0x110;
+/// RO. How many translations the TLB has.
+pub const DART_REG_TLB: u32 = 0x114;
+/// RO. How many cells a connection may have on their way.
+pub const DART_REG_WINDOW: u32 = 0x118;
+/// WO. How many records of the FIFO the driver has taken, modulo 2^32 ([`super::fifo`]).
+pub const DART_REG_FIFO_TAKEN: u32 = 0x120;
+/// WO, 8 bytes. Somebody sleeps on a queue: its number in the lower half, and in the upper how many records they have taken, modulo 2^32. If
+/// there are more, or as soon as there are, the queue is put into the FIFO, once.
+pub const DART_REG_ARM: u32 = 0x128;
+/// WO, 8 bytes. Somebody sleeps until messages of a connection have left: its number in the lower half, and in the upper how many have, as
+/// they know. If it is another number, or as soon as it is, the connection is put into the FIFO, once.
+pub const DART_REG_ARM_LEFT: u32 = 0x130;
+
+/// MSI-X vector that says that there are new records in the FIFO.
+pub const DART_VECTOR_FIFO: u32 = 1;

@@ -1,0 +1,222 @@
+//! Messages as ATM cells (Figure 3): a control cell, and for a longer message AAL5 cells behind it.
+//!
+//! Headers and trailers are in the network's byte order, as ATM has them; the control is little-endian.
+
+use crc::{CRC_8_I_432_1, CRC_32_BZIP2, Crc, Table};
+use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
+use thiserror::Error;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes of a cell.
+pub const CELL: usize = 53;
+/// Bytes of its payload.
+const PAYLOAD: usize = 48;
+const HEADER: usize = CELL - PAYLOAD;
+const CONTROL: usize = size_of::<DartControl>();
+/// Bytes of data in the control cell.
+pub const BLOCK: usize = DART_BLOCK as usize;
+/// Bytes at the end of the last cell behind it: two of 0, length, CRC-32.
+const TRAILER: usize = 8;
+/// The most bytes that the cells behind the control cell carry: whole blocks, of which the trailer's length has room for.
+pub const LONGEST: usize = (u16::MAX as usize - CONTROL) / BLOCK * BLOCK;
+/// Connections that a header has room for.
+pub const CONNECTIONS: u32 = 1 << 28;
+/// In a header: the cell is the last of its message.
+const LAST: u32 = 1 << 1;
+
+/// AAL5's CRC-32, which begins with a byte's highest bit.
+static CRC_32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
+static CRC_8: Crc<u8> = Crc::<u8>::new(&CRC_8_I_432_1);
+
+const _: () = assert!(CONTROL + BLOCK == PAYLOAD);
+
+/// A message, of whatever connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// What it is to do.
+    pub control: DartControl,
+    /// The data of its control cell.
+    pub block: [u8; BLOCK],
+    /// The data of the cells behind it.
+    pub body: Vec<u8>,
+}
+
+/// Cells that make no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// They are not whole cells.
+    #[error("{0} bytes are no cells of {CELL}")]
+    Bytes(usize),
+    /// A header's CRC-8 is another.
+    #[error("the header of cell {0} is damaged")]
+    Header(usize),
+    /// A cell is another connection's, or the last one is not the last.
+    #[error("cell {0} belongs to another message")]
+    Stray(usize),
+    /// There are not as many cells as the trailer's length needs, or it is too long.
+    #[error("{cells} cells are not those of {length} bytes")]
+    Length {
+        /// Cells behind the control cell.
+        cells: usize,
+        /// What the trailer says.
+        length: usize,
+    },
+    /// The CRC-32 is another.
+    #[error("the bytes behind the control cell are damaged")]
+    Body,
+}
+
+/// How many cells a message with so many bytes behind its control cell has.
+#[must_use]
+pub const fn cells(body: usize) -> usize {
+    if body == 0 { 1 } else { 1 + (body + TRAILER).div_ceil(PAYLOAD) }
+}
+
+fn header(connection: u32, is_last: bool) -> [u8; HEADER] {
+    let word = (connection << 4 | if is_last { LAST } else { 0 }).to_be_bytes();
+    let [a, b, c, d] = word;
+    [a, b, c, d, CRC_8.checksum(&word)]
+}
+
+impl Message {
+    /// Appends it, as cells for a connection of its receiver's. A longer body than [`LONGEST`] has no cells; the caller has looked.
+    pub fn encode(&self, connection: u32, to: &mut Vec<u8>) {
+        to.reserve(cells(self.body.len()) * CELL);
+        to.extend(header(connection, self.body.is_empty()));
+        to.extend(self.control.as_bytes());
+        to.extend(self.block);
+        if self.body.is_empty() {
+            return;
+        }
+        let padded = (self.body.len() + TRAILER).next_multiple_of(PAYLOAD);
+        let mut body = Vec::with_capacity(padded);
+        body.extend(&self.body);
+        body.resize(padded - TRAILER + 2, 0);
+        body.extend((self.body.len() as u16).to_be_bytes());
+        body.extend(CRC_32.checksum(&body).to_be_bytes());
+        let last = padded / PAYLOAD - 1;
+        for (number, payload) in body.chunks_exact(PAYLOAD).enumerate() {
+            to.extend(header(connection, number == last));
+            to.extend(payload);
+        }
+    }
+
+    /// The message that cells for a connection are.
+    pub fn decode(connection: u32, bytes: &[u8]) -> Result<Self, Malformed> {
+        let count = bytes.len() / CELL;
+        if count == 0 || bytes.len() % CELL != 0 {
+            return Err(Malformed::Bytes(bytes.len()));
+        }
+        for (number, cell) in bytes.chunks_exact(CELL).enumerate() {
+            let (&[a, b, c, d, check], _) = cell.split_first_chunk().ok_or(Malformed::Bytes(bytes.len()))?;
+            if CRC_8.checksum(&[a, b, c, d]) != check {
+                return Err(Malformed::Header(number));
+            }
+            let expected = connection << 4 | if number + 1 == count { LAST } else { 0 };
+            if u32::from_be_bytes([a, b, c, d]) != expected {
+                return Err(Malformed::Stray(number));
+            }
+        }
+        let (first, rest) = bytes.split_at(CELL);
+        let (control, block) = first[HEADER..].split_at(CONTROL);
+        let mut message = Self {
+            control: DartControl::read_from_bytes(control).unwrap_or_default(),
+            block: [0; BLOCK],
+            body: Vec::with_capacity(rest.len()),
+        };
+        message.block.copy_from_slice(block);
+        rest.chunks_exact(CELL).for_each(|cell| message.body.extend(&cell[HEADER..]));
+        message.take_trailer(count - 1)?;
+        Ok(message)
+    }
+
+    /// Leaves of the body what the trailer says.
+    fn take_trailer(&mut self, cells: usize) -> Result<(), Malformed> {
+        let Some((rest, &[high, low, a, b, c, d])) = self.body.split_last_chunk() else { return Ok(()) };
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if length == 0 || length > LONGEST || self::cells(length) != cells + 1 {
+            return Err(Malformed::Length { cells, length });
+        }
+        if CRC_32.checksum(&self.body[..rest.len() + 2]) != u32::from_be_bytes([a, b, c, d]) {
+            return Err(Malformed::Body);
+        }
+        self.body.truncate(length);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CONNECTION: u32 = 0x0abc_def1;
+
+    fn message(body: Vec<u8>) -> Message {
+        let control = DartControl { opcode: 2, mask: 1, indices: [3, 4, 5], operand: 6 };
+        Message { control, block: std::array::from_fn(|at| at as u8), body }
+    }
+
+    fn encoded(message: &Message) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        message.encode(CONNECTION, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_message_of_a_block_is_a_cell_as_atm_has_it() {
+        let cell = encoded(&message(Vec::new()));
+        assert_eq!(cell.len(), CELL);
+        // 28 bits of path and channel, a payload type that says last; HEC by another's hand: x^8 + x^2 + x + 1, then 0x55.
+        let word = [0xab, 0xcd, 0xef, 0x12];
+        let divide = |rest: u8, byte: u8| {
+            (0..8).fold(rest ^ byte, |rest, _| if rest & 0x80 == 0 { rest << 1 } else { rest << 1 ^ 7 })
+        };
+        assert_eq!(cell[..4], word);
+        assert_eq!(cell[4], word.into_iter().fold(0, divide) ^ 0x55);
+        assert_eq!(cell[5..21], [2, 0, 0, 0, 1, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(cell[21..], std::array::from_fn::<u8, 32, _>(|at| at as u8));
+    }
+
+    #[test]
+    fn bodies_have_the_fewest_cells() {
+        assert_eq!([0, 1, 40, 41, 88, 89].map(cells), [1, 2, 2, 3, 3, 4]);
+        assert_eq!((LONGEST, cells(LONGEST)), (65504, 1366));
+        let longest = message(vec![7; LONGEST]);
+        assert_eq!(Message::decode(CONNECTION, &encoded(&longest)), Ok(longest));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_by_name() {
+        let bytes = encoded(&message(vec![1; 100]));
+        let refused = |connection, bytes: &[u8]| Message::decode(connection, bytes).unwrap_err();
+        assert_eq!(refused(CONNECTION, &[]), Malformed::Bytes(0));
+        assert_eq!(refused(CONNECTION, &bytes[1..]), Malformed::Bytes(CELL * 4 - 1));
+        assert_eq!(refused(CONNECTION + 1, &bytes), Malformed::Stray(0));
+        assert_eq!(refused(CONNECTION, &bytes[..2 * CELL]), Malformed::Stray(1));
+        let said = refused(CONNECTION, &[&bytes[..CELL], &bytes[2 * CELL..]].concat());
+        assert_eq!(said.to_string(), "2 cells are not those of 100 bytes");
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_comes_as_it_went(body in proptest::collection::vec(any::<u8>(), 0..500)) {
+            let message = message(body);
+            prop_assert_eq!(Message::decode(CONNECTION, &encoded(&message)), Ok(message));
+        }
+
+        #[test]
+        fn a_bit_of_a_header_or_of_the_body_that_is_another_is_noticed(
+            body in proptest::collection::vec(any::<u8>(), 1..500),
+            bit in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = encoded(&message(body));
+            let bit = bit.index(bytes.len() * 8);
+            // The control cell's payload has no check of its own, as in ATM: the links below have theirs.
+            prop_assume!(!(HEADER * 8..CELL * 8).contains(&bit));
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Message::decode(CONNECTION, &bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The Connection Table (section 3): what the card has for each end of a path between two hosts.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use hamlyn_abi::dart::command::*;
+use hamlyn_abi::dart::connection::*;
+use hamlyn_abi::dart::control::DartControl;
+use hamlyn_abi::family::command::{
+    HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE,
+};
+use hamlyn_card::chassis::area::Area;
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::ports::{Dma, DmaFault, write_value};
+
+use crate::cells::{self, Message};
+use crate::endpoints::Wait;
+use crate::opcode::{Main, Opcode};
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) endpoint: u32,
+    pub(crate) host: u16,
+    /// Its number at the other host, once that is known.
+    pub(crate) peer: Option<u32>,
+    /// Its address registers.
+    pub(crate) window: Range<usize>,
+    pub(crate) program: Range<usize>,
+    pub(crate) events: Option<u32>,
+    pub(crate) exceptions: Option<u32>,
+    pub(crate) may_write: bool,
+    pub(crate) may_read: bool,
+    /// 0, or why it takes and sends nothing any more.
+    pub(crate) broken: u32,
+    pub(crate) sending: Sending,
+    pub(crate) receiving: Receiving,
+    state: Area,
+}
+
+/// A message that was stored to the Send Registers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Send {
+    pub(crate) control: DartControl,
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+}
+
+/// What leaves without credits: an answer, or news of a trap.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) kind: u32,
+    pub(crate) message: Message,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sending {
+    /// The Send Registers.
+    pub(crate) registers: [u64; 3],
+    pub(crate) sends: VecDeque<Send>,
+    pub(crate) replies: VecDeque<Reply>,
+    /// Cells of these.
+    pub(crate) reply_cells: usize,
+    /// How many packets have left.
+    pub(crate) number: u32,
+    /// Cells of messages that have left and are not done, and of answers that are not.
+    pub(crate) on_their_way: u32,
+    /// Of these, those of messages, modulo 2^32: all that ever left, and those that are done.
+    pub(crate) spent: u32,
+    pub(crate) returned: u32,
+    /// The first message waits for credits, and that was counted.
+    pub(crate) starves: bool,
+    pub(crate) wait: Wait,
+    left: u32,
+    dropped: u32,
+    traps: u32,
+    /// Somebody sleeps until messages have left.
+    armed: bool,
+}
+
+/// A message that has arrived.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) message: Message,
+    pub(crate) is_answer: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Receiving {
+    /// How many packets have come.
+    pub(crate) number: u32,
+    pub(crate) waiting: VecDeque<Arrived>,
+    /// Cells of those that are no answers.
+    pub(crate) cells: usize,
+    /// Cells of answers that are still to come.
+    pub(crate) owed: usize,
+    /// Cells of messages that are done, modulo 2^32; and as the peer was told last.
+    pub(crate) done: u32,
+    pub(crate) told: u32,
+    pub(crate) wait: Wait,
+}
+
+impl Arrived {
+    pub(crate) fn cells(&self) -> usize {
+        cells::cells(self.message.body.len())
+    }
+}
+
+/// How many cells the answer to a message will have; 0: there is none.
+pub(crate) fn answer_cells(message: &Message) -> usize {
+    match Opcode::decode(message.control.opcode).map(|opcode| opcode.main) {
+        Some(Main::Read | Main::Answer) => 1,
+        Some(Main::ReadMultiple) => cells::cells(asked(message)),
+        _ => 0,
+    }
+}
+
+/// How many bytes a read of several blocks asks for, at most as many as a message has.
+pub(crate) fn asked(message: &Message) -> usize {
+    let at = size_of::<DartControl>();
+    let bytes = message.block[at..].first_chunk().copied().unwrap_or_default();
+    (u32::from_le_bytes(bytes) as usize).min(cells::LONGEST)
+}
+
+impl Connection {
+    /// Opens one at a card with so many registers and entries. That endpoint and queues are there the caller has looked.
+    pub(crate) fn open(body: &DartOpenConnection, registers: u32, entries: u32) -> Result<Self, Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        let known = DART_CONNECTION_WRITE | DART_CONNECTION_READ;
+        if body.flags & !known != 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, known));
+        }
+        if body.register_bound > DART_MAX_REGISTERS {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.register_bound, DART_MAX_REGISTERS));
+        }
+        let host = u16::try_from(body.host);
+        Ok(Self {
+            endpoint: body.endpoint,
+            host: host.map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.host, u16::MAX))?,
+            peer: None,
+            window: part(body.register_base, body.register_bound, registers)?,
+            program: part(body.program_base, body.program_bound, entries)?,
+            events: queue(body.events),
+            exceptions: queue(body.exceptions),
+            may_write: body.flags & DART_CONNECTION_WRITE != 0,
+            may_read: body.flags & DART_CONNECTION_READ != 0,
+            broken: 0,
+            sending: Sending::default(),
+            receiving: Receiving::default(),
+            state: Area::pages(&body.state, DART_STATE_SIZE.into())?,
+        })
+    }
+
+    /// Puts a message behind those that wait to leave. Fails with why not.
+    pub(crate) fn put(&mut self, length: u32) -> Result<(), u32> {
+        let [control, operand, offset] = self.sending.registers;
+        let [a, b, c, d, mask, indices @ ..] = control.to_le_bytes();
+        let control = DartControl { opcode: u32::from_le_bytes([a, b, c, d]), mask, indices, operand };
+        let is_long = Opcode::decode(control.opcode).is_some_and(|opcode| opcode.main == Main::WriteMultiple);
+        let limit = if is_long { DART_LONGEST } else { cells::BLOCK as u32 };
+        if self.broken != 0 {
+            Err(DART_DROPPED_BROKEN)
+        } else if length > limit {
+            Err(DART_DROPPED_LENGTH)
+        } else if self.sending.sends.len() >= DART_MAX_SENDS as usize {
+            Err(DART_DROPPED_ROOM)
+        } else {
+            self.sending.sends.push_back(Send { control, offset, length });
+            Ok(())
+        }
+    }
+
+    /// Whether it has something to send, or credits to tell of that are worth a packet.
+    pub(crate) fn has_work(&self, window: u32) -> bool {
+        self.broken == 0
+            && self.peer.is_some()
+            && (!self.sending.sends.is_empty() || !self.sending.replies.is_empty() || self.owes(window))
+    }
+
+    /// Whether the peer is to hear of credits.
+    pub(crate) fn owes(&self, window: u32) -> bool {
+        self.receiving.done.wrapping_sub(self.receiving.told) >= window / 8
+    }
+
+    pub(crate) fn reply(&mut self, kind: u32, message: Message) {
+        self.sending.reply_cells += cells::cells(message.body.len());
+        self.sending.replies.push_back(Reply { kind, message });
+    }
+
+    /// A message has left, or will not, and why. Says whether somebody sleeps until then.
+    pub(crate) fn left(&mut self, dma: &dyn Dma, dropped: Option<u32>) -> Result<bool, DmaFault> {
+        let sending = &mut self.sending;
+        sending.left = sending.left.wrapping_add(1);
+        let at = |word: u32| self.state.locate(dma, word.into());
+        if let Some(why) = dropped {
+            sending.dropped = sending.dropped.wrapping_add(1);
+            write_value(dma, at(DART_STATE_DROPPED_WHY)?, why)?;
+            dma.publish(at(DART_STATE_DROPPED)?, sending.dropped)?;
+        }
+        dma.publish(at(DART_STATE_LEFT)?, sending.left)?;
+        Ok(std::mem::take(&mut sending.armed))
+    }
+
+    /// Somebody sleeps who knows of so many messages that have left. Says whether it is another number, or the connection is broken.
+    pub(crate) fn arm(&mut self, left: u32) -> bool {
+        let is_news = self.sending.left != left || self.broken != 0;
+        self.sending.armed |= !is_news;
+        is_news
+    }
+
+    /// A message had a trap at the receiver.
+    pub(crate) fn trapped(&mut self, dma: &dyn Dma, trap: u32, opcode: u32) -> Result<(), DmaFault> {
+        self.sending.traps = self.sending.traps.wrapping_add(1);
+        let at = |word: u32| self.state.locate(dma, word.into());
+        write_value(dma, at(DART_STATE_TRAP)?, [trap, opcode])?;
+        dma.publish(at(DART_STATE_TRAPS)?, self.sending.traps)
+    }
+
+    /// It takes and sends nothing any more.
+    pub(crate) fn break_off(&mut self, dma: &dyn Dma, why: u32) -> Result<(), DmaFault> {
+        self.broken = why;
+        self.receiving.waiting.clear();
+        self.receiving.wait.clear();
+        self.sending.replies.clear();
+        self.sending.wait.clear();
+        self.sending.armed = false;
+        dma.publish(self.state.locate(dma, DART_STATE_BROKEN.into())?, why)?;
+        while self.sending.sends.pop_front().is_some() {
+            self.left(dma, Some(DART_DROPPED_BROKEN))?;
+        }
+        Ok(())
+    }
+}
+
+fn part(base: u32, bound: u32, limit: u32) -> Result<Range<usize>, Refusal> {
+    let end = base.checked_add(bound).filter(|end| *end <= limit);
+    let end = end.ok_or(Refusal::new(HAMLYN_STATUS_BAD_INDEX, base, limit))?;
+    Ok(base as usize..end as usize)
+}
+
+fn queue(number: u32) -> Option<u32> {
+    (number != DART_NO_QUEUE).then_some(number)
+}

@@ -1,0 +1,300 @@
+//! What the driver says: registers and commands. A command is carried out whole, or refused and changes nothing.
+
+use hamlyn_abi::dart::command::*;
+use hamlyn_abi::dart::connection::DART_BROKEN_LINK;
+use hamlyn_abi::dart::fifo::*;
+use hamlyn_abi::dart::registers::*;
+use hamlyn_abi::dart::statistics::DartStatistic;
+use hamlyn_abi::family::command::*;
+use hamlyn_card::card::Card;
+use hamlyn_card::chassis::Written;
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::ports::Ports;
+use zerocopy::FromZeros;
+
+use crate::DartCard;
+use crate::connections::Connection;
+use crate::endpoints::{Endpoint, PAGE};
+use crate::queues::Queue;
+use crate::tlb::{Frame, Page};
+
+impl DartCard {
+    pub(super) fn read_register(&self, offset: u32) -> u64 {
+        self.chassis.read(offset).unwrap_or_else(|| match offset {
+            DART_REG_CONNECTIONS => self.options.connections.into(),
+            DART_REG_ENDPOINTS => self.options.endpoints.into(),
+            DART_REG_REGISTERS => self.options.registers.into(),
+            DART_REG_PROGRAM => self.options.program.into(),
+            DART_REG_QUEUES => self.options.queues.into(),
+            DART_REG_TLB => self.options.tlb.into(),
+            DART_REG_WINDOW => self.options.window.into(),
+            _ => 0,
+        })
+    }
+
+    pub(super) fn write_register(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
+        match self.chassis.write(ports, offset, width, value) {
+            Written::Done | Written::Enabled => {}
+            Written::Reset => self.reset(ports),
+            Written::Command => self.run_command(ports),
+            Written::Elsewhere => self.write_own(ports, offset, width, value),
+        }
+    }
+
+    fn write_own(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
+        let (number, known) = (value as u32, (value >> 32) as u32);
+        match (offset, width) {
+            (DART_REG_FIFO_TAKEN, _) => {
+                // Memory of the FIFO that is not there is the driver's affair.
+                let _ = self.fifo.taken(ports.dma, number);
+                self.interrupt(ports);
+            }
+            (DART_REG_ARM, 8) => {
+                let queue = self.queues.get_mut(number as usize).and_then(Option::as_mut);
+                if queue.is_some_and(|queue| queue.arm(known)) {
+                    self.tell(ports, DART_FIFO_QUEUE | number);
+                }
+            }
+            (DART_REG_ARM_LEFT, 8) => {
+                let connection = self.connections.get_mut(number as usize).and_then(Option::as_mut);
+                if connection.is_some_and(|connection| connection.arm(known)) {
+                    self.tell(ports, DART_FIFO_LEFT | number);
+                }
+            }
+            _ => tracing::debug!(offset, value, "a store to no register"),
+        }
+    }
+
+    fn run_command(&mut self, ports: &Ports<'_>) {
+        let command = self.chassis.command.take(ports.dma);
+        let result = command.map(|command| (command, self.execute(ports, &command)));
+        let done = matches!(result, Some((_, Ok(()))));
+        self.count(if done { DartStatistic::Commands } else { DartStatistic::CommandsRefused });
+        if let Some((command, result)) = result {
+            self.chassis.command.answer(ports.dma, command, result);
+        }
+    }
+
+    fn execute(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
+        let (page, index) = (self.chassis.command, command.index);
+        match command.opcode {
+            DART_COMMAND_OPEN_ENDPOINT => {
+                self.endpoints.check_vacant(index)?;
+                self.endpoints.open(index, Endpoint::open(&page.body(ports.dma)?)?);
+                Ok(())
+            }
+            DART_COMMAND_CLOSE_ENDPOINT => {
+                let connections = self.endpoints.opened(index)?.connections;
+                if connections > 0 {
+                    return Err(Refusal::new(HAMLYN_STATUS_IN_USE, connections, 0_u32));
+                }
+                self.endpoints.vacate(index).map(drop)
+            }
+            DART_COMMAND_OPEN_CONNECTION => self.open_connection(index, &page.body(ports.dma)?),
+            DART_COMMAND_CLOSE_CONNECTION => self.close_connection(index),
+            DART_COMMAND_CONNECT => self.connect(index, &page.body(ports.dma)?),
+            DART_COMMAND_OPEN_QUEUE => {
+                self.queues.check_vacant(index)?;
+                self.queues.open(index, Queue::open(&page.body(ports.dma)?)?);
+                Ok(())
+            }
+            DART_COMMAND_CLOSE_QUEUE => self.close_queue(ports, index),
+            DART_COMMAND_OPEN_FIFO => {
+                let body: DartOpenFifo = page.body(ports.dma)?;
+                Refusal::unless_zero(body.reserved.into())?;
+                let least = 2 * self.options.connections + self.options.queues;
+                self.fifo.open(&body.area, body.records, least..=DART_MAX_FIFO)
+            }
+            DART_COMMAND_CLOSE_FIFO => {
+                self.fifo.close();
+                Ok(())
+            }
+            DART_COMMAND_READ_MISSES => {
+                let misses = self.misses(index)?;
+                page.write_body(ports.dma, misses)
+            }
+            DART_COMMAND_FILL => self.fill(ports, index, &page.body(ports.dma)?),
+            DART_COMMAND_INVALIDATE => self.invalidate(index, &page.body(ports.dma)?),
+            DART_COMMAND_SET_REGISTERS => self.set_registers(index, &page.body(ports.dma)?),
+            DART_COMMAND_SET_PROGRAM => self.set_program(index, &page.body(ports.dma)?),
+            HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
+            HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
+            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, DART_COMMAND_SET_PROGRAM)),
+        }
+    }
+
+    fn open_connection(&mut self, index: u32, body: &DartOpenConnection) -> Result<(), Refusal> {
+        self.connections.check_vacant(index)?;
+        for queue in [body.events, body.exceptions] {
+            if queue != DART_NO_QUEUE {
+                self.queues.opened(queue)?;
+            }
+        }
+        let endpoint = self.endpoints.opened(body.endpoint)?;
+        let mut connection = Connection::open(body, self.options.registers, self.options.program)?;
+        if self.here.is_none() {
+            connection.broken = DART_BROKEN_LINK;
+        }
+        endpoint.connections += 1;
+        self.connections.open(index, connection);
+        Ok(())
+    }
+
+    fn close_connection(&mut self, index: u32) -> Result<(), Refusal> {
+        let closed = self.connections.vacate(index)?;
+        self.endpoints.opened(closed.endpoint)?.connections -= 1;
+        self.stuck.remove(&index);
+        self.stopped.remove(&index);
+        if self.in_turn.remove(&index) {
+            self.turns.retain(|other| *other != index);
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, index: u32, body: &DartConnect) -> Result<(), Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        let limit = crate::cells::CONNECTIONS;
+        let connection = self.connections.opened(index)?;
+        if body.peer >= limit {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, body.peer, limit));
+        }
+        if let Some(peer) = connection.peer {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, peer, limit));
+        }
+        connection.peer = Some(body.peer);
+        self.stir(index);
+        Ok(())
+    }
+
+    fn close_queue(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refusal> {
+        self.queues.vacate(index)?;
+        for connection in self.connections.iter_mut().flatten() {
+            for queue in [&mut connection.events, &mut connection.exceptions] {
+                *queue = queue.filter(|queue| *queue != index);
+            }
+        }
+        // What waited for room there goes on.
+        self.go_on(ports);
+        Ok(())
+    }
+
+    /// Which pages a connection waits for.
+    fn misses(&mut self, index: u32) -> Result<DartMisses, Refusal> {
+        let connection = self.connections.opened(index)?;
+        let endpoint = self.endpoints.opened(connection.endpoint)?;
+        let mut misses = DartMisses::new_zeroed();
+        misses.space = endpoint.space().unwrap_or_default();
+        let waits = [&connection.receiving.wait, &connection.sending.wait];
+        let missing = waits.into_iter().flat_map(|wait| &wait.missing);
+        for ((number, writes), place) in missing.zip(&mut misses.pages) {
+            *place = (number * PAGE) | if *writes { DART_PAGE_WRITES } else { 0 };
+            misses.count += 1;
+        }
+        Ok(misses)
+    }
+
+    fn fill(&mut self, ports: &Ports<'_>, space: u32, body: &DartFill) -> Result<(), Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        let count = checked_count(body.count, DART_MAX_PAGES)?;
+        let told = || body.pages.iter().zip(&body.frames).take(count);
+        for (page, frame) in told() {
+            if page % PAGE != 0 || frame & (PAGE - 1) & !(DART_FRAME_WRITABLE | DART_FRAME_NONE) != 0 {
+                return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, *page, PAGE));
+            }
+        }
+        let mut ready = Vec::new();
+        for (page, frame) in told() {
+            let page = Page { space, number: page / PAGE };
+            let frame = (frame & DART_FRAME_NONE == 0).then_some(Frame {
+                address: frame & !(PAGE - 1),
+                writable: frame & DART_FRAME_WRITABLE != 0,
+            });
+            if let Some(frame) = frame {
+                self.tlb.fill(page, frame);
+            }
+            ready.extend(self.fill_waits(page, frame));
+        }
+        ready.sort_unstable();
+        ready.dedup();
+        for index in ready {
+            self.run(ports, index);
+            self.stir(index);
+            // Those that were filled before may have been taken back meanwhile.
+            self.ask_again(ports, index);
+        }
+        Ok(())
+    }
+
+    /// Those connections that waited for a page.
+    fn fill_waits(&mut self, page: Page, frame: Option<Frame>) -> Vec<u32> {
+        let mut ready = Vec::new();
+        for (index, connection) in self.connections.iter_mut().enumerate() {
+            let Some(connection) = connection else { continue };
+            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
+            if endpoint.and_then(Endpoint::space) != Some(page.space) {
+                continue;
+            }
+            let waits = [&mut connection.receiving.wait, &mut connection.sending.wait];
+            let filled = waits.map(|wait| wait.fill(page.number, frame));
+            if filled.contains(&true) {
+                ready.push(index as u32);
+            }
+        }
+        ready
+    }
+
+    fn ask_again(&mut self, ports: &Ports<'_>, index: u32) {
+        let connection = self.connections.get(index as usize).and_then(Option::as_ref);
+        let waits = connection.is_some_and(|connection| {
+            !connection.receiving.wait.missing.is_empty() || !connection.sending.wait.missing.is_empty()
+        });
+        if waits {
+            self.tell(ports, DART_FIFO_MISSES | index);
+        }
+    }
+
+    fn invalidate(&mut self, space: u32, body: &DartInvalidate) -> Result<(), Refusal> {
+        if body.first % PAGE != 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.first, PAGE));
+        }
+        let numbers = body.first / PAGE..(body.first / PAGE).saturating_add(body.count);
+        self.tlb.invalidate(space, numbers.clone());
+        for connection in self.connections.iter_mut().flatten() {
+            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
+            if endpoint.and_then(Endpoint::space) == Some(space) {
+                connection.receiving.wait.invalidate(&numbers);
+                connection.sending.wait.invalidate(&numbers);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_registers(&mut self, first: u32, body: &DartValues) -> Result<(), Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        let count = checked_count(body.count, DART_MAX_VALUES)?;
+        let limit = self.options.registers;
+        let places = self.registers.get_mut(first as usize..).and_then(|places| places.get_mut(..count));
+        let places = places.ok_or(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, limit))?;
+        places.copy_from_slice(&body.values[..count]);
+        Ok(())
+    }
+
+    fn set_program(&mut self, first: u32, body: &DartProgram) -> Result<(), Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        let count = checked_count(body.count, DART_MAX_VALUES)?;
+        let entries = &body.entries[..count];
+        entries.iter().try_for_each(|entry| Refusal::unless_zero(entry.reserved.into()))?;
+        let limit = self.options.program;
+        let places = self.program.get_mut(first as usize..).and_then(|places| places.get_mut(..count));
+        places.ok_or(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, limit))?.copy_from_slice(entries);
+        Ok(())
+    }
+}
+
+fn checked_count(count: u32, limit: u32) -> Result<usize, Refusal> {
+    if (1..=limit).contains(&count) {
+        Ok(count as usize)
+    } else {
+        Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, count, limit))
+    }
+}

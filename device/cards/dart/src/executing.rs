@@ -1,0 +1,364 @@
+//! Messages that have arrived: executed in their order, at one moment each, or not at all (section 3).
+
+use hamlyn_abi::dart::connection::DART_BROKEN_MEMORY;
+use hamlyn_abi::dart::control::DartControl;
+use hamlyn_abi::dart::fifo::{DART_FIFO_MISSES, DART_FIFO_QUEUE};
+use hamlyn_abi::dart::queue::*;
+use hamlyn_abi::dart::statistics::DartStatistic;
+use hamlyn_abi::dart::trap::*;
+use hamlyn_card::ports::{DmaFault, Ports, VolatileSlice};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::DartCard;
+use crate::blocks::runs;
+use crate::cells::{BLOCK, Message};
+use crate::connections::{Arrived, answer_cells, asked};
+use crate::endpoints::{Absent, Piece};
+use crate::logic::{Executed, Trap, execute};
+use crate::opcode::{Main, Opcode};
+use crate::packet::{ANSWER, TRAPPED};
+
+/// Why a message is not done with.
+enum Pause {
+    /// It waits for pages.
+    Pages,
+    /// It waits for a place in a queue, or for answers to leave.
+    Room,
+    /// It has a trap.
+    Trap(u32),
+}
+
+impl From<DmaFault> for Pause {
+    fn from(_: DmaFault) -> Self {
+        Pause::Trap(DART_TRAP_NO_MEMORY)
+    }
+}
+
+impl From<Trap> for Pause {
+    fn from(trap: Trap) -> Self {
+        Pause::Trap(trap.number())
+    }
+}
+
+/// What a message is to do, once a CALL is looked up.
+struct Task {
+    opcode: Opcode,
+    control: DartControl,
+}
+
+impl DartCard {
+    /// Executes what a connection has, as far as it goes.
+    pub(super) fn run(&mut self, ports: &Ports<'_>, index: u32) {
+        self.stuck.remove(&index);
+        while let Some(arrived) = self.next_of(index) {
+            let outcome = match self.attempt(ports, index, &arrived) {
+                Err(Pause::Trap(trap)) => self.trap(ports, index, &arrived, trap),
+                outcome => outcome,
+            };
+            let Some(connection) = self.connections.get_mut(index as usize).and_then(Option::as_mut) else {
+                return;
+            };
+            if let Err(pause) = outcome {
+                connection.receiving.waiting.push_front(arrived);
+                if matches!(pause, Pause::Room) {
+                    self.stuck.insert(index);
+                }
+                return;
+            }
+            let cells = arrived.cells();
+            connection.receiving.wait.clear();
+            if arrived.is_answer {
+                connection.sending.on_their_way -= cells as u32;
+            } else {
+                connection.receiving.cells -= cells;
+                connection.receiving.done = connection.receiving.done.wrapping_add(cells as u32);
+            }
+            self.stir(index);
+        }
+    }
+
+    fn next_of(&mut self, index: u32) -> Option<Arrived> {
+        self.connections.get_mut(index as usize)?.as_mut()?.receiving.waiting.pop_front()
+    }
+
+    fn attempt(&mut self, ports: &Ports<'_>, index: u32, arrived: &Arrived) -> Result<(), Pause> {
+        let task = self.task(index, arrived)?;
+        if task.opcode.main == Main::Exception {
+            self.except(ports, index, &arrived.message, DART_RECORD_EXCEPTION)?;
+            self.count(DartStatistic::Exceptions);
+            return Ok(());
+        }
+        let window = self.window(index);
+        let executed = execute(&task.opcode, &task.control, &self.registers[window])?;
+        self.has_room(ports, index, &task, &executed)?;
+        match task.opcode.main {
+            Main::Write => self.write(ports, index, &task, executed.address, &arrived.message.block)?,
+            Main::WriteMultiple => {
+                self.write(ports, index, &task, executed.address, &arrived.message.body)?
+            }
+            Main::Read => self.read(ports, index, &task, executed.address, &arrived.message, BLOCK)?,
+            Main::ReadMultiple => {
+                let length = asked(&arrived.message);
+                self.read(ports, index, &task, executed.address, &arrived.message, length)?;
+            }
+            Main::Answer => {
+                let mut block = [0; BLOCK];
+                block[..16].copy_from_slice(executed.answer.as_bytes());
+                self.answer(index, &arrived.message, block, Vec::new());
+            }
+            Main::None | Main::Call | Main::Exception => {}
+        }
+        self.commit(index, &task, &executed);
+        if executed.event {
+            let queue = self.connections.get(index as usize).and_then(Option::as_ref);
+            let queue = queue.and_then(|connection| connection.events);
+            self.write_record(ports, queue, (index, &arrived.message), DART_RECORD_COMPARED);
+        }
+        Ok(())
+    }
+
+    /// What a message is to do.
+    fn task(&self, index: u32, arrived: &Arrived) -> Result<Task, Pause> {
+        let mut control = arrived.message.control;
+        let unimplemented = Pause::Trap(DART_TRAP_UNIMPLEMENTED);
+        let Some(mut opcode) = Opcode::decode(control.opcode) else { return Err(unimplemented) };
+        if opcode.main == Main::Call {
+            let program = self.connections.get(index as usize).and_then(Option::as_ref);
+            let program = program.map_or(0..0, |connection| connection.program.clone());
+            let entry = usize::try_from(control.operand).ok().filter(|entry| *entry < program.len());
+            let Some(entry) = entry.and_then(|entry| self.program.get(program.start + entry)) else {
+                return Err(unimplemented);
+            };
+            (control.opcode, control.operand) = (entry.opcode, entry.operand);
+            match Opcode::decode(control.opcode).filter(|opcode| opcode.main != Main::Call) {
+                Some(called) => opcode = called,
+                None => return Err(unimplemented),
+            }
+        }
+        let asks = matches!(opcode.main, Main::Read | Main::ReadMultiple | Main::Answer);
+        // An answer's credits are paid by who asks, so what is called must be as long as what the caller has paid for.
+        let is_unpaid = asks && (arrived.is_answer || answer_cells(&arrived.message) == 0);
+        let is_long = !arrived.message.body.is_empty() && opcode.main != Main::WriteMultiple;
+        if is_unpaid || is_long { Err(unimplemented) } else { Ok(Task { opcode, control }) }
+    }
+
+    fn window(&self, index: u32) -> std::ops::Range<usize> {
+        let connection = self.connections.get(index as usize).and_then(Option::as_ref);
+        connection.map_or(0..0, |connection| connection.window.clone())
+    }
+
+    /// Whether what a message makes has a place to go to.
+    fn has_room(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        task: &Task,
+        executed: &Executed,
+    ) -> Result<(), Pause> {
+        let Some(Some(connection)) = self.connections.get(index as usize) else { return Ok(()) };
+        let asks = matches!(task.opcode.main, Main::Read | Main::ReadMultiple | Main::Answer);
+        if asks && connection.sending.reply_cells >= self.options.window as usize {
+            return Err(Pause::Room);
+        }
+        if !executed.event {
+            return Ok(());
+        }
+        let Some(queue) = connection.events else { return Ok(()) };
+        self.queue_has_room(ports, queue)
+    }
+
+    fn queue_has_room(&mut self, ports: &Ports<'_>, queue: u32) -> Result<(), Pause> {
+        let Some(Some(queue)) = self.queues.get(queue as usize) else { return Ok(()) };
+        // A queue whose memory is gone has lost its records by its owner's doing.
+        if queue.has_room(ports.dma).unwrap_or(true) {
+            return Ok(());
+        }
+        self.count(DartStatistic::QueueWaits);
+        Err(Pause::Room)
+    }
+
+    /// Where the runs of a message's bytes are; all checks have been done when this succeeds.
+    fn place(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        address: u64,
+        bytes: &[std::ops::Range<usize>],
+        writes: bool,
+    ) -> Result<Vec<Piece>, Pause> {
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
+            return Err(Pause::Pages);
+        };
+        let allowed = if writes { connection.may_write } else { connection.may_read };
+        if !allowed {
+            return Err(Pause::Trap(DART_TRAP_RIGHT));
+        }
+        if address % 4 != 0 {
+            return Err(Pause::Trap(DART_TRAP_MISALIGNED));
+        }
+        let Some(Some(endpoint)) = self.endpoints.get(connection.endpoint as usize) else {
+            return Err(Pause::Pages);
+        };
+        let inside = |run: &std::ops::Range<usize>| {
+            let start = address.checked_add(run.start as u64);
+            start.is_some_and(|start| endpoint.contains(start, run.len() as u64))
+        };
+        if !bytes.iter().all(inside) {
+            return Err(Pause::Trap(DART_TRAP_BOUNDS));
+        }
+        let (mut pieces, mut missing) = (Vec::new(), None);
+        for run in bytes {
+            let run = address + run.start as u64..address + run.end as u64;
+            match endpoint.find(ports.dma, &mut self.tlb, &mut connection.receiving.wait, run, writes) {
+                Ok(found) => pieces.extend(found),
+                Err(Absent::NoMemory) => return Err(Pause::Trap(DART_TRAP_NO_MEMORY)),
+                Err(Absent::Missing(new)) => missing = Some(missing.unwrap_or(0) + new),
+            }
+        }
+        let Some(new) = missing else { return Ok(pieces) };
+        self.miss(ports, index, new);
+        Err(Pause::Pages)
+    }
+
+    /// The driver is to find so many pages more for a connection.
+    pub(super) fn miss(&mut self, ports: &Ports<'_>, index: u32, new: u64) {
+        if new > 0 {
+            self.counters.add(DartStatistic::Misses, new);
+            self.tell(ports, DART_FIFO_MISSES | index);
+        }
+    }
+
+    fn write(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        task: &Task,
+        address: u64,
+        data: &[u8],
+    ) -> Result<(), Pause> {
+        let runs = runs(task.control.mask, data.len());
+        let pieces = self.place(ports, index, address, &runs, true)?;
+        let mut bytes: Vec<u8> = runs.iter().flat_map(|run| &data[run.clone()]).copied().collect();
+        let mut rest = &mut bytes[..];
+        for piece in pieces {
+            let (now, later) = rest.split_at_mut(piece.length);
+            ports.dma.write(piece.address, VolatileSlice::from(now))?;
+            self.counters.add(DartStatistic::BytesDeposited, piece.length as u64);
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        task: &Task,
+        address: u64,
+        message: &Message,
+        length: usize,
+    ) -> Result<(), Pause> {
+        let runs = runs(task.control.mask, length);
+        let pieces = self.place(ports, index, address, &runs, false)?;
+        let mut packed = vec![0; runs.iter().map(ExactSizeIterator::len).sum()];
+        let mut rest = &mut packed[..];
+        for piece in pieces {
+            let (now, later) = rest.split_at_mut(piece.length);
+            ports.dma.read(piece.address, VolatileSlice::from(now))?;
+            rest = later;
+        }
+        self.counters.add(DartStatistic::BytesRead, packed.len() as u64);
+        let (mut bytes, mut taken) = (vec![0; length], &packed[..]);
+        for run in runs {
+            let (now, later) = taken.split_at(run.len());
+            bytes[run].copy_from_slice(now);
+            taken = later;
+        }
+        match (task.opcode.main, bytes.first_chunk()) {
+            (Main::Read, Some(block)) => self.answer(index, message, *block, Vec::new()),
+            _ => self.answer(index, message, [0; BLOCK], bytes),
+        }
+        Ok(())
+    }
+
+    /// Answers, as the question's data says.
+    fn answer(&mut self, index: u32, question: &Message, block: [u8; BLOCK], body: Vec<u8>) {
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
+        let control = DartControl::read_from_prefix(&question.block).map(|(control, _)| control);
+        connection.reply(ANSWER, Message { control: control.unwrap_or_default(), block, body });
+    }
+
+    /// Nothing can go wrong any more: registers change.
+    fn commit(&mut self, index: u32, task: &Task, executed: &Executed) {
+        let start = self.window(index).start;
+        for written in executed.written.into_iter().flatten() {
+            if let Some(register) = self.registers.get_mut(start + usize::from(written.index)) {
+                *register = written.value;
+            }
+        }
+        self.count(DartStatistic::Executed);
+        self.counters.add(DartStatistic::Primitives, task.opcode.primitives());
+    }
+
+    /// A message has a trap: the software is told, and the sender.
+    fn trap(&mut self, ports: &Ports<'_>, index: u32, arrived: &Arrived, trap: u32) -> Result<(), Pause> {
+        self.except(ports, index, &arrived.message, DART_RECORD_TRAP + trap)?;
+        self.count(match trap {
+            DART_TRAP_UNIMPLEMENTED => DartStatistic::TrapsUnimplemented,
+            DART_TRAP_INDEX => DartStatistic::TrapsIndex,
+            DART_TRAP_REFUSED => DartStatistic::TrapsRefused,
+            DART_TRAP_RIGHT => DartStatistic::TrapsRight,
+            DART_TRAP_MISALIGNED => DartStatistic::TrapsMisaligned,
+            DART_TRAP_BOUNDS => DartStatistic::TrapsBounds,
+            _ => DartStatistic::TrapsNoMemory,
+        });
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return Ok(()) };
+        let Message { control, block, .. } = arrived.message;
+        if arrived.is_answer {
+            let told = connection.trapped(ports.dma, trap, control.opcode);
+            self.note(ports, index, told);
+        } else {
+            connection.reply(TRAPPED + trap, Message { control, block, body: Vec::new() });
+        }
+        Ok(())
+    }
+
+    /// Tells the software of a message, as soon as its queue has room.
+    fn except(&mut self, ports: &Ports<'_>, index: u32, message: &Message, kind: u32) -> Result<(), Pause> {
+        let connection = self.connections.get(index as usize).and_then(Option::as_ref);
+        let queue = connection.and_then(|connection| connection.exceptions);
+        if let Some(queue) = queue {
+            self.queue_has_room(ports, queue)?;
+        }
+        self.write_record(ports, queue, (index, message), kind);
+        Ok(())
+    }
+
+    /// Tells a queue, if there is one, of a connection's message.
+    fn write_record(
+        &mut self,
+        ports: &Ports<'_>,
+        queue: Option<u32>,
+        (connection, message): (u32, &Message),
+        kind: u32,
+    ) {
+        let Some(number) = queue else { return };
+        let Some(Some(queue)) = self.queues.get_mut(number as usize) else { return };
+        let data = zerocopy::transmute!(message.block);
+        let length = message.body.len() as u32;
+        let record = DartRecord { control: message.control, data, length, connection, kind, number: 0 };
+        // Memory of a queue that is not there is its owner's affair.
+        let Ok(is_awaited) = queue.write(ports.dma, record) else { return };
+        self.count(DartStatistic::Records);
+        if is_awaited {
+            self.tell(ports, DART_FIFO_QUEUE | number);
+        }
+    }
+
+    /// Memory in which a connection's owner is told how it fares is there, or the connection is of no use.
+    pub(super) fn note(&mut self, ports: &Ports<'_>, index: u32, told: Result<(), DmaFault>) {
+        if told.is_err() {
+            self.break_off(ports, index, DART_BROKEN_MEMORY);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Packets that arrive: for a connection of that host's, in their order, and not more than it may send.
+
+use hamlyn_abi::dart::connection::{DART_BROKEN_LOST, DART_BROKEN_PEER};
+use hamlyn_abi::dart::statistics::DartStatistic;
+use hamlyn_card::ports::{Packet, Ports};
+
+use crate::DartCard;
+use crate::cells::Message;
+use crate::connections::{Arrived, Connection, answer_cells};
+use crate::packet::{ANSWER, CREDITS, Head, MESSAGE, TRAPPED};
+
+impl DartCard {
+    pub(super) fn take(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
+        let taken = if self.chassis.is_enabled() { Head::take(packet.bytes) } else { None };
+        let Some((head, cells)) = taken else { return self.count(DartStatistic::Discarded) };
+        let index = head.connection.get();
+        let known = self.connections.get_mut(index as usize).and_then(Option::as_mut);
+        let Some(connection) = known.filter(|known| known.host == packet.source && known.broken == 0) else {
+            return self.count(DartStatistic::Discarded);
+        };
+        self.counters.add(DartStatistic::PacketsArrived, 1);
+        if head.number.get() != connection.receiving.number {
+            return self.break_off(ports, index, DART_BROKEN_LOST);
+        }
+        connection.receiving.number = connection.receiving.number.wrapping_add(1);
+        let window = self.options.window;
+        if connection.returned(head.done.get()).is_none() {
+            return self.break_off(ports, index, DART_BROKEN_PEER);
+        }
+        let taken = match head.kind.get() {
+            CREDITS if cells.is_empty() => Some(None),
+            kind @ (MESSAGE | ANSWER) => {
+                let message = Message::decode(index, &cells).ok();
+                message.and_then(|message| connection.arrived(message, kind == ANSWER, window)).map(|()| None)
+            }
+            kind => {
+                let message = Message::decode(index, &cells).ok().filter(|message| message.body.is_empty());
+                let trap = kind.checked_sub(TRAPPED).filter(|trap| (1..16).contains(trap));
+                trap.zip(message).and_then(|(trap, message)| {
+                    connection.forgive(&message).map(|()| Some((trap, message.control.opcode)))
+                })
+            }
+        };
+        match taken {
+            None => return self.break_off(ports, index, DART_BROKEN_PEER),
+            Some(None) => {}
+            Some(Some((trap, opcode))) => {
+                let told = connection.trapped(ports.dma, trap, opcode);
+                self.note(ports, index, told);
+            }
+        }
+        self.run(ports, index);
+        self.stir(index);
+    }
+}
+
+impl Connection {
+    /// So many cells are done. `None`: so many are not under way.
+    fn returned(&mut self, done: u32) -> Option<()> {
+        let sending = &mut self.sending;
+        let new = done.wrapping_sub(sending.returned);
+        if new > sending.spent.wrapping_sub(sending.returned) {
+            return None;
+        }
+        sending.returned = done;
+        sending.on_their_way -= new;
+        Some(())
+    }
+
+    /// Takes a message in. `None`: it is more than the peer may send, or an answer that nobody has asked for.
+    fn arrived(&mut self, message: Message, is_answer: bool, window: u32) -> Option<()> {
+        let arrived = Arrived { message, is_answer };
+        let cells = arrived.cells();
+        if is_answer {
+            self.receiving.owed = self.receiving.owed.checked_sub(cells)?;
+        } else if self.receiving.cells + cells > window as usize {
+            return None;
+        } else {
+            self.receiving.cells += cells;
+        }
+        self.receiving.waiting.push_back(arrived);
+        Some(())
+    }
+
+    /// A message had a trap: its answer will not come. `None`: none was owed.
+    fn forgive(&mut self, message: &Message) -> Option<()> {
+        let cells = answer_cells(message);
+        self.receiving.owed = self.receiving.owed.checked_sub(cells)?;
+        self.sending.on_their_way -= cells as u32;
+        Some(())
+    }
+}

@@ -1,0 +1,267 @@
+//! What leaves: answers first, then messages that were stored, as far as there are credits, then credits alone.
+
+use hamlyn_abi::dart::connection::{DART_DROPPED_MEMORY, DART_SEND_LENGTH};
+use hamlyn_abi::dart::connection::{
+    DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_SEND_CONTROL, DART_SEND_OFFSET,
+};
+use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
+use hamlyn_abi::dart::statistics::DartStatistic;
+use hamlyn_card::card::Progress;
+use hamlyn_card::ports::{Link, Ports, VolatileSlice};
+
+use crate::DartCard;
+use crate::cells::{self, BLOCK, CELL, Message};
+use crate::connections::{Connection, Send, answer_cells};
+use crate::endpoints::Absent;
+use crate::packet::{ANSWER, CREDITS, Head, MESSAGE};
+
+/// What loads from a connection's page get that is not there.
+const ONES: u64 = u64::MAX;
+
+/// What came of a connection's turn.
+enum Turn {
+    Sent,
+    /// The link has no room.
+    Full,
+    /// Its host takes no more for now.
+    Stopped,
+    /// It has nothing that can go now.
+    Nothing,
+}
+
+impl DartCard {
+    /// A connection may have something to send.
+    pub(super) fn stir(&mut self, index: u32) {
+        let Some(Some(connection)) = self.connections.get(index as usize) else { return };
+        if connection.has_work(self.options.window) && self.in_turn.insert(index) {
+            self.turns.push_back(index);
+        }
+    }
+
+    /// A store to a connection's page.
+    pub(super) fn page_write(&mut self, ports: &Ports<'_>, offset: u64, width: u8, value: u64) {
+        let (index, place) =
+            (offset / u64::from(DART_PAGE_SIZE), (offset % u64::from(DART_PAGE_SIZE)) as u32);
+        let index = index as u32;
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
+        match (place, width) {
+            (DART_SEND_CONTROL..=DART_SEND_OFFSET, 8) => {
+                connection.sending.registers[place as usize / 8] = value;
+            }
+            (DART_SEND_LENGTH, 4 | 8) => {
+                let length = u32::try_from(value).unwrap_or(u32::MAX);
+                match connection.put(length) {
+                    Ok(()) => self.stir(index),
+                    Err(why) => self.left(ports, index, Some(why)),
+                }
+            }
+            (DART_PAGE_REGISTERS.., 8) => {
+                let register = self.register(index, place);
+                if let Some(register) = register.and_then(|register| self.registers.get_mut(register)) {
+                    *register = value;
+                }
+            }
+            _ => tracing::debug!(offset, value, "a store to nothing of a connection's page"),
+        }
+    }
+
+    /// A load from a connection's page.
+    pub(super) fn page_read(&self, offset: u64, width: u8) -> u64 {
+        let (index, place) =
+            (offset / u64::from(DART_PAGE_SIZE), (offset % u64::from(DART_PAGE_SIZE)) as u32);
+        let register = if width == 8 { self.register(index as u32, place) } else { None };
+        register.and_then(|register| self.registers.get(register)).copied().unwrap_or(ONES)
+    }
+
+    /// Which address register is at this place of a connection's page.
+    fn register(&self, index: u32, place: u32) -> Option<usize> {
+        let number = place.checked_sub(DART_PAGE_REGISTERS)? as usize / 8;
+        let connection = self.connections.get(index as usize)?.as_ref()?;
+        (number < connection.window.len()).then_some(connection.window.start + number)
+    }
+
+    /// A message has left, or will not.
+    fn left(&mut self, ports: &Ports<'_>, index: u32, dropped: Option<u32>) {
+        self.counters.add(DartStatistic::MessagesDropped, dropped.is_some().into());
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
+        match connection.left(ports.dma, dropped) {
+            Ok(true) => self.tell(ports, DART_FIFO_LEFT | index),
+            Ok(false) => {}
+            Err(fault) => self.note(ports, index, Err(fault)),
+        }
+    }
+
+    pub(super) fn send_next(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        let resumptions = link.resumptions();
+        if std::mem::replace(&mut self.resumptions, resumptions) != resumptions {
+            for index in std::mem::take(&mut self.stopped) {
+                self.stir(index);
+            }
+        }
+        while let Some(index) = self.turns.pop_front() {
+            match self.turn(ports, link, index) {
+                Turn::Full => {
+                    self.turns.push_front(index);
+                    return Progress::LinkFull;
+                }
+                Turn::Sent => {
+                    self.in_turn.remove(&index);
+                    self.stir(index);
+                    return Progress::Worked;
+                }
+                Turn::Stopped => {
+                    self.in_turn.remove(&index);
+                    self.stopped.insert(index);
+                }
+                Turn::Nothing => {
+                    self.in_turn.remove(&index);
+                }
+            }
+        }
+        Progress::Idle
+    }
+
+    fn turn(&mut self, ports: &Ports<'_>, link: &mut dyn Link, index: u32) -> Turn {
+        let Some(Some(connection)) = self.connections.get(index as usize) else { return Turn::Nothing };
+        let (host, Some(peer), 0) = (connection.host, connection.peer, connection.broken) else {
+            return Turn::Nothing;
+        };
+        if link.is_stopped(host) {
+            return Turn::Stopped;
+        }
+        let (mut cells, mut owed) = (Vec::new(), 0);
+        let kind = if let Some(reply) = connection.sending.replies.front() {
+            reply.message.encode(peer, &mut cells);
+            reply.kind
+        } else if let Some(send) = connection.sending.sends.front().copied() {
+            match self.gather(ports, index, &send) {
+                Err(turn) => return turn,
+                Ok(message) => {
+                    owed = answer_cells(&message);
+                    message.encode(peer, &mut cells);
+                }
+            }
+            MESSAGE
+        } else if connection.owes(self.options.window) {
+            CREDITS
+        } else {
+            return Turn::Nothing;
+        };
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return Turn::Nothing };
+        let (number, done) = (connection.sending.number, connection.receiving.done);
+        let mut packet = Head::new(peer, number, done, kind).packet(&cells);
+        if !link.send(host, &[VolatileSlice::from(&mut packet[..])]) {
+            return Turn::Full;
+        }
+        connection.sending.number = number.wrapping_add(1);
+        connection.receiving.told = done;
+        let count = cells.len() / CELL;
+        self.counters.add(DartStatistic::CellsSent, count as u64);
+        self.sent(ports, index, kind, (count, owed));
+        Turn::Sent
+    }
+
+    /// The message that is to leave next, if it can.
+    fn gather(&mut self, ports: &Ports<'_>, index: u32, send: &Send) -> Result<Message, Turn> {
+        let window = self.options.window;
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
+            return Err(Turn::Nothing);
+        };
+        let Some(Some(endpoint)) = self.endpoints.get(connection.endpoint as usize) else {
+            return Err(Turn::Nothing);
+        };
+        let end = send.offset.checked_add(send.length.into());
+        let inside = endpoint.contains(send.offset, send.length.into());
+        let Some(end) = end.filter(|_| inside || send.length == 0) else {
+            return Err(self.drop_next(ports, index));
+        };
+        let bytes = if send.length == 0 { 0..0 } else { send.offset..end };
+        let pieces = match endpoint.find(ports.dma, &mut self.tlb, &mut connection.sending.wait, bytes, false)
+        {
+            Ok(pieces) => pieces,
+            Err(Absent::NoMemory) => return Err(self.drop_next(ports, index)),
+            Err(Absent::Missing(new)) => {
+                self.miss(ports, index, new);
+                return Err(Turn::Nothing);
+            }
+        };
+        let mut data = vec![0; send.length as usize];
+        let mut rest = &mut data[..];
+        for piece in pieces {
+            let (now, later) = rest.split_at_mut(piece.length);
+            if ports.dma.read(piece.address, VolatileSlice::from(now)).is_err() {
+                return Err(self.drop_next(ports, index));
+            }
+            rest = later;
+        }
+        let mut message = Message { control: send.control, block: [0; BLOCK], body: Vec::new() };
+        if send.is_long() {
+            message.body = data;
+        } else {
+            message.block[..data.len()].copy_from_slice(&data);
+        }
+        let needed = cells::cells(message.body.len()) + answer_cells(&message);
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
+            return Err(Turn::Nothing);
+        };
+        if connection.sending.on_their_way as usize + needed > window as usize {
+            if !std::mem::replace(&mut connection.sending.starves, true) {
+                self.count(DartStatistic::CreditWaits);
+            }
+            return Err(Turn::Nothing);
+        }
+        Ok(message)
+    }
+
+    /// The next message's data is not there.
+    fn drop_next(&mut self, ports: &Ports<'_>, index: u32) -> Turn {
+        if let Some(Some(connection)) = self.connections.get_mut(index as usize) {
+            connection.sending.sends.pop_front();
+            connection.sending.wait.clear();
+        }
+        self.left(ports, index, Some(DART_DROPPED_MEMORY));
+        self.in_turn.remove(&index);
+        self.stir(index);
+        Turn::Nothing
+    }
+
+    /// A packet of so many cells has left, whose answer has so many.
+    fn sent(&mut self, ports: &Ports<'_>, index: u32, kind: u32, (cells, owed): (usize, usize)) {
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
+        match kind {
+            CREDITS => {}
+            MESSAGE => {
+                connection.spend(cells, owed);
+                self.count(DartStatistic::MessagesSent);
+                self.left(ports, index, None);
+            }
+            _ => {
+                connection.sending.replies.pop_front();
+                connection.sending.reply_cells -= cells;
+                self.counters.add(DartStatistic::AnswersSent, (kind == ANSWER).into());
+                // It may have been what an answer waited for.
+                self.run(ports, index);
+            }
+        }
+    }
+}
+
+impl Send {
+    pub(crate) fn is_long(&self) -> bool {
+        use crate::opcode::{Main, Opcode};
+        Opcode::decode(self.control.opcode).is_some_and(|opcode| opcode.main == Main::WriteMultiple)
+    }
+}
+
+impl Connection {
+    /// Pays for the message that has left, and for its answer.
+    fn spend(&mut self, cells: usize, owed: usize) {
+        let sending = &mut self.sending;
+        sending.sends.pop_front();
+        sending.wait.clear();
+        sending.starves = false;
+        sending.spent = sending.spent.wrapping_add(cells as u32);
+        sending.on_their_way += (cells + owed) as u32;
+        self.receiving.owed += owed;
+    }
+}

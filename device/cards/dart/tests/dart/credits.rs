@@ -1,0 +1,69 @@
+//! Credits: who waits holds up nobody else, and nothing is lost.
+
+use hamlyn_abi::dart::connection::*;
+use hamlyn_abi::dart::control::*;
+use zerocopy::IntoBytes;
+
+use crate::support::*;
+
+const COUNT: u32 = DART_MAIN_WRITE | DART_OP_INCREMENT << DART_FIRST_SHIFT;
+
+#[test]
+fn a_sender_stops_at_the_window_and_goes_on() {
+    let (mut one, mut other, [state, _]) = pair(PAGE, END);
+    one.connection(2, 1, END);
+    other.connection(2, 0, End { registers: (20, 2), ..END });
+    other.serves = false;
+    one.write_virtual(0, &pattern(32));
+    let left = |one: &Host| one.word(state + u64::from(DART_STATE_LEFT));
+    for number in 0..2048 {
+        one.send(1, control(COUNT, 0), 0, 32);
+        exchange(&mut one, &mut other);
+        assert_eq!(left(&one), number + 1);
+    }
+    for _ in 0..64 {
+        one.send(1, control(COUNT, 0), 0, 32);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!((left(&one), one.counter("credit_waits"), other.register(1, 0)), (2048, 1, 0));
+    // There is room for no more of them, and the next is told so.
+    one.send(1, control(COUNT, 0), 0, 32);
+    let word = |one: &Host, place: u32| one.word(state + u64::from(place));
+    assert_eq!((word(&one, DART_STATE_DROPPED), word(&one, DART_STATE_DROPPED_WHY)), (1, DART_DROPPED_ROOM));
+    // Another connection does not mind.
+    one.send(2, control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0), 0, 0);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.register(2, 0), 1);
+    other.serves = true;
+    other.fill(1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.register(1, 0), other.counter("misses")), (2048 + 64, 1));
+}
+
+#[test]
+fn the_longest_messages_and_answers_follow_each_other_for_ever() {
+    let (mut one, mut other, _) = pair(20 * PAGE, END);
+    let answer = control(DART_MAIN_WRITE_MULTIPLE, 100);
+    one.write_virtual(0, &[answer.as_bytes(), &65504_u32.to_le_bytes()].concat());
+    for _ in 0..20 {
+        one.send(1, control(DART_MAIN_READ_MULTIPLE, 0), 0, 20);
+        one.send(1, control(DART_MAIN_WRITE_MULTIPLE, 4), 100, 65504);
+        exchange(&mut one, &mut other);
+    }
+    assert_eq!((other.counter("executed"), one.counter("executed")), (40, 20));
+}
+
+#[test]
+fn an_answer_that_does_not_come_costs_nothing() {
+    // Nobody may read: each question has a trap.
+    let (mut one, mut other, [state, _]) = pair(PAGE, End { flags: 0, ..END });
+    for _ in 0..100 {
+        one.write_virtual(
+            0,
+            &[control(DART_MAIN_WRITE_MULTIPLE, 0).as_bytes(), &60000_u32.to_le_bytes()].concat(),
+        );
+        one.send(1, control(DART_MAIN_READ_MULTIPLE, 0), 0, 20);
+        exchange(&mut one, &mut other);
+    }
+    assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), 100);
+}

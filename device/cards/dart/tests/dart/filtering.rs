@@ -1,0 +1,111 @@
+//! Who is told of what.
+
+use hamlyn_abi::dart::command::*;
+use hamlyn_abi::dart::control::*;
+use hamlyn_abi::dart::fifo::DART_FIFO_QUEUE;
+use hamlyn_abi::dart::queue::*;
+use hamlyn_abi::dart::registers::DART_REG_ARM;
+use hamlyn_card::card::Card;
+
+use crate::support::*;
+
+const TELLS: u32 = DART_MAIN_NONE | DART_COMPARE_EQUAL << DART_COMPARE_SHIFT;
+
+/// One that sends to another with a delayed queue and an immediate one, and where these are.
+fn told(events: u32) -> (Host, Host, [u64; 2]) {
+    let (mut one, mut other) = (Host::new(0), Host::new(1));
+    one.endpoint(0, PAGE);
+    other.endpoint(0, PAGE);
+    let queues = [other.queue(0, 0), other.queue(1, DART_QUEUE_IMMEDIATE)];
+    one.connection(1, 1, END);
+    other.connection(1, 0, End { queues: [events, 1], ..END });
+    (one, other, queues)
+}
+
+#[test]
+fn an_event_goes_into_the_queue_and_interrupts_if_that_is_immediate() {
+    for (queue, found) in [(0, Vec::new()), (1, vec![DART_FIFO_QUEUE | 1])] {
+        let (mut one, mut other, queues) = told(queue);
+        one.write_virtual(0, &pattern(32));
+        for operand in [1, 0] {
+            one.send(1, control(TELLS, operand), 0, 32);
+        }
+        exchange(&mut one, &mut other);
+        let records = other.take_records(queues[queue as usize]);
+        assert_eq!(records.len(), 1, "only one comparison holds");
+        let record = records[0];
+        assert_eq!(
+            (record.kind, record.connection, record.control),
+            (DART_RECORD_COMPARED, 1, control(TELLS, 0))
+        );
+        assert_eq!(zerocopy::IntoBytes::as_bytes(&record.data), pattern(32));
+        assert_eq!(other.found, found);
+    }
+}
+
+#[test]
+fn who_sleeps_on_a_delayed_queue_is_woken_once() {
+    let (mut one, mut other, queues) = told(0);
+    let arm = |host: &mut Host, taken: u64| {
+        host.with(|card, ports, _| card.register_write(ports, 0, DART_REG_ARM.into(), 8, taken << 32));
+        host.serve();
+    };
+    arm(&mut other, 0);
+    assert!(other.found.is_empty());
+    for _ in 0..3 {
+        one.send(1, control(TELLS, 0), 0, 0);
+        exchange(&mut one, &mut other);
+    }
+    assert_eq!(other.found, [DART_FIFO_QUEUE]);
+    // Who has not seen them all is told at once.
+    arm(&mut other, 1);
+    assert_eq!((other.found.len(), other.take_records(queues[0]).len()), (2, 3));
+}
+
+#[test]
+fn a_software_exception_is_the_softwares_and_nothing_else() {
+    let (mut one, mut other, queues) = told(0);
+    let mine = DART_MAIN_EXCEPTION | 0xffff_fff8;
+    one.send(1, control(mine, 77), 0, 0);
+    exchange(&mut one, &mut other);
+    let records = other.take_records(queues[1]);
+    assert_eq!(
+        (records.len(), records[0].kind, records[0].control),
+        (1, DART_RECORD_EXCEPTION, control(mine, 77))
+    );
+    assert_eq!((other.found.clone(), other.counter("exceptions")), (vec![DART_FIFO_QUEUE | 1], 1));
+}
+
+#[test]
+fn what_finds_a_full_queue_waits_and_is_executed_once() {
+    let (mut one, mut other, queues) = told(0);
+    let counts = TELLS | step(DART_FIRST_SHIFT, DART_OP_INCREMENT, 0, DART_TARGET_J);
+    for _ in 0..20 {
+        one.send(1, control(counts, 0), 0, 0);
+        exchange(&mut one, &mut other);
+    }
+    assert_eq!((other.register(1, 1), other.counter("records")), (16, 16));
+    // Others go on.
+    other.connection(2, 0, END);
+    one.connection(2, 1, END);
+    one.send(2, control(DART_MAIN_NONE | step(DART_FIRST_SHIFT, DART_OP_INCREMENT, 0, 0), 0), 0, 0);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.register(2, 0), 1);
+    other.set_register(2, 0, 0);
+    assert_eq!(other.take_records(queues[0]).len(), 16);
+    other.wait(1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.take_records(queues[0]).len(), other.register(1, 1)), (4, 20));
+}
+
+#[test]
+fn a_queue_that_is_closed_holds_up_nobody() {
+    let (mut one, mut other, _) = told(0);
+    for _ in 0..20 {
+        one.send(1, control(TELLS | step(DART_FIRST_SHIFT, DART_OP_INCREMENT, 0, DART_TARGET_J), 0), 0, 0);
+        exchange(&mut one, &mut other);
+    }
+    other.run(DART_COMMAND_CLOSE_QUEUE, 0, &0_u64).unwrap();
+    exchange(&mut one, &mut other);
+    assert_eq!(other.register(1, 1), 20);
+}

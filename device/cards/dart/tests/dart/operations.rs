@@ -1,0 +1,125 @@
+//! What messages do, between two hosts.
+
+use hamlyn_abi::dart::command::*;
+use hamlyn_abi::dart::connection::*;
+use hamlyn_abi::dart::control::*;
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::support::*;
+
+/// A question's data: the control of its answer, and how many bytes are asked for.
+fn question(answer: DartControl, asked: u32) -> Vec<u8> {
+    [answer.as_bytes(), &asked.to_le_bytes()].concat()
+}
+
+#[test]
+fn a_block_is_deposited_but_for_what_the_mask_deselects() {
+    let (mut one, mut other, [state, _]) = pair(3 * PAGE, END);
+    one.write_virtual(100, &pattern(32));
+    one.send(1, DartControl { mask: 0b101, ..control(DART_MAIN_WRITE, 200) }, 100, 32);
+    exchange(&mut one, &mut other);
+    let mut expected = pattern(32);
+    expected[..4].fill(0);
+    expected[8..12].fill(0);
+    assert_eq!(other.read_virtual(200, 32), expected);
+    assert_eq!((other.counter("executed"), other.counter("primitives")), (1, 1));
+    assert_eq!(one.word(state + u64::from(DART_STATE_LEFT)), 1);
+    // The Send Registers keep what was stored: the next is a store.
+    one.write_virtual(100, &[9; 32]);
+    one.store_page(1, DART_SEND_LENGTH, 4, 32);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.read_virtual(212, 4), [9; 4]);
+}
+
+#[test]
+fn blocks_of_any_length_are_deposited_across_pages() {
+    let (mut one, mut other, _) = pair(20 * PAGE, END);
+    one.write_virtual(0, &pattern(18 * PAGE));
+    for length in [1, 40, 4096, 65504] {
+        one.send(1, control(DART_MAIN_WRITE_MULTIPLE, 8), 3, length);
+        exchange(&mut one, &mut other);
+        assert_eq!(other.read_virtual(8, length), pattern(18 * PAGE)[3..][..length as usize]);
+    }
+    assert_eq!((other.counter("executed"), other.counter("bytes_deposited")), (4, 1 + 40 + 4096 + 65504));
+    assert_eq!(one.counter("cells_sent"), 2 + 2 + 87 + 1366);
+}
+
+#[test]
+fn reads_are_answered_where_they_say_and_the_host_is_not_disturbed() {
+    let (mut one, mut other, _) = pair(20 * PAGE, END);
+    other.write_virtual(0, &pattern(17 * PAGE));
+    one.write_virtual(0, &question(control(DART_MAIN_WRITE, 1000), 0));
+    one.send(1, control(DART_MAIN_READ, 64), 0, 20);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.read_virtual(1000, 32), pattern(PAGE)[64..96]);
+    one.write_virtual(0, &question(control(DART_MAIN_WRITE_MULTIPLE, 2000), 65504));
+    one.send(1, control(DART_MAIN_READ_MULTIPLE, 12), 0, 20);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.read_virtual(2000, 65504), pattern(17 * PAGE)[12..][..65504]);
+    // Nothing but the misses has disturbed anybody.
+    assert!(other.found.is_empty() && one.found.is_empty());
+    assert_eq!((other.counter("answers_sent"), one.counter("executed")), (2, 2));
+}
+
+#[test]
+fn two_that_append_share_a_register_and_one_has_its_own_beside() {
+    let (mut one, mut other, _) = pair(2 * PAGE, END);
+    one.connection(2, 1, END);
+    // A window that overlaps the first's in its first register alone.
+    other.connection(2, 0, End { registers: (0, 2), ..END });
+    let append = DART_MAIN_WRITE
+        | DART_ADDRESSING_INDIRECT << DART_ADDRESSING_SHIFT
+        | step(DART_FIRST_SHIFT, DART_OP_ADD, DART_SOURCE_OPERAND, DART_TARGET_I);
+    for turn in 0..6_u8 {
+        one.write_virtual(0, &[turn + 1; 32]);
+        one.send(1 + u32::from(turn) % 2, control(append, 32), 0, 32);
+        exchange(&mut one, &mut other);
+    }
+    let expected: Vec<u8> = (1..=6).flat_map(|turn| [turn; 32]).collect();
+    assert_eq!(other.read_virtual(0, 192), expected);
+    assert_eq!((other.register(1, 0), other.register(2, 0)), (192, 192));
+    other.set_register(2, 1, 5);
+    assert_eq!((other.register(1, 1), other.register(2, 2)), (5, u64::MAX));
+}
+
+#[test]
+fn a_register_is_fetched_and_changed_at_one_moment() {
+    let (mut one, mut other, _) = pair(PAGE, END);
+    other.set_register(1, 0, 40);
+    let fetch = DART_MAIN_ANSWER | step(DART_FIRST_SHIFT, DART_OP_ADD, DART_SOURCE_OPERAND, DART_TARGET_I);
+    one.write_virtual(0, &question(control(DART_MAIN_WRITE, 512), 0));
+    one.send(1, control(fetch, 2), 0, 20);
+    exchange(&mut one, &mut other);
+    assert_eq!((one.read_virtual(512, 16), other.register(1, 0)), ([40_u64, 42].as_bytes().to_vec(), 42));
+}
+
+#[test]
+fn what_the_receivers_program_says_is_executed_instead() {
+    let (mut one, mut other, [state, _]) = pair(PAGE, End { program: (4, 2), ..END });
+    let mut body = DartProgram { count: 2, ..DartProgram::new_zeroed() };
+    body.entries[0] = DartEntry { opcode: DART_MAIN_WRITE, reserved: 0, operand: 320 };
+    body.entries[1] = DartEntry { opcode: DART_MAIN_CALL, ..DartEntry::new_zeroed() };
+    other.run(DART_COMMAND_SET_PROGRAM, 4, &body).unwrap();
+    one.write_virtual(0, &pattern(32));
+    for (entry, traps) in [(0, 0), (1, 1), (2, 2)] {
+        one.send(1, control(DART_MAIN_CALL, entry), 0, 32);
+        exchange(&mut one, &mut other);
+        assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), traps);
+    }
+    assert_eq!(other.read_virtual(320, 32), pattern(32));
+}
+
+#[test]
+fn an_endpoint_in_memory_that_stays_needs_no_translation() {
+    let (mut one, mut other) = (Host::new(0), Host::new(1));
+    let (area, start) = other.area(2 * PAGE);
+    let body = DartOpenEndpoint { area, flags: DART_ENDPOINT_PINNED, ..DartOpenEndpoint::new_zeroed() };
+    other.run(DART_COMMAND_OPEN_ENDPOINT, 0, &body).unwrap();
+    one.endpoint(0, 2 * PAGE);
+    one.connection(1, 1, END);
+    other.connection(1, 0, END);
+    one.write_virtual(0, &pattern(5000));
+    one.send(1, control(DART_MAIN_WRITE_MULTIPLE, 100), 0, 5000);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.bytes(start + 100, 5000), other.counter("misses")), (pattern(5000), 0));
+}
