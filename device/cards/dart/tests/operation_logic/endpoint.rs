@@ -8,7 +8,7 @@ pub(crate) struct Endpoint(pub(crate) Vec<u8>);
 impl Endpoint {
     /// Of a block from an address on: each selected byte's place in the block and in memory. `None` is a trap.
     fn selected(&self, address: u64, mask: u8) -> Option<Vec<(usize, usize)>> {
-        if !address.is_multiple_of(4) {
+        if address % 4 != 0 {
             return None;
         }
         let start = usize::try_from(address).ok()?;

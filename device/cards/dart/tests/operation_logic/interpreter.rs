@@ -45,6 +45,11 @@ fn bits(word: u32, low: u32, high: u32) -> u32 {
     word >> low & ((1 << (high - low + 1)) - 1)
 }
 
+/// Unsigned numbers in the order of the signed ones.
+fn signed(number: u64) -> u64 {
+    number ^ 1 << 63
+}
+
 /// Whether an opcode is the card's, and not the software's.
 pub(crate) fn is_implemented(opcode: u32) -> bool {
     let main = bits(opcode, 0, 2);
@@ -181,8 +186,8 @@ impl Latches {
             2 => left != right,
             3 => left < right,
             4 => left <= right,
-            5 => left.cast_signed() < right.cast_signed(),
-            _ => left.cast_signed() <= right.cast_signed(),
+            5 => signed(left) < signed(right),
+            _ => signed(left) <= signed(right),
         };
     }
 }
