@@ -1,0 +1,219 @@
+//! What `docs/dart.md` says that a message does to registers, word for word. Bits are taken from its table of opcode fields.
+
+const READS_AND_WRITES: std::ops::RangeInclusive<u32> = 1..=4;
+const ANSWER: u32 = 5;
+const CALL: u32 = 6;
+const EXCEPTION: u32 = 7;
+
+/// What of a message the Operation Logic looks at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message {
+    pub(crate) opcode: u32,
+    /// `i`, `j` and `k`.
+    pub(crate) indices: [u8; 3],
+    pub(crate) operand: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trap {
+    Unimplemented,
+    Index,
+    Refused,
+}
+
+/// What a message has made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) registers: Vec<u64>,
+    /// Of what uses memory.
+    pub(crate) address: Option<u64>,
+    pub(crate) event: bool,
+    /// Register `i` before and after, of an ANSWER.
+    pub(crate) answer: Option<[u64; 2]>,
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Address,
+    /// The seven bits of a register operation.
+    Operation(u32),
+    Comparison,
+}
+
+/// Bits `low` to `high` of a word.
+fn bits(word: u32, low: u32, high: u32) -> u32 {
+    word >> low & ((1 << (high - low + 1)) - 1)
+}
+
+/// Unsigned numbers in the order of the signed ones.
+fn signed(number: u64) -> u64 {
+    number ^ 1 << 63
+}
+
+/// Whether an opcode is the card's, and not the software's.
+pub(crate) fn is_implemented(opcode: u32) -> bool {
+    let main = bits(opcode, 0, 2);
+    if main == EXCEPTION || main == CALL {
+        return main == EXCEPTION || opcode == CALL;
+    }
+    let unnamed = [7, 15, 23, 31].iter().any(|bit| bits(opcode, *bit, *bit) != 0);
+    let addressed = READS_AND_WRITES.contains(&main) && bits(opcode, 3, 4) != 3 || bits(opcode, 3, 6) == 0;
+    let operations =
+        [bits(opcode, 8, 14), bits(opcode, 16, 22)].iter().all(|operation| match bits(*operation, 0, 3) {
+            0 => *operation == 0,
+            4 | 5 => bits(*operation, 4, 5) == 0,
+            _ => true,
+        });
+    let comparison = match bits(opcode, 24, 26) {
+        0 => bits(opcode, 27, 30) == 0,
+        7 => bits(opcode, 27, 29) == 0,
+        _ => true,
+    };
+    !unnamed && addressed && operations && comparison
+}
+
+/// The steps that are there, in their order.
+fn steps(opcode: u32) -> Vec<Step> {
+    let address = READS_AND_WRITES.contains(&bits(opcode, 0, 2)).then_some(Step::Address);
+    let operation =
+        |low| Some(bits(opcode, low, low + 6)).filter(|operation| *operation != 0).map(Step::Operation);
+    let (first, second) = (operation(8), operation(16));
+    let comparison = (bits(opcode, 24, 26) != 0).then_some(Step::Comparison);
+    let order = match bits(opcode, 5, 6) {
+        0 => [address, first, second, comparison],
+        1 => [first, address, second, comparison],
+        2 => [first, second, address, comparison],
+        _ => [comparison, address, first, second],
+    };
+    order.into_iter().flatten().collect()
+}
+
+/// Which of `i`, `j` and `k` (0, 1 and 2) a step uses.
+fn used(step: Step, opcode: u32) -> Vec<usize> {
+    let source = |number: u32| (number >= 2).then(|| number as usize - 1);
+    match step {
+        Step::Address => Some(0).filter(|_| bits(opcode, 3, 4) != 0).into_iter().collect(),
+        Step::Operation(operation) => [Some(bits(operation, 6, 6) as usize), source(bits(operation, 4, 5))]
+            .into_iter()
+            .flatten()
+            .collect(),
+        Step::Comparison if bits(opcode, 24, 26) == 7 => Vec::new(),
+        Step::Comparison => [Some(bits(opcode, 27, 27) as usize), source(bits(opcode, 28, 29))]
+            .into_iter()
+            .flatten()
+            .collect(),
+    }
+}
+
+/// What is between the steps of one message.
+struct Latches {
+    message: Message,
+    registers: Vec<u64>,
+    value: u64,
+    address: Option<u64>,
+    holds: bool,
+}
+
+impl Latches {
+    fn place(&self, letter: u32) -> usize {
+        self.message.indices[letter as usize].into()
+    }
+
+    fn source(&self, number: u32) -> u64 {
+        match number {
+            0 => self.message.operand,
+            1 => self.value,
+            _ => self.registers[self.place(number - 1)],
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Address => self.generate(),
+            Step::Operation(operation) => self.operate(operation),
+            Step::Comparison => self.compare(),
+        }
+    }
+
+    fn generate(&mut self) {
+        let operand = self.message.operand;
+        self.value = match bits(self.message.opcode, 3, 4) {
+            0 => operand,
+            1 => self.registers[self.place(0)],
+            _ => self.registers[self.place(0)].wrapping_add(operand),
+        };
+        self.address = Some(self.value);
+    }
+
+    fn operate(&mut self, operation: u32) {
+        let place = self.place(bits(operation, 6, 6));
+        let (t, s) = (self.registers[place], self.source(bits(operation, 4, 5)));
+        // In 128 bits nothing wraps around; what is left of it is modulo 2^64.
+        let (wide_t, wide_s, modulus) = (u128::from(t), u128::from(s), 1_u128 << 64);
+        let made = match bits(operation, 0, 3) {
+            1 => wide_s,
+            2 => modulus - 1 - wide_s,
+            3 => modulus - wide_s,
+            4 => wide_t + 1,
+            5 => wide_t + modulus - 1,
+            6 => wide_t + wide_s,
+            7 => wide_t + modulus - wide_s,
+            8 => wide_t & wide_s,
+            9 => wide_t | wide_s,
+            10 => wide_t ^ wide_s,
+            11 => wide_t.min(wide_s),
+            12 => wide_t.max(wide_s),
+            13 => wide_t << (s % 64),
+            14 => wide_t >> (s % 64),
+            15 if t == self.message.operand => wide_s,
+            _ => wide_t,
+        };
+        self.value = (made % modulus) as u64;
+        self.registers[place] = self.value;
+    }
+
+    fn compare(&mut self) {
+        let opcode = self.message.opcode;
+        let comparison = bits(opcode, 24, 26);
+        if comparison == 7 {
+            self.holds = true;
+            return;
+        }
+        let left = self.registers[self.place(bits(opcode, 27, 27))];
+        let right = self.source(bits(opcode, 28, 29));
+        self.holds = match comparison {
+            1 => left == right,
+            2 => left != right,
+            3 => left < right,
+            4 => left <= right,
+            5 => signed(left) < signed(right),
+            _ => signed(left) <= signed(right),
+        };
+    }
+}
+
+/// A message that is no CALL, which is another message, and no EXCEPTION, of which nothing is executed.
+pub(crate) fn interpret(message: Message, registers: &[u64]) -> Result<Made, Trap> {
+    let opcode = message.opcode;
+    if !is_implemented(opcode) {
+        return Err(Trap::Unimplemented);
+    }
+    let is_answer = bits(opcode, 0, 2) == ANSWER;
+    let steps = steps(opcode);
+    let mut letters: Vec<usize> = steps.iter().flat_map(|step| used(*step, opcode)).collect();
+    letters.extend(is_answer.then_some(0));
+    if letters.iter().any(|letter| usize::from(message.indices[*letter]) >= registers.len()) {
+        return Err(Trap::Index);
+    }
+    let mut latches =
+        Latches { message, registers: registers.to_vec(), value: 0, address: None, holds: false };
+    for step in steps {
+        latches.step(step);
+    }
+    if latches.holds && bits(opcode, 30, 30) == 1 {
+        return Err(Trap::Refused);
+    }
+    let place = latches.place(0);
+    let answer = is_answer.then(|| [registers[place], latches.registers[place]]);
+    Ok(Made { registers: latches.registers, address: latches.address, event: latches.holds, answer })
+}
