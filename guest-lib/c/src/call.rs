@@ -29,6 +29,16 @@ impl Failure {
         Self { errno, text: text.into() }
     }
 
+    /// No store or load is so wide.
+    pub(crate) fn width(width: u32) -> Self {
+        Self::argument(format!("width {width} of a store or load is none of 1, 2, 4 and 8"))
+    }
+
+    /// There is nothing now.
+    pub(crate) fn nothing_yet(what: &str) -> Self {
+        Self::new(EAGAIN, format!("there is no {what} yet"))
+    }
+
     /// An argument that makes no sense.
     pub(crate) fn argument(text: impl Into<String>) -> Self {
         Self::new(EINVAL, text)
@@ -84,6 +94,7 @@ fn errno_of_loss(error: &Error) -> c_int {
         Error::PeerLost(PeerLoss::Link) => ENETDOWN,
         Error::PeerLost(PeerLoss::Overrun) => EOVERFLOW,
         Error::PeerLost(_) => ECONNRESET,
+        Error::Fault(_) | Error::Dma(_) => EHOSTDOWN,
         Error::Ended(end) => match end.reason {
             EndReason::NoName | EndReason::BacklogFull | EndReason::Rejected => ECONNREFUSED,
             EndReason::Closed | EndReason::Died => ECONNRESET,
