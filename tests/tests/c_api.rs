@@ -558,7 +558,9 @@ fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
 #[test]
 fn the_examples_are_strict_c() {
     let folder = tempfile::tempdir().unwrap();
-    for example in ["c-protocols.c", "c-echo.c", "c-shrimp.c", "c-clan.c", "c-clan-programs.c"] {
+    for example in
+        ["c-protocols.c", "c-echo.c", "c-shrimp.c", "c-clan.c", "c-clan-programs.c", "c-clan-server.c"]
+    {
         let program = build(folder.path(), &source().join("examples").join(example));
         let output = Command::new(program).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{example}");

@@ -96,7 +96,7 @@ static void receive(struct clan_card *card)
 	struct clan_peer_end end;
 
 	must(clan_endpoint_create(card, NULL, &endpoint));
-	must(clan_events_create(card, 16, &events));
+	must(clan_events_create(card, 64, &events));
 	must(clan_events_register(events, endpoint, CLAN_INTEREST_MESSAGES, MESSAGES));
 	tripwires[0] = watch(endpoint, aperture, FLAG);
 	tripwires[1] = watch(endpoint, aperture, PAGES_FLAG);

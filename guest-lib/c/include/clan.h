@@ -959,7 +959,7 @@ void clan_connection_destroy(struct clan_connection *connection);
 
 /**
  * Opens an event queue with room for so many records, 16 to 65536, a power of two: one for each source, which are three for each
- * endpoint and one for each Tripwire.
+ * endpoint and one for each Tripwire that it was opened with.
  */
 int clan_events_create(const struct clan_card *card,
                        uint32_t records,

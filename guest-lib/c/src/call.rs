@@ -235,6 +235,8 @@ pub extern "C" fn hamlyn_error() -> *const c_char {
 mod tests {
     use std::ffi::CStr;
 
+    use hamlyn::clan::DmaError;
+
     use super::*;
 
     fn text() -> String {
@@ -256,6 +258,8 @@ mod tests {
         assert_eq!(call(|| Err(Error::Unsupported("no").into())), -EOPNOTSUPP);
         assert_eq!(call(|| Err(Error::Invalid("no").into())), -EINVAL);
         assert_eq!(call(|| Err(Error::NotConnected.into())), -ENOTCONN);
+        assert_eq!(call(|| Err(Error::from(DmaError::Timeout).into())), -EHOSTDOWN);
+        assert_eq!(call(|| Err(Error::from(DmaError::Refused).into())), -EPERM);
         for (why, errno) in [
             (MappingError::Access { node: 1, export: 2 }, EACCES),
             (MappingError::Range { node: 1, export: 2, end: 3 }, ERANGE),

@@ -60,7 +60,7 @@ impl From<Event> for clan_event {
 }
 
 /// Opens an event queue with room for so many records, 16 to 65536, a power of two: one for each source, which are three for each
-/// endpoint and one for each Tripwire.
+/// endpoint and one for each Tripwire that it was opened with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_events_create(
     card: Option<&clan_card>,
