@@ -1,7 +1,8 @@
 //! The event-driven server of section 5.3, and its client.
 //!
-//! The server has one loop ([`super::sleep`]), which takes events and has them handed to the connections that they are for. When a client connects a Tripwire is set where its requests arrive, and registered with the
-//! queue. Endpoints and their memory are used again for later clients of the same host.
+//! The server has one loop ([`super::sleep`]), which takes events and has them handed to the connections that they are for. When a client
+//! connects a Tripwire is set where its requests arrive, and registered with the queue. Endpoints and their memory are used again for
+//! later clients of the same host.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
