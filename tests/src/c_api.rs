@@ -19,7 +19,7 @@ pub struct Header {
 }
 
 /// All headers: of Hamlyn cards with what any card has, then of each other model.
-pub const HEADERS: [Header; 2] = [
+pub const HEADERS: [Header; 4] = [
     Header {
         name: "hamlyn.h",
         parts: &[
@@ -54,6 +54,49 @@ pub const HEADERS: [Header; 2] = [
         includes: &["hamlyn.h"],
         others: &["hamlyn_connecting", "hamlyn_connection", "hamlyn_found", "hamlyn_listener"],
     },
+    Header {
+        name: "clan.h",
+        parts: &[
+            "clan/card.rs",
+            "clan/descriptor.rs",
+            "clan/aperture.rs",
+            "clan/endpoint.rs",
+            "clan/message.rs",
+            "clan/window.rs",
+            "clan/tripwire.rs",
+            "clan/tripset.rs",
+            "clan/dma.rs",
+            "clan/connection.rs",
+            "clan/events.rs",
+            "clan/cache.rs",
+        ],
+        title: CLAN,
+        includes: &["hamlyn.h"],
+        others: &[],
+    },
+    Header {
+        name: "clan_programs.h",
+        parts: &[
+            "clan/programs/end.rs",
+            "clan/programs/transfer.rs",
+            "clan/programs/rpc.rs",
+            "clan/programs/queue.rs",
+            "clan/programs/stream.rs",
+            "clan/programs/headed.rs",
+        ],
+        title: CLAN_PROGRAMS,
+        includes: &["clan.h"],
+        others: &[
+            "clan_address",
+            "clan_aperture",
+            "clan_card",
+            "clan_endpoint",
+            "clan_events",
+            "clan_peer",
+            "clan_peer_end",
+            "clan_request",
+        ],
+    },
 ];
 
 const HAMLYN: &str = "\
@@ -79,6 +122,29 @@ const SHRIMP: &str = "\
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
  * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections are described there.
+ */";
+
+const CLAN: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * CLAN cards: memory of other hosts is mapped into a window, and Tripwires fire when memory is touched, of one host or another.
+ *
+ * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error() and timeout_ms are described there. Sections are those of the paper,
+ * \"Tripwire: a synchronisation primitive for virtual memory mapped communication\".
+ */";
+
+const CLAN_PROGRAMS: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The programs of section 4 of the CLAN paper: message transfer, remote procedure calls, distributed queues, and what is made of them.
+ * Memory is laid out as by the library's module hamlyn::clan::programs: so either end may be a program in C or in Rust.
+ *
+ * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do. Who has to wait waits for as long as the end's timeout_ms says. Whoever is at the other end
+ * is not trusted: -EINVAL for a length or an index of his that cannot be, -ECONNRESET or -EHOSTDOWN if he is gone.
  */";
 
 /// The headers' folder.

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hamlyn_c::{
-    hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_found, hamlyn_manager_options, hamlyn_message,
-    hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share,
-    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
-    shrimp_handle_info, shrimp_memory,
+    clan_address, clan_cache_info, clan_card_info, clan_descriptor, clan_descriptor_info, clan_element,
+    clan_endpoint_options, clan_event, clan_fault, clan_message, clan_part, clan_peer, clan_peer_end,
+    clan_transfer, clan_watch, hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_found,
+    hamlyn_manager_options, hamlyn_message, hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record,
+    hamlyn_seed, hamlyn_share, hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info,
+    shrimp_handle, shrimp_handle_info, shrimp_memory,
 };
 use hamlyn_lab::{Kit, Lab};
 use hamlyn_tests::c_api;
@@ -60,7 +62,7 @@ fn run(statements: &str) -> Vec<String> {
 fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
-    let start = "#include <shrimp.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
+    let start = "#include <shrimp.h>\n#include <clan_programs.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
     let mut command = Command::new(build(folder.path(), &program));
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
@@ -106,7 +108,7 @@ fn the_checked_in_headers_are_what_the_sources_give() {
 #[test]
 fn every_file_with_functions_for_c_is_in_a_header() {
     let mut exported = BTreeSet::new();
-    for folder in ["src", "src/shrimp"] {
+    for folder in ["src", "src/shrimp", "src/clan", "src/clan/programs"] {
         for file in fs::read_dir(source().join(folder)).unwrap() {
             let file = file.unwrap().path();
             let text = if file.is_file() { fs::read_to_string(file).unwrap() } else { String::new() };
@@ -172,6 +174,21 @@ fn c_and_rust_agree_on_every_size_and_offset() {
         shrimp_handle { bytes }
         shrimp_handle_info { length, host, number, reserved }
         shrimp_memory { loads, stores, commands, length, reserved }
+        clan_card_info { host, abi_version, apertures, window_pages, endpoints, tripwires, burst, credits, ports, reserved }
+        clan_descriptor { bytes }
+        clan_descriptor_info { length, host, aperture, rights, reserved }
+        clan_address { host, port }
+        clan_endpoint_options { port, tripwires, requests, polling_us, flags, reserved }
+        clan_fault { offset, reason, host, aperture, reserved }
+        clan_message { from, kind, reserved, data }
+        clan_watch { offset, length, flags, reserved }
+        clan_transfer { local, remote, local_offset, remote_offset, length, flags, reserved }
+        clan_peer { address, told, reserved }
+        clan_peer_end { reason, reserved, told }
+        clan_event { token, what, tripwire, reserved }
+        clan_cache_info { hits, misses, kept, reserved }
+        clan_part { data, length }
+        clan_element { metadata, has_more, reserved }
     };
     let mut statements = String::new();
     for (expression, _) in &rust {
@@ -208,10 +225,10 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
 }
 
 /// Functions that return no outcome, but for those that return nothing: hamlyn_version, hamlyn_error, and where bytes are.
-const NO_OUTCOME: usize = 6;
+const NO_OUTCOME: usize = 8;
 
 fn is_void(name: &str) -> bool {
-    ["hamlyn_close", "shrimp_close"].contains(&name) || name.ends_with("_destroy")
+    ["hamlyn_close", "shrimp_close", "clan_close"].contains(&name) || name.ends_with("_destroy")
 }
 
 #[test]
@@ -235,11 +252,17 @@ fn what_cannot_be_opened_or_read_is_said() {
         "shrimp_open(\"/dev/null\", &other)",
         "shrimp_handle_parse(\"hamlyn1:00\", &handle)",
         "shrimp_handle_print(&handle, text, sizeof(text))",
+        "clan_open(NULL, &third)",
+        "clan_open(\"/dev/null\", &third)",
+        "clan_descriptor_parse(\"shrimp1:00\", &descriptor)",
+        "clan_descriptor_print(&descriptor, text, sizeof(text))",
+        "clan_descriptor_of_group(64, 1, 1, &descriptor)",
     ];
     let mut statements =
         String::from("\tstruct hamlyn_card *card;\n\tstruct hamlyn_ticket ticket = { { 0 } };\n");
     statements.push_str("\tchar text[HAMLYN_TEXT_SIZE];\n\tstruct shrimp_card *other;\n");
-    statements.push_str("\tstruct shrimp_handle handle = { { 0 } };\n");
+    statements.push_str("\tstruct shrimp_handle handle = { { 0 } };\n\tstruct clan_card *third;\n");
+    statements.push_str("\tstruct clan_descriptor descriptor = { { 0 } };\n");
     for call in calls {
         let _ = writeln!(statements, "\tprintf(\"%d \", {call});\n\tputs(hamlyn_error());");
     }
@@ -253,6 +276,10 @@ fn what_cannot_be_opened_or_read_is_said() {
     assert_eq!(said[5].0, "-25", "{said:?}");
     assert_eq!(said[6], ("-22", "handle does not start with \"shrimp1:\""));
     assert_eq!(said[7], ("-22", "handle does not start with the letters SH"));
+    assert_eq!((said[8].0, said[9].0), ("-2", "-25"), "{said:?}");
+    assert_eq!(said[10], ("-22", "descriptor does not start with \"clan1:\""));
+    assert_eq!(said[11], ("-22", "descriptor does not start with the letters CL"));
+    assert_eq!(said[12], ("-22", "group 64 is out of range (limit 63)"));
 }
 
 #[test]
@@ -531,7 +558,9 @@ fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
 #[test]
 fn the_examples_are_strict_c() {
     let folder = tempfile::tempdir().unwrap();
-    for example in ["c-protocols.c", "c-echo.c", "c-shrimp.c"] {
+    for example in
+        ["c-protocols.c", "c-echo.c", "c-shrimp.c", "c-clan.c", "c-clan-programs.c", "c-clan-server.c"]
+    {
         let program = build(folder.path(), &source().join("examples").join(example));
         let output = Command::new(program).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{example}");

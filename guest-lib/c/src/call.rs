@@ -29,6 +29,16 @@ impl Failure {
         Self { errno, text: text.into() }
     }
 
+    /// No store or load is so wide.
+    pub(crate) fn width(width: u32) -> Self {
+        Self::argument(format!("width {width} of a store or load is none of 1, 2, 4 and 8"))
+    }
+
+    /// There is nothing now.
+    pub(crate) fn nothing_yet(what: &str) -> Self {
+        Self::new(EAGAIN, format!("there is no {what} yet"))
+    }
+
     /// An argument that makes no sense.
     pub(crate) fn argument(text: impl Into<String>) -> Self {
         Self::new(EINVAL, text)
@@ -84,6 +94,7 @@ fn errno_of_loss(error: &Error) -> c_int {
         Error::PeerLost(PeerLoss::Link) => ENETDOWN,
         Error::PeerLost(PeerLoss::Overrun) => EOVERFLOW,
         Error::PeerLost(_) => ECONNRESET,
+        Error::Fault(_) | Error::Dma(_) => EHOSTDOWN,
         Error::Ended(end) => match end.reason {
             EndReason::NoName | EndReason::BacklogFull | EndReason::Rejected => ECONNREFUSED,
             EndReason::Closed | EndReason::Died => ECONNRESET,
@@ -224,6 +235,8 @@ pub extern "C" fn hamlyn_error() -> *const c_char {
 mod tests {
     use std::ffi::CStr;
 
+    use hamlyn::clan::DmaError;
+
     use super::*;
 
     fn text() -> String {
@@ -245,6 +258,8 @@ mod tests {
         assert_eq!(call(|| Err(Error::Unsupported("no").into())), -EOPNOTSUPP);
         assert_eq!(call(|| Err(Error::Invalid("no").into())), -EINVAL);
         assert_eq!(call(|| Err(Error::NotConnected.into())), -ENOTCONN);
+        assert_eq!(call(|| Err(Error::from(DmaError::Timeout).into())), -EHOSTDOWN);
+        assert_eq!(call(|| Err(Error::from(DmaError::Refused).into())), -EPERM);
         for (why, errno) in [
             (MappingError::Access { node: 1, export: 2 }, EACCES),
             (MappingError::Range { node: 1, export: 2, end: 3 }, ERANGE),

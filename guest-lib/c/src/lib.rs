@@ -1,5 +1,6 @@
-//! The user library for C. What C programmers read is `include/hamlyn.h`, and for SHRIMP cards `include/shrimp.h`, which are made from
-//! these files by `cargo run -p hamlyn-tests --bin headers`: the comments here are written for them.
+//! The user library for C. What C programmers read is `include/hamlyn.h`, for SHRIMP cards `include/shrimp.h`, for CLAN
+//! cards `include/clan.h` and `include/clan_programs.h`, which are made from these files by
+//! `cargo run -p hamlyn-tests --bin headers`: the comments here are written for them.
 //!
 //! A handle is a Rust value in a box of its own, so what C passes in is `Option<&T>`, `Option<&mut T>` or
 //! `Option<Box<T>>`, which are pointers that may be null, and what it gets is written to an `Option<&mut MaybeUninit<T>>`.
@@ -13,6 +14,7 @@
 mod area;
 mod call;
 mod card;
+mod clan;
 mod connection;
 mod datagram;
 mod manager;
@@ -28,6 +30,7 @@ mod ticket;
 pub use area::*;
 pub use call::*;
 pub use card::*;
+pub use clan::*;
 pub use connection::*;
 pub use datagram::*;
 pub use manager::*;

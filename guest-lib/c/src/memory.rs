@@ -58,6 +58,24 @@ pub(crate) fn items_mut<'a, T>(
     Ok(unsafe { slice::from_raw_parts_mut(first.cast(), count) })
 }
 
+/// Takes handles from C, so many behind each other, and leaves null pointers in their place; none is taken if one is null, or stands there
+/// twice. The caller in C promises that each is one that this library gave.
+pub(crate) fn boxes<T>(first: *mut *mut T, count: usize, name: &str) -> Result<Vec<Box<T>>, Failure> {
+    given(NonNull::new(first), name)?;
+    let seen = items(first.cast_const(), count, name)?.to_vec();
+    if seen.iter().any(|handle| handle.is_null()) {
+        return Err(Failure::argument(format!("one of the {name} is a null pointer")));
+    }
+    if seen.iter().enumerate().any(|(at, handle)| seen[..at].contains(handle)) {
+        return Err(Failure::argument(format!("one of the {name} is there twice")));
+    }
+    for place in items_mut(first, count, name)? {
+        place.write(std::ptr::null_mut());
+    }
+    // SAFETY: each is a handle of this library's, as C promises, and nobody else has it now.
+    Ok(seen.into_iter().map(|handle| unsafe { Box::from_raw(handle) }).collect())
+}
+
 /// Memory that C lends until what is made of it is destroyed; none for a null pointer.
 ///
 /// The caller in C promises what hamlyn_area_create says: that it stays, and who writes to it.
@@ -92,6 +110,21 @@ mod tests {
     use std::ptr::{null, null_mut};
 
     use super::*;
+
+    #[test]
+    fn handles_are_taken_all_or_none() {
+        let [one, two] = [1, 2].map(|number| Box::into_raw(Box::new(number)));
+        let mut handles = [one, two];
+        let start = handles.as_mut_ptr();
+        assert!(boxes(null_mut::<*mut i32>(), 0, "handles").is_err());
+        for wrong in [null_mut(), one] {
+            handles[1] = wrong;
+            assert!(boxes(start, 2, "handles").is_err() && handles == [one, wrong]);
+        }
+        handles[1] = two;
+        assert_eq!(boxes(start, 2, "handles").ok(), Some(vec![Box::new(1), Box::new(2)]));
+        assert_eq!(handles, [null_mut(); 2]);
+    }
 
     #[test]
     fn what_is_null_or_too_long_is_refused() {

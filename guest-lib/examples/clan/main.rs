@@ -15,6 +15,7 @@ mod meet;
 mod queue;
 mod rpc;
 mod server;
+mod sleep;
 
 /// Reaches another host's memory, and is told when its own is reached; the card is that of $CLAN_CARD, else /dev/clan0
 #[derive(Debug, Parser)]

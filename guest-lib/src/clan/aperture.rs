@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_WRITE};
 use hamlyn_abi::clan::uapi::{CLAN_MAX_APERTURE, ClanAperture};
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
-use hamlyn_sys::Word;
+use hamlyn_sys::{Mapping, Word};
 
 use super::attachment::{Attachment, Object};
 use super::descriptor::Descriptor;
@@ -93,6 +93,15 @@ impl Aperture {
             .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
     }
 
+    /// Over memory that is lent as it is, and not by value.
+    pub(super) fn over_mapping(card: &Arc<dyn Attachment>, mapping: Mapping, rights: Rights) -> Result<Self> {
+        check(mapping.length())?;
+        multiple("address of the memory", mapping.address() as usize, 8)?;
+        let memory = card.lend(mapping)?;
+        let argument = ClanAperture { flags: rights.flags(), ..ClanAperture::default() };
+        Self::make(card, memory, argument, rights).map_err(Into::into)
+    }
+
     fn make(
         card: &Arc<dyn Attachment>,
         memory: Memory,
@@ -119,6 +128,12 @@ impl Aperture {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.memory.is_empty()
+    }
+
+    /// Where it lies in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.parts.memory.mapping().address() as usize as *const u8
     }
 
     /// Its number at this host.

@@ -8,6 +8,7 @@ use hamlyn_abi::clan::identity::{CLAN_ABI_VERSION, CLAN_MODEL};
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::clan::uapi::ClanQuery;
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_sys::Mapping;
 
 use super::aperture::{Aperture, Rights};
 use super::attachment::Attachment;
@@ -157,6 +158,14 @@ impl Card {
     /// Those of [`Card::aperture`]; [`crate::Error::Misaligned`]. The memory is given back.
     pub fn aperture_over<T: Lendable>(&self, memory: T, rights: Rights) -> Result<Aperture, GivenBack<T>> {
         Aperture::over(self.attachment(), memory, rights)
+    }
+
+    /// The same over memory whose owner promises what [`Mapping::promised`] says; it is his again when the aperture is dropped.
+    ///
+    /// # Errors
+    /// Those of [`Card::aperture_over`].
+    pub fn aperture_over_mapping(&self, mapping: Mapping, rights: Rights) -> Result<Aperture> {
+        Aperture::over_mapping(self.attachment(), mapping, rights)
     }
 
     /// Opens an aperture that is a member of a group (multicast, section 2.5): what anybody writes to the group under this key is

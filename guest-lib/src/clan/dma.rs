@@ -90,7 +90,7 @@ impl Transfer {
 
 /// The position of a request among those of its endpoint: what it is asked for by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Requested(u64);
+pub struct Requested(pub u64);
 
 /// An endpoint's queue of DMA requests, in memory that it shares with the card. To put a request makes no system call.
 ///

@@ -80,6 +80,12 @@ impl Window {
         self.length == 0
     }
 
+    /// Where its pages are in this process' memory. Only for languages that can make no other use of it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.pages.address() as usize as *const u8
+    }
+
     /// Its number at this card.
     #[must_use]
     pub fn number(&self) -> u32 {

@@ -13,7 +13,7 @@ use crate::c_api::{HEADERS, include};
 type Group = (&'static str, &'static str, &'static str);
 
 /// The groups of each header.
-const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP];
+const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS];
 
 const HAMLYN: &[Group] = &[
     ("call.rs", "hamlyn_errors", "why a call failed"),
@@ -39,6 +39,30 @@ const SHRIMP: &[Group] = &[
     ("shrimp/names.rs", "shrimp_names", "find a process by name"),
 ];
 
+const CLAN: &[Group] = &[
+    ("clan/card.rs", "clan_cards", "open a CLAN card and ask what it is"),
+    ("clan/descriptor.rs", "clan_descriptors", "descriptors of apertures as text"),
+    ("clan/aperture.rs", "clan_apertures", "memory that others reach"),
+    ("clan/endpoint.rs", "clan_endpoints", "endpoints, and their faults"),
+    ("clan/message.rs", "clan_messages", "out-of-band messages"),
+    ("clan/window.rs", "clan_windows", "memory of other hosts, mapped"),
+    ("clan/tripwire.rs", "clan_tripwires", "be told of an access to memory"),
+    ("clan/tripset.rs", "clan_tripsets", "several Tripwires, any of which ends a wait"),
+    ("clan/dma.rs", "clan_dma", "DMA requests"),
+    ("clan/connection.rs", "clan_connections", "connections of endpoints"),
+    ("clan/events.rs", "clan_events", "what happens to any number of endpoints, in one queue"),
+    ("clan/cache.rs", "clan_caches", "endpoints that are used again"),
+];
+
+const CLAN_PROGRAMS: &[Group] = &[
+    ("clan/programs/end.rs", "clan_ends", "what programs of CLAN cards stand on"),
+    ("clan/programs/transfer.rs", "clan_transfer", "messages, one at a time"),
+    ("clan/programs/rpc.rs", "clan_rpc", "remote procedure calls"),
+    ("clan/programs/queue.rs", "clan_queues", "messages that do not wait for each other"),
+    ("clan/programs/stream.rs", "clan_streams", "bytes in order"),
+    ("clan/programs/headed.rs", "clan_headed", "messages whose header goes before the body"),
+];
+
 const ABOUT: &[&str] = &[
     "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
      or a queue is there, messages pass through mapped memory: no system call is made, and the sender says where in the \
@@ -49,7 +73,8 @@ const ABOUT: &[&str] = &[
     "Memory that a card writes to or reads from is pinned and counts against RLIMIT_MEMLOCK, together with all else that the user \
      has pinned: -ENOMEM says that the limit is reached. See hamlyn(4), there also for what fork(2) leaves to the child.",
     "Cards of other models have headers of their own beside hamlyn.h: shrimp.h is for SHRIMP cards, where what a process stores in its \
-     memory arrives in another's.",
+     memory arrives in another's; clan.h is for CLAN cards, whose windows reach memory of other hosts and whose Tripwires tell of \
+     accesses to it, and clan_programs.h has message transfer, calls and queues on them.",
     "Rust programs use the crate hamlyn, which has the lower layer too: slots, termini, groups, barriers, remote fetch-and-op.",
 ];
 
@@ -135,6 +160,10 @@ fn overview() -> io::Result<Page> {
     page.control("TP", []).text([bold("SHRIMP_CARD")]);
     page.text([roman(
         "The device that shrimp_open() opens if it is given no name. The default is /dev/shrimp0.",
+    )]);
+    page.control("TP", []).text([bold("CLAN_CARD")]);
+    page.text([roman(
+        "The device that clan_open() opens if it is given no name. The default is /dev/clan0.",
     )]);
     page.control("SH", ["EXAMPLES"]);
     lines(&mut page, &EXAMPLE.lines().collect::<Vec<_>>());

@@ -67,7 +67,7 @@ fn calls_are_answered_by_who_looks_and_by_who_sleeps() -> Result<()> {
 #[test]
 fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
     let lab = clan_lab(2)?;
-    for sleep in ["poll", "mio"] {
+    for sleep in ["poll", "mio", "tokio"] {
         let mut server = listener(&lab, &["server", "serve", "--clients", "12", "--sleep", sleep])?;
         for _ in 0..2 {
             let asked = said(&lab, &["server", "ask", "--connections", "5", "--count", "400"])?;

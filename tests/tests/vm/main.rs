@@ -4,6 +4,7 @@
 
 mod c_api;
 mod clan;
+mod clan_c;
 mod clan_programs;
 mod clan_tools;
 mod connections;

@@ -122,7 +122,7 @@ pub unsafe extern "C" fn shrimp_store(
             2 => buffer.store_u16(offset, value as u16)?,
             4 => buffer.store_u32(offset, value as u32)?,
             8 => buffer.store_u64(offset, value)?,
-            _ => return Err(no_width(width)),
+            _ => return Err(Failure::width(width)),
         }
         Ok(0)
     })
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn shrimp_load(
             2 => buffer.load_u16(offset)?.into(),
             4 => buffer.load_u32(offset)?.into(),
             8 => buffer.load_u64(offset)?,
-            _ => return Err(no_width(width)),
+            _ => return Err(Failure::width(width)),
         };
         store(to, value)
     })
@@ -246,8 +246,4 @@ fn mode_of(mode: u32) -> Result<Mode, Failure> {
         SHRIMP_MODE_DELIBERATE => Ok(Mode::Deliberate),
         _ => Err(Failure::argument(format!("mode {mode} is out of range (1 to {SHRIMP_MODE_DELIBERATE})"))),
     }
-}
-
-fn no_width(width: u32) -> Failure {
-    Failure::argument(format!("width {width} of a store or load is none of 1, 2, 4 and 8"))
 }

@@ -29,6 +29,8 @@ pub struct Sender {
     end: Arc<End>,
     header: usize,
     body: (usize, usize),
+    /// A header was sent, and its body is to follow.
+    owed: bool,
 }
 
 impl Sender {
@@ -40,17 +42,20 @@ impl Sender {
         let body = body(header, end.out_room())?;
         let tripwire = end.tripwire(TX_READY)?;
         end.own().store_u64(TX_READY, 1)?;
-        Ok(Self { tripwire, end: end.clone(), header, body })
+        Ok(Self { tripwire, end: end.clone(), header, body, owed: false })
     }
 
     /// Waits until the buffer is free, and sends a header. The body is to follow.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a header of another length; [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or
-    /// [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::Invalid`] for a header of another length, or if the body before is still to follow; [`Error::TimedOut`]; if the
+    /// receiver is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
     pub fn send_header(&mut self, header: &[u8]) -> Result<Body<'_>> {
         if header.len() != self.header {
             return Err(Error::Invalid("all headers are as long as the program has said"));
+        }
+        if self.owed {
+            return Err(Error::Invalid("the body of the message before is to be sent first"));
         }
         let own = self.end.own();
         self.end.wait_until(self.tripwire.bit(), "tx_ready", || {
@@ -59,7 +64,24 @@ impl Sender {
         own.store_u64(TX_READY, 0)?;
         self.end.out().write(DATA, header)?;
         self.end.out().store_u64(HEADER_READY, 1)?;
+        self.owed = true;
         Ok(Body { sender: self })
+    }
+
+    /// Sends the body of the header that was sent last, if that was dropped without: for who makes the body elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] if it is too long; [`Error::Invalid`] if there is no header that it follows.
+    pub fn send_body(&mut self, body: &[u8]) -> Result<()> {
+        if !self.owed {
+            return Err(Error::Invalid("a body follows a header"));
+        }
+        let (place, room) = self.body;
+        at_most("body length", body.len() as u64, room as u64)?;
+        self.end.out().write(place, body)?;
+        self.end.out().store_u64(RX_READY, body.len() as u64 + 1)?;
+        self.owed = false;
+        Ok(())
     }
 
     /// Sends both.
@@ -72,7 +94,7 @@ impl Sender {
     }
 }
 
-/// A body that is still to be sent. Its receiver waits for it.
+/// A body that is still to be sent: its receiver waits for it. Dropped, it waits for [`Sender::send_body`].
 #[derive(Debug)]
 #[must_use]
 pub struct Body<'a> {
@@ -85,10 +107,7 @@ impl Body<'_> {
     /// # Errors
     /// [`Error::OutOfRange`] if it is too long.
     pub fn send(self, body: &[u8]) -> Result<()> {
-        let Sender { end, body: (place, room), .. } = self.sender;
-        at_most("body length", body.len() as u64, *room as u64)?;
-        end.out().write(*place, body)?;
-        end.out().store_u64(RX_READY, body.len() as u64 + 1)
+        self.sender.send_body(body)
     }
 }
 

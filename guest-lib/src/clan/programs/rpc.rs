@@ -99,6 +99,8 @@ impl Client {
 pub struct Server {
     tripwire: Tripwire,
     end: Arc<End>,
+    /// A call was taken, and is not answered.
+    asked: bool,
 }
 
 impl Server {
@@ -107,7 +109,7 @@ impl Server {
     /// # Errors
     /// Those of [`super::super::Endpoint::tripwire`].
     pub fn new(end: &Arc<End>) -> Result<Self> {
-        Ok(Self { tripwire: end.tripwire(RX_READY)?, end: end.clone() })
+        Ok(Self { tripwire: end.tripwire(RX_READY)?, end: end.clone(), asked: false })
     }
 
     /// The Tripwire over `rx_ready`, to register it with an event queue.
@@ -147,15 +149,29 @@ impl Server {
     fn take(&mut self, length: usize) -> Result<Call<'_>> {
         // The client changes nothing until it is answered.
         self.end.own().store_u64(RX_READY, 0)?;
-        Ok(Call { end: &self.end, length })
+        self.asked = true;
+        Ok(Call { server: self, length })
+    }
+
+    /// Answers the call that was taken last, if it was dropped without an answer: for who makes the reply elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a reply that is too long; [`Error::Invalid`] if there is no call to answer.
+    pub fn reply(&mut self, reply: &[u8]) -> Result<()> {
+        if !self.asked {
+            return Err(Error::Invalid("there is no call to answer"));
+        }
+        write(&self.end, reply)?;
+        self.asked = false;
+        Ok(())
     }
 }
 
-/// A call that is to be answered. Dropped, it never is.
+/// A call that is to be answered. Dropped, it waits for [`Server::reply`].
 #[derive(Debug)]
 #[must_use]
 pub struct Call<'a> {
-    end: &'a End,
+    server: &'a mut Server,
     length: usize,
 }
 
@@ -178,7 +194,7 @@ impl Call<'_> {
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("request", offset as u64, to.len() as u64, self.length as u64)?;
-        self.end.own().read(DATA + offset, to)
+        self.server.end.own().read(DATA + offset, to)
     }
 
     /// Answers.
@@ -186,6 +202,6 @@ impl Call<'_> {
     /// # Errors
     /// [`Error::OutOfRange`] for a reply that is too long.
     pub fn reply(self, reply: &[u8]) -> Result<()> {
-        write(self.end, reply)
+        self.server.reply(reply)
     }
 }

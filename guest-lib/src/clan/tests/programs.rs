@@ -119,6 +119,21 @@ fn calls_are_answered() {
 }
 
 #[test]
+fn a_call_that_was_let_go_is_answered_later_and_once() {
+    let (_net, [one, two]) = cards();
+    let [here, there] = ends(&one, &two, 256);
+    let (mut client, mut server) = (rpc::Client::new(&here).unwrap(), rpc::Server::new(&there).unwrap());
+    assert_eq!(server.reply(b"to nobody").unwrap_err().to_string(), "there is no call to answer");
+    client.begin(b"ask").unwrap();
+    assert_eq!(server.wait().unwrap().len(), 3);
+    assert!(server.reply(&[0; 193]).is_err(), "too long");
+    server.reply(b"made elsewhere").unwrap();
+    let mut reply = [0; 14];
+    assert_eq!((client.try_reply(&mut reply).unwrap(), &reply), (Some(14), b"made elsewhere"));
+    assert!(server.reply(b"again").is_err());
+}
+
+#[test]
 fn a_queue_keeps_its_order_its_parts_and_its_metadata() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 1024);
@@ -240,6 +255,15 @@ fn a_header_is_there_before_its_body() {
         assert_eq!(receiver.header(&mut header).unwrap().body(&mut []).unwrap(), 0);
     }
     assert!(sender.send_header(&[0; 4]).is_err() && sender.send(&[0; 5], &[0; 953]).is_err());
+    // The body may be sent by a call of its own.
+    assert_eq!(sender.send_body(b"of what?").unwrap_err().to_string(), "a body follows a header");
+    let _ = sender.send_header(&[9; 5]).unwrap();
+    let early = sender.send_header(&[10; 5]).unwrap_err();
+    assert_eq!(early.to_string(), "the body of the message before is to be sent first");
+    assert!(sender.send_body(&[0; 953]).is_err());
+    sender.send_body(b"later").unwrap();
+    assert_eq!(receiver.header(&mut header).unwrap().body(&mut body).unwrap(), 5);
+    assert!(header == [9; 5] && body.starts_with(b"later") && sender.send_body(b"again").is_err());
     assert!(headed::Sender::new(&here, 2000).is_err() && headed::Sender::new(&here, usize::MAX).is_err());
 }
 

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The event-driven server of section 5.3 of the CLAN paper in C: one loop for any number of clients.
+ *
+ *   c-clan-server serve [CLIENTS]      serves until so many clients have left: sends back what it is told
+ *   c-clan-server ask [COUNT]          asks so often
+ *
+ * The Rust example "clan server" is the same, so each side talks with the other's, too.
+ *
+ * Build it: cc c-clan-server.c $(pkg-config --cflags --libs hamlyn)
+ */
+#include "clan_meet.h"
+
+#include <poll.h>
+
+/* Bytes of either end's memory, and of its control words. */
+#define LENGTH 4096
+#define CONTROL 64
+/* Clients that there may be at once; who listens. */
+#define CLIENTS 64
+#define LISTENER UINT64_MAX
+/* How long the loop looks before it sleeps, and how long it sleeps at most. */
+#define POLLING_US 15
+
+struct client {
+	struct clan_end *end;
+	struct clan_server *server;
+	struct clan_endpoint *endpoint;
+	uint32_t host;
+};
+
+static struct client clients[CLIENTS];
+static struct clan_events *events;
+static struct clan_cache *cache;
+static unsigned long long served, left, sleeps;
+
+static void leave(struct client *client)
+{
+	struct clan_aperture *aperture;
+
+	must(clan_events_unregister(events, client->endpoint));
+	clan_server_destroy(client->server);
+	must(clan_end_close(client->end, &aperture));
+	must(clan_cache_give(cache, client->host, client->endpoint, aperture));
+	client->end = NULL;
+	left++;
+}
+
+/* Answers all calls that are there. Returns 0 if the client does what it must not. */
+static int answer(struct client *client)
+{
+	unsigned char bytes[LENGTH];
+	int length;
+
+	while ((length = clan_server_try_wait(client->server, bytes, sizeof(bytes))) >= 0) {
+		must(clan_server_reply(client->server, bytes, length));
+		served++;
+	}
+	return length == -EAGAIN;
+}
+
+static void admit(struct clan_request *request)
+{
+	struct clan_aperture *aperture;
+	struct client *client;
+	struct clan_peer peer;
+	uint64_t token = 0;
+
+	while (token < CLIENTS && clients[token].end)
+		token++;
+	if (token == CLIENTS) {
+		must(clan_refuse(request, "too many", 8));
+		return;
+	}
+	client = &clients[token];
+	must(clan_request_peer(request, &peer));
+	client->host = peer.address.host;
+	must(clan_cache_take(cache, client->host, &client->endpoint, &aperture));
+	must(clan_events_register(events, client->endpoint, CLAN_INTEREST_MESSAGES | CLAN_INTEREST_FAULTS, token));
+	/* What its last user has left there is no request. */
+	memset(clan_aperture_data(aperture), 0, CONTROL);
+	must(clan_end_accept(request, client->endpoint, aperture, -1, &client->end));
+	must(clan_server_create(client->end, &client->server));
+	must(clan_server_register(client->server, events, token));
+	/* A request may have come before there was a Tripwire. */
+	if (!answer(client))
+		leave(client);
+}
+
+static void happened(struct clan_endpoint *listener, const struct clan_event *event)
+{
+	struct clan_request *request;
+	struct clan_peer_end end;
+	struct clan_fault fault;
+	struct client *client;
+
+	if (event->token == LISTENER) {
+		while (clan_receive_request(listener, &request, 0) == 0)
+			admit(request);
+		return;
+	}
+	client = &clients[event->token];
+	if (!client->end)
+		return;
+	/* What the client did last was before its end. */
+	if (!answer(client) || clan_end_wait(client->end, &end, 0) == 0 ||
+	    clan_endpoint_fault(client->endpoint, &fault, 0) == 0) {
+		answer(client);
+		leave(client);
+	}
+}
+
+static void serve(struct clan_card *card, unsigned long long count)
+{
+	struct clan_endpoint_options options = { .tripwires = 1, .requests = 16 };
+	struct clan_endpoint *listener = open_port(card);
+	struct clan_cache_info info;
+	struct clan_event event;
+	struct pollfd ready;
+
+	must(clan_events_create(card, 4096, &events));
+	must(clan_cache_create(card, &options, LENGTH, CLAN_RIGHT_WRITE, CLIENTS, &cache));
+	must(clan_events_register(events, listener, CLAN_INTEREST_MESSAGES, LISTENER));
+	ready = (struct pollfd){ .fd = must(clan_events_fd(events)), .events = POLLIN };
+	while (left < count) {
+		while (clan_events_poll(events, POLLING_US, &event) == 0)
+			happened(listener, &event);
+		sleeps++;
+		if (left < count && poll(&ready, 1, PATIENCE_MS) == 0)
+			fail("nothing happens");
+	}
+	must(clan_cache_get_info(cache, &info));
+	printf("{\"served\":%llu,\"clients\":%llu,\"sleeps\":%llu,\"endpoints_used_again\":%llu,\"endpoints_opened\":%llu}\n",
+	       served, left, sleeps, (unsigned long long)info.hits, (unsigned long long)info.misses);
+	clan_cache_destroy(cache);
+	clan_events_destroy(events);
+	clan_endpoint_destroy(listener);
+}
+
+static void ask(struct clan_card *card, uint32_t count)
+{
+	struct meeting meeting = meet(card, LENGTH);
+	struct clan_client *client;
+	uint32_t reply;
+
+	must(clan_client_create(meeting.end, &client));
+	for (uint32_t round = 0; round < count; round++) {
+		if (must(clan_client_call(client, &round, sizeof(round), &reply, sizeof(reply))) != sizeof(reply) ||
+		    reply != round)
+			fail("the answer is another's");
+	}
+	printf("{\"requests\":%u}\n", count);
+	clan_client_destroy(client);
+	part(&meeting);
+}
+
+int main(int argc, char **argv)
+{
+	int serves = argc > 1 && !strcmp(argv[1], "serve");
+	struct clan_card *card;
+	unsigned long count;
+
+	if (argc < 2 || argc > 3 || (!serves && strcmp(argv[1], "ask"))) {
+		fprintf(stderr, "usage: %s serve [CLIENTS] | ask [COUNT]\n", argv[0]);
+		return 2;
+	}
+	count = argc > 2 ? strtoul(argv[2], NULL, 10) : serves ? 1 : 1000;
+	must(clan_open(NULL, &card));
+	if (serves)
+		serve(card, count);
+	else
+		ask(card, count);
+	clan_close(card);
+	return 0;
+}

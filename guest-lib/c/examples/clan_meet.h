@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* What the examples of CLAN cards have in common: how two of them find each other, and what they send. */
+#ifndef CLAN_MEET_H
+#define CLAN_MEET_H
+
+#define _DEFAULT_SOURCE
+
+#include <clan_programs.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PORT 1500
+#define PATIENCE_MS 60000
+/* How long a host may take to answer, and how often all are asked. */
+#define ANSWER_MS 2000
+#define ROUNDS 600
+
+static inline void fail(const char *why)
+{
+	printf("{\"error\":\"%s\"}\n", why);
+	exit(1);
+}
+
+/* Ends the program if a call has failed. */
+static inline int must(int outcome)
+{
+	if (outcome < 0)
+		fail(hamlyn_error());
+	return outcome;
+}
+
+/* Bytes that the other side can check: SplitMix64, 8 of them a word. */
+static inline unsigned char pattern(uint64_t seed, size_t at)
+{
+	uint64_t word = seed + (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (unsigned char)((word ^ word >> 31) >> at % 8 * 8);
+}
+
+static inline void fill(uint64_t seed, unsigned char *bytes, size_t length)
+{
+	for (size_t at = 0; at < length; at++)
+		bytes[at] = pattern(seed, at);
+}
+
+static inline void verify(uint64_t seed, const unsigned char *bytes, size_t length)
+{
+	for (size_t at = 0; at < length; at++) {
+		if (bytes[at] != pattern(seed, at)) {
+			printf("{\"error\":\"byte %zu of %zu of item %llu is wrong\"}\n", at, length,
+			       (unsigned long long)seed);
+			exit(1);
+		}
+	}
+}
+
+/* Opens the port, and says so. */
+static inline struct clan_endpoint *open_port(struct clan_card *card)
+{
+	struct clan_endpoint_options options = { .port = PORT };
+	struct clan_endpoint *listener;
+	struct clan_address address;
+
+	must(clan_endpoint_create(card, &options, &listener));
+	must(clan_endpoint_address(listener, &address));
+	printf("{\"listening\":%u,\"host\":%u}\n", address.port, address.host);
+	fflush(stdout);
+	return listener;
+}
+
+static inline struct clan_aperture *memory(struct clan_card *card, size_t length)
+{
+	struct clan_aperture *aperture;
+
+	must(clan_aperture_create(card, NULL, length, CLAN_RIGHT_READ | CLAN_RIGHT_WRITE, &aperture));
+	return aperture;
+}
+
+/* Calls `ask` for each host until one has accepted: with 0 it has, else with why not. */
+static inline void ask_all(struct clan_card *card, int (*ask)(void *, const struct clan_address *), void *asking)
+{
+	const struct timespec pause = { .tv_nsec = 50000000 };
+	struct clan_address address = { .port = PORT };
+	struct clan_card_info info;
+
+	must(clan_get_info(card, &info));
+	for (int round = 0; round < ROUNDS; round++) {
+		for (address.host = 0; address.host < info.ports; address.host++) {
+			int outcome = ask(asking, &address);
+
+			if (outcome == 0)
+				return;
+			if (outcome != -ECONNREFUSED && outcome != -EHOSTDOWN && outcome != -ETIMEDOUT)
+				must(outcome);
+		}
+		nanosleep(&pause, NULL);
+	}
+	fail("no host has the port");
+}
+
+/* An end with the endpoint that it stands on. */
+struct meeting {
+	struct clan_card *card;
+	struct clan_endpoint *endpoint;
+	struct clan_end *end;
+	size_t length;
+};
+
+static inline int ask_for_end(void *asking, const struct clan_address *address)
+{
+	struct meeting *meeting = asking;
+
+	return clan_end_connect(meeting->endpoint, memory(meeting->card, meeting->length), address, ANSWER_MS,
+				&meeting->end);
+}
+
+/* An end, with memory of so many bytes, to whoever has the port. */
+static inline struct meeting meet(struct clan_card *card, size_t length)
+{
+	struct meeting meeting = { .card = card, .length = length };
+
+	must(clan_endpoint_create(card, NULL, &meeting.endpoint));
+	ask_all(card, ask_for_end, &meeting);
+	return meeting;
+}
+
+/* An end, with memory of so many bytes, to the first who asks at the port. */
+static inline struct meeting be_met(struct clan_card *card, size_t length)
+{
+	struct meeting meeting = { .card = card, .length = length };
+	struct clan_endpoint *listener = open_port(card);
+	struct clan_request *request;
+
+	must(clan_endpoint_create(card, NULL, &meeting.endpoint));
+	must(clan_receive_request(listener, &request, PATIENCE_MS));
+	must(clan_end_accept(request, meeting.endpoint, memory(card, length), PATIENCE_MS, &meeting.end));
+	clan_endpoint_destroy(listener);
+	return meeting;
+}
+
+/* Waits until the other has closed, and lets the end go. */
+static inline void wait_and_part(struct meeting *meeting)
+{
+	struct clan_peer_end end;
+
+	must(clan_end_wait(meeting->end, &end, PATIENCE_MS));
+	clan_end_destroy(meeting->end);
+	clan_endpoint_destroy(meeting->endpoint);
+}
+
+/* Closes. */
+static inline void part(struct meeting *meeting)
+{
+	must(clan_end_close(meeting->end, NULL));
+	clan_endpoint_destroy(meeting->endpoint);
+}
+
+#endif

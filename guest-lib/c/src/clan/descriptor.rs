@@ -1,0 +1,162 @@
+//! Descriptors of apertures.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+
+use hamlyn::clan::Descriptor;
+
+use super::aperture::rights_number;
+use crate::call::{Failure, call, given, store};
+use crate::card::HAMLYN_NO_LINK;
+use crate::memory::text;
+use crate::ticket::print;
+
+/// Bytes of a descriptor.
+pub const CLAN_DESCRIPTOR_SIZE: usize = 32;
+
+/// What names an aperture to those who may reach it, the paper's opaque descriptor (section 3.2). It may be copied, handed on as text, or
+/// be sent in a message. Who has it reaches the memory, as far as that allows; the bytes hold a secret key. They carry a checksum,
+/// which is checked when a descriptor is used.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct clan_descriptor {
+    /// Its binary form.
+    pub bytes: [u8; CLAN_DESCRIPTOR_SIZE],
+}
+
+/// What a descriptor says.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct clan_descriptor_info {
+    /// How many bytes the aperture has.
+    pub length: u64,
+    /// The host that has it; HAMLYN_NO_LINK for a group, whose members are at several.
+    pub host: u32,
+    /// Its number there.
+    pub aperture: u32,
+    /// What it allows: CLAN_RIGHT_READ and CLAN_RIGHT_WRITE.
+    pub rights: u32,
+    /// For what may come: zeros.
+    pub reserved: [u32; 5],
+}
+
+impl clan_descriptor {
+    pub(crate) fn new(descriptor: &Descriptor) -> Self {
+        Self { bytes: descriptor.to_bytes() }
+    }
+
+    pub(crate) fn read(&self) -> Result<Descriptor, Failure> {
+        Descriptor::from_bytes(&self.bytes).map_err(|error| Failure::argument(error.to_string()))
+    }
+}
+
+/// Reads a descriptor's text, "clan1:" and digits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_descriptor_parse(
+    text: *const c_char,
+    descriptor: Option<&mut MaybeUninit<clan_descriptor>>,
+) -> c_int {
+    call(|| {
+        let to = given(descriptor, "descriptor")?;
+        let descriptor = self::text(text, "text")?.parse().map_err(hamlyn::Error::Descriptor)?;
+        store(to, clan_descriptor::new(&descriptor))
+    })
+}
+
+/// Writes a descriptor's text, with a zero behind it, into `size` bytes; HAMLYN_TEXT_SIZE are enough.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_descriptor_print(
+    descriptor: Option<&clan_descriptor>,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    call(|| print(&given(descriptor, "descriptor")?.read()?.to_string(), text, size))
+}
+
+/// Says what a descriptor says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_descriptor_get_info(
+    descriptor: Option<&clan_descriptor>,
+    info: Option<&mut MaybeUninit<clan_descriptor_info>>,
+) -> c_int {
+    call(|| {
+        let to = given(info, "info")?;
+        let descriptor = given(descriptor, "descriptor")?.read()?;
+        let info = clan_descriptor_info {
+            length: descriptor.len(),
+            host: descriptor.host().unwrap_or(HAMLYN_NO_LINK),
+            aperture: descriptor.aperture(),
+            rights: rights_number(descriptor.rights()),
+            reserved: [0; 5],
+        };
+        store(to, info)
+    })
+}
+
+/// The descriptor of a group (multicast, section 2.5), 0 to 63, whose members agree on key and length. It is written to, and never
+/// read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clan_descriptor_of_group(
+    group: u32,
+    key: u64,
+    length: u64,
+    descriptor: Option<&mut MaybeUninit<clan_descriptor>>,
+) -> c_int {
+    call(|| {
+        let to = given(descriptor, "descriptor")?;
+        store(to, clan_descriptor::new(&Descriptor::of_group(group, key, length)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null;
+
+    use hamlyn::clan::Rights;
+
+    use super::*;
+    use crate::clan::aperture::CLAN_RIGHT_WRITE;
+    use crate::ticket::HAMLYN_TEXT_SIZE;
+
+    #[test]
+    fn a_descriptor_comes_back_from_its_text_and_says_what_it_names() {
+        assert_eq!(CLAN_DESCRIPTOR_SIZE, Descriptor::SIZE);
+        let descriptor = clan_descriptor::new(&Descriptor::new(3, 7, 99, 5000, Rights::Write));
+        let mut text = [0x7f as c_char; HAMLYN_TEXT_SIZE];
+        let place = text.as_mut_ptr();
+        // SAFETY: the text has so many bytes, or more.
+        let print = |size| unsafe { clan_descriptor_print(Some(&descriptor), place, size) };
+        assert_eq!((print(70), print(71)), (-libc::EINVAL, 0));
+        assert_eq!(text[71], 0x7f as c_char);
+        let mut read = MaybeUninit::new(clan_descriptor { bytes: [0; CLAN_DESCRIPTOR_SIZE] });
+        // SAFETY: each text ends with a zero, or is null.
+        let mut parse = |text: *const c_char| unsafe { clan_descriptor_parse(text, Some(&mut read)) };
+        assert_eq!(parse(text.as_ptr()), 0);
+        assert_eq!((parse(c"clan1:".as_ptr()), parse(null())), (-libc::EINVAL, -libc::EINVAL));
+        // SAFETY: it was made with a value.
+        let mut read = unsafe { read.assume_init() };
+        let empty = clan_descriptor_info { length: 0, host: 0, aperture: 0, rights: 0, reserved: [0; 5] };
+        let mut info = MaybeUninit::new(empty);
+        // SAFETY: both are there.
+        let mut ask = |descriptor: &clan_descriptor| unsafe {
+            clan_descriptor_get_info(Some(descriptor), Some(&mut info))
+        };
+        assert_eq!(ask(&read), 0);
+        read.bytes[5] ^= 1;
+        assert_eq!(ask(&read), -libc::EINVAL, "a changed descriptor is refused");
+        // SAFETY: it was made with a value.
+        let info = unsafe { info.assume_init() };
+        assert_eq!((info.host, info.aperture, info.length, info.rights), (3, 7, 5000, CLAN_RIGHT_WRITE));
+    }
+
+    #[test]
+    fn a_group_has_no_host() {
+        let mut descriptor = MaybeUninit::new(clan_descriptor { bytes: [0; CLAN_DESCRIPTOR_SIZE] });
+        // SAFETY: it is there.
+        let mut of_group = |group| unsafe { clan_descriptor_of_group(group, 5, 64, Some(&mut descriptor)) };
+        assert_eq!((of_group(64), of_group(63)), (-libc::EINVAL, 0));
+        // SAFETY: it was made with a value.
+        let descriptor = unsafe { descriptor.assume_init() };
+        assert!(descriptor.read().is_ok_and(|descriptor| descriptor.is_group()));
+    }
+}

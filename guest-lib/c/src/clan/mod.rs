@@ -1,0 +1,29 @@
+//! CLAN cards for C: `include/clan.h` is made from these files, and `include/clan_programs.h` from those of `programs`.
+
+mod aperture;
+mod cache;
+mod card;
+mod connection;
+mod descriptor;
+mod dma;
+mod endpoint;
+mod events;
+mod message;
+mod programs;
+mod tripset;
+mod tripwire;
+mod window;
+
+pub use aperture::*;
+pub use cache::*;
+pub use card::*;
+pub use connection::*;
+pub use descriptor::*;
+pub use dma::*;
+pub use endpoint::*;
+pub use events::*;
+pub use message::*;
+pub use programs::*;
+pub use tripset::*;
+pub use tripwire::*;
+pub use window::*;
