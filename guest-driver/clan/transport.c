@@ -163,9 +163,7 @@ static bool own_take(struct peer_transport *transport, u32 *host, u32 *entry)
 	struct clan_own *own = own_of(transport);
 
 	while (own->news) {
-		u64 behind = own->news & GENMASK_ULL(63, own->turn);
-
-		*host = __ffs64(behind ?: own->news);
+		*host = hamlyn_turn_of(own->news, own->turn);
 		if (own_take_from(own, *host, entry)) {
 			own->turn = (*host + 1) % CLAN_HOSTS;
 			return true;

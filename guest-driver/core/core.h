@@ -364,6 +364,14 @@ struct hamlyn_closed {
 	struct list_head objects[CARD_KINDS];
 };
 
+/* The first of some hosts from @turn on, so that who was served is behind the others. There is one at least. */
+static inline u32 hamlyn_turn_of(u64 hosts, u32 turn)
+{
+	u64 behind = hosts >> turn << turn;
+
+	return __ffs64(behind ?: hosts);
+}
+
 /* Room between two objects' offsets of mmap(2): none is larger. */
 #define HAMLYN_MAP_STRIDE (16ULL << 20)
 

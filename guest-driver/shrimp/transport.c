@@ -36,8 +36,9 @@ struct shrimp_own {
 	/* The last record's number, of ours and of those that were looked at. */
 	u32 serial;
 	u32 seen[SHRIMP_HOSTS][PLACES];
-	/* Hosts whose pages are to be looked at. */
+	/* Hosts whose pages are to be looked at, and whose turn it is. */
 	u64 news;
+	u32 turn;
 	/* What was taken: it stays until its place is opened again. */
 	u8 locked[SHRIMP_HOSTS];
 	struct shrimp_record record[SHRIMP_HOSTS][PLACES];
@@ -115,9 +116,11 @@ static bool own_take(struct peer_transport *transport, u32 *host, u32 *entry)
 	struct shrimp_own *own = own_of(transport);
 
 	while (own->news) {
-		*host = __ffs64(own->news);
-		if (own_take_from(own, *host, entry))
+		*host = hamlyn_turn_of(own->news, own->turn);
+		if (own_take_from(own, *host, entry)) {
+			own->turn = (*host + 1) % SHRIMP_HOSTS;
 			return true;
+		}
 		own->news &= ~BIT_ULL(*host);
 	}
 	return false;
@@ -267,6 +270,7 @@ static int own_open(struct shrimp_own *own)
 		return -ENODEV;
 	own->taken = 0;
 	own->news = 0;
+	own->turn = 0;
 	own->serial = get_random_u32();
 	memset(own->seen, 0, sizeof(own->seen));
 	memset(own->locked, 0, sizeof(own->locked));
