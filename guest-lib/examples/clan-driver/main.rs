@@ -62,5 +62,5 @@ fn main() -> ExitCode {
 fn self_test(card: &Card) -> Outcome {
     let results = card.self_test()?;
     print(&json!({ "passed": results.passed() }))?;
-    if results.passed() { Ok(()) } else { Err("a self-test failed".into()) }
+    if results.passed() { Ok(()) } else { Err(format!("a self-test failed: {results:?}").into()) }
 }
