@@ -168,8 +168,7 @@ fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()>
     // It is unplugged from its machine, and plugged in again: what was there is no more.
     drop(peer);
     in_machine(&lab, 1, "echo 1 > /sys/class/clan/clan0/device/remove")?;
-    let fetched = reader.fetch()?;
-    ensure!(fetched["error"].is_string(), "{fetched}");
+    eventually(|| Ok(reader.fetch()?["error"].is_string()), "who reads is told")?;
     bystander.reads()?;
     in_machine(&lab, 1, "echo 1 > /sys/bus/pci/rescan")?;
     let refused = |answer: Value| answer["error"].as_str().is_some_and(|text| text.contains("refused"));
