@@ -74,6 +74,14 @@ static bool aperture_joins(const struct clan_aperture_object *aperture)
 	return aperture->flags & CLAN_APERTURE_GROUP;
 }
 
+/* How much of a share it is: a group's as many as there would be for each group if all had alike. */
+static u32 aperture_count(const struct clan_aperture_object *aperture)
+{
+	const struct clan_query *limits = &clan_limits(aperture->object.file->card)->query;
+
+	return aperture_joins(aperture) ? DIV_ROUND_UP(limits->apertures, CLAN_GROUPS) : 1;
+}
+
 /* Gives it a number, and has the card open it. */
 static int aperture_open(struct clan_aperture_object *aperture)
 {
@@ -84,7 +92,8 @@ static int aperture_open(struct clan_aperture_object *aperture)
 
 	if (aperture_joins(aperture) && test_bit(aperture->group, parts->groups))
 		return -EADDRINUSE;
-	ret = hamlyn_share_take(file->share, CLAN_SHARE_APERTURES, file->privileged);
+	ret = hamlyn_share_take_some(file->share, CLAN_SHARE_APERTURES, aperture_count(aperture),
+				     file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc_cyclic(&parts->apertures, &aperture->object.index, aperture,
@@ -102,7 +111,7 @@ static int aperture_open(struct clan_aperture_object *aperture)
 erase:
 	xa_erase(&parts->apertures, aperture->object.index);
 give_back:
-	hamlyn_share_give(file->share, CLAN_SHARE_APERTURES);
+	hamlyn_share_give_some(file->share, CLAN_SHARE_APERTURES, aperture_count(aperture));
 	return ret;
 }
 
@@ -153,7 +162,7 @@ static void aperture_close(struct card_object *object)
 	if (aperture_joins(aperture))
 		__clear_bit(aperture->group, clan_parts(card)->groups);
 	xa_erase(&clan_parts(card)->apertures, object->index);
-	hamlyn_share_give(object->file->share, CLAN_SHARE_APERTURES);
+	hamlyn_share_give_some(object->file->share, CLAN_SHARE_APERTURES, aperture_count(aperture));
 	list_del(&object->on_file);
 }
 

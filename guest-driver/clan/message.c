@@ -64,23 +64,39 @@ static bool port_is_sound(u32 port)
 	return port && port <= LAST_PORT;
 }
 
-static int say(struct hamlyn_card *card, u32 host, u32 what, u32 from, u32 to,
-	       const struct clan_said *said)
+/* What a process says, from an endpoint of its own. */
+static int say(struct clan_endpoint_object *endpoint, const struct clan_send *send)
+{
+	struct hamlyn_file *file = endpoint->object.file;
+	struct clan_said said = { .kind = send->kind };
+	struct hamlyn_wire wire = {
+		.reason = CLAN_SAY_MESSAGE,
+		.from = endpoint->port,
+		.to = send->port,
+		.private_length = sizeof(said),
+	};
+
+	memcpy(said.data, send->data, sizeof(said.data));
+	return hamlyn_system_say_for(file->card->system, file->share, send->host, &wire, &said);
+}
+
+/* What comes back: the driver says it. */
+static void say_undelivered(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *came,
+			    const struct clan_said *said)
 {
 	struct hamlyn_wire wire = {
-		.reason = what,
-		.from = from,
-		.to = to,
+		.reason = CLAN_SAY_UNDELIVERED,
+		.from = came->to,
+		.to = came->from,
 		.private_length = sizeof(*said),
 	};
 
-	return hamlyn_system_say(card->system, host, &wire, said);
+	hamlyn_system_say(card->system, host, &wire, said);
 }
 
 int clan_send(struct hamlyn_file *file, void *argument)
 {
 	const struct clan_send *send = argument;
-	struct clan_said said = { .kind = send->kind };
 	struct clan_endpoint_object *endpoint;
 	int ret;
 
@@ -88,7 +104,6 @@ int clan_send(struct hamlyn_file *file, void *argument)
 		return -EINVAL;
 	if (send->host >= CLAN_HOSTS)
 		return -EHOSTUNREACH;
-	memcpy(said.data, send->data, sizeof(said.data));
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
@@ -97,7 +112,7 @@ int clan_send(struct hamlyn_file *file, void *argument)
 		return -ENOENT;
 	if (!queue_has(endpoint, ROOM_TO_SEND))
 		return -EAGAIN;
-	ret = say(file->card, send->host, CLAN_SAY_MESSAGE, endpoint->port, send->port, &said);
+	ret = say(endpoint, send);
 	if (!ret) {
 		endpoint->spoken |= BIT_ULL(send->host);
 		clan_parts(file->card)->spoken |= BIT_ULL(send->host);
@@ -147,7 +162,7 @@ static void message_deliver(struct hamlyn_card *card, u32 host, const struct ham
 		return;
 	if (!endpoint ||
 	    !queue_put(endpoint, ROOM_FOR_OTHERS, host, wire->from, said->kind, said->data))
-		say(card, host, CLAN_SAY_UNDELIVERED, wire->to, wire->from, said);
+		say_undelivered(card, host, wire, said);
 }
 
 /* What an endpoint said to a host has not been delivered there. */

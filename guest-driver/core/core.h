@@ -44,6 +44,7 @@
 
 #include "hamlyn_family.h"
 #include "hamlyn_family_uapi.h"
+#include "hamlyn_kernel.h"
 #include "share.h"
 #include "system.h"
 
@@ -275,6 +276,8 @@ struct hamlyn_share {
 	/* Guarded by the card's lock: files and connections that name it, and objects by kind. */
 	unsigned int users;
 	u32 held[HAMLYN_KINDS];
+	/* Messages of his that wait for a host (kernel/peer.c). */
+	u16 said[HAMLYN_WELL_KNOWN_SLOTS];
 };
 
 /*

@@ -4,6 +4,7 @@
  * somebody who sleeps, or what the card has them for.
  */
 #include <linux/interrupt.h>
+#include <linux/sched/rt.h>
 
 #include "core.h"
 #include "hamlyn_trace.h"
@@ -37,10 +38,16 @@ static irqreturn_t interrupt_thread(int irq, void *data)
 	return IRQ_WAKE_THREAD;
 }
 
+/*
+ * Processes, here and elsewhere, can have this called as often as they like. So the thread takes its turn
+ * among them: at the priority of real time that it begins with it would keep the processor from all others.
+ */
 static irqreturn_t interrupt_raised(int irq, void *data)
 {
 	struct hamlyn_vector *vector = data;
 
+	if (rt_task(current))
+		sched_set_normal(current, 0);
 	vector->card->ops->raised(vector->card, vector->number);
 	return IRQ_HANDLED;
 }

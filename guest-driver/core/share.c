@@ -44,11 +44,10 @@ static bool share_is(const struct hamlyn_card *card, unsigned int kind)
 	return kind == HAMLYN_CONNECTIONS || card->ops->shared[kind];
 }
 
-/* How many of a kind a user may hold as things stand; the card's lock is held. */
-static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged)
+/* How many of something a user may hold if the others hold so many. */
+static u32 share_part(u32 all, u32 others, bool privileged)
 {
-	const struct hamlyn_card *card = of->card;
-	u32 all = share_total(card, kind), others = card->held[kind] - of->held[kind], kept;
+	u32 kept;
 
 	if (!privileged) {
 		kept = (u64)all * min(READ_ONCE(reserve), 90U) / 100;
@@ -62,6 +61,14 @@ static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool pr
 	if (privileged)
 		return all;
 	return max((u64)all * clamp(READ_ONCE(share), 1U, 100U) / 100, 1ULL);
+}
+
+/* How many of a kind a user may hold as things stand; the card's lock is held. */
+static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged)
+{
+	const struct hamlyn_card *card = of->card;
+
+	return share_part(share_total(card, kind), card->held[kind] - of->held[kind], privileged);
 }
 
 /*
@@ -98,6 +105,30 @@ int hamlyn_share_take(struct hamlyn_share *of, unsigned int kind, bool privilege
 void hamlyn_share_give(struct hamlyn_share *of, unsigned int kind)
 {
 	hamlyn_share_give_some(of, kind, 1);
+}
+
+/*
+ * One more message waits for a host, where so many do of those that may. What the driver says itself finds
+ * room in what users leave.
+ */
+int hamlyn_share_say(struct hamlyn_share *of, u32 host, u32 waiting, u32 most)
+{
+	if (!of)
+		return 0;
+	if (of->said[host] >= share_part(most, waiting - of->said[host], false))
+		return -ENOBUFS;
+	of->said[host]++;
+	hamlyn_share_get(of);
+	return 0;
+}
+
+/* It does not wait any more. */
+void hamlyn_share_said(struct hamlyn_share *of, u32 host)
+{
+	if (!of)
+		return;
+	of->said[host]--;
+	hamlyn_share_put(of);
 }
 
 void hamlyn_share_get(struct hamlyn_share *of)

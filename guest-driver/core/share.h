@@ -26,5 +26,8 @@ void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind);
 int hamlyn_share_take_some(struct hamlyn_share *share, unsigned int kind, u32 count,
 			   bool privileged);
 void hamlyn_share_give_some(struct hamlyn_share *share, unsigned int kind, u32 count);
+/* Messages that wait for a host. -ENOBUFS: others may say something to it, this user may not. */
+int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most);
+void hamlyn_share_said(struct hamlyn_share *share, u32 host);
 
 #endif /* _HAMLYN_SHARE_H */

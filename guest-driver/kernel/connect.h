@@ -51,6 +51,8 @@ struct hamlyn_message {
 	struct list_head on_peer;
 	/* Whose part it is, held for it. None: it was allocated, and is freed; a refusal, or the card's own. */
 	struct hamlyn_connection *connection;
+	/* Who has said it, if it is a user's and no connection's. */
+	struct hamlyn_share *share;
 	/* It may have arrived. */
 	bool flown;
 	struct hamlyn_wire wire;
@@ -70,6 +72,8 @@ struct hamlyn_peer {
 	u32 first;
 	u32 flying;
 	u32 queued;
+	/* Of these, what is no connection's. */
+	u32 loose;
 	/* The number of the message that is to come next, and the places that have one. */
 	u32 expected;
 	unsigned long arrived;
@@ -177,7 +181,8 @@ void hamlyn_peer_open(struct hamlyn_peer *peer);
 void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry);
 void hamlyn_peer_answer(struct hamlyn_peer *peer);
 void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message);
-int hamlyn_peer_say(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const void *data);
+int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
+		    const struct hamlyn_wire *wire, const void *data);
 bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message);
 void hamlyn_peer_watch(struct hamlyn_peer *peer);
 void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason);

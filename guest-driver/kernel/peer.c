@@ -85,6 +85,8 @@ static void peer_drop(struct hamlyn_peer *peer, struct hamlyn_message *message)
 	list_del_init(&message->on_peer);
 	peer->queued--;
 	if (!message->connection) {
+		peer->loose--;
+		hamlyn_share_said(message->share, peer->host);
 		kfree(message);
 		return;
 	}
@@ -214,9 +216,11 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
 	if (message->connection) {
 		kref_get(&message->connection->users);
-	} else if (peer->queued >= MAX_QUEUED) {
+	} else if (peer->loose >= MAX_QUEUED) {
 		kfree(message);
 		return;
+	} else {
+		peer->loose++;
 	}
 	hamlyn_peer_watch(peer);
 	if (list_empty(&peer->queue))
@@ -227,16 +231,24 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		peer_fly(peer, peer->flying);
 }
 
-/* Takes a message of the card's own, if not too many wait. */
-int hamlyn_peer_say(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const void *data)
+/* Takes a message of the card's own, if not too many wait, nor too many of one user's. */
+int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
+		    const struct hamlyn_wire *wire, const void *data)
 {
 	struct hamlyn_message *message;
+	int ret;
 
-	if (peer->queued >= MAX_QUEUED)
+	if (peer->loose >= MAX_QUEUED)
 		return -ENOBUFS;
 	message = kzalloc(sizeof(*message), GFP_KERNEL);
 	if (!message)
 		return -ENOMEM;
+	ret = hamlyn_share_say(share, peer->host, peer->loose, MAX_QUEUED);
+	if (ret) {
+		kfree(message);
+		return ret;
+	}
+	message->share = share;
 	message->wire = *wire;
 	message->wire.kind = HAMLYN_WIRE_CARD;
 	message->wire.name_length = 0;

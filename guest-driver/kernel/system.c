@@ -126,8 +126,8 @@ void hamlyn_system_stop(struct hamlyn_system *system)
 	hamlyn_listeners_stop(system);
 }
 
-int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
-		      const void *data)
+int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *share, u32 host,
+			  const struct hamlyn_wire *wire, const void *data)
 {
 	lockdep_assert_held(system->lock);
 	if (!system->open)
@@ -137,7 +137,13 @@ int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamly
 	if (wire->private_length > HAMLYN_MAX_PRIVATE)
 		return -EMSGSIZE;
 	return hamlyn_peer_say(&system->peers[array_index_nospec(host, ARRAY_SIZE(system->peers))],
-			       wire, data);
+			       share, wire, data);
+}
+
+int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
+		      const void *data)
+{
+	return hamlyn_system_say_for(system, NULL, host, wire, data);
 }
 
 void hamlyn_system_watch(struct hamlyn_system *system, u32 host)

@@ -9,6 +9,7 @@
 #include <linux/types.h>
 
 struct hamlyn_card;
+struct hamlyn_share;
 struct hamlyn_system;
 struct hamlyn_wire;
 struct mutex;
@@ -38,6 +39,12 @@ void hamlyn_system_reborn(struct hamlyn_system *system);
  */
 int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
 		      const void *data);
+/*
+ * The same for a user who has asked for it. -ENOBUFS, too: his share of what may wait for that host
+ * does; others' messages, and the driver's own, still find room.
+ */
+int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *share, u32 host,
+			  const struct hamlyn_wire *wire, const void *data);
 /* Something is about to be arranged with a host, by what the transport says. With the lock held. */
 void hamlyn_system_watch(struct hamlyn_system *system, u32 host);
 

@@ -37,6 +37,8 @@
 #define hamlyn_share_get hamlyn_driver_share_get
 #define hamlyn_share_give hamlyn_driver_share_give
 #define hamlyn_share_put hamlyn_driver_share_put
+#define hamlyn_share_said hamlyn_driver_share_said
+#define hamlyn_share_say hamlyn_driver_share_say
 #define hamlyn_share_take hamlyn_driver_share_take
 #define hamlyn_system_arrived hamlyn_driver_system_arrived
 #define hamlyn_system_cancel hamlyn_driver_system_cancel
@@ -48,6 +50,7 @@
 #define hamlyn_system_open hamlyn_driver_system_open
 #define hamlyn_system_reborn hamlyn_driver_system_reborn
 #define hamlyn_system_say hamlyn_driver_system_say
+#define hamlyn_system_say_for hamlyn_driver_system_say_for
 #define hamlyn_system_stop hamlyn_driver_system_stop
 #define hamlyn_system_watch hamlyn_driver_system_watch
 #define host_abandon hamlyn_driver_host_abandon

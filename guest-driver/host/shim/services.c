@@ -185,6 +185,16 @@ void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind)
 		share->held[kind]--;
 }
 
+/* One user has all that there is. */
+int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most)
+{
+	return 0;
+}
+
+void hamlyn_share_said(struct hamlyn_share *share, u32 host)
+{
+}
+
 /* Pointers by number. */
 
 struct numbered {

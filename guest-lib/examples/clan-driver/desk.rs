@@ -17,10 +17,15 @@
 //! | `check APERTURE SEED` | whether the pattern `arrived` |
 //! | `put ENDPOINT APERTURE DESCRIPTOR COUNT` | `done`: DMA of all of the aperture to the other, so often |
 //! | `get ENDPOINT APERTURE DESCRIPTOR COUNT` | the same from the other |
-//! | `watch ENDPOINT APERTURE FROM TO` | the `tripwire`'s number here |
+//! | `storm ENDPOINT WINDOW APERTURE` | `storming`: stores, loads and DMA both ways, and nothing else any more |
+//! | `watch ENDPOINT APERTURE FROM TO HOW...` | the `tripwire`'s number; it is for writes, but for `reads` or `all`, and may be `once` |
+//! | `watch-remote ENDPOINT DESCRIPTOR FROM TO HOW...` | the same, for what this process does there |
 //! | `tripped TRIPWIRE` | how often it has `fired`, once it has |
+//! | `count TRIPWIRE` | the `count` of how often it has fired so far |
+//! | `enable TRIPWIRE` | `enabled` |
 //! | `fault ENDPOINT` | the `fault` that there is, or comes |
 //! | `send ENDPOINT ADDRESS TEXT` | `sent` |
+//! | `send-many ENDPOINT ADDRESS` | how many were `sent` when one was `refused`, and why |
 //! | `message ENDPOINT` | the next message: `from`, `kind`, `text` |
 //! | `connect ENDPOINT ADDRESS` | the `connection`'s number here |
 //! | `accept ENDPOINT OTHER` | the same, of the first who asks the one; it is the other's |
@@ -44,6 +49,8 @@ use serde_json::{Value, json};
 
 use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::names::Names;
+use crate::storm::storm;
+use crate::tripwires::Tripwires;
 
 /// How long anything is waited for.
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -51,7 +58,7 @@ pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 pub(crate) fn run(card: Card) -> Outcome {
     let mut desk = Desk {
         card,
-        tripwires: BTreeMap::new(),
+        tripwires: Tripwires::default(),
         windows: BTreeMap::new(),
         connections: BTreeMap::new(),
         events: None,
@@ -69,7 +76,7 @@ pub(crate) fn run(card: Card) -> Outcome {
 
 struct Desk {
     card: Card,
-    tripwires: BTreeMap<u64, Tripwire>,
+    tripwires: Tripwires,
     windows: BTreeMap<u64, Window>,
     connections: BTreeMap<u64, Connection>,
     events: Option<EventQueue>,
@@ -80,7 +87,7 @@ struct Desk {
 }
 
 /// What is kept under a number.
-fn get<'a, T>(of: &'a BTreeMap<u64, T>, number: &str) -> Outcome<&'a T> {
+pub(crate) fn get<'a, T>(of: &'a BTreeMap<u64, T>, number: &str) -> Outcome<&'a T> {
     of.get(&number.parse()?).ok_or_else(|| format!("there is no {number}").into())
 }
 
@@ -95,9 +102,15 @@ impl Desk {
             | ["own", ..]
             | ["fill", ..]
             | ["check", ..] => self.obey_about_memory(&words),
-            ["window", ..] | ["store", ..] | ["fetch", ..] => self.obey_about_windows(&words),
-            ["connect", ..] | ["accept", ..] | ["end", _] | ["send", ..] | ["message", _] => {
-                self.obey_about_messages(&words)
+            ["window", ..] | ["store", ..] | ["fetch", ..] | ["storm", ..] => self.obey_about_windows(&words),
+            ["connect", ..]
+            | ["accept", ..]
+            | ["end", _]
+            | ["send", ..]
+            | ["send-many", ..]
+            | ["message", _] => self.obey_about_messages(&words),
+            ["watch", ..] | ["watch-remote", ..] | ["tripped", _] | ["count", _] | ["enable", _] => {
+                self.tripwires.obey(&self.endpoints, &self.apertures, &words)
             }
             ["events", _] | ["readable"] | ["event"] => self.obey_about_events(&words),
             ["listen", _] | ["admit", ..] | ["reach", ..] | ["over", _] => {
@@ -167,6 +180,11 @@ impl Desk {
             ["fetch", window, offset] => {
                 Ok(json!({ "value": get(&self.windows, window)?.load_u64(offset.parse()?)? }))
             }
+            ["storm", endpoint, window, aperture] => {
+                let (dma, window) = (get(&self.endpoints, endpoint)?.dma(), get(&self.windows, window)?);
+                print(&json!({ "storming": true }))?;
+                storm(&dma, window, get(&self.apertures, aperture)?)
+            }
             _ => Err(format!("what is {words:?}?").into()),
         }
     }
@@ -188,17 +206,6 @@ impl Desk {
                 let (local, there): (_, Descriptor) = (get(&self.apertures, aperture)?, descriptor.parse()?);
                 let transfer = Transfer::read(local, 0, &there, 0, local.len())?;
                 self.transfer(endpoint, &transfer, count.parse()?)
-            }
-            ["watch", endpoint, aperture, from, to] => {
-                let watch = Watch::local(get(&self.apertures, aperture)?, from.parse()?..to.parse()?)?;
-                let tripwire = get(&self.endpoints, endpoint)?.tripwire(&watch)?;
-                let number = self.next();
-                self.tripwires.insert(number, tripwire);
-                Ok(json!({ "tripwire": number }))
-            }
-            ["tripped", number] => {
-                let tripwire = self.tripwires.get_mut(&number.parse()?).ok_or("there is no such Tripwire")?;
-                Ok(json!({ "fired": tripwire.wait(PATIENCE)? }))
             }
             ["fault", endpoint] => {
                 Ok(json!({ "fault": get(&self.endpoints, endpoint)?.fault(PATIENCE)?.to_string() }))
@@ -235,6 +242,17 @@ impl Desk {
                     text.as_bytes(),
                 )?;
                 Ok(json!({ "sent": true }))
+            }
+            ["send-many", endpoint, to] => {
+                let (endpoint, to) = (get(&self.endpoints, endpoint)?, to.parse()?);
+                let mut sent = 0;
+                let refused = loop {
+                    match endpoint.send_message(to, MessageKind::Data, b"many") {
+                        Ok(()) => sent += 1,
+                        Err(error) => break error,
+                    }
+                };
+                Ok(json!({ "sent": sent, "refused": refused.to_string() }))
             }
             ["message", endpoint] => {
                 let message = get(&self.endpoints, endpoint)?.message(PATIENCE)?;

@@ -12,7 +12,11 @@ use serde_json::json;
 mod common;
 mod desk;
 mod names;
+mod programs;
+mod reach;
+mod storm;
 mod trespass;
+mod tripwires;
 
 /// Does what tests ask of a CLAN card and its driver; the card is that of $CLAN_CARD, else /dev/clan0
 #[derive(Debug, Parser)]
@@ -33,6 +37,13 @@ enum What {
     },
     /// Does what lines on standard input say
     Desk,
+    /// Receives by the programs of section 4.3
+    Receive,
+    /// Sends to who receives
+    Send {
+        /// The receiver's host
+        host: u32,
+    },
 }
 
 fn main() -> ExitCode {
@@ -42,6 +53,8 @@ fn main() -> ExitCode {
             What::SelfTest => self_test(&Card::open_default()?),
             What::Trespass { node } => trespass::run(&node),
             What::Desk => desk::run(Card::open_default()?),
+            What::Receive => programs::receive(&Card::open_default()?),
+            What::Send { host } => programs::send(&Card::open_default()?, host),
         }
     })
 }
@@ -49,5 +62,5 @@ fn main() -> ExitCode {
 fn self_test(card: &Card) -> Outcome {
     let results = card.self_test()?;
     print(&json!({ "passed": results.passed() }))?;
-    if results.passed() { Ok(()) } else { Err("a self-test failed".into()) }
+    if results.passed() { Ok(()) } else { Err(format!("a self-test failed: {results:?}").into()) }
 }

@@ -2,7 +2,7 @@
 //! still works behind it.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
@@ -15,12 +15,13 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use crate::common::{Outcome, print};
+use crate::reach;
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// What was refused, and what was not.
 #[derive(Default)]
-struct Attempts {
+pub(crate) struct Attempts {
     refused: u32,
     succeeded: Vec<String>,
 }
@@ -34,14 +35,24 @@ impl Attempts {
             self.succeeded.push(format!("{what}: {found:?}"));
         }
     }
+
+    /// What is to be so, as it was refused.
+    pub(crate) fn must_be(&mut self, what: &str, so: bool) {
+        if so {
+            self.refused += 1;
+        } else {
+            self.succeeded.push(what.to_owned());
+        }
+    }
 }
 
 /// What a process has.
-struct Ground {
-    device: Device,
-    memory: Mapping,
-    aperture: ClanAperture,
-    endpoint: ClanEndpoint,
+pub(crate) struct Ground {
+    pub(crate) path: PathBuf,
+    pub(crate) device: Device,
+    pub(crate) memory: Mapping,
+    pub(crate) aperture: ClanAperture,
+    pub(crate) endpoint: ClanEndpoint,
     events: ClanEvents,
     window: ClanWindow,
 }
@@ -55,6 +66,7 @@ pub(crate) fn run(path: &Path) -> Outcome {
     ground.map_wrongly(&mut attempts, &other);
     ground.say_wrongly(&mut attempts);
     ground.scribble()?;
+    reach::run(&Ground::prepare(path)?, &Ground::prepare(path)?, &mut attempts)?;
     ground.close(&mut attempts)?;
     Ground::prepare(path)?;
     print(&json!({ "refused": attempts.refused, "succeeded": attempts.succeeded }))
@@ -87,7 +99,7 @@ impl Ground {
             ..ClanWindow::default()
         };
         device.card_call::<CLAN_IOC_WINDOW_OPEN, _>(&mut window, &[])?;
-        Ok(Self { device, memory, aperture, endpoint, events, window })
+        Ok(Self { path: path.to_owned(), device, memory, aperture, endpoint, events, window })
     }
 
     /// Opens what makes no sense.

@@ -10,6 +10,7 @@ use hamlyn::shrimp::{Card, Handle, Mode, ReceiveBuffer, SendBuffer};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
+use crate::seek::seek;
 
 /// Bytes of either channel's memory.
 pub(crate) const LENGTH: usize = nx::LENGTH;
@@ -60,7 +61,7 @@ impl Channel {
                 (request.accept(&handles)?, out)
             }
             Side::Send => {
-                let connection = card.connect_any(card.hosts()?, name, &handles, Some(patience))?;
+                let connection = seek(card, name, &handles, Some(patience))?;
                 let out = map(connection.private())?;
                 (connection, out)
             }

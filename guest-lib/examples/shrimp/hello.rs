@@ -11,6 +11,7 @@ use hamlyn::shrimp::{Card, Handle, Mode};
 use serde_json::json;
 
 use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::seek::seek;
 
 /// Where the message's length is told. 0: there is none yet.
 const FLAG: usize = 0;
@@ -90,7 +91,7 @@ fn receive(card: &Card, options: &Options) -> Outcome {
 
 fn send(card: &Card, options: &Options, mode: Mode) -> Outcome {
     let patience = Some(Duration::from_secs(options.timeout));
-    let connection = card.connect_any(card.hosts()?, &options.name, b"", patience)?;
+    let connection = seek(card, &options.name, b"", patience)?;
     let handle = Handle::from_bytes(connection.private())?;
     let front = card.map(&handle, 0, PAGES, mode)?;
     let pages = card.map(&handle, PAGES as u64, options.bytes, Mode::Deliberate)?;

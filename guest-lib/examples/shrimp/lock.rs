@@ -15,6 +15,7 @@ use hamlyn::shrimp::{Card, Handle, Mode, Shared};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
+use crate::seek::seek;
 
 /// The words of a side, from where its own begin: the time of its wish to enter, or 0; the time of the other's that it has seen
 /// last; and whether it is done.
@@ -82,7 +83,7 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
         }
         What::Second => {
             let own_handle = handle.to_bytes();
-            let found = card.connect_any(card.hosts()?, &options.name, &own_handle, Some(patience))?;
+            let found = seek(card, &options.name, &own_handle, Some(patience))?;
             let memory = card.share(own, &Handle::from_bytes(found.private())?, mode)?;
             side(memory, 1).count(options.count)?;
             found.close(b"")?;

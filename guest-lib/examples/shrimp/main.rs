@@ -18,6 +18,7 @@ mod lock;
 mod measure;
 mod primitives;
 mod queue;
+mod seek;
 mod stream;
 mod trespass;
 
@@ -81,5 +82,5 @@ fn self_test(card: &Card) -> Outcome {
         "dma": results.dma.unwrap_or("passed"),
         "interrupt": vector.as_deref().unwrap_or("passed"),
     }))?;
-    if results.passed() { Ok(()) } else { Err("a self-test failed".into()) }
+    if results.passed() { Ok(()) } else { Err(format!("a self-test failed: {results:?}").into()) }
 }

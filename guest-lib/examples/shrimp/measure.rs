@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 use crate::common::{Outcome, print};
+use crate::seek::seek;
 
 /// Words in the first page: who asks stores one, who serves the other.
 const ASKED: usize = 0;
@@ -104,7 +105,7 @@ fn serve(card: &Card, options: &Options) -> Outcome {
 fn ask(card: &Card, options: &Options) -> Outcome {
     let own = card.export(options.length(), card.hosts()?)?;
     let handle = own.handle()?.to_bytes();
-    let connection = card.connect_any(card.hosts()?, &options.name, &handle, options.patience())?;
+    let connection = seek(card, &options.name, &handle, options.patience())?;
     let other = Handle::from_bytes(connection.private())?;
     let flags = card.map(&other, 0, BYTES, Mode::Single)?;
     let pages = card.map(&other, BYTES as u64, options.bytes, Mode::Deliberate)?;

@@ -11,6 +11,7 @@ use hamlyn::shrimp::{Card, Handle, Mode, Shared};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
+use crate::seek::seek;
 
 /// How many items were produced: the producer's.
 const PRODUCED: usize = 0;
@@ -111,7 +112,7 @@ fn take(memory: &Shared, item: u32) -> Outcome {
 fn produce(card: &Card, options: &Options) -> Outcome {
     let own = card.export(LENGTH, card.hosts()?)?;
     let handle = own.handle()?;
-    let found = card.connect_any(card.hosts()?, &options.name, &handle.to_bytes(), options.patience())?;
+    let found = seek(card, &options.name, &handle.to_bytes(), options.patience())?;
     let other = Handle::from_bytes(found.private())?;
     let memory = card.share(own, &other, options.mode())?;
     let begun = Instant::now();

@@ -161,7 +161,7 @@ impl Window {
         if !value.is_all_ones() {
             return Ok(value);
         }
-        match self.core.fault_since(before, self.descriptor.host, self.descriptor.aperture) {
+        match self.core.fault_since(before) {
             Some(fault) => Err(fault.into()),
             None => Ok(value),
         }

@@ -14,39 +14,39 @@ pub(crate) fn clan_lab(vms: usize) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("clan")?]).vms(vms)))
 }
 
-fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["clan-driver", "desk"])?))
 }
 
 /// The number under which a desk has what it made.
-fn made(desk: &mut Desk<Run>, line: &str, what: &str) -> Result<Value> {
+pub(crate) fn made(desk: &mut Desk<Run>, line: &str, what: &str) -> Result<Value> {
     let answer = desk.ask(line)?;
     ensure!(answer[what].is_u64(), "{line}: {answer}");
     Ok(answer[what].clone())
 }
 
 /// An aperture of a desk's: its number, and its descriptor.
-fn aperture(desk: &mut Desk<Run>, length: usize, rights: &str) -> Result<(Value, String)> {
+pub(crate) fn aperture(desk: &mut Desk<Run>, length: usize, rights: &str) -> Result<(Value, String)> {
     let answer = desk.ask(&format!("aperture {length} {rights}"))?;
     ensure!(answer["aperture"].is_u64(), "{answer}");
     Ok((answer["aperture"].clone(), text(&answer, "descriptor")))
 }
 
 /// An endpoint of a desk's: its number, and its address.
-fn endpoint(desk: &mut Desk<Run>, line: &str) -> Result<(Value, String)> {
+pub(crate) fn endpoint(desk: &mut Desk<Run>, line: &str) -> Result<(Value, String)> {
     let answer = desk.ask(line)?;
     ensure!(answer["endpoint"].is_u64(), "{answer}");
     Ok((answer["endpoint"].clone(), text(&answer, "address")))
 }
 
 /// Nothing of a process is left in a machine's driver.
-fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
+pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/clan/clan0/holders"])?.finish_text();
     eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
 }
 
 /// The kernel has nothing to complain of.
-fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
+pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
     let log = lab.vm(vm).kernel_log();
     for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "rcu"] {
         ensure!(!log.contains(complaint), "{complaint}: {log}");
@@ -104,6 +104,13 @@ fn stores_loads_and_dma_reach_the_other_machines_memory() -> Result<()> {
     let fault = two.ask(&format!("fault {from}"))?;
     ensure!(text(&fault, "fault").contains("refused"), "{fault}");
     drop((one, two));
+    // Who was woken was woken by a thread that keeps the processor from nobody.
+    let threads =
+        lab.vm(0).run_as(0, ["sh", "-c", "cat /proc/[0-9]*/stat | grep -e '-clan0-1)'"])?.finish_text()?;
+    let policy = |line: &String| {
+        line.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(38)).map(str::to_owned)
+    };
+    ensure!(threads.iter().map(policy).eq([Some("0".to_owned())]), "SCHED_OTHER is 0: {threads:?}");
     for vm in [0, 1] {
         nothing_is_left(&lab, vm)?;
         log_is_clean(&lab, vm)?;

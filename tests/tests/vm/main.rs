@@ -5,8 +5,13 @@
 mod c_api;
 mod clan;
 mod clan_c;
+
+mod clan_ends;
+mod clan_groups;
 mod clan_programs;
+mod clan_protection;
 mod clan_tools;
+mod clan_tripwires;
 mod connections;
 mod deaths;
 #[path = "../common/desk.rs"]

@@ -193,7 +193,7 @@ impl ClanCard {
 
     /// What waited for hosts that say nothing is dropped, and reads that wait too long end.
     fn give_up(&mut self, ports: &Ports<'_>, now: Duration) {
-        for (host, packets, endpoints) in self.peers.tick(now, self.read_timeout) {
+        for (host, packets, endpoints) in self.peers.tick(now) {
             for packet in packets {
                 self.dropped(ports, host, &packet);
             }
@@ -202,7 +202,7 @@ impl ClanCard {
                 self.fault_of(ports, tag, report);
             }
         }
-        for read in self.reads.give_up(|waiting| waiting.is_due(now)) {
+        for read in self.reads.give_up_overdue(now) {
             self.read_failed(ports, &read, CLAN_FAULT_TIMEOUT);
         }
     }
@@ -296,7 +296,7 @@ impl Card for ClanCard {
     }
 
     fn alarm(&self) -> Option<Duration> {
-        let own = [self.chassis.deadline(), self.reads.deadline(), self.peers.deadline(self.read_timeout)];
+        let own = [self.chassis.deadline(), self.reads.deadline(), self.peers.deadline()];
         own.into_iter().flatten().min()
     }
 

@@ -75,7 +75,7 @@ pub static MODEL: Model = Model {
             name: "read-timeout",
             unit: "MS",
             about: "How long a remote read may take, in milliseconds: 1 to 10000",
-            default: 2000,
+            default: 1500,
         },
         Setting::HANDSHAKE,
     ],

@@ -67,8 +67,8 @@ struct Peer {
     answer_bytes: usize,
     sending: Sending,
     receiving: Receiving,
-    /// Since when the first packet has found no way out.
-    blocked_since: Option<Duration>,
+    /// When it is given up, as its first packet finds no way out.
+    blocked_until: Option<Duration>,
     /// It has taken nothing, or said nothing, for so long that what is for it was dropped; and nothing was heard of it since.
     is_dead: bool,
     /// Waits for credits, and was counted.
@@ -83,6 +83,8 @@ pub(crate) struct Peers {
     peers: BTreeMap<u16, Peer>,
     /// Those for which something waits, which is all that is looked at.
     active: BTreeSet<u16>,
+    /// Nothing is due before that at any of them. It may come too early, and is found anew then.
+    due: Option<Duration>,
     turn: u16,
     window: u64,
     /// The number of the next count that begins.
@@ -113,6 +115,7 @@ impl Peers {
         Self {
             peers: BTreeMap::new(),
             active: BTreeSet::new(),
+            due: None,
             turn: 0,
             window: window.into(),
             epoch: 0,
@@ -124,6 +127,7 @@ impl Peers {
     pub(crate) fn clear(&mut self) {
         self.peers.clear();
         self.active.clear();
+        self.due = None;
     }
 
     /// Begins counts with numbers that no earlier card at this port is likely to have had.
@@ -143,7 +147,7 @@ impl Peers {
                 answer_bytes: 0,
                 sending: Sending::new(*epoch, window),
                 receiving: Receiving::default(),
-                blocked_since: None,
+                blocked_until: None,
                 is_dead: false,
                 starves: false,
                 unconfirmed: BTreeSet::new(),
@@ -170,6 +174,7 @@ impl Peers {
     pub(crate) fn is_dead(&mut self, host: u16, now: Duration) -> bool {
         let Some(peer) = self.peers.get_mut(&host).filter(|peer| peer.is_dead) else { return false };
         peer.sending.ask(now);
+        self.due = earlier(self.due, peer.deadline());
         self.active.insert(host);
         true
     }
@@ -257,27 +262,18 @@ impl Peers {
         }
     }
 
-    /// When something is due that nothing else brings about.
-    pub(crate) fn deadline(&self, patience: Duration) -> Option<Duration> {
-        self.peers
-            .values()
-            // Who is blocked cannot be asked.
-            .filter_map(|peer| {
-                peer.blocked_since.map(|since| since + patience).or_else(|| peer.sending.deadline())
-            })
-            .min()
+    /// When something may be due that nothing else brings about: asked at every verb, so nothing is searched for it.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.due
     }
 
     /// The time has come: hosts that want to be asked are listed. What is given up comes back: packets that waited for a host which takes nothing or
     /// says nothing, and the endpoints of what it may not have got.
-    pub(crate) fn tick(
-        &mut self,
-        now: Duration,
-        patience: Duration,
-    ) -> Vec<(u16, Vec<Leaving>, BTreeSet<u32>)> {
+    pub(crate) fn tick(&mut self, now: Duration) -> Vec<(u16, Vec<Leaving>, BTreeSet<u32>)> {
         let mut given_up = Vec::new();
+        self.due = None;
         for (host, peer) in &mut self.peers {
-            let is_blocked = peer.blocked_since.is_some_and(|since| since + patience <= now);
+            let is_blocked = peer.blocked_until.is_some_and(|until| until <= now);
             if is_blocked || peer.sending.is_overdue(now) {
                 self.epoch = self.epoch.wrapping_add(1);
                 let (packets, endpoints) = peer.give_up(Sending::new(self.epoch, self.window));
@@ -285,6 +281,7 @@ impl Peers {
             } else if peer.sending.is_due(now, peer.starves) {
                 self.active.insert(*host);
             }
+            self.due = earlier(self.due, peer.deadline());
         }
         given_up
     }
@@ -292,6 +289,7 @@ impl Peers {
     /// Gives everything up: another link begins.
     pub(crate) fn take_all(&mut self) -> Vec<(u16, Vec<Leaving>, BTreeSet<u32>)> {
         self.active.clear();
+        self.due = None;
         let peers = std::mem::take(&mut self.peers);
         peers.into_iter().map(|(host, peer)| (host, peer.queue.into(), peer.unconfirmed)).collect()
     }
@@ -312,7 +310,9 @@ impl Peers {
                 self.active.remove(&host);
                 continue;
             };
-            match peer.send(host, link, (now, patience, self.window), starved) {
+            let sent = peer.send(host, link, (now, patience, self.window), starved);
+            self.due = earlier(self.due, peer.deadline());
+            match sent {
                 Ok(left) => return Ok((host, left)),
                 Err(Progress::LinkFull) => progress = Progress::LinkFull,
                 Err(_) if peer.is_idle(self.window) => {
@@ -330,9 +330,14 @@ impl Peer {
         self.queue.is_empty() && self.answers.is_empty() && self.receiving.due(window).is_none()
     }
 
+    /// When something is due. Who is blocked cannot be asked.
+    fn deadline(&self) -> Option<Duration> {
+        self.blocked_until.or_else(|| self.sending.deadline())
+    }
+
     fn give_up(&mut self, sending: Sending) -> (Vec<Leaving>, BTreeSet<u32>) {
         self.sending = sending;
-        (self.bytes, self.stores, self.answer_bytes, self.blocked_since) = (0, 0, 0, None);
+        (self.bytes, self.stores, self.answer_bytes, self.blocked_until) = (0, 0, 0, None);
         (self.is_dead, self.starves) = (true, false);
         self.answers.clear();
         (self.queue.drain(..).collect(), std::mem::take(&mut self.unconfirmed))
@@ -350,16 +355,16 @@ impl Peer {
             return Err(Progress::Idle);
         }
         if link.is_stopped(host) {
-            self.blocked_since.get_or_insert(now);
+            self.blocked_until.get_or_insert(now + patience);
             return Err(Progress::LinkFull);
         }
         let sent = self
             .send_own(host, link, now, patience, window)
             .or_else(|| self.send_data(host, link, now, starved));
         match &sent {
-            Some(Ok(_)) | None => self.blocked_since = None,
+            Some(Ok(_)) | None => self.blocked_until = None,
             Some(Err(Progress::LinkFull)) => {
-                self.blocked_since.get_or_insert(now);
+                self.blocked_until.get_or_insert(now + patience);
             }
             Some(Err(_)) => {}
         }
@@ -435,6 +440,10 @@ impl Peer {
         }
         Some(Ok(Left::Packet(first)))
     }
+}
+
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
 }
 
 /// Sends a packet about credits.

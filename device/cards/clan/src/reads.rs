@@ -1,6 +1,6 @@
 //! Remote reads that wait for their answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::packet::{DATA, Header};
@@ -41,6 +41,8 @@ pub(crate) struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     waiting: BTreeMap<u32, Waiting>,
+    /// The same, the first that is given up before the others.
+    due: BTreeSet<(Duration, u32)>,
     next: u32,
     loads: usize,
     /// Bytes that are asked for, by host.
@@ -50,6 +52,7 @@ pub(crate) struct Reads {
 impl Reads {
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
+        self.due.clear();
         self.bytes.clear();
         self.loads = 0;
     }
@@ -78,11 +81,13 @@ impl Reads {
         *self.bytes.entry(remote.host).or_default() += length + HEADS;
         let waiting = Waiting { reader, remote, offset, length, tag, owner, data: Vec::new(), deadline };
         self.waiting.insert(self.next, waiting);
+        self.due.insert((deadline, self.next));
         self.next
     }
 
     fn end(&mut self, number: u32) -> Option<Waiting> {
         let ended = self.waiting.remove(&number)?;
+        self.due.remove(&(ended.deadline, number));
         self.loads -= usize::from(matches!(ended.reader, Reader::Load { .. }));
         if let Some(bytes) = self.bytes.get_mut(&ended.remote.host) {
             *bytes -= ended.length + HEADS;
@@ -117,7 +122,13 @@ impl Reads {
         self.end(number)
     }
 
-    /// Ends those that are given up: overdue, or whatever else the caller finds.
+    /// Ends those that are overdue.
+    pub(crate) fn give_up_overdue(&mut self, now: Duration) -> Vec<Waiting> {
+        let overdue: Vec<u32> = self.due.range(..=(now, u32::MAX)).map(|(_, number)| *number).collect();
+        overdue.into_iter().filter_map(|number| self.end(number)).collect()
+    }
+
+    /// Ends those that are given up for whatever the caller finds.
     pub(crate) fn give_up(&mut self, gone: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
         let numbers: Vec<u32> =
             self.waiting.iter().filter(|(_, waiting)| gone(waiting)).map(|(number, _)| *number).collect();
@@ -125,12 +136,6 @@ impl Reads {
     }
 
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.waiting.values().map(|waiting| waiting.deadline).min()
-    }
-}
-
-impl Waiting {
-    pub(crate) fn is_due(&self, now: Duration) -> bool {
-        self.deadline <= now
+        self.due.first().map(|(deadline, _)| *deadline)
     }
 }

@@ -71,6 +71,20 @@ fn no_more_waits_for_a_host_that_takes_nothing_than_there_is_room_for() {
 }
 
 #[test]
+fn requests_for_connections_take_no_room_from_what_cards_say() {
+    let mut two = Two::new();
+    let asked: Vec<_> = (0..300).map(|_| two.sides[0].request(1, b"name", b"").unwrap()).collect();
+    let fits = (0..1000).take_while(|_| two.sides[0].say(1, [1, 0, 0], b"").is_ok()).count();
+    assert_eq!(fits, 256);
+    two.pass(2 * TIMEOUT, true);
+    assert_eq!(two.sides[1].card.said.len(), 256);
+    assert_eq!(two.sides[0].say(1, [2, 0, 0], b""), Ok(()), "there is room again");
+    two.pass(TICK, true);
+    asked.into_iter().for_each(|number| two.sides[0].release(number));
+    two.check_baseline();
+}
+
+#[test]
 fn what_cannot_be_said_is_refused() {
     let mut side = Side::new(1, 0);
     assert_eq!(side.say(64, [0; 3], b""), Err(Errno::HOSTUNREACH));

@@ -212,10 +212,11 @@ impl Core {
         Duration::from_nanos(self.polling.load(Ordering::Relaxed))
     }
 
-    /// The fault of a load that gave all ones, if there was one of this aperture since there had been `before`.
-    pub(super) fn fault_since(&self, before: u32, host: u32, aperture: u32) -> Option<Fault> {
+    /// Why a load gave all ones, if there was a fault since there had been `before`. That may be of something else: only the last is known,
+    /// and the load's may have been before it.
+    pub(super) fn fault_since(&self, before: u32) -> Option<Fault> {
         let (count, fault) = self.state.fault();
-        fault.filter(|fault| count != before && (fault.host, fault.aperture) == (host, aperture))
+        fault.filter(|_| count != before)
     }
 
     pub(super) fn faults(&self) -> u32 {

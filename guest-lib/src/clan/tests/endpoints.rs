@@ -178,6 +178,11 @@ fn what_fails_says_why_and_ends_its_chain() {
     let fault = endpoint.fault(PATIENCE).unwrap();
     assert_eq!((fault.reason, fault.host, fault.offset), (FaultReason::Refused, 1, 16));
     assert!(endpoint.take_fault().is_none() && endpoint.faults() == 1);
+    // A load's fault counts, though another's comes before anybody looks.
+    let other = Descriptor::new(1, far.aperture() + 7, 1, 64, Rights::ReadWrite);
+    dma.put(&Transfer::write(&own, 0, &other, 0, 8).unwrap()).unwrap();
+    endpoint.fault(PATIENCE).unwrap();
+    assert!(endpoint.core().fault_since(0).is_some() && endpoint.core().fault_since(2).is_none());
     assert!(Transfer::write(&own, 60, &far, 0, 8).is_err() && Transfer::write(&own, 0, &far, 60, 8).is_err());
     assert!(
         Transfer::write(&own, 0, &far, u64::MAX, 8).is_err() && Transfer::write(&own, 0, &far, 0, 0).is_err()

@@ -1,8 +1,11 @@
 //! Loads through windows: remote reads.
 
+use std::time::Duration;
+
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::registers::*;
 use hamlyn_card::card::{Card, Reading};
 use hamlyn_test_host::Commands;
 
@@ -46,12 +49,26 @@ fn a_load_whose_host_says_nothing_ends_in_time() {
     let asked = token(one.load(WINDOW, 8));
     assert_eq!(one.sent().len(), 1);
     let alarm = one.card.alarm().unwrap();
-    assert!(alarm <= std::time::Duration::from_millis(100), "{alarm:?}");
+    assert!(alarm <= Duration::from_millis(100), "{alarm:?}");
     one.wait(99);
     assert_eq!(one.loaded(), None);
     one.wait(1);
     assert_eq!(one.loaded(), Some((asked, u64::MAX)));
     assert_eq!(one.faults(endpoint).1, CLAN_FAULT_TIMEOUT);
+}
+
+#[test]
+fn what_is_due_first_ends_first_whenever_it_was_asked_for() {
+    let (mut one, _, _, endpoint) = pair(BOTH);
+    let early = token(one.load(WINDOW, 8));
+    one.write_register(CLAN_REG_READ_TIMEOUT, 4, 20);
+    let late = token(one.load(WINDOW + 8, 8));
+    one.sent();
+    assert_eq!(one.card.alarm(), Some(Duration::from_millis(20)));
+    one.wait(20);
+    assert_eq!((one.loaded(), one.loaded()), (Some((late, u64::MAX)), None));
+    one.wait(80);
+    assert_eq!((one.loaded(), one.faults(endpoint).0), (Some((early, u64::MAX)), 2));
 }
 
 #[test]

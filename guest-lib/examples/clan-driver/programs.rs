@@ -1,0 +1,128 @@
+//! The paper's programs of section 4.3 between two machines: an early Tripwire, header and body apart, a stream of bytes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hamlyn::clan::programs::{End, headed, stream, transfer};
+use hamlyn::clan::{Address, Card, Endpoint, Rights};
+use serde_json::json;
+
+use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::desk::PATIENCE;
+
+const PORT: u32 = 1600;
+/// Bytes of an end's memory.
+const LENGTH: usize = 4096;
+/// Lengths of messages, the longest among them.
+const MESSAGES: [usize; 5] = [1, 7, 8, 3000, LENGTH - 64];
+/// How long a header is, and how much longer than that its body takes.
+const HEADER: usize = 16;
+const LATER: Duration = Duration::from_millis(200);
+/// Bytes that go by the stream.
+const STREAM: usize = 50_000;
+
+/// What is sent under a number.
+fn pattern(seed: usize, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    fill_pattern(seed as u64, 0, &mut bytes);
+    bytes
+}
+
+fn check(seed: usize, bytes: &[u8]) -> Outcome {
+    match find_difference(seed as u64, 0, bytes) {
+        Some(at) => Err(format!("byte {at} of {} is another", bytes.len()).into()),
+        None => Ok(()),
+    }
+}
+
+/// Receives from three ends, a program each.
+pub(crate) fn receive(card: &Card) -> Outcome {
+    let listener = sleeping(card, PORT)?;
+    print(&json!({ "listening": PORT }))?;
+    receive_early(&accept(card, &listener)?)?;
+    let apart = receive_headed(&accept(card, &listener)?)?;
+    receive_stream(&accept(card, &listener)?)?;
+    print(&json!({ "early": MESSAGES.len(), "apart": apart, "stream": STREAM }))
+}
+
+/// An endpoint whose owner sleeps at once, so that it is the Tripwires that wake him.
+fn sleeping(card: &Card, port: u32) -> Outcome<Endpoint> {
+    Ok(card.endpoint_builder().port(port).polling(Duration::ZERO).open()?)
+}
+
+fn accept(card: &Card, listener: &Endpoint) -> Outcome<Arc<End>> {
+    let own = card.aperture(LENGTH, Rights::Write)?;
+    Ok(Arc::new(End::accept(listener.accept(PATIENCE)?, &sleeping(card, 0)?, own, PATIENCE)?))
+}
+
+fn receive_early(end: &Arc<End>) -> Outcome {
+    let mut receiver = transfer::Receiver::new(end)?;
+    receiver.set_early()?;
+    let mut bytes = vec![0; LENGTH];
+    for length in MESSAGES {
+        let received = receiver.receive(&mut bytes)?;
+        check(length, &bytes[..received])?;
+        if received != length {
+            return Err(format!("{received} bytes, not {length}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Says for how many messages the header was there before the body.
+fn receive_headed(end: &Arc<End>) -> Outcome<usize> {
+    let mut receiver = headed::Receiver::new(end, HEADER)?;
+    let (mut header, mut body, mut apart) = ([0; HEADER], vec![0; LENGTH], 0);
+    for length in [0, 100, 3000] {
+        let coming = receiver.header(&mut header)?;
+        check(length, &header)?;
+        apart += usize::from(!coming.is_complete()?);
+        let received = coming.body(&mut body)?;
+        check(length, &body[..received])?;
+        if received != length {
+            return Err(format!("{received} bytes, not {length}").into());
+        }
+    }
+    Ok(apart)
+}
+
+fn receive_stream(end: &Arc<End>) -> Outcome {
+    let mut reader = stream::Reader::new(end)?;
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut reader, &mut bytes)?;
+    check(STREAM, &bytes)?;
+    if bytes.len() == STREAM { Ok(()) } else { Err(format!("{} bytes, not {STREAM}", bytes.len()).into()) }
+}
+
+/// Sends to who receives at a host.
+pub(crate) fn send(card: &Card, host: u32) -> Outcome {
+    let end = connect(card, host)?;
+    let mut sender = transfer::Sender::new(&end)?;
+    for length in MESSAGES {
+        sender.send(&pattern(length, length))?;
+    }
+    drop(sender);
+    end.close()?;
+
+    let end = connect(card, host)?;
+    let mut sender = headed::Sender::new(&end, HEADER)?;
+    for length in [0, 100, 3000] {
+        let body = sender.send_header(&pattern(length, HEADER))?;
+        std::thread::sleep(LATER);
+        body.send(&pattern(length, length))?;
+    }
+    drop(sender);
+    end.close()?;
+
+    let end = connect(card, host)?;
+    let mut writer = stream::Writer::new(&end)?;
+    std::io::Write::write_all(&mut writer, &pattern(STREAM, STREAM))?;
+    drop(writer);
+    end.close()?;
+    print(&json!({ "sent": true }))
+}
+
+fn connect(card: &Card, host: u32) -> Outcome<Arc<End>> {
+    let own = card.aperture(LENGTH, Rights::Write)?;
+    Ok(Arc::new(End::connect(&sleeping(card, 0)?, own, Address { host, port: PORT }, PATIENCE)?))
+}

@@ -1,0 +1,71 @@
+//! Tripwires of CLAN cards in real machines: where they are, and for what they fire; and the programs that use more than one.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::clan::{aperture, clan_lab, desk, endpoint, log_is_clean, made, nothing_is_left};
+use crate::eventually;
+
+#[test]
+fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Result<()> {
+    let lab = clan_lab(2)?;
+    let (mut here, mut there) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (memory, descriptor) = aperture(&mut there, 8192, "both")?;
+    let (watcher, _) = endpoint(&mut there, "endpoint 0")?;
+    let (own, _) = endpoint(&mut here, "endpoint 0")?;
+    let window = made(&mut here, &format!("window {own} {descriptor}"), "window")?;
+    // In order: a word; a range that a single byte of an access touches; reads; either; a word, once.
+    let local = ["64 72", "95 4096", "64 72 reads", "64 72 all", "64 72 once"];
+    let mut watch = |how: &str| made(&mut there, &format!("watch {watcher} {memory} {how}"), "tripwire");
+    let local = local.into_iter().map(&mut watch).collect::<Result<Vec<_>>>()?;
+    let remote = ["64 72", "64 72 reads", "64 72 all once", "0 64 all"];
+    let mut watch =
+        |how: &str| made(&mut here, &format!("watch-remote {own} {descriptor} {how}"), "tripwire");
+    let remote = remote.into_iter().map(&mut watch).collect::<Result<Vec<_>>>()?;
+    for (line, answer) in [
+        (format!("store {window} 64 7"), json!({ "stored": true })),
+        (format!("store {window} 72 8"), json!({ "stored": true })),
+        (format!("store {window} 88 9"), json!({ "stored": true })),
+        (format!("fetch {window} 64"), json!({ "value": 7 })),
+        (format!("store {window} 64 7"), json!({ "stored": true })),
+        (format!("fetch {window} 72"), json!({ "value": 8 })),
+    ] {
+        here.expect(&line, &answer)?;
+    }
+    // The loads were answered, so all before them has been.
+    for (desk, tripwires, counts) in
+        [(&mut there, &local, &[2, 1, 1, 3, 1][..]), (&mut here, &remote, &[2, 1, 1, 0])]
+    {
+        for (tripwire, count) in tripwires.iter().zip(counts) {
+            desk.expect(&format!("count {tripwire}"), &json!({ "count": count }))?;
+        }
+    }
+    // One that has fired once can be enabled again; and the sender's tells of a transfer's end.
+    there.expect(&format!("enable {}", local[4]), &json!({ "enabled": true }))?;
+    let (from, _) = aperture(&mut here, 8192, "none")?;
+    let sent = made(&mut here, &format!("watch-remote {own} {descriptor} 8184 8192"), "tripwire")?;
+    here.expect(&format!("put {own} {from} {descriptor} 2"), &json!({ "done": 2 }))?;
+    here.expect(&format!("tripped {sent}"), &json!({ "fired": 2 }))?;
+    let count = format!("count {}", local[4]);
+    eventually(|| Ok(there.ask(&count)? == json!({ "count": 2 })), "once more")?;
+    // What ends watches no more.
+    drop(there);
+    nothing_is_left(&lab, 1)?;
+    here.fails(&format!("fetch {window} 64"), "refused")?;
+    drop(here);
+    nothing_is_left(&lab, 0)?;
+
+    // The programs of section 4.3.
+    let mut receiver = lab.vm(1).run(["clan-driver", "receive"])?;
+    receiver.answer()?;
+    let sent = lab.vm(0).run(["clan-driver", "send", "1"])?.finish();
+    let received = receiver.finish()?;
+    ensure!(sent? == [json!({ "sent": true })]);
+    ensure!(received[0]["early"] == 5 && received[0]["stream"] == 50_000, "{received:?}");
+    ensure!(received[0]["apart"].as_u64() > Some(0), "no header was there before its body: {received:?}");
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
