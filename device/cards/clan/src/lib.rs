@@ -93,9 +93,8 @@ pub struct ClanCard {
     reads: Reads,
     /// What was joined of what has arrived, and is not written yet.
     burst: Option<Burst>,
-    /// Loads that have got their values; and how many there ever were.
+    /// Loads that have got their values, by their numbers.
     loaded: VecDeque<(u64, u64)>,
-    token: u64,
     /// Of which groups the switch knows that this host is a member.
     groups: u64,
     here: Option<Place>,
@@ -128,7 +127,6 @@ impl ClanCard {
             reads: Reads::default(),
             burst: None,
             loaded: VecDeque::new(),
-            token: 0,
             groups: 0,
             here: None,
             join: options.join,

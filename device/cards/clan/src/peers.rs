@@ -55,6 +55,14 @@ pub(crate) fn words(offset: u64, length: u64) -> u64 {
     if length == 0 { 0 } else { (offset + length - 1) / WORD - offset / WORD + 1 }
 }
 
+/// An answer that waits to leave.
+#[derive(Debug)]
+struct Answer {
+    packet: Vec<u8>,
+    /// It tells of a write that was refused.
+    of_write: bool,
+}
+
 /// One host, as what leaves sees it.
 #[derive(Debug)]
 struct Peer {
@@ -63,7 +71,7 @@ struct Peer {
     bytes: usize,
     stores: usize,
     /// Answers to what it has asked for, and what was refused.
-    answers: VecDeque<Vec<u8>>,
+    answers: VecDeque<Answer>,
     answer_bytes: usize,
     sending: Sending,
     receiving: Receiving,
@@ -205,20 +213,21 @@ impl Peers {
         Put::New
     }
 
-    /// Puts an answer in; `false`: the host has asked for more than it may.
-    pub(crate) fn answer(&mut self, host: u16, header: Header, data: &[u8]) -> bool {
+    /// Puts an answer in; `false`: the host has asked for more than it may, or there is no room for one more refusal. Of a write that
+    /// was refused it hears as a loss then.
+    pub(crate) fn answer(&mut self, host: u16, header: Header, data: &[u8], of_write: bool) -> bool {
         let peer = self.peer(host);
         let bytes = OVERHEAD + data.len();
-        if peer.answer_bytes + bytes > ANSWERS + REFUSALS * OVERHEAD {
-            return false;
-        }
-        let room_for_refusals = header.kind == DATA || peer.answers.len() < 2 * REFUSALS;
-        if room_for_refusals {
+        let has_room = peer.answer_bytes + bytes <= ANSWERS + REFUSALS * OVERHEAD
+            && (header.kind == DATA || peer.answers.len() < 2 * REFUSALS);
+        if has_room {
             peer.answer_bytes += bytes;
-            peer.answers.push_back(packet::seal(header, data));
+            peer.answers.push_back(Answer { packet: packet::seal(header, data), of_write });
             self.active.insert(host);
+        } else if of_write {
+            peer.receiving.leave_untold();
         }
-        room_for_refusals
+        has_room
     }
 
     /// Words have come from a host. `false`: more than may be.
@@ -334,7 +343,10 @@ impl Peer {
         self.sending = sending;
         (self.bytes, self.stores, self.answer_bytes, self.blocked_since) = (0, 0, 0, None);
         (self.is_dead, self.starves) = (true, false);
-        self.answers.clear();
+        // Its readers have their own deadlines. What was refused it hears of as a loss, if it asks.
+        for _ in self.answers.drain(..).filter(|answer| answer.of_write) {
+            self.receiving.leave_untold();
+        }
         (self.queue.drain(..).collect(), std::mem::take(&mut self.unconfirmed))
     }
 
@@ -375,11 +387,11 @@ impl Peer {
         patience: Duration,
         window: u64,
     ) -> Option<Result<Left, Progress>> {
-        if let Some(answer) = self.answers.front_mut() {
-            if !link.send(host, &[VolatileSlice::from(&mut answer[..])]) {
+        if let Some(Answer { packet, .. }) = self.answers.front_mut() {
+            if !link.send(host, &[VolatileSlice::from(&mut packet[..])]) {
                 return Some(Err(Progress::LinkFull));
             }
-            self.answer_bytes -= answer.len();
+            self.answer_bytes -= packet.len();
             self.answers.pop_front();
             return Some(Ok(Left::Own));
         }

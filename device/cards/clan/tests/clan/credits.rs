@@ -1,8 +1,10 @@
 //! Credits: how much may be on its way, and what is lost.
 
 use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
+use hamlyn_card_clan::Options;
 
 use crate::support::*;
 
@@ -127,4 +129,52 @@ fn a_host_that_sends_more_than_it_may_is_refused() {
     }
     other.rest();
     assert_eq!((other.counter("over_credit"), other.word(aperture)), (36, 1));
+}
+
+/// Sends a store, and hands it over.
+fn hand_over(one: &mut Host, other: &mut Host) {
+    one.store(WINDOW, 8, 1);
+    for (_, packet) in one.sent() {
+        other.arrive(0, &packet);
+    }
+}
+
+#[test]
+fn a_refusal_for_a_host_that_takes_nothing_is_told_as_a_loss_when_it_asks() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    hand_over(&mut one, &mut other);
+    other.wire.stopped = vec![0];
+    assert_eq!(other.sent(), []);
+    other.wait(100);
+    other.wire.stopped.clear();
+    assert_eq!(other.sent(), [], "it was given up");
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
+    // And once.
+    one.window(6, (1, 4), PAGE, 2);
+    other.aperture(4, PAGE, CLAN_APERTURE_WRITE);
+    one.store(6 * PAGE, 8, 1);
+    exchange(&mut one, &mut other);
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(endpoint).0, 1);
+}
+
+#[test]
+fn more_refusals_than_there_is_room_for_are_told_as_a_loss() {
+    let options = Options { credits: 4096, join: 0, ..OPTIONS };
+    let (mut one, mut other) = (Host::with_options(0, options), Host::with_options(1, options));
+    let quiet = [2, 3].map(|endpoint| one.endpoint(endpoint, CLAN_NO_EVENTS))[1];
+    one.window(5, (1, 3), PAGE, 2);
+    one.window(6, (1, 3), PAGE, 3);
+    for store in 0..600 {
+        let window = if store < 599 { WINDOW } else { 6 * PAGE };
+        one.store(window, 8, 1);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(quiet).0, 0, "there was no room for it");
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(quiet), (1, CLAN_FAULT_LOST));
 }
