@@ -173,9 +173,15 @@ impl ClanCard {
         body: &ClanOpenEndpoint,
     ) -> Result<(), Refusal> {
         self.endpoints.open(index, body)?;
-        let idle = self.endpoints.get(index).map_or(Ok(()), |endpoint| endpoint.begin(ports.dma));
-        let opened = idle.map_err(Refusal::from).and_then(|()| self.set_events(ports, index, body.events));
-        opened.inspect_err(|_| drop(self.endpoints.close(index)))
+        // Its memory comes last: who is refused finds nothing in it.
+        let opened = self.set_events(ports, index, body.events).and_then(|()| {
+            let idle = self.endpoints.get(index).map_or(Ok(()), |endpoint| endpoint.begin(ports.dma));
+            idle.map_err(Refusal::from)
+        });
+        if opened.is_err() {
+            self.close_endpoint(ports, index)?;
+        }
+        opened
     }
 
     fn close_endpoint(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refusal> {

@@ -166,9 +166,7 @@ impl ClanCard {
             return;
         }
         self.counters.add(ClanStatistic::BytesSent, length);
-        let (offset, aperture) = (packet.header.offset.get(), packet.header.aperture.get());
-        // A group's number is in its host's.
-        let aperture = if packet.header.flags & packet::TO_GROUP == 0 { aperture } else { 0 };
+        let (offset, aperture) = (packet.header.offset.get(), packet.header.destination());
         let watched = Watched::Remote { owner: packet.owner, host: host.into(), aperture };
         self.accessed(ports, watched, offset..offset.saturating_add(length), true);
         if packet.of_engine {
@@ -186,7 +184,7 @@ impl ClanCard {
         } else if packet.of_engine {
             self.engine_failed(ports, tag, CLAN_DMA_TIMEOUT);
         } else {
-            let (aperture, offset) = (packet.header.aperture.get(), packet.header.offset.get());
+            let (aperture, offset) = (packet.header.destination(), packet.header.offset.get());
             self.fault_of(ports, tag, FaultReport { reason: CLAN_FAULT_LOST, host, aperture, offset });
         }
     }

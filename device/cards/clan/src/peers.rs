@@ -289,7 +289,7 @@ impl Peers {
             let is_blocked = peer.blocked_since.is_some_and(|since| since + patience <= now);
             if is_blocked || peer.sending.is_overdue(now) {
                 self.epoch = self.epoch.wrapping_add(1);
-                let (packets, endpoints) = peer.give_up(Sending::new(self.epoch, self.window));
+                let (packets, endpoints) = peer.give_up(Sending::new(self.epoch, self.window), is_blocked);
                 given_up.push((*host, packets, endpoints));
             } else if peer.sending.is_due(now, peer.starves) {
                 self.active.insert(*host);
@@ -339,13 +339,16 @@ impl Peer {
         self.queue.is_empty() && self.answers.is_empty() && self.receiving.due(window).is_none()
     }
 
-    fn give_up(&mut self, sending: Sending) -> (Vec<Leaving>, BTreeSet<u32>) {
+    fn give_up(&mut self, sending: Sending, is_blocked: bool) -> (Vec<Leaving>, BTreeSet<u32>) {
         self.sending = sending;
-        (self.bytes, self.stores, self.answer_bytes, self.blocked_since) = (0, 0, 0, None);
+        (self.bytes, self.stores, self.blocked_since) = (0, 0, None);
         (self.is_dead, self.starves) = (true, false);
-        // Its readers have their own deadlines. What was refused it hears of as a loss, if it asks.
-        for _ in self.answers.drain(..).filter(|answer| answer.of_write) {
-            self.receiving.leave_untold();
+        if is_blocked {
+            // Its readers have their own deadlines. What was refused it hears of as a loss, if it asks.
+            for _ in self.answers.drain(..).filter(|answer| answer.of_write) {
+                self.receiving.leave_untold();
+            }
+            self.answer_bytes = 0;
         }
         (self.queue.drain(..).collect(), std::mem::take(&mut self.unconfirmed))
     }

@@ -13,7 +13,7 @@ use crate::engine::world::World;
 
 use super::ledger::Window;
 use super::model::Clan;
-use super::processor::Deed;
+use super::processor::{Deed, group_of};
 
 /// What names an aperture: host, number, key, and its length.
 #[derive(Debug, Clone, Copy)]
@@ -44,29 +44,43 @@ impl World<Clan> {
     }
 
     fn open_some_aperture(&mut self, host: usize, owner: u32) -> Result<Option<u32>, Violation> {
-        let flags = match self.rng.below(8) {
+        let (both, mut group) = (CLAN_APERTURE_READ | CLAN_APERTURE_WRITE, None);
+        let flags = match self.rng.below(12) {
             0 => 0,
             1 => CLAN_APERTURE_READ,
             2 => CLAN_APERTURE_WRITE,
-            3 => CLAN_APERTURE_READ | CLAN_APERTURE_WRITE | CLAN_APERTURE_PRIVILEGED,
-            _ => CLAN_APERTURE_READ | CLAN_APERTURE_WRITE,
+            3 => both | CLAN_APERTURE_PRIVILEGED,
+            4 => both | CLAN_APERTURE_PARTS,
+            5 => both | CLAN_APERTURE_PARTS | CLAN_APERTURE_PRIVILEGED,
+            6 | 7 => {
+                group = self.rng.pick(&[0, 1, 63]);
+                CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP
+            }
+            _ => both,
         };
-        self.open_aperture(host, owner, flags, None)
+        self.open_aperture(host, owner, flags, group)
     }
 
     /// A descriptor that somebody has passed on: now and then it is worth nothing.
     pub(super) fn some_descriptor(&mut self) -> Option<Descriptor> {
         let host = self.rng.index(self.hosts.len());
-        let all: Vec<(u32, u64, u64)> = self.model.ledgers[host]
+        let all: Vec<Descriptor> = self.model.ledgers[host]
             .apertures
             .iter()
-            .map(|(number, aperture)| (*number, aperture.key, aperture.area.length))
+            .map(|(number, one)| {
+                let length = one.area.length;
+                let length = if one.flags & CLAN_APERTURE_PARTS == 0 { length } else { CLAN_PART.into() };
+                let (host, aperture) =
+                    if one.is_member() { (CLAN_GROUP_HOST + one.group, 0) } else { (host as u32, *number) };
+                Descriptor { host, aperture, key: one.key, length }
+            })
             .collect();
-        let (aperture, key, length) = self.rng.pick(&all)?;
-        let mut descriptor = Descriptor { host: host as u32, aperture, key, length };
+        let mut descriptor = self.rng.pick(&all)?;
         match self.rng.below(40) {
             0 => descriptor.key ^= 1 << self.rng.below(64),
-            1 => descriptor.aperture = self.rng.next() as u32 >> self.rng.below(32),
+            1 if group_of(descriptor.host).is_none() => {
+                descriptor.aperture = self.rng.next() as u32 >> self.rng.below(32);
+            }
             2 => descriptor.length += self.rng.below(5000),
             3 => descriptor.host = self.hosts.len() as u32,
             _ => {}
@@ -198,7 +212,9 @@ impl World<Clan> {
         let is_pending = |pending: &super::ledger::Pending| reads(&pending.request);
         let is_planned =
             |deed: &Deed| matches!(deed, Deed::Put { requests, .. } if requests.iter().any(reads));
-        endpoints.flat_map(|endpoint| &endpoint.pending).any(is_pending)
+        let mut ghosts = self.model.ledgers[host].ghosts.iter();
+        ghosts.any(|ghost| is_pending(&ghost.pending))
+            || endpoints.flat_map(|endpoint| &endpoint.pending).any(is_pending)
             || self.hosts[host].processes.iter().flat_map(|processor| &processor.deeds).any(is_planned)
     }
 

@@ -227,7 +227,7 @@ impl World<Clan> {
             let at = queue.area.address(u64::from(CLAN_EVENTS_HEAD) + slot);
             let found = (machine.memory.peek_u32(at + 12) == queue.taken.wrapping_add(1))
                 .then(|| [4, 0, 8].map(|word| machine.memory.peek_u32(at + word)));
-            let expected = queue.untaken.pop_front().map(|(source, _)| source);
+            let expected = queue.written.get(queue.taken as usize).copied();
             let known = found.map(|[endpoint, kind, detail]| {
                 (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 })
             });
@@ -241,7 +241,8 @@ impl World<Clan> {
             }
             queue.taken = queue.taken.wrapping_add(1);
         }
-        queue.area.poke(&machine.memory, CLAN_EVENTS_TAKEN.into(), &queue.taken.to_le_bytes());
+        let taken = queue.taken;
+        queue.say(&machine.memory, taken);
         Ok(())
     }
 
@@ -317,7 +318,7 @@ impl World<Clan> {
             }
             (_, _, Some(number)) => {
                 let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
-                let (taken, written) = (queue.taken, queue.written);
+                let (taken, written) = (queue.taken, queue.count());
                 queue.armed = (taken == written).then_some(taken);
                 if taken != written {
                     self.owe_fifo(host, hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS | number);
@@ -335,7 +336,7 @@ impl World<Clan> {
     }
 }
 
-/// Whether a host of a window is a group.
-pub(super) fn is_group(host: u32) -> bool {
-    (CLAN_GROUP_HOST..CLAN_GROUP_HOST + CLAN_GROUPS).contains(&host)
+/// The group that a host of a descriptor is, if it is one.
+pub(super) fn group_of(host: u32) -> Option<u32> {
+    host.checked_sub(CLAN_GROUP_HOST).filter(|group| *group < CLAN_GROUPS)
 }
