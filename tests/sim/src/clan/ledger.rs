@@ -122,6 +122,10 @@ pub(super) struct Endpoint {
     /// Requests whose results are there, of which `done` tells.
     pub(super) ended: u32,
     pub(super) pending: VecDeque<Pending>,
+    /// Packets of the others' requests to the host of its own that have left since it had its turn.
+    pub(super) passed_over: u32,
+    /// He counts requests that cannot be.
+    pub(super) overstates: bool,
     /// The last result was a failure of a request that the next belongs to.
     pub(super) chain_failed: bool,
     pub(super) faults: u32,
@@ -311,6 +315,8 @@ impl Endpoint {
             done: 0,
             ended: 0,
             pending: VecDeque::new(),
+            passed_over: 0,
+            overstates: false,
             chain_failed: false,
             faults: 0,
             fault_words: [0; 24],
@@ -341,7 +347,7 @@ impl Queue {
         self.written.len() as u32
     }
 
-    /// Its owner says how many he has taken, or nonsense.
+    /// Its owner says how many he has taken.
     pub(super) fn say(&mut self, memory: &Memory, taken: u32) {
         self.said = taken;
         self.area.poke(memory, CLAN_EVENTS_TAKEN.into(), &taken.to_le_bytes());

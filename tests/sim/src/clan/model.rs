@@ -135,8 +135,8 @@ pub(super) struct Clan {
     /// The last count of credits of a host's packets to another, and those that were given up: who sent there has been told.
     pub(super) epochs: BTreeMap<(u16, u16), u16>,
     pub(super) over: BTreeSet<(u16, u16, u16)>,
-    /// By host, until when it may have been slow enough to be given up.
-    pub(super) troubled_until: Vec<u64>,
+    /// By host, whether it has ever stopped: it may have been given up for that, until it is heard of.
+    pub(super) was_stopped: Vec<bool>,
     /// Requests that there have been.
     pub(super) lives: u64,
     /// By host, how many endpoints were opened.
@@ -188,7 +188,7 @@ impl Clan {
             lives: 0,
             epochs: BTreeMap::new(),
             over: BTreeSet::new(),
-            troubled_until: vec![0; cards.into()],
+            was_stopped: vec![false; cards.into()],
             opened: vec![0; cards.into()],
             values: 0,
             traffic: u64::from(rng.range(50, 700)),
@@ -376,8 +376,7 @@ impl Model for Clan {
             1 => world.port_flickers(host),
             2 => {
                 let frozen = world.rng.percent(50);
-                let patience = u64::from(world.model.options.read_timeout_ms);
-                world.model.troubled_until[host] = world.now() + end - world.step + 2 * patience;
+                world.model.was_stopped[host] = true;
                 world.host_stops(host, end, frozen);
                 Ok(())
             }

@@ -120,6 +120,10 @@ impl World<Clan> {
         let deed = match self.rng.below(20) {
             0..7 => self.some_stores(host),
             7 | 8 => self.some_load(host),
+            9 if self.rng.percent(20) => {
+                let beyond = self.rng.next() as u32 >> self.rng.below(30);
+                self.some_endpoint(host, Some(owner)).map(|endpoint| Deed::Overstate { endpoint, beyond })
+            }
             9..12 => self.some_requests(host, owner),
             12..16 => self.some_tripwire(host, owner),
             16 | 17 => self.some_queue(host).map(|queue| Deed::Take { queue, most: self.rng.range(1, 20) }),
@@ -280,24 +284,21 @@ impl World<Clan> {
     /// A driver opens or closes something, as processes come and go.
     pub(super) fn change(&mut self, host: usize) -> Result<(), Violation> {
         let owner = self.rng.range(1, 2);
-        match self.rng.below(16) {
+        match self.rng.below(17) {
+            16 if self.rng.percent(30) => self.kill(host, owner),
+            16 => Ok(()),
             0..3 => self.open_some_aperture(host, owner).map(drop),
             3..6 => {
                 let all: Vec<u32> = self.model.ledgers[host].apertures.keys().copied().collect();
                 self.rng.pick(&all).map_or(Ok(()), |number| {
-                    self.forget_deeds(
-                        host,
-                        |deed| matches!(deed, Deed::Poke { aperture, .. } if *aperture == number),
-                    );
+                    self.forget_aperture_deeds(host, number);
                     self.close_aperture(host, number)
                 })
             }
             6..9 => self.open_some_window(host),
             9 | 10 => {
                 let Some((first, _)) = self.some_window(host) else { return Ok(()) };
-                self.forget_deeds(host, |deed| {
-                    matches!(deed, Deed::Stores { window, .. } | Deed::Load { window, .. } if *window == first)
-                });
+                self.forget_window_deeds(host, first);
                 self.close_window(host, first)
             }
             11 => {
@@ -326,6 +327,60 @@ impl World<Clan> {
         }
     }
 
+    /// A process is killed in the midst of what it does: its driver closes all that it had, kind by kind.
+    fn kill(&mut self, host: usize, owner: u32) -> Result<(), Violation> {
+        self.note(|| format!("host {host}: owner {owner} is killed"));
+        for processor in self.hosts[host].processes.iter_mut().filter(|processor| processor.owner == owner) {
+            processor.deeds.clear();
+        }
+        let ledger = &self.model.ledgers[host];
+        let endpoints: Vec<u32> = ledger
+            .endpoints
+            .iter()
+            .filter(|(_, one)| one.owner == owner)
+            .map(|(number, _)| *number)
+            .collect();
+        let queues: Vec<u32> =
+            ledger.queues.iter().filter(|(_, one)| one.owner == owner).map(|(number, _)| *number).collect();
+        let apertures: Vec<u32> = ledger
+            .apertures
+            .iter()
+            .filter(|(_, one)| one.owner == owner)
+            .map(|(number, _)| *number)
+            .collect();
+        let windows: Vec<u32> = ledger
+            .windows
+            .iter()
+            .filter(|(_, window)| endpoints.contains(&window.endpoint))
+            .map(|(first, _)| *first)
+            .collect();
+        for number in windows {
+            self.forget_window_deeds(host, number);
+            self.close_window(host, number)?;
+        }
+        for number in endpoints {
+            self.forget_endpoint_deeds(host, number);
+            self.close_endpoint(host, number)?;
+        }
+        queues.into_iter().try_for_each(|number| self.close_queue(host, number))?;
+        for number in apertures {
+            self.forget_aperture_deeds(host, number);
+            self.close_aperture(host, number)?;
+        }
+        Ok(())
+    }
+
+    fn forget_aperture_deeds(&mut self, host: usize, number: u32) {
+        self.forget_deeds(host, |deed| matches!(deed, Deed::Poke { aperture, .. } if *aperture == number));
+    }
+
+    fn forget_window_deeds(&mut self, host: usize, first: u32) {
+        self.forget_deeds(
+            host,
+            |deed| matches!(deed, Deed::Stores { window, .. } | Deed::Load { window, .. } if *window == first),
+        );
+    }
+
     fn queue_of(&mut self, host: usize, owner: u32) -> Option<u32> {
         let queues = self.model.ledgers[host].queues.iter();
         let all: Vec<u32> =
@@ -346,9 +401,11 @@ impl World<Clan> {
             windows.iter().filter(|(_, window)| window.endpoint == number).map(|(first, _)| *first).collect();
         self.forget_deeds(host, |deed| match deed {
             Deed::Stores { window, .. } | Deed::Load { window, .. } => windows.contains(window),
-            Deed::Put { endpoint, .. } | Deed::Set { endpoint, .. } | Deed::Clear { endpoint, .. } => {
-                *endpoint == number
-            }
+            Deed::Put { endpoint, .. }
+            | Deed::Set { endpoint, .. }
+            | Deed::Overstate { endpoint, .. }
+            | Deed::Restate { endpoint }
+            | Deed::Clear { endpoint, .. } => *endpoint == number,
             _ => false,
         });
     }

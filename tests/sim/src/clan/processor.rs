@@ -48,6 +48,15 @@ pub(super) enum Deed {
         queue: u32,
         most: u32,
     },
+    /// Says that it has put more requests than there can be, so many more.
+    Overstate {
+        endpoint: u32,
+        beyond: u32,
+    },
+    /// Says how many it has put.
+    Restate {
+        endpoint: u32,
+    },
     /// Clears bits.
     Clear {
         endpoint: u32,
@@ -108,6 +117,11 @@ impl World<Clan> {
             }
             Deed::Take { queue, most } => {
                 self.take_records(host, queue, most)?;
+                None
+            }
+            Deed::Overstate { endpoint, beyond } => self.overstate(host, endpoint, beyond)?,
+            Deed::Restate { endpoint } => {
+                self.say_put(host, endpoint)?;
                 None
             }
             Deed::Clear { endpoint, bits } => {
@@ -172,6 +186,29 @@ impl World<Clan> {
             return Ok(None);
         }
         Ok((!requests.is_empty()).then_some(Deed::Put { endpoint: number, requests }))
+    }
+
+    /// A hostile owner counts requests that cannot be: the card looks for none until he says what is so.
+    fn overstate(&mut self, host: usize, number: u32, beyond: u32) -> Result<Option<Deed>, Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(None) };
+        endpoint.overstates = true;
+        // As many as the queue has room for are possible still when the last of those that are there has ended.
+        let most = u32::MAX - 2 * endpoint.requests;
+        let said = endpoint.put.wrapping_add(endpoint.requests + 1 + beyond % most);
+        endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &said.to_le_bytes());
+        machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
+        Ok(Some(Deed::Restate { endpoint: number }))
+    }
+
+    /// An owner says how many requests he has put, and rings.
+    fn say_put(&mut self, host: usize, number: u32) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+        endpoint.overstates = false;
+        endpoint.passed_over = 0;
+        endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &endpoint.put.to_le_bytes());
+        machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)
     }
 
     /// Stores to a Tripwire's words; the last does it.

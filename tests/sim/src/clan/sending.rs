@@ -84,6 +84,9 @@ impl World<Clan> {
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
         let stored = take_made(&mut self.model.ledgers[host], to.into(), letter);
         let Some(owner) = stored.or_else(|| self.take_dma_write(host, to, letter)) else { return Ok(false) };
+        if stored.is_none() {
+            self.check_turns(host, to, letter.tag)?;
+        }
         // A group's number is in its host's.
         let aperture = if letter.flags & TO_GROUP == 0 { letter.aperture } else { 0 };
         let target = u64::from(to) << 32 | u64::from(aperture);
@@ -125,6 +128,28 @@ impl World<Clan> {
         };
         let index = ledger.ghosts.iter().position(is_it)?;
         Some(self.model.ledgers[host].ghosts.swap_remove(index).owner)
+    }
+
+    /// The engine serves in turn those who write to a host, of the same privilege: nobody is passed over again and again.
+    fn check_turns(&mut self, host: usize, to: u16, tag: u32) -> Result<(), Violation> {
+        let most = 2 * self.model.options.endpoints + 8;
+        let endpoints = &mut self.model.ledgers[host].endpoints;
+        let Some(flags) = endpoints.values().find(|one| one.tag == tag).map(|one| one.flags) else {
+            return Ok(());
+        };
+        for (number, endpoint) in endpoints.iter_mut().filter(|(_, endpoint)| endpoint.flags == flags) {
+            let waits = |front: &Pending| {
+                front.request.opcode == CLAN_DMA_WRITE && front.request.host == u32::from(to)
+            };
+            let waits = endpoint.pending.front().is_some_and(waits) && !endpoint.overstates;
+            endpoint.passed_over = if waits && endpoint.tag != tag { endpoint.passed_over + 1 } else { 0 };
+            ensure(endpoint.passed_over <= most, || {
+                format!(
+                    "host {host}: endpoint {number} has waited for {most} packets of others, and has no turn"
+                )
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether the next bytes of a request may be these.

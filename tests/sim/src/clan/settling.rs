@@ -261,6 +261,7 @@ impl World<Clan> {
         let flags = request.flags;
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
         let ended = endpoint.pending.pop_front();
+        endpoint.passed_over = 0;
         let Endpoint { tag, owner, flags: of, .. } = *endpoint;
         endpoint.ended = endpoint.ended.wrapping_add(1);
         endpoint.chain_failed = flags & CLAN_DMA_CHAIN != 0 && result != CLAN_DMA_DONE;

@@ -32,7 +32,7 @@ impl World<Clan> {
             let at = self.hosts.get(host);
             at.is_none_or(|at| at.was_unplugged || !at.uplink.is_up())
                 || self.model.was_reset[host]
-                || self.now() < self.model.troubled_until[host]
+                || self.model.was_stopped[host]
         };
         self.model.is_hasty()
             || is_lost(host)

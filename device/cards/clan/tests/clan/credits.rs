@@ -4,11 +4,13 @@ use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
+use hamlyn_card::card::Card;
 use hamlyn_card_clan::Options;
 
 use crate::support::*;
 
 const WRITE: u8 = 1;
+const REFUSED: u8 = 4;
 const CREDIT: u8 = 5;
 const PROBE: u8 = 6;
 
@@ -177,4 +179,30 @@ fn more_refusals_than_there_is_room_for_are_told_as_a_loss() {
     one.wait(50);
     exchange(&mut one, &mut other);
     assert_eq!(one.faults(quiet), (1, CLAN_FAULT_LOST));
+}
+
+#[test]
+fn who_only_says_nothing_gets_its_answers_still() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
+    // The other has sent something, of which nothing was heard for as long as it waits.
+    let (silent, _) = (other.endpoint(1, CLAN_NO_EVENTS), other.window(1, (0, 9), PAGE, 1));
+    other.store(PAGE, 8, 1);
+    other.sent();
+    other.wait(50);
+    other.sent();
+    hand_over(&mut one, &mut other);
+    other.wait(100);
+    assert_eq!(other.faults(silent), (1, CLAN_FAULT_TIMEOUT), "it is given up");
+    assert_eq!(kinds(&other.sent(), REFUSED), 1);
+}
+
+#[test]
+fn a_fault_of_a_group_names_the_descriptor_s_aperture() {
+    let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.window(6, (CLAN_GROUP_HOST + 3, 0), PAGE, 2);
+    one.store(6 * PAGE, 8, 1);
+    one.with(|card, ports, _| card.link_changed(ports, None));
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
+    let at = |place: u32| one.word(endpoint + u64::from(place));
+    assert_eq!((at(CLAN_STATE_FAULT_HOST), at(CLAN_STATE_FAULT_APERTURE)), (CLAN_GROUP_HOST + 3, 0));
 }

@@ -3,6 +3,7 @@
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::*;
+use hamlyn_abi::clan::endpoint::CLAN_STATE_SIZE;
 use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
 use hamlyn_abi::clan::registers::*;
@@ -142,4 +143,29 @@ fn nonsense_in_the_word_of_what_was_taken_takes_all() {
         other.write_register(CLAN_REG_POST, 4, 1);
         assert_eq!(other.counter("events"), events, "{taken}");
     }
+}
+
+#[test]
+fn an_endpoint_for_whose_events_there_is_no_room_finds_nothing_in_its_memory() {
+    let (_, mut other, ..) = queued();
+    let length = u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
+    let (memory, _) = other.area(length, 0);
+    let body = ClanOpenEndpoint {
+        memory,
+        owner: OWNER,
+        tripwires: 8,
+        requests: REQUESTS,
+        events: 4,
+        ..Default::default()
+    };
+    let before = other.everything();
+    let refused = other.run(CLAN_COMMAND_OPEN_ENDPOINT, 6, &body).unwrap_err();
+    assert_eq!(refused.status, HAMLYN_STATUS_BAD_LENGTH);
+    let after = other.everything();
+    let changed = (0..).zip(before.iter().zip(&after)).filter(|(_, (was, is))| was != is);
+    // The command page alone.
+    let pages: std::collections::BTreeSet<u64> = changed.map(|(at, _)| at / PAGE).collect();
+    assert!(pages.len() <= 1, "{pages:?}");
+    // Nor does it take anything.
+    other.endpoint(6, CLAN_NO_EVENTS);
 }
