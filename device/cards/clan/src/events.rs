@@ -123,8 +123,8 @@ impl Events {
         Ok(Told::Written)
     }
 
-    /// Looks how many the owner has taken. What is written before this is called he sees, if he has not taken a record that is found untaken
-    /// here.
+    /// Looks how many the owner has taken. What is written before this is called he sees, if he has not taken a record that is found
+    /// untaken here.
     fn look(&mut self, dma: &dyn Dma) -> Result<(), DmaFault> {
         barrier_before_last_look();
         let taken: u32 = read_value(dma, self.area.locate(dma, CLAN_EVENTS_TAKEN.into())?)?;

@@ -82,8 +82,8 @@ impl World<Clan> {
         Letter { kind, flags: 0, epoch, tag, key, aperture, offset, data }
     }
 
-    /// What a victim may take for an answer to a read that has left, or for news of an endpoint; or a number that no read has. What a read is
-    /// called that waits to leave only its card knows.
+    /// What a victim may take for an answer to a read that has left, or for news of an endpoint; or a number that no read has. What a read
+    /// is called that waits to leave only its card knows.
     fn some_tag(&mut self, host: usize, victim: usize, kind: u8) -> u32 {
         let asked = self
             .model

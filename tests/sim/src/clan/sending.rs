@@ -239,8 +239,8 @@ impl World<Clan> {
     }
 }
 
-/// Takes what was stored to a host, or asked of it by a load, and leaves now: the next words, in their order. Only what nobody would hear of
-/// is passed over. Returns whose they are.
+/// Takes what was stored to a host, or asked of it by a load, and leaves now: the next words, in their order. Only what nobody would hear
+/// of is passed over. Returns whose they are.
 fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<u32> {
     let queue = ledger.program.get_mut(&to)?;
     let (mut next, mut owner) = (0, None);
