@@ -81,7 +81,10 @@
 /* Close the FIFO. */
 #define CLAN_COMMAND_CLOSE_FIFO 12
 
-/* Say where an endpoint's events go from now on: index is the endpoint. Body: clan_set_events. */
+/*
+ * Say where an endpoint's events go from now on: index is the endpoint. Body: clan_set_events. Refused as in use as long as records
+ * that other endpoints have left in the queue take the room.
+ */
 #define CLAN_COMMAND_SET_EVENTS 13
 
 /* Instead of an event queue's number: none. */
@@ -362,9 +365,10 @@ struct clan_request {
 /*
  * An asynchronous event queue (section 3.5): what happens to any number of endpoints, in one ring in its owner's memory.
  *
- * What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its faults. Each source has at most one record
- * in the queue that is not taken, however often it happens meanwhile; so a queue that has a record for each source is never full. The owner
- * takes a record, stores how many he has taken to CLAN_EVENTS_TAKEN, issues a full barrier, and then looks what has happened.
+ * What can happen has a *source*: a Tripwire, an endpoint's DMA requests, its messages, its faults. Each source has at most one record in
+ * the queue that is not taken, however often it happens meanwhile; and a queue has a record for each source of the endpoints whose events
+ * come there, and for each that others have left, so it is never full. The owner takes a record, stores how many he has taken to
+ * CLAN_EVENTS_TAKEN, issues a full barrier, and then looks what has happened.
  */
 
 /* In the queue's first page, u32, stored by the owner: how many records he has taken, modulo 2^32. */

@@ -62,7 +62,10 @@
 /* Says who an endpoint's peer is: each hears when the other ends, if both have said so. Argument: clan_peer. */
 #define CLAN_IOC_PEER _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 11, struct clan_peer)
 
-/* Says where an endpoint's events go from now on. Argument: clan_events_of. */
+/*
+ * Says where an endpoint's events go from now on. Argument: clan_events_of. EBUSY: records that other endpoints have left in the queue
+ * take the room, until they are taken.
+ */
 #define CLAN_IOC_EVENTS_OF _IOWR('H', HAMLYN_FIRST_CARD_CALL + (CLAN_MODEL - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + 12, struct clan_events_of)
 
 /* Has the driver carry out DMA requests (section 3.4). Argument: clan_kick. */

@@ -37,6 +37,13 @@ fn words_within_an_aperture_arrive_though_others_behind_them_are_beyond_it() {
     }
 }
 
+/// There was a word in the memory of an endpoint that was refused, as its event queue had no room for it.
+#[test]
+fn an_endpoint_that_is_refused_finds_nothing_in_its_memory() {
+    hold(8..9, None, [0; 6]);
+    hold(10..11, None, [0; 6]);
+}
+
 #[test]
 fn a_seed_replays_exactly() {
     for seed in [3, 17, 2_311_230] {

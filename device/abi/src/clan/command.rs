@@ -27,7 +27,8 @@ pub const CLAN_COMMAND_CLOSE_EVENTS: u32 = 8;
 pub const CLAN_COMMAND_OPEN_FIFO: u32 = 11;
 /// Close the FIFO.
 pub const CLAN_COMMAND_CLOSE_FIFO: u32 = 12;
-/// Say where an endpoint's events go from now on: `index` is the endpoint. Body: [`ClanSetEvents`].
+/// Say where an endpoint's events go from now on: `index` is the endpoint. Body: [`ClanSetEvents`]. Refused as in use as long as records
+/// that other endpoints have left in the queue take the room.
 pub const CLAN_COMMAND_SET_EVENTS: u32 = 13;
 
 /// Instead of an event queue's number: none.

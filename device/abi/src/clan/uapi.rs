@@ -35,7 +35,8 @@ pub const CLAN_IOC_EVENTS_WAIT: u32 = card_call::<ClanEventsWait>(CLAN_MODEL, 9)
 pub const CLAN_IOC_SEND: u32 = card_call::<ClanSend>(CLAN_MODEL, 10);
 /// Says who an endpoint's peer is: each hears when the other ends, if both have said so. Argument: [`ClanPeer`].
 pub const CLAN_IOC_PEER: u32 = card_call::<ClanPeer>(CLAN_MODEL, 11);
-/// Says where an endpoint's events go from now on. Argument: [`ClanEventsOf`].
+/// Says where an endpoint's events go from now on. Argument: [`ClanEventsOf`]. `EBUSY`: records that other endpoints have left in the queue
+/// take the room, until they are taken.
 pub const CLAN_IOC_EVENTS_OF: u32 = card_call::<ClanEventsOf>(CLAN_MODEL, 12);
 /// Has the driver carry out DMA requests (section 3.4). Argument: [`ClanKick`].
 pub const CLAN_IOC_KICK: u32 = card_call::<ClanKick>(CLAN_MODEL, 13);

@@ -108,6 +108,8 @@ pub(crate) struct Receiving {
     arrived: u64,
     /// How far the sender has been told that the count may go.
     granted: u64,
+    /// Words that were refused without the sender being told: they are as good as lost.
+    untold: u64,
     /// The answer to a probe that is to be sent.
     answer: Option<Answer>,
     /// It is time to say how far the count may go.
@@ -126,11 +128,16 @@ impl Receiving {
         true
     }
 
+    /// Something was refused, and the sender cannot be told what.
+    pub(crate) fn leave_untold(&mut self) {
+        self.untold += 1;
+    }
+
     /// The sender asks: so many it has sent.
     pub(crate) fn probed(&mut self, epoch: u16, sent: u64, window: u64) {
         self.begin(epoch, window);
         // A count that is behind is no honest sender's; it is told the same as before.
-        let lost = sent.saturating_sub(self.arrived);
+        let lost = sent.saturating_sub(self.arrived) + std::mem::take(&mut self.untold);
         self.arrived = self.arrived.max(sent.min(u64::MAX / 2));
         // It may have been told more by a receiver that was here before.
         self.granted = self.arrived + window;

@@ -90,11 +90,10 @@ impl ClanCard {
     /// Somebody sleeps on an event queue, who has taken so many records.
     fn arm_events(&mut self, ports: &Ports<'_>, index: u32, taken: u32) {
         let Some(Some(queue)) = self.events.get_mut(index as usize) else { return };
-        let caught_up = queue.catch_up(ports.dma).map(drop);
         queue.armed |= !queue.has_more_than(taken);
         let told =
             if queue.has_more_than(taken) { self.put(ports, CLAN_FIFO_EVENTS | index) } else { Ok(()) };
-        self.note(caught_up.and(told));
+        self.note(told);
     }
 
     fn run_command(&mut self, ports: &Ports<'_>) {
@@ -119,7 +118,7 @@ impl ClanCard {
             CLAN_COMMAND_OPEN_WINDOW => self.open_window(index, &page.body(ports.dma)?),
             CLAN_COMMAND_CLOSE_WINDOW => self.close_window(index),
             CLAN_COMMAND_OPEN_ENDPOINT => self.open_endpoint(ports, index, &page.body(ports.dma)?),
-            CLAN_COMMAND_CLOSE_ENDPOINT => self.close_endpoint(index),
+            CLAN_COMMAND_CLOSE_ENDPOINT => self.close_endpoint(ports, index),
             CLAN_COMMAND_OPEN_EVENTS => {
                 self.events.check_vacant(index)?;
                 self.events.open(index, Events::open(&page.body(ports.dma)?)?);
@@ -140,7 +139,7 @@ impl ClanCard {
                 let body: ClanSetEvents = page.body(ports.dma)?;
                 Refusal::unless_zero(body.reserved.into())?;
                 self.endpoints.table.opened(index)?;
-                self.set_events(index, body.events)
+                self.set_events(ports, index, body.events)
             }
             HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
             HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
@@ -163,11 +162,7 @@ impl ClanCard {
         let ended = self
             .reads
             .give_up(|waiting| matches!(waiting.reader, Reader::Load { window, .. } if window == first));
-        for read in ended {
-            if let Reader::Load { token, .. } = read.reader {
-                self.loaded.push_back((token, u64::MAX));
-            }
-        }
+        self.loaded.extend(ended.iter().map(|read| (read.number.into(), u64::MAX)));
         Ok(())
     }
 
@@ -178,12 +173,18 @@ impl ClanCard {
         body: &ClanOpenEndpoint,
     ) -> Result<(), Refusal> {
         self.endpoints.open(index, body)?;
-        let idle = self.endpoints.get(index).map_or(Ok(()), |endpoint| endpoint.begin(ports.dma));
-        let opened = idle.map_err(Refusal::from).and_then(|()| self.set_events(index, body.events));
-        opened.inspect_err(|_| drop(self.endpoints.close(index)))
+        // Its memory comes last: who is refused finds nothing in it.
+        let opened = self.set_events(ports, index, body.events).and_then(|()| {
+            let idle = self.endpoints.get(index).map_or(Ok(()), |endpoint| endpoint.begin(ports.dma));
+            idle.map_err(Refusal::from)
+        });
+        if opened.is_err() {
+            self.close_endpoint(ports, index)?;
+        }
+        opened
     }
 
-    fn close_endpoint(&mut self, index: u32) -> Result<(), Refusal> {
+    fn close_endpoint(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refusal> {
         let tag = self.endpoints.table.opened(index)?.tag;
         if self.windows.name(index) {
             return Err(Refusal::new(HAMLYN_STATUS_IN_USE, index, self.options.endpoints));
@@ -192,7 +193,7 @@ impl ClanCard {
         for number in 0..tripwires {
             self.disarm(Wire { endpoint: index, number });
         }
-        self.set_events(index, CLAN_NO_EVENTS)?;
+        self.set_events(ports, index, CLAN_NO_EVENTS)?;
         self.reads.give_up(|waiting| waiting.tag == tag);
         self.engine.forget(index);
         self.endpoints.close(index).map(drop)
@@ -207,9 +208,9 @@ impl ClanCard {
     }
 
     /// An endpoint's events go to another queue, or nowhere.
-    fn set_events(&mut self, index: u32, to: u32) -> Result<(), Refusal> {
+    fn set_events(&mut self, ports: &Ports<'_>, index: u32, to: u32) -> Result<(), Refusal> {
         let endpoint = self.endpoints.table.opened(index)?;
-        let sources = endpoint.sources();
+        let tripwires = endpoint.tripwires.len() as u32;
         let from = endpoint.events;
         let to = (to != CLAN_NO_EVENTS).then_some(to);
         if from == to {
@@ -220,11 +221,10 @@ impl ClanCard {
             if queue.owner != endpoint.owner {
                 return Err(Refusal::new(HAMLYN_STATUS_NOT_OPEN, to, self.options.event_queues));
             }
-            let reserved = queue.reserve(sources);
-            reserved.map_err(|limit| Refusal::new(HAMLYN_STATUS_BAD_LENGTH, sources, limit))?;
+            queue.join(ports.dma, index, tripwires)?;
         }
         if let Some(from) = from.and_then(|from| self.events.get_mut(from as usize)?.as_mut()) {
-            from.forget(index, sources);
+            from.leave(index);
         }
         endpoint.events = to;
         Ok(())

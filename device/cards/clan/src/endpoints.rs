@@ -12,8 +12,6 @@ use hamlyn_card::ports::{Dma, DmaFault, write_value};
 use crate::engine::Work;
 use crate::tripwires::Tripwire;
 
-/// How many sources of events an endpoint has beside its Tripwires: requests, messages, faults.
-const OTHER_SOURCES: u32 = 3;
 /// Bits of a tag that are the endpoint's number; those above tell it from earlier ones of that number.
 const NUMBER_BITS: u32 = 14;
 
@@ -121,11 +119,6 @@ impl Endpoint {
     /// It has no requests yet, and the first is to be told.
     pub(crate) fn begin(&self, dma: &dyn Dma) -> Result<(), DmaFault> {
         self.store(dma, CLAN_STATE_IDLE, 1)
-    }
-
-    /// How many sources of events it has.
-    pub(crate) fn sources(&self) -> u32 {
-        self.tripwires.len() as u32 + OTHER_SOURCES
     }
 
     pub(crate) fn load(&self, dma: &dyn Dma, place: u32) -> Result<u32, DmaFault> {

@@ -193,7 +193,7 @@ impl ClanCard {
             let most = u64::from(self.options.burst) - offset % WORD;
             let (now, behind) = data.split_at(data.len().min(most as usize));
             let piece = Header { offset: offset.into(), ..header.answer(DATA) };
-            if !self.peers.answer(source, piece, now) {
+            if !self.peers.answer(source, piece, now, false) {
                 return false;
             }
             (offset, data) = (offset + now.len() as u64, behind);
@@ -203,8 +203,8 @@ impl ClanCard {
 
     fn refuse(&mut self, source: u16, header: &Header, reason: u32, was_read: bool) {
         let why = [reason, was_read.into()];
-        // Who has so many refusals waiting that there is no room for one more has been told enough.
-        let _ = self.peers.answer(source, header.answer(REFUSED), why.as_bytes());
+        // If there is no room for it, a writer hears of a loss, and a reader ends by itself.
+        let _ = self.peers.answer(source, header.answer(REFUSED), why.as_bytes(), !was_read);
     }
 
     fn data_arrived(
@@ -220,10 +220,10 @@ impl ClanCard {
             let watched =
                 Watched::Remote { owner: read.owner, host: source.into(), aperture: read.remote.aperture };
             match read.reader {
-                Reader::Load { token, .. } => {
+                Reader::Load { .. } => {
                     let mut value = [0; 8];
                     value[..read.data.len()].copy_from_slice(&read.data);
-                    self.loaded.push_back((token, u64::from_le_bytes(value)));
+                    self.loaded.push_back((read.number.into(), u64::from_le_bytes(value)));
                 }
                 Reader::Request => self.engine_read(ports, &read),
             }
@@ -259,8 +259,8 @@ impl ClanCard {
     pub(super) fn read_failed(&mut self, ports: &Ports<'_>, read: &Waiting, reason: u32) {
         self.count(ClanStatistic::ReadsFailed);
         match read.reader {
-            Reader::Load { token, .. } => {
-                self.loaded.push_back((token, u64::MAX));
+            Reader::Load { .. } => {
+                self.loaded.push_back((read.number.into(), u64::MAX));
                 let report = FaultReport {
                     reason,
                     host: read.remote.host,

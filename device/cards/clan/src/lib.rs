@@ -91,9 +91,8 @@ pub struct ClanCard {
     reads: Reads,
     /// What was joined of what has arrived, and is not written yet.
     burst: Option<Burst>,
-    /// Loads that have got their values; and how many there ever were.
+    /// Loads that have got their values, by their numbers.
     loaded: VecDeque<(u64, u64)>,
-    token: u64,
     /// Of which groups the switch knows that this host is a member.
     groups: u64,
     here: Option<Place>,
@@ -126,7 +125,6 @@ impl ClanCard {
             reads: Reads::default(),
             burst: None,
             loaded: VecDeque::new(),
-            token: 0,
             groups: 0,
             here: None,
             join: options.join,
@@ -166,9 +164,7 @@ impl ClanCard {
             return;
         }
         self.counters.add(ClanStatistic::BytesSent, length);
-        let (offset, aperture) = (packet.header.offset.get(), packet.header.aperture.get());
-        // A group's number is in its host's.
-        let aperture = if packet.header.flags & packet::TO_GROUP == 0 { aperture } else { 0 };
+        let (offset, aperture) = (packet.header.offset.get(), packet.header.destination());
         let watched = Watched::Remote { owner: packet.owner, host: host.into(), aperture };
         self.accessed(ports, watched, offset..offset.saturating_add(length), true);
         if packet.of_engine {
@@ -186,7 +182,7 @@ impl ClanCard {
         } else if packet.of_engine {
             self.engine_failed(ports, tag, CLAN_DMA_TIMEOUT);
         } else {
-            let (aperture, offset) = (packet.header.aperture.get(), packet.header.offset.get());
+            let (aperture, offset) = (packet.header.destination(), packet.header.offset.get());
             self.fault_of(ports, tag, FaultReport { reason: CLAN_FAULT_LOST, host, aperture, offset });
         }
     }

@@ -130,4 +130,9 @@ impl Header {
     pub(crate) fn of(kind: u8) -> Self {
         Self { kind, ..Self::new_zeroed() }
     }
+
+    /// The aperture that its sender has named: 0 for a group, whose number is in its host's.
+    pub(crate) fn destination(&self) -> u32 {
+        if self.flags & TO_GROUP == 0 { self.aperture.get() } else { 0 }
+    }
 }

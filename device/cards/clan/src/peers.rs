@@ -55,6 +55,14 @@ pub(crate) fn words(offset: u64, length: u64) -> u64 {
     if length == 0 { 0 } else { (offset + length - 1) / WORD - offset / WORD + 1 }
 }
 
+/// An answer that waits to leave.
+#[derive(Debug)]
+struct Answer {
+    packet: Vec<u8>,
+    /// It tells of a write that was refused.
+    of_write: bool,
+}
+
 /// One host, as what leaves sees it.
 #[derive(Debug)]
 struct Peer {
@@ -63,7 +71,7 @@ struct Peer {
     bytes: usize,
     stores: usize,
     /// Answers to what it has asked for, and what was refused.
-    answers: VecDeque<Vec<u8>>,
+    answers: VecDeque<Answer>,
     answer_bytes: usize,
     sending: Sending,
     receiving: Receiving,
@@ -210,20 +218,21 @@ impl Peers {
         Put::New
     }
 
-    /// Puts an answer in; `false`: the host has asked for more than it may.
-    pub(crate) fn answer(&mut self, host: u16, header: Header, data: &[u8]) -> bool {
+    /// Puts an answer in; `false`: the host has asked for more than it may, or there is no room for one more refusal. Of a write that
+    /// was refused it hears as a loss then.
+    pub(crate) fn answer(&mut self, host: u16, header: Header, data: &[u8], of_write: bool) -> bool {
         let peer = self.peer(host);
         let bytes = OVERHEAD + data.len();
-        if peer.answer_bytes + bytes > ANSWERS + REFUSALS * OVERHEAD {
-            return false;
-        }
-        let room_for_refusals = header.kind == DATA || peer.answers.len() < 2 * REFUSALS;
-        if room_for_refusals {
+        let has_room = peer.answer_bytes + bytes <= ANSWERS + REFUSALS * OVERHEAD
+            && (header.kind == DATA || peer.answers.len() < 2 * REFUSALS);
+        if has_room {
             peer.answer_bytes += bytes;
-            peer.answers.push_back(packet::seal(header, data));
+            peer.answers.push_back(Answer { packet: packet::seal(header, data), of_write });
             self.active.insert(host);
+        } else if of_write {
+            peer.receiving.leave_untold();
         }
-        room_for_refusals
+        has_room
     }
 
     /// Words have come from a host. `false`: more than may be.
@@ -276,7 +285,7 @@ impl Peers {
             let is_blocked = peer.blocked_until.is_some_and(|until| until <= now);
             if is_blocked || peer.sending.is_overdue(now) {
                 self.epoch = self.epoch.wrapping_add(1);
-                let (packets, endpoints) = peer.give_up(Sending::new(self.epoch, self.window));
+                let (packets, endpoints) = peer.give_up(Sending::new(self.epoch, self.window), is_blocked);
                 given_up.push((*host, packets, endpoints));
             } else if peer.sending.is_due(now, peer.starves) {
                 self.active.insert(*host);
@@ -335,11 +344,17 @@ impl Peer {
         self.blocked_until.or_else(|| self.sending.deadline())
     }
 
-    fn give_up(&mut self, sending: Sending) -> (Vec<Leaving>, BTreeSet<u32>) {
+    fn give_up(&mut self, sending: Sending, is_blocked: bool) -> (Vec<Leaving>, BTreeSet<u32>) {
         self.sending = sending;
-        (self.bytes, self.stores, self.answer_bytes, self.blocked_until) = (0, 0, 0, None);
+        (self.bytes, self.stores, self.blocked_until) = (0, 0, None);
         (self.is_dead, self.starves) = (true, false);
-        self.answers.clear();
+        if is_blocked {
+            // Its readers have their own deadlines. What was refused it hears of as a loss, if it asks.
+            for _ in self.answers.drain(..).filter(|answer| answer.of_write) {
+                self.receiving.leave_untold();
+            }
+            self.answer_bytes = 0;
+        }
         (self.queue.drain(..).collect(), std::mem::take(&mut self.unconfirmed))
     }
 
@@ -380,11 +395,11 @@ impl Peer {
         patience: Duration,
         window: u64,
     ) -> Option<Result<Left, Progress>> {
-        if let Some(answer) = self.answers.front_mut() {
-            if !link.send(host, &[VolatileSlice::from(&mut answer[..])]) {
+        if let Some(Answer { packet, .. }) = self.answers.front_mut() {
+            if !link.send(host, &[VolatileSlice::from(&mut packet[..])]) {
                 return Some(Err(Progress::LinkFull));
             }
-            self.answer_bytes -= answer.len();
+            self.answer_bytes -= packet.len();
             self.answers.pop_front();
             return Some(Ok(Left::Own));
         }

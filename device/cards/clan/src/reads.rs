@@ -16,7 +16,7 @@ const HEADS: u64 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// A processor, through the window that begins with this page.
-    Load { token: u64, window: u32 },
+    Load { window: u32 },
     /// A DMA request of the endpoint.
     Request,
 }
@@ -24,6 +24,8 @@ pub(crate) enum Reader {
 /// A read.
 #[derive(Debug)]
 pub(crate) struct Waiting {
+    /// What its packets are called, and to the bus the load.
+    pub(crate) number: u32,
     pub(crate) reader: Reader,
     pub(crate) remote: Remote,
     /// First byte, and how many.
@@ -79,10 +81,12 @@ impl Reads {
         self.next = self.next.wrapping_add(1);
         self.loads += usize::from(matches!(reader, Reader::Load { .. }));
         *self.bytes.entry(remote.host).or_default() += length + HEADS;
-        let waiting = Waiting { reader, remote, offset, length, tag, owner, data: Vec::new(), deadline };
-        self.waiting.insert(self.next, waiting);
-        self.due.insert((deadline, self.next));
-        self.next
+        let number = self.next;
+        let waiting =
+            Waiting { number, reader, remote, offset, length, tag, owner, data: Vec::new(), deadline };
+        self.waiting.insert(number, waiting);
+        self.due.insert((deadline, number));
+        number
     }
 
     fn end(&mut self, number: u32) -> Option<Waiting> {

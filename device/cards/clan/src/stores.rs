@@ -72,16 +72,15 @@ impl ClanCard {
         }
         let Some(endpoint) = self.endpoints.get(window.endpoint) else { return Reading::Now(ONES) };
         let whose = (endpoint.tag, endpoint.owner);
-        self.token += 1;
-        let (token, deadline) = (self.token, ports.clock.now() + self.read_timeout);
+        let deadline = ports.clock.now() + self.read_timeout;
         let bytes = (window.offset + offset, width.into());
-        let reader = Reader::Load { token, window: first };
+        let reader = Reader::Load { window: first };
         let number = self.reads.begin(reader, window.remote, bytes, whose, deadline);
         let header = Header { tag: number.into(), ..window.header(READ, offset) };
         let data = u32::from(width).to_le_bytes().to_vec();
         self.peers.put(window.remote.host, Leaving { header, data, owner: whose.1, of_engine: false });
         self.count(ClanStatistic::LoadsFromWindow);
-        Reading::Later(token)
+        Reading::Later(number.into())
     }
 
     fn window_fault(&mut self, ports: &Ports<'_>, window: &Window, offset: u64, reason: u32) {

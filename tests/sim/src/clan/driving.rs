@@ -1,12 +1,15 @@
 //! What drivers do: they open and close apertures, windows, endpoints, event queues and the FIFO, and reset cards.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::CLAN_REQUEST_SIZE;
 use hamlyn_abi::clan::endpoint::*;
-use hamlyn_abi::clan::event::{CLAN_EVENT_SIZE, CLAN_EVENTS_HEAD, CLAN_EVENTS_TAKEN};
+use hamlyn_abi::clan::event::{CLAN_EVENT_SIZE, CLAN_EVENT_TRIPWIRE, CLAN_EVENTS_HEAD, CLAN_EVENTS_TAKEN};
 use hamlyn_abi::clan::fifo::CLAN_FIFO_SIZE;
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
+use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_IN_USE};
 use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -15,8 +18,9 @@ use crate::engine::memory::{Memory, Right};
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::ledger::{Aperture, Endpoint, Fifo, Ledger, Part, Queue, Window};
+use super::ledger::{Aperture, Endpoint, Fifo, Ghost, Ledger, Part, Queue, Source, Window};
 use super::model::Clan;
+use super::packet::WRITE;
 
 /// Where in a request the card writes.
 pub(super) const RESULT: u64 = 28;
@@ -77,14 +81,18 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let first = 8 * self.rng.below(512);
         let length = match self.rng.below(4) {
+            _ if flags & CLAN_APERTURE_PARTS != 0 => {
+                u64::from(CLAN_PART) * self.rng.below(self.hosts.len() as u64 + 1) + 1 + self.rng.below(4096)
+            }
             0 => self.rng.range(1, 64).into(),
             1 => 4096,
             _ => u64::from(self.rng.range(65, 9000)),
         };
-        let Some(number) = Ledger::free(&self.model.ledgers[host].apertures, machine.options.apertures)
-        else {
+        let apertures = &self.model.ledgers[host].apertures;
+        let Some(number) = Ledger::free(apertures, machine.options.apertures) else { return Ok(None) };
+        if group.is_some_and(|group| apertures.values().any(|one| one.is_member() && one.group == group)) {
             return Ok(None);
-        };
+        }
         let Some(area) = machine.allocate(first, length) else { return Ok(None) };
         let content = self.rng.bytes(length as usize);
         area.poke(&machine.memory, 0, &content);
@@ -101,7 +109,7 @@ impl World<Clan> {
         self.run_command(host, CLAN_COMMAND_OPEN_APERTURE, number, &body)?;
         let ledger = &mut self.model.ledgers[host];
         ledger.note_pages(&area, Part::Aperture(number), true);
-        ledger.apertures.insert(number, Aperture { area, key, owner, flags });
+        ledger.apertures.insert(number, Aperture { area, key, owner, flags, group });
         self.check_card(host)?;
         Ok(Some(number))
     }
@@ -126,6 +134,10 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
         let Some(aperture) = ledger.apertures.remove(&number) else { return };
+        if aperture.is_member() {
+            self.model.leave_group(host as u16);
+        }
+        let ledger = &mut self.model.ledgers[host];
         permit_aperture(&machine.memory, &aperture.area, false);
         ledger.note_pages(&aperture.area, Part::Command, false);
         machine.give_back(&aperture.area);
@@ -173,15 +185,43 @@ impl World<Clan> {
             flags,
             reserved: 0,
         };
-        self.run_command(host, CLAN_COMMAND_OPEN_ENDPOINT, number, &body)?;
+        self.model.opened[host] += 1;
+        let tag = self.model.opened[host] << 14 | number;
+        if !self.run_if_room(host, CLAN_COMMAND_OPEN_ENDPOINT, (number, tripwires), events, &body)? {
+            permit_endpoint(&machine.memory, &area, requests, false);
+            machine.give_back(&area);
+            return Ok(None);
+        }
         let ledger = &mut self.model.ledgers[host];
         ledger.note_pages(&area, Part::Endpoint(number), true);
         let endpoint = Endpoint::new(area, owner, tripwires, requests);
-        self.model.lives += 1;
-        let life = self.model.lives;
-        ledger.endpoints.insert(number, Endpoint { events, flags, life, ..endpoint });
+        ledger.endpoints.insert(number, Endpoint { events, flags, tag, ..endpoint });
         self.check_card(host)?;
         Ok(Some(number))
+    }
+
+    /// A command that has an endpoint's events go to a queue, which is refused if that has no room for them.
+    fn run_if_room(
+        &mut self,
+        host: usize,
+        opcode: u32,
+        (number, tripwires): (u32, u32),
+        events: Option<u32>,
+        body: &(impl IntoBytes + Immutable),
+    ) -> Result<bool, Violation> {
+        let Some(refusal) =
+            events.and_then(|events| self.model.ledgers[host].crowd(events, number, tripwires))
+        else {
+            return self.run_command(host, opcode, number, body).map(|()| true);
+        };
+        let done = self.hosts[host].machine.command(opcode, number, body)?;
+        ensure(done.is_err_and(|done| done.status == refusal), || {
+            format!(
+                "host {host}: command {opcode} on {number} must be refused with {refusal}, and was not: {done:?}"
+            )
+        })?;
+        self.model.ledgers[host].count(Counter::CommandsRefused, 1);
+        Ok(false)
     }
 
     /// Closes an endpoint, and its windows before.
@@ -210,21 +250,17 @@ impl World<Clan> {
 
     fn forget_endpoint(&mut self, host: usize, number: u32) {
         let machine = self.hosts[host].machine.clone();
-        self.model.forget_asker(host as u16, number);
         let ledger = &mut self.model.ledgers[host];
-        let Some(endpoint) = ledger.endpoints.remove(&number) else { return };
+        let Some(mut endpoint) = ledger.endpoints.remove(&number) else { return };
         permit_endpoint(&machine.memory, &endpoint.area, endpoint.requests, false);
         ledger.note_pages(&endpoint.area, Part::Command, false);
         machine.give_back(&endpoint.area);
-        for queue in ledger.queues.values_mut() {
-            queue.forget(number);
-        }
-        // A record that is to come may come still.
-        ledger.ghosts.extend(
-            endpoint.pending.into_iter().map(|pending| (number, endpoint.life, endpoint.owner, pending)),
-        );
-        for made in ledger.program.values_mut().flatten().filter(|made| made.life == endpoint.life) {
-            made.excused = true;
+        let Endpoint { tag, owner, flags, .. } = endpoint;
+        self.model.refused.retain(|told| (told.1, told.2) != (host as u16, tag));
+        let ghost = endpoint.pending.pop_front().map(|pending| Ghost { tag, owner, flags, pending });
+        ledger.ghosts.extend(ghost);
+        for made in ledger.program.values_mut().flatten().filter(|made| made.letter.tag == tag) {
+            made.excused |= made.letter.kind == WRITE;
         }
     }
 
@@ -272,8 +308,7 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let queues = &self.model.ledgers[host].queues;
         let Some(number) = Ledger::free(queues, machine.options.event_queues) else { return Ok(None) };
-        // One for each source that there can be.
-        let records = 64;
+        let records = self.rng.pick(&[16, 32, 64]).unwrap_or(64);
         let length = u64::from(CLAN_EVENTS_HEAD + records * CLAN_EVENT_SIZE);
         let Some(area) = machine.allocate(0, length) else { return Ok(None) };
         let queue = Queue::new(area, owner, records);
@@ -343,17 +378,14 @@ impl World<Clan> {
         events: Option<u32>,
     ) -> Result<(), Violation> {
         self.settle(host)?;
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get(&number) else { return Ok(()) };
+        let tripwires = endpoint.tripwires.len() as u32;
+        let to = events.filter(|_| endpoint.events != events);
         let body = ClanSetEvents { events: events.unwrap_or(CLAN_NO_EVENTS), reserved: 0 };
-        self.run_command(host, CLAN_COMMAND_SET_EVENTS, number, &body)?;
+        let is_done = self.run_if_room(host, CLAN_COMMAND_SET_EVENTS, (number, tripwires), to, &body)?;
         self.settle(host)?;
-        let ledger = &mut self.model.ledgers[host];
-        if let Some(endpoint) = ledger.endpoints.get_mut(&number) {
-            let before =
-                std::mem::replace(&mut endpoint.events, events).filter(|before| Some(*before) != events);
-            before
-                .and_then(|before| ledger.queues.get_mut(&before))
-                .into_iter()
-                .for_each(|queue| queue.forget(number));
+        if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number).filter(|_| is_done) {
+            endpoint.events = events;
         }
         self.check_card(host)
     }
@@ -382,6 +414,34 @@ impl World<Clan> {
         self.forget_all_deeds(host);
         machine.enable()?;
         self.set_up(host)
+    }
+}
+
+impl Ledger {
+    /// How a queue refuses an endpoint's events, if it has no room for them.
+    fn crowd(&mut self, number: u32, endpoint: u32, tripwires: u32) -> Option<u32> {
+        let queue = self.queues.get_mut(&number)?;
+        queue.look();
+        let mut members: BTreeMap<u32, u32> = self
+            .endpoints
+            .iter()
+            .filter(|(_, one)| one.events == Some(number))
+            .map(|(of, one)| (*of, one.tripwires.len() as u32))
+            .collect();
+        members.insert(endpoint, tripwires);
+        // Requests, messages and faults are sources, too.
+        let sources: u32 = members.values().map(|tripwires| tripwires + 3).sum();
+        let is_left = |source: &&Source| {
+            members
+                .get(&source.0)
+                .is_none_or(|tripwires| source.1 == CLAN_EVENT_TRIPWIRE && source.2 >= *tripwires)
+        };
+        let left: BTreeSet<&Source> = queue.untaken().iter().filter(is_left).collect();
+        if sources > queue.records {
+            Some(HAMLYN_STATUS_BAD_LENGTH)
+        } else {
+            (sources + left.len() as u32 > queue.records).then_some(HAMLYN_STATUS_IN_USE)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ impl World<Clan> {
     /// A hostile host's packet: noise, or right but for one thing, or as right as any. Other hosts' links have noise alone.
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
-        let mut letter = self.some_letter(victim);
+        let mut letter = self.some_letter(host, victim);
         letter.data.truncate(self.max_packet - super::packet::HEAD);
         if !self.model.is_hostile[host] {
             // What is no packet changes nothing between two hosts that are none.
@@ -60,7 +60,7 @@ impl World<Clan> {
         Ok(())
     }
 
-    fn some_letter(&mut self, victim: usize) -> Letter {
+    fn some_letter(&mut self, host: usize, victim: usize) -> Letter {
         let apertures = self.model.ledgers[victim].apertures.iter();
         let all: Vec<(u32, u64, u64)> =
             apertures.map(|(number, one)| (*number, one.key, one.area.length)).collect();
@@ -77,7 +77,24 @@ impl World<Clan> {
         };
         let offset =
             if matches!(kind, CREDIT | PROBE) { self.rng.next() >> self.rng.below(64) } else { offset };
-        let (tag, epoch) = (self.rng.below(9) as u32, self.rng.below(4) as u16);
+        let epoch = self.rng.below(4) as u16;
+        let tag = self.some_tag(host, victim, kind);
         Letter { kind, flags: 0, epoch, tag, key, aperture, offset, data }
+    }
+
+    /// What a victim may take for an answer to a read that has left, or for news of an endpoint; or a number that no read has. What a read
+    /// is called that waits to leave only its card knows.
+    fn some_tag(&mut self, host: usize, victim: usize, kind: u8) -> u32 {
+        let asked = self
+            .model
+            .readings
+            .iter()
+            .filter(|one| (usize::from(one.asker), usize::from(one.server)) == (victim, host));
+        let all: Vec<u32> = match kind {
+            DATA | REFUSED if self.rng.percent(60) => asked.map(|one| one.tag).collect(),
+            REFUSED => self.model.ledgers[victim].endpoints.values().map(|endpoint| endpoint.tag).collect(),
+            _ => Vec::new(),
+        };
+        self.rng.pick(&all).unwrap_or(0x8000_0000 | self.rng.below(9) as u32)
     }
 }

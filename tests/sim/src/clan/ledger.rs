@@ -1,13 +1,16 @@
 //! What a driver has opened on each card, and what the card owes to whom: the simulation's own account.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
+use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_PARTS, CLAN_PART};
 use hamlyn_abi::clan::dma::ClanRequest;
 use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
+use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 
 use crate::engine::area::Area;
-use crate::engine::memory::Write;
+use crate::engine::memory::{Memory, Write};
 
 use super::packet::Letter;
 
@@ -18,6 +21,24 @@ pub(super) struct Aperture {
     pub(super) key: u64,
     pub(super) owner: u32,
     pub(super) flags: u32,
+    /// If it is a member of one.
+    pub(super) group: u32,
+}
+
+impl Aperture {
+    /// Which bytes of its memory a host reaches.
+    pub(super) fn part(&self, source: u16) -> Range<u64> {
+        let length = self.area.length;
+        if self.flags & CLAN_APERTURE_PARTS == 0 {
+            return 0..length;
+        }
+        let (start, part) = (u64::from(source) * u64::from(CLAN_PART), u64::from(CLAN_PART));
+        start..(start + part).min(length).max(start)
+    }
+
+    pub(super) fn is_member(&self) -> bool {
+        self.flags & CLAN_APERTURE_GROUP != 0
+    }
 }
 
 /// An open window.
@@ -71,6 +92,16 @@ pub(super) struct Pending {
     pub(super) is_cut: bool,
 }
 
+/// A request that has ended, of which a packet may be about to leave.
+#[derive(Debug, Clone)]
+pub(super) struct Ghost {
+    /// Its endpoint's, and whose that was.
+    pub(super) tag: u32,
+    pub(super) owner: u32,
+    pub(super) flags: u32,
+    pub(super) pending: Pending,
+}
+
 /// Why an endpoint may hear of a fault: reason, host, aperture and offset.
 pub(super) type Cause = (u32, u32, u32, u64);
 
@@ -78,8 +109,8 @@ pub(super) type Cause = (u32, u32, u32, u64);
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) area: Area,
-    /// Which of those that have had its number, at all hosts.
-    pub(super) life: u64,
+    /// What its packets say who they are from.
+    pub(super) tag: u32,
     pub(super) owner: u32,
     pub(super) tripwires: Vec<Tripwire>,
     pub(super) requests: u32,
@@ -91,6 +122,10 @@ pub(super) struct Endpoint {
     /// Requests whose results are there, of which `done` tells.
     pub(super) ended: u32,
     pub(super) pending: VecDeque<Pending>,
+    /// Packets of the others' requests to the host of its own that have left since it had its turn.
+    pub(super) passed_over: u32,
+    /// He counts requests that cannot be.
+    pub(super) overstates: bool,
     /// The last result was a failure of a request that the next belongs to.
     pub(super) chain_failed: bool,
     pub(super) faults: u32,
@@ -111,12 +146,12 @@ pub(super) struct Queue {
     pub(super) area: Area,
     pub(super) owner: u32,
     pub(super) records: u32,
-    pub(super) written: u32,
+    /// Sources of all records that there have been.
+    pub(super) written: Vec<Source>,
+    /// How many its owner has taken, what he says, and what the card has made of that when it last looked.
     pub(super) taken: u32,
-    /// Sources of the records that are not taken; and whether the record is of this life of its source.
-    pub(super) untaken: VecDeque<(Source, bool)>,
-    /// It has had no room: records of earlier lives were in it.
-    pub(super) was_full: bool,
+    pub(super) said: u32,
+    pub(super) known: u32,
     /// Sources of which its owner has to hear.
     pub(super) owed: BTreeSet<Source>,
     /// Somebody sleeps on it who has taken so many.
@@ -173,15 +208,10 @@ pub(super) struct Accesses {
 /// A store or load that has not left.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
-    /// As it is to be in a packet, but for what is the packet's own.
+    /// As it is to be in a packet.
     pub(super) letter: Letter,
     pub(super) owner: u32,
-    /// The endpoint that hears of its faults, and which of those that have had its number.
-    pub(super) endpoint: u32,
-    pub(super) life: u64,
-    /// The card's number for the load.
-    pub(super) load: Option<u64>,
-    /// The link has gone since: it may never leave.
+    /// Its endpoint or load is no more, and so nobody hears of it if it was dropped.
     pub(super) excused: bool,
 }
 
@@ -200,10 +230,10 @@ pub(super) struct Load {
     /// What it has read then.
     pub(super) accesses: Option<Accesses>,
     pub(super) refused: u32,
-    /// It has left the card.
-    pub(super) has_left: bool,
     /// Window or card are gone: it may read as ones for that.
     pub(super) is_cut: bool,
+    /// It has not left, and never will.
+    pub(super) is_dropped: bool,
 }
 
 /// The account of a card.
@@ -219,12 +249,13 @@ pub(super) struct Ledger {
     pub(super) program: BTreeMap<u32, VecDeque<Made>>,
     /// Loads by the card's numbers for them.
     pub(super) loads: BTreeMap<u64, Load>,
-    /// Requests of endpoints that were closed, of which a packet may be about to leave: endpoint, which that was, owner.
-    pub(super) ghosts: Vec<(u32, u64, u32, Pending)>,
+    /// Requests that have ended, or whose endpoints were closed, of which a packet may be about to leave.
+    pub(super) ghosts: Vec<Ghost>,
     /// What it has written, and is not in the account yet.
     pub(super) unsettled: Vec<Write>,
-    /// What has come of what was asked for: host, aperture, offset and data.
-    pub(super) answers: Vec<(u16, u32, u64, Vec<u8>)>,
+    /// Hosts that it has given up in the tick that it is in the midst of.
+    pub(super) given_up: BTreeSet<u32>,
+    pub(super) is_ticking: bool,
     pub(super) landings: VecDeque<Landing>,
     /// What of a landing has been written.
     pub(super) landed: usize,
@@ -273,7 +304,7 @@ impl Endpoint {
         debug_assert!(tripwires <= CLAN_MAX_TRIPWIRES, "more Tripwires than there can be");
         Self {
             area,
-            life: 0,
+            tag: 0,
             owner,
             tripwires: vec![Tripwire::default(); tripwires as usize],
             requests,
@@ -284,6 +315,8 @@ impl Endpoint {
             done: 0,
             ended: 0,
             pending: VecDeque::new(),
+            passed_over: 0,
+            overstates: false,
             chain_failed: false,
             faults: 0,
             fault_words: [0; 24],
@@ -300,22 +333,34 @@ impl Queue {
             area,
             owner,
             records,
-            written: 0,
+            written: Vec::new(),
             taken: 0,
-            untaken: VecDeque::new(),
-            was_full: false,
+            said: 0,
+            known: 0,
             owed: BTreeSet::new(),
             armed: None,
         }
     }
-}
 
-impl Queue {
-    /// An endpoint's events come here no more: its records are those of another.
-    pub(super) fn forget(&mut self, endpoint: u32) {
-        self.owed.retain(|source| source.0 != endpoint);
-        for (source, is_live) in &mut self.untaken {
-            *is_live &= source.0 != endpoint;
-        }
+    /// How many records there have been.
+    pub(super) fn count(&self) -> u32 {
+        self.written.len() as u32
+    }
+
+    /// Its owner says how many he has taken.
+    pub(super) fn say(&mut self, memory: &Memory, taken: u32) {
+        self.said = taken;
+        self.area.poke(memory, CLAN_EVENTS_TAKEN.into(), &taken.to_le_bytes());
+    }
+
+    /// The card looks how many were taken. What cannot be, or would take some back, takes all.
+    pub(super) fn look(&mut self) {
+        let is_possible = self.said.wrapping_sub(self.known) <= self.count() - self.known;
+        self.known = if is_possible { self.said } else { self.count() };
+    }
+
+    /// Sources of the records that the card finds untaken.
+    pub(super) fn untaken(&self) -> &[Source] {
+        &self.written[self.known as usize..]
     }
 }

@@ -1,5 +1,6 @@
 //! The CLAN card's part of a simulation: processes that reach each other's memory by windows and DMA, Tripwires that tell of it,
-//! drivers that open and close all of it under them, hostile hosts, and what must always be so.
+//! drivers that open and close all of it under them, piece by piece or as a process is killed, hostile hosts and owners, and what must
+//! always be so.
 //!
 //! * What a card sends is what was stored, asked for or loaded, word by word, in the order in which the processors made it; and of
 //!   DMA requests, in theirs. What arrives from a host is what was sent, in that order, whatever was cut and joined on its way.
@@ -9,7 +10,9 @@
 //!   it reads as ones, for a reason that is told. A load ends in time.
 //! * A Tripwire fires once for each access that it watches, and for nothing else. Bits, counts, events and FIFO say the same.
 //! * A source of events has at most one record that is not taken, and no news is lost. So has whoever is put into the FIFO.
-//! * DMA requests end once, in order, with results that fit. What belongs to one that has failed is skipped.
+//! * DMA requests end once, in order, with results that fit. What belongs to one that has failed is skipped. The engine passes nobody
+//!   over again and again.
+//! * What is sent to a group comes to each host that has been a member since; and a host reaches its own part alone of what has parts.
 //! * No more words are under way than a host has credits for. In the end nothing waits for any, and nothing is lost.
 //!
 //! All this is judged by a ledger that the simulation keeps, from the contract, never by the card's own state.

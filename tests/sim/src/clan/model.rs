@@ -16,7 +16,7 @@ use crate::engine::world::{Model, World};
 
 use super::ledger::Ledger;
 use super::machine::Machine;
-use super::packet::{HEAD, Letter};
+use super::packet::{HEAD, Letter, TO_GROUP, WRITE};
 use super::processor::Processor;
 
 /// Who has asked for bytes.
@@ -49,8 +49,9 @@ pub(super) struct Reading {
     pub(super) is_revoked: bool,
     /// Its host has said no.
     pub(super) is_refused: bool,
-    /// The memory, and since which moment it must have been as it is said to be.
+    /// The memory, which byte of it, and since which moment it must have been as it is said to be.
     pub(super) area: Option<Area>,
+    pub(super) place: u64,
     pub(super) start: u64,
     pub(super) data: Vec<u8>,
     /// Bytes that have left, and come.
@@ -78,6 +79,7 @@ impl Reading {
             is_revoked: false,
             is_refused: false,
             area: None,
+            place: 0,
             start: 0,
             data: Vec::new(),
             sent: 0,
@@ -130,10 +132,15 @@ pub(super) struct Clan {
     pub(super) refused_ever: BTreeSet<(u16, u16, u32)>,
     /// By host: whether its card was reset.
     pub(super) was_reset: Vec<bool>,
-    /// Endpoints and requests that there have been.
+    /// The last count of credits of a host's packets to another, and those that were given up: who sent there has been told.
+    pub(super) epochs: BTreeMap<(u16, u16), u16>,
+    pub(super) over: BTreeSet<(u16, u16, u16)>,
+    /// By host, whether it has ever stopped: it may have been given up for that, until it is heard of.
+    pub(super) was_stopped: Vec<bool>,
+    /// Requests that there have been.
     pub(super) lives: u64,
-    /// By host and what its packets say: which endpoint that is.
-    pub(super) tags: BTreeMap<(u16, u32), (u32, u64, bool)>,
+    /// By host, how many endpoints were opened.
+    pub(super) opened: Vec<u32>,
     /// Counts values that were stored.
     pub(super) values: u64,
     /// New deeds, and what drivers do, in a thousand steps.
@@ -179,7 +186,10 @@ impl Clan {
             refused_ever: BTreeSet::new(),
             was_reset: vec![false; cards.into()],
             lives: 0,
-            tags: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            over: BTreeSet::new(),
+            was_stopped: vec![false; cards.into()],
+            opened: vec![0; cards.into()],
             values: 0,
             traffic: u64::from(rng.range(50, 700)),
             changes: u64::from(rng.range(0, 40)),
@@ -216,51 +226,35 @@ impl Clan {
         is_hostile(one) || is_hostile(other)
     }
 
-    /// What an endpoint's packets say of it is nobody else's.
-    pub(super) fn note_tag(&mut self, host: u16, tag: u32, of: (u32, u64), is_sure: bool) -> bool {
-        let known = self.tags.entry((host, tag)).or_insert((of.0, of.1, is_sure));
-        if is_sure && !known.2 {
-            *known = (of.0, of.1, true);
-        }
-        !is_sure || (known.0, known.1) == of
-    }
-
-    /// The endpoint whose packets are known to say that, and which of those that have had its number.
-    pub(super) fn tagged(&self, host: u16, tag: u32) -> Option<(u32, u64)> {
-        self.tags.get(&(host, tag)).filter(|known| known.2).map(|known| (known.0, known.1))
-    }
-
     /// The endpoint of a host whose packets say that, if it is open still.
     pub(super) fn by_tag(&mut self, host: u16, tag: u32) -> Option<&mut super::ledger::Endpoint> {
-        let (endpoint, life, _) = *self.tags.get(&(host, tag))?;
-        let open = self.ledgers[usize::from(host)].endpoints.get_mut(&endpoint)?;
-        (open.life == life).then_some(open)
+        self.ledgers[usize::from(host)].endpoints.values_mut().find(|endpoint| endpoint.tag == tag)
     }
 
-    /// An answer was for a load that has ended, so that the one that waits is that of an equal read.
-    pub(super) fn answers_another(&mut self, asker: u16, server: u16, letter: &Letter) {
-        let is_it = |reading: &Reading| {
-            (reading.asker, reading.server) == (asker, server)
-                && (reading.aperture, reading.offset) == (letter.aperture, letter.offset)
+    /// The read that an answer of a host with this number is for, if somebody waits for that.
+    pub(super) fn awaited(&mut self, asker: u16, server: u16, tag: u32) -> Option<&mut Reading> {
+        let ledger = &self.ledgers[usize::from(asker)];
+        let waits = |origin| match origin {
+            Origin::Load(number) => ledger.loads.contains_key(&number),
+            Origin::Dma(number, serial) => {
+                let front = ledger.endpoints.get(&number).and_then(|endpoint| endpoint.pending.front());
+                front.is_some_and(|front| front.serial == serial)
+            }
+            Origin::Nobody => false,
         };
-        let loads = &self.ledgers[usize::from(asker)].loads;
-        let waits = |origin: Origin| matches!(origin, Origin::Load(load) if loads.contains_key(&load));
-        let of =
-            self.readings.iter().position(|one| is_it(one) && one.tag == letter.tag && waits(one.origin));
-        let Some(of) = of else { return };
-        let length = self.readings[of].length;
-        let other = self.readings.iter().rposition(|one| {
-            is_it(one) && one.tag != letter.tag && one.length == length && !waits(one.origin)
-        });
-        let Some(other) = other else { return };
-        self.readings[other].origin = std::mem::replace(&mut self.readings[of].origin, Origin::Nobody);
+        let is_it = |reading: &&mut Reading| {
+            (reading.asker, reading.server, reading.tag) == (asker, server, tag)
+                && reading.came < reading.length
+                && waits(reading.origin)
+        };
+        self.readings.iter_mut().find(is_it)
     }
 
-    /// An endpoint is no more: who answers it answers nobody.
-    pub(super) fn forget_asker(&mut self, host: u16, endpoint: u32) {
-        for reading in self.readings.iter_mut().filter(|reading| reading.asker == host) {
-            if matches!(reading.origin, Origin::Dma(of, _) if of == endpoint) {
-                reading.origin = Origin::Nobody;
+    /// A host is no member of a group any more: what is on its way to that may not come.
+    pub(super) fn leave_group(&mut self, host: u16) {
+        for ((_, destination), flight) in &mut self.flying {
+            if *destination == host {
+                flight.excuse_those(|packet| matches!(packet, [WRITE, flags, ..] if flags & TO_GROUP != 0));
             }
         }
     }
@@ -316,8 +310,12 @@ impl Model for Clan {
         world.set_up(host)
     }
 
+    /// What has not left never will.
     fn unplugged(world: &mut World<Self>, host: usize) {
         world.model.excuse(host as u16);
+        let ledger = &mut world.model.ledgers[host];
+        ledger.program.clear();
+        ledger.ghosts.clear();
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {
@@ -325,18 +323,35 @@ impl Model for Clan {
     }
 
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        let ticked = world.hosts[host].machine.tick()?;
-        if ticked {
-            world.check_card(host)?;
+        world.settle(host)?;
+        if !world.hosts[host].machine.tick()? {
+            return Ok(false);
         }
-        Ok(ticked)
+        world.model.ledgers[host].is_ticking = true;
+        world.settle(host)?;
+        let ledger = &mut world.model.ledgers[host];
+        ledger.is_ticking = false;
+        // What waited for them will never leave.
+        for peer in std::mem::take(&mut ledger.given_up) {
+            ledger.program.remove(&peer);
+            ledger.ghosts.retain(|ghost| ghost.pending.request.host != peer);
+        }
+        world.check_card(host)?;
+        Ok(true)
     }
 
     /// Reads end in time, and who waits for credits asks for them.
     fn deadline(world: &World<Self>) -> Option<u64> {
         let hosts = world.hosts.len() as u32;
+        let is_owed = |host: usize| {
+            let mut refused = world.model.refused.iter();
+            refused.any(|(refuser, sender, _)| {
+                usize::from(*sender) == host && !world.model.is_tainted(*refuser, *sender)
+            })
+        };
         let waits = |(host, ledger): (usize, &Ledger)| {
-            let alarm = world.hosts[host].machine.alarm().filter(|_| ledger.is_waiting(hosts))?;
+            let alarm =
+                world.hosts[host].machine.alarm().filter(|_| ledger.is_waiting(hosts) || is_owed(host))?;
             u64::try_from(alarm).ok().map(|alarm| alarm + 1)
         };
         world.model.ledgers.iter().enumerate().filter_map(waits).min()
@@ -361,6 +376,7 @@ impl Model for Clan {
             1 => world.port_flickers(host),
             2 => {
                 let frozen = world.rng.percent(50);
+                world.model.was_stopped[host] = true;
                 world.host_stops(host, end, frozen);
                 Ok(())
             }
@@ -440,9 +456,7 @@ impl Model for Clan {
         let lost = lost.map(|(pair, _)| pair).next();
         ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))?;
         let model = &world.model;
-        let is_hasty = model.is_hasty();
-        let untold =
-            model.refused.iter().find(|(one, other, _)| !is_hasty && !model.is_tainted(*one, *other));
+        let untold = model.refused.iter().find(|(one, other, _)| !model.is_tainted(*one, *other));
         ensure(untold.is_none(), || format!("nobody was told of a refused write: {untold:?}"))
     }
 }

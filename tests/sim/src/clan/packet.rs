@@ -18,6 +18,8 @@ pub(super) const PROBE: u8 = 6;
 
 /// In `flags`: an operating system's.
 pub(super) const FROM_SYSTEM: u8 = 1;
+/// In `flags`: for a group, whose number is where the aperture's would be.
+pub(super) const TO_GROUP: u8 = 2;
 
 /// What a packet says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

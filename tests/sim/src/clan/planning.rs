@@ -13,7 +13,7 @@ use crate::engine::world::World;
 
 use super::ledger::Window;
 use super::model::Clan;
-use super::processor::Deed;
+use super::processor::{Deed, group_of};
 
 /// What names an aperture: host, number, key, and its length.
 #[derive(Debug, Clone, Copy)]
@@ -44,29 +44,43 @@ impl World<Clan> {
     }
 
     fn open_some_aperture(&mut self, host: usize, owner: u32) -> Result<Option<u32>, Violation> {
-        let flags = match self.rng.below(8) {
+        let (both, mut group) = (CLAN_APERTURE_READ | CLAN_APERTURE_WRITE, None);
+        let flags = match self.rng.below(12) {
             0 => 0,
             1 => CLAN_APERTURE_READ,
             2 => CLAN_APERTURE_WRITE,
-            3 => CLAN_APERTURE_READ | CLAN_APERTURE_WRITE | CLAN_APERTURE_PRIVILEGED,
-            _ => CLAN_APERTURE_READ | CLAN_APERTURE_WRITE,
+            3 => both | CLAN_APERTURE_PRIVILEGED,
+            4 => both | CLAN_APERTURE_PARTS,
+            5 => both | CLAN_APERTURE_PARTS | CLAN_APERTURE_PRIVILEGED,
+            6 | 7 => {
+                group = self.rng.pick(&[0, 1, 63]);
+                CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP
+            }
+            _ => both,
         };
-        self.open_aperture(host, owner, flags, None)
+        self.open_aperture(host, owner, flags, group)
     }
 
     /// A descriptor that somebody has passed on: now and then it is worth nothing.
     pub(super) fn some_descriptor(&mut self) -> Option<Descriptor> {
         let host = self.rng.index(self.hosts.len());
-        let all: Vec<(u32, u64, u64)> = self.model.ledgers[host]
+        let all: Vec<Descriptor> = self.model.ledgers[host]
             .apertures
             .iter()
-            .map(|(number, aperture)| (*number, aperture.key, aperture.area.length))
+            .map(|(number, one)| {
+                let length = one.area.length;
+                let length = if one.flags & CLAN_APERTURE_PARTS == 0 { length } else { CLAN_PART.into() };
+                let (host, aperture) =
+                    if one.is_member() { (CLAN_GROUP_HOST + one.group, 0) } else { (host as u32, *number) };
+                Descriptor { host, aperture, key: one.key, length }
+            })
             .collect();
-        let (aperture, key, length) = self.rng.pick(&all)?;
-        let mut descriptor = Descriptor { host: host as u32, aperture, key, length };
+        let mut descriptor = self.rng.pick(&all)?;
         match self.rng.below(40) {
             0 => descriptor.key ^= 1 << self.rng.below(64),
-            1 => descriptor.aperture = self.rng.next() as u32 >> self.rng.below(32),
+            1 if group_of(descriptor.host).is_none() => {
+                descriptor.aperture = self.rng.next() as u32 >> self.rng.below(32);
+            }
             2 => descriptor.length += self.rng.below(5000),
             3 => descriptor.host = self.hosts.len() as u32,
             _ => {}
@@ -106,6 +120,10 @@ impl World<Clan> {
         let deed = match self.rng.below(20) {
             0..7 => self.some_stores(host),
             7 | 8 => self.some_load(host),
+            9 if self.rng.percent(20) => {
+                let beyond = self.rng.next() as u32 >> self.rng.below(30);
+                self.some_endpoint(host, Some(owner)).map(|endpoint| Deed::Overstate { endpoint, beyond })
+            }
             9..12 => self.some_requests(host, owner),
             12..16 => self.some_tripwire(host, owner),
             16 | 17 => self.some_queue(host).map(|queue| Deed::Take { queue, most: self.rng.range(1, 20) }),
@@ -198,7 +216,9 @@ impl World<Clan> {
         let is_pending = |pending: &super::ledger::Pending| reads(&pending.request);
         let is_planned =
             |deed: &Deed| matches!(deed, Deed::Put { requests, .. } if requests.iter().any(reads));
-        endpoints.flat_map(|endpoint| &endpoint.pending).any(is_pending)
+        let mut ghosts = self.model.ledgers[host].ghosts.iter();
+        ghosts.any(|ghost| is_pending(&ghost.pending))
+            || endpoints.flat_map(|endpoint| &endpoint.pending).any(is_pending)
             || self.hosts[host].processes.iter().flat_map(|processor| &processor.deeds).any(is_planned)
     }
 
@@ -264,24 +284,21 @@ impl World<Clan> {
     /// A driver opens or closes something, as processes come and go.
     pub(super) fn change(&mut self, host: usize) -> Result<(), Violation> {
         let owner = self.rng.range(1, 2);
-        match self.rng.below(16) {
+        match self.rng.below(17) {
+            16 if self.rng.percent(30) => self.kill(host, owner),
+            16 => Ok(()),
             0..3 => self.open_some_aperture(host, owner).map(drop),
             3..6 => {
                 let all: Vec<u32> = self.model.ledgers[host].apertures.keys().copied().collect();
                 self.rng.pick(&all).map_or(Ok(()), |number| {
-                    self.forget_deeds(
-                        host,
-                        |deed| matches!(deed, Deed::Poke { aperture, .. } if *aperture == number),
-                    );
+                    self.forget_aperture_deeds(host, number);
                     self.close_aperture(host, number)
                 })
             }
             6..9 => self.open_some_window(host),
             9 | 10 => {
                 let Some((first, _)) = self.some_window(host) else { return Ok(()) };
-                self.forget_deeds(host, |deed| {
-                    matches!(deed, Deed::Stores { window, .. } | Deed::Load { window, .. } if *window == first)
-                });
+                self.forget_window_deeds(host, first);
                 self.close_window(host, first)
             }
             11 => {
@@ -310,6 +327,60 @@ impl World<Clan> {
         }
     }
 
+    /// A process is killed in the midst of what it does: its driver closes all that it had, kind by kind.
+    fn kill(&mut self, host: usize, owner: u32) -> Result<(), Violation> {
+        self.note(|| format!("host {host}: owner {owner} is killed"));
+        for processor in self.hosts[host].processes.iter_mut().filter(|processor| processor.owner == owner) {
+            processor.deeds.clear();
+        }
+        let ledger = &self.model.ledgers[host];
+        let endpoints: Vec<u32> = ledger
+            .endpoints
+            .iter()
+            .filter(|(_, one)| one.owner == owner)
+            .map(|(number, _)| *number)
+            .collect();
+        let queues: Vec<u32> =
+            ledger.queues.iter().filter(|(_, one)| one.owner == owner).map(|(number, _)| *number).collect();
+        let apertures: Vec<u32> = ledger
+            .apertures
+            .iter()
+            .filter(|(_, one)| one.owner == owner)
+            .map(|(number, _)| *number)
+            .collect();
+        let windows: Vec<u32> = ledger
+            .windows
+            .iter()
+            .filter(|(_, window)| endpoints.contains(&window.endpoint))
+            .map(|(first, _)| *first)
+            .collect();
+        for number in windows {
+            self.forget_window_deeds(host, number);
+            self.close_window(host, number)?;
+        }
+        for number in endpoints {
+            self.forget_endpoint_deeds(host, number);
+            self.close_endpoint(host, number)?;
+        }
+        queues.into_iter().try_for_each(|number| self.close_queue(host, number))?;
+        for number in apertures {
+            self.forget_aperture_deeds(host, number);
+            self.close_aperture(host, number)?;
+        }
+        Ok(())
+    }
+
+    fn forget_aperture_deeds(&mut self, host: usize, number: u32) {
+        self.forget_deeds(host, |deed| matches!(deed, Deed::Poke { aperture, .. } if *aperture == number));
+    }
+
+    fn forget_window_deeds(&mut self, host: usize, first: u32) {
+        self.forget_deeds(
+            host,
+            |deed| matches!(deed, Deed::Stores { window, .. } | Deed::Load { window, .. } if *window == first),
+        );
+    }
+
     fn queue_of(&mut self, host: usize, owner: u32) -> Option<u32> {
         let queues = self.model.ledgers[host].queues.iter();
         let all: Vec<u32> =
@@ -330,9 +401,11 @@ impl World<Clan> {
             windows.iter().filter(|(_, window)| window.endpoint == number).map(|(first, _)| *first).collect();
         self.forget_deeds(host, |deed| match deed {
             Deed::Stores { window, .. } | Deed::Load { window, .. } => windows.contains(window),
-            Deed::Put { endpoint, .. } | Deed::Set { endpoint, .. } | Deed::Clear { endpoint, .. } => {
-                *endpoint == number
-            }
+            Deed::Put { endpoint, .. }
+            | Deed::Set { endpoint, .. }
+            | Deed::Overstate { endpoint, .. }
+            | Deed::Restate { endpoint }
+            | Deed::Clear { endpoint, .. } => *endpoint == number,
             _ => false,
         });
     }

@@ -48,6 +48,15 @@ pub(super) enum Deed {
         queue: u32,
         most: u32,
     },
+    /// Says that it has put more requests than there can be, so many more.
+    Overstate {
+        endpoint: u32,
+        beyond: u32,
+    },
+    /// Says how many it has put.
+    Restate {
+        endpoint: u32,
+    },
     /// Clears bits.
     Clear {
         endpoint: u32,
@@ -108,6 +117,11 @@ impl World<Clan> {
             }
             Deed::Take { queue, most } => {
                 self.take_records(host, queue, most)?;
+                None
+            }
+            Deed::Overstate { endpoint, beyond } => self.overstate(host, endpoint, beyond)?,
+            Deed::Restate { endpoint } => {
+                self.say_put(host, endpoint)?;
                 None
             }
             Deed::Clear { endpoint, bits } => {
@@ -174,6 +188,29 @@ impl World<Clan> {
         Ok((!requests.is_empty()).then_some(Deed::Put { endpoint: number, requests }))
     }
 
+    /// A hostile owner counts requests that cannot be: the card looks for none until he says what is so.
+    fn overstate(&mut self, host: usize, number: u32, beyond: u32) -> Result<Option<Deed>, Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(None) };
+        endpoint.overstates = true;
+        // As many as the queue has room for are possible still when the last of those that are there has ended.
+        let most = u32::MAX - 2 * endpoint.requests;
+        let said = endpoint.put.wrapping_add(endpoint.requests + 1 + beyond % most);
+        endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &said.to_le_bytes());
+        machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
+        Ok(Some(Deed::Restate { endpoint: number }))
+    }
+
+    /// An owner says how many requests he has put, and rings.
+    fn say_put(&mut self, host: usize, number: u32) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+        endpoint.overstates = false;
+        endpoint.passed_over = 0;
+        endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &endpoint.put.to_le_bytes());
+        machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)
+    }
+
     /// Stores to a Tripwire's words; the last does it.
     fn set_tripwire(
         &mut self,
@@ -227,7 +264,7 @@ impl World<Clan> {
             let at = queue.area.address(u64::from(CLAN_EVENTS_HEAD) + slot);
             let found = (machine.memory.peek_u32(at + 12) == queue.taken.wrapping_add(1))
                 .then(|| [4, 0, 8].map(|word| machine.memory.peek_u32(at + word)));
-            let expected = queue.untaken.pop_front().map(|(source, _)| source);
+            let expected = queue.written.get(queue.taken as usize).copied();
             let known = found.map(|[endpoint, kind, detail]| {
                 (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 })
             });
@@ -241,7 +278,8 @@ impl World<Clan> {
             }
             queue.taken = queue.taken.wrapping_add(1);
         }
-        queue.area.poke(&machine.memory, CLAN_EVENTS_TAKEN.into(), &queue.taken.to_le_bytes());
+        let taken = queue.taken;
+        queue.say(&machine.memory, taken);
         Ok(())
     }
 
@@ -317,7 +355,7 @@ impl World<Clan> {
             }
             (_, _, Some(number)) => {
                 let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
-                let (taken, written) = (queue.taken, queue.written);
+                let (taken, written) = (queue.taken, queue.count());
                 queue.armed = (taken == written).then_some(taken);
                 if taken != written {
                     self.owe_fifo(host, hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS | number);
@@ -335,7 +373,7 @@ impl World<Clan> {
     }
 }
 
-/// Whether a host of a window is a group.
-pub(super) fn is_group(host: u32) -> bool {
-    (CLAN_GROUP_HOST..CLAN_GROUP_HOST + CLAN_GROUPS).contains(&host)
+/// The group that a host of a descriptor is, if it is one.
+pub(super) fn group_of(host: u32) -> Option<u32> {
+    host.checked_sub(CLAN_GROUP_HOST).filter(|group| *group < CLAN_GROUPS)
 }

@@ -1,7 +1,6 @@
 //! What reaches a card: what must become of it, and what did.
 
-use hamlyn_abi::clan::aperture::*;
-use hamlyn_abi::clan::dma::CLAN_DMA_READ;
+use hamlyn_abi::clan::endpoint::{CLAN_FAULT_LOST, CLAN_FAULT_REFUSED};
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use hamlyn_card::ports::{Packet, VolatileSlice};
 
@@ -12,7 +11,7 @@ use crate::engine::world::World;
 use super::driving::allows;
 use super::ledger::{Accesses, Aperture, Landing};
 use super::model::{Clan, Origin, Reading};
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, WRITE, words};
+use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE, words};
 
 /// What makes a packet none that is taken.
 const REFUSALS: [Counter; 7] = [
@@ -27,13 +26,20 @@ const REFUSALS: [Counter; 7] = [
 
 /// What must become of a packet.
 #[derive(Debug)]
-enum Verdict {
-    /// It is taken.
-    Taken,
-    /// It is counted as one of these.
-    Refused(Vec<Counter>),
-    /// Either: it comes from a hostile host, or of a time that is over.
-    Either,
+struct Verdict {
+    may_be_taken: bool,
+    /// Or it is counted as one of these.
+    reasons: Vec<Counter>,
+}
+
+impl Verdict {
+    fn taken_if(is_taken: bool, else_counted: Counter) -> Self {
+        Self { may_be_taken: is_taken, reasons: if is_taken { Vec::new() } else { vec![else_counted] } }
+    }
+
+    fn refused(reasons: Vec<Counter>) -> Self {
+        Self { may_be_taken: false, reasons }
+    }
 }
 
 impl World<Clan> {
@@ -46,7 +52,7 @@ impl World<Clan> {
         let machine = self.hosts[host].machine.clone();
         let (verdict, end) = self.judge(host, source, read.as_ref())?;
         let letter = read.map(|(letter, _)| letter).unwrap_or_default();
-        if letter.kind == REFUSED && !matches!(verdict, Verdict::Refused(_)) {
+        if letter.kind == REFUSED && verdict.may_be_taken {
             self.hear_refusal(host, source, &letter);
         }
         let before = machine.counters();
@@ -62,23 +68,16 @@ impl World<Clan> {
                 letter.brief()
             )
         };
-        match &verdict {
-            Verdict::Taken => ensure(counted.is_empty(), wrong)?,
-            Verdict::Refused(faults) => {
-                ensure(counted.len() == 1 && faults.contains(&counted[0]), wrong)?;
-            }
-            Verdict::Either => {}
+        match counted[..] {
+            [] => ensure(verdict.may_be_taken, wrong)?,
+            [reason] => ensure(verdict.reasons.contains(&reason), wrong)?,
+            _ => return Err(Violation::new(wrong())),
         }
         let is_taken = counted.is_empty();
-        if letter.kind == DATA {
-            let answer = (source, letter.aperture, letter.offset, letter.data.clone());
-            self.model.ledgers[host].answers.push(answer);
-        }
         match letter.kind {
             WRITE => self.note_write_arrived(host, source, &letter, is_taken, end, &counted),
             READ => self.note_read_arrived(host, source, &letter, is_taken),
-            DATA if !is_taken => self.model.answers_another(host as u16, source, &letter),
-            DATA => {
+            DATA if is_taken => {
                 let landings = self.note_data_arrived(host, source, &letter).unwrap_or_default();
                 self.model.ledgers[host].landings.extend(landings);
             }
@@ -110,36 +109,52 @@ impl World<Clan> {
 
     /// What must become of a packet, and where the part of it ends that an aperture takes.
     fn judge(
-        &self,
+        &mut self,
         host: usize,
         source: u16,
         read: Option<&(Letter, bool)>,
     ) -> Result<(Verdict, u64), Violation> {
-        let refused = |counter| Ok((Verdict::Refused(vec![counter]), 0));
         if !self.hosts[host].machine.is_enabled()? {
-            let mut all = vec![Counter::Discarded, Counter::Malformed, Counter::BadChecksum];
-            all.push(Counter::OverCredit);
-            return Ok((Verdict::Refused(all), 0));
+            return Ok((Verdict::refused(vec![Counter::Discarded]), 0));
         }
-        let Some((letter, is_sound)) = read else { return refused(Counter::Malformed) };
-        let most = self.model.options.burst as usize;
-        if !is_sound || letter.data.len() > most {
-            return Ok((Verdict::Refused(vec![Counter::BadChecksum, Counter::Malformed]), 0));
+        let Some((letter, is_sound)) = read else {
+            return Ok((Verdict::refused(vec![Counter::Malformed]), 0));
+        };
+        if !is_sound {
+            return Ok((Verdict::refused(vec![Counter::BadChecksum]), 0));
         }
-        let tainted = self.model.is_tainted(source, host as u16);
-        if !matches!(letter.kind, WRITE..=PROBE) {
-            return refused(Counter::Malformed);
+        let (asker, tag, length) = (host as u16, letter.tag, letter.data.len());
+        let verdict = match letter.kind {
+            WRITE | READ => return Ok(self.judge_access(host, source, letter)),
+            DATA if length > 0 => {
+                let is_next = self.model.awaited(asker, source, tag).is_some_and(|reading| {
+                    reading.offset + reading.came == letter.offset
+                        && length as u64 <= reading.length - reading.came
+                });
+                Verdict::taken_if(is_next, Counter::Discarded)
+            }
+            REFUSED => match letter.refusal() {
+                Some((CLAN_FAULT_REFUSED..=CLAN_FAULT_LOST, is_read)) => {
+                    let is_heard = !is_read || self.model.awaited(asker, source, tag).is_some();
+                    Verdict::taken_if(is_heard, Counter::Discarded)
+                }
+                _ => Verdict::refused(vec![Counter::Malformed]),
+            },
+            CREDIT => Verdict::taken_if(matches!(length, 0 | 16), Counter::Malformed),
+            _ => Verdict::taken_if(letter.kind == PROBE && length == 0, Counter::Malformed),
+        };
+        Ok((verdict, 0))
+    }
+
+    /// What must become of a write or read.
+    fn judge_access(&self, host: usize, source: u16, letter: &Letter) -> (Verdict, u64) {
+        let (refusal, end) = self.refusal(host, source, letter);
+        let may_be_taken = refusal.is_none();
+        let mut reasons = refusal.unwrap_or_default();
+        if self.model.is_tainted(source, host as u16) || self.was_cut_off(source, host) {
+            reasons.extend([Counter::OverCredit, Counter::Malformed]);
         }
-        if matches!(letter.kind, DATA | REFUSED | CREDIT | PROBE) {
-            return Ok((Verdict::Either, 0));
-        }
-        let (refusal, end) = self.refusal(host, letter);
-        Ok(match refusal {
-            Some(_) if tainted => (Verdict::Either, end),
-            Some(counters) => (Verdict::Refused(counters), end),
-            None if tainted || self.was_cut_off(source, host) => (Verdict::Either, end),
-            None => (Verdict::Taken, end),
-        })
+        (Verdict { may_be_taken, reasons }, end)
     }
 
     /// What passed between two hosts was lost, so that credits have to be agreed upon anew.
@@ -148,9 +163,9 @@ impl World<Clan> {
     }
 
     /// Why a write or read is refused, if it is; and where the part of a write ends that is not.
-    fn refusal(&self, host: usize, letter: &Letter) -> (Option<Vec<Counter>>, u64) {
+    fn refusal(&self, host: usize, source: u16, letter: &Letter) -> (Option<Vec<Counter>>, u64) {
         let is_read = letter.kind == READ;
-        let Some(aperture) = self.aperture_of(host, letter) else {
+        let Some((_, aperture)) = self.aperture_of(host, letter) else {
             return (Some(vec![Counter::RefusedAperture]), letter.offset);
         };
         let length = if is_read { letter.asked() } else { letter.data.len() as u64 };
@@ -160,7 +175,8 @@ impl World<Clan> {
         if !allows(aperture.flags, is_read, letter.flags & FROM_SYSTEM != 0) {
             return (Some(vec![Counter::RefusedAccess]), letter.offset);
         }
-        let bound = aperture.area.length;
+        let part = aperture.part(source);
+        let bound = part.end - part.start;
         if letter.offset.checked_add(length).is_some_and(|end| end <= bound) {
             return (None, letter.offset + length);
         }
@@ -177,12 +193,14 @@ impl World<Clan> {
     }
 
     /// The aperture that a packet is for, if it has its key.
-    fn aperture_of(&self, host: usize, letter: &Letter) -> Option<Aperture> {
-        let apertures = &self.model.ledgers[host].apertures;
-        let of_group =
-            |aperture: &&Aperture| aperture.flags & CLAN_APERTURE_GROUP != 0 && aperture.key == letter.key;
-        let found = apertures.get(&letter.aperture).filter(|aperture| aperture.key == letter.key);
-        found.or_else(|| apertures.values().find(of_group)).cloned()
+    fn aperture_of(&self, host: usize, letter: &Letter) -> Option<(u32, Aperture)> {
+        let mut apertures = self.model.ledgers[host].apertures.iter();
+        let to_group = letter.flags & TO_GROUP != 0;
+        let is_it = |(number, one): &(&u32, &Aperture)| {
+            let called = if to_group { one.group } else { **number };
+            (called, one.key, one.is_member()) == (letter.aperture, letter.key, to_group)
+        };
+        apertures.find(is_it).map(|(number, aperture)| (*number, aperture.clone()))
     }
 
     /// What of a write the aperture takes is to be in memory.
@@ -201,20 +219,24 @@ impl World<Clan> {
             if !unsaid.iter().any(|counter| counted.contains(counter)) {
                 let told = (host as u16, source, letter.tag);
                 self.model.refused_ever.insert(told);
-                if self.hosts[host].uplink.is_up() && !self.was_cut_off(source, host) {
+                // Of what a group's members refuse there is no account.
+                let to_group = letter.flags & TO_GROUP != 0;
+                let is_told = self.model.over.contains(&(source, host as u16, letter.epoch));
+                let is_there = !to_group && !is_told && self.model.by_tag(source, letter.tag).is_some();
+                if is_there && self.hosts[host].uplink.is_up() && !self.was_cut_off(source, host) {
                     self.model.refused.insert(told);
                 }
             }
         }
         let is_range = counted == [Counter::RefusedRange];
-        let Some(aperture) = self.aperture_of(host, letter) else { return };
+        let Some((number, aperture)) = self.aperture_of(host, letter) else { return };
         if !is_taken && !is_range {
             return;
         }
         let Some(length) = end.checked_sub(letter.offset).filter(|length| *length > 0) else { return };
-        let offset = letter.offset;
+        let offset = aperture.part(source).start + letter.offset;
         let accesses = Accesses {
-            target: letter.aperture.into(),
+            target: number.into(),
             is_remote: false,
             is_read: false,
             owner: aperture.owner,
@@ -227,8 +249,8 @@ impl World<Clan> {
 
     /// A host asks for bytes.
     fn note_read_arrived(&mut self, host: usize, source: u16, letter: &Letter, is_taken: bool) {
-        let (refusal, _) = self.refusal(host, letter);
-        let aperture = self.aperture_of(host, letter);
+        let (refusal, _) = self.refusal(host, source, letter);
+        let aperture = self.aperture_of(host, letter).map(|(_, aperture)| aperture);
         let is_it = |reading: &Reading| {
             (reading.asker, reading.server) == (source, host as u16)
                 && !reading.arrived
@@ -246,11 +268,13 @@ impl World<Clan> {
         reading.arrived = true;
         reading.is_allowed = refusal.is_none();
         reading.start = moment;
+        let place = aperture.as_ref().map_or(0, |aperture| aperture.part(source).start + letter.offset);
+        reading.place = place;
         reading.area = aperture.map(|aperture| aperture.area).filter(|_| refusal.is_none());
         let is_served = is_taken && reading.is_allowed;
         reading.is_revoked |= !is_taken && reading.is_allowed;
         if is_served {
-            let (target, offset, length) = (letter.aperture.into(), letter.offset, letter.asked());
+            let (target, offset, length) = (letter.aperture.into(), place, letter.asked());
             let accesses = Accesses { target, is_remote: false, is_read: true, owner: 0, offset, length };
             self.passed(host, accesses);
         }
@@ -273,25 +297,23 @@ impl World<Clan> {
 
     /// Data comes that was asked for. Returns what is to be in memory then, for a DMA request.
     fn note_data_arrived(&mut self, host: usize, source: u16, letter: &Letter) -> Option<Vec<Landing>> {
-        let is_it = |reading: &&mut Reading| {
-            (reading.asker, reading.server) == (host as u16, source)
-                && (reading.tag, reading.aperture) == (letter.tag, letter.aperture)
-                && reading.offset + reading.came == letter.offset
-                && reading.came < reading.length
-                && reading.origin != Origin::Nobody
-        };
-        let reading = self.model.readings.iter_mut().find(is_it)?;
+        let reading = self.model.awaited(host as u16, source, letter.tag)?;
         let length = letter.data.len() as u64;
         reading.came += length;
         let origin = reading.origin;
-        let target = u64::from(source) << 32 | u64::from(letter.aperture);
+        let target = u64::from(source) << 32 | u64::from(reading.aperture);
         match origin {
             Origin::Load(number) => {
-                let load = self.model.ledgers[host].loads.get_mut(&number)?;
+                reading.data.extend_from_slice(&letter.data);
+                if reading.came < reading.length {
+                    return None;
+                }
+                let (offset, length) = (reading.offset, reading.length);
                 let mut value = [0; 8];
-                value.get_mut(..letter.data.len())?.copy_from_slice(&letter.data);
+                value.get_mut(..reading.data.len())?.copy_from_slice(&reading.data);
+                let load = self.model.ledgers[host].loads.get_mut(&number)?;
                 load.value = Some(u64::from_le_bytes(value));
-                let (owner, offset) = (load.owner, letter.offset);
+                let owner = load.owner;
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
                 load.accesses = Some(accesses);
                 None
@@ -310,11 +332,15 @@ impl World<Clan> {
                 let pending = endpoint.pending.iter_mut().find(|pending| pending.serial == serial)?;
                 let local = pending.request.local_offset + pending.done;
                 pending.done += length;
-                let local_aperture = pending.request.local_aperture;
-                let aperture = ledger.apertures.get(&local_aperture)?;
+                let aperture = ledger.apertures.get(&pending.request.local_aperture);
+                let aperture = aperture.filter(|one| one.owner == owner && local + length <= one.area.length);
                 let accesses = Accesses { target, is_remote: true, is_read: true, owner, offset, length };
-                (aperture.owner == owner && local + length <= aperture.area.length)
-                    .then(|| landings(aperture, local, &data, accesses))
+                let landings = aperture.map(|aperture| landings(aperture, local, &data, accesses));
+                if landings.is_none() {
+                    // It has come, though it can be written nowhere.
+                    self.passed(host, accesses);
+                }
+                landings
             }
             Origin::Nobody => None,
         }
@@ -323,44 +349,27 @@ impl World<Clan> {
     /// A host says that it has refused something: the endpoint has to hear of it.
     fn hear_refusal(&mut self, host: usize, source: u16, letter: &Letter) {
         let Some((reason, is_read)) = letter.refusal() else { return };
-        let tainted = self.model.is_tainted(source, host as u16);
         let cause = (reason, u32::from(source), letter.aperture, letter.offset);
         if !is_read {
-            let is_owed = !tainted && !self.model.was_reset[host];
-            if self.model.tagged(host as u16, letter.tag).is_none() {
-                // Whose it is, only the card knows.
-                self.model.ledgers[host].endpoints.values_mut().for_each(|one| one.causes.push(cause));
-            } else if let Some(endpoint) = self.model.by_tag(host as u16, letter.tag) {
+            if let Some(endpoint) = self.model.by_tag(host as u16, letter.tag) {
                 endpoint.causes.push(cause);
-                endpoint.owed_faults += u32::from(is_owed);
+                endpoint.owed_faults += 1;
             }
             return;
         }
-        let is_it = |reading: &&mut Reading| {
-            (reading.asker, reading.server) == (host as u16, source)
-                && (reading.tag, reading.aperture) == (letter.tag, letter.aperture)
-                && reading.is_refused
-                && reading.came < reading.length
-        };
-        if let Some(reading) = self.model.readings.iter_mut().find(is_it) {
-            reading.came = reading.length;
-        }
-        // Which of those that read there it is, only the card knows.
-        let ledger = &mut self.model.ledgers[host];
-        for load in ledger.loads.values_mut() {
-            let place = (load.window.host, load.window.aperture, load.offset);
-            if place == (source.into(), letter.aperture, letter.offset) {
-                load.refused = reason;
+        let Some(reading) = self.model.awaited(host as u16, source, letter.tag) else { return };
+        reading.came = reading.length;
+        match reading.origin {
+            Origin::Load(number) => {
+                let load = self.model.ledgers[host].loads.get_mut(&number);
+                load.into_iter().for_each(|load| load.refused = reason);
             }
-        }
-        for endpoint in ledger.endpoints.values_mut() {
-            let Some(front) = endpoint.pending.front_mut() else { continue };
-            let request = &front.request;
-            let place = (request.opcode, request.host, request.aperture);
-            if place == (CLAN_DMA_READ, source.into(), letter.aperture) {
-                front.refused = reason;
-                endpoint.causes.push(cause);
+            Origin::Dma(number, _) => {
+                let endpoint = self.model.ledgers[host].endpoints.get_mut(&number);
+                let front = endpoint.and_then(|endpoint| endpoint.pending.front_mut());
+                front.into_iter().for_each(|front| front.refused = reason);
             }
+            Origin::Nobody => {}
         }
     }
 }

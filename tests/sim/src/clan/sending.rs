@@ -6,9 +6,10 @@ use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::ledger::{Accesses, Ledger, Made, Pending};
+use super::ledger::{Accesses, Ghost, Ledger, Pending};
 use super::model::{Clan, Origin, Reading};
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, WRITE};
+use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE};
+use super::processor::group_of;
 
 /// What a packet says of a store or load, without what is the packet's own.
 pub(super) fn bare(letter: &Letter) -> Letter {
@@ -45,23 +46,35 @@ impl World<Clan> {
                 .collect();
             wrong(format!("is not what was to be sent: {letter:x?}, but {next:x?} {readings:x?}"))
         })?;
+        if matches!(letter.kind, WRITE | READ | PROBE) {
+            self.model.epochs.insert((host as u16, to), letter.epoch);
+        }
         self.fly(host, to, &letter);
         self.check_credits(host as u16, to, letter.epoch)
     }
 
     /// Puts a packet's words on their way.
     pub(super) fn fly(&mut self, host: usize, to: u16, letter: &Letter) {
-        for there in self.receivers(host, to) {
+        // To a group: whoever is a member when it passes the switch gets it, and who has been one since now must.
+        let group = group_of(to.into()).filter(|_| letter.flags & TO_GROUP != 0);
+        let all = if group.is_some() { (0..self.hosts.len() as u16).collect() } else { vec![to] };
+        for there in all {
             // The switch drops what is for a port without a card.
-            let absent = self.hosts.get(usize::from(there)).is_none_or(|there| !there.uplink.is_up());
+            let absent = !self.is_up(there) || group.is_some_and(|group| !self.is_member(there, group));
             let flight = self.model.flying.entry((host as u16, there)).or_default();
             letter.atoms().iter().for_each(|atom| flight.sent(atom.write(), absent));
         }
     }
 
-    /// Who gets what is sent to a host, or to a group.
-    fn receivers(&self, _host: usize, to: u16) -> Vec<u16> {
-        vec![to]
+    fn is_up(&self, host: u16) -> bool {
+        self.hosts.get(usize::from(host)).is_some_and(|host| host.uplink.is_up())
+    }
+
+    /// Whether a host is a member of a group, and the switch knows it.
+    fn is_member(&self, host: u16, group: u32) -> bool {
+        let host = usize::from(host);
+        let mut apertures = self.model.ledgers[host].apertures.values();
+        self.hosts[host].uplink.is_member(group) && apertures.any(|one| one.is_member() && one.group == group)
     }
 
     fn note_write_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
@@ -69,61 +82,74 @@ impl World<Clan> {
             return Ok(false);
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
-        for word in letter.atoms() {
-            let life = self.model.tagged(host as u16, word.tag).map(|tagged| tagged.1);
-            let made = take_made(&mut self.model.ledgers[host], to.into(), &word, life);
-            let made = made.map(|made| (made.endpoint, made.life, made.owner, true));
-            let Some((endpoint, life, owner, is_sure)) =
-                made.or_else(|| self.take_dma_write(host, to, &word))
-            else {
-                return Ok(false);
-            };
-            ensure(self.model.note_tag(host as u16, letter.tag, (endpoint, life), is_sure), || {
-                format!("host {host}: packets of endpoint {endpoint} say {:#x}, as another's did", letter.tag)
-            })?;
-            let target = u64::from(to) << 32 | u64::from(word.aperture);
-            let (offset, length) = (word.offset, word.data.len() as u64);
-            self.passed(host, Accesses { target, is_remote: true, is_read: false, owner, offset, length });
+        let stored = take_made(&mut self.model.ledgers[host], to.into(), letter);
+        let Some(owner) = stored.or_else(|| self.take_dma_write(host, to, letter)) else { return Ok(false) };
+        if stored.is_none() {
+            self.check_turns(host, to, letter.tag)?;
         }
+        // A group's number is in its host's.
+        let aperture = if letter.flags & TO_GROUP == 0 { letter.aperture } else { 0 };
+        let target = u64::from(to) << 32 | u64::from(aperture);
+        let (offset, length) = (letter.offset, letter.data.len() as u64);
+        self.passed(host, Accesses { target, is_remote: true, is_read: false, owner, offset, length });
         Ok(true)
     }
 
-    /// The word is the next of a DMA request. Returns the endpoint, which that is, its owner, and whether that is sure.
-    fn take_dma_write(&mut self, host: usize, to: u16, word: &Letter) -> Option<(u32, u64, u32, bool)> {
+    /// The packet is the next of a DMA request: as long as can be, and ends between two words, unless the request does. Returns whose.
+    fn take_dma_write(&mut self, host: usize, to: u16, letter: &Letter) -> Option<u32> {
+        let (burst, length) = (u64::from(self.model.options.burst), letter.data.len() as u64);
         let is_next = |pending: &Pending| {
             let request = &pending.request;
+            let (group, aperture) =
+                group_of(request.host).map_or((0, request.aperture), |group| (TO_GROUP, group));
             request.opcode == CLAN_DMA_WRITE
                 && request.host == u32::from(to)
-                && (request.key, request.aperture) == (word.key, word.aperture)
-                && request.offset.wrapping_add(pending.done) == word.offset
-                && pending.done + word.data.len() as u64 <= request.length
+                && (request.key, aperture, group) == (letter.key, letter.aperture, letter.flags & TO_GROUP)
+                && request.offset.wrapping_add(pending.done) == letter.offset
+                && length == (burst - letter.offset % 8).min(request.length - pending.done)
         };
-        let system = word.flags & FROM_SYSTEM != 0;
-        let (length, ledger) = (word.data.len() as u64, &self.model.ledgers[host]);
-        let tagged = self.model.tagged(host as u16, word.tag);
-        // One of which nobody can say what was read is not taken for another.
-        let found = [false, true].into_iter().find_map(|is_cut| {
-            ledger.endpoints.iter().find_map(|(number, endpoint)| {
-                tagged.is_none_or(|tagged| tagged == (*number, endpoint.life)).then_some(())?;
-                (system == (endpoint.flags != 0)).then_some(())?;
-                let front =
-                    endpoint.pending.front().filter(|front| front.is_cut == is_cut && is_next(front))?;
-                (is_cut || self.has(host, endpoint.owner, front, &word.data)).then_some((*number, 0_usize))
-            })
-        });
-        let Some((number, index)) = found else {
-            let ghosts = &mut self.model.ledgers[host].ghosts;
-            let (number, life, owner, ghost) = ghosts.iter_mut().rfind(|(number, life, _, ghost)| {
-                is_next(ghost) && tagged.is_none_or(|tagged| tagged == (*number, *life))
+        let system = letter.flags & FROM_SYSTEM != 0;
+        let ledger = &self.model.ledgers[host];
+        let open = ledger.endpoints.iter().find(|(_, endpoint)| endpoint.tag == letter.tag);
+        if let Some((&number, endpoint)) = open {
+            let front =
+                endpoint.pending.front().filter(|front| is_next(front) && system == (endpoint.flags != 0))?;
+            if !front.is_cut && !self.has(host, endpoint.owner, front, &letter.data) {
+                return None;
+            }
+            let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
+            endpoint.pending.front_mut()?.done += length;
+            self.model.words_sent += 1;
+            return Some(endpoint.owner);
+        }
+        // Of an endpoint that was closed since.
+        let is_it = |ghost: &Ghost| {
+            ghost.tag == letter.tag && system == (ghost.flags != 0) && is_next(&ghost.pending)
+        };
+        let index = ledger.ghosts.iter().position(is_it)?;
+        Some(self.model.ledgers[host].ghosts.swap_remove(index).owner)
+    }
+
+    /// The engine serves in turn those who write to a host, of the same privilege: nobody is passed over again and again.
+    fn check_turns(&mut self, host: usize, to: u16, tag: u32) -> Result<(), Violation> {
+        let most = 2 * self.model.options.endpoints + 8;
+        let endpoints = &mut self.model.ledgers[host].endpoints;
+        let Some(flags) = endpoints.values().find(|one| one.tag == tag).map(|one| one.flags) else {
+            return Ok(());
+        };
+        for (number, endpoint) in endpoints.iter_mut().filter(|(_, endpoint)| endpoint.flags == flags) {
+            let waits = |front: &Pending| {
+                front.request.opcode == CLAN_DMA_WRITE && front.request.host == u32::from(to)
+            };
+            let waits = endpoint.pending.front().is_some_and(waits) && !endpoint.overstates;
+            endpoint.passed_over = if waits && endpoint.tag != tag { endpoint.passed_over + 1 } else { 0 };
+            ensure(endpoint.passed_over <= most, || {
+                format!(
+                    "host {host}: endpoint {number} has waited for {most} packets of others, and has no turn"
+                )
             })?;
-            ghost.done += length;
-            return Some((*number, *life, *owner, false));
-        };
-        let endpoint = self.model.ledgers[host].endpoints.get_mut(&number)?;
-        let is_sure = !endpoint.pending[index].is_cut && length >= 4;
-        endpoint.pending[index].done += length;
-        self.model.words_sent += 1;
-        Some((number, endpoint.life, endpoint.owner, is_sure))
+        }
+        Ok(())
     }
 
     /// Whether the next bytes of a request may be these.
@@ -139,19 +165,15 @@ impl World<Clan> {
     }
 
     fn note_read_sent(&mut self, host: usize, to: u16, letter: &Letter) -> Result<bool, Violation> {
-        let burst = self.hosts[host].machine.options.burst.into();
+        let burst = self.model.options.burst.into();
         let ledger = &mut self.model.ledgers[host];
-        let origin = match take_made(ledger, to.into(), letter, None) {
-            Some(Made { load: Some(load), .. }) => {
-                if let Some(load) = ledger.loads.get_mut(&load) {
-                    load.has_left = true;
-                }
-                Origin::Load(load)
-            }
-            _ => match take_dma_read(ledger, to, letter, burst) {
-                Some((endpoint, serial)) => Origin::Dma(endpoint, serial),
+        let origin = if take_made(ledger, to.into(), letter).is_some() {
+            Origin::Load(letter.tag.into())
+        } else {
+            match take_dma_read(ledger, to, letter, burst) {
+                Some(origin) => origin,
                 None => return Ok(false),
-            },
+            }
         };
         let (asker, server) = (host as u16, to);
         self.model.readings.push(Reading::new(asker, server, letter, origin));
@@ -168,7 +190,7 @@ impl World<Clan> {
         let (start, from) = (reading.start, reading.sent);
         let Some(area) = reading.area.clone() else { return Ok(false) };
         reading.sent += length;
-        let pieces = area.pieces(reading.offset + from, length);
+        let pieces = area.pieces(reading.place + from, length);
         if !self.might_be(host, &pieces, start, &letter.data) {
             return Ok(false);
         }
@@ -203,7 +225,11 @@ impl World<Clan> {
     fn check_credits(&self, host: u16, to: u16, epoch: u16) -> Result<(), Violation> {
         let flight = self.model.flying.get(&(host, to));
         let words = flight.map_or(0, |flight| {
-            flight.count(|atom| atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes())
+            flight.count(|atom| {
+                atom.len() > HEAD
+                    && atom[..2] == [WRITE, atom[1] & !TO_GROUP]
+                    && atom[2..4] == epoch.to_le_bytes()
+            })
         });
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
         let most = if self.model.is_hostile[usize::from(host)] { usize::MAX } else { most };
@@ -213,50 +239,42 @@ impl World<Clan> {
     }
 }
 
-/// Takes a word from what was stored to a host and has not left. Only what the link may have taken with it is passed over.
-fn take_made(ledger: &mut Ledger, to: u32, word: &Letter, life: Option<u64>) -> Option<Made> {
+/// Takes what was stored to a host, or asked of it by a load, and leaves now: the next words, in their order. Only what nobody would hear
+/// of is passed over. Returns whose they are.
+fn take_made(ledger: &mut Ledger, to: u32, letter: &Letter) -> Option<u32> {
     let queue = ledger.program.get_mut(&to)?;
-    let word = bare(word);
-    let first = queue.iter().position(|made| !made.excused).unwrap_or(queue.len());
-    // Of equal loads, one that somebody waits for.
-    let expected = queue.get(first).filter(|made| made.load.is_some() && made.is(&word)).map(|_| first);
-    let index = expected.or_else(|| {
-        queue
-            .iter()
-            .take(first + 1)
-            .position(|made| made.is(&word) && life.is_none_or(|life| life == made.life))
-    })?;
-    // Of equal loads, one that has ended may leave still.
-    if expected.is_some() { queue.remove(index) } else { queue.drain(..=index).next_back() }
+    let (mut next, mut owner) = (0, None);
+    for word in bare(letter).atoms() {
+        let first =
+            queue.iter().skip(next).position(|made| !made.excused).map_or(queue.len(), |first| next + first);
+        let mut candidates = queue.iter().enumerate().take(first + 1).skip(next);
+        let (index, made) = candidates.find(|(_, made)| made.letter == word)?;
+        (next, owner) = (index + 1, Some(made.owner));
+    }
+    queue.drain(..next);
+    owner
 }
 
-/// A packet asks for the next bytes of a DMA request. Returns the endpoint, and which request.
-fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter, burst: u64) -> Option<(u32, u64)> {
+/// A packet asks for the next bytes of a DMA request, as a card asks: for all that is left, or as much as a packet has between two words.
+fn take_dma_read(ledger: &mut Ledger, to: u16, letter: &Letter, burst: u64) -> Option<Origin> {
     let length = letter.asked();
-    // As a card asks: for all that is left, or as much as a packet has between two words.
-    let is_usual = |pending: &Pending| {
-        let most = burst - letter.offset % 8;
-        length == most.min(pending.request.length - pending.asked)
-    };
     let asks = |pending: &Pending| {
         let request = &pending.request;
         request.opcode == CLAN_DMA_READ
             && request.host == u32::from(to)
             && (request.key, request.aperture) == (letter.key, letter.aperture)
             && request.offset.wrapping_add(pending.asked) == letter.offset
-            && pending.asked + length <= request.length
-            && is_usual(pending)
+            && length > 0
+            && length == (burst - letter.offset % 8).min(request.length - pending.asked)
     };
-    let found = ledger.endpoints.iter().find_map(|(number, endpoint)| {
-        endpoint.pending.iter().take(1).position(asks).map(|index| (*number, index))
-    });
-    let Some((number, index)) = found else {
-        // Of an endpoint that was closed: nobody waits for the answer.
-        let (number, .., ghost) = ledger.ghosts.iter_mut().find(|(.., ghost)| asks(ghost))?;
-        ghost.asked += length;
-        return Some((*number, ghost.serial));
-    };
-    let endpoint = ledger.endpoints.get_mut(&number)?;
-    endpoint.pending[index].asked += length;
-    (length > 0).then_some((number, endpoint.pending[index].serial))
+    for (number, endpoint) in &mut ledger.endpoints {
+        if let Some(front) = endpoint.pending.front_mut().filter(|front| asks(front)) {
+            front.asked += length;
+            return Some(Origin::Dma(*number, front.serial));
+        }
+    }
+    // Of a request that has ended: nobody waits for the answer.
+    let index = ledger.ghosts.iter().position(|ghost| asks(&ghost.pending))?;
+    ledger.ghosts.swap_remove(index);
+    Some(Origin::Nobody)
 }

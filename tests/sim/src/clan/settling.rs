@@ -1,5 +1,6 @@
 //! What a card has written to its host's memory, told by told: each for a reason, and none is missing.
 
+use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::*;
@@ -12,8 +13,9 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
 use super::driving::RESULT;
-use super::ledger::{Cause, Ledger, Part, Pending};
+use super::ledger::{Cause, Endpoint, Ghost, Ledger, Part, Pending};
 use super::model::{Clan, Old};
+use super::processor::group_of;
 
 /// The counters that the ledger knows exactly.
 const KNOWN: [Counter; 5] = [
@@ -188,13 +190,16 @@ impl World<Clan> {
     }
 
     fn note_fault(&mut self, host: usize, number: u32, bytes: &[u8]) -> bool {
+        let is_ticking = self.model.ledgers[host].is_ticking;
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
         let words = &endpoint.fault_words;
         let [reason, peer, aperture] = [4, 8, 12].map(|at| word(&words[at..at + 4]).unwrap_or(0));
         let offset = words[16..24].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
         let cause: Cause = (reason, peer, aperture, offset);
         let next = endpoint.faults.wrapping_add(1);
-        let known = endpoint.causes.iter().position(|known| *known == cause);
+        // What waited for a host that says nothing is told of in a tick; there no other reason is so called.
+        let is_dropped = reason == CLAN_FAULT_LOST && is_ticking;
+        let known = endpoint.causes.iter().position(|known| *known == cause && !is_dropped);
         if word(bytes) != Some(next) {
             return false;
         }
@@ -205,11 +210,17 @@ impl World<Clan> {
             None => {}
         }
         endpoint.faults = next;
-        let life = endpoint.life;
+        let tag = endpoint.tag;
+        let ledger = &mut self.model.ledgers[host];
+        if is_lost && known.is_none() && is_ticking {
+            ledger.given_up.insert(peer);
+            let pair = (host as u16, peer as u16);
+            let epoch = self.model.epochs.get(&pair);
+            self.model.over.extend(epoch.map(|epoch| (pair.0, pair.1, *epoch)));
+        }
+        // Of what it was refused there it need not hear any more.
         if is_lost {
-            // What waits for that host may never leave.
-            let made = self.model.ledgers[host].program.get_mut(&peer).into_iter().flatten();
-            made.filter(|made| made.life == life).for_each(|made| made.excused = true);
+            self.model.refused.remove(&(peer as u16, host as u16, tag));
         }
         self.happened(host, number, CLAN_EVENT_FAULT, 0, Some(CLAN_BIT_FAULT));
         true
@@ -231,7 +242,9 @@ impl World<Clan> {
         let tainted = self.model.is_tainted(host as u16, request.host as u16);
         let (means, skipped) = (means_something(request), endpoint.chain_failed);
         let goes = means && !skipped;
-        let waited = now >= pending.since_ms + timeout || self.is_in_trouble(host, request.host);
+        let waited = now >= pending.since_ms + timeout || self.is_in_trouble(host, request.host)
+            // It waited for a host that was given up.
+            || self.model.ledgers[host].is_ticking;
         let fits = match result {
             CLAN_DMA_DONE => goes && *done == request.length,
             CLAN_DMA_BAD_REQUEST => !means && !skipped,
@@ -248,11 +261,13 @@ impl World<Clan> {
         let flags = request.flags;
         let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return false };
         let ended = endpoint.pending.pop_front();
-        let (life, owner) = (endpoint.life, endpoint.owner);
+        endpoint.passed_over = 0;
+        let Endpoint { tag, owner, flags: of, .. } = *endpoint;
         endpoint.ended = endpoint.ended.wrapping_add(1);
         endpoint.chain_failed = flags & CLAN_DMA_CHAIN != 0 && result != CLAN_DMA_DONE;
         // One of its packets may be about to leave.
-        let ghost = ended.filter(|_| result != CLAN_DMA_DONE).map(|pending| (number, life, owner, pending));
+        let ghost =
+            ended.filter(|_| result != CLAN_DMA_DONE).map(|pending| Ghost { tag, owner, flags: of, pending });
         self.model.ledgers[host].ghosts.extend(ghost);
         self.model.requests += 1;
         if flags & CLAN_DMA_NOTIFY != 0 {
@@ -265,7 +280,7 @@ impl World<Clan> {
     fn note_record(&mut self, host: usize, number: u32, at: u64, bytes: &[u8]) -> bool {
         let memory = &self.hosts[host].machine.memory;
         let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return false };
-        let next = u64::from(queue.written & (queue.records - 1)) * u64::from(CLAN_EVENT_SIZE);
+        let next = u64::from(queue.count() & (queue.records - 1)) * u64::from(CLAN_EVENT_SIZE);
         let next = u64::from(CLAN_EVENTS_HEAD) + next;
         if at != next + 12 {
             return at >= next && at + bytes.len() as u64 <= next + 12;
@@ -273,13 +288,13 @@ impl World<Clan> {
         let said = queue.area.peek(memory, next, 12);
         let [kind, endpoint, detail] = [0, 4, 8].map(|at| word(&said[at..at + 4]).unwrap_or(0));
         let source = (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 });
-        queue.written = queue.written.wrapping_add(1);
-        if word(bytes) != Some(queue.written) || !queue.owed.remove(&source) {
+        queue.written.push(source);
+        let count = queue.count();
+        if word(bytes) != Some(count) || !queue.owed.remove(&source) {
             return false;
         }
-        queue.untaken.push_back((source, true));
-        let has_room = queue.untaken.len() <= queue.records as usize;
-        if queue.armed.take_if(|taken| *taken != queue.written).is_some() {
+        let has_room = queue.untaken().len() <= queue.records as usize;
+        if queue.armed.take_if(|taken| *taken != count).is_some() {
             self.owe_fifo(host, CLAN_FIFO_EVENTS | number);
         }
         has_room
@@ -313,7 +328,7 @@ impl World<Clan> {
         })?;
         ensure(fifo.untaken.is_empty() || fifo.raised, || format!("host {host}: no vector came"))?;
         for (number, queue) in &ledger.queues {
-            ensure(queue.owed.is_empty() || queue.was_full, || {
+            ensure(queue.owed.is_empty(), || {
                 format!("host {host}: no record of event queue {number} comes for {:?}", queue.owed)
             })?;
         }
@@ -363,10 +378,11 @@ fn result_at(at: u64, bytes: &[u8]) -> Option<(u32, u32)> {
 
 /// Whether a request is one.
 pub(super) fn means_something(request: &ClanRequest) -> bool {
-    let is_group = request.host >= hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
+    let is_group = group_of(request.host).is_some();
+    let is_host = request.host < CLAN_GROUP_HOST || is_group && request.aperture == 0;
     let opcode = request.opcode == CLAN_DMA_WRITE || request.opcode == CLAN_DMA_READ && !is_group;
     let length = (1..=CLAN_MAX_TRANSFER).contains(&request.length);
     let flags = request.flags & !(CLAN_DMA_CHAIN | CLAN_DMA_NOTIFY) == 0;
     let end = request.offset.checked_add(request.length).is_some();
-    opcode && length && flags && end && request.reserved == 0 && request.host <= 0xffff
+    opcode && length && flags && end && request.reserved == 0 && is_host
 }

@@ -94,9 +94,9 @@ impl World<Clan> {
         let ledger = &mut self.model.ledgers[host];
         let events = ledger.endpoints.get(&number).and_then(|endpoint| endpoint.events);
         let Some(queue) = events.and_then(|events| ledger.queues.get_mut(&events)) else { return };
-        if !queue.untaken.contains(&(source, true)) {
+        queue.look();
+        if !queue.untaken().contains(&source) {
             queue.owed.insert(source);
-            queue.was_full |= queue.untaken.len() + queue.owed.len() > queue.records as usize;
         }
     }
 

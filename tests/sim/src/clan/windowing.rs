@@ -9,26 +9,19 @@ use crate::engine::world::World;
 
 use super::ledger::{Ledger, Load, Made, Window};
 use super::model::Clan;
-use super::packet::{FROM_SYSTEM, Letter, READ, WRITE};
-use super::processor::is_group;
+use super::packet::{FROM_SYSTEM, Letter, READ, TO_GROUP, WRITE};
+use super::processor::group_of;
 
 /// Stores that may wait before one is lost.
 const MANY: usize = 32;
 
 impl Window {
-    /// The packet of an access, but for what is the packet's own.
-    fn letter(&self, kind: u8, at: u64, data: Vec<u8>) -> Letter {
-        let flags = if self.flags != 0 { FROM_SYSTEM } else { 0 };
-        let Self { key, aperture, .. } = *self;
-        Letter { kind, flags, epoch: 0, tag: self.endpoint, key, aperture, offset: self.offset + at, data }
-    }
-}
-
-impl Made {
-    /// Whether a packet's word is this one.
-    pub(super) fn is(&self, word: &Letter) -> bool {
-        // What an endpoint or a read is called is the card's to choose.
-        self.letter == Letter { tag: self.letter.tag, ..word.clone() }
+    /// The packet of an access.
+    fn letter(&self, kind: u8, tag: u32, at: u64, data: Vec<u8>) -> Letter {
+        let (group, aperture) = group_of(self.host).map_or((0, self.aperture), |group| (TO_GROUP, group));
+        let flags = group | if self.flags != 0 { FROM_SYSTEM } else { 0 };
+        let key = self.key;
+        Letter { kind, flags, epoch: 0, tag, key, aperture, offset: self.offset + at, data }
     }
 }
 
@@ -37,8 +30,9 @@ impl World<Clan> {
     pub(super) fn is_in_trouble(&self, host: usize, peer: u32) -> bool {
         let is_lost = |host: usize| {
             let at = self.hosts.get(host);
-            at.is_none_or(|at| at.was_unplugged || at.stopped || at.frozen || !at.uplink.is_up())
+            at.is_none_or(|at| at.was_unplugged || !at.uplink.is_up())
                 || self.model.was_reset[host]
+                || self.model.was_stopped[host]
         };
         self.model.is_hasty()
             || is_lost(host)
@@ -65,7 +59,8 @@ impl World<Clan> {
         let pages = window.length.div_ceil(4096) * 4096;
         let before = self.refused_stores(host);
         let data = value.to_le_bytes()[..width.into()].to_vec();
-        let letter = window.letter(WRITE, at, data);
+        let (tag, owner) = self.owner_of(host, &window);
+        let letter = window.letter(WRITE, tag, at, data);
         let waits = self.model.ledgers[host].waiting(window.host);
         let cause = |reason| (reason, window.host, window.aperture, letter.offset);
         if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
@@ -89,17 +84,15 @@ impl World<Clan> {
             }
         }
         if !refused {
-            let (owner, life) = self.owner_of(host, &window);
-            let endpoint = window.endpoint;
-            let made = Made { letter, owner, endpoint, life, load: None, excused: false };
-            self.note_made(host, window.host, made);
+            self.note_made(host, window.host, Made { letter, owner, excused: false });
         }
         Ok(())
     }
 
-    fn owner_of(&self, host: usize, window: &Window) -> (u32, u64) {
+    /// What packets of a window's endpoint say who they are from, and its owner.
+    fn owner_of(&self, host: usize, window: &Window) -> (u32, u32) {
         let endpoint = self.model.ledgers[host].endpoints.get(&window.endpoint);
-        endpoint.map_or((0, 0), |endpoint| (endpoint.owner, endpoint.life))
+        endpoint.map_or((0, 0), |endpoint| (endpoint.tag, endpoint.owner))
     }
 
     /// A processor loads from a window.
@@ -113,8 +106,8 @@ impl World<Clan> {
     ) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let Some(window) = self.model.ledgers[host].windows.get(&first).copied() else { return Ok(()) };
-        let is_inside = at + u64::from(width) <= window.length && !is_group(window.host);
-        let letter = window.letter(READ, at, u32::from(width).to_le_bytes().to_vec());
+        let is_inside = at + u64::from(width) <= window.length && group_of(window.host).is_none();
+        let letter = window.letter(READ, 0, at, u32::from(width).to_le_bytes().to_vec());
         let reading = machine.load_page(machine.options.endpoints + first, at, width)?;
         match reading {
             Reading::Now(value) => {
@@ -132,7 +125,7 @@ impl World<Clan> {
             }
             Reading::Later(number) => {
                 ensure(is_inside, || format!("host {host}: a load from {letter:x?} has to wait"))?;
-                let (owner, life) = self.owner_of(host, &window);
+                let (_, owner) = self.owner_of(host, &window);
                 let load = Load {
                     first,
                     window,
@@ -143,11 +136,12 @@ impl World<Clan> {
                     value: None,
                     accesses: None,
                     refused: 0,
-                    has_left: false,
                     is_cut: false,
+                    is_dropped: false,
                 };
-                let endpoint = window.endpoint;
-                let made = Made { letter, owner, endpoint, life, load: Some(number), excused: false };
+                // The read is called as the load is.
+                let letter = Letter { tag: number as u32, ..letter };
+                let made = Made { letter, owner, excused: false };
                 self.note_made(host, window.host, made);
                 self.model.ledgers[host].loads.insert(number, load);
                 self.hosts[host].processes[processor].stands_still = Some(number);
@@ -160,46 +154,36 @@ impl World<Clan> {
     pub(super) fn hear_loads(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         while let Some((number, value)) = machine.late_reading()? {
-            let Some(load) = self.model.ledgers[host].loads.remove(&number) else {
+            let is_load = |made: &&Made| made.letter.kind == READ && u64::from(made.letter.tag) == number;
+            let ledger = &self.model.ledgers[host];
+            let is_dropped =
+                ledger.is_ticking && ledger.program.values().flatten().any(|made| is_load(&made));
+            let Some(mut load) = self.model.ledgers[host].loads.remove(&number) else {
                 return Err(Violation::new(format!(
                     "host {host}: load {number} is answered, which nobody waits for"
                 )));
             };
             self.model.loaded += 1;
+            // It waited for a host that was given up.
+            load.is_dropped = is_dropped;
             let ones = u64::MAX >> (64 - 8 * u32::from(load.width));
             match load.value {
                 Some(known) => ensure(value & ones == known, || {
                     format!("host {host}: a load says {value:#x}, and {known:#x} came: {load:x?}")
                 })?,
-                None if self.was_answered(host, &load, value & ones) => {}
                 None => self.load_failed(host, &load, value & ones == ones)?,
             }
             if let Some(accesses) = load.accesses {
                 self.passed(host, accesses);
             }
             for made in self.model.ledgers[host].program.values_mut().flatten() {
-                made.excused |= made.load == Some(number);
-            }
-            for reading in self.model.readings.iter_mut().filter(|reading| usize::from(reading.asker) == host)
-            {
-                if reading.origin == super::model::Origin::Load(number) {
-                    reading.origin = super::model::Origin::Nobody;
-                }
+                made.excused |= made.letter.kind == READ && u64::from(made.letter.tag) == number;
             }
             for processor in &mut self.hosts[host].processes {
                 processor.stands_still.take_if(|waits| *waits == number);
             }
         }
         Ok(())
-    }
-
-    /// Whether an answer has come that a load may have got, as it is one to an equal read.
-    fn was_answered(&self, host: usize, load: &Load, value: u64) -> bool {
-        let bytes = &value.to_le_bytes()[..load.width.into()];
-        self.model.ledgers[host].answers.iter().any(|(source, aperture, offset, data)| {
-            (u32::from(*source), *aperture, *offset) == (load.window.host, load.window.aperture, load.offset)
-                && data == bytes
-        })
     }
 
     /// A load reads as ones: because that was said, or nothing for so long, or there is no link.
@@ -210,18 +194,13 @@ impl World<Clan> {
         let tainted = self.model.is_tainted(host as u16, window.host as u16);
         let lost = self.is_in_trouble(host, window.host);
         ensure(is_ones, || format!("host {host}: a load that failed does not read as ones: {load:x?}"))?;
-        ensure(load.refused != 0 || is_late || load.is_cut || lost || tainted, || {
+        ensure(load.refused != 0 || is_late || load.is_cut || load.is_dropped || lost || tainted, || {
             format!("host {host}: a load failed for no reason: {load:x?}")
         })?;
         let reason = if load.refused == 0 { CLAN_FAULT_TIMEOUT } else { load.refused };
         let cause = (reason, window.host, window.aperture, load.offset);
         if let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&window.endpoint) {
             endpoint.causes.push(cause);
-            if tainted {
-                // Which reason a hostile host gives is its affair.
-                let said = |reason| (reason, window.host, window.aperture, load.offset);
-                endpoint.causes.extend((1..=CLAN_FAULT_LOST).map(said));
-            }
             endpoint.owed_faults += u32::from(!load.is_cut);
         }
         Ok(())
@@ -245,7 +224,7 @@ impl Ledger {
             };
             endpoint.pending.iter().map(of)
         });
-        made.chain(pending).filter(|(to, _)| *to < hosts || is_group(*to)).collect()
+        made.chain(pending).filter(|(to, _)| *to < hosts || group_of(*to).is_some()).collect()
     }
 
     /// Whether the card will do something when some time has passed.

@@ -40,6 +40,8 @@ pub(crate) struct Uplink {
     pub(crate) neighbours: Vec<u16>,
     /// What this card has handed over: to whom, and the packet.
     pub(crate) handed: Option<(u16, Vec<u8>)>,
+    /// Of which groups the card is a member.
+    groups: u64,
     broken: Option<RingError>,
 }
 
@@ -57,12 +59,25 @@ impl Uplink {
             departed: Vec::new(),
             neighbours: Vec::new(),
             handed: None,
+            groups: 0,
             broken: None,
         }
     }
 
     pub(crate) fn set_link(&mut self, link: Option<Link>) {
         self.link = link;
+        self.tell_groups();
+    }
+
+    fn tell_groups(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.sender.set_groups(self.groups);
+        }
+    }
+
+    /// Whether the switch knows the card as a member of a group.
+    pub(crate) fn is_member(&self, group: u32) -> bool {
+        self.is_up() && self.groups >> group & 1 == 1
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -155,5 +170,10 @@ impl ports::Link for Uplink {
 
     fn resumptions(&self) -> u64 {
         self.link.as_ref().map_or(0, |link| link.sender.resumptions())
+    }
+
+    fn set_groups(&mut self, groups: u64) {
+        self.groups = groups;
+        self.tell_groups();
     }
 }

@@ -1,12 +1,16 @@
 //! Credits: how much may be on its way, and what is lost.
 
 use hamlyn_abi::clan::aperture::*;
+use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
+use hamlyn_card::card::Card;
+use hamlyn_card_clan::Options;
 
 use crate::support::*;
 
 const WRITE: u8 = 1;
+const REFUSED: u8 = 4;
 const CREDIT: u8 = 5;
 const PROBE: u8 = 6;
 
@@ -127,4 +131,78 @@ fn a_host_that_sends_more_than_it_may_is_refused() {
     }
     other.rest();
     assert_eq!((other.counter("over_credit"), other.word(aperture)), (36, 1));
+}
+
+/// Sends a store, and hands it over.
+fn hand_over(one: &mut Host, other: &mut Host) {
+    one.store(WINDOW, 8, 1);
+    for (_, packet) in one.sent() {
+        other.arrive(0, &packet);
+    }
+}
+
+#[test]
+fn a_refusal_for_a_host_that_takes_nothing_is_told_as_a_loss_when_it_asks() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    hand_over(&mut one, &mut other);
+    other.wire.stopped = vec![0];
+    assert_eq!(other.sent(), []);
+    other.wait(100);
+    other.wire.stopped.clear();
+    assert_eq!(other.sent(), [], "it was given up");
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
+    // And once.
+    one.window(6, (1, 4), PAGE, 2);
+    other.aperture(4, PAGE, CLAN_APERTURE_WRITE);
+    one.store(6 * PAGE, 8, 1);
+    exchange(&mut one, &mut other);
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(endpoint).0, 1);
+}
+
+#[test]
+fn more_refusals_than_there_is_room_for_are_told_as_a_loss() {
+    let options = Options { credits: 4096, join: 0, ..OPTIONS };
+    let (mut one, mut other) = (Host::with_options(0, options), Host::with_options(1, options));
+    let quiet = [2, 3].map(|endpoint| one.endpoint(endpoint, CLAN_NO_EVENTS))[1];
+    one.window(5, (1, 3), PAGE, 2);
+    one.window(6, (1, 3), PAGE, 3);
+    for store in 0..600 {
+        let window = if store < 599 { WINDOW } else { 6 * PAGE };
+        one.store(window, 8, 1);
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(quiet).0, 0, "there was no room for it");
+    one.wait(50);
+    exchange(&mut one, &mut other);
+    assert_eq!(one.faults(quiet), (1, CLAN_FAULT_LOST));
+}
+
+#[test]
+fn who_only_says_nothing_gets_its_answers_still() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
+    // The other has sent something, of which nothing was heard for as long as it waits.
+    let (silent, _) = (other.endpoint(1, CLAN_NO_EVENTS), other.window(1, (0, 9), PAGE, 1));
+    other.store(PAGE, 8, 1);
+    other.sent();
+    other.wait(50);
+    other.sent();
+    hand_over(&mut one, &mut other);
+    other.wait(100);
+    assert_eq!(other.faults(silent), (1, CLAN_FAULT_TIMEOUT), "it is given up");
+    assert_eq!(kinds(&other.sent(), REFUSED), 1);
+}
+
+#[test]
+fn a_fault_of_a_group_names_the_descriptor_s_aperture() {
+    let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.window(6, (CLAN_GROUP_HOST + 3, 0), PAGE, 2);
+    one.store(6 * PAGE, 8, 1);
+    one.with(|card, ports, _| card.link_changed(ports, None));
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
+    let at = |place: u32| one.word(endpoint + u64::from(place));
+    assert_eq!((at(CLAN_STATE_FAULT_HOST), at(CLAN_STATE_FAULT_APERTURE)), (CLAN_GROUP_HOST + 3, 0));
 }

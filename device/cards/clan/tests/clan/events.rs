@@ -3,6 +3,7 @@
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::*;
+use hamlyn_abi::clan::endpoint::CLAN_STATE_SIZE;
 use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS;
 use hamlyn_abi::clan::registers::*;
@@ -23,6 +24,12 @@ fn queued() -> (Host, Host, u64, u64) {
 
 fn kinds(events: &[ClanEvent]) -> Vec<(u32, u32, u32)> {
     events.iter().map(|event| (event.kind, event.endpoint, event.detail)).collect()
+}
+
+/// Has the events of an endpoint go to a queue, or nowhere.
+fn set_events(host: &mut Host, endpoint: u32, events: u32) -> Result<(), u32> {
+    let body = ClanSetEvents { events, reserved: 0 };
+    host.run(CLAN_COMMAND_SET_EVENTS, endpoint, &body).map_err(|refusal| refusal.status)
 }
 
 #[test]
@@ -78,16 +85,12 @@ fn who_sleeps_on_a_queue_is_woken() {
 #[test]
 fn a_queue_has_a_record_for_each_source_and_takes_no_more() {
     let (_, mut other, ..) = queued();
-    let set = |other: &mut Host, events| {
-        let body = ClanSetEvents { events, reserved: 0 };
-        other.run(CLAN_COMMAND_SET_EVENTS, 6, &body).map_err(|refusal| refusal.status)
-    };
     // Eleven sources of sixteen are taken.
     let memory = other.endpoint(6, CLAN_NO_EVENTS);
-    assert_eq!(set(&mut other, 4), Err(HAMLYN_STATUS_BAD_LENGTH));
-    assert_eq!(set(&mut other, 5), Err(HAMLYN_STATUS_NOT_OPEN));
+    assert_eq!(set_events(&mut other, 6, 4), Err(HAMLYN_STATUS_BAD_LENGTH));
+    assert_eq!(set_events(&mut other, 6, 5), Err(HAMLYN_STATUS_NOT_OPEN));
     let second = other.events(5);
-    assert_eq!(set(&mut other, 5), Ok(()));
+    assert_eq!(set_events(&mut other, 6, 5), Ok(()));
     assert_eq!(other.set((6, 0), (0, 8), 3, ALL, memory), CLAN_TRIPWIRE_OK);
     other.run(CLAN_COMMAND_CLOSE_EVENTS, 5, &[0_u64]).unwrap();
     let before = other.bytes(second, 8192);
@@ -96,19 +99,73 @@ fn a_queue_has_a_record_for_each_source_and_takes_no_more() {
 }
 
 #[test]
-fn what_finds_no_room_comes_when_there_is_some() {
+fn who_comes_back_to_a_queue_has_no_second_record_there() {
     let (_, mut other, _, queue) = queued();
-    // Records of an endpoint that has moved away lie there still.
-    other.write_register(CLAN_REG_POST, 4, 1);
-    for round in 0..20 {
-        let to = |events| ClanSetEvents { events, reserved: 0 };
-        other.run(CLAN_COMMAND_SET_EVENTS, 1, &to(CLAN_NO_EVENTS)).unwrap();
-        other.run(CLAN_COMMAND_SET_EVENTS, 1, &to(4)).unwrap();
+    for round in 0..40 {
         other.write_register(CLAN_REG_POST, 4, 1);
-        assert_eq!(other.counter("events"), (round + 2).min(16));
+        assert_eq!(set_events(&mut other, 1, CLAN_NO_EVENTS), Ok(()));
+        assert_eq!(set_events(&mut other, 1, 4), Ok(()));
+        assert_eq!(other.counter("events"), 1, "round {round}");
     }
-    assert_eq!(other.take_events(queue).len(), 16);
-    other.fifo();
-    other.write_register(CLAN_REG_ARM_EVENTS, 8, 4 | 16 << 32);
-    assert_eq!((other.raised(), other.take_events(queue).len()), (vec![1], 1));
+    assert_eq!(kinds(&other.take_events(queue)), [(CLAN_EVENT_MESSAGE, 1, 0)]);
+    other.write_register(CLAN_REG_POST, 4, 1);
+    assert_eq!(other.take_events(queue).len(), 1);
+}
+
+#[test]
+fn records_that_were_left_count_until_they_are_taken() {
+    let (_, mut other, memory, queue) = queued();
+    // Six of its records stay when it goes: of sixteen ten are left, and the other endpoint has eleven sources.
+    for number in 0..6 {
+        other.set((1, number), (0, 8), 3, ALL, memory);
+    }
+    let (mut one, window) = (Host::new(0), PAGE);
+    one.endpoint(2, CLAN_NO_EVENTS);
+    one.window(1, (1, 3), PAGE, 2);
+    one.store(window, 8, 1);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.counter("events"), 6);
+    assert_eq!(set_events(&mut other, 1, CLAN_NO_EVENTS), Ok(()));
+    other.endpoint(6, CLAN_NO_EVENTS);
+    assert_eq!(set_events(&mut other, 6, 4), Err(HAMLYN_STATUS_IN_USE));
+    // Its own records are where it may come back to.
+    assert_eq!(set_events(&mut other, 1, 4), Ok(()));
+    assert_eq!(set_events(&mut other, 1, CLAN_NO_EVENTS), Ok(()));
+    other.put_word(queue, 1);
+    assert_eq!(set_events(&mut other, 6, 4), Ok(()));
+}
+
+#[test]
+fn nonsense_in_the_word_of_what_was_taken_takes_all() {
+    let (_, mut other, _, queue) = queued();
+    for (taken, events) in [(0, 1), (1, 2), (2, 3), (77, 4), (2, 5), (u32::MAX, 6)] {
+        other.put_word(queue, taken);
+        other.write_register(CLAN_REG_POST, 4, 1);
+        assert_eq!(other.counter("events"), events, "{taken}");
+    }
+}
+
+#[test]
+fn an_endpoint_for_whose_events_there_is_no_room_finds_nothing_in_its_memory() {
+    let (_, mut other, ..) = queued();
+    let length = u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
+    let (memory, _) = other.area(length, 0);
+    let body = ClanOpenEndpoint {
+        memory,
+        owner: OWNER,
+        tripwires: 8,
+        requests: REQUESTS,
+        events: 4,
+        ..Default::default()
+    };
+    let before = other.everything();
+    let refused = other.run(CLAN_COMMAND_OPEN_ENDPOINT, 6, &body).unwrap_err();
+    assert_eq!(refused.status, HAMLYN_STATUS_BAD_LENGTH);
+    let after = other.everything();
+    let changed = (0..).zip(before.iter().zip(&after)).filter(|(_, (was, is))| was != is);
+    // The command page alone.
+    let pages: std::collections::BTreeSet<u64> = changed.map(|(at, _)| at / PAGE).collect();
+    assert!(pages.len() <= 1, "{pages:?}");
+    // Nor does it take anything.
+    other.endpoint(6, CLAN_NO_EVENTS);
 }
