@@ -1,4 +1,4 @@
-//! The event-driven server of section 5.3, and its client.
+//! The event-driven server of section 5.3.
 //!
 //! The server has one loop: `poll(2)`, or `mio` by `epoll(7)`, in which the event queue's file is one of several. When that is readable,
 //! events are taken and handed to the connections that they are for, until there are none; then the queue is looked at for 15 us more
@@ -8,23 +8,20 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use hamlyn::clan::programs::End;
-use hamlyn::clan::programs::rpc::{Client, Server};
+use hamlyn::clan::programs::rpc::Server;
 use hamlyn::clan::{
     Card, Endpoint, EndpointCache, EventQueue, Interest, Kit, Request, Rights, What as Happened,
 };
-use hdrhistogram::Histogram;
 use mio::unix::SourceFd;
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::common::{Outcome, input_ended, print};
-use crate::meet;
+use crate::{clients, meet};
 
 /// Bytes of either end's memory.
 const LENGTH: usize = 4096;
@@ -56,17 +53,7 @@ enum What {
         sleep: Sleep,
     },
     /// Sends requests on several connections, at random
-    Ask {
-        /// How many connections
-        #[arg(long, default_value_t = 4)]
-        connections: usize,
-        /// How many requests
-        #[arg(long, default_value_t = 1000)]
-        count: u32,
-        /// Microseconds between two requests
-        #[arg(long, default_value_t = 0)]
-        gap: u64,
-    },
+    Ask(clients::Options),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,8 +63,8 @@ enum Sleep {
 }
 
 pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
-    match options.what {
-        What::Serve { clients, polling, sleep } => {
+    match &options.what {
+        &What::Serve { clients, polling, sleep } => {
             let listener = meet.listen(card)?;
             let mut serving = Serving::new(card, listener)?;
             serving.run(clients, Duration::from_micros(polling), sleep)?;
@@ -91,9 +78,7 @@ pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outco
                 "endpoints_opened": opened,
             }))
         }
-        What::Ask { connections, count, gap } => {
-            ask(card, meet, connections, count, Duration::from_micros(gap))
-        }
+        What::Ask(options) => clients::run(card, meet, options),
     }
 }
 
@@ -256,37 +241,4 @@ impl Mio {
             _ => Ok(()),
         }
     }
-}
-
-fn ask(card: &Card, meet: &meet::Options, connections: usize, count: u32, gap: Duration) -> Outcome {
-    let mut clients = Vec::new();
-    for _ in 0..connections.max(1) {
-        let end = meet.connect(card, LENGTH)?;
-        // Section 5.3: a client spins, as the reply comes sooner than it could fall asleep.
-        end.connection().endpoint().set_polling(Duration::from_millis(10));
-        clients.push((Client::new(&end)?, end));
-    }
-    let mut random = SplitMix64::seed_from_u64(1);
-    let mut times = Histogram::<u64>::new(3)?;
-    for request in 0..count {
-        let chosen = (random.next_u64() % clients.len() as u64) as usize;
-        let (client, asked) = (&mut clients[chosen].0, Instant::now());
-        let mut reply = [0; 4];
-        let length = client.call(&request.to_le_bytes(), &mut reply)?;
-        times.record(asked.elapsed().as_nanos() as u64)?;
-        if length != 4 || reply != request.to_le_bytes() {
-            return Err(format!("the answer to request {request} is another's").into());
-        }
-        std::thread::sleep(gap);
-    }
-    for (client, end) in clients {
-        drop(client);
-        end.close()?;
-    }
-    print(&json!({
-        "requests": count,
-        "connections": connections,
-        "p50_ns": times.value_at_quantile(0.5),
-        "p99_ns": times.value_at_quantile(0.99),
-    }))
 }

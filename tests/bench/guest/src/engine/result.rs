@@ -25,12 +25,22 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    fn total(self) -> u64 {
+    /// All of them.
+    pub(crate) fn total(self) -> u64 {
         self.count + self.warmup
     }
 
     /// Makes every round trip and times each after the warm-up. `trip` is told its number.
     pub(crate) fn measure(self, mut trip: impl FnMut(u64) -> Outcome) -> Outcome<Value> {
+        self.measure_by(|round| {
+            let start = Instant::now();
+            trip(round)?;
+            Ok(nanoseconds(start.elapsed()))
+        })
+    }
+
+    /// The same; `trip` says itself how many nanoseconds are its time.
+    pub(crate) fn measure_by(self, mut trip: impl FnMut(u64) -> Outcome<u64>) -> Outcome<Value> {
         // All of its memory now: growing would be a system call between two messages.
         let mut samples = Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3)?;
         for round in 0..self.warmup {
@@ -38,9 +48,7 @@ impl Rounds {
         }
         let meter = Meter::start();
         for round in self.warmup..self.total() {
-            let start = Instant::now();
-            trip(round)?;
-            samples.record(nanoseconds(start.elapsed()))?;
+            samples.record(trip(round)?)?;
         }
         let (wall, cpu) = meter.stop();
         let counts: Vec<_> =
