@@ -13,6 +13,8 @@ use crate::engine::track::{Track, find, interleave};
 /// The library's example, which every guest image has.
 const PROGRAM: &str = "clan";
 
+/// Microseconds for which the server looks before it sleeps: two round trips while it is busy, as the 15 us of the paper are.
+const POLLING: u64 = 60;
 /// The client asks one of them at random.
 const CONNECTIONS: [u64; 4] = [1, 10, 100, 1000];
 
@@ -34,7 +36,8 @@ fn name(load: Load, connections: u64) -> String {
 /// A server, and a client in the other machine with so many connections. By root, who may lock the memory of them all.
 pub(crate) fn exchange<'a>(clan: &'a Machines, connections: u64, asked: &str) -> Exchange<'a> {
     let near = format!("server ask --host 1 --connections {connections} {asked}");
-    clan.exchange_by_root(&near, &format!("server serve --clients {connections}")).of(PROGRAM)
+    clan.exchange_by_root(&near, &format!("server serve --clients {connections} --polling {POLLING}"))
+        .of(PROGRAM)
 }
 
 /// Both loads, by the number of connections, all in turn.

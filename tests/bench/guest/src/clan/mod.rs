@@ -33,7 +33,7 @@ pub(crate) enum Role {
     WordLoad(words::LoadOptions),
     /// Sends what arrival-watch watches
     ArrivalSend(arrivals::Options),
-    /// Measures how long a message's words take to arrive behind each other (CLAN, section 5.2)
+    /// Measures how long a message takes to arrive that is asked for (CLAN, section 5.2)
     ArrivalWatch(arrivals::Options),
     /// Looks at what transfer-send sends
     TransferSink(transfers::Options),

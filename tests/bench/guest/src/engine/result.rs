@@ -32,15 +32,6 @@ impl Rounds {
 
     /// Makes every round trip and times each after the warm-up. `trip` is told its number.
     pub(crate) fn measure(self, mut trip: impl FnMut(u64) -> Outcome) -> Outcome<Value> {
-        self.measure_by(|round| {
-            let start = Instant::now();
-            trip(round)?;
-            Ok(nanoseconds(start.elapsed()))
-        })
-    }
-
-    /// The same; `trip` says itself how many nanoseconds are its time.
-    pub(crate) fn measure_by(self, mut trip: impl FnMut(u64) -> Outcome<u64>) -> Outcome<Value> {
         // All of its memory now: growing would be a system call between two messages.
         let mut samples = Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3)?;
         for round in 0..self.warmup {
@@ -48,7 +39,9 @@ impl Rounds {
         }
         let meter = Meter::start();
         for round in self.warmup..self.total() {
-            samples.record(trip(round)?)?;
+            let start = Instant::now();
+            trip(round)?;
+            samples.record(nanoseconds(start.elapsed()))?;
         }
         let (wall, cpu) = meter.stop();
         let counts: Vec<_> =
