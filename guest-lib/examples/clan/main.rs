@@ -7,6 +7,7 @@ use common::{Outcome, print};
 use hamlyn::clan::Card;
 use serde_json::json;
 
+mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod hello;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hamlyn::ErrorKind;
 use hamlyn::clan::programs::End;
-use hamlyn::clan::{Address, Card, Endpoint, Rights};
+use hamlyn::clan::{Address, Card, Endpoint, EndpointBuilder, Rights};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
@@ -49,11 +49,21 @@ impl Options {
 
     /// Asks, with memory of so many bytes, until somebody has the port.
     pub(crate) fn connect(&self, card: &Card, length: usize) -> Outcome<Arc<End>> {
+        self.connect_by(card, &card.endpoint_builder(), length)
+    }
+
+    /// The same, by an endpoint of one's own.
+    pub(crate) fn connect_by(
+        &self,
+        card: &Card,
+        builder: &EndpointBuilder,
+        length: usize,
+    ) -> Outcome<Arc<End>> {
         let begun = Instant::now();
         loop {
             let hosts = self.host.map_or(card.hosts()?, |host| host..host + 1);
             for host in hosts {
-                if let Some(end) = self.ask(card, Address { host, port: self.port }, length)? {
+                if let Some(end) = self.ask(card, builder, Address { host, port: self.port }, length)? {
                     return Ok(Arc::new(end));
                 }
             }
@@ -64,8 +74,14 @@ impl Options {
         }
     }
 
-    fn ask(&self, card: &Card, to: Address, length: usize) -> Outcome<Option<End>> {
-        let (endpoint, own) = (card.endpoint()?, card.aperture(length, Rights::ReadWrite)?);
+    fn ask(
+        &self,
+        card: &Card,
+        builder: &EndpointBuilder,
+        to: Address,
+        length: usize,
+    ) -> Outcome<Option<End>> {
+        let (endpoint, own) = (builder.open()?, card.aperture(length, Rights::ReadWrite)?);
         let patience = if self.host.is_some() { self.patience() } else { Some(ANSWER) };
         match End::connect(&endpoint, own, to, patience) {
             Ok(end) => Ok(Some(end)),

@@ -1,26 +1,23 @@
-//! The event-driven server of section 5.3, and its client.
+//! The event-driven server of section 5.3.
 //!
 //! The server has one loop ([`super::sleep`]), which takes events and has them handed to the connections that they are for. When a client
 //! connects a Tripwire is set where its requests arrive, and registered with the queue. Endpoints and their memory are used again for
 //! later clients of the same host.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hamlyn::clan::programs::End;
-use hamlyn::clan::programs::rpc::{Client, Server};
+use hamlyn::clan::programs::rpc::Server;
 use hamlyn::clan::{
     Card, Endpoint, EndpointCache, Event, EventQueue, Interest, Kit, Request, Rights, What as Happened,
 };
-use hdrhistogram::Histogram;
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::json;
 
 use crate::common::{Outcome, print};
-use crate::meet;
 use crate::sleep::{self, Sleep};
+use crate::{clients, meet};
 
 /// Bytes of either end's memory.
 const LENGTH: usize = 4096;
@@ -50,22 +47,12 @@ enum What {
         sleep: Sleep,
     },
     /// Sends requests on several connections, at random
-    Ask {
-        /// How many connections
-        #[arg(long, default_value_t = 4)]
-        connections: usize,
-        /// How many requests
-        #[arg(long, default_value_t = 1000)]
-        count: u32,
-        /// Microseconds between two requests
-        #[arg(long, default_value_t = 0)]
-        gap: u64,
-    },
+    Ask(clients::Options),
 }
 
 pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
-    match options.what {
-        What::Serve { clients, polling, sleep } => {
+    match &options.what {
+        &What::Serve { clients, polling, sleep } => {
             let listener = meet.listen(card)?;
             let (mut serving, events) = Serving::new(card, listener, clients)?;
             sleep::run(&mut serving, events, Duration::from_micros(polling), sleep)?;
@@ -79,9 +66,7 @@ pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outco
                 "endpoints_opened": opened,
             }))
         }
-        What::Ask { connections, count, gap } => {
-            ask(card, meet, connections, count, Duration::from_micros(gap))
-        }
+        What::Ask(options) => clients::run(card, meet, options),
     }
 }
 
@@ -204,37 +189,4 @@ fn answer_one(server: &mut Server) -> hamlyn::Result<bool> {
     call.read(0, &mut bytes)?;
     call.reply(&bytes)?;
     Ok(true)
-}
-
-fn ask(card: &Card, meet: &meet::Options, connections: usize, count: u32, gap: Duration) -> Outcome {
-    let mut clients = Vec::new();
-    for _ in 0..connections.max(1) {
-        let end = meet.connect(card, LENGTH)?;
-        // Section 5.3: a client spins, as the reply comes sooner than it could fall asleep.
-        end.connection().endpoint().set_polling(Duration::from_millis(10));
-        clients.push((Client::new(&end)?, end));
-    }
-    let mut random = SplitMix64::seed_from_u64(1);
-    let mut times = Histogram::<u64>::new(3)?;
-    for request in 0..count {
-        let chosen = (random.next_u64() % clients.len() as u64) as usize;
-        let (client, asked) = (&mut clients[chosen].0, Instant::now());
-        let mut reply = [0; 4];
-        let length = client.call(&request.to_le_bytes(), &mut reply)?;
-        times.record(asked.elapsed().as_nanos() as u64)?;
-        if length != 4 || reply != request.to_le_bytes() {
-            return Err(format!("the answer to request {request} is another's").into());
-        }
-        std::thread::sleep(gap);
-    }
-    for (client, end) in clients {
-        drop(client);
-        end.close()?;
-    }
-    print(&json!({
-        "requests": count,
-        "connections": connections,
-        "p50_ns": times.value_at_quantile(0.5),
-        "p99_ns": times.value_at_quantile(0.99),
-    }))
 }

@@ -122,6 +122,9 @@ fn bench(options: Options, benchmarks: &[(&'static Model, &'static Benchmark)]) 
     eprintln!("measuring");
     let results = run(benchmarks, &request, &progress)?;
     print!("{}", goals::lines(&results.goals));
+    if !request.goals_only {
+        print!("\n{}", results.tables_text());
+    }
     if let Some(file) = options.json {
         let objects: Value = results.goals.iter().map(Goal::json).collect();
         fs::write(&file, format!("{objects:#}\n"))
@@ -162,6 +165,7 @@ mod tests {
         assert_eq!(names(benchmarks), ["hamlyn"], "a figure is one model's own");
         assert_eq!(names(parse("bench --goals").unwrap().1), ["hamlyn", "shrimp", "clan"]);
         assert_eq!(names(parse("bench --model shrimp --figure flags").unwrap().1), ["shrimp"]);
+        assert_eq!(names(parse("bench --model clan --figure raw --figure joining").unwrap().1), ["clan"]);
         assert!(parse("bench --model shrimp --figure 7").is_err() && parse("bench --figure flags").is_err());
     }
 }

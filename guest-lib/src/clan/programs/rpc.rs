@@ -78,7 +78,14 @@ impl Client {
         }
     }
 
-    fn reply(&mut self, to: &mut [u8]) -> Result<usize> {
+    /// Waits for the reply to a request that was sent by [`Client::begin`]: as many bytes of it as fit, and how many it has.
+    ///
+    /// # Errors
+    /// Those of [`Client::call`]; [`Error::Invalid`] if no reply is to come.
+    pub fn reply(&mut self, to: &mut [u8]) -> Result<usize> {
+        if !self.owed {
+            return Err(Error::Invalid("there is no request that is not answered"));
+        }
         let (end, room) = (&self.end, self.end.own_room());
         let length = end.wait_until(self.tripwire.bit(), "reply", || end.rx_ready(room))?;
         self.take(length, to)

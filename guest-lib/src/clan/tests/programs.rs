@@ -116,6 +116,10 @@ fn calls_are_answered() {
     server.wait().unwrap().reply(b"later").unwrap();
     let mut short = [0; 2];
     assert_eq!((client.try_reply(&mut short).unwrap(), &short), (Some(5), b"la"));
+    assert_eq!(client.reply(&mut short).unwrap_err().kind(), ErrorKind::Invalid, "no reply is to come");
+    client.begin(b"again").unwrap();
+    server.wait().unwrap().reply(b"yes").unwrap();
+    assert_eq!((client.reply(&mut short).unwrap(), &short), (3, b"ye"));
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //!
 //! Results are JSON objects, one a line, on standard output; what a role needs from its peer comes on standard input.
 //! The roles that begin with `card-` or `raw-` need a Hamlyn card, in a guest or by its socket (`HAMLYN_CARD`); those that begin with
-//! `flag-`, `update-`, `store-` or `page-` a SHRIMP card in a guest. The others need none.
+//! `flag-`, `update-`, `store-` or `page-` a SHRIMP card in a guest, and those that begin with `word-`, `arrival-`, `transfer-` or
+//! `endpoint-` a CLAN card in a guest. The others need none.
 //!
 //! `engine` has the peers and what all cards need; each card's own roles are a folder beside it, and a line in [`Role`].
 
+mod clan;
 mod engine;
 mod hamlyn;
 mod shrimp;
@@ -29,6 +31,8 @@ enum Role {
     #[command(flatten)]
     Shrimp(crate::shrimp::Role),
     #[command(flatten)]
+    Clan(crate::clan::Role),
+    #[command(flatten)]
     Peer(crate::engine::Role),
 }
 
@@ -46,6 +50,7 @@ fn run(role: Role) -> engine::result::Outcome {
     match role {
         Role::Hamlyn(role) => role.run(),
         Role::Shrimp(role) => role.run(),
+        Role::Clan(role) => role.run(),
         Role::Peer(role) => role.run(),
     }
 }

@@ -135,6 +135,12 @@ impl Machines {
         Exchange::between(self.near(), near, self.far(), far).watching(&self.processes)
     }
 
+    /// The same by root, who may lock as much memory as he likes.
+    pub fn exchange_by_root(&self, near: &str, far: &str) -> Exchange<'_> {
+        let [own, other] = [0, 1].map(|index| Site::Root(self.lab.vm(index)));
+        Exchange::between(own, near, other, far).watching(&self.processes)
+    }
+
     /// Round trips between the two, by a pair of roles.
     pub fn round_trips(&self, role: &str, arguments: &str) -> Exchange<'_> {
         self.exchange(&format!("{role}-ping {arguments}"), &format!("{role}-echo {arguments}"))

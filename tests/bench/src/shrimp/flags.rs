@@ -1,11 +1,9 @@
 //! Goal 10: a flag's round trip by automatic update, beside a tagged write of Hamlyn's and what people would use instead.
 
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
 use crate::engine::goals::{Goal, Need, beside_text, number};
 use crate::engine::progress::Progress;
 use crate::engine::report::Table;
-use crate::engine::site::Site;
 use crate::engine::track::{Track, find, interleave};
 use crate::shrimp::labs::{Labs, SNOOPED};
 
@@ -36,12 +34,8 @@ pub(crate) fn measure(labs: &Labs, effort: Effort, all: bool, progress: &Progres
     let udp = format!("--address {} --count {few}", hamlyn.address());
     exchanges.push((UDP.to_owned(), hamlyn.round_trips("udp", &udp)));
     if all {
-        let [near, far] = [0, 1].map(|index| Site::Root(hamlyn.lab.vm(index)));
         let (ping, echo) = (format!("ivshmem-ping --count {many}"), format!("ivshmem-echo --count {many}"));
-        exchanges.push((
-            IVSHMEM.to_owned(),
-            Exchange::between(near, &ping, far, &echo).watching(&hamlyn.processes),
-        ));
+        exchanges.push((IVSHMEM.to_owned(), hamlyn.exchange_by_root(&ping, &echo)));
     }
     interleave(&exchanges, effort.rounds(), progress)
 }

@@ -5,7 +5,6 @@ use crate::engine::exchange::Exchange;
 use crate::engine::machines::{Machines, stream_arguments};
 use crate::engine::plot::{Curve, Figure, Point, Scale};
 use crate::engine::progress::Progress;
-use crate::engine::site::Site;
 use crate::engine::track::{Track, interleave};
 use crate::shrimp::labs::Labs;
 
@@ -40,9 +39,7 @@ pub(crate) fn lap_arguments(size: u64, count: u64) -> String {
 
 /// By root, who may lock as much memory as a lap has.
 pub(crate) fn stream<'a>(machines: &'a Machines, role: &str, arguments: &str) -> Exchange<'a> {
-    let [near, far] = [0, 1].map(|index| Site::Root(machines.lab.vm(index)));
-    let (send, sink) = (format!("{role}-send {arguments}"), format!("{role}-sink {arguments}"));
-    Exchange::between(near, &send, far, &sink).watching(&machines.processes)
+    machines.exchange_by_root(&format!("{role}-send {arguments}"), &format!("{role}-sink {arguments}"))
 }
 
 /// All sizes, in turn.

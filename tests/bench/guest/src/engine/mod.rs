@@ -6,13 +6,17 @@
 //! |---|---|
 //! | `wait` | how a receiver waits, and how long |
 //! | `result` | what comes of a role, and what it says: samples, times, words for its peer |
+//! | `counts` | what a card has counted |
 //! | `laps` | a transfer in laps |
+//! | `lap_words` | what the two ends of a stream tell each other, where they write to each other's memory |
 //! | `memcpy` | copies within memory |
 //! | `sockets` | round trips through the kernel's sockets |
 //! | `tcp_stream` | one-way bandwidth of TCP |
 //! | `ivshmem` | round trips through memory that both machines map |
 
+pub(crate) mod counts;
 pub(crate) mod ivshmem;
+pub(crate) mod lap_words;
 pub(crate) mod laps;
 pub(crate) mod memcpy;
 pub(crate) mod result;

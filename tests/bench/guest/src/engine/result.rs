@@ -25,7 +25,8 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    fn total(self) -> u64 {
+    /// All of them.
+    pub(crate) fn total(self) -> u64 {
         self.count + self.warmup
     }
 

@@ -5,12 +5,12 @@ use std::io::BufRead;
 
 use clap::ValueEnum;
 use hamlyn::shrimp::{Card, Handle, Mode, ReceiveBuffer, SendBuffer};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use crate::engine::counts::Statistics;
+use crate::engine::lap_words::{PAGE, Words};
 use crate::engine::result::{Outcome, exchange_words, say};
-
-/// Bytes of a page.
-pub(crate) const PAGE: usize = 4096;
+use crate::engine::wait::PATIENCE;
 
 /// How stores come to the card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,36 +47,23 @@ impl End {
         }
         Ok(Self { card, own, peer, out })
     }
-
-    /// What the card counts while something is done.
-    pub(crate) fn counted<T>(&self, act: impl FnOnce() -> Outcome<T>) -> Outcome<(T, Counts)> {
-        let before = self.card.statistics()?;
-        let done = act()?;
-        let after = self.card.statistics()?.into_iter().zip(before);
-        let differences = after.map(|((name, after), (_, before))| (name, after - before));
-        Ok((done, Counts(differences.collect())))
-    }
 }
 
-/// What a card has counted.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Counts(Vec<(&'static str, u64)>);
-
-impl Counts {
-    /// Adds what was counted another time.
-    pub(crate) fn add(&mut self, more: Counts) {
-        if self.0.is_empty() {
-            *self = more;
-            return;
-        }
-        self.0.iter_mut().zip(more.0).for_each(|(sum, more)| sum.1 += more.1);
+impl Words for End {
+    fn say(&self, word: usize, value: u32) -> Outcome {
+        Ok(self.out.store_u32(word, value)?)
     }
 
-    /// As an object.
-    pub(crate) fn json(self) -> Value {
-        Value::Object(
-            self.0.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect::<Map<_, _>>(),
-        )
+    fn wait(&self, word: usize, seen: u32) -> Outcome<u32> {
+        Ok(self.own.wait(word, seen, Some(PATIENCE))?)
+    }
+
+    fn read(&self, at: usize, to: &mut [u8]) -> Outcome {
+        Ok(self.own.read(at, to)?)
+    }
+
+    fn statistics(&self) -> Outcome<Statistics> {
+        Ok(self.card.statistics()?)
     }
 }
 
@@ -93,17 +80,4 @@ pub(crate) fn hold(options: &HoldOptions) -> Outcome {
     say(&json!({ "holds": true }))?;
     std::io::stdin().lock().read_line(&mut String::new())?;
     say(&json!({ "held": true }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_add_up_by_their_names() {
-        let mut sum = Counts::default();
-        sum.add(Counts(vec![("stores", 2), ("packets", 1)]));
-        sum.add(Counts(vec![("stores", 3), ("packets", 0)]));
-        assert_eq!(sum.json(), json!({ "stores": 5, "packets": 1 }));
-    }
 }

@@ -7,9 +7,11 @@ use hamlyn::shrimp::ReceiveBuffer;
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 use serde_json::Value;
 
+use crate::engine::counts;
+use crate::engine::lap_words::{PAGE, Words};
 use crate::engine::result::{Outcome, Rounds, say};
 use crate::engine::wait::PATIENCE;
-use crate::shrimp::ends::{By, End, PAGE};
+use crate::shrimp::ends::{By, End};
 
 /// The flag, and what comes with it.
 const FLAG: usize = 0;
@@ -56,7 +58,7 @@ pub(crate) fn ping(options: &Options) -> Outcome {
 }
 
 fn counted(end: &End, act: impl FnOnce() -> Outcome<Value>) -> Outcome {
-    let (mut said, counts) = end.counted(act)?;
+    let (mut said, counts) = counts::counted(|| end.statistics(), act)?;
     said["counters"] = counts.json();
     say(&said)
 }

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `ends` | two processes with complementary mappings |
 //! | `flags` | a flag's round trip |
-//! | `lap_words` | what the two ends of a stream tell each other |
 //! | `updates` | bandwidth of deliberate update |
 //! | `stores` | a stream of stores by automatic update |
 //! | `bystander` | programs that send nothing |
@@ -12,7 +11,6 @@
 mod bystander;
 mod ends;
 mod flags;
-mod lap_words;
 mod stores;
 mod updates;
 

@@ -4,10 +4,10 @@
 use clap::ValueEnum;
 use hamlyn::shrimp;
 
+use crate::engine::lap_words::{ASKED, DATA, PAGE, Words, sink as sink_laps, source};
 use crate::engine::laps::Laps;
 use crate::engine::result::Outcome;
-use crate::shrimp::ends::{By, End, PAGE};
-use crate::shrimp::lap_words::{DATA, sink as sink_laps, source};
+use crate::shrimp::ends::{By, End};
 
 /// Bytes of a store.
 const WORD: usize = 8;
@@ -62,7 +62,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
             Ok(())
         })
     };
-    source(&end, laps, fill, |lap| {
+    source(&end, laps, fill, |lap, number| {
         let words = words.borrow();
         for run in lap.messages.clone().filter(|run| options.leave_out != Some(*run)) {
             let start = laps.place(run);
@@ -70,6 +70,6 @@ pub(crate) fn send(options: &Options) -> Outcome {
                 pages.store_u64(at, words[at / WORD])?;
             }
         }
-        Ok(())
+        end.say(ASKED, number)
     })
 }

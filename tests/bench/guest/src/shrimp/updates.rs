@@ -2,11 +2,11 @@
 
 use hamlyn::shrimp::Mode;
 
+use crate::engine::lap_words::{ASKED, DATA, PAGE, Words, sink as sink_laps, source};
 use crate::engine::laps::Laps;
 use crate::engine::result::Outcome;
 use crate::engine::wait::PATIENCE;
-use crate::shrimp::ends::{By, End, PAGE};
-use crate::shrimp::lap_words::{DATA, sink as sink_laps, source};
+use crate::shrimp::ends::{By, End};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -30,10 +30,11 @@ pub(crate) fn send(options: &Options) -> Outcome {
     let end = End::open(PAGE, options.by)?;
     let pages = end.card.map(&end.peer, DATA as u64, laps.bytes(), Mode::Deliberate)?;
     let fill = |lap: &_| laps.fill(lap, |at, bytes| Ok(pages.write(at, bytes)?));
-    source(&end, laps, fill, |lap| {
+    source(&end, laps, fill, |lap, number| {
         for update in lap.messages.clone().filter(|update| options.leave_out != Some(*update)) {
             pages.send(laps.place(update), laps.size)?;
         }
-        Ok(pages.wait_until_sent(Some(PATIENCE))?)
+        pages.wait_until_sent(Some(PATIENCE))?;
+        end.say(ASKED, number)
     })
 }

@@ -46,6 +46,11 @@ impl Results {
         self.tracks().filter(|track| track.failure.is_some()).collect()
     }
 
+    /// What is neither a goal nor a sample, for people: tables, and the plots' points.
+    pub fn tables_text(&self) -> String {
+        data::tables_markdown(&self.others, &self.figures)
+    }
+
     /// Writes page, JSON, CSV and logs into a folder.
     pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -57,7 +62,7 @@ impl Results {
         put("results.json", format!("{:#}\n", data::json(self)))?;
         put("results.csv", data::csv(self)?)?;
         put("goals.md", data::goals_markdown(&self.goals))?;
-        put("tables.md", data::tables_markdown(&self.others, &self.figures))?;
+        put("tables.md", self.tables_text())?;
         put("figures.csv", data::figures_csv(&self.figures)?)?;
         logs::write(self, &folder.join("samples"))
     }

@@ -1,0 +1,66 @@
+//! Raw bandwidth (section 5.2, Figure 7): how long a message takes from when the receiver asks for it until its last word is there.
+//!
+//! The paper's receiver takes the time from the first word to the last. Here the thread that copies them and the processor that looks share
+//! a host's core as often as not: then both are seen at once, however long the copy took.
+
+use serde_json::json;
+
+use crate::clan::ends::End;
+use crate::clan::outgoing::{By, Outgoing};
+use crate::engine::lap_words::{ASKED, DATA, PAGE, Words};
+use crate::engine::result::{Outcome, Rounds, say};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    rounds: Rounds,
+    /// Bytes of each message, a multiple of 8
+    #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u64).range(8..=4 << 20))]
+    size: u64,
+    /// What sends them
+    #[arg(long, value_enum, default_value = "dma")]
+    by: By,
+}
+
+impl Options {
+    fn size(&self) -> usize {
+        self.size as usize & !7
+    }
+
+    /// Bytes of the message's last word, which tells that all of it is there.
+    fn last(&self) -> usize {
+        self.size() - 8
+    }
+}
+
+/// What a message's last word is.
+fn number(round: u64) -> u32 {
+    round as u32 + 1
+}
+
+/// Sends each message when it is asked for.
+pub(crate) fn send(options: &Options) -> Outcome {
+    let end = End::open(PAGE, options.by.drivers())?;
+    let outgoing = Outgoing::open(&end, options.by, options.size())?;
+    let answered = options.rounds.answer(|round| {
+        // Before it is asked for, the engine may still read the one before.
+        end.wait(ASKED, round as u32)?;
+        outgoing.put(options.last(), &u64::from(number(round)).to_le_bytes())?;
+        outgoing.send(0, options.size())
+    })?;
+    // It has arrived before this process ends.
+    end.wait(ASKED, number(options.rounds.total() - 1))?;
+    say(&answered)
+}
+
+/// Asks for each message and watches it arrive.
+pub(crate) fn watch(options: &Options) -> Outcome {
+    let end = End::open(DATA + options.size(), false)?;
+    let mut arrived = options.rounds.measure(|round| {
+        end.say(ASKED, number(round))?;
+        end.poll(DATA + options.last(), number(round))
+    })?;
+    end.say(ASKED, number(options.rounds.total()))?;
+    arrived["bytes"] = json!(options.rounds.count * options.size() as u64);
+    say(&arrived)
+}

@@ -1,0 +1,81 @@
+//! Two processes, each with a window to the first page of the other's aperture. What the one stores in `out` arrives in the other's
+//! `own`.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use hamlyn::clan::{Aperture, Card, Descriptor, Endpoint, Rights, Tripwire, Watch, Window};
+
+use crate::engine::counts::Statistics;
+use crate::engine::lap_words::{PAGE, Words};
+use crate::engine::result::{Outcome, exchange_words};
+use crate::engine::wait::PATIENCE;
+
+/// DMA requests that there is room for: a lap's messages are put without a wait.
+const REQUESTS: u32 = 512;
+/// Looks between two at the clock.
+const LOOKS: u32 = 1 << 16;
+
+/// One of the two.
+pub(crate) struct End {
+    pub(crate) card: Card,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) own: Aperture,
+    /// The other's memory.
+    pub(crate) peer: Descriptor,
+    /// To the other's first page.
+    pub(crate) out: Window,
+    /// Over its own first page.
+    tripwire: RefCell<Tripwire>,
+}
+
+impl End {
+    /// Opens one with so much memory that the other writes to. Its DMA requests are the driver's, if that is asked for.
+    pub(crate) fn open(length: usize, drivers: bool) -> Outcome<Self> {
+        let card = Card::open_default()?;
+        let endpoint = card.endpoint_builder().requests(REQUESTS).drivers_dma(drivers).open()?;
+        let own = card.aperture(length, Rights::ReadWrite)?;
+        let tripwire = RefCell::new(endpoint.tripwire(&Watch::local(&own, 0..PAGE)?)?);
+        let peer: Descriptor = exchange_words(&own.descriptor()?.to_string())?.parse()?;
+        let out = endpoint.map(&peer, 0, PAGE)?;
+        Ok(Self { card, endpoint, own, peer, out, tripwire })
+    }
+
+    /// Sleeps at once from now on when it waits, and does not look before.
+    pub(crate) fn sleep_at_once(&self) {
+        self.endpoint.set_polling(Duration::ZERO);
+    }
+
+    /// Looks at a word of its own until it has a value.
+    pub(crate) fn poll(&self, word: usize, value: u32) -> Outcome {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            for _ in 0..LOOKS {
+                if self.own.load_u32(word)? == value {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        Err(format!("the word at {word} was not {value} within {PATIENCE:?}").into())
+    }
+}
+
+impl Words for End {
+    fn say(&self, word: usize, value: u32) -> Outcome {
+        Ok(self.out.store_u32(word, value)?)
+    }
+
+    fn wait(&self, word: usize, seen: u32) -> Outcome<u32> {
+        let look = || Ok(Some(self.own.load_u32(word)?).filter(|found| *found != seen));
+        Ok(self.tripwire.borrow_mut().wait_until(Some(PATIENCE), look)?)
+    }
+
+    fn read(&self, at: usize, to: &mut [u8]) -> Outcome {
+        Ok(self.own.read(at, to)?)
+    }
+
+    fn statistics(&self) -> Outcome<Statistics> {
+        Ok(self.card.statistics()?)
+    }
+}

@@ -1,0 +1,153 @@
+//! The event-driven server of section 5.3: a request's round trip while the server is busy and while it sleeps, against the number of
+//! its connections (Figure 8).
+
+use crate::engine::effort::Effort;
+use crate::engine::exchange::Exchange;
+use crate::engine::goals::{Goal, Need, beside_text, number};
+use crate::engine::machines::Machines;
+use crate::engine::plot::{Curve, Figure, Point, Scale};
+use crate::engine::progress::Progress;
+use crate::engine::report::Table;
+use crate::engine::track::{Track, find, interleave};
+
+/// The library's example, which every guest image has.
+const PROGRAM: &str = "clan";
+
+/// Microseconds for which the server looks before it sleeps: two round trips while it is busy, as the 15 us of the paper are.
+const POLLING: u64 = 60;
+/// The client asks one of them at random.
+const CONNECTIONS: [u64; 4] = [1, 10, 100, 1000];
+
+/// A server's load: what it is called, microseconds between two requests, and the paper's round trip in microseconds.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    name: &'static str,
+    gap: u64,
+    paper: f64,
+}
+
+const IDLE: Load = Load { name: "idle", gap: 1000, paper: 16.8 };
+const BUSY: Load = Load { name: "busy", gap: 0, paper: 7.9 };
+
+fn name(load: Load, connections: u64) -> String {
+    format!("CLAN, server with {connections} connections, {}", load.name)
+}
+
+/// A server, and a client in the other machine with so many connections. By root, who may lock the memory of them all.
+pub(crate) fn exchange<'a>(clan: &'a Machines, connections: u64, asked: &str) -> Exchange<'a> {
+    let near = format!("server ask --host 1 --connections {connections} {asked}");
+    clan.exchange_by_root(&near, &format!("server serve --clients {connections} --polling {POLLING}"))
+        .of(PROGRAM)
+}
+
+/// Both loads, by the number of connections, all in turn.
+pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
+    let exchanges = CONNECTIONS.into_iter().flat_map(|connections| {
+        [(IDLE, effort.pick(200, 1000)), (BUSY, effort.pick(2000, 10_000))].map(|(load, count)| {
+            let asked = format!("--count {count} --gap {}", load.gap);
+            (name(load, connections), exchange(clan, connections, &asked))
+        })
+    });
+    interleave(&exchanges.collect::<Vec<_>>(), effort.pick(3, 6), progress)
+}
+
+fn medians(tracks: &[Track], load: Load, connections: u64) -> Vec<f64> {
+    find(tracks, &name(load, connections)).map(Track::medians_us).unwrap_or_default()
+}
+
+/// Goals 12 and 13: it is flat (Figure 8).
+pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
+    let goal = |(number, load): (u32, Load)| {
+        let [few, many] = [1, 1000].map(|connections| medians(tracks, load, connections));
+        let what = format!("CLAN: a server with 1,000 connections, {}: p50", load.name);
+        Goal::beside(number, &what, "us", &many, ("with 1", &few), Need::RatioAtMost(1.1))
+    };
+    [(12, BUSY), (13, IDLE)].map(goal).to_vec()
+}
+
+/// A curve for each load.
+pub(crate) fn figure(tracks: &[Track]) -> Figure {
+    let curve = |load: Load| {
+        let point = |connections: u64| {
+            let track = find(tracks, &name(load, connections))?;
+            Some(Point { x: connections as f64, y: track.p50_us()?, high: Some(track.latency()?.p99) })
+        };
+        Curve::ours(load.name, CONNECTIONS.into_iter().filter_map(point).collect())
+    };
+    let paper = |load: Load| Curve {
+        label: format!("the paper: {}, {} us (5.3.1)", load.name, load.paper),
+        points: [1.0, 1000.0].map(|x| Point { x, y: load.paper, high: None }).to_vec(),
+        paper: true,
+    };
+    Figure {
+        key: "clan-server".to_owned(),
+        title: "CLAN: a request's round trip by the server's connections".to_owned(),
+        answers: "Figure 8".to_owned(),
+        paper: "One request at a time, on a connection drawn at random; the client spins. Idle: 1 ms between two requests, so the server sleeps \
+            in poll(2). Busy: one after the other. The dotted line is the 99th percentile."
+            .to_owned(),
+        x: ("connections".to_owned(), Scale::Log),
+        y: ("round trip, us".to_owned(), Scale::Log),
+        curves: [curve(IDLE), curve(BUSY), paper(IDLE), paper(BUSY)].to_vec(),
+    }
+}
+
+/// The same in numbers.
+pub(crate) fn table(tracks: &[Track]) -> Table {
+    let cells = |load: Load, connections: u64| {
+        let track = find(tracks, &name(load, connections));
+        let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
+        let [ratio, spread] =
+            beside_text(&medians(tracks, load, connections), &medians(tracks, load, CONNECTIONS[0]));
+        let p99 = track.and_then(|track| Some(track.latency()?.p99));
+        [text(track.and_then(Track::p50_us)), text(p99), number(load.paper), format!("{ratio} ({spread})")]
+    };
+    let row = |connections: u64| {
+        let both = [IDLE, BUSY].into_iter().flat_map(|load| cells(load, connections));
+        [connections.to_string()].into_iter().chain(both).collect()
+    };
+    let head = [
+        "connections",
+        "idle: p50, us",
+        "p99, us",
+        "the paper's mean, us",
+        "beside 1 connection",
+        "busy: p50, us",
+        "p99, us",
+        "the paper's mean, us",
+        "beside 1 connection",
+    ];
+    Table {
+        title: "CLAN: the event-driven server's round trip".to_owned(),
+        note: "As in the plot. The paper's are means of a server with any number of connections, up to some thousand.".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: CONNECTIONS.into_iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::goals::Verdict;
+
+    fn tracks(many_ns: u64) -> Vec<Track> {
+        let track =
+            |(load, connections, ns): (Load, u64, u64)| Track::of_samples(&name(load, connections), &[ns]);
+        [(IDLE, 1, 300_000), (BUSY, 1, 100_000), (BUSY, 1000, many_ns)].map(track).into()
+    }
+
+    #[test]
+    fn a_thousand_connections_may_cost_a_tenth_and_no_more() {
+        assert_eq!(goals(&tracks(109_000))[0].verdict(), Verdict::Met);
+        assert_eq!(goals(&tracks(115_000))[0].verdict(), Verdict::Short);
+        assert_eq!(goals(&tracks(115_000))[1].verdict(), Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn rows_are_found_by_load_and_connections() {
+        let table = table(&tracks(200_000));
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
+        assert_eq!(table.rows[0][..4], ["1", "300", "300", "16.8"]);
+        assert_eq!(table.rows[3][5..], ["200", "200", "7.9", "2 (2 to 2)"]);
+    }
+}
