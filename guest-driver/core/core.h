@@ -44,9 +44,9 @@
 
 #include "hamlyn_family.h"
 #include "hamlyn_family_uapi.h"
-#include "hamlyn_kernel.h"
 #include "share.h"
 #include "system.h"
+#include "wire.h"
 
 #ifdef __BIG_ENDIAN
 #error "the card's structures are little-endian"
