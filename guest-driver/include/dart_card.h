@@ -42,17 +42,14 @@
 /* Ask which pages connection index waits for. The answer is a body: dart_misses. */
 #define DART_COMMAND_READ_MISSES 12
 
-/* Say where pages of address space index are. Body: dart_fill. */
-#define DART_COMMAND_FILL 13
-
-/* Take translations of address space index back. Body: dart_invalidate. When it is answered nothing is reached by them any more. */
-#define DART_COMMAND_INVALIDATE 14
-
 /* Set address registers, from index on. Body: dart_values. */
-#define DART_COMMAND_SET_REGISTERS 15
+#define DART_COMMAND_SET_REGISTERS 13
 
 /* Set entries of the programs, from index on. Body: dart_program. */
-#define DART_COMMAND_SET_PROGRAM 16
+#define DART_COMMAND_SET_PROGRAM 14
+
+/* Break connection index off: its other end is no more. Body: dart_break. */
+#define DART_COMMAND_BREAK 15
 
 /* Instead of a queue's number: none. */
 #define DART_NO_QUEUE 0xffffffff
@@ -60,7 +57,7 @@
 /* Instead of the peer's number: it is not known yet. */
 #define DART_NO_PEER 0xffffffff
 
-/* The most pages of dart_misses and dart_fill: those of the longest message, wherever it begins. */
+/* The most pages of dart_misses: those of the longest message, wherever it begins. */
 #define DART_MAX_PAGES 32
 
 /* The most values or entries of a command. */
@@ -75,17 +72,17 @@
 /* In dart_open_connection.flags: its messages may read from the endpoint. */
 #define DART_CONNECTION_READ 2
 
+/*
+ * In dart_open_connection.flags: the operating system's. It is not broken when packets are lost or the link goes, nobody pays or waits for anything,
+ * and what has been executed is told in the FIFO. A message that would have to wait, or be answered, is passed over.
+ */
+#define DART_CONNECTION_SYSTEM 4
+
 /* In dart_open_queue.flags: each record interrupts; else those that somebody sleeps for. */
 #define DART_QUEUE_IMMEDIATE 1
 
 /* In dart_misses.pages: it is to be written to. */
 #define DART_PAGE_WRITES 1ULL
-
-/* In dart_fill.frames: it may be written to. */
-#define DART_FRAME_WRITABLE 1ULL
-
-/* In dart_fill.frames: there is no such page, or not for writing. */
-#define DART_FRAME_NONE 2ULL
 
 /* Body of DART_COMMAND_OPEN_ENDPOINT. */
 struct dart_open_endpoint {
@@ -121,15 +118,19 @@ struct dart_open_connection {
 	__u32 events;
 	/* The queue for its exceptions, or DART_NO_QUEUE: then they are counted, and the sender is told. */
 	__u32 exceptions;
-	/* DART_CONNECTION_WRITE and DART_CONNECTION_READ, any of them. */
+	/* DART_CONNECTION_*, any of them. */
 	__u32 flags;
 	/* Zero. */
 	__u32 reserved;
+	/* What packets must have to be for it: who has this is its other end. */
+	__u64 key;
 };
 
 /* Body of DART_COMMAND_CONNECT. */
 struct dart_connect {
-	/* Its number at the other host. */
+	/* The key of the connection at its other end. */
+	__u64 key;
+	/* That one's number. */
 	__u32 peer;
 	/* Zero. */
 	__u32 reserved;
@@ -150,7 +151,7 @@ struct dart_open_fifo {
 	/* records of dart_fifo_record, all zero. */
 	struct hamlyn_area area;
 	/*
-	 * Records, a power of two, at least as many as there are queues and two for each connection, and at most
+	 * Records, a power of two, at least as many as there are queues and three for each connection, and at most
 	 * DART_MAX_FIFO.
 	 */
 	__u32 records;
@@ -168,24 +169,12 @@ struct dart_misses {
 	__u64 pages[32];
 };
 
-/* Body of DART_COMMAND_FILL. */
-struct dart_fill {
-	/* How many pages. */
-	__u32 count;
+/* Body of DART_COMMAND_BREAK. */
+struct dart_break {
+	/* Why: what its owner finds in DART_STATE_BROKEN, not 0. */
+	__u32 why;
 	/* Zero. */
 	__u32 reserved;
-	/* Virtual addresses. */
-	__u64 pages[32];
-	/* Where each of them is on the bus, and DART_FRAME_*. */
-	__u64 frames[32];
-};
-
-/* Body of DART_COMMAND_INVALIDATE. */
-struct dart_invalidate {
-	/* Virtual address of the first page. */
-	__u64 first;
-	/* How many pages. */
-	__u64 count;
 };
 
 /* Body of DART_COMMAND_SET_REGISTERS. */
@@ -304,6 +293,9 @@ struct dart_program {
 
 /* Memory that the driver has named cannot be reached. */
 #define DART_BROKEN_MEMORY 4
+
+/* The other end has been closed, or its host is lost. */
+#define DART_BROKEN_GONE 5
 
 /* What a message is to do (Figures 2 and 3). */
 
@@ -507,6 +499,9 @@ struct dart_control {
 /* In dart_fifo_record.what, with a queue: it has records for who sleeps, or is an immediate one. */
 #define DART_FIFO_QUEUE 0x40000000
 
+/* In dart_fifo_record.what, with a connection of the operating system's: messages have been executed. */
+#define DART_FIFO_ARRIVED 0xc0000000
+
 /* In dart_fifo_record.what, with a connection: messages have left for who sleeps until they have, or it is broken. */
 #define DART_FIFO_LEFT 0x80000000
 
@@ -613,6 +608,27 @@ struct dart_record {
  * they know. If it is another number, or as soon as it is, the connection is put into the FIFO, once.
  */
 #define DART_REG_ARM_LEFT 0x130
+
+/* WO, 8 bytes. Which address space the next three are about; each keeps what was stored. */
+#define DART_REG_TLB_SPACE 0x140
+
+/* WO, 8 bytes. Virtual address of a page. */
+#define DART_REG_TLB_PAGE 0x148
+
+/* WO, 8 bytes. Storing it says where that page is on the bus, and DART_FRAME_*. */
+#define DART_REG_TLB_FILL 0x150
+
+/*
+ * RW, 8 bytes. Storing it takes the translations of so many pages back, from that page on. When a load, which answers 0, is answered nothing is reached
+ * by them any more.
+ */
+#define DART_REG_TLB_INVALIDATE 0x158
+
+/* In DART_REG_TLB_FILL: it may be written to. */
+#define DART_FRAME_WRITABLE 1ULL
+
+/* In DART_REG_TLB_FILL: there is no such page, or not for writing. */
+#define DART_FRAME_NONE 2ULL
 
 /* MSI-X vector that says that there are new records in the FIFO. */
 #define DART_VECTOR_FIFO 1

@@ -24,20 +24,18 @@ pub const DART_COMMAND_OPEN_FIFO: u32 = 8;
 pub const DART_COMMAND_CLOSE_FIFO: u32 = 11;
 /// Ask which pages connection `index` waits for. The answer is a body: [`DartMisses`].
 pub const DART_COMMAND_READ_MISSES: u32 = 12;
-/// Say where pages of address space `index` are. Body: [`DartFill`].
-pub const DART_COMMAND_FILL: u32 = 13;
-/// Take translations of address space `index` back. Body: [`DartInvalidate`]. When it is answered nothing is reached by them any more.
-pub const DART_COMMAND_INVALIDATE: u32 = 14;
 /// Set address registers, from `index` on. Body: [`DartValues`].
-pub const DART_COMMAND_SET_REGISTERS: u32 = 15;
+pub const DART_COMMAND_SET_REGISTERS: u32 = 13;
 /// Set entries of the programs, from `index` on. Body: [`DartProgram`].
-pub const DART_COMMAND_SET_PROGRAM: u32 = 16;
+pub const DART_COMMAND_SET_PROGRAM: u32 = 14;
+/// Break connection `index` off: its other end is no more. Body: [`DartBreak`].
+pub const DART_COMMAND_BREAK: u32 = 15;
 
 /// Instead of a queue's number: none.
 pub const DART_NO_QUEUE: u32 = 0xffff_ffff;
 /// Instead of the peer's number: it is not known yet.
 pub const DART_NO_PEER: u32 = 0xffff_ffff;
-/// The most pages of [`DartMisses`] and [`DartFill`]: those of the longest message, wherever it begins.
+/// The most pages of [`DartMisses`]: those of the longest message, wherever it begins.
 pub const DART_MAX_PAGES: u32 = 32;
 /// The most values or entries of a command.
 pub const DART_MAX_VALUES: u32 = 32;
@@ -48,15 +46,13 @@ pub const DART_ENDPOINT_PINNED: u32 = 1;
 pub const DART_CONNECTION_WRITE: u32 = 1;
 /// In [`DartOpenConnection::flags`]: its messages may read from the endpoint.
 pub const DART_CONNECTION_READ: u32 = 2;
+/// In [`DartOpenConnection::flags`]: the operating system's. It is not broken when packets are lost or the link goes, nobody pays or waits for anything,
+/// and what has been executed is told in the FIFO. A message that would have to wait, or be answered, is passed over.
+pub const DART_CONNECTION_SYSTEM: u32 = 4;
 /// In [`DartOpenQueue::flags`]: each record interrupts; else those that somebody sleeps for.
 pub const DART_QUEUE_IMMEDIATE: u32 = 1;
 /// In [`DartMisses::pages`]: it is to be written to.
 pub const DART_PAGE_WRITES: u64 = 1;
-/// In [`DartFill::frames`]: it may be written to.
-pub const DART_FRAME_WRITABLE: u64 = 1;
-/// In [`DartFill::frames`]: there is no such page, or not for writing.
-pub const DART_FRAME_NONE: u64 = 2;
-
 /// Body of [`DART_COMMAND_OPEN_ENDPOINT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -95,17 +91,21 @@ pub struct DartOpenConnection {
     pub events: u32,
     /// The queue for its exceptions, or [`DART_NO_QUEUE`]: then they are counted, and the sender is told.
     pub exceptions: u32,
-    /// [`DART_CONNECTION_WRITE`] and [`DART_CONNECTION_READ`], any of them.
+    /// `DART_CONNECTION_*`, any of them.
     pub flags: u32,
     /// Zero.
     pub reserved: u32,
+    /// What packets must have to be for it: who has this is its other end.
+    pub key: u64,
 }
 
 /// Body of [`DART_COMMAND_CONNECT`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DartConnect {
-    /// Its number at the other host.
+    /// The key of the connection at its other end.
+    pub key: u64,
+    /// That one's number.
     pub peer: u32,
     /// Zero.
     pub reserved: u32,
@@ -129,7 +129,7 @@ pub struct DartOpenQueue {
 pub struct DartOpenFifo {
     /// `records` of [`super::fifo::DartFifoRecord`], all zero.
     pub area: HamlynArea,
-    /// Records, a power of two, at least as many as there are queues and two for each connection, and at most
+    /// Records, a power of two, at least as many as there are queues and three for each connection, and at most
     /// [`super::fifo::DART_MAX_FIFO`].
     pub records: u32,
     /// Zero.
@@ -148,28 +148,14 @@ pub struct DartMisses {
     pub pages: [u64; 32],
 }
 
-/// Body of [`DART_COMMAND_FILL`].
+/// Body of [`DART_COMMAND_BREAK`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct DartFill {
-    /// How many pages.
-    pub count: u32,
+pub struct DartBreak {
+    /// Why: what its owner finds in [`super::connection::DART_STATE_BROKEN`], not 0.
+    pub why: u32,
     /// Zero.
     pub reserved: u32,
-    /// Virtual addresses.
-    pub pages: [u64; 32],
-    /// Where each of them is on the bus, and `DART_FRAME_*`.
-    pub frames: [u64; 32],
-}
-
-/// Body of [`DART_COMMAND_INVALIDATE`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct DartInvalidate {
-    /// Virtual address of the first page.
-    pub first: u64,
-    /// How many pages.
-    pub count: u64,
 }
 
 /// Body of [`DART_COMMAND_SET_REGISTERS`].

@@ -58,3 +58,5 @@ pub const DART_BROKEN_LINK: u32 = 2;
 pub const DART_BROKEN_PEER: u32 = 3;
 /// Memory that the driver has named cannot be reached.
 pub const DART_BROKEN_MEMORY: u32 = 4;
+/// The other end has been closed, or its host is lost.
+pub const DART_BROKEN_GONE: u32 = 5;

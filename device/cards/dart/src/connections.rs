@@ -22,8 +22,10 @@ use crate::opcode::{Main, Opcode};
 pub(crate) struct Connection {
     pub(crate) endpoint: u32,
     pub(crate) host: u16,
-    /// Its number at the other host, once that is known.
-    pub(crate) peer: Option<u32>,
+    /// What packets must have to be for it.
+    pub(crate) key: u64,
+    /// What it is at the other host, once that is known.
+    pub(crate) peer: Option<Peer>,
     /// Its address registers.
     pub(crate) window: Range<usize>,
     pub(crate) program: Range<usize>,
@@ -31,11 +33,20 @@ pub(crate) struct Connection {
     pub(crate) exceptions: Option<u32>,
     pub(crate) may_write: bool,
     pub(crate) may_read: bool,
+    /// It is the operating system's: packets may be lost, and nothing of it waits.
+    pub(crate) is_system: bool,
     /// 0, or why it takes and sends nothing any more.
     pub(crate) broken: u32,
     pub(crate) sending: Sending,
     pub(crate) receiving: Receiving,
     state: Area,
+}
+
+/// A connection at the other host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) number: u32,
+    pub(crate) key: u64,
 }
 
 /// A message that was stored to the Send Registers.
@@ -126,7 +137,7 @@ impl Connection {
     /// Opens one at a card with so many registers and entries. That endpoint and queues are there the caller has looked.
     pub(crate) fn open(body: &DartOpenConnection, registers: u32, entries: u32) -> Result<Self, Refusal> {
         Refusal::unless_zero(body.reserved.into())?;
-        let known = DART_CONNECTION_WRITE | DART_CONNECTION_READ;
+        let known = DART_CONNECTION_WRITE | DART_CONNECTION_READ | DART_CONNECTION_SYSTEM;
         if body.flags & !known != 0 {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, known));
         }
@@ -137,6 +148,7 @@ impl Connection {
         Ok(Self {
             endpoint: body.endpoint,
             host: host.map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.host, u16::MAX))?,
+            key: body.key,
             peer: None,
             window: part(body.register_base, body.register_bound, registers)?,
             program: part(body.program_base, body.program_bound, entries)?,
@@ -144,6 +156,7 @@ impl Connection {
             exceptions: queue(body.exceptions),
             may_write: body.flags & DART_CONNECTION_WRITE != 0,
             may_read: body.flags & DART_CONNECTION_READ != 0,
+            is_system: body.flags & DART_CONNECTION_SYSTEM != 0,
             broken: 0,
             sending: Sending::default(),
             receiving: Receiving::default(),

@@ -13,10 +13,9 @@ use hamlyn_card::ports::Ports;
 use zerocopy::FromZeros;
 
 use crate::DartCard;
-use crate::connections::Connection;
+use crate::connections::{Connection, Peer};
 use crate::endpoints::{Endpoint, PAGE};
 use crate::queues::Queue;
-use crate::tlb::{Frame, Page};
 
 impl DartCard {
     pub(super) fn read_register(&self, offset: u32) -> u64 {
@@ -61,6 +60,10 @@ impl DartCard {
                     self.tell(ports, DART_FIFO_LEFT | number);
                 }
             }
+            (DART_REG_TLB_SPACE, 8) => self.told.space = number,
+            (DART_REG_TLB_PAGE, 8) => self.told.page = value / PAGE,
+            (DART_REG_TLB_FILL, 8) => self.fill(ports, value),
+            (DART_REG_TLB_INVALIDATE, 8) => self.invalidate(value),
             _ => tracing::debug!(offset, value, "a store to no register"),
         }
     }
@@ -102,7 +105,7 @@ impl DartCard {
             DART_COMMAND_OPEN_FIFO => {
                 let body: DartOpenFifo = page.body(ports.dma)?;
                 Refusal::unless_zero(body.reserved.into())?;
-                let least = 2 * self.options.connections + self.options.queues;
+                let least = 3 * self.options.connections + self.options.queues;
                 self.fifo.open(&body.area, body.records, least..=DART_MAX_FIFO)
             }
             DART_COMMAND_CLOSE_FIFO => {
@@ -113,13 +116,12 @@ impl DartCard {
                 let misses = self.misses(index)?;
                 page.write_body(ports.dma, misses)
             }
-            DART_COMMAND_FILL => self.fill(ports, index, &page.body(ports.dma)?),
-            DART_COMMAND_INVALIDATE => self.invalidate(index, &page.body(ports.dma)?),
             DART_COMMAND_SET_REGISTERS => self.set_registers(index, &page.body(ports.dma)?),
             DART_COMMAND_SET_PROGRAM => self.set_program(index, &page.body(ports.dma)?),
+            DART_COMMAND_BREAK => self.break_connection(ports, index, &page.body(ports.dma)?),
             HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
             HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
-            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, DART_COMMAND_SET_PROGRAM)),
+            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, DART_COMMAND_BREAK)),
         }
     }
 
@@ -132,7 +134,7 @@ impl DartCard {
         }
         let endpoint = self.endpoints.opened(body.endpoint)?;
         let mut connection = Connection::open(body, self.options.registers, self.options.program)?;
-        if self.here.is_none() {
+        if self.here.is_none() && !connection.is_system {
             connection.broken = DART_BROKEN_LINK;
         }
         endpoint.connections += 1;
@@ -159,10 +161,20 @@ impl DartCard {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, body.peer, limit));
         }
         if let Some(peer) = connection.peer {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, peer, limit));
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, peer.number, limit));
         }
-        connection.peer = Some(body.peer);
+        connection.peer = Some(Peer { number: body.peer, key: body.key });
         self.stir(index);
+        Ok(())
+    }
+
+    fn break_connection(&mut self, ports: &Ports<'_>, index: u32, body: &DartBreak) -> Result<(), Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        self.connections.opened(index)?;
+        if body.why == 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.why, 1_u32));
+        }
+        self.break_off(ports, index, body.why);
         Ok(())
     }
 
@@ -191,82 +203,6 @@ impl DartCard {
             misses.count += 1;
         }
         Ok(misses)
-    }
-
-    fn fill(&mut self, ports: &Ports<'_>, space: u32, body: &DartFill) -> Result<(), Refusal> {
-        Refusal::unless_zero(body.reserved.into())?;
-        let count = checked_count(body.count, DART_MAX_PAGES)?;
-        let told = || body.pages.iter().zip(&body.frames).take(count);
-        for (page, frame) in told() {
-            if page % PAGE != 0 || frame & (PAGE - 1) & !(DART_FRAME_WRITABLE | DART_FRAME_NONE) != 0 {
-                return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, *page, PAGE));
-            }
-        }
-        let mut ready = Vec::new();
-        for (page, frame) in told() {
-            let page = Page { space, number: page / PAGE };
-            let frame = (frame & DART_FRAME_NONE == 0).then_some(Frame {
-                address: frame & !(PAGE - 1),
-                writable: frame & DART_FRAME_WRITABLE != 0,
-            });
-            if let Some(frame) = frame {
-                self.tlb.fill(page, frame);
-            }
-            ready.extend(self.fill_waits(page, frame));
-        }
-        ready.sort_unstable();
-        ready.dedup();
-        for index in ready {
-            self.run(ports, index);
-            self.stir(index);
-            // Those that were filled before may have been taken back meanwhile.
-            self.ask_again(ports, index);
-        }
-        Ok(())
-    }
-
-    /// Those connections that waited for a page.
-    fn fill_waits(&mut self, page: Page, frame: Option<Frame>) -> Vec<u32> {
-        let mut ready = Vec::new();
-        for (index, connection) in self.connections.iter_mut().enumerate() {
-            let Some(connection) = connection else { continue };
-            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
-            if endpoint.and_then(Endpoint::space) != Some(page.space) {
-                continue;
-            }
-            let waits = [&mut connection.receiving.wait, &mut connection.sending.wait];
-            let filled = waits.map(|wait| wait.fill(page.number, frame));
-            if filled.contains(&true) {
-                ready.push(index as u32);
-            }
-        }
-        ready
-    }
-
-    fn ask_again(&mut self, ports: &Ports<'_>, index: u32) {
-        let connection = self.connections.get(index as usize).and_then(Option::as_ref);
-        let waits = connection.is_some_and(|connection| {
-            !connection.receiving.wait.missing.is_empty() || !connection.sending.wait.missing.is_empty()
-        });
-        if waits {
-            self.tell(ports, DART_FIFO_MISSES | index);
-        }
-    }
-
-    fn invalidate(&mut self, space: u32, body: &DartInvalidate) -> Result<(), Refusal> {
-        if body.first % PAGE != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.first, PAGE));
-        }
-        let numbers = body.first / PAGE..(body.first / PAGE).saturating_add(body.count);
-        self.tlb.invalidate(space, numbers.clone());
-        for connection in self.connections.iter_mut().flatten() {
-            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
-            if endpoint.and_then(Endpoint::space) == Some(space) {
-                connection.receiving.wait.invalidate(&numbers);
-                connection.sending.wait.invalidate(&numbers);
-            }
-        }
-        Ok(())
     }
 
     fn set_registers(&mut self, first: u32, body: &DartValues) -> Result<(), Refusal> {

@@ -77,6 +77,15 @@ impl DartCard {
         }
     }
 
+    /// Executes a message that nobody waits for. False: it had to be, or has a trap.
+    pub(super) fn execute_now(&mut self, ports: &Ports<'_>, index: u32, message: Message) -> bool {
+        let outcome = self.attempt(ports, index, &Arrived { message, is_answer: false });
+        if let Some(Some(connection)) = self.connections.get_mut(index as usize) {
+            connection.receiving.wait.clear();
+        }
+        outcome.is_ok()
+    }
+
     fn next_of(&mut self, index: u32) -> Option<Arrived> {
         self.connections.get_mut(index as usize)?.as_mut()?.receiving.waiting.pop_front()
     }

@@ -1,6 +1,7 @@
 //! Packets that arrive: for a connection of that host's, in their order, and not more than it may send.
 
 use hamlyn_abi::dart::connection::{DART_BROKEN_LOST, DART_BROKEN_PEER};
+use hamlyn_abi::dart::fifo::DART_FIFO_ARRIVED;
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_card::ports::{Packet, Ports};
 
@@ -15,9 +16,13 @@ impl DartCard {
         let Some((head, cells)) = taken else { return self.count(DartStatistic::Discarded) };
         let index = head.connection.get();
         let known = self.connections.get_mut(index as usize).and_then(Option::as_mut);
-        let Some(connection) = known.filter(|known| known.host == packet.source && known.broken == 0) else {
-            return self.count(DartStatistic::Discarded);
+        let is_meant = |known: &&mut Connection| {
+            known.host == packet.source && known.key == head.key.get() && known.broken == 0
         };
+        let Some(connection) = known.filter(is_meant) else { return self.count(DartStatistic::Discarded) };
+        if connection.is_system {
+            return self.take_system(ports, &head, &cells);
+        }
         self.counters.add(DartStatistic::PacketsArrived, 1);
         if head.number.get() != connection.receiving.number {
             return self.break_off(ports, index, DART_BROKEN_LOST);
@@ -51,6 +56,23 @@ impl DartCard {
         }
         self.run(ports, index);
         self.stir(index);
+    }
+}
+
+impl DartCard {
+    /// A message of an operating system's: executed at once, or passed over.
+    fn take_system(&mut self, ports: &Ports<'_>, head: &Head, cells: &[u8]) {
+        let index = head.connection.get();
+        let message = Message::decode(index, cells).ok().filter(|message| answer_cells(message) == 0);
+        let Some(message) = message.filter(|_| head.kind.get() == MESSAGE) else {
+            return self.count(DartStatistic::Discarded);
+        };
+        self.counters.add(DartStatistic::PacketsArrived, 1);
+        if self.execute_now(ports, index, message) {
+            self.tell(ports, DART_FIFO_ARRIVED | index);
+        } else {
+            self.count(DartStatistic::Discarded);
+        }
     }
 }
 

@@ -13,7 +13,7 @@
 //! | what arrives, and is executed | 2, 3 | `incoming`, `executing` |
 //! | the Send Registers, and what leaves | 3 | `outgoing` |
 //! | who is told of what | 1, 2 | `queues` |
-//! | registers, and the commands of the operating system | | `driver` |
+//! | registers, and the commands of the operating system | | `driver`, `translations` |
 //! | how it is made | | `model` |
 
 mod blocks;
@@ -30,6 +30,7 @@ mod outgoing;
 mod packet;
 mod queues;
 mod tlb;
+mod translations;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
@@ -57,6 +58,7 @@ pub use self::opcode::{Addressing, Comparison, Main, Opcode, Operation, Order, S
 use self::queues::Queue;
 pub use self::tlb::Policy;
 use self::tlb::Tlb;
+use self::translations::Told;
 
 /// What its packets are to the fabric: as its model is numbered.
 const PROTOCOL: u8 = DART_MODEL as u8;
@@ -75,6 +77,7 @@ pub struct DartCard {
     registers: Vec<u64>,
     program: Vec<DartEntry>,
     tlb: Tlb,
+    told: Told,
     fifo: Fifo,
     /// Connections that may have something to send, in turn; the same, to look up.
     turns: VecDeque<u32>,
@@ -108,6 +111,7 @@ impl DartCard {
             registers: vec![0; options.registers as usize],
             program: vec![DartEntry::default(); options.program as usize],
             tlb: Tlb::new(options.tlb, options.policy),
+            told: Told::default(),
             fifo: Fifo::default(),
             turns: VecDeque::new(),
             in_turn: HashSet::new(),
@@ -140,10 +144,10 @@ impl DartCard {
         }
     }
 
-    /// A connection takes and sends nothing any more.
+    /// A connection takes and sends nothing any more, if it is not the operating system's.
     fn break_off(&mut self, ports: &Ports<'_>, index: u32, why: u32) {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
-        if connection.broken != 0 {
+        if connection.broken != 0 || connection.is_system {
             return;
         }
         // Whether its owner can be told of it in memory or not.

@@ -131,14 +131,14 @@ impl DartCard {
         }
         let (mut cells, mut owed) = (Vec::new(), 0);
         let kind = if let Some(reply) = connection.sending.replies.front() {
-            reply.message.encode(peer, &mut cells);
+            reply.message.encode(peer.number, &mut cells);
             reply.kind
         } else if let Some(send) = connection.sending.sends.front().copied() {
             match self.gather(ports, index, &send) {
                 Err(turn) => return turn,
                 Ok(message) => {
                     owed = answer_cells(&message);
-                    message.encode(peer, &mut cells);
+                    message.encode(peer.number, &mut cells);
                 }
             }
             MESSAGE
@@ -204,7 +204,8 @@ impl DartCard {
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
             return Err(Turn::Nothing);
         };
-        if connection.sending.on_their_way as usize + needed > window as usize {
+        let is_poor = connection.sending.on_their_way as usize + needed > window as usize;
+        if is_poor && !connection.is_system {
             if !std::mem::replace(&mut connection.sending.starves, true) {
                 self.count(DartStatistic::CreditWaits);
             }
@@ -260,6 +261,9 @@ impl Connection {
         sending.sends.pop_front();
         sending.wait.clear();
         sending.starves = false;
+        if self.is_system {
+            return;
+        }
         sending.spent = sending.spent.wrapping_add(cells as u32);
         sending.on_their_way += (cells + owed) as u32;
         self.receiving.owed += owed;

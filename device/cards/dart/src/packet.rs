@@ -2,10 +2,11 @@
 
 use crc::{CRC_32_BZIP2, Crc, Table};
 use hamlyn_card::ports::Pieces;
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::cells::{self, CELL, LONGEST};
+use crate::connections::Peer;
 
 static CRC_32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_BZIP2);
 
@@ -37,17 +38,20 @@ pub(crate) struct Head {
     pub(crate) done: U32,
     /// What it is.
     pub(crate) kind: U32,
+    /// The connection's key.
+    pub(crate) key: U64,
     /// CRC-32 of what is before it, and of the control cell.
     check: U32,
 }
 
 impl Head {
-    pub(crate) fn new(connection: u32, number: u32, done: u32, kind: u32) -> Self {
+    pub(crate) fn new(peer: Peer, number: u32, done: u32, kind: u32) -> Self {
         Self {
-            connection: connection.into(),
+            connection: peer.number.into(),
             number: number.into(),
             done: done.into(),
             kind: kind.into(),
+            key: peer.key.into(),
             check: 0.into(),
         }
     }

@@ -40,23 +40,19 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
         (DartOpenConnection { program_base: 32, program_bound: 1, ..connection }, HAMLYN_STATUS_BAD_INDEX),
         (DartOpenConnection { events: 3, ..connection }, HAMLYN_STATUS_NOT_OPEN),
         (DartOpenConnection { host: 65536, ..connection }, HAMLYN_STATUS_BAD_VALUE),
-        (DartOpenConnection { flags: 4, ..connection }, HAMLYN_STATUS_BAD_VALUE),
+        (DartOpenConnection { flags: 8, ..connection }, HAMLYN_STATUS_BAD_VALUE),
         (DartOpenConnection { reserved: 1, ..connection }, HAMLYN_STATUS_BAD_VALUE),
     ] {
         assert_eq!(refused(&mut one, DART_COMMAND_OPEN_CONNECTION, 5, &body), status, "{body:?}");
     }
-    let connect = DartConnect { peer: 3, reserved: 0 };
+    let connect = DartConnect { key: KEY, peer: 3, reserved: 0 };
     assert_eq!(refused(&mut one, DART_COMMAND_CONNECT, 1, &connect), HAMLYN_STATUS_IN_USE);
     assert_eq!(refused(&mut one, DART_COMMAND_CONNECT, 2, &connect), HAMLYN_STATUS_NOT_OPEN);
     let queue = DartOpenQueue { records: 17, ..DartOpenQueue::new_zeroed() };
     assert_eq!(refused(&mut one, DART_COMMAND_OPEN_QUEUE, 3, &queue), HAMLYN_STATUS_BAD_LENGTH);
-    let fill = DartFill { count: 1, ..DartFill::new_zeroed() };
-    assert_eq!(
-        refused(&mut one, DART_COMMAND_FILL, 1, &DartFill { count: 33, ..fill }),
-        HAMLYN_STATUS_BAD_LENGTH
-    );
-    let odd = DartFill { pages: [5; 32], ..fill };
-    assert_eq!(refused(&mut one, DART_COMMAND_FILL, 1, &odd), HAMLYN_STATUS_BAD_ADDRESS);
+    assert_eq!(refused(&mut one, DART_COMMAND_BREAK, 1, &DartBreak::default()), HAMLYN_STATUS_BAD_VALUE);
+    let gone = DartBreak { why: DART_BROKEN_GONE, reserved: 0 };
+    assert_eq!(refused(&mut one, DART_COMMAND_BREAK, 2, &gone), HAMLYN_STATUS_NOT_OPEN);
     let values = DartValues { count: 2, ..DartValues::new_zeroed() };
     assert_eq!(refused(&mut one, DART_COMMAND_SET_REGISTERS, 255, &values), HAMLYN_STATUS_BAD_INDEX);
     assert_eq!(refused(&mut one, 99, 0, &0_u64), HAMLYN_STATUS_BAD_OPCODE);

@@ -9,7 +9,7 @@ use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::*;
 use hamlyn_abi::dart::queue::*;
-use hamlyn_abi::dart::registers::DART_REG_FIFO_TAKEN;
+use hamlyn_abi::dart::registers::*;
 use hamlyn_abi::family::area::HamlynArea;
 use hamlyn_abi::family::command::HAMLYN_COMMAND_BODY;
 use hamlyn_card::card::{Card, Place, Progress};
@@ -22,6 +22,8 @@ pub(crate) const PAGE: u64 = 4096;
 /// The address space of all endpoints here, and where the first is.
 pub(crate) const SPACE: u32 = 7;
 pub(crate) const BASE: u64 = 0x7f00_0000_0123 & !3;
+/// Of all connections.
+pub(crate) const KEY: u64 = 0x1234_5678_9abc_def0;
 const FIFO: u32 = 512;
 
 pub(crate) const OPTIONS: Options = Options {
@@ -135,9 +137,11 @@ impl Host {
             exceptions: end.queues[1],
             flags: end.flags,
             reserved: 0,
+            key: KEY,
         };
         self.run(DART_COMMAND_OPEN_CONNECTION, index, &body).unwrap();
-        self.run(DART_COMMAND_CONNECT, index, &DartConnect { peer: index, reserved: 0 }).unwrap();
+        let connect = DartConnect { key: KEY, peer: index, reserved: 0 };
+        self.run(DART_COMMAND_CONNECT, index, &connect).unwrap();
         start
     }
 
@@ -239,22 +243,26 @@ impl Host {
     }
 
     pub(crate) fn fill_pages(&mut self, misses: &[u64]) {
-        let mut body = DartFill { count: misses.len() as u32, ..DartFill::new_zeroed() };
-        for (place, miss) in misses.iter().enumerate() {
-            body.pages[place] = miss & !(PAGE - 1);
-            body.frames[place] = match self.pages.get(&(miss / PAGE)) {
+        for miss in misses {
+            let frame = match self.pages.get(&(miss / PAGE)) {
                 Some((frame, true)) => frame | DART_FRAME_WRITABLE,
                 Some((frame, false)) if miss & DART_PAGE_WRITES == 0 => *frame,
                 _ => DART_FRAME_NONE,
             };
-        }
-        if !misses.is_empty() {
-            self.run(DART_COMMAND_FILL, SPACE, &body).unwrap();
+            self.store_register(DART_REG_TLB_SPACE, SPACE.into());
+            self.store_register(DART_REG_TLB_PAGE, miss & !(PAGE - 1));
+            self.store_register(DART_REG_TLB_FILL, frame);
         }
     }
 
     pub(crate) fn invalidate(&mut self, page: u64, count: u64) {
-        self.run(DART_COMMAND_INVALIDATE, SPACE, &DartInvalidate { first: page * PAGE, count }).unwrap();
+        self.store_register(DART_REG_TLB_SPACE, SPACE.into());
+        self.store_register(DART_REG_TLB_PAGE, page * PAGE);
+        self.store_register(DART_REG_TLB_INVALIDATE, count);
+    }
+
+    fn store_register(&mut self, register: u32, value: u64) {
+        self.with(|card, ports, _| card.register_write(ports, 0, register.into(), 8, value));
     }
 
     /// Sends all that can be sent, and takes it off the wire.
