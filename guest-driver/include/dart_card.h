@@ -18,7 +18,7 @@
 /* Close an endpoint. Its connections must have been closed before: else it is refused as in use. */
 #define DART_COMMAND_CLOSE_ENDPOINT 2
 
-/* Open a connection: index is its number. Body: dart_open_connection. The driver has made its page of memory zero. */
+/* Open a connection: index is its number. Body: dart_open_connection. The driver has made its state zero. */
 #define DART_COMMAND_OPEN_CONNECTION 3
 
 /* Close a connection. When it is answered nothing of it reaches memory any more. */
@@ -73,8 +73,10 @@
 #define DART_CONNECTION_READ 2
 
 /*
- * In dart_open_connection.flags: the operating system's. It is not broken when packets are lost or the link goes, nobody pays or waits for anything,
- * and what has been executed is told in the FIFO. A message that would have to wait, or be answered, is passed over.
+ * In dart_open_connection.flags: the operating system's. Its other end is that host's connection with the number of this host, and the same key.
+ * Its messages reach only the page of the endpoint that has the number of the host that they are from. It is not broken when packets are lost
+ * or the link goes, nobody pays or waits for anything, and what has been executed is told in the FIFO. A message that would have to
+ * wait, or be answered, is passed over.
  */
 #define DART_CONNECTION_SYSTEM 4
 
@@ -100,7 +102,7 @@ struct dart_open_endpoint {
 
 /* Body of DART_COMMAND_OPEN_CONNECTION. */
 struct dart_open_connection {
-	/* A page, of connection. */
+	/* DART_STATE_SIZE bytes, of connection. */
 	struct hamlyn_area state;
 	/* Its endpoint. */
 	__u32 endpoint;
@@ -208,7 +210,7 @@ struct dart_program {
 };
 
 /*
- * A connection (section 3): its page of BAR 2, and the page of memory in which the card says how it fares.
+ * A connection (section 3): its page of BAR 2, and the memory in which the card says how it fares.
  *
  * The Send Registers keep what was stored to them, so that the next message like the last takes a store.
  */
@@ -267,8 +269,8 @@ struct dart_program {
 /* u32: 0, or why the connection is broken, DART_BROKEN_*. */
 #define DART_STATE_BROKEN 0x18
 
-/* Bytes of it. */
-#define DART_STATE_SIZE 4096
+/* Bytes of it; where it is, is a multiple of that. */
+#define DART_STATE_SIZE 64
 
 /* The length is more than the opcode takes. */
 #define DART_DROPPED_LENGTH 1

@@ -8,7 +8,7 @@ use crate::family::area::HamlynArea;
 pub const DART_COMMAND_OPEN_ENDPOINT: u32 = 1;
 /// Close an endpoint. Its connections must have been closed before: else it is refused as in use.
 pub const DART_COMMAND_CLOSE_ENDPOINT: u32 = 2;
-/// Open a connection: `index` is its number. Body: [`DartOpenConnection`]. The driver has made its page of memory zero.
+/// Open a connection: `index` is its number. Body: [`DartOpenConnection`]. The driver has made its state zero.
 pub const DART_COMMAND_OPEN_CONNECTION: u32 = 3;
 /// Close a connection. When it is answered nothing of it reaches memory any more.
 pub const DART_COMMAND_CLOSE_CONNECTION: u32 = 4;
@@ -46,8 +46,10 @@ pub const DART_ENDPOINT_PINNED: u32 = 1;
 pub const DART_CONNECTION_WRITE: u32 = 1;
 /// In [`DartOpenConnection::flags`]: its messages may read from the endpoint.
 pub const DART_CONNECTION_READ: u32 = 2;
-/// In [`DartOpenConnection::flags`]: the operating system's. It is not broken when packets are lost or the link goes, nobody pays or waits for anything,
-/// and what has been executed is told in the FIFO. A message that would have to wait, or be answered, is passed over.
+/// In [`DartOpenConnection::flags`]: the operating system's. Its other end is that host's connection with the number of this host, and the same key.
+/// Its messages reach only the page of the endpoint that has the number of the host that they are from. It is not broken when packets are lost
+/// or the link goes, nobody pays or waits for anything, and what has been executed is told in the FIFO. A message that would have to
+/// wait, or be answered, is passed over.
 pub const DART_CONNECTION_SYSTEM: u32 = 4;
 /// In [`DartOpenQueue::flags`]: each record interrupts; else those that somebody sleeps for.
 pub const DART_QUEUE_IMMEDIATE: u32 = 1;
@@ -73,7 +75,7 @@ pub struct DartOpenEndpoint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DartOpenConnection {
-    /// A page, of [`super::connection`].
+    /// [`super::connection::DART_STATE_SIZE`] bytes, of [`super::connection`].
     pub state: HamlynArea,
     /// Its endpoint.
     pub endpoint: u32,

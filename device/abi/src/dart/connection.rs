@@ -1,4 +1,4 @@
-//! A connection (section 3): its page of BAR 2, and the page of memory in which the card says how it fares.
+//! A connection (section 3): its page of BAR 2, and the memory in which the card says how it fares.
 //!
 //! The Send Registers keep what was stored to them, so that the next message like the last takes a store.
 
@@ -38,8 +38,8 @@ pub const DART_STATE_TRAP: u32 = 0x10;
 pub const DART_STATE_TRAP_OPCODE: u32 = 0x14;
 /// u32: 0, or why the connection is broken, `DART_BROKEN_*`.
 pub const DART_STATE_BROKEN: u32 = 0x18;
-/// Bytes of it.
-pub const DART_STATE_SIZE: u32 = 4096;
+/// Bytes of it; where it is, is a multiple of that.
+pub const DART_STATE_SIZE: u32 = 64;
 
 /// The length is more than the opcode takes.
 pub const DART_DROPPED_LENGTH: u32 = 1;

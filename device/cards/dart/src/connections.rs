@@ -9,12 +9,13 @@ use hamlyn_abi::dart::control::DartControl;
 use hamlyn_abi::family::command::{
     HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE,
 };
+use hamlyn_card::card::Place;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{Dma, DmaFault, write_value};
 
 use crate::cells::{self, Message};
-use crate::endpoints::Wait;
+use crate::endpoints::{PAGE, Wait};
 use crate::opcode::{Main, Opcode};
 
 /// A connection.
@@ -160,7 +161,7 @@ impl Connection {
             broken: 0,
             sending: Sending::default(),
             receiving: Receiving::default(),
-            state: Area::pages(&body.state, DART_STATE_SIZE.into())?,
+            state: Area::table(&body.state, 1, DART_STATE_SIZE)?,
         })
     }
 
@@ -186,8 +187,32 @@ impl Connection {
     /// Whether it has something to send, or credits to tell of that are worth a packet.
     pub(crate) fn has_work(&self, window: u32) -> bool {
         self.broken == 0
-            && self.peer.is_some()
+            && (self.peer.is_some() || self.is_system)
             && (!self.sending.sends.is_empty() || !self.sending.replies.is_empty() || self.owes(window))
+    }
+
+    /// What its messages may reach of the endpoint, as far as that depends on who sends them.
+    pub(crate) fn part(&self) -> Range<u64> {
+        let start = u64::from(self.host) * PAGE;
+        if self.is_system { start..start + PAGE } else { 0..u64::MAX }
+    }
+
+    /// What its other end is, if that is known.
+    pub(crate) fn other_end(&self, here: Option<Place>) -> Option<Peer> {
+        if self.is_system {
+            here.map(|here| Peer { number: here.host.into(), key: self.key })
+        } else {
+            self.peer
+        }
+    }
+
+    /// What waits to leave will not.
+    pub(crate) fn drop_all(&mut self, dma: &dyn Dma) -> Result<(), DmaFault> {
+        self.sending.wait.clear();
+        while self.sending.sends.pop_front().is_some() {
+            self.left(dma, Some(DART_DROPPED_BROKEN))?;
+        }
+        Ok(())
     }
 
     /// Whether the peer is to hear of credits.
@@ -235,13 +260,9 @@ impl Connection {
         self.receiving.waiting.clear();
         self.receiving.wait.clear();
         self.sending.replies.clear();
-        self.sending.wait.clear();
         self.sending.armed = false;
         dma.publish(self.state.locate(dma, DART_STATE_BROKEN.into())?, why)?;
-        while self.sending.sends.pop_front().is_some() {
-            self.left(dma, Some(DART_DROPPED_BROKEN))?;
-        }
-        Ok(())
+        self.drop_all(dma)
     }
 }
 

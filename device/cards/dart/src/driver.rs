@@ -160,6 +160,9 @@ impl DartCard {
         if body.peer >= limit {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, body.peer, limit));
         }
+        if connection.is_system {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, body.peer, limit));
+        }
         if let Some(peer) = connection.peer {
             return Err(Refusal::new(HAMLYN_STATUS_IN_USE, peer.number, limit));
         }

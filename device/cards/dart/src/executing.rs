@@ -208,9 +208,10 @@ impl DartCard {
         let Some(Some(endpoint)) = self.endpoints.get(connection.endpoint as usize) else {
             return Err(Pause::Pages);
         };
+        let part = connection.part();
         let inside = |run: &std::ops::Range<usize>| {
-            let start = address.checked_add(run.start as u64);
-            start.is_some_and(|start| endpoint.contains(start, run.len() as u64))
+            let (start, length) = (address.checked_add(run.start as u64), run.len() as u64);
+            start.is_some_and(|start| endpoint.contains(start, length) && holds(&part, start, length))
         };
         if !bytes.iter().all(inside) {
             return Err(Pause::Trap(DART_TRAP_BOUNDS));
@@ -370,4 +371,9 @@ impl DartCard {
             self.break_off(ports, index, DART_BROKEN_MEMORY);
         }
     }
+}
+
+/// Whether all of these bytes are in a part.
+fn holds(part: &std::ops::Range<u64>, start: u64, length: u64) -> bool {
+    part.start <= start && start.checked_add(length).is_some_and(|end| end <= part.end)
 }

@@ -250,6 +250,10 @@ impl Card for DartCard {
         // What was on its way on an earlier link is lost.
         for index in 0..self.options.connections {
             self.break_off(ports, index, DART_BROKEN_LINK);
+            if let Some(Some(system)) = self.connections.get_mut(index as usize) {
+                // Memory of its state that is not there is the driver's affair.
+                let _ = system.drop_all(ports.dma);
+            }
         }
         self.here = place;
         self.chassis.link_changed(ports, place);

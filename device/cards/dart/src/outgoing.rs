@@ -1,6 +1,6 @@
 //! What leaves: answers first, then messages that were stored, as far as there are credits, then credits alone.
 
-use hamlyn_abi::dart::connection::{DART_DROPPED_MEMORY, DART_SEND_LENGTH};
+use hamlyn_abi::dart::connection::{DART_DROPPED_BROKEN, DART_DROPPED_MEMORY, DART_SEND_LENGTH};
 use hamlyn_abi::dart::connection::{
     DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_SEND_CONTROL, DART_SEND_OFFSET,
 };
@@ -50,7 +50,8 @@ impl DartCard {
             }
             (DART_SEND_LENGTH, 4 | 8) => {
                 let length = u32::try_from(value).unwrap_or(u32::MAX);
-                match connection.put(length) {
+                let is_cut = connection.is_system && self.here.is_none();
+                match if is_cut { Err(DART_DROPPED_BROKEN) } else { connection.put(length) } {
                     Ok(()) => self.stir(index),
                     Err(why) => self.left(ports, index, Some(why)),
                 }
@@ -123,9 +124,8 @@ impl DartCard {
 
     fn turn(&mut self, ports: &Ports<'_>, link: &mut dyn Link, index: u32) -> Turn {
         let Some(Some(connection)) = self.connections.get(index as usize) else { return Turn::Nothing };
-        let (host, Some(peer), 0) = (connection.host, connection.peer, connection.broken) else {
-            return Turn::Nothing;
-        };
+        let (host, other_end) = (connection.host, connection.other_end(self.here));
+        let (Some(peer), 0) = (other_end, connection.broken) else { return Turn::Nothing };
         if link.is_stopped(host) {
             return Turn::Stopped;
         }
