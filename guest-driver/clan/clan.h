@@ -7,7 +7,6 @@
  *   window.c     pages of the card by which others' memory is reached
  *   endpoint.c   endpoints: Tripwires, DMA requests, messages
  *   events.c     event queues
- *   sleepers.c   who sleeps until the card has something
  *   fifo.c       what the card has, and whom that wakes
  *   message.c    out-of-band messages, and peers
  *   farewell.c   peers that are still to be told of an end
@@ -85,35 +84,6 @@ static inline const struct clan_limits *clan_limits(const struct hamlyn_card *ca
 	return (const struct clan_limits *)card->limits.card;
 }
 
-/* sleepers.c */
-struct clan_sleepers;
-struct clan_awaited {
-	/* Whether it is there. */
-	bool (*arrived)(const struct clan_sleepers *sleepers, u64 what);
-	/* Has the card tell when it is; the lock of the sleepers is held. */
-	void (*arm)(struct clan_sleepers *sleepers, u64 what);
-};
-
-/* Those who sleep on one object. */
-struct clan_sleepers {
-	struct hamlyn_file *file;
-	const struct clan_awaited *awaited;
-	wait_queue_head_t wait;
-	/* Guards what is behind it. */
-	spinlock_t lock;
-	bool open;
-	/* What the card has been told that is waited for, since it last told of anything. */
-	u64 armed;
-};
-
-void clan_sleepers_init(struct clan_sleepers *sleepers, struct hamlyn_file *file,
-			const struct clan_awaited *awaited);
-void clan_sleepers_open(struct clan_sleepers *sleepers);
-void clan_sleepers_close(struct clan_sleepers *sleepers);
-bool clan_sleepers_ready(struct clan_sleepers *sleepers, u64 what);
-void clan_sleepers_wake(struct clan_sleepers *sleepers);
-int clan_sleepers_wait(struct clan_sleepers *sleepers, u64 what, s64 timeout_ns);
-
 struct clan_aperture_object {
 	struct card_object object;
 	struct hamlyn_pages *memory;
@@ -128,7 +98,7 @@ struct clan_events_object {
 	u32 records;
 	/* How many sources have a record of their own. */
 	u32 sources;
-	struct clan_sleepers sleepers;
+	struct hamlyn_waiters sleepers;
 };
 
 struct clan_engine;
@@ -161,7 +131,7 @@ struct clan_endpoint_object {
 	struct clan_farewell *farewell;
 	/* If its requests are for the driver to carry out. */
 	struct clan_engine *engine;
-	struct clan_sleepers sleepers;
+	struct hamlyn_waiters sleepers;
 };
 
 struct clan_window_object {
@@ -261,16 +231,11 @@ void clan_engine_free(struct clan_engine *engine);
 /* transport.c */
 void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
 		      u32 *put);
-struct clan_fifo {
-	struct hamlyn_pages *memory;
-	u32 records;
-	u32 taken;
-};
 int clan_own_init(struct hamlyn_card *card);
 void clan_own_free(struct hamlyn_card *card);
 void clan_own_start(struct hamlyn_card *card);
 void clan_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
 void clan_own_arrived(struct hamlyn_card *card);
-struct clan_fifo *clan_own_fifo(struct hamlyn_card *card);
+struct hamlyn_fifo *clan_own_fifo(struct hamlyn_card *card);
 
 #endif /* _CLAN_H */

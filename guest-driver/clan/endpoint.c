@@ -38,13 +38,13 @@ static u64 endpoint_bits(const struct clan_endpoint_object *endpoint, u64 bits)
 	return set;
 }
 
-static bool endpoint_arrived(const struct clan_sleepers *sleepers, u64 what)
+static bool endpoint_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 {
 	return endpoint_bits(container_of_const(sleepers, struct clan_endpoint_object, sleepers), what);
 }
 
 /* All that anybody waits for is told anew: the card need not remember what it was told before. */
-static void endpoint_arm(struct clan_sleepers *sleepers, u64 what)
+static void endpoint_arm(struct hamlyn_waiters *sleepers, u64 what)
 {
 	const struct clan_endpoint_object *endpoint =
 		container_of_const(sleepers, struct clan_endpoint_object, sleepers);
@@ -56,7 +56,7 @@ static void endpoint_arm(struct clan_sleepers *sleepers, u64 what)
 	       sleepers->file->card->registers + CLAN_REG_ARM);
 }
 
-static const struct clan_awaited endpoint_news = { .arrived = endpoint_arrived, .arm = endpoint_arm };
+static const struct hamlyn_expected endpoint_news = { .arrived = endpoint_arrived, .arm = endpoint_arm };
 
 /* None: it is not the file's. The card's lock is held. */
 struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index)
@@ -108,7 +108,7 @@ static struct clan_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 	if (!endpoint)
 		return ERR_PTR(-ENOMEM);
 	hamlyn_object_init(&endpoint->object, file, &clan_endpoint_kind);
-	clan_sleepers_init(&endpoint->sleepers, file, &endpoint_news);
+	hamlyn_waiters_init(&endpoint->sleepers, file, &endpoint_news);
 	endpoint->tripwires = argument->tripwires;
 	endpoint->requests = argument->requests;
 	endpoint->events = argument->events;
@@ -252,7 +252,7 @@ int clan_endpoint_open(struct hamlyn_file *file, void *argument)
 	ret = endpoint_open(endpoint, answer->port);
 	if (ret)
 		return ret;
-	clan_sleepers_open(&endpoint->sleepers);
+	hamlyn_waiters_open(&endpoint->sleepers);
 	hamlyn_object_join(&endpoint->object, CLAN_KIND_ENDPOINT);
 	answer->port = endpoint->port;
 	answer->endpoint = endpoint->object.index;
@@ -273,7 +273,7 @@ static void endpoint_close(struct card_object *object)
 	if (endpoint->engine)
 		clan_engine_close(endpoint->engine);
 	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_ENDPOINT, object->index, NULL, 0);
-	clan_sleepers_close(&endpoint->sleepers);
+	hamlyn_waiters_close(&endpoint->sleepers);
 	clan_events_give(object->file, endpoint->events, endpoint_sources(endpoint));
 	parts->tripwires -= endpoint->tripwires;
 	xa_erase(&parts->endpoints, object->index);
@@ -358,7 +358,7 @@ int clan_endpoint_wait(struct hamlyn_file *file, void *argument)
 	endpoint = endpoint_get(file, wait->endpoint);
 	if (IS_ERR(endpoint))
 		return PTR_ERR(endpoint);
-	ret = clan_sleepers_wait(&endpoint->sleepers, wait->bits, wait->timeout_ns);
+	ret = hamlyn_waiters_wait(&endpoint->sleepers, wait->bits, wait->timeout_ns);
 	if (ret)
 		return ret;
 	/* Another thread may have cleared them by now: then it has woken for nothing. */

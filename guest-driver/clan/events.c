@@ -9,7 +9,7 @@
 static_assert(CLAN_EVENTS_HEAD == HAMLYN_PAGE_SIZE);
 static_assert(CLAN_EVENTS_HEAD + CLAN_MAX_EVENTS * CLAN_EVENT_SIZE <= HAMLYN_MAP_STRIDE);
 static_assert(sizeof(struct clan_event) == CLAN_EVENT_SIZE);
-/* In clan_sleepers.armed, with how many were taken: it is armed. */
+/* In hamlyn_waiters.armed, with how many were taken: it is armed. */
 #define ARMED BIT_ULL(32)
 
 #define events_of(of) container_of(of, struct clan_events_object, object)
@@ -23,7 +23,7 @@ static const struct clan_event *events_record(const struct clan_events_object *e
 }
 
 /* Whether there are more records than were taken: that is its number, or a later one's. */
-static bool events_arrived(const struct clan_sleepers *sleepers, u64 what)
+static bool events_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 {
 	const struct clan_events_object *events =
 		container_of_const(sleepers, struct clan_events_object, sleepers);
@@ -32,7 +32,7 @@ static bool events_arrived(const struct clan_sleepers *sleepers, u64 what)
 	return (s32)(READ_ONCE(events_record(events, taken)->number) - taken) > 0;
 }
 
-static void events_arm(struct clan_sleepers *sleepers, u64 what)
+static void events_arm(struct hamlyn_waiters *sleepers, u64 what)
 {
 	const struct clan_events_object *events =
 		container_of_const(sleepers, struct clan_events_object, sleepers);
@@ -45,7 +45,7 @@ static void events_arm(struct clan_sleepers *sleepers, u64 what)
 	       sleepers->file->card->registers + CLAN_REG_ARM_EVENTS);
 }
 
-static const struct clan_awaited events_news = { .arrived = events_arrived, .arm = events_arm };
+static const struct hamlyn_expected events_news = { .arrived = events_arrived, .arm = events_arm };
 
 static struct clan_events_object *events_find(struct hamlyn_file *file, u32 index)
 {
@@ -101,7 +101,7 @@ static struct clan_events_object *events_alloc(struct hamlyn_file *file, u32 rec
 	if (!events)
 		return ERR_PTR(-ENOMEM);
 	hamlyn_object_init(&events->object, file, &clan_events_kind);
-	clan_sleepers_init(&events->sleepers, file, &events_news);
+	hamlyn_waiters_init(&events->sleepers, file, &events_news);
 	events->records = records;
 	memory = hamlyn_pages_alloc(file, CLAN_EVENTS_HEAD + (u64)records * CLAN_EVENT_SIZE);
 	if (IS_ERR(memory))
@@ -169,7 +169,7 @@ int clan_events_open(struct hamlyn_file *file, void *argument)
 	ret = events_open(events);
 	if (ret)
 		return ret;
-	clan_sleepers_open(&events->sleepers);
+	hamlyn_waiters_open(&events->sleepers);
 	hamlyn_object_join(&events->object, CLAN_KIND_EVENTS);
 	answer->queue = events->object.index;
 	answer->memory_offset = events->object.offset;
@@ -185,7 +185,7 @@ static void events_close(struct card_object *object)
 	object->open = false;
 	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_EVENTS, object->index, NULL, 0);
 	clan_endpoints_without(object->file, object->index);
-	clan_sleepers_close(&events_of(object)->sleepers);
+	hamlyn_waiters_close(&events_of(object)->sleepers);
 	xa_erase(&clan_parts(card)->events, object->index);
 	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS, events_count(card));
 	list_del(&object->on_file);
@@ -255,7 +255,7 @@ int clan_events_wait(struct hamlyn_file *file, void *argument)
 	events = events_get(file, wait->queue);
 	if (IS_ERR(events))
 		return PTR_ERR(events);
-	return clan_sleepers_wait(&events->sleepers, wait->taken, wait->timeout_ns);
+	return hamlyn_waiters_wait(&events->sleepers, wait->taken, wait->timeout_ns);
 }
 
 /* The owner says in the queue's own memory how many he has taken. */
@@ -264,7 +264,7 @@ static __poll_t events_poll(struct card_object *object)
 	struct clan_events_object *events = events_of(object);
 	const u32 *taken = page_address(events->memory->page[0]) + CLAN_EVENTS_TAKEN;
 
-	return clan_sleepers_ready(&events->sleepers, READ_ONCE(*taken)) ? EPOLLIN | EPOLLRDNORM : 0;
+	return hamlyn_waiters_ready(&events->sleepers, READ_ONCE(*taken)) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 static int events_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)

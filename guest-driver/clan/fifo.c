@@ -5,35 +5,7 @@
  */
 #include "clan.h"
 
-static_assert(sizeof(struct clan_fifo_record) == CLAN_FIFO_SIZE);
-
-/* Looked at together. */
-#define BATCH 64
-
-/*
- * Takes records that are there, and tells the card so: after that it writes one anew for each of what they
- * name. Only then may who sleeps look, or what happens meanwhile is overlooked. The card raises the
- * vector again for what there is more.
- */
-static u32 fifo_take(struct hamlyn_card *card, struct clan_fifo *fifo, u32 *what)
-{
-	const struct clan_fifo_record *record;
-	u32 place, found;
-
-	for (found = 0; found < BATCH; found++) {
-		place = (fifo->taken & (fifo->records - 1)) * CLAN_FIFO_SIZE;
-		record = page_address(fifo->memory->page[place / HAMLYN_PAGE_SIZE]) +
-			 place % HAMLYN_PAGE_SIZE;
-		if (READ_ONCE(record->number) != fifo->taken + 1)
-			break;
-		dma_rmb(); /* What it is was written before the number. */
-		what[found] = READ_ONCE(record->what);
-		fifo->taken++;
-	}
-	if (found)
-		writel(fifo->taken, card->registers + CLAN_REG_FIFO_TAKEN);
-	return found;
-}
+static_assert(sizeof(struct clan_fifo_record) == HAMLYN_FIFO_SIZE);
 
 static void fifo_tell_endpoint(struct hamlyn_card *card, u32 index)
 {
@@ -43,7 +15,7 @@ static void fifo_tell_endpoint(struct hamlyn_card *card, u32 index)
 	if (xa_pointer_tag(entry) == CLAN_ENGINE_TAG)
 		clan_engine_told(xa_untag_pointer(entry));
 	else if (endpoint)
-		clan_sleepers_wake(&endpoint->sleepers);
+		hamlyn_waiters_wake(&endpoint->sleepers);
 }
 
 /* Something has happened to an endpoint or an event queue, which may have been closed since. */
@@ -56,7 +28,7 @@ static void fifo_tell(struct hamlyn_card *card, u32 what)
 	} else if (what & CLAN_FIFO_EVENTS) {
 		events = xa_load(&clan_parts(card)->events, what & ~CLAN_FIFO_EVENTS);
 		if (events)
-			clan_sleepers_wake(&events->sleepers);
+			hamlyn_waiters_wake(&events->sleepers);
 	} else {
 		fifo_tell_endpoint(card, what);
 	}
@@ -64,8 +36,8 @@ static void fifo_tell(struct hamlyn_card *card, u32 what)
 
 void clan_raised(struct hamlyn_card *card, unsigned int vector)
 {
-	u32 what[BATCH], found, i;
-	struct clan_fifo *fifo;
+	u32 what[HAMLYN_FIFO_BATCH], found, i;
+	struct hamlyn_fifo *fifo;
 
 	if (vector != CLAN_VECTOR_FIFO)
 		return;
@@ -73,7 +45,7 @@ void clan_raised(struct hamlyn_card *card, unsigned int vector)
 	fifo = clan_own_fifo(card);
 	if (!card->live || !fifo->memory)
 		return;
-	found = fifo_take(card, fifo, what);
+	found = hamlyn_fifo_take(card, fifo, CLAN_REG_FIFO_TAKEN, what);
 	for (i = 0; i < found && card->live; i++)
 		fifo_tell(card, what[i]);
 }

@@ -25,7 +25,7 @@ struct clan_own {
 	struct hamlyn_records records;
 	/* The owner of what is opened. */
 	struct hamlyn_file file;
-	struct clan_fifo fifo;
+	struct hamlyn_fifo fifo;
 	/* The endpoint's memory, and how many requests were put there. */
 	struct hamlyn_pages *memory;
 	u32 put;
@@ -151,7 +151,7 @@ void clan_own_arrived(struct hamlyn_card *card)
 	hamlyn_system_arrived(card->system);
 }
 
-struct clan_fifo *clan_own_fifo(struct hamlyn_card *card)
+struct hamlyn_fifo *clan_own_fifo(struct hamlyn_card *card)
 {
 	return &clan_parts(card)->own->fifo;
 }

@@ -7,6 +7,7 @@
 #define _HAMLYN_CARDS_H
 
 #include "clan_card.h"
+#include "dart_card.h"
 #include "echo_card.h"
 #include "hamlyn_card.h"
 #include "shrimp_card.h"
@@ -15,6 +16,7 @@
 	CARD(HAMLYN_PCI_DEVICE, hamlyn_card_ops) \
 	CARD(SHRIMP_PCI_DEVICE, shrimp_card_ops) \
 	CARD(CLAN_PCI_DEVICE, clan_card_ops) \
+	CARD(DART_PCI_DEVICE, dart_card_ops) \
 	CARD(ECHO_PCI_DEVICE, echo_card_ops)
 
 struct card_ops;

@@ -361,6 +361,37 @@ struct hamlyn_sleepers {
 	bool open;
 };
 
+/* The same of cards that tell by a FIFO. */
+struct hamlyn_waiters;
+struct hamlyn_expected {
+	/* Whether it is there. */
+	bool (*arrived)(const struct hamlyn_waiters *waiters, u64 what);
+	/* Has the card tell when it is; the lock of the waiters is held. */
+	void (*arm)(struct hamlyn_waiters *waiters, u64 what);
+};
+
+/* Those who wait on one object. */
+struct hamlyn_waiters {
+	struct hamlyn_file *file;
+	const struct hamlyn_expected *expected;
+	wait_queue_head_t wait;
+	/* Guards what is behind it. */
+	spinlock_t lock;
+	bool open;
+	/* What the card has been told that is waited for, since it last told of anything. */
+	u64 armed;
+};
+
+/* A FIFO in the driver's memory, of records that name what the driver is to look after. */
+struct hamlyn_fifo {
+	struct hamlyn_pages *memory;
+	u32 records;
+	u32 taken;
+};
+#define HAMLYN_FIFO_SIZE 8
+/* So many are taken at once. */
+#define HAMLYN_FIFO_BATCH 64
+
 /* What has been closed, by kind, to be released once the card's lock is not held any more. */
 struct hamlyn_closed {
 	const struct card_ops *ops;
@@ -478,6 +509,18 @@ void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers);
 bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what);
 int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns);
 void hamlyn_sleepers_fired(struct hamlyn_vector *vector);
+
+/* waiters.c */
+void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *file,
+			 const struct hamlyn_expected *expected);
+void hamlyn_waiters_open(struct hamlyn_waiters *waiters);
+void hamlyn_waiters_close(struct hamlyn_waiters *waiters);
+bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what);
+void hamlyn_waiters_wake(struct hamlyn_waiters *waiters);
+int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns);
+
+/* fifo.c */
+u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register, u32 *what);
 
 /* pages.c */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);

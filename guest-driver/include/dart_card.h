@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 #include "hamlyn_family.h"
+#include "hamlyn_kernel.h"
 
 /* The DART card's operations, beside those that all cards have (command). */
 
@@ -238,6 +239,9 @@ struct dart_program {
 
 /* Bytes of a connection's page. */
 #define DART_PAGE_SIZE 4096
+
+/* Connections have numbers below this: a cell's header has room for no larger ones. */
+#define DART_NUMBERS 0x10000000
 
 /* The most address registers of a connection's window. */
 #define DART_MAX_REGISTERS 256
@@ -665,5 +669,26 @@ struct dart_record {
 
 /* There is no memory, or it cannot be written to. */
 #define DART_TRAP_NO_MEMORY 7
+
+/*
+ * What the drivers of two hosts say to each other about connections, in messages of the card's own (HAMLYN_WIRE_CARD): reason says what
+ * it is, from is the sender's connection and to the receiver's.
+ *
+ * All messages of operating systems go by the connections below DART_FIRST_CONNECTION, each with the host of its number, as
+ * [records](crate::kernel::wire::HamlynRecord) that a WRITE_MULTIPLE puts into the sender's page of the receiver's endpoint
+ * DART_SYSTEM_ENDPOINT.
+ */
+
+/* Connections of processes begin here: those below are the operating systems', each with the host of its number. */
+#define DART_FIRST_CONNECTION 64
+
+/* The number of the endpoint for operating systems' messages: a page for each host, and what is behind them is the sender's. */
+#define DART_SYSTEM_ENDPOINT 0
+
+/* The key of operating systems' connections, which is no secret. */
+#define DART_SYSTEM_KEY 0x5452414453595354ULL
+
+/* Connection from, the other end of to, is no more. Behind it: the key of to, 8 bytes. */
+#define DART_SAY_GONE 1
 
 #endif /* _DART_CARD_H */

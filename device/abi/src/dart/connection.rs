@@ -17,6 +17,8 @@ pub const DART_PAGE_REGISTERS: u32 = 0x800;
 /// Bytes of a connection's page.
 pub const DART_PAGE_SIZE: u32 = 4096;
 
+/// Connections have numbers below this: a cell's header has room for no larger ones.
+pub const DART_NUMBERS: u32 = 0x1000_0000;
 /// The most address registers of a connection's window.
 pub const DART_MAX_REGISTERS: u32 = 256;
 /// The most bytes of data of a message.

@@ -20,3 +20,5 @@ pub mod queue;
 pub mod registers;
 pub mod statistics;
 pub mod trap;
+pub mod uapi;
+pub mod wire;

@@ -20,7 +20,7 @@ const TRAILER: usize = 8;
 /// The most bytes that the cells behind the control cell carry: whole blocks, of which the trailer's length has room for.
 pub const LONGEST: usize = (u16::MAX as usize - CONTROL) / BLOCK * BLOCK;
 /// Connections that a header has room for.
-pub const CONNECTIONS: u32 = 1 << 28;
+pub const CONNECTIONS: u32 = hamlyn_abi::dart::connection::DART_NUMBERS;
 /// In a header: the cell is the last of its message.
 const LAST: u32 = 1 << 1;
 

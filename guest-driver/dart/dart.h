@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The DART card: what its files share.
+ *
+ *   ops.c         what the core knows of it
+ *   endpoint.c    regions of processes' virtual memory
+ *   pages.c       where their pages are, as the card is told of it
+ *   miss.c        pages that the card asks for
+ *   bank.c        address registers and programs
+ *   queue.c       queues of what messages tell
+ *   connection.c  ends of paths to other hosts
+ *   farewell.c    what ends of theirs are to be told of ours
+ *   fifo.c        what the card has, and whom that wakes
+ *   transport.c   how operating systems reach each other
+ *
+ * The card's lock guards all of it, but for what the card is told of pages: that has a lock of its own,
+ * dart_parts.translations, below it and below processes' mmap_lock. The kernel may take memory back, and
+ * wait for that lock, wherever somebody takes memory; so nobody does with it held.
+ */
+#ifndef _DART_H
+#define _DART_H
+
+#include <linux/mmu_notifier.h>
+
+#include "core.h"
+#include "dart_card.h"
+#include "dart_uapi.h"
+#include "transport.h"
+
+#define DART_HOSTS HAMLYN_WELL_KNOWN_SLOTS
+static_assert(DART_HOSTS == DART_FIRST_CONNECTION);
+/* Those of processes are behind it. */
+#define DART_OWN_ENDPOINTS (DART_SYSTEM_ENDPOINT + 1)
+
+struct dart_own;
+
+struct dart_parts {
+	struct hamlyn_card card;
+	/* BAR 2 on the bus, and the pages of the driver's own connections as it sees them. */
+	resource_size_t memory;
+	void __iomem *pages;
+	struct xarray endpoints;
+	struct xarray banks;
+	struct xarray queues;
+	struct xarray connections;
+	/* Registers and entries that are some bank's. */
+	unsigned long *registers;
+	unsigned long *entries;
+	/* Guards what the card is told of pages, and whether it may be told. */
+	struct mutex translations;
+	bool told;
+	/* How many connections have their other end on each host. */
+	u32 arranged[DART_HOSTS];
+	/* Other ends that are still to be told, as there was no room for it. */
+	struct list_head farewells;
+	struct delayed_work tell;
+	/* The driver's own memory and connections. */
+	struct dart_own *own;
+};
+
+#define dart_parts(of) container_of_const(of, struct dart_parts, card)
+
+/* Those that name others before these. */
+enum { DART_KIND_CONNECTION, DART_KIND_QUEUE, DART_KIND_BANK, DART_KIND_ENDPOINT };
+
+static inline const struct dart_query *dart_limits(const struct hamlyn_card *card)
+{
+	return (const struct dart_query *)card->limits.card;
+}
+
+struct dart_endpoint_object {
+	struct card_object object;
+	struct hamlyn_card *card;
+	struct mmu_interval_notifier notifier;
+	u64 address;
+	u64 length;
+	/* Connections that name it. */
+	u32 connections;
+	/* Pages that the card may know, by number; and whether it may be told of any. */
+	struct xarray frames;
+	bool told;
+};
+
+struct dart_bank_object {
+	struct card_object object;
+	u32 registers;
+	u32 entries;
+	u32 first_register;
+	u32 first_entry;
+	/* Connections that have a window of it. */
+	u32 connections;
+};
+
+struct dart_queue_object {
+	struct card_object object;
+	struct hamlyn_pages *memory;
+	u32 records;
+	u32 flags;
+	struct hamlyn_waiters sleepers;
+};
+
+/* The other end of a connection: what it is told when this one ends. */
+struct dart_farewell {
+	struct list_head on_card;
+	u32 host;
+	u32 from;
+	u32 to;
+	u64 key;
+	/* Whose connection it was, once that is closed. */
+	struct hamlyn_share *share;
+};
+
+struct dart_connection_object {
+	struct card_object object;
+	struct hamlyn_card *card;
+	struct hamlyn_pages *state;
+	struct dart_endpoint_object *endpoint;
+	struct dart_bank_object *bank;
+	u32 host;
+	u64 key;
+	/* What its other end will be told, if it has one. */
+	struct dart_farewell *farewell;
+	/* Finds pages that it waits for. */
+	struct work_struct misses;
+	struct hamlyn_waiters sleepers;
+};
+
+/* endpoint.c */
+extern const struct card_kind dart_endpoint_kind;
+int dart_endpoint_open(struct hamlyn_file *file, void *argument);
+int dart_endpoint_close(struct hamlyn_file *file, void *argument);
+void dart_endpoint_undo(struct hamlyn_file *file, void *argument);
+struct dart_endpoint_object *dart_endpoint_find(struct hamlyn_file *file, u32 index);
+
+/* pages.c */
+extern const struct mmu_interval_notifier_ops dart_endpoint_pages;
+void dart_pages_begin(struct dart_endpoint_object *endpoint);
+void dart_pages_end(struct dart_endpoint_object *endpoint);
+void dart_pages_forget(struct dart_endpoint_object *endpoint);
+void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writes);
+void dart_pages_tell(struct hamlyn_card *card, bool told);
+
+/* miss.c */
+int dart_misses_load(void);
+void dart_misses_unload(void);
+void dart_misses_init(struct dart_connection_object *connection);
+void dart_misses_told(struct dart_connection_object *connection);
+
+/* bank.c */
+extern const struct card_kind dart_bank_kind;
+int dart_bank_open(struct hamlyn_file *file, void *argument);
+int dart_bank_close(struct hamlyn_file *file, void *argument);
+void dart_bank_undo(struct hamlyn_file *file, void *argument);
+int dart_bank_set_program(struct hamlyn_file *file, void *argument);
+struct dart_bank_object *dart_bank_find(struct hamlyn_file *file, u32 index);
+
+/* queue.c */
+extern const struct card_kind dart_queue_kind;
+int dart_queue_open(struct hamlyn_file *file, void *argument);
+int dart_queue_close(struct hamlyn_file *file, void *argument);
+void dart_queue_undo(struct hamlyn_file *file, void *argument);
+int dart_queue_wait(struct hamlyn_file *file, void *argument);
+bool dart_queue_is(struct hamlyn_file *file, u32 index);
+
+/* connection.c */
+extern const struct card_kind dart_connection_kind;
+int dart_connection_open(struct hamlyn_file *file, void *argument);
+int dart_connection_close(struct hamlyn_file *file, void *argument);
+void dart_connection_undo(struct hamlyn_file *file, void *argument);
+int dart_connect(struct hamlyn_file *file, void *argument);
+int dart_left_wait(struct hamlyn_file *file, void *argument);
+void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+		  const u8 *data);
+void dart_lost(struct hamlyn_card *card, u32 host);
+
+/* farewell.c */
+void dart_farewell_set(struct dart_connection_object *connection, struct dart_farewell *farewell);
+void dart_farewell_forget(struct dart_connection_object *connection);
+bool dart_farewell_say(struct dart_connection_object *connection);
+void dart_farewells_lost(struct hamlyn_card *card, u32 host);
+void dart_farewells_later(struct work_struct *work);
+
+/* fifo.c */
+void dart_raised(struct hamlyn_card *card, unsigned int vector);
+
+/* transport.c */
+int dart_own_init(struct hamlyn_card *card);
+void dart_own_free(struct hamlyn_card *card);
+void dart_own_start(struct hamlyn_card *card);
+void dart_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
+void dart_own_arrived(struct hamlyn_card *card, u32 connection);
+struct hamlyn_fifo *dart_own_fifo(struct hamlyn_card *card);
+
+#endif /* _DART_H */

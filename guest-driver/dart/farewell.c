@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the other end of a connection is told when this one ends. If there is no room to say it now it is said
+ * later. It has the other end's key, so that no later connection with that number takes it for its own.
+ */
+#include "dart.h"
+
+/* How soon it is tried again to say what there was no room for. */
+#define AGAIN (HZ / 20)
+
+/* There is an end to tell from now on. The card's lock is held in all of these. */
+void dart_farewell_set(struct dart_connection_object *connection, struct dart_farewell *farewell)
+{
+	struct hamlyn_card *card = connection->card;
+
+	hamlyn_system_watch(card->system, farewell->host);
+	dart_parts(card)->arranged[farewell->host]++;
+	connection->farewell = farewell;
+}
+
+static struct dart_farewell *farewell_take(struct dart_connection_object *connection)
+{
+	struct dart_farewell *farewell = connection->farewell;
+
+	if (farewell)
+		dart_parts(connection->card)->arranged[farewell->host]--;
+	connection->farewell = NULL;
+	return farewell;
+}
+
+/* Its other end is no more. */
+void dart_farewell_forget(struct dart_connection_object *connection)
+{
+	kfree(farewell_take(connection));
+}
+
+/* False: not yet. */
+static bool farewell_told(struct hamlyn_card *card, const struct dart_farewell *farewell)
+{
+	struct hamlyn_wire wire = {
+		.reason = DART_SAY_GONE,
+		.from = farewell->from,
+		.to = farewell->to,
+		.private_length = sizeof(farewell->key),
+	};
+	int ret = hamlyn_system_say(card->system, farewell->host, &wire, &farewell->key);
+
+	return ret != -ENOBUFS && ret != -ENOMEM;
+}
+
+static void farewells_again(struct hamlyn_card *card)
+{
+	queue_delayed_work(system_freezable_wq, &dart_parts(card)->tell, AGAIN);
+}
+
+/* The connection is closed: its other end is told. True: later, and one of the user's share goes back with it. */
+bool dart_farewell_say(struct dart_connection_object *connection)
+{
+	struct dart_farewell *farewell = farewell_take(connection);
+	struct hamlyn_card *card = connection->card;
+
+	if (!farewell || !card->live || farewell_told(card, farewell)) {
+		kfree(farewell);
+		return false;
+	}
+	farewell->share = connection->object.file->share;
+	hamlyn_share_get(farewell->share);
+	list_add_tail(&farewell->on_card, &dart_parts(card)->farewells);
+	farewells_again(card);
+	return true;
+}
+
+static void farewell_end(struct dart_farewell *farewell)
+{
+	list_del(&farewell->on_card);
+	hamlyn_share_give(farewell->share, DART_SHARE_CONNECTIONS);
+	hamlyn_share_put(farewell->share);
+	kfree(farewell);
+}
+
+/* Nobody at that host is to be told of anything any more. */
+void dart_farewells_lost(struct hamlyn_card *card, u32 host)
+{
+	struct dart_farewell *farewell, *next;
+
+	list_for_each_entry_safe(farewell, next, &dart_parts(card)->farewells, on_card)
+		if (farewell->host == host)
+			farewell_end(farewell);
+}
+
+void dart_farewells_later(struct work_struct *work)
+{
+	struct dart_parts *parts = container_of(to_delayed_work(work), struct dart_parts, tell);
+	struct dart_farewell *farewell, *next;
+	struct hamlyn_card *card = &parts->card;
+
+	guard(mutex)(&card->lock);
+	if (!card->live)
+		return;
+	list_for_each_entry_safe(farewell, next, &parts->farewells, on_card)
+		if (farewell_told(card, farewell))
+			farewell_end(farewell);
+	if (!list_empty(&parts->farewells))
+		farewells_again(card);
+}

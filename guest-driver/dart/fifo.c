@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The FIFO: the card says which connections wait for pages, and which queues and connections have something
+ * for who sleeps there. The thread of the interrupt looks after them.
+ */
+#include "dart.h"
+
+static_assert(sizeof(struct dart_fifo_record) == HAMLYN_FIFO_SIZE);
+
+#define WHAT_MASK (DART_FIFO_QUEUE | DART_FIFO_LEFT | DART_FIFO_ARRIVED)
+
+static void fifo_tell_queue(struct hamlyn_card *card, u32 index)
+{
+	struct dart_queue_object *queue = xa_load(&dart_parts(card)->queues, index);
+
+	if (queue)
+		hamlyn_waiters_wake(&queue->sleepers);
+}
+
+/* What it is about may have been closed since. */
+static void fifo_tell(struct hamlyn_card *card, u32 what)
+{
+	u32 index = what & ~WHAT_MASK;
+	struct dart_connection_object *connection = xa_load(&dart_parts(card)->connections, index);
+
+	switch (what & WHAT_MASK) {
+	case DART_FIFO_QUEUE:
+		fifo_tell_queue(card, index);
+		break;
+	case DART_FIFO_ARRIVED:
+		dart_own_arrived(card, index);
+		break;
+	case DART_FIFO_MISSES:
+		if (connection)
+			dart_misses_told(connection);
+		break;
+	case DART_FIFO_LEFT:
+		if (connection)
+			hamlyn_waiters_wake(&connection->sleepers);
+		break;
+	}
+}
+
+void dart_raised(struct hamlyn_card *card, unsigned int vector)
+{
+	u32 what[HAMLYN_FIFO_BATCH], found, i;
+	struct hamlyn_fifo *fifo;
+
+	if (vector != DART_VECTOR_FIFO)
+		return;
+	guard(mutex)(&card->lock);
+	fifo = dart_own_fifo(card);
+	if (!card->live || !fifo->memory)
+		return;
+	found = hamlyn_fifo_take(card, fifo, DART_REG_FIFO_TAKEN, what);
+	for (i = 0; i < found && card->live; i++)
+		fifo_tell(card, what[i]);
+}

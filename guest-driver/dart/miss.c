@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Misses (section 3): a message waits for pages of its endpoint. A thread finds them, for each connection
+ * by itself, as that may take as long as the process' own touch would: others go on.
+ */
+#include "dart.h"
+
+static struct workqueue_struct *misses_threads;
+
+int dart_misses_load(void)
+{
+	misses_threads = alloc_workqueue(HAMLYN_NAME "-dart-misses", WQ_UNBOUND, WQ_MAX_ACTIVE);
+	return misses_threads ? 0 : -ENOMEM;
+}
+
+void dart_misses_unload(void)
+{
+	destroy_workqueue(misses_threads);
+}
+
+/* What a connection waits for, and its endpoint, held for the caller. None: it waits for nothing. */
+static struct dart_endpoint_object *misses_read(struct dart_connection_object *connection,
+						struct dart_misses *misses)
+{
+	struct hamlyn_card *card = connection->card;
+	int ret;
+
+	guard(mutex)(&card->lock);
+	if (!card->live || !connection->object.open)
+		return NULL;
+	ret = hamlyn_command(card, DART_COMMAND_READ_MISSES, connection->object.index, NULL, 0);
+	if (ret)
+		return NULL;
+	memcpy(misses, card->page + HAMLYN_COMMAND_BODY, sizeof(*misses));
+	misses->count = min(misses->count, ARRAY_SIZE(misses->pages));
+	kref_get(&connection->endpoint->object.users);
+	return connection->endpoint;
+}
+
+static void misses_work(struct work_struct *work)
+{
+	struct dart_connection_object *connection =
+		container_of(work, struct dart_connection_object, misses);
+	struct hamlyn_card *card = connection->card;
+	struct dart_endpoint_object *endpoint;
+	struct dart_misses misses;
+	u32 i;
+
+	endpoint = misses_read(connection, &misses);
+	for (i = 0; endpoint && i < misses.count; i++)
+		dart_page_find(endpoint, misses.pages[i] >> PAGE_SHIFT,
+			       misses.pages[i] & DART_PAGE_WRITES);
+	if (endpoint)
+		hamlyn_object_put(&endpoint->object);
+	hamlyn_object_put(&connection->object);
+	put_device(&card->dev);
+}
+
+void dart_misses_init(struct dart_connection_object *connection)
+{
+	INIT_WORK(&connection->misses, misses_work);
+}
+
+/* The card says that it waits for pages; the card's lock is held. */
+void dart_misses_told(struct dart_connection_object *connection)
+{
+	get_device(&connection->card->dev);
+	kref_get(&connection->object.users);
+	if (queue_work(misses_threads, &connection->misses))
+		return;
+	/* The thread has not begun yet, and will see this as well. */
+	hamlyn_object_put(&connection->object);
+	put_device(&connection->card->dev);
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How operating systems reach each other: each has a connection with every other host, by which it writes
+ * records (core/records.h) to its page of that one's endpoint; the card tells that it was written to.
+ */
+#include "dart.h"
+#include "records.h"
+
+static_assert(DART_HOSTS == RECORD_HOSTS);
+/* Places for what is sent to a host, behind the pages of what hosts have written. */
+#define SENDS (HAMLYN_PAGE_SIZE / RECORD_PLACE_SIZE)
+static_assert(!(SENDS & (SENDS - 1)) && SENDS <= DART_MAX_SENDS);
+static_assert(DART_HOSTS * DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
+
+struct dart_own {
+	struct hamlyn_card *card;
+	struct hamlyn_records records;
+	struct hamlyn_file file;
+	struct hamlyn_fifo fifo;
+	/* The connections' states. */
+	struct hamlyn_pages *states;
+	/* The endpoint: a page of each host's, and one for each of what is sent to it. */
+	struct hamlyn_pages *memory;
+	/* How many messages were sent to each. */
+	u32 sent[DART_HOSTS];
+};
+
+static struct dart_own *own_of(struct peer_transport *transport)
+{
+	return container_of(transport, struct dart_own, records.transport);
+}
+
+/* How many of what was sent to a host the card does not need any more. */
+static u32 own_left(const struct dart_own *own, u32 host)
+{
+	const u32 *left = page_address(own->states->page[0]) + host * DART_STATE_SIZE + DART_STATE_LEFT;
+	u32 seen = READ_ONCE(*left);
+
+	dma_rmb(); /* It was read before it had left. */
+	return seen;
+}
+
+static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
+		     const struct hamlyn_wire *wire, const void *data, u32 length)
+{
+	struct dart_own *own = own_of(transport);
+	u32 place = own->sent[host] % SENDS * RECORD_PLACE_SIZE, page = DART_HOSTS + host;
+	void __iomem *registers = dart_parts(own->card)->pages + host * DART_PAGE_SIZE;
+	u32 bytes;
+
+	if (own->sent[host] - own_left(own, host) >= SENDS)
+		return false;
+	bytes = hamlyn_record_write(&own->records, page_address(own->memory->page[page]) + place, wire,
+				    data, length);
+	own->sent[host]++;
+	writeq(DART_MAIN_WRITE_MULTIPLE, registers + DART_SEND_CONTROL);
+	writeq((u64)own->card->host * HAMLYN_PAGE_SIZE + entry * RECORD_PLACE_SIZE,
+	       registers + DART_SEND_OPERAND);
+	writeq((u64)page * HAMLYN_PAGE_SIZE + place, registers + DART_SEND_OFFSET);
+	writel(bytes, registers + DART_SEND_LENGTH);
+	return true;
+}
+
+static bool own_link(struct peer_transport *transport, u32 *host)
+{
+	struct hamlyn_card *card = own_of(transport)->card;
+
+	hamlyn_card_report_link(card);
+	*host = card->host;
+	return card->link;
+}
+
+static void own_message(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data)
+{
+	dart_message(own_of(transport)->card, host, wire, data);
+}
+
+static void own_lost(struct peer_transport *transport, u32 host)
+{
+	dart_lost(own_of(transport)->card, host);
+}
+
+static bool own_depends(struct peer_transport *transport, u32 host)
+{
+	return dart_parts(own_of(transport)->card)->arranged[host];
+}
+
+static const struct peer_transport_ops own_transport = {
+	.link = own_link,
+	.post = own_post,
+	.take = hamlyn_records_take,
+	.more = hamlyn_records_more,
+	.read = hamlyn_records_read,
+	.reopen = hamlyn_records_reopen,
+	.message = own_message,
+	.lost = own_lost,
+	.depends = own_depends,
+};
+
+/* A host has written to its page. */
+void dart_own_arrived(struct hamlyn_card *card, u32 connection)
+{
+	if (connection >= DART_HOSTS)
+		return;
+	dart_parts(card)->own->records.news |= BIT_ULL(connection);
+	hamlyn_system_arrived(card->system);
+}
+
+struct hamlyn_fifo *dart_own_fifo(struct hamlyn_card *card)
+{
+	return &dart_parts(card)->own->fifo;
+}
+
+/* Once for a card, before it is started. */
+int dart_own_init(struct hamlyn_card *card)
+{
+	struct dart_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
+
+	if (!own)
+		return -ENOMEM;
+	dart_parts(card)->own = own;
+	own->card = card;
+	hamlyn_file_init(&own->file, card);
+	own->file.drivers_own = true;
+	own->file.number = HAMLYN_OWN_NUMBER;
+	own->records.transport.ops = &own_transport;
+	return 0;
+}
+
+void dart_own_free(struct hamlyn_card *card)
+{
+	kvfree(dart_parts(card)->own);
+}
+
+/* Memory of the driver's own that the card can reach. */
+static int own_memory(struct dart_own *own, u64 length, struct hamlyn_pages **memory)
+{
+	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, length);
+
+	if (IS_ERR(made))
+		return PTR_ERR(made);
+	*memory = made;
+	return hamlyn_pages_map(made, own->card);
+}
+
+static int own_open_fifo(struct dart_own *own)
+{
+	struct dart_open_fifo body = { .records = own->fifo.records };
+
+	own->fifo.taken = 0;
+	hamlyn_pages_describe(own->fifo.memory, &body.area);
+	return hamlyn_command(own->card, DART_COMMAND_OPEN_FIFO, 0, &body, sizeof(body));
+}
+
+static int own_open_endpoint(struct dart_own *own)
+{
+	struct dart_open_endpoint body = { .flags = DART_ENDPOINT_PINNED };
+
+	hamlyn_pages_describe(own->memory, &body.area);
+	return hamlyn_command(own->card, DART_COMMAND_OPEN_ENDPOINT, DART_SYSTEM_ENDPOINT, &body,
+			      sizeof(body));
+}
+
+static int own_open_connection(struct dart_own *own, u32 host)
+{
+	struct dart_open_connection body = {
+		.endpoint = DART_SYSTEM_ENDPOINT,
+		.host = host,
+		.events = DART_NO_QUEUE,
+		.exceptions = DART_NO_QUEUE,
+		.flags = DART_CONNECTION_WRITE | DART_CONNECTION_SYSTEM,
+		.key = DART_SYSTEM_KEY,
+	};
+
+	own->sent[host] = 0;
+	hamlyn_pages_describe(own->states, &body.state);
+	body.state.first = host * DART_STATE_SIZE;
+	body.state.length = DART_STATE_SIZE;
+	return hamlyn_command(own->card, DART_COMMAND_OPEN_CONNECTION, host, &body, sizeof(body));
+}
+
+static int own_tell(struct dart_own *own)
+{
+	int ret = own_open_fifo(own) ?: own_open_endpoint(own);
+	u32 host;
+
+	for (host = 0; host < DART_HOSTS && !ret; host++)
+		ret = own_open_connection(own, host);
+	return ret;
+}
+
+static int own_open(struct dart_own *own)
+{
+	struct hamlyn_card *card = own->card;
+	int ret;
+
+	guard(mutex)(&card->lock);
+	if (!card->live)
+		return -ENODEV;
+	hamlyn_records_begin(&own->records, own->memory);
+	ret = own_tell(own);
+	if (ret) {
+		/* It must not keep what is given back. */
+		hamlyn_card_fail(card);
+		return ret;
+	}
+	dart_pages_tell(card, true);
+	hamlyn_system_open(card->system, &own->records.transport);
+	return 0;
+}
+
+/* All that the card is told of. */
+static int own_prepare(struct dart_own *own)
+{
+	const struct dart_query *limits = dart_limits(own->card);
+
+	own->fifo.records = roundup_pow_of_two(3 * limits->connections + limits->queues);
+	return own_memory(own, (u64)own->fifo.records * DART_FIFO_SIZE, &own->fifo.memory) ?:
+	       own_memory(own, HAMLYN_PAGE_SIZE, &own->states) ?:
+	       own_memory(own, 2 * DART_HOSTS * HAMLYN_PAGE_SIZE, &own->memory);
+}
+
+/* The card has been started. Without this nobody can sleep, no page be found, and no other host be reached. */
+void dart_own_start(struct hamlyn_card *card)
+{
+	struct dart_own *own = dart_parts(card)->own;
+	int ret = own_prepare(own) ?: own_open(own);
+
+	if (!ret)
+		return;
+	dev_err(&card->pdev->dev, "what the driver needs for itself cannot be had (%d)\n", ret);
+	guard(mutex)(&card->lock);
+	if (card->live)
+		hamlyn_card_fail(card);
+	dart_own_stop(card, NULL);
+}
+
+static void own_give_back(struct hamlyn_pages **memory)
+{
+	hamlyn_pages_free(*memory);
+	*memory = NULL;
+}
+
+/* Ends what is arranged with others, and gives all back; the card's lock is held. */
+void dart_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
+{
+	struct dart_own *own = dart_parts(card)->own;
+	u32 host;
+
+	hamlyn_system_stop(card->system);
+	for (host = 0; host < DART_HOSTS; host++)
+		dart_farewells_lost(card, host);
+	own_give_back(&own->fifo.memory);
+	own_give_back(&own->states);
+	own_give_back(&own->memory);
+}
