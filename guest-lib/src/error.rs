@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::clan::{DescriptorError, DmaError, Fault, TripwireError};
 use crate::core::connection::End;
 use crate::core::loss::PeerLoss;
+use crate::dart::{AddressError, Broken};
 use crate::hamlyn::group::ShareError;
 use crate::hamlyn::seed::SeedError;
 use crate::hamlyn::ticket::TicketError;
@@ -207,6 +208,12 @@ pub enum Error {
     /// A DMA request that failed.
     #[error(transparent)]
     Dma(#[from] DmaError),
+    /// An address that cannot be read.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// A connection that takes and sends nothing any more.
+    #[error(transparent)]
+    Broken(#[from] Broken),
     /// The operating system or the driver refused.
     #[error("cannot {action}: {source}")]
     System {
@@ -269,11 +276,13 @@ impl Error {
             | Error::Seed(_)
             | Error::Share(_)
             | Error::Handle(_)
-            | Error::Descriptor(_) => ErrorKind::Invalid,
+            | Error::Descriptor(_)
+            | Error::Address(_) => ErrorKind::Invalid,
             Error::Mapping(why) => why.kind(),
             Error::Tripwire(why) => why.kind(),
             Error::Fault(why) => why.kind(),
             Error::Dma(why) => why.kind(),
+            Error::Broken(why) => why.kind(),
             Error::Closed(_) => ErrorKind::Closed,
             Error::PeerLost(_) | Error::Ended(_) | Error::NotConnected => ErrorKind::PeerLost,
             Error::Unsupported(_) | Error::Incompatible { .. } | Error::OtherModel { .. } => {

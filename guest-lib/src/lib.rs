@@ -57,6 +57,7 @@
 pub mod attach;
 pub mod clan;
 mod core;
+pub mod dart;
 pub mod echo;
 mod error;
 mod hamlyn;

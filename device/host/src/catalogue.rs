@@ -3,6 +3,7 @@
 use hamlyn_card::model;
 pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
 use hamlyn_card_clan as clan;
+use hamlyn_card_dart as dart;
 use hamlyn_card_echo as echo;
 use hamlyn_card_hamlyn as hamlyn;
 use hamlyn_card_shrimp as shrimp;
@@ -11,7 +12,7 @@ use hamlyn_switch::bursts::Bursts;
 use thiserror::Error;
 
 /// A line for each model. The first is what people get who name none.
-pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &clan::MODEL, &echo::MODEL];
+pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &clan::MODEL, &dart::MODEL, &echo::MODEL];
 
 /// A name that no model has.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

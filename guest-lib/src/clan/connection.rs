@@ -7,12 +7,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::endpoint::{
-    Address, Core, Deadline, Endpoint, FAULT, MESSAGE, MESSAGE_SIZE, Message, MessageKind,
-};
+use super::endpoint::{Address, Core, Endpoint, FAULT, MESSAGE, MESSAGE_SIZE, Message, MessageKind};
 use crate::core::connection::{End, EndReason};
 use crate::core::key::random_key;
 use crate::core::loss::PeerLoss;
+use crate::core::waiting::Deadline;
 use crate::error::{Error, Result, at_most};
 
 /// Bytes that each side tells the other with a request, its answer, and the end.

@@ -13,8 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::attachment::{Attachment, Object};
-use super::endpoint::{Core, Deadline, Endpoint, poll_for, slept, slice};
+use super::endpoint::{Core, Endpoint};
 use super::tripwire::Tripwire;
+use crate::core::waiting::{Deadline, poll_for, slept, slice};
 use crate::error::{Error, Result, at_most};
 
 /// Something that has happened.

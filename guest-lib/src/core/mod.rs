@@ -20,3 +20,4 @@ pub(crate) mod polling;
 #[cfg(feature = "socket")]
 pub(crate) mod socket;
 pub(crate) mod text;
+pub(crate) mod waiting;

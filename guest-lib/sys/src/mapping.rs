@@ -97,6 +97,18 @@ impl Mapping {
         Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxPageOut) }?)
     }
 
+    /// Gives the pages of [`Mapping::anonymous`] memory back: those that are touched again are zero.
+    ///
+    /// # Errors
+    /// `EINVAL` for memory that is not this mapping's own; those of `madvise(2)`.
+    pub fn discard(&self) -> io::Result<()> {
+        if !matches!(self.keeper, Keeper::Kernel) || self.shared {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: the mapping itself, whose bytes are reached as atomics alone, any of which may become zero.
+        Ok(unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxDontNeed) }?)
+    }
+
     /// `length` bytes of `file` from `offset`, shared with everybody who maps them.
     ///
     /// # Errors

@@ -24,7 +24,6 @@ pub use self::message::{MESSAGE_SIZE, Message, MessageKind};
 pub(super) use self::state::State;
 #[cfg(test)]
 pub(super) use self::state::flag_at;
-pub(super) use self::wait::{Deadline, poll_for, slept, slice};
 
 use super::attachment::{Attachment, Object};
 use super::descriptor::Descriptor;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::super::aperture::Aperture;
 use super::super::dma::Transfer;
-use super::super::endpoint::poll_for;
 use super::super::tripwire::{Tripwire, Watch};
 use super::end::End;
 use super::{DATA, RX_READY, TX_READY};
+use crate::core::waiting::poll_for;
 use crate::error::{Error, Result, at_most, inside};
 
 /// How long who was woken early looks for the rest of the message before he sleeps again.

@@ -1,0 +1,149 @@
+//! What the driver of a DART card does for the library.
+
+use std::sync::Arc;
+
+use hamlyn_abi::dart::uapi::*;
+use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_sys::{Access, Mapping};
+
+use super::card::Dart;
+use crate::core::attach::{CardAttachment, QueueFile};
+use crate::core::device::Node;
+use crate::core::memory::Memory;
+use crate::error::Result;
+
+/// A DART card as its driver offers it: what needs the operating system's mediation. The calls are those of
+/// `hamlyn_abi::dart::uapi`, which says what their arguments mean.
+pub trait Attachment: CardAttachment {
+    /// Opens an endpoint over `memory`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Exhausted`], [`crate::Error::Quota`], [`crate::Error::System`].
+    fn open_endpoint(&self, argument: &mut DartEndpoint, memory: &Memory) -> Result<()>;
+
+    /// Opens a bank.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::open_endpoint`].
+    fn open_bank(&self, argument: &mut DartBank) -> Result<()>;
+
+    /// Opens a queue.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::open_endpoint`].
+    fn open_queue(&self, argument: &mut DartQueue) -> Result<()>;
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::open_endpoint`]; [`crate::Error::System`] with `EHOSTUNREACH`, too.
+    fn open_connection(&self, argument: &mut DartConnection) -> Result<()>;
+
+    /// Closes one of these, by its number.
+    fn close(&self, what: Object, number: u32);
+
+    /// Maps what the driver gave an offset for.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn map_pages(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>>;
+
+    /// Says what a connection's other end is.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn set_peer(&self, argument: &mut DartPeer) -> Result<()>;
+
+    /// Sets entries of a bank's programs.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn set_program(&self, argument: &mut DartSetProgram) -> Result<()>;
+
+    /// Sleeps until a queue has more records.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    fn wait_for_records(&self, argument: &mut DartQueueWait) -> Result<()>;
+
+    /// Sleeps until messages have left.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], with `ETIMEDOUT` or `EINTR`, too.
+    fn wait_until_left(&self, argument: &mut DartLeftWait) -> Result<()>;
+
+    /// What is readable while a queue is not empty.
+    fn file(&self) -> QueueFile<'_>;
+}
+
+/// What is opened and closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Object {
+    /// An endpoint.
+    Endpoint,
+    /// A bank.
+    Bank,
+    /// A queue.
+    Queue,
+    /// A connection.
+    Connection,
+}
+
+impl Attachment for Node<Dart> {
+    fn open_endpoint(&self, argument: &mut DartEndpoint, memory: &Memory) -> Result<()> {
+        let action = format!("open an endpoint of {} bytes", argument.length);
+        self.create::<DART_IOC_ENDPOINT_OPEN, _>(&action, DART_SHARE_CONNECTIONS, argument, &[memory])
+    }
+
+    fn open_bank(&self, argument: &mut DartBank) -> Result<()> {
+        self.create::<DART_IOC_BANK_OPEN, _>("open a bank", DART_SHARE_REGISTERS, argument, &[])
+    }
+
+    fn open_queue(&self, argument: &mut DartQueue) -> Result<()> {
+        self.create::<DART_IOC_QUEUE_OPEN, _>("open a queue", DART_SHARE_QUEUES, argument, &[])
+    }
+
+    fn open_connection(&self, argument: &mut DartConnection) -> Result<()> {
+        let action = format!("open a connection with host {}", argument.host);
+        self.create::<DART_IOC_CONNECTION_OPEN, _>(&action, DART_SHARE_CONNECTIONS, argument, &[])
+    }
+
+    fn close(&self, what: Object, number: u32) {
+        let mut object = HamlynObject { index: number, ..HamlynObject::default() };
+        // If it fails the card has gone, and the object with it.
+        let _ = match what {
+            Object::Endpoint => {
+                self.call::<DART_IOC_ENDPOINT_CLOSE, _>("close an endpoint", &mut object, &[])
+            }
+            Object::Bank => self.call::<DART_IOC_BANK_CLOSE, _>("close a bank", &mut object, &[]),
+            Object::Queue => self.call::<DART_IOC_QUEUE_CLOSE, _>("close a queue", &mut object, &[]),
+            Object::Connection => {
+                self.call::<DART_IOC_CONNECTION_CLOSE, _>("close a connection", &mut object, &[])
+            }
+        };
+    }
+
+    fn map_pages(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {
+        self.map(what, offset, length, access)
+    }
+
+    fn set_peer(&self, argument: &mut DartPeer) -> Result<()> {
+        self.call::<DART_IOC_CONNECT, _>("name the other end of a connection", argument, &[])
+    }
+
+    fn set_program(&self, argument: &mut DartSetProgram) -> Result<()> {
+        self.call::<DART_IOC_SET_PROGRAM, _>("set entries of a program", argument, &[])
+    }
+
+    fn wait_for_records(&self, argument: &mut DartQueueWait) -> Result<()> {
+        self.call::<DART_IOC_QUEUE_WAIT, _>("wait at a queue", argument, &[])
+    }
+
+    fn wait_until_left(&self, argument: &mut DartLeftWait) -> Result<()> {
+        self.call::<DART_IOC_LEFT_WAIT, _>("wait until messages have left", argument, &[])
+    }
+
+    fn file(&self) -> QueueFile<'_> {
+        Node::file(self)
+    }
+}

@@ -1,0 +1,400 @@
+//! Ends of paths to other hosts.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hamlyn_abi::dart::command::{DART_CONNECTION_READ, DART_CONNECTION_WRITE, DART_NO_QUEUE};
+use hamlyn_abi::dart::connection::*;
+use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
+use hamlyn_abi::dart::uapi::{DartConnection, DartLeftWait, DartPeer};
+use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_sys::{Access, Mapping};
+use zerocopy::IntoBytes;
+
+use super::address::Address;
+use super::attachment::{Attachment, Object};
+use super::bank::{self, Bank};
+use super::endpoint::{self, Endpoint};
+use super::fault::{Broken, Dropped, Status, Trap};
+use super::operation::Operation;
+use super::queue::{self, Queue};
+use crate::core::waiting::{Deadline, slept, slice};
+use crate::error::{Error, Result, at_most, inside};
+
+/// Bytes of a page of the card.
+const PAGE: usize = DART_PAGE_SIZE as usize;
+
+/// What the messages of a connection may do to its endpoint. Its registers they may change whatever this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rights {
+    /// Nothing.
+    None,
+    /// Read it.
+    Read,
+    /// Write to it.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Rights {
+    fn flags(self) -> u32 {
+        match self {
+            Rights::None => 0,
+            Rights::Read => DART_CONNECTION_READ,
+            Rights::Write => DART_CONNECTION_WRITE,
+            Rights::ReadWrite => DART_CONNECTION_READ | DART_CONNECTION_WRITE,
+        }
+    }
+}
+
+/// A connection that is to be opened: with an endpoint, a bank of whose registers it has all, and none of its programs; nobody is told of
+/// anything; its messages may do all to the endpoint.
+#[derive(Debug, Clone)]
+#[must_use = "it does nothing until it is opened"]
+pub struct ConnectionBuilder {
+    endpoint: Arc<endpoint::Parts>,
+    bank: Arc<bank::Parts>,
+    registers: Range<u32>,
+    program: Range<u32>,
+    events: Option<Arc<queue::Parts>>,
+    exceptions: Option<Arc<queue::Parts>>,
+    rights: Rights,
+}
+
+impl ConnectionBuilder {
+    pub(super) fn new(endpoint: &Endpoint, bank: &Bank) -> Self {
+        Self {
+            endpoint: endpoint.parts().clone(),
+            bank: bank.parts().clone(),
+            registers: 0..bank.registers().min(DART_MAX_REGISTERS),
+            program: 0..0,
+            events: None,
+            exceptions: None,
+            rights: Rights::ReadWrite,
+        }
+    }
+
+    /// Its window: these of the bank's registers, 256 at most.
+    pub fn registers(mut self, registers: Range<u32>) -> Self {
+        self.registers = registers;
+        self
+    }
+
+    /// Its program: these of the bank's entries.
+    pub fn program(mut self, entries: Range<u32>) -> Self {
+        self.program = entries;
+        self
+    }
+
+    /// Where its messages' events are told.
+    pub fn events(mut self, queue: &Queue) -> Self {
+        self.events = Some(queue.parts().clone());
+        self
+    }
+
+    /// Where its exceptions are told: what is for software, and what was not executed.
+    pub fn exceptions(mut self, queue: &Queue) -> Self {
+        self.exceptions = Some(queue.parts().clone());
+        self
+    }
+
+    /// What its messages may do to the endpoint.
+    pub fn rights(mut self, rights: Rights) -> Self {
+        self.rights = rights;
+        self
+    }
+
+    /// Opens it, with another host, or with this one. It takes messages at once; none leave before [`Connection::connect`].
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`], [`Error::OutOfRange`] for registers or entries that the bank has not; [`Error::Invalid`] if these were made with
+    /// different open cards; [`Error::Exhausted`] or [`Error::Quota`] if there is none left; [`Error::System`].
+    pub fn open(&self, host: u32) -> Result<Connection> {
+        let card = self.endpoint.card();
+        at_most("registers of a window", self.registers.len() as u64, DART_MAX_REGISTERS.into())?;
+        self.bank.check(&self.registers, &self.program)?;
+        let queues = [&self.events, &self.exceptions].into_iter().flatten().map(|queue| queue.card());
+        if queues.chain([self.bank.card()]).any(|other| !Arc::ptr_eq(other, card)) {
+            return Err(Error::Invalid("a connection's parts are made with the same open card"));
+        }
+        let number =
+            |queue: &Option<Arc<queue::Parts>>| queue.as_ref().map_or(DART_NO_QUEUE, |queue| queue.number());
+        let mut opened = DartConnection {
+            endpoint: self.endpoint.number(),
+            host,
+            bank: self.bank.number(),
+            first_register: self.registers.start,
+            registers: self.registers.len() as u32,
+            first_entry: self.program.start,
+            entries: self.program.len() as u32,
+            events: number(&self.events),
+            exceptions: number(&self.exceptions),
+            flags: self.rights.flags(),
+            ..DartConnection::default()
+        };
+        card.open_connection(&mut opened)?;
+        let open = Open { card: card.clone(), number: opened.connection };
+        let page = card.map_pages("connection", opened.page_offset, PAGE, Access::ReadWrite)?;
+        let state = card.map_pages("connection's state", opened.state_offset, PAGE, Access::Read)?;
+        Ok(Connection {
+            open,
+            page,
+            state,
+            key: opened.key,
+            host,
+            registers: opened.registers,
+            sender: Mutex::default(),
+            endpoint: self.endpoint.clone(),
+            _kept: (self.bank.clone(), self.events.clone(), self.exceptions.clone()),
+        })
+    }
+}
+
+/// A connection (section 3): what is sent by it is executed by its other end's card, on that one's endpoint and registers, in the order
+/// in which it was sent, each message once or not at all.
+#[derive(Debug)]
+pub struct Connection {
+    open: Open,
+    page: Arc<Mapping>,
+    state: Arc<Mapping>,
+    key: u64,
+    host: u32,
+    registers: u32,
+    sender: Mutex<Sender>,
+    endpoint: Arc<endpoint::Parts>,
+    // Dropped last: they cannot be closed while a connection names them.
+    _kept: (Arc<bank::Parts>, Option<Arc<queue::Parts>>, Option<Arc<queue::Parts>>),
+}
+
+#[derive(Debug)]
+struct Open {
+    card: Arc<dyn Attachment>,
+    number: u32,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.card.close(Object::Connection, self.number);
+    }
+}
+
+/// What is in the Send Registers, which keep it, and how many messages were stored.
+#[derive(Debug, Default)]
+struct Sender {
+    kept: [u64; 3],
+    sent: u32,
+}
+
+impl Connection {
+    /// Its number at this host.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.open.number
+    }
+
+    /// The other end's host.
+    #[must_use]
+    pub fn host(&self) -> u32 {
+        self.host
+    }
+
+    /// What its other end must know to be that. It is for the process that is to be the other end, and for nobody else.
+    ///
+    /// # Errors
+    /// [`Error::LinkDown`], [`Error::System`].
+    pub fn address(&self) -> Result<Address> {
+        match self.open.card.query()?.host {
+            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            host => Ok(Address::new(host, self.open.number, self.key)),
+        }
+    }
+
+    /// Says what its other end is, once. Both ends do.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an address at another host than it was opened with; [`Error::System`], also if it has been said.
+    pub fn connect(&self, other: &Address) -> Result<()> {
+        if other.host != self.host {
+            return Err(Error::Invalid("the address is not at the host that the connection was opened with"));
+        }
+        let mut peer = DartPeer { key: other.key, connection: self.open.number, peer: other.number };
+        self.open.card.set_peer(&mut peer)
+    }
+
+    /// Sends a message with these bytes of this end's endpoint, which it may not change before the message has left
+    /// ([`Connection::wait_until_left`]). It makes no system call.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`]; [`Error::OutOfRange`] for more data than the operation takes; [`Error::WouldBlock`] if as many messages wait as can;
+    /// [`Error::Broken`].
+    pub fn send(&self, operation: &Operation, data: Range<u64>) -> Result<()> {
+        let length = self.check(operation, &data)?;
+        let mut sender = self.sender();
+        self.check_room(&sender)?;
+        self.store(&mut sender, operation.control(), data.start, length);
+        Ok(())
+    }
+
+    /// Sends a message; sleeps while as many wait as can.
+    ///
+    /// # Errors
+    /// Those of [`Connection::send`]; [`Error::TimedOut`].
+    pub fn send_wait(
+        &self,
+        operation: &Operation,
+        data: Range<u64>,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let deadline = Deadline::new(timeout);
+        loop {
+            let known = self.left();
+            match self.send(operation, data.clone()) {
+                Err(Error::WouldBlock { .. }) => self.sleep(known, &deadline)?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Asks: what is read, or register `i`, comes back as a message of the operation `answer` with it as its data, executed here. So an
+    /// answer may be put somewhere, or told as an event with its data, or both.
+    ///
+    /// `bytes` are read by an [`Operation::read_multiple`], whose answer is an [`Operation::write_multiple`]; others have one block. The
+    /// question takes 20 bytes of this end's endpoint from `scratch` on, until it has left.
+    ///
+    /// # Errors
+    /// Those of [`Connection::send`].
+    pub fn ask(&self, question: &Operation, answer: &Operation, bytes: u32, scratch: u64) -> Result<()> {
+        at_most("bytes that are asked for", bytes.into(), DART_LONGEST.into())?;
+        let mut sender = self.sender();
+        self.check_room(&sender)?;
+        let mut asked = [0; 20];
+        asked[..16].copy_from_slice(answer.control().as_bytes());
+        asked[16..].copy_from_slice(&bytes.to_le_bytes());
+        self.endpoint.memory().write(scratch as usize, &asked)?;
+        self.store(&mut sender, question.control(), scratch, asked.len() as u32);
+        Ok(())
+    }
+
+    fn check(&self, operation: &Operation, data: &Range<u64>) -> Result<u32> {
+        let length = data.end.saturating_sub(data.start);
+        let limit = if operation.is_long() { DART_LONGEST } else { DART_BLOCK };
+        at_most("data of a message", length, limit.into())?;
+        if length > 0 {
+            inside("endpoint", data.start, length, self.endpoint.memory().len() as u64)?;
+        }
+        Ok(length as u32)
+    }
+
+    fn sender(&self) -> MutexGuard<'_, Sender> {
+        // Nothing in there panics.
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_room(&self, sender: &Sender) -> Result<()> {
+        if let Some(broken) = self.broken() {
+            return Err(Error::Broken(broken));
+        }
+        if sender.sent.wrapping_sub(self.left()) >= DART_MAX_SENDS {
+            return Err(Error::WouldBlock {
+                object: "places for messages that wait to leave",
+                limit: DART_MAX_SENDS,
+            });
+        }
+        Ok(())
+    }
+
+    /// Stores what the Send Registers do not have already; the last one sends.
+    fn store(&self, sender: &mut Sender, control: DartControl, offset: u64, length: u32) {
+        let [i, j, k] = control.indices.map(u64::from);
+        let first = u64::from(control.opcode) | u64::from(control.mask) << 32 | i << 40 | j << 48 | k << 56;
+        let places = [DART_SEND_CONTROL, DART_SEND_OPERAND, DART_SEND_OFFSET];
+        for ((kept, place), value) in sender.kept.iter_mut().zip(places).zip([first, control.operand, offset])
+        {
+            if *kept != value {
+                self.page.store_u64_release(place as usize, value);
+                *kept = value;
+            }
+        }
+        self.page.store_u32_release(DART_SEND_LENGTH as usize, length);
+        sender.sent = sender.sent.wrapping_add(1);
+    }
+
+    fn state(&self, word: u32) -> u32 {
+        self.state.load_u32_acquire(word as usize)
+    }
+
+    fn left(&self) -> u32 {
+        self.state(DART_STATE_LEFT)
+    }
+
+    fn broken(&self) -> Option<Broken> {
+        Broken::of(self.state(DART_STATE_BROKEN))
+    }
+
+    fn sleep(&self, left: u32, deadline: &Deadline) -> Result<()> {
+        let remaining = deadline.check("message that leaves")?;
+        let mut wait = DartLeftWait { timeout_ns: slice(remaining), connection: self.open.number, left };
+        slept(self.open.card.wait_until_left(&mut wait))
+    }
+
+    /// Sleeps until all messages that were sent have left: their data may be changed. What becomes of them only an answer tells.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].
+    pub fn wait_until_left(&self, timeout: Option<Duration>) -> Result<()> {
+        let (deadline, sent) = (Deadline::new(timeout), self.sender().sent);
+        loop {
+            let left = self.left();
+            // Others may have sent more, and it have left.
+            if sent.wrapping_sub(left) as i32 <= 0 {
+                return Ok(());
+            }
+            if let Some(broken) = self.broken() {
+                return Err(Error::Broken(broken));
+            }
+            self.sleep(left, &deadline)?;
+        }
+    }
+
+    /// How it fares.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let traps = self.state(DART_STATE_TRAPS);
+        Status {
+            left: self.left(),
+            dropped: self.state(DART_STATE_DROPPED),
+            dropped_why: Dropped::of(self.state(DART_STATE_DROPPED_WHY)),
+            traps,
+            trap: Trap::of(self.state(DART_STATE_TRAP))
+                .map(|trap| (trap, self.state(DART_STATE_TRAP_OPCODE))),
+            broken: self.broken(),
+        }
+    }
+
+    /// Register `number` of its window, as it is now.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn register(&self, number: u32) -> Result<u64> {
+        Ok(self.page.load_u64(self.place(number)?))
+    }
+
+    /// Sets register `number` of its window.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn set_register(&self, number: u32, value: u64) -> Result<()> {
+        self.page.store_u64(self.place(number)?, value);
+        Ok(())
+    }
+
+    fn place(&self, number: u32) -> Result<usize> {
+        match self.registers.checked_sub(1) {
+            Some(last) => at_most("register", number.into(), last.into())?,
+            None => return Err(Error::Invalid("the connection's window has no registers")),
+        }
+        Ok((DART_PAGE_REGISTERS + number * 8) as usize)
+    }
+}

@@ -1,0 +1,51 @@
+//! The DART card: messages that carry operations on the receiver's memory and registers (Osborne, *A Hybrid Deposit Model for Low Overhead
+//! Communication in High Speed LANs*).
+//!
+//! | paper | section | here |
+//! |---|---|---|
+//! | endpoint: a region of virtual memory | 3 | [`Endpoint`] |
+//! | connection, and its Send Registers | 3 | [`Connection`], [`Address`] |
+//! | address registers, windows | 2 | [`Bank`], [`Connection::register`] |
+//! | the Operation Logic, and what a message does | 2, Figures 2 and 5 | [`Operation`] |
+//! | operations that the receiver keeps (the variant) | 2 | [`Bank::set_program`], [`Operation::call`] |
+//! | reads, and other questions | 3 | [`Connection::ask`] |
+//! | queues: delayed and immediate; exceptions | 1, 2 | [`Queue`], [`Urgency`] |
+//!
+//! ```no_run
+//! use hamlyn::dart::{Address, Card, Operation, Source, Step, Target, Urgency};
+//!
+//! let card = Card::open_default()?;
+//! let (endpoint, bank) = (card.endpoint(65536)?, card.bank(4, 0)?);
+//! let mut queue = card.queue(16, Urgency::Delayed)?;
+//! // With a process of host 1, which does the same: each tells the other its address.
+//! let connection = card.connection(&endpoint, &bank).events(&queue).open(1)?;
+//! println!("give this to the other: {}", connection.address()?);
+//! let other: Address = std::env::args().nth(1).unwrap_or_default().parse()?;
+//! connection.connect(&other)?;
+//! // Fetch and increment of register 0 there: the answer is told here, with the register as it was.
+//! let question = Operation::answer(0).first(Step::Increment, Source::Operand, Target::I);
+//! connection.ask(&question, &Operation::registers(7).tell(), 0, 0)?;
+//! println!("it was {:?}", queue.wait(None)?.word(0));
+//! # Ok::<(), hamlyn::Error>(())
+//! ```
+
+mod address;
+mod attachment;
+mod bank;
+mod card;
+mod connection;
+mod endpoint;
+mod fault;
+mod operation;
+mod queue;
+
+pub use self::address::{Address, AddressError};
+pub use self::attachment::{Attachment, Object};
+pub use self::bank::Bank;
+pub use self::card::{Card, CardInfo, Dart};
+pub use self::connection::{Connection, ConnectionBuilder, Rights};
+pub use self::endpoint::Endpoint;
+pub use self::fault::{Broken, Dropped, Status, Trap};
+pub use self::operation::{Comparison, Operation, Order, Source, Step, Target};
+pub use self::queue::{Queue, Record, Urgency, What};
+pub use hamlyn_abi::dart::statistics::DartStatistic as Statistic;

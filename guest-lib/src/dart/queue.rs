@@ -1,0 +1,192 @@
+//! Queues of what messages tell (sections 1 and 2).
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hamlyn_abi::dart::command::DART_QUEUE_IMMEDIATE;
+use hamlyn_abi::dart::control::DART_BLOCK;
+use hamlyn_abi::dart::queue::*;
+use hamlyn_abi::dart::uapi::{DartQueue, DartQueueWait};
+use hamlyn_sys::{Access, Mapping, barrier};
+use zerocopy::IntoBytes;
+
+use super::attachment::{Attachment, Object};
+use super::fault::Trap;
+use super::operation::Operation;
+use crate::core::waiting::{Deadline, poll_for, slept, slice};
+use crate::error::{Error, Result, at_most};
+
+/// When who waits for a queue's records is disturbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Urgency {
+    /// Records are taken when it suits; there is an interrupt only if somebody sleeps.
+    Delayed,
+    /// Each record interrupts: for exceptions, and what must not wait.
+    Immediate,
+}
+
+/// What a message has told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// The connection that it came by, as its own host calls it.
+    pub connection: u32,
+    /// What it is about.
+    pub what: What,
+    /// The message's operation.
+    pub operation: Operation,
+    /// The data of its first cell.
+    pub data: [u8; DART_BLOCK as usize],
+    /// Bytes of data in the cells behind it.
+    pub length: u32,
+}
+
+impl Record {
+    /// 8 bytes of the data, the `n`-th of four.
+    #[must_use]
+    pub fn word(&self, n: usize) -> Option<u64> {
+        let bytes = self.data.chunks_exact(8).nth(n)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// The message's operand.
+    #[must_use]
+    pub fn operand(&self) -> u64 {
+        self.operation.control().operand
+    }
+}
+
+/// What a record is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum What {
+    /// The message's comparison held; it has been executed.
+    Compared,
+    /// A software exception: the software is to do what the message says.
+    Exception,
+    /// The message was not executed; none: for a reason that this library does not know.
+    Trap(Option<Trap>),
+}
+
+impl What {
+    fn of(kind: u32) -> Self {
+        match kind {
+            DART_RECORD_COMPARED => What::Compared,
+            DART_RECORD_EXCEPTION => What::Exception,
+            other => What::Trap(Trap::of(other.wrapping_sub(DART_RECORD_TRAP))),
+        }
+    }
+}
+
+/// A queue: a ring in this process' memory, to which the card writes what messages tell, of as many connections as name it. To take a
+/// record costs no system call. If it is full the messages wait, and what comes behind them on their connections: nothing is lost.
+///
+/// [`AsFd`] is what `poll(2)`, `epoll(7)` and the like wait for: it is readable while a queue of the same open card is not empty.
+#[derive(Debug)]
+pub struct Queue {
+    parts: Arc<Parts>,
+    memory: Arc<Mapping>,
+    records: u32,
+    /// How many were taken, modulo 2^32.
+    taken: u32,
+    file: OwnedFd,
+}
+
+/// What connections keep.
+#[derive(Debug)]
+pub(super) struct Parts {
+    card: Arc<dyn Attachment>,
+    number: u32,
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.card.close(Object::Queue, self.number);
+    }
+}
+
+impl Parts {
+    pub(super) fn card(&self) -> &Arc<dyn Attachment> {
+        &self.card
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+impl Queue {
+    pub(super) fn open(card: &Arc<dyn Attachment>, records: u32, urgency: Urgency) -> Result<Self> {
+        at_most("records of a queue", records.into(), DART_MAX_RECORDS.into())?;
+        if records < DART_MIN_RECORDS || !records.is_power_of_two() {
+            return Err(Error::Invalid("a queue has 16 to 65536 records, a power of two"));
+        }
+        let flags = if urgency == Urgency::Immediate { DART_QUEUE_IMMEDIATE } else { 0 };
+        let mut opened = DartQueue { records, flags, ..DartQueue::default() };
+        card.open_queue(&mut opened)?;
+        let parts = Arc::new(Parts { card: card.clone(), number: opened.queue });
+        let length = (DART_QUEUE_HEAD + records * DART_RECORD_SIZE) as usize;
+        let memory = card.map_pages("queue", opened.memory_offset, length, Access::ReadWrite)?;
+        let file = card.file().as_fd().try_clone_to_owned();
+        let file = file.map_err(Error::system("have the card's file once more"))?;
+        Ok(Self { parts, memory, records, taken: 0, file })
+    }
+
+    /// Takes the next record, if there is one. It makes no system call.
+    #[allow(clippy::should_implement_trait, reason = "another look may find one after there was none")]
+    pub fn next(&mut self) -> Option<Record> {
+        let next = self.taken.wrapping_add(1);
+        let at = (DART_QUEUE_HEAD + (self.taken & (self.records - 1)) * DART_RECORD_SIZE) as usize;
+        let number = at + std::mem::offset_of!(DartRecord, number);
+        if self.memory.load_u32_acquire(number) != next {
+            return None;
+        }
+        let mut record = DartRecord::default();
+        self.memory.read(at, record.as_mut_bytes());
+        self.taken = next;
+        self.memory.store_u32_release(DART_QUEUE_TAKEN as usize, next);
+        barrier::before_queue_check();
+        let DartRecord { control, data, length, connection, kind, .. } = record;
+        let data = zerocopy::transmute!(data);
+        Some(Record { connection, what: What::of(kind), operation: control.into(), data, length })
+    }
+
+    /// Takes the next record; looks for it for as long as `polling`, then gives up.
+    pub fn poll(&mut self, polling: Duration) -> Option<Record> {
+        poll_for(polling, || Ok(self.next())).ok().flatten()
+    }
+
+    /// Takes the next record; sleeps until there is one.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`Error::System`] if the card has gone.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Record> {
+        let deadline = Deadline::new(timeout);
+        loop {
+            if let Some(record) = self.next() {
+                return Ok(record);
+            }
+            let left = deadline.check("record")?;
+            let mut wait =
+                DartQueueWait { timeout_ns: slice(left), queue: self.parts.number, taken: self.taken };
+            slept(self.parts.card.wait_for_records(&mut wait))?;
+        }
+    }
+
+    pub(super) fn parts(&self) -> &Arc<Parts> {
+        &self.parts
+    }
+}
+
+impl AsFd for Queue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl AsRawFd for Queue {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
