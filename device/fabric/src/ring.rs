@@ -81,9 +81,9 @@ pub struct Geometry {
 }
 
 impl Default for Geometry {
-    /// 1 MiB; packets of 64 KiB of data with a card's headers.
+    /// 1 MiB; packets of 64 KiB of data with a card's headers, of which a cell of 53 bytes has one for each 48.
     fn default() -> Self {
-        Geometry { capacity: 1 << 20, max_packet: (64 << 10) + 256 }
+        Geometry { capacity: 1 << 20, max_packet: (72 << 10) + 256 }
     }
 }
 

@@ -13,6 +13,7 @@ mod clan_protection;
 mod clan_tools;
 mod clan_tripwires;
 mod connections;
+mod dart;
 mod deaths;
 #[path = "../common/desk.rs"]
 mod desk;

@@ -1,0 +1,52 @@
+//! DART cards by hand, `hamlyn::dart`, and by the driver's own calls: for tests.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use common::{Outcome, print};
+use hamlyn::dart::Card;
+use serde_json::json;
+
+#[path = "../common/mod.rs"]
+mod common;
+mod desk;
+mod trespass;
+
+/// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else /dev/dart0
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Runs the card's self-tests; in a machine only root may
+    SelfTest,
+    /// Attempts what a process may not, by the driver's calls and by what it shares with the driver
+    Trespass {
+        /// The card's node
+        #[arg(default_value = "/dev/dart0")]
+        node: PathBuf,
+    },
+    /// Does what lines on standard input say
+    Desk,
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        match options.what {
+            What::SelfTest => self_test(&Card::open_default()?),
+            What::Trespass { node } => trespass::run(&node),
+            What::Desk => desk::run(Card::open_default()?),
+        }
+    })
+}
+
+fn self_test(card: &Card) -> Outcome {
+    let results = card.self_test()?;
+    print(&json!({ "passed": results.passed() }))?;
+    if results.passed() { Ok(()) } else { Err(format!("a self-test failed: {results:?}").into()) }
+}
