@@ -3,6 +3,7 @@
 //! | line | answer |
 //! |---|---|
 //! | `info` | `host` |
+//! | `counter NAME` | the `value` of a counter of the card's |
 //! | `endpoint LENGTH` | the `endpoint`'s number here |
 //! | `bank REGISTERS ENTRIES` | the `bank`'s |
 //! | `queue RECORDS URGENCY` | the `queue`'s; `delayed` or `immediate` |
@@ -27,6 +28,10 @@
 //! | `broken CONNECTION` | why it is `broken`, once it is |
 //! | `page-out ENDPOINT` | `told`: the kernel, that it may have its pages |
 //! | `discard ENDPOINT` | `discarded`: its pages |
+//! | `pages ENDPOINT` | how many are `present`, and how many `swapped` |
+//! | `churn ENDPOINT MILLISECONDS` | `churned`: so often the kernel was told that it may have its pages |
+//! | `fork ENDPOINT` | `forked`: a child has its memory as it is |
+//! | `forked ENDPOINT OFFSET LENGTH SEED` | whether the child has the pattern `kept`; it ends |
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -35,9 +40,11 @@ use std::time::{Duration, Instant};
 
 use hamlyn::dart::*;
 use hamlyn_abi::dart::control::DartControl;
+use hamlyn_sys::KeptCopy;
 use serde_json::{Value, json};
 
 use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::pages::pages;
 
 /// How long anything is waited for.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -51,6 +58,7 @@ pub(crate) fn run(card: Card) -> Outcome {
         queues: BTreeMap::new(),
         banks: BTreeMap::new(),
         endpoints: BTreeMap::new(),
+        forked: BTreeMap::new(),
         made: 0,
     };
     for line in std::io::stdin().lock().lines() {
@@ -66,6 +74,7 @@ struct Desk {
     queues: BTreeMap<u64, Queue>,
     banks: BTreeMap<u64, Bank>,
     endpoints: BTreeMap<u64, Endpoint>,
+    forked: BTreeMap<u64, KeptCopy>,
     made: u64,
 }
 
@@ -111,13 +120,22 @@ impl Desk {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["info"] => Ok(json!({ "host": self.card.host()? })),
+            ["counter", name] => {
+                let counters = self.card.statistics()?;
+                let found = counters.iter().find(|(known, _)| *known == name);
+                Ok(json!({ "value": found.ok_or("there is no such counter")?.1 }))
+            }
             ["endpoint", ..] | ["bank", ..] | ["queue", ..] | ["open", ..] | ["close", ..] => {
                 self.make(&words)
             }
             ["record", _] | ["records", ..] | ["silent", _] => self.obey_about_queues(&words),
-            ["own", ..] | ["put", ..] | ["fill", ..] | ["check", ..] | ["page-out", _] | ["discard", _] => {
-                self.obey_about_memory(&words)
-            }
+            ["page-out", _]
+            | ["discard", _]
+            | ["pages", _]
+            | ["churn", ..]
+            | ["fork", _]
+            | ["forked", ..] => self.obey_about_pages(&words),
+            ["own", ..] | ["put", ..] | ["fill", ..] | ["check", ..] => self.obey_about_memory(&words),
             _ => self.obey_about_connections(&words),
         }
     }
@@ -229,6 +247,13 @@ impl Desk {
                 endpoint.read(offset.parse()?, &mut bytes)?;
                 Ok(json!({ "arrived": find_difference(seed.parse()?, 0, &bytes).is_none() }))
             }
+            _ => Err(format!("what is {words:?}?").into()),
+        }
+    }
+
+    fn obey_about_pages(&mut self, words: &[&str]) -> Outcome<Value> {
+        let endpoint = get(&self.endpoints, words[1])?;
+        match *words {
             ["page-out", _] => {
                 endpoint.page_out()?;
                 Ok(json!({ "told": true }))
@@ -236,6 +261,27 @@ impl Desk {
             ["discard", _] => {
                 endpoint.discard()?;
                 Ok(json!({ "discarded": true }))
+            }
+            ["pages", _] => pages(endpoint.address(), endpoint.len() as u64),
+            ["churn", _, milliseconds] => {
+                let (begun, until) = (Instant::now(), Duration::from_millis(milliseconds.parse()?));
+                let mut churned = 0_u64;
+                while begun.elapsed() < until {
+                    endpoint.page_out()?;
+                    churned += 1;
+                }
+                Ok(json!({ "churned": churned }))
+            }
+            ["fork", number] => {
+                let kept = endpoint.keep_copy()?;
+                self.forked.insert(number.parse()?, kept);
+                Ok(json!({ "forked": true }))
+            }
+            ["forked", number, offset, length, seed] => {
+                let kept = self.forked.remove(&number.parse()?).ok_or("there is no such child")?;
+                let (offset, length): (usize, usize) = (offset.parse()?, length.parse()?);
+                let bytes = kept.take(offset + length)?;
+                Ok(json!({ "kept": find_difference(seed.parse()?, 0, &bytes[offset..]).is_none() }))
             }
             _ => Err(format!("what is {words:?}?").into()),
         }

@@ -11,6 +11,9 @@ use serde_json::json;
 #[path = "../common/mod.rs"]
 mod common;
 mod desk;
+#[path = "../common/pages.rs"]
+mod pages;
+mod remap;
 mod trespass;
 
 /// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else /dev/dart0
@@ -30,6 +33,12 @@ enum What {
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
+    /// Sends to memory of this process that it takes away and puts elsewhere meanwhile, by the driver's calls
+    Remap {
+        /// The card's node
+        #[arg(default_value = "/dev/dart0")]
+        node: PathBuf,
+    },
     /// Does what lines on standard input say
     Desk,
 }
@@ -40,6 +49,7 @@ fn main() -> ExitCode {
         match options.what {
             What::SelfTest => self_test(&Card::open_default()?),
             What::Trespass { node } => trespass::run(&node),
+            What::Remap { node } => remap::run(&node),
             What::Desk => desk::run(Card::open_default()?),
         }
     })

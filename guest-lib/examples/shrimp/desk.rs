@@ -33,6 +33,7 @@ use hamlyn::shrimp::{Card, Handle, MappingState, Mode, ReceiveBuffer, SendBuffer
 use serde_json::{Value, json};
 
 use crate::common::{Outcome, fill_pattern, find_difference, print};
+use crate::pages::pages;
 use crate::stream;
 
 /// How long a word is waited for.
@@ -68,7 +69,10 @@ impl Desk {
                 self.exported(export)?.page_out()?;
                 Ok(json!({ "told": true }))
             }
-            ["pages", export] => stream::pages(self.exported(export)?),
+            ["pages", export] => {
+                let buffer = self.exported(export)?;
+                pages(buffer.address(), buffer.len() as u64)
+            }
             ["follow", export, count] => stream::follow(self.exported(export)?, count.parse()?),
             ["unexport", number] => {
                 self.exports.remove(&number.parse()?).ok_or("there is no such export")?;

@@ -16,6 +16,8 @@ mod desk;
 mod hello;
 mod lock;
 mod measure;
+#[path = "../common/pages.rs"]
+mod pages;
 mod primitives;
 mod queue;
 mod seek;

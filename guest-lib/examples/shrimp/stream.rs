@@ -1,7 +1,5 @@
-//! Items that are stored one after the other, while pages come and go; and where the pages are.
+//! Items that are stored one after the other, while pages come and go.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use hamlyn::shrimp::{ReceiveBuffer, SendBuffer};
@@ -9,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::common::Outcome;
 
-const PAGE: u64 = 4096;
 /// How many items were stored: the first word.
 const COUNT: usize = 0;
 /// Items lie behind the first page, and each is the number that it has: a later one of the same place is a larger number.
@@ -18,9 +15,6 @@ const ITEMS: usize = 4096;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 /// Looks after which the kernel is told again that it may have the pages.
 const BETWEEN_PAGE_OUTS: u32 = 16;
-/// In a word of a process' page map.
-const PRESENT: u64 = 1 << 63;
-const SWAPPED: u64 = 1 << 62;
 
 /// How many places for items a buffer has.
 fn places(length: usize) -> u64 {
@@ -62,19 +56,4 @@ fn expect(buffer: &ReceiveBuffer, item: u64, seen: u32) -> Outcome {
     // One that came later may be there already, but at most by whole rounds.
     let rounds = found.checked_sub(item).is_some_and(|more| more % places(buffer.len()) == 0);
     if rounds { Ok(()) } else { Err(format!("item {item} is {found} when {seen} are there").into()) }
-}
-
-/// Where the pages of a buffer are.
-pub(crate) fn pages(buffer: &ReceiveBuffer) -> Outcome<Value> {
-    let map = File::open("/proc/self/pagemap")?;
-    let first = buffer.address() / PAGE;
-    let (mut present, mut swapped) = (0, 0);
-    for page in first..first + (buffer.len() as u64).div_ceil(PAGE) {
-        let mut word = [0; 8];
-        map.read_exact_at(&mut word, page * 8)?;
-        let word = u64::from_le_bytes(word);
-        present += u32::from(word & PRESENT != 0);
-        swapped += u32::from(word & SWAPPED != 0);
-    }
-    Ok(json!({ "present": present, "swapped": swapped }))
 }

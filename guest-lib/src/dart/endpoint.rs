@@ -85,6 +85,12 @@ impl Endpoint {
         self.len() == 0
     }
 
+    /// Where it is in this process' memory.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.parts.memory.mapping().address()
+    }
+
     /// Copies bytes out. What arrives meanwhile may be seen in part.
     ///
     /// # Errors
@@ -142,6 +148,16 @@ impl Endpoint {
     pub fn discard(&self) -> Result<()> {
         let told = self.parts.memory.mapping().discard();
         told.map_err(Error::system("give an endpoint's pages back"))
+    }
+
+    /// Has a child process keep its bytes as they are now.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    #[doc(hidden)]
+    pub fn keep_copy(&self) -> Result<hamlyn_sys::KeptCopy> {
+        let kept = self.parts.memory.mapping().keep_copy();
+        kept.map_err(Error::system("have a child process"))
     }
 
     /// Closes it, and gives memory that was lent back.

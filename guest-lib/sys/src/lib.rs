@@ -18,4 +18,4 @@ pub mod shrimp;
 
 pub use connection::{ConnectionFile, ListenerFile};
 pub use device::Device;
-pub use mapping::{Access, Mapping, Word, copy_in, copy_out, look};
+pub use mapping::{Access, KeptCopy, Mapping, Word, copy_in, copy_out, look};

@@ -17,10 +17,12 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 
+mod copy;
 mod lent;
 mod strings;
 mod words;
 
+pub use copy::KeptCopy;
 use lent::Keeper;
 pub use strings::{copy_in, copy_out};
 pub use words::{Word, look};

@@ -14,10 +14,10 @@ const MAPPER: usize = 1;
 /// Pages of a buffer.
 const PAGES: usize = 4;
 /// Swap space in memory, compressed; and the kernel says no more whenever it is told to drop something.
-const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
+pub(crate) const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
     echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
 /// Has the kernel ask everybody for what he can do without.
-const DROP: &str = "echo 2 >/proc/sys/vm/drop_caches";
+pub(crate) const DROP: &str = "echo 2 >/proc/sys/vm/drop_caches";
 
 fn paging_lab(snoop: Snoop) -> Result<Turn> {
     let lab = lab_of(Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).snoop(snoop));
@@ -26,7 +26,7 @@ fn paging_lab(snoop: Snoop) -> Result<Turn> {
 }
 
 /// What a line says to root's shell in a machine.
-fn shell(lab: &Lab, vm: usize, line: &str) -> Result<String> {
+pub(crate) fn shell(lab: &Lab, vm: usize, line: &str) -> Result<String> {
     Ok(lab.vm(vm).run_as(0, ["sh", "-c", line])?.finish_text()?.join("\n"))
 }
 

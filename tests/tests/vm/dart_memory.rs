@@ -1,0 +1,158 @@
+//! Virtual memory under DART's messages (section 3), in machines that really page: nothing is pinned, and nothing that was
+//! there before is reached.
+
+use anyhow::{Result, ensure};
+use hamlyn::dart::Operation;
+use hamlyn_host::catalogue;
+use hamlyn_lab::Lab;
+use serde_json::json;
+
+use crate::dart::{End, dart_lab, log_is_clean, nothing_is_left, pair};
+use crate::shrimp_paging::{DROP, SWAP, shell};
+use crate::{Turn, eventually, if_long, lab_of};
+
+/// Bytes of an endpoint, and of the part of it that is written to and read.
+const LENGTH: usize = 40 * 4096;
+const PART: u64 = 32 * 4096;
+
+/// Two machines, each with swap space.
+fn paging_lab() -> Result<Turn> {
+    let lab = dart_lab(2)?;
+    for vm in [0, 1] {
+        shell(&lab, vm, SWAP)?;
+    }
+    Ok(lab)
+}
+
+/// Sends all of the part, in messages of 4 pages.
+fn put(one: &mut End, seed: u64) -> Result<()> {
+    one.fill(0, PART, seed)?;
+    for at in (0..PART).step_by(16_384) {
+        one.send(&Operation::write_multiple(at), at, 16_384)?;
+    }
+    // Until its question is asked, which needs a place in this endpoint.
+    one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))
+}
+
+/// Has a machine swap all of an endpoint out that was touched.
+fn page_out(lab: &Lab, vm: usize, end: &mut End) -> Result<()> {
+    let (told, pages) = (format!("page-out {}", end.endpoint), format!("pages {}", end.endpoint));
+    shell(lab, vm, DROP)?;
+    let is_out = |end: &mut End| -> Result<bool> {
+        end.desk.expect(&told, &json!({ "told": true }))?;
+        Ok(end.desk.ask(&pages)?["present"] == json!(0))
+    };
+    eventually(|| is_out(end), "all pages are swapped out")
+}
+
+#[test]
+fn pages_that_are_swapped_out_are_brought_in_by_messages_at_both_ends() -> Result<()> {
+    let lab = paging_lab()?;
+    let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
+    for round in 0..if_long(20, 3) {
+        let seed = u64::from(round) * 2;
+        put(&mut one, seed)?;
+        one.settle()?;
+        two.check(0, PART, seed)?;
+        // Written to, where nothing is present, from where nothing is.
+        page_out(&lab, 1, &mut two)?;
+        one.fill(0, PART, seed + 1)?;
+        page_out(&lab, 0, &mut one)?;
+        for at in (0..PART).step_by(16_384) {
+            one.send(&Operation::write_multiple(at), at, 16_384)?;
+        }
+        one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))?;
+        one.settle()?;
+        two.check(0, PART, seed + 1)?;
+        // And read.
+        page_out(&lab, 1, &mut two)?;
+        let read = Operation::read_multiple(4096);
+        one.ask(&read, &Operation::write_multiple(PART).tell(), 16_384)?;
+        let told = one.record()?;
+        ensure!(told["length"] == json!(16_384), "{told}");
+        let (theirs, ours) = (two.own(4096 + 8)?, one.own(PART + 8)?);
+        ensure!(theirs == ours && theirs != json!(0), "{theirs} there, {ours} here");
+    }
+    drop((one, two));
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
+    let lab = paging_lab()?;
+    let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
+    for round in 1..=if_long(10, 2) {
+        two.desk.begin(&format!("churn {} 4000", two.endpoint))?;
+        for pass in 0..4 {
+            put(&mut one, u64::from(round) * 10 + pass)?;
+        }
+        one.settle()?;
+        let churned = two.desk.answer()?;
+        ensure!(churned["churned"].as_u64() > Some(0), "{churned}");
+        two.check(0, PART, u64::from(round) * 10 + 3)?;
+    }
+    // Pages that were given back are new ones: zero, and then what comes.
+    two.desk.expect(&format!("discard {}", two.endpoint), &json!({ "discarded": true }))?;
+    ensure!(two.own(0)? == json!(0));
+    put(&mut one, 77)?;
+    one.settle()?;
+    two.check(0, PART, 77)?;
+    Ok(())
+}
+
+#[test]
+fn a_child_keeps_its_copy_whatever_is_written_to_its_parents() -> Result<()> {
+    let lab = dart_lab(2)?;
+    let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
+    put(&mut one, 5)?;
+    one.settle()?;
+    for seed in [6, 7] {
+        two.desk.expect(&format!("fork {}", two.endpoint), &json!({ "forked": true }))?;
+        put(&mut one, seed)?;
+        one.settle()?;
+        two.check(0, PART, seed)?;
+        let line = format!("forked {} 0 {PART} {}", two.endpoint, seed - 1);
+        two.desk.expect(&line, &json!({ "kept": true }))?;
+    }
+    // What was only read so far is the kernel's page of zeros, which nobody writes to.
+    let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
+    one.ask(&Operation::read(8192), &Operation::registers(1).tell(), 32)?;
+    ensure!(one.record()?["words"] == json!([0, 0, 0, 0]));
+    one.fill(0, 32, 9)?;
+    one.send(&Operation::write(8192).tell(), 0, 32)?;
+    two.record()?;
+    two.check(8192, 32, 9)?;
+    ensure!(two.own(4096)? == json!(0) && two.own(12_288)? == json!(0));
+    Ok(())
+}
+
+#[test]
+fn memory_that_is_unmapped_or_moved_meanwhile_is_reached_where_it_is() -> Result<()> {
+    let lab = dart_lab(1)?;
+    let said = lab.vm(0).run(["dart-driver", "remap"])?.finish()?;
+    let many = |name: &str, least: u64| said.first().is_some_and(|line| line[name].as_u64() >= Some(least));
+    ensure!(said.len() == 1 && many("unmapped", 1) && many("moved", 40), "{said:?}");
+    ensure!(many("found_again", 1), "other memory was never where it had been: {said:?}");
+    nothing_is_left(&lab, 0)?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn a_card_with_one_translation_does_what_one_with_many_does() -> Result<()> {
+    let model = catalogue::find("dart")?;
+    let lab = lab_of(Lab::builder().models(&[model]).vms(2).card_args(["--tlb", "1"]));
+    let (mut one, mut two) = pair(&lab, 0, 1, LENGTH)?;
+    for seed in [5, 6] {
+        put(&mut one, seed)?;
+        one.settle()?;
+        two.check(0, PART, seed)?;
+    }
+    // Each page, each time.
+    let misses = two.desk.ask("counter misses")?;
+    ensure!(misses["value"].as_u64() >= Some(64), "{misses}");
+    Ok(())
+}
