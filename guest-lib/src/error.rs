@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::clan::{DescriptorError, DmaError, Fault, TripwireError};
 use crate::core::connection::End;
 use crate::core::loss::PeerLoss;
-use crate::dart::{AddressError, Broken};
+use crate::dart::{AddressError, Broken, Trap};
 use crate::hamlyn::group::ShareError;
 use crate::hamlyn::seed::SeedError;
 use crate::hamlyn::ticket::TicketError;
@@ -214,6 +214,9 @@ pub enum Error {
     /// A connection that takes and sends nothing any more.
     #[error(transparent)]
     Broken(#[from] Broken),
+    /// A message that was not executed at the other end.
+    #[error("a message was not executed: {0}")]
+    Trap(#[from] Trap),
     /// The operating system or the driver refused.
     #[error("cannot {action}: {source}")]
     System {
@@ -288,7 +291,7 @@ impl Error {
             Error::Unsupported(_) | Error::Incompatible { .. } | Error::OtherModel { .. } => {
                 ErrorKind::Unsupported
             }
-            Error::Refused { .. } | Error::Command { .. } => ErrorKind::Refused,
+            Error::Refused { .. } | Error::Command { .. } | Error::Trap(_) => ErrorKind::Refused,
             Error::Overrun { .. } => ErrorKind::Overrun,
             Error::InFlight { .. } => ErrorKind::InFlight,
             Error::LinkDown => ErrorKind::LinkDown,

@@ -8,12 +8,14 @@ use common::{Outcome, print};
 use hamlyn::dart::Card;
 use serde_json::json;
 
+mod calling;
 #[path = "../common/mod.rs"]
 mod common;
 mod desk;
 #[path = "../common/pages.rs"]
 mod pages;
 mod remap;
+mod serving;
 mod trespass;
 
 /// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else /dev/dart0
@@ -41,6 +43,15 @@ enum What {
     },
     /// Does what lines on standard input say
     Desk,
+    /// Does the one host's part of the compound operations, as lines on standard input say
+    Serve,
+    /// Does another host's part of them, as lines on standard input say
+    Call {
+        /// The one host
+        host: u32,
+        /// A number that no other client has, from 0
+        own: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -51,6 +62,8 @@ fn main() -> ExitCode {
             What::Trespass { node } => trespass::run(&node),
             What::Remap { node } => remap::run(&node),
             What::Desk => desk::run(Card::open_default()?),
+            What::Serve => serving::run(&Card::open_default()?),
+            What::Call { host, own } => calling::run(&Card::open_default()?, host, own),
         }
     })
 }

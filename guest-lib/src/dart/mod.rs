@@ -10,6 +10,8 @@
 //! | operations that the receiver keeps (the variant) | 2 | [`Bank::set_program`], [`Operation::call`] |
 //! | reads, and other questions | 3 | [`Connection::ask`] |
 //! | queues: delayed and immediate; exceptions | 1, 2 | [`Queue`], [`Urgency`] |
+//! | set-up by name | | [`ConnectionBuilder::reach`], [`ConnectionBuilder::admit`] |
+//! | compound operations | 2 | [`programs`] |
 //!
 //! ```no_run
 //! use hamlyn::dart::{Address, Card, Operation, Source, Step, Target, Urgency};
@@ -36,7 +38,9 @@ mod card;
 mod connection;
 mod endpoint;
 mod fault;
+mod names;
 mod operation;
+pub mod programs;
 mod queue;
 
 pub use self::address::{Address, AddressError};

@@ -15,6 +15,7 @@ mod clan_tripwires;
 mod connections;
 mod dart;
 mod dart_memory;
+mod dart_programs;
 mod deaths;
 #[path = "../common/desk.rs"]
 mod desk;

@@ -1,0 +1,77 @@
+//! A barrier over several hosts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::waiting::receive;
+use crate::dart::{Comparison, Connection, Operation, Queue, Source, Step, Target};
+use crate::error::{Error, Result};
+
+/// Who looks after a barrier: one register counts those that have still to come, in its host's card; its software is told when there is
+/// none, and releases all.
+#[derive(Debug)]
+pub struct Barrier {
+    members: Vec<Arc<Connection>>,
+    complete: Queue,
+    register: u8,
+    round: u64,
+}
+
+impl Barrier {
+    /// A barrier of as many members as there are connections, all of whose windows have the register under this number, and whose events go
+    /// to `complete`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for no members; [`Error::OutOfRange`] for a register that they do not have.
+    pub fn new(members: Vec<Arc<Connection>>, complete: Queue, register: u8) -> Result<Self> {
+        let first = members.first().ok_or(Error::Invalid("a barrier has at least one member"))?;
+        first.set_register(register.into(), members.len() as u64)?;
+        Ok(Self { members, complete, register, round: 0 })
+    }
+
+    /// Waits until all have come, and releases them.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: some have not come yet; those of [`Connection::send`].
+    pub fn release(&mut self, timeout: Option<Duration>) -> Result<u64> {
+        self.complete.wait(timeout)?;
+        let first = self.members.first().ok_or(Error::Invalid("a barrier has at least one member"))?;
+        // Before anybody can come again.
+        first.set_register(self.register.into(), self.members.len() as u64)?;
+        self.round += 1;
+        for member in &self.members {
+            member.send(&Operation::registers(self.round).tell(), 0..0)?;
+        }
+        Ok(self.round)
+    }
+}
+
+/// A member of a barrier. It has the queue that its connection's events go to for itself.
+#[derive(Debug)]
+pub struct Member {
+    connection: Arc<Connection>,
+    released: Queue,
+    register: u8,
+}
+
+impl Member {
+    /// A member by this connection.
+    #[must_use]
+    pub fn new(connection: Arc<Connection>, released: Queue, register: u8) -> Self {
+        Self { connection, released, register }
+    }
+
+    /// Comes to the barrier, and waits until all have; the round.
+    ///
+    /// # Errors
+    /// Those of [`Connection::send`]; [`Error::Broken`], [`Error::Trap`]; [`Error::TimedOut`].
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u64> {
+        let arrive = Operation::registers(0)
+            .first(Step::Decrement, Source::Operand, Target::I)
+            .tell_if(Comparison::Equal, Target::I, Source::Operand)
+            .indices([self.register, 0, 0]);
+        let traps = self.connection.status().traps;
+        self.connection.send(&arrive, 0..0)?;
+        Ok(receive(&mut self.released, &self.connection, traps, timeout, |_| true)?.operand())
+    }
+}

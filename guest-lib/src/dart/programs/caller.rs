@@ -1,0 +1,145 @@
+//! Questions about another host's registers and memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::waiting::receive;
+use crate::dart::{Connection, Operation, Queue, Record, Source, Step, Target};
+use crate::error::{Result, at_most};
+
+/// Bytes of a caller's endpoint that a question takes.
+const QUESTION: u64 = 32;
+/// How many may be under way: each has a place of its own.
+const PLACES: u64 = 32;
+/// The most bytes of an answer that comes with the record that tells of it.
+const BLOCK: u32 = 32;
+
+/// Asks the card at a connection's other end, and waits for its answers. That host's software has nothing to do with it.
+///
+/// It has the queue that its connection's events go to for itself, and [`Caller::SCRATCH`] bytes of the connection's endpoint.
+#[derive(Debug)]
+pub struct Caller {
+    connection: Arc<Connection>,
+    answers: Queue,
+    scratch: u64,
+    /// The number of the next question.
+    next: u64,
+    timeout: Option<Duration>,
+}
+
+/// Bytes that are read: from byte `from` of the other end's endpoint to byte `to` of this end's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Where they are there.
+    pub from: u64,
+    /// Where they are to be here.
+    pub to: u64,
+    /// How many, up to 65,504.
+    pub length: u32,
+}
+
+impl Caller {
+    /// Bytes of the connection's endpoint that questions are sent from.
+    pub const SCRATCH: u64 = QUESTION * PLACES;
+
+    /// A caller by this connection, whose events go to `answers`, with questions in its endpoint from byte `scratch` on. It waits for an
+    /// answer for ever.
+    #[must_use]
+    pub fn new(connection: Arc<Connection>, answers: Queue, scratch: u64) -> Self {
+        Self { connection, answers, scratch, next: 0, timeout: None }
+    }
+
+    /// Waits so long for an answer.
+    #[must_use]
+    pub fn timeout(self, timeout: Option<Duration>) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// What it asks by.
+    #[must_use]
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Sends a question whose answer is told with its number, which is answered.
+    fn send(&mut self, question: &Operation, answer: Operation, bytes: u32) -> Result<u64> {
+        let number = self.next;
+        let place = self.scratch + number % PLACES * QUESTION;
+        self.connection.ask(question, &answer, bytes, place)?;
+        self.next += 1;
+        Ok(number)
+    }
+
+    /// Waits for the answer that is meant. Those of questions that were given up come first, and are passed over.
+    fn receive(&mut self, traps: u32, is_meant: impl Fn(&Record) -> bool) -> Result<Record> {
+        receive(&mut self.answers, &self.connection, traps, self.timeout, is_meant)
+    }
+
+    /// Asks, and waits for the answer: the four words of its first block.
+    ///
+    /// # Errors
+    /// Those of [`Connection::ask`]; [`crate::Error::Trap`] if the other end refuses it; [`crate::Error::TimedOut`].
+    pub fn ask(&mut self, question: &Operation) -> Result<[u64; 4]> {
+        let traps = self.connection.status().traps;
+        let number = self.next;
+        self.send(question, Operation::registers(number).tell(), 0)?;
+        let record = self.receive(traps, |record| record.operand() == number)?;
+        Ok([0, 1, 2, 3].map(|n| record.word(n).unwrap_or_default()))
+    }
+
+    /// Does one operation on a register of the other end's window, with this operand; what it was, and what it is.
+    ///
+    /// # Errors
+    /// Those of [`Caller::ask`].
+    pub fn fetch(&mut self, register: u8, step: Step, operand: u64) -> Result<(u64, u64)> {
+        let question = Operation::answer(operand).first(step, Source::Operand, Target::I);
+        let [before, now, ..] = self.ask(&question.indices([register, 0, 0]))?;
+        Ok((before, now))
+    }
+
+    /// A register of the other end's window becomes `new` if it is `expected`; what it was. Register `own` of the window is for this
+    /// caller alone.
+    ///
+    /// # Errors
+    /// Those of [`Caller::ask`].
+    pub fn compare_and_swap(&mut self, register: u8, own: u8, expected: u64, new: u64) -> Result<u64> {
+        let keep = Operation::registers(new).first(Step::Move, Source::Operand, Target::I);
+        self.connection.send(&keep.indices([own, 0, 0]), 0..0)?;
+        let question = Operation::answer(expected).first(Step::ReplaceIfEqual, Source::J, Target::I);
+        Ok(self.ask(&question.indices([register, own, 0]))?[0])
+    }
+
+    /// Reads up to 32 bytes from byte `from` of the other end's endpoint on.
+    ///
+    /// # Errors
+    /// Those of [`Caller::ask`]; [`crate::Error::OutOfRange`] for more.
+    pub fn read(&mut self, from: u64, to: &mut [u8]) -> Result<()> {
+        at_most("bytes that are read at once", to.len() as u64, BLOCK.into())?;
+        // Words that are not asked for need not be there.
+        let words = to.len().div_ceil(4);
+        let mask = (0..8).filter(|word| *word >= words).fold(0, |mask, word| mask | 1 << word);
+        let found = self.ask(&Operation::read(from).mask(mask))?;
+        let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_le_bytes()).collect();
+        to.copy_from_slice(&bytes[..to.len()]);
+        Ok(())
+    }
+
+    /// Reads bytes into this end's endpoint, from as many places as there are; the questions do not wait for each other.
+    ///
+    /// # Errors
+    /// Those of [`Caller::ask`]. Then some may have been read.
+    pub fn gather(&mut self, pieces: &[Piece]) -> Result<()> {
+        let traps = self.connection.status().traps;
+        // So many are under way that each has a place for its question, and finds one to leave by.
+        for some in pieces.chunks(PLACES as usize) {
+            for piece in some {
+                let answer = Operation::write_multiple(piece.to).tell();
+                self.send(&Operation::read_multiple(piece.from), answer, piece.length)?;
+            }
+            for piece in some {
+                self.receive(traps, |record| record.operand() == piece.to && record.length == piece.length)?;
+            }
+        }
+        Ok(())
+    }
+}

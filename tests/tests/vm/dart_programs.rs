@@ -1,0 +1,161 @@
+//! Compound operations of DART cards, between real machines: one whose registers and memory they are about, and two that do them at the
+//! same time; and what each of them costs.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::{Lab, Run};
+use serde_json::{Value, json};
+
+use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+use crate::desk::Desk;
+use crate::if_long;
+
+/// The one host's part, and the others', each of whom is admitted.
+fn programs(lab: &Lab, clients: usize) -> Result<(Desk<Run>, Vec<Desk<Run>>)> {
+    let mut one = Desk(lab.vm(0).run(["dart-driver", "serve"])?);
+    ensure!(one.answer()? == json!({ "serving": true }));
+    let mut all = Vec::new();
+    for own in 0..clients {
+        one.begin("admit")?;
+        let number = own.to_string();
+        let mut client = Desk(lab.vm(own + 1).run(["dart-driver", "call", "0", &number])?);
+        ensure!(one.answer()? == json!({ "admitted": own + 1 }));
+        ensure!(client.answer()? == json!({ "calling": true }));
+        all.push(client);
+    }
+    Ok((one, all))
+}
+
+/// All do the same at once.
+fn all(clients: &mut [Desk<Run>], line: &str) -> Result<Vec<Value>> {
+    clients.iter_mut().try_for_each(|client| client.begin(line))?;
+    clients.iter_mut().map(Desk::answer).collect()
+}
+
+#[test]
+fn what_several_hosts_do_with_one_hosts_registers_and_memory_is_whole() -> Result<()> {
+    let lab = dart_lab(3)?;
+    let (mut one, mut clients) = programs(&lab, 2)?;
+    let some = u64::from(if_long(1000, 60));
+    // Fetch and increment: no number twice, none left out.
+    let before = all(&mut clients, &format!("increment {some}"))?;
+    ensure!(before.iter().any(|answer| answer["before"] == json!(2 * some - 1)), "{before:?}");
+    one.expect("counter 0", &json!({ "value": 2 * some }))?;
+    // Compare and swap: none lost.
+    all(&mut clients, &format!("add {some}"))?;
+    one.expect("counter 1", &json!({ "value": 2 * some }))?;
+    // A lock around what is not one operation.
+    let done = all(&mut clients, "locked 30")?;
+    ensure!(done.iter().all(|answer| *answer == json!({ "added": 30 })), "{done:?}");
+    one.expect("word 0", &json!({ "value": 60 }))?;
+    // A log: each entry once, and none behind its end.
+    one.expect(&format!("log {}", 2 * some), &json!({ "set": true }))?;
+    all(&mut clients, &format!("append {some}"))?;
+    let entries: Vec<u64> = (0..some).chain(1000..1000 + some).collect();
+    if some < 1000 {
+        one.expect("logged", &json!({ "entries": entries }))?;
+    }
+    clients[1].expect("full", &json!({ "refused": "Refused" }))?;
+    // Scattered blocks.
+    let gathered = all(&mut clients, "gather")?;
+    ensure!(gathered.iter().all(|answer| *answer == json!({ "gathered": true })), "{gathered:?}");
+    // Several producers, and a queue that is often full: nothing lost, each one's in order.
+    clients.iter_mut().try_for_each(|client| client.begin(&format!("put {some}")))?;
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    one.expect(&format!("items {}", 2 * some), &json!({ "came": 2 * some, "each": [some, some] }))?;
+    clients.iter_mut().try_for_each(|client| client.answer().map(drop))?;
+    // A barrier: nobody goes on before all have come.
+    one.begin("barrier 20")?;
+    ensure!(one.answer()? == json!({ "open": true }));
+    let rounds = all(&mut clients, "meet 20")?;
+    ensure!(rounds.iter().all(|answer| *answer == json!({ "round": 20 })), "{rounds:?}");
+    ensure!(one.answer()? == json!({ "round": 20 }));
+    // Calls.
+    one.begin("calls 100")?;
+    let called = all(&mut clients, "call 50")?;
+    ensure!(called.iter().all(|answer| *answer == json!({ "called": 50 })), "{called:?}");
+    ensure!(one.answer()? == json!({ "answered": 100 }));
+    // Who is disturbed only by what is more urgent.
+    one.expect("backlog", &json!({ "begun": true }))?;
+    clients[0].expect("urge 3 5 2", &json!({ "put": 3 }))?;
+    one.expect("urgent", &json!({ "event": true, "taken": [5, 3, 2] }))?;
+    clients[1].expect("urge 1", &json!({ "put": 1 }))?;
+    one.expect("urgent", &json!({ "event": true, "taken": [1] }))?;
+    one.expect("urgent", &json!({ "event": false, "taken": [] }))?;
+    drop((one, clients));
+    for vm in [0, 1, 2] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+/// What a machine's card has counted.
+struct Counted {
+    messages: u64,
+    answers: u64,
+    primitives: u64,
+    interrupts: u64,
+}
+
+fn counted(looker: &mut Desk<Run>) -> Result<Counted> {
+    let mut of = |name: &str| -> Result<u64> {
+        let answer = looker.ask(&format!("counter {name}"))?;
+        answer["value"].as_u64().with_context(|| format!("{name}: {answer}"))
+    };
+    Ok(Counted {
+        messages: of("messages_sent")?,
+        answers: of("answers_sent")?,
+        primitives: of("primitives")?,
+        interrupts: of("interrupts")?,
+    })
+}
+
+/// What `docs/dart.md` says of an operation: its name in the table, its line, how often it is done by that, and messages there, answers
+/// to them, primitives there.
+const TABLE: [(&str, &str, u64, [u64; 3]); 5] = [
+    ("fetch and increment", "increment 20", 20, [1, 1, 1]),
+    ("compare and swap", "add 20", 20, [2, 1, 2]),
+    ("append", "append 1", 1, [2, 1, 4]),
+    ("item of a producer", "put 15", 15, [1, 0, 1]),
+    ("entry of a priority queue", "urge 4", 1, [1, 0, 4]),
+];
+
+#[test]
+fn each_compound_operation_takes_as_many_messages_as_is_said_and_disturbs_nobody() -> Result<()> {
+    let lab = dart_lab(2)?;
+    let (mut one, mut clients) = programs(&lab, 1)?;
+    one.expect("log 100", &json!({ "set": true }))?;
+    one.expect("backlog", &json!({ "begun": true }))?;
+    let mut at_one = crate::dart::desk(&lab, 0)?;
+    let mut at_client = crate::dart::desk(&lab, 1)?;
+    // Pages that nobody has touched are misses, which disturb the host: once.
+    for (_, line, _, _) in TABLE {
+        clients[0].ask(line)?;
+        clients[0].ask("increment 1")?;
+        if line.starts_with("put") {
+            one.expect("items 15", &json!({ "came": 15, "each": [15] }))?;
+        }
+    }
+    for (name, line, times, [messages, answers, primitives]) in TABLE {
+        let (here, there) = (counted(&mut at_client)?, counted(&mut at_one)?);
+        let answer = clients[0].ask(line)?;
+        ensure!(answer["error"].is_null(), "{name}: {answer}");
+        crate::eventually(
+            || Ok(counted(&mut at_client)?.messages - here.messages >= messages * times),
+            "all have left",
+        )?;
+        crate::eventually(
+            || Ok(counted(&mut at_one)?.primitives - there.primitives >= primitives * times),
+            "all have been executed",
+        )?;
+        let (here_now, there_now) = (counted(&mut at_client)?, counted(&mut at_one)?);
+        let found = [
+            here_now.messages - here.messages,
+            there_now.answers - there.answers,
+            there_now.primitives - there.primitives,
+        ];
+        ensure!(found == [messages * times, answers * times, primitives * times], "{name}: {found:?}");
+        ensure!(there_now.interrupts == there.interrupts, "{name} has interrupted the other host");
+    }
+    Ok(())
+}
