@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hamlyn::attach::{self, CardAttachment, Model, Node};
 use hamlyn::clan::{self, Clan};
+use hamlyn::dart::{self, Dart};
 use hamlyn::echo::Echo;
 use hamlyn::shrimp::{self, Shrimp};
 use hamlyn::{Card, Error, FIND_TIMEOUT, Found};
@@ -15,7 +16,7 @@ use crate::Outcome;
 use crate::info::Facts;
 
 /// The models, as their nodes are called; who is to be the default stands before others.
-const MODELS: [&str; 4] = ["hamlyn", "shrimp", "clan", "echo"];
+const MODELS: [&str; 5] = ["hamlyn", "shrimp", "clan", "dart", "echo"];
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CardOption {
@@ -45,6 +46,7 @@ pub(crate) enum AnyCard {
     Hamlyn(Card),
     Shrimp(shrimp::Card),
     Clan(clan::Card),
+    Dart(dart::Card),
     Echo(attach::Card<Node<Echo>>),
 }
 
@@ -55,6 +57,9 @@ impl AnyCard {
             Err(Error::OtherModel { model: Shrimp::NUMBER, .. }) => Ok(Self::Shrimp(node(name)?)),
             Err(Error::OtherModel { model: Clan::NUMBER, .. }) => {
                 Ok(Self::Clan(clan::Card::open_path(Path::new(name))?))
+            }
+            Err(Error::OtherModel { model: Dart::NUMBER, .. }) => {
+                Ok(Self::Dart(dart::Card::open_path(Path::new(name))?))
             }
             Err(Error::OtherModel { model: Echo::NUMBER, .. }) => Ok(Self::Echo(node(name)?)),
             card => Ok(Self::Hamlyn(card?)),
@@ -67,6 +72,7 @@ impl AnyCard {
             Self::Hamlyn(card) => crate::hamlyn::facts(name, card),
             Self::Shrimp(_) => crate::shrimp::facts(name),
             Self::Clan(_) => crate::clan::facts(name),
+            Self::Dart(_) => crate::dart::facts(name),
             Self::Echo(_) => crate::echo::facts(name),
         }
     }
@@ -77,6 +83,7 @@ impl AnyCard {
             Self::Hamlyn(card) => card.find(name, Some(FIND_TIMEOUT)),
             Self::Shrimp(card) => card.find(name, Some(FIND_TIMEOUT)),
             Self::Clan(card) => card.find(name, Some(FIND_TIMEOUT)),
+            Self::Dart(card) => card.find(name, Some(FIND_TIMEOUT)),
             Self::Echo(card) => card.find(name, Some(FIND_TIMEOUT)),
         }
     }

@@ -8,6 +8,7 @@
 
 mod card;
 mod clan;
+mod dart;
 mod echo;
 mod end;
 mod flow;

@@ -79,6 +79,10 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
         AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
         AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
+        AnyCard::Dart(_) => {
+            Err("a dart card is not for pings: its two ends must know each other before a message goes"
+                .into())
+        }
         AnyCard::Echo(_) => Err("an echo card is not for pings: it has no connections".into()),
     }
 }

@@ -1,0 +1,5 @@
+//! DART cards.
+
+mod info;
+
+pub(crate) use info::facts;
