@@ -166,7 +166,13 @@ impl World<Clan> {
         Some(Deed::Load { window, at: self.some_place(&it, width), width })
     }
 
-    fn some_request(&mut self, host: usize, owner: u32) -> Option<ClanRequest> {
+    /// A request that is put behind some others at once.
+    fn some_request(
+        &mut self,
+        host: usize,
+        owner: u32,
+        others: &VecDeque<ClanRequest>,
+    ) -> Option<ClanRequest> {
         let to = self.some_descriptor()?;
         let own: Vec<(u32, u64)> = self.model.ledgers[host]
             .apertures
@@ -191,9 +197,6 @@ impl World<Clan> {
             length,
             ..ClanRequest::default()
         };
-        if request.opcode == CLAN_DMA_READ && self.is_read_by_dma(host, request.host, request.aperture) {
-            request.opcode = CLAN_DMA_WRITE;
-        }
         match self.rng.below(60) {
             0 => request.opcode = self.rng.next() as u32 >> self.rng.below(32),
             1 => request.length = self.rng.next() >> self.rng.below(64),
@@ -204,14 +207,19 @@ impl World<Clan> {
             6 => request.length = 0,
             _ => {}
         }
+        // Behind all others: nonsense may come to be a read as well.
+        if request.opcode == CLAN_DMA_READ
+            && (others.iter().any(|other| reads_as(other, &request)) || self.is_read_by_dma(host, &request))
+        {
+            request.opcode = CLAN_DMA_WRITE;
+        }
         Some(request)
     }
 
-    /// Whether another request reads that aperture: which of two such a packet is for, it does not say.
-    fn is_read_by_dma(&self, host: usize, to: u32, aperture: u32) -> bool {
-        let reads = |request: &ClanRequest| {
-            request.opcode == CLAN_DMA_READ && (request.host, request.aperture) == (to, aperture)
-        };
+    /// Whether another request reads that aperture: which of two such a packet is for, it does not say, and one may have ended while its
+    /// packet waits to leave.
+    fn is_read_by_dma(&self, host: usize, wanted: &ClanRequest) -> bool {
+        let reads = |request: &ClanRequest| reads_as(request, wanted);
         let endpoints = self.model.ledgers[host].endpoints.values();
         let is_pending = |pending: &super::ledger::Pending| reads(&pending.request);
         let is_planned =
@@ -224,8 +232,11 @@ impl World<Clan> {
 
     fn some_requests(&mut self, host: usize, owner: u32) -> Option<Deed> {
         let endpoint = self.some_endpoint(host, Some(owner))?;
-        let requests = (0..self.rng.range(1, 6)).filter_map(|_| self.some_request(host, owner));
-        let requests: VecDeque<_> = requests.collect();
+        let mut requests = VecDeque::new();
+        for _ in 0..self.rng.range(1, 6) {
+            let request = self.some_request(host, owner, &requests);
+            requests.extend(request);
+        }
         (!requests.is_empty()).then_some(Deed::Put { endpoint, requests })
     }
 
@@ -469,4 +480,9 @@ impl World<Clan> {
         machine.store_page(page, at, width, value)?;
         self.check_card(host)
     }
+}
+
+/// Whether a request reads the aperture that another is about.
+fn reads_as(request: &ClanRequest, other: &ClanRequest) -> bool {
+    request.opcode == CLAN_DMA_READ && (request.host, request.aperture) == (other.host, other.aperture)
 }
