@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
 use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, VolatileSlice};
 use zerocopy::IntoBytes;
@@ -73,6 +74,8 @@ struct Peer {
     /// Answers to what it has asked for, and what was refused.
     answers: VecDeque<Answer>,
     answer_bytes: usize,
+    /// An answer was the last that left of the card's own.
+    has_answered: bool,
     sending: Sending,
     receiving: Receiving,
     /// When it is given up, as its first packet finds no way out.
@@ -153,6 +156,7 @@ impl Peers {
                 stores: 0,
                 answers: VecDeque::new(),
                 answer_bytes: 0,
+                has_answered: false,
                 sending: Sending::new(*epoch, window),
                 receiving: Receiving::default(),
                 blocked_until: None,
@@ -178,9 +182,13 @@ impl Peers {
         self.peers.get(&host).is_none_or(|peer| peer.queue.iter().filter(counts).take(ROOM).count() < ROOM)
     }
 
-    /// Whether a host has not answered, or taken anything, and was not heard of since. It is asked again.
+    /// Whether a host has not answered, or taken anything, and was not heard of since. It is asked again. A group says nothing: it lives as
+    /// soon as it takes something.
     pub(crate) fn is_dead(&mut self, host: u16, now: Duration) -> bool {
         let Some(peer) = self.peers.get_mut(&host).filter(|peer| peer.is_dead) else { return false };
+        if is_group(host) {
+            return true;
+        }
         peer.sending.ask(now);
         self.due = earlier(self.due, peer.deadline());
         self.active.insert(host);
@@ -395,19 +403,24 @@ impl Peer {
         patience: Duration,
         window: u64,
     ) -> Option<Result<Left, Progress>> {
-        if let Some(Answer { packet, .. }) = self.answers.front_mut() {
+        let credits = self.receiving.due(window);
+        // In turn: who is refused a lot, or asks for a lot, waits no longer for the answer to its probe.
+        let answers_first = credits.is_none() || !self.has_answered;
+        if let Some(Answer { packet, .. }) = self.answers.front_mut().filter(|_| answers_first) {
             if !link.send(host, &[VolatileSlice::from(&mut packet[..])]) {
                 return Some(Err(Progress::LinkFull));
             }
+            self.has_answered = true;
             self.answer_bytes -= packet.len();
             self.answers.pop_front();
             return Some(Ok(Left::Own));
         }
-        if let Some((epoch, allowed, probe)) = self.receiving.due(window) {
+        if let Some((epoch, allowed, probe)) = credits {
             let data = probe.map(|(at, lost)| [at, lost].as_bytes().to_vec()).unwrap_or_default();
             if !send(link, host, CREDIT, (epoch, allowed), &data) {
                 return Some(Err(Progress::LinkFull));
             }
+            self.has_answered = false;
             self.receiving.said(window);
             return Some(Ok(Left::Own));
         }
@@ -447,6 +460,7 @@ impl Peer {
         self.bytes -= first.bytes();
         self.stores -= if first.of_engine { 0 } else { first.bytes() };
         self.starves = false;
+        self.is_dead &= !is_group(host);
         if words > 0 {
             self.sending.take(words, now);
             if first.header.kind == WRITE {
@@ -455,6 +469,10 @@ impl Peer {
         }
         Some(Ok(Left::Packet(first)))
     }
+}
+
+fn is_group(host: u16) -> bool {
+    u32::from(host) >= CLAN_GROUP_HOST
 }
 
 fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {

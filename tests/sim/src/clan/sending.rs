@@ -25,8 +25,9 @@ impl World<Clan> {
         let most = self.hosts[host].machine.options.burst as usize;
         ensure(letter.data.len() <= most, || wrong(format!("has {} bytes", letter.data.len())))?;
         self.note(|| format!("  it is {}, from {host} to {to}, epoch {}", letter.brief(), letter.epoch));
-        self.settle_failures(host)?;
+        // What the engine ended in the same verb is told behind it.
         self.model.ledgers[host].count(Counter::PacketsSent, 1);
+        self.settle_failures(host)?;
         let is_right = match letter.kind {
             WRITE => self.note_write_sent(host, to, &letter)?,
             READ => self.note_read_sent(host, to, &letter)?,
