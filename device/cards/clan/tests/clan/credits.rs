@@ -2,6 +2,7 @@
 
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
+use hamlyn_abi::clan::dma::{CLAN_DMA_TIMEOUT, ClanRequest};
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
 use hamlyn_card::card::Card;
@@ -205,4 +206,47 @@ fn a_fault_of_a_group_names_the_descriptor_s_aperture() {
     assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
     let at = |place: u32| one.word(endpoint + u64::from(place));
     assert_eq!((at(CLAN_STATE_FAULT_HOST), at(CLAN_STATE_FAULT_APERTURE)), (CLAN_GROUP_HOST + 3, 0));
+}
+
+#[test]
+fn who_is_refused_a_lot_hears_of_its_credits_no_later() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    for _ in 0..70 {
+        one.store(WINDOW, 8, 1);
+    }
+    for (_, packet) in one.sent() {
+        other.arrive(0, &packet);
+    }
+    let said = other.sent();
+    assert_eq!((kinds(&said, REFUSED), kinds(&said, CREDIT)), (64, 1));
+    assert!(said[..2].iter().any(|(_, packet)| packet[0] == CREDIT), "in turn with the refusals");
+}
+
+#[test]
+fn a_group_that_took_nothing_for_long_is_asked_nothing_and_lives_as_soon_as_it_takes_something() {
+    let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.window(6, (CLAN_GROUP_HOST + 3, 0), PAGE, 2);
+    one.aperture(9, PAGE, 0);
+    let takes = |one: &mut Host| one.with(|card, _, _| card.takes_stores());
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    one.wire.room = Some(0);
+    for round in 0..2 {
+        while takes(&mut one) {
+            one.store(6 * PAGE, 8, 1);
+        }
+        // Again and again: nobody answers for a group, so what it takes is all that is known of it.
+        one.sent();
+        one.wait(150);
+        assert!(takes(&mut one), "it is given up");
+        (0..5).for_each(|_| one.store(6 * PAGE, 8, 2));
+        let to = ClanRequest { host: CLAN_GROUP_HOST + 3, aperture: 0, ..write_request(0, 0, 64) };
+        one.request(2, endpoint, round, ClanRequest { local_aperture: 9, ..to });
+        one.sent();
+        assert_eq!(one.result(endpoint, round), CLAN_DMA_TIMEOUT, "nobody waits for it");
+        one.wire.room = None;
+        let sent = one.sent();
+        assert_eq!((kinds(&sent, WRITE), kinds(&sent, PROBE)), (5, 0));
+        one.wire.room = Some(0);
+    }
 }
