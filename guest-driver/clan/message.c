@@ -91,7 +91,10 @@ static void say_undelivered(struct hamlyn_card *card, u32 host, const struct ham
 		.private_length = sizeof(*said),
 	};
 
-	hamlyn_system_say(card->system, host, &wire, said);
+	/* So much is still to be said to that host that it must do without. */
+	if (clan_is_busy(hamlyn_system_say(card->system, host, &wire, said)))
+		dev_warn_ratelimited(&card->dev, "host %u: port %u is not told that a message for port %u has not been delivered\n",
+				     host, came->from, came->to);
 }
 
 int clan_send(struct hamlyn_file *file, void *argument)

@@ -509,8 +509,8 @@ struct clan_fifo_record {
 /* In CLAN_REG_JOIN: packets that follow each other are written to memory as one burst (section 5.2). */
 #define CLAN_JOIN_ARRIVING 2
 
-/* The most milliseconds of CLAN_REG_READ_TIMEOUT. */
-#define CLAN_MAX_READ_TIMEOUT 10000
+/* The most milliseconds of CLAN_REG_READ_TIMEOUT: the bus waits 2,000 for a load, and nobody would be told of one that it ends. */
+#define CLAN_MAX_READ_TIMEOUT 1900
 
 /* MSI-X vector that says that there are new records in the FIFO. */
 #define CLAN_VECTOR_FIFO 1

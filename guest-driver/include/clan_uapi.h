@@ -243,7 +243,10 @@ struct clan_message {
 /* Whatever else the two ends agree on. */
 #define CLAN_MESSAGE_DATA 5
 
-/* From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room. */
+/*
+ * From the driver: the message that the payload was has not been delivered, as there is no such endpoint or it had no room. If too much is still
+ * to be said to the sender's host this is not said, but only logged where it was not delivered.
+ */
 #define CLAN_MESSAGE_UNDELIVERED 6
 
 /* From the driver: the peer is no more, or its host is lost. */

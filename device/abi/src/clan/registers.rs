@@ -42,8 +42,8 @@ pub const CLAN_JOIN_LEAVING: u32 = 1;
 /// In [`CLAN_REG_JOIN`]: packets that follow each other are written to memory as one burst (section 5.2).
 pub const CLAN_JOIN_ARRIVING: u32 = 2;
 
-/// The most milliseconds of [`CLAN_REG_READ_TIMEOUT`].
-pub const CLAN_MAX_READ_TIMEOUT: u32 = 10_000;
+/// The most milliseconds of [`CLAN_REG_READ_TIMEOUT`]: the bus waits 2,000 for a load, and nobody would be told of one that it ends.
+pub const CLAN_MAX_READ_TIMEOUT: u32 = 1_900;
 
 /// MSI-X vector that says that there are new records in the FIFO.
 pub const CLAN_VECTOR_FIFO: u32 = 1;

@@ -74,7 +74,7 @@ pub static MODEL: Model = Model {
         Setting {
             name: "read-timeout",
             unit: "MS",
-            about: "How long a remote read may take, in milliseconds: 1 to 10000",
+            about: "How long a remote read may take, in milliseconds: 1 to 1900",
             default: 1500,
         },
         Setting::HANDSHAKE,
@@ -118,7 +118,8 @@ mod tests {
             ("burst", 68, "burst 68 is not a multiple of 8"),
             ("credits", 8191, "number of credits 8191 is out of range (8192 to 1048576)"),
             ("join", 4, "join mask 4 is out of range (0 to 3)"),
-            ("read-timeout", 0, "read time-out in ms 0 is out of range (1 to 10000)"),
+            ("read-timeout", 2000, "read time-out in ms 2000 is out of range (1 to 1900)"),
+            ("read-timeout", 0, "read time-out in ms 0 is out of range (1 to 1900)"),
             ("handshake", 99, "handshake period in ms 99 is out of range (100 to 600000)"),
         ] {
             let mut choice = Choice::of(&MODEL);
