@@ -1,10 +1,8 @@
 //! Which Tripwires watch a place: the content-addressable memory of the paper's card (section 2.5).
 //!
-//! A range of words is watched by the fewest aligned pieces that make it up, each of 64 to the power of its level words. A piece knows which of
-//! the 64 pieces of the next level in it have anything in them. So a look at an access goes down from the whole of an aperture only to
-//! where something is watched: it costs a few looks, however many Tripwires there are elsewhere.
-
-use std::collections::HashMap;
+//! A range of words is watched by the fewest aligned pieces that make it up, each of 64 to the power of its level words. A piece has those
+//! of its 64 parts, pieces of the next level, that have anything in them. So a look at an access goes down from the whole of an aperture
+//! only to where something is watched: it costs a few looks, however many Tripwires there are elsewhere.
 
 use hamlyn_abi::clan::tripwire::CLAN_TRIPWIRES_AT_ONCE;
 
@@ -33,61 +31,103 @@ struct Piece {
     /// Those that watch all of it.
     wires: Vec<Wire>,
     /// Which of its parts have something in them.
-    parts: u64,
+    present: u64,
+    /// Those parts, in their order.
+    parts: Vec<Piece>,
+}
+
+impl Piece {
+    fn is_empty(&self) -> bool {
+        self.wires.is_empty() && self.present == 0
+    }
+
+    fn has(&self, part: u64) -> bool {
+        self.present & 1 << part != 0
+    }
+
+    /// Where a part is among those that are there, or would be.
+    fn position(&self, part: u64) -> usize {
+        (self.present & ((1 << part) - 1)).count_ones() as usize
+    }
+
+    fn part(&self, part: u64) -> Option<&Piece> {
+        if self.has(part) { self.parts.get(self.position(part)) } else { None }
+    }
+
+    /// A part, which is there from now on.
+    fn part_mut(&mut self, part: u64) -> &mut Piece {
+        let at = self.position(part);
+        if !self.has(part) {
+            self.parts.insert(at, Piece::default());
+            self.present |= 1 << part;
+        }
+        &mut self.parts[at]
+    }
+
+    /// Takes a Tripwire out of the piece that a path leads to, and each piece on it that has nothing else.
+    fn remove(&mut self, mut path: impl Iterator<Item = u64>, wire: Wire) {
+        let Some(part) = path.next() else { return self.wires.retain(|other| *other != wire) };
+        if !self.has(part) {
+            return;
+        }
+        let at = self.position(part);
+        self.parts[at].remove(path, wire);
+        if self.parts[at].is_empty() {
+            self.parts.remove(at);
+            self.present &= !(1 << part);
+        }
+    }
+
+    /// Those that watch any of the words, of a piece of this level with something of them in it that begins at `start`.
+    fn collect(&self, level: u32, start: u64, words: &Words, found: &mut Vec<Wire>) {
+        found.extend_from_slice(&self.wires);
+        if self.present == 0 {
+            return;
+        }
+        let size = span(level - 1);
+        let first = words.start.saturating_sub(start) / size;
+        let last = ((words.end - 1).saturating_sub(start) / size).min(63);
+        let mut left = self.present & (u64::MAX << first) & (u64::MAX >> (63 - last));
+        while left != 0 {
+            let part = u64::from(left.trailing_zeros());
+            left &= left - 1;
+            self.parts[self.position(part)].collect(level - 1, start + part * size, words, found);
+        }
+    }
 }
 
 /// Who watches the words of one aperture.
 #[derive(Debug, Default)]
 pub(crate) struct Cam {
-    /// By level, and by place among those of the level.
-    pieces: HashMap<(u32, u64), Piece>,
+    whole: Piece,
 }
 
 impl Cam {
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.whole.is_empty()
     }
 
     /// Has a Tripwire watch a range that is not empty. `false`: too many watch a part of it, or all around it, already.
     pub(crate) fn insert(&mut self, words: &Words, wire: Wire) -> bool {
         let places = decompose(words);
-        let is_crowded = |place| {
-            self.pieces.get(place).is_some_and(|piece| piece.wires.len() >= CLAN_TRIPWIRES_AT_ONCE as usize)
+        let is_crowded = |place: &Place| {
+            let piece = path(*place).try_fold(&self.whole, Piece::part);
+            piece.is_some_and(|piece| piece.wires.len() >= CLAN_TRIPWIRES_AT_ONCE as usize)
         };
         if places.iter().any(is_crowded) {
             return false;
         }
-        for (level, place) in places {
-            self.pieces.entry((level, place)).or_default().wires.push(wire);
-            for above in level + 1..=TOP {
-                let part = place >> (6 * (above - 1 - level));
-                self.pieces.entry((above, part >> 6)).or_default().parts |= 1 << (part % 64);
-            }
+        for place in places {
+            path(place).fold(&mut self.whole, Piece::part_mut).wires.push(wire);
         }
         true
     }
 
     /// Has it watch that range no more.
     pub(crate) fn remove(&mut self, words: &Words, wire: Wire) {
-        for (level, place) in decompose(words) {
-            if let Some(piece) = self.pieces.get_mut(&(level, place)) {
-                piece.wires.retain(|other| *other != wire);
-            }
-            self.prune(level, place);
+        for place in decompose(words) {
+            self.whole.remove(path(place), wire);
         }
-    }
-
-    /// Takes a piece out with nothing in it, and those around it that have nothing else.
-    fn prune(&mut self, level: u32, place: u64) {
-        let is_empty = |piece: &Piece| piece.wires.is_empty() && piece.parts == 0;
-        if level > TOP || !self.pieces.get(&(level, place)).is_some_and(is_empty) {
-            return;
-        }
-        self.pieces.remove(&(level, place));
-        if let Some(around) = self.pieces.get_mut(&(level + 1, place >> 6)) {
-            around.parts &= !(1 << (place % 64));
-        }
-        self.prune(level + 1, place >> 6);
     }
 
     /// Those that watch any of the words, each once.
@@ -96,33 +136,24 @@ impl Cam {
         let words = words.start..words.end.min(WORDS);
         let mut found = Vec::new();
         if !words.is_empty() {
-            self.collect(TOP, 0, &words, &mut found);
+            self.whole.collect(TOP, 0, &words, &mut found);
         }
         found.sort_unstable();
         found.dedup();
         found
     }
-
-    fn collect(&self, level: u32, place: u64, words: &Words, found: &mut Vec<Wire>) {
-        let Some(piece) = self.pieces.get(&(level, place)) else { return };
-        found.extend_from_slice(&piece.wires);
-        if piece.parts == 0 {
-            return;
-        }
-        let (size, start) = (span(level - 1), place * span(level));
-        let first = words.start.saturating_sub(start) / size;
-        let last = ((words.end - 1).saturating_sub(start) / size).min(63);
-        let mut parts = piece.parts & (u64::MAX << first) & (u64::MAX >> (63 - last));
-        while parts != 0 {
-            let part = u64::from(parts.trailing_zeros());
-            parts &= parts - 1;
-            self.collect(level - 1, place * 64 + part, words, found);
-        }
-    }
 }
 
-/// The aligned pieces that make up a range: level and place.
-fn decompose(words: &Words) -> Vec<(u32, u64)> {
+/// A piece: its level, and its place among those of the level.
+type Place = (u32, u64);
+
+/// The parts that lead from the whole to a piece.
+fn path((level, place): Place) -> impl Iterator<Item = u64> {
+    (level..TOP).rev().map(move |below| place >> (6 * (below - level)) & 63)
+}
+
+/// The aligned pieces that make up a range.
+fn decompose(words: &Words) -> Vec<Place> {
     let (mut start, end) = (words.start, words.end.min(WORDS));
     let mut places = Vec::new();
     while start < end {

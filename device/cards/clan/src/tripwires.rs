@@ -44,7 +44,9 @@ struct Armed {
 /// All that is watched.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    cams: HashMap<Watched, Cam>,
+    /// By the number of an aperture of this host, found without a hash: each packet that arrives has a look.
+    local: Vec<Cam>,
+    remote: HashMap<Watched, Cam>,
 }
 
 /// The words of some bytes, of which there are any.
@@ -54,35 +56,44 @@ fn words(bytes: &Range<u64>) -> Words {
 
 impl Watches {
     pub(crate) fn clear(&mut self) {
-        self.cams.clear();
+        *self = Self::default();
+    }
+
+    fn cam(&self, watched: Watched) -> Option<&Cam> {
+        match watched {
+            Watched::Local(aperture) => self.local.get(aperture as usize),
+            Watched::Remote { .. } => self.remote.get(&watched),
+        }
+    }
+
+    /// It is there from now on; the caller knows that there is such an aperture.
+    fn cam_mut(&mut self, watched: Watched) -> &mut Cam {
+        let Watched::Local(aperture) = watched else { return self.remote.entry(watched).or_default() };
+        let needed = aperture as usize + 1;
+        self.local.resize_with(self.local.len().max(needed), Cam::default);
+        &mut self.local[aperture as usize]
     }
 
     /// `false`: too many watch there.
     fn insert(&mut self, watched: Watched, bytes: &Range<u64>, wire: Wire) -> bool {
-        let mut cam = self.cams.remove(&watched).unwrap_or_default();
-        let is_in = cam.insert(&words(bytes), wire);
-        if !cam.is_empty() {
-            self.cams.insert(watched, cam);
-        }
-        is_in
+        self.cam_mut(watched).insert(&words(bytes), wire)
     }
 
     fn remove(&mut self, armed: &Armed, wire: Wire) {
-        if let Some(cam) = self.cams.get_mut(&armed.watched) {
-            cam.remove(&words(&armed.bytes), wire);
-            if cam.is_empty() {
-                self.cams.remove(&armed.watched);
-            }
+        let cam = self.cam_mut(armed.watched);
+        cam.remove(&words(&armed.bytes), wire);
+        if cam.is_empty() {
+            self.remote.remove(&armed.watched);
         }
     }
 
     fn matching(&self, watched: Watched, bytes: &Range<u64>) -> Vec<Wire> {
-        self.cams.get(&watched).map_or_else(Vec::new, |cam| cam.matching(&words(bytes)))
+        self.cam(watched).map_or_else(Vec::new, |cam| cam.matching(&words(bytes)))
     }
 
     /// All that watch an aperture.
     fn all_of(&self, watched: Watched) -> Vec<Wire> {
-        self.cams.get(&watched).map_or_else(Vec::new, |cam| cam.matching(&(0..crate::cam::WORDS)))
+        self.cam(watched).map_or_else(Vec::new, |cam| cam.matching(&(0..crate::cam::WORDS)))
     }
 }
 
@@ -207,7 +218,7 @@ impl ClanCard {
 
     /// Memory has been read or written to: Tripwires that watch it fire.
     pub(super) fn accessed(&mut self, ports: &Ports<'_>, watched: Watched, bytes: Range<u64>, writes: bool) {
-        if self.watches.cams.is_empty() || bytes.is_empty() {
+        if bytes.is_empty() {
             return;
         }
         for wire in self.watches.matching(watched, &bytes) {

