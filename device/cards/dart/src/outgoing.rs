@@ -137,20 +137,23 @@ impl DartCard {
         if link.is_stopped(host) {
             return Turn::Stopped;
         }
+        let owes = connection.owes(self.options.window);
         let (mut cells, mut owed) = (Vec::new(), 0);
         let kind = if let Some(reply) = connection.sending.replies.front() {
             reply.message.encode(peer.number, &mut cells);
             reply.kind
         } else if let Some(send) = connection.sending.sends.front().copied() {
             match self.gather(ports, index, &send) {
-                Err(turn) => return turn,
                 Ok(message) => {
                     owed = answer_cells(&message);
                     message.encode(peer.number, &mut cells);
+                    MESSAGE
                 }
+                // What waits holds up no credits: the other end may wait for these.
+                Err(Turn::Nothing) if owes => CREDITS,
+                Err(turn) => return turn,
             }
-            MESSAGE
-        } else if connection.owes(self.options.window) {
+        } else if owes {
             CREDITS
         } else {
             return Turn::Nothing;

@@ -115,3 +115,21 @@ fn who_has_dropped_messages_has_no_more_turns_than_others() {
     let of_second = one.wire.sent.iter().filter(|(_, packet)| packet[0] == 2).count();
     assert!((one.wire.sent.len(), of_second) >= (32, 16), "{of_second}");
 }
+
+/// Each waited for the other's credits, which did not leave before the message that waited.
+#[test]
+fn two_that_have_no_credits_left_give_each_other_some() {
+    let (mut one, mut other, _) = pair(PAGE, END);
+    let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
+    for host in [&mut one, &mut other] {
+        for _ in 0..2048 {
+            host.send(1, count, 0, 0);
+            host.transmit();
+        }
+        host.send(1, count, 0, 0);
+        host.transmit();
+        assert_eq!((host.wire.sent.len(), host.counter("credit_waits")), (2048, 1));
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!((one.register(1, 0), other.register(1, 0)), (2049, 2049));
+}
