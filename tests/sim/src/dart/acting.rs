@@ -93,6 +93,7 @@ impl World<Dart> {
 
     /// The driver takes what is in the FIFO, if it was called. Returns whether it was.
     pub(super) fn serve_fifo(&mut self, host: usize) -> Result<bool, Violation> {
+        self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
         if !std::mem::take(&mut ledger.is_called) {

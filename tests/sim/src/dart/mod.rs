@@ -41,8 +41,6 @@ mod paging;
 mod receiving;
 mod sending;
 
-pub use hamlyn_card_dart::MODEL;
-
 use crate::engine::rng::Rng;
 use crate::engine::run::{Report, run};
 use crate::engine::world::Course;

@@ -296,8 +296,9 @@ impl World<Dart> {
         for (index, end) in &ledger.ends {
             // Between an end and one that is broken meanwhile nothing goes on.
             let is_idle = end.sends.is_empty() && end.replies.is_empty() && end.waiting.is_empty();
+            let misses = self.hosts[host].machine.misses(*index)?;
             ensure(is_idle || self.is_half_broken(host, *index), || {
-                format!("host {host}: connection {index} waits for ever: {end:?}")
+                format!("host {host}: connection {index} waits for ever, for {misses:x?}: {end:?}")
             })?;
         }
         for (number, queue) in &ledger.queues {

@@ -35,8 +35,5 @@ fn task(words: &[String]) -> anyhow::Result<Task> {
     ensure!((1..=1024).contains(&jobs), "JOBS is {jobs}, and may be 1 to 1024");
     ensure!(cards.is_none_or(|cards| (2..=16).contains(&cards)), "CARDS is {cards:?}, and may be 2 to 16");
     let cards = cards.map(|cards| cards as u16);
-    // Machines have none yet: the catalogue gets it with its driver.
-    let dart = Some(&hamlyn_sim::dart::MODEL).filter(|dart| dart.name == model);
-    let model = dart.map_or_else(|| hamlyn_host::catalogue::find(model), Ok)?;
-    Ok(Task { model, seeds, from, jobs, cards })
+    Ok(Task { model: hamlyn_host::catalogue::find(model)?, seeds, from, jobs, cards })
 }
