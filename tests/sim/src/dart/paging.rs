@@ -44,7 +44,7 @@ impl World<Dart> {
         match found {
             Page::There { kind: Kind::CopyOnWrite, .. } if writes => {
                 self.move_page(host, page, Kind::Writable)?;
-                return self.fill(host, page, writes);
+                self.fill(host, page, writes)
             }
             Page::There { kind: Kind::ReadOnly, .. } if writes => self.refuse(host, page, writes),
             Page::There { frame, kind } => {
@@ -96,7 +96,10 @@ impl World<Dart> {
         let ledger = &mut self.model.ledgers[host];
         let is_meant =
             |(other, page): &(u32, u64)| *other == space && *page >= first && *page - first < count;
-        let gone = ledger.known.extract_if(.., |page, _| is_meant(page)).collect::<Vec<_>>();
+        let (gone, left) =
+            std::mem::take(&mut ledger.known).into_iter().partition(|(page, _)| is_meant(page));
+        let gone: std::collections::BTreeMap<_, _> = gone;
+        ledger.known = left;
         ledger.refused.retain(|(other, page, _)| !is_meant(&(*other, *page)));
         for (_, (frame, writable)) in gone {
             machine.permit_page(frame, Right::Read, false);

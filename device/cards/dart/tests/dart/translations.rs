@@ -88,14 +88,14 @@ fn a_message_asks_for_the_pages_that_it_needs_now_and_no_others() {
     let indirect = DART_MAIN_WRITE | DART_ADDRESSING_INDIRECT << DART_ADDRESSING_SHIFT;
     one.send(1, control(indirect, 0), 0, 32);
     exchange(&mut one, &mut other);
-    assert_eq!(other.misses(1), [FIRST * PAGE | 1]);
+    assert_eq!(other.misses(1), [FIRST * PAGE + 1]);
     // Another connection moves it; what comes behind has it looked at again.
     let sets = DART_MAIN_NONE | step(DART_FIRST_SHIFT, DART_OP_MOVE, DART_SOURCE_OPERAND, DART_TARGET_I);
     for page in [2, 1, 2] {
         one.send(2, control(sets, page * PAGE), 0, 0);
         one.send(1, control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0), 0, 0);
         exchange(&mut one, &mut other);
-        assert_eq!(other.misses(1), [(FIRST + page) * PAGE | 1]);
+        assert_eq!(other.misses(1), [(FIRST + page) * PAGE + 1]);
     }
     other.serves = true;
     other.fill(1);
