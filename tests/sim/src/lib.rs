@@ -6,6 +6,7 @@
 //! [`engine`](crate) has what all cards need; each card's own part is a folder beside it, and a line here.
 
 pub mod clan;
+pub mod dart;
 pub mod echo;
 mod engine;
 pub mod hamlyn;
@@ -27,5 +28,6 @@ pub static SIMULATIONS: PerModel<Simulation> = PerModel::new(
         ("echo", crate::echo::simulate),
         ("shrimp", crate::shrimp::simulate),
         ("clan", crate::clan::simulate),
+        ("dart", crate::dart::simulate),
     ],
 );

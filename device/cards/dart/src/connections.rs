@@ -206,13 +206,10 @@ impl Connection {
         }
     }
 
-    /// What waits to leave will not.
-    pub(crate) fn drop_all(&mut self, dma: &dyn Dma) -> Result<(), DmaFault> {
+    /// What waits to leave will not. How many messages that were.
+    pub(crate) fn drop_all(&mut self) -> u32 {
         self.sending.wait.clear();
-        while self.sending.sends.pop_front().is_some() {
-            self.left(dma, Some(DART_DROPPED_BROKEN))?;
-        }
-        Ok(())
+        std::mem::take(&mut self.sending.sends).len() as u32
     }
 
     /// Whether the peer is to hear of credits.
@@ -220,18 +217,23 @@ impl Connection {
         self.receiving.done.wrapping_sub(self.receiving.told) >= window / 8
     }
 
+    /// Whether there is room for a reply: without a bound, one that goes nowhere would let its peer send ever more.
+    pub(crate) fn takes_replies(&self, window: u32) -> bool {
+        self.sending.reply_cells < window as usize
+    }
+
     pub(crate) fn reply(&mut self, kind: u32, message: Message) {
         self.sending.reply_cells += cells::cells(message.body.len());
         self.sending.replies.push_back(Reply { kind, message });
     }
 
-    /// A message has left, or will not, and why. Says whether somebody sleeps until then.
-    pub(crate) fn left(&mut self, dma: &dyn Dma, dropped: Option<u32>) -> Result<bool, DmaFault> {
+    /// So many messages have left, or will not, and why. Says whether somebody sleeps until then.
+    pub(crate) fn left(&mut self, dma: &dyn Dma, count: u32, dropped: Option<u32>) -> Result<bool, DmaFault> {
         let sending = &mut self.sending;
-        sending.left = sending.left.wrapping_add(1);
+        sending.left = sending.left.wrapping_add(count);
         let at = |word: u32| self.state.locate(dma, word.into());
         if let Some(why) = dropped {
-            sending.dropped = sending.dropped.wrapping_add(1);
+            sending.dropped = sending.dropped.wrapping_add(count);
             write_value(dma, at(DART_STATE_DROPPED_WHY)?, why)?;
             dma.publish(at(DART_STATE_DROPPED)?, sending.dropped)?;
         }
@@ -261,8 +263,7 @@ impl Connection {
         self.receiving.wait.clear();
         self.sending.replies.clear();
         self.sending.armed = false;
-        dma.publish(self.state.locate(dma, DART_STATE_BROKEN.into())?, why)?;
-        self.drop_all(dma)
+        dma.publish(self.state.locate(dma, DART_STATE_BROKEN.into())?, why)
     }
 }
 

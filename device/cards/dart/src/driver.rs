@@ -93,7 +93,7 @@ impl DartCard {
                 }
                 self.endpoints.vacate(index).map(drop)
             }
-            DART_COMMAND_OPEN_CONNECTION => self.open_connection(index, &page.body(ports.dma)?),
+            DART_COMMAND_OPEN_CONNECTION => self.open_connection(ports, index, &page.body(ports.dma)?),
             DART_COMMAND_CLOSE_CONNECTION => self.close_connection(index),
             DART_COMMAND_CONNECT => self.connect(index, &page.body(ports.dma)?),
             DART_COMMAND_OPEN_QUEUE => {
@@ -125,7 +125,12 @@ impl DartCard {
         }
     }
 
-    fn open_connection(&mut self, index: u32, body: &DartOpenConnection) -> Result<(), Refusal> {
+    fn open_connection(
+        &mut self,
+        ports: &Ports<'_>,
+        index: u32,
+        body: &DartOpenConnection,
+    ) -> Result<(), Refusal> {
         self.connections.check_vacant(index)?;
         for queue in [body.events, body.exceptions] {
             if queue != DART_NO_QUEUE {
@@ -133,12 +138,12 @@ impl DartCard {
             }
         }
         let endpoint = self.endpoints.opened(body.endpoint)?;
-        let mut connection = Connection::open(body, self.options.registers, self.options.program)?;
-        if self.here.is_none() && !connection.is_system {
-            connection.broken = DART_BROKEN_LINK;
-        }
+        let connection = Connection::open(body, self.options.registers, self.options.program)?;
         endpoint.connections += 1;
         self.connections.open(index, connection);
+        if self.here.is_none() {
+            self.break_off(ports, index, DART_BROKEN_LINK);
+        }
         Ok(())
     }
 
@@ -173,7 +178,10 @@ impl DartCard {
 
     fn break_connection(&mut self, ports: &Ports<'_>, index: u32, body: &DartBreak) -> Result<(), Refusal> {
         Refusal::unless_zero(body.reserved.into())?;
-        self.connections.opened(index)?;
+        let connection = self.connections.opened(index)?;
+        if connection.is_system {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, body.why, 0_u32));
+        }
         if body.why == 0 {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.why, 1_u32));
         }

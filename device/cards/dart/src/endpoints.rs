@@ -80,6 +80,12 @@ impl Wait {
         serves
     }
 
+    /// Others than these are of no use any more.
+    pub(crate) fn keep(&mut self, numbers: &Range<u64>) {
+        self.missing.retain(|number, _| numbers.contains(number));
+        self.frames.retain(|number, _| numbers.contains(number));
+    }
+
     /// What it has said of these pages is no longer true.
     pub(crate) fn invalidate(&mut self, numbers: &Range<u64>) {
         self.frames.retain(|number, _| !numbers.contains(number));
@@ -134,6 +140,16 @@ impl Endpoint {
         match self.memory {
             Memory::Virtual { space, .. } => Some(space),
             Memory::Pinned(_) => None,
+        }
+    }
+
+    /// The pages of these bytes, all of which are inside; none, if they stay where they are.
+    pub(crate) fn pages(&self, bytes: &Range<u64>) -> Range<u64> {
+        match self.memory {
+            Memory::Virtual { base, .. } if !bytes.is_empty() => {
+                (base + bytes.start) / PAGE..(base + bytes.end - 1) / PAGE + 1
+            }
+            _ => 0..0,
         }
     }
 

@@ -166,7 +166,7 @@ impl DartCard {
     ) -> Result<(), Pause> {
         let Some(Some(connection)) = self.connections.get(index as usize) else { return Ok(()) };
         let asks = matches!(task.opcode.main, Main::Read | Main::ReadMultiple | Main::Answer);
-        if asks && connection.sending.reply_cells >= self.options.window as usize {
+        if asks && !connection.takes_replies(self.options.window) {
             return Err(Pause::Room);
         }
         if !executed.event {
@@ -216,6 +216,12 @@ impl DartCard {
         if !bytes.iter().all(inside) {
             return Err(Pause::Trap(DART_TRAP_BOUNDS));
         }
+        // The registers may have changed since, and with them the pages that it needs.
+        let whole = bytes
+            .first()
+            .zip(bytes.last())
+            .map_or(0..0, |(first, last)| address + first.start as u64..address + last.end as u64);
+        connection.receiving.wait.keep(&endpoint.pages(&whole));
         let (mut pieces, mut missing) = (Vec::new(), None);
         for run in bytes {
             let run = address + run.start as u64..address + run.end as u64;
@@ -226,7 +232,9 @@ impl DartCard {
             }
         }
         let Some(new) = missing else { return Ok(pieces) };
-        self.miss(ports, index, new);
+        if !connection.is_system {
+            self.miss(ports, index, new);
+        }
         Err(Pause::Pages)
     }
 
@@ -312,6 +320,11 @@ impl DartCard {
 
     /// A message has a trap: the software is told, and the sender.
     fn trap(&mut self, ports: &Ports<'_>, index: u32, arrived: &Arrived, trap: u32) -> Result<(), Pause> {
+        let connection = self.connections.get(index as usize).and_then(Option::as_ref);
+        let is_full = connection.is_some_and(|connection| !connection.takes_replies(self.options.window));
+        if is_full && !arrived.is_answer {
+            return Err(Pause::Room);
+        }
         self.except(ports, index, &arrived.message, DART_RECORD_TRAP + trap)?;
         self.count(match trap {
             DART_TRAP_UNIMPLEMENTED => DartStatistic::TrapsUnimplemented,

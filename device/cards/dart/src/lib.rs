@@ -36,7 +36,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
 
 use hamlyn_abi::dart::command::DartEntry;
-use hamlyn_abi::dart::connection::{DART_BROKEN_LINK, DART_PAGE_SIZE};
+use hamlyn_abi::dart::connection::{DART_BROKEN_LINK, DART_DROPPED_BROKEN, DART_PAGE_SIZE};
 use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
 use hamlyn_abi::dart::identity::{DART_ABI_VERSION, DART_MODEL, DART_PCI_DEVICE};
 use hamlyn_abi::dart::registers::DART_VECTOR_FIFO;
@@ -153,7 +153,17 @@ impl DartCard {
         // Whether its owner can be told of it in memory or not.
         let _ = connection.break_off(ports.dma, why);
         self.count(DartStatistic::Broken);
+        self.drop_all(ports, index);
         self.tell(ports, DART_FIFO_LEFT | index);
+    }
+
+    /// What a connection has to send will not leave.
+    fn drop_all(&mut self, ports: &Ports<'_>, index: u32) {
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
+        match connection.drop_all() {
+            0 => {}
+            count => self.left(ports, index, count, Some(DART_DROPPED_BROKEN)),
+        }
     }
 
     /// Messages that waited for places in queues go on.
@@ -250,10 +260,8 @@ impl Card for DartCard {
         // What was on its way on an earlier link is lost.
         for index in 0..self.options.connections {
             self.break_off(ports, index, DART_BROKEN_LINK);
-            if let Some(Some(system)) = self.connections.get_mut(index as usize) {
-                // Memory of its state that is not there is the driver's affair.
-                let _ = system.drop_all(ports.dma);
-            }
+            // Those of operating systems go on.
+            self.drop_all(ports, index);
         }
         self.here = place;
         self.chassis.link_changed(ports, place);

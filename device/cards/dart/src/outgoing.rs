@@ -25,6 +25,8 @@ enum Turn {
     Full,
     /// Its host takes no more for now.
     Stopped,
+    /// Its next message will not leave; there may be another.
+    Dropped,
     /// It has nothing that can go now.
     Nothing,
 }
@@ -53,7 +55,7 @@ impl DartCard {
                 let is_cut = connection.is_system && self.here.is_none();
                 match if is_cut { Err(DART_DROPPED_BROKEN) } else { connection.put(length) } {
                     Ok(()) => self.stir(index),
-                    Err(why) => self.left(ports, index, Some(why)),
+                    Err(why) => self.left(ports, index, 1, Some(why)),
                 }
             }
             (DART_PAGE_REGISTERS.., 8) => {
@@ -81,11 +83,13 @@ impl DartCard {
         (number < connection.window.len()).then_some(connection.window.start + number)
     }
 
-    /// A message has left, or will not.
-    fn left(&mut self, ports: &Ports<'_>, index: u32, dropped: Option<u32>) {
-        self.counters.add(DartStatistic::MessagesDropped, dropped.is_some().into());
+    /// So many messages have left, or will not.
+    pub(super) fn left(&mut self, ports: &Ports<'_>, index: u32, count: u32, dropped: Option<u32>) {
+        if dropped.is_some() {
+            self.counters.add(DartStatistic::MessagesDropped, count.into());
+        }
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
-        match connection.left(ports.dma, dropped) {
+        match connection.left(ports.dma, count, dropped) {
             Ok(true) => self.tell(ports, DART_FIFO_LEFT | index),
             Ok(false) => {}
             Err(fault) => self.note(ports, index, Err(fault)),
@@ -114,6 +118,10 @@ impl DartCard {
                     self.in_turn.remove(&index);
                     self.stopped.insert(index);
                 }
+                Turn::Dropped => {
+                    self.in_turn.remove(&index);
+                    self.stir(index);
+                }
                 Turn::Nothing => {
                     self.in_turn.remove(&index);
                 }
@@ -129,20 +137,23 @@ impl DartCard {
         if link.is_stopped(host) {
             return Turn::Stopped;
         }
+        let owes = connection.owes(self.options.window);
         let (mut cells, mut owed) = (Vec::new(), 0);
         let kind = if let Some(reply) = connection.sending.replies.front() {
             reply.message.encode(peer.number, &mut cells);
             reply.kind
         } else if let Some(send) = connection.sending.sends.front().copied() {
             match self.gather(ports, index, &send) {
-                Err(turn) => return turn,
                 Ok(message) => {
                     owed = answer_cells(&message);
                     message.encode(peer.number, &mut cells);
+                    MESSAGE
                 }
+                // What waits holds up no credits: the other end may wait for these.
+                Err(Turn::Nothing) if owes => CREDITS,
+                Err(turn) => return turn,
             }
-            MESSAGE
-        } else if connection.owes(self.options.window) {
+        } else if owes {
             CREDITS
         } else {
             return Turn::Nothing;
@@ -220,10 +231,8 @@ impl DartCard {
             connection.sending.sends.pop_front();
             connection.sending.wait.clear();
         }
-        self.left(ports, index, Some(DART_DROPPED_MEMORY));
-        self.in_turn.remove(&index);
-        self.stir(index);
-        Turn::Nothing
+        self.left(ports, index, 1, Some(DART_DROPPED_MEMORY));
+        Turn::Dropped
     }
 
     /// A packet of so many cells has left, whose answer has so many.
@@ -234,7 +243,7 @@ impl DartCard {
             MESSAGE => {
                 connection.spend(cells, owed);
                 self.count(DartStatistic::MessagesSent);
-                self.left(ports, index, None);
+                self.left(ports, index, 1, None);
             }
             _ => {
                 connection.sending.replies.pop_front();

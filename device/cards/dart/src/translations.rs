@@ -25,7 +25,7 @@ impl DartCard {
         if let Some(frame) = frame {
             self.tlb.fill(page, frame);
         }
-        for index in self.fill_waits(page, frame) {
+        for index in self.fill_waits(ports, page, frame) {
             self.run(ports, index);
             self.stir(index);
             // Those that were filled before may have been taken back meanwhile.
@@ -34,8 +34,9 @@ impl DartCard {
     }
 
     /// Those connections that waited for a page.
-    fn fill_waits(&mut self, page: Page, frame: Option<Frame>) -> Vec<u32> {
-        let mut ready = Vec::new();
+    fn fill_waits(&mut self, ports: &Ports<'_>, page: Page, frame: Option<Frame>) -> Vec<u32> {
+        let (mut ready, mut passed) = (Vec::new(), Vec::new());
+        let is_written = frame.is_none() && self.is_to_be_written(page);
         for (index, connection) in self.connections.iter_mut().enumerate() {
             let Some(connection) = connection else { continue };
             let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
@@ -43,12 +44,29 @@ impl DartCard {
                 continue;
             }
             let waits = [&mut connection.receiving.wait, &mut connection.sending.wait];
-            let filled = waits.map(|wait| wait.fill(page.number, frame));
-            if filled.contains(&true) {
-                ready.push(index as u32);
+            for wait in waits {
+                // There may be a page for reading, though none for writing: who reads asks again.
+                if is_written && wait.missing.get(&page.number) == Some(&false) {
+                    passed.push(index as u32);
+                } else if wait.fill(page.number, frame) {
+                    ready.push(index as u32);
+                }
             }
         }
+        for index in passed {
+            self.tell(ports, DART_FIFO_MISSES | index);
+        }
         ready
+    }
+
+    /// Whether somebody waits for the page to write to it.
+    fn is_to_be_written(&self, page: Page) -> bool {
+        self.connections.iter().flatten().any(|connection| {
+            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
+            let mut waits = [&connection.receiving.wait, &connection.sending.wait].into_iter();
+            endpoint.and_then(Endpoint::space) == Some(page.space)
+                && waits.any(|wait| wait.missing.get(&page.number) == Some(&true))
+        })
     }
 
     fn ask_again(&mut self, ports: &Ports<'_>, index: u32) {

@@ -67,3 +67,69 @@ fn an_answer_that_does_not_come_costs_nothing() {
     }
     assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), 100);
 }
+
+/// Whoever lets nothing come back to him had ever more news of traps wait for him.
+#[test]
+fn news_of_traps_that_do_not_leave_hold_up_who_has_them_and_nobody_else() {
+    let (mut one, mut other, _) = pair(PAGE, END);
+    one.connection(2, 1, END);
+    other.connection(2, 0, End { registers: (20, 2), ..END });
+    let mut traps = 0;
+    for _ in 0..4 {
+        for _ in 0..2048 {
+            one.send(1, control(0x80, 0), 0, 0);
+            for (_, packet) in one.sent() {
+                other.arrive(0, &packet);
+            }
+        }
+        // One of them leaves, and says that all the others are done.
+        other.transmit();
+        for (_, packet) in std::mem::take(&mut other.wire.sent) {
+            one.arrive(1, &packet);
+        }
+        traps = other.counter("traps_unimplemented");
+    }
+    assert!(traps <= 2048 + 4, "{traps}");
+    one.send(2, control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0), 0, 0);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.register(2, 0), other.counter("broken")), (1, 0));
+}
+
+/// A connection that dropped messages had one more turn for each of them, for as long as it had something to send.
+#[test]
+fn who_has_dropped_messages_has_no_more_turns_than_others() {
+    let (mut one, _, _) = pair(PAGE, END);
+    one.connection(2, 1, END);
+    let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
+    (0..64).for_each(|_| one.send(2, count, 0, 0));
+    for _ in 0..10 {
+        one.send(1, count, PAGE, 32);
+        one.send(1, count, 0, 0);
+        one.transmit();
+    }
+    (0..32).for_each(|_| one.send(1, count, 0, 0));
+    one.wire.sent.clear();
+    for _ in 0..32 {
+        one.transmit();
+    }
+    let of_second = one.wire.sent.iter().filter(|(_, packet)| packet[0] == 2).count();
+    assert!((one.wire.sent.len(), of_second) >= (32, 16), "{of_second}");
+}
+
+/// Each waited for the other's credits, which did not leave before the message that waited.
+#[test]
+fn two_that_have_no_credits_left_give_each_other_some() {
+    let (mut one, mut other, _) = pair(PAGE, END);
+    let count = control(DART_MAIN_NONE | DART_OP_INCREMENT << DART_FIRST_SHIFT, 0);
+    for host in [&mut one, &mut other] {
+        for _ in 0..2048 {
+            host.send(1, count, 0, 0);
+            host.transmit();
+        }
+        host.send(1, count, 0, 0);
+        host.transmit();
+        assert_eq!((host.wire.sent.len(), host.counter("credit_waits")), (2048, 1));
+    }
+    exchange(&mut one, &mut other);
+    assert_eq!((one.register(1, 0), other.register(1, 0)), (2049, 2049));
+}

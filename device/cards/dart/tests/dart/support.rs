@@ -93,8 +93,7 @@ impl Host {
     pub(crate) fn with_options(number: u16, options: Options) -> Self {
         let host = hamlyn_test_host::Host::new(number, DartCard::new(options)).unwrap();
         let mut host = Self { host, fifo: 0, taken: 0, pages: Pages::new(), serves: true, found: Vec::new() };
-        let place = Place { host: number, ports: 4 };
-        host.with(|card, ports, _| card.link_changed(ports, Some(place)));
+        host.link(Some(Place { host: number, ports: 4 }));
         let (area, start) = host.area(u64::from(FIFO * DART_FIFO_SIZE));
         host.run(DART_COMMAND_OPEN_FIFO, 0, &DartOpenFifo { area, records: FIFO, reserved: 0 }).unwrap();
         host.fifo = start;
@@ -124,6 +123,14 @@ impl Host {
 
     /// Opens a connection to connection `index` of another host; where its state is.
     pub(crate) fn connection(&mut self, index: u32, host: u32, end: End) -> u64 {
+        let state = self.open(index, host, end);
+        let connect = DartConnect { key: KEY, peer: index, reserved: 0 };
+        self.run(DART_COMMAND_CONNECT, index, &connect).unwrap();
+        state
+    }
+
+    /// Opens a connection, but does not say what is at its other end; where its state is.
+    pub(crate) fn open(&mut self, index: u32, host: u32, end: End) -> u64 {
         let (state, start) = self.area(DART_STATE_SIZE.into());
         let body = DartOpenConnection {
             state,
@@ -140,8 +147,6 @@ impl Host {
             key: KEY,
         };
         self.run(DART_COMMAND_OPEN_CONNECTION, index, &body).unwrap();
-        let connect = DartConnect { key: KEY, peer: index, reserved: 0 };
-        self.run(DART_COMMAND_CONNECT, index, &connect).unwrap();
         start
     }
 
@@ -249,10 +254,14 @@ impl Host {
                 Some((frame, false)) if miss & DART_PAGE_WRITES == 0 => *frame,
                 _ => DART_FRAME_NONE,
             };
-            self.store_register(DART_REG_TLB_SPACE, SPACE.into());
-            self.store_register(DART_REG_TLB_PAGE, miss & !(PAGE - 1));
-            self.store_register(DART_REG_TLB_FILL, frame);
+            self.tell_frame(SPACE, miss & !(PAGE - 1), frame);
         }
+    }
+
+    pub(crate) fn tell_frame(&mut self, space: u32, address: u64, frame: u64) {
+        self.store_register(DART_REG_TLB_SPACE, space.into());
+        self.store_register(DART_REG_TLB_PAGE, address);
+        self.store_register(DART_REG_TLB_FILL, frame);
     }
 
     pub(crate) fn invalidate(&mut self, page: u64, count: u64) {
@@ -262,7 +271,16 @@ impl Host {
     }
 
     fn store_register(&mut self, register: u32, value: u64) {
-        self.with(|card, ports, _| card.register_write(ports, 0, register.into(), 8, value));
+        self.store_in(register, 8, value);
+    }
+
+    pub(crate) fn store_in(&mut self, register: u32, width: u8, value: u64) {
+        self.with(|card, ports, _| card.register_write(ports, 0, register.into(), width, value));
+    }
+
+    /// The link goes, or is there.
+    pub(crate) fn link(&mut self, place: Option<Place>) {
+        self.with(|card, ports, _| card.link_changed(ports, place));
     }
 
     /// Sends all that can be sent, and takes it off the wire.

@@ -90,6 +90,26 @@ fn data_that_is_not_there_does_not_leave() {
     assert_eq!((other.register(1, 0), word(&one, DART_STATE_LEFT)), (1, 5));
 }
 
+/// That a page may not be written to was taken for that there is none, by who only read it.
+#[test]
+fn who_reads_a_page_is_served_though_who_writes_to_it_is_not() {
+    let (mut one, mut other, [state, _]) = pair(PAGE, END);
+    one.connection(2, 1, END);
+    other.connection(2, 0, END);
+    let page = BASE / PAGE;
+    let frame = other.pages[&page].0;
+    other.pages.insert(page, (frame, false));
+    other.serves = false;
+    one.send(1, control(DART_MAIN_WRITE, 0), 0, 32);
+    one.send(2, control(DART_MAIN_READ, 0), 0, 0);
+    exchange(&mut one, &mut other);
+    other.serves = true;
+    other.fill(1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.counter("traps_no_memory"), other.counter("answers_sent")), (1, 1));
+    assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), 1);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

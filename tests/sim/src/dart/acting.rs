@@ -1,0 +1,234 @@
+//! What processes and drivers do: messages, registers, queues, the FIFO; and what hostile hosts send.
+
+use hamlyn_abi::dart::connection::DART_PAGE_REGISTERS;
+use hamlyn_abi::dart::control::DartControl;
+use hamlyn_abi::dart::fifo::*;
+use hamlyn_abi::dart::queue::*;
+use hamlyn_abi::dart::registers::*;
+use hamlyn_fabric::{Header, HostId, Protocol};
+
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::effects::{Outcome, outcome};
+use super::ledger::Arrived;
+use super::model::Dart;
+use super::opening::PROCESSES;
+use super::packet::{BLOCK, LONGEST, Letter, Message, TRAPPED};
+
+/// Opcodes of which programs are made: fetch and increment, append, barrier, compare and swap, swap, an unconditional event, increments.
+const KNOWN: [u32; 8] = [
+    5 | 4 << 8,
+    1 | 2 << 3 | 0x26 << 8,
+    0x5 << 8 | 1 << 24,
+    5 | 0x2f << 8,
+    5 | 1 << 8,
+    7 << 24,
+    4 << 8,
+    2 | 0x44 << 8 | 7 << 24,
+];
+
+impl World<Dart> {
+    /// The control of some message.
+    pub(super) fn some_control(&mut self) -> DartControl {
+        let word = self.rng.next() as u32;
+        let known = self.rng.pick(&KNOWN).unwrap_or_default();
+        let opcode = match self.rng.below(10) {
+            0 => word,
+            1..4 => word & 7 | word & 0x18 | (word >> 5 & 3) << 5,
+            4..6 => word & 7,
+            6 => word & 0x7f7f_7f7f,
+            _ => known,
+        };
+        let operand = match self.rng.below(6) {
+            0 => self.rng.below(4),
+            1 => self.rng.next() >> self.rng.below(64),
+            _ => self.rng.below(3 * 1024) * 4,
+        };
+        let mask = if self.rng.percent(70) { 0 } else { self.rng.next() as u8 };
+        let index = self.rng.below(3) as u8;
+        let indices = [self.rng.below(8) as u8 / 2, index, self.rng.below(8) as u8 / 2];
+        DartControl { opcode, mask, indices, operand }
+    }
+
+    /// A process sends something.
+    pub(super) fn send_some(&mut self, host: usize) -> Result<(), Violation> {
+        let Some(index) = self.some_index(host) else { return Ok(()) };
+        let control = self.some_control();
+        if (3..=5).contains(&(control.opcode & 7)) {
+            return self.ask(host, index, control);
+        }
+        let length = match self.rng.below(8) {
+            0 => self.rng.range(0, 40),
+            1 => 0,
+            _ if control.opcode & 7 == 2 => self.rng.range(1, 1500),
+            _ => 32,
+        };
+        let offset = if self.rng.percent(2) { self.rng.next() } else { self.rng.below(3 * 4096) };
+        self.send(host, index, control, (offset, length.min(1500)))
+    }
+
+    fn some_index(&mut self, host: usize) -> Option<u32> {
+        let ends: Vec<u32> = self.model.ledgers[host].ends.keys().copied().collect();
+        self.rng.pick(&ends)
+    }
+
+    /// A process stores to a register of its window, or to its memory.
+    pub(super) fn store_some(&mut self, host: usize) -> Result<(), Violation> {
+        let Some(index) = self.some_index(host) else { return Ok(()) };
+        let Some(end) = self.model.ledgers[host].ends.get(&index) else { return Ok(()) };
+        let (window, place) = (end.window.clone(), end.place(self.rng.below(end.endpoint.length)));
+        if window.is_empty() || self.rng.percent(50) {
+            let bytes = self.rng.bytes(40);
+            self.store_memory(host, place.0, place.1, &bytes);
+            return Ok(());
+        }
+        let number = self.rng.index(window.len());
+        let value = self.rng.below(2000) * 4;
+        self.model.ledgers[host].registers[window.start + number] = value;
+        let at = DART_PAGE_REGISTERS + number as u32 * 8;
+        self.hosts[host].machine.store_page(index, at, value)?;
+        self.settle(host)
+    }
+
+    /// The driver takes what is in the FIFO, if it was called. Returns whether it was.
+    pub(super) fn serve_fifo(&mut self, host: usize) -> Result<bool, Violation> {
+        self.settle(host)?;
+        let machine = self.hosts[host].machine.clone();
+        let ledger = &mut self.model.ledgers[host];
+        if !std::mem::take(&mut ledger.is_called) {
+            return Ok(false);
+        }
+        while let Some(what) = machine.record(ledger.fifo_taken) {
+            ledger.fifo_taken += 1;
+            let number = what & 0x3fff_ffff;
+            match what & 0xc000_0000 {
+                DART_FIFO_MISSES => drop(ledger.missing.insert(number)),
+                DART_FIFO_QUEUE => {
+                    if let Some(queue) = ledger.queues.get_mut(&number) {
+                        queue.woken = true;
+                    }
+                }
+                DART_FIFO_ARRIVED => {
+                    let is_system = ledger.ends.get(&number).is_some_and(|end| end.is_system);
+                    ensure(is_system, || format!("host {host}: {number} is no operating system's"))?;
+                    self.model.told += 1;
+                }
+                _ => {}
+            }
+        }
+        machine.store(0, DART_REG_FIFO_TAKEN.into(), 4, ledger.fifo_taken.into())?;
+        self.settle(host)?;
+        Ok(true)
+    }
+
+    /// A process takes what is in its queues, but of one that it sleeps on. Returns whether there was anything.
+    pub(super) fn take_records(&mut self, host: usize) -> Result<bool, Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let mut any = false;
+        for queue in self.model.ledgers[host].queues.values_mut() {
+            if queue.asleep && !queue.woken {
+                continue;
+            }
+            (queue.asleep, queue.woken) = (false, false);
+            any |= queue.taken != queue.written;
+            self.model.records += u64::from(queue.written.wrapping_sub(queue.taken));
+            queue.taken = queue.written;
+            queue.area.poke(&machine.memory, DART_QUEUE_TAKEN.into(), &queue.taken.to_le_bytes());
+        }
+        Ok(any)
+    }
+
+    /// A process sleeps on a queue until there is a record.
+    pub(super) fn doze(&mut self, host: usize) -> Result<(), Violation> {
+        let number = self.rng.range(0, 2);
+        let machine = self.hosts[host].machine.clone();
+        let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
+        if !queue.is_immediate && !queue.asleep {
+            (queue.asleep, queue.woken) = (true, false);
+            machine.set(DART_REG_ARM, u64::from(number) | u64::from(queue.taken) << 32)?;
+        }
+        self.settle(host)
+    }
+
+    /// A message of an operating system's was passed over: it must have had a reason.
+    pub(super) fn check_passed_over(
+        &self,
+        host: usize,
+        index: u32,
+        arrived: Option<Arrived>,
+    ) -> Result<(), Violation> {
+        let ledger = &self.model.ledgers[host];
+        let Some((end, arrived)) = ledger.ends.get(&index).zip(arrived) else { return Ok(()) };
+        let is_full = |queue: Option<u32>| {
+            let queue = queue.and_then(|number| ledger.queues.get(&number));
+            queue.is_some_and(|queue| queue.written.wrapping_sub(queue.taken) >= DART_MIN_RECORDS)
+        };
+        let has_reason = match outcome(end, &ledger.program, &arrived, &ledger.registers[end.window.clone()])
+        {
+            Outcome::Trap(_) => true,
+            Outcome::Exception => is_full(end.exceptions),
+            Outcome::Made(made) => made.event && is_full(end.events),
+        };
+        ensure(has_reason, || format!("host {host}: {arrived:?} was passed over"))
+    }
+
+    /// A hostile host's packet, past its card: what somebody has sent, or noise, or as right as it can be but for a thing or none.
+    pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
+        let victim = self.rng.index(self.hosts.len());
+        let at = self.rng.index(self.model.captured.len());
+        let replayed = self.model.captured.get(at).cloned();
+        let (victim, mut bytes) = match (self.rng.below(4), replayed) {
+            (0, Some((to, bytes))) => (usize::from(to), bytes),
+            _ => (victim, self.some_packet(victim)),
+        };
+        match self.rng.below(8) {
+            0 => {
+                let bit = self.rng.index(bytes.len() * 8);
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            1 => bytes.truncate(self.rng.index(bytes.len())),
+            _ => {}
+        }
+        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
+        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
+        let to = HostId(victim as u16);
+        let header = Header { destination: to, source: to, protocol };
+        if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
+            let excused = !self.hosts[victim].uplink.is_up();
+            self.model.flying.entry((host as u16, victim as u16)).or_default().sent(bytes, excused);
+            self.model.forged += 1;
+        }
+        Ok(())
+    }
+
+    fn some_packet(&mut self, victim: usize) -> Vec<u8> {
+        let index = self.some_index(victim).unwrap_or(PROCESSES);
+        let end = self.model.ledgers[victim].ends.get(&index);
+        let known = end.map_or((0, 0, 0), |end| (end.expected, end.returned, end.key));
+        let mut block = [0; BLOCK];
+        block[..17].copy_from_slice(&self.rng.bytes(17));
+        let body = match self.rng.below(3) {
+            0 => self.rng.range(1, LONGEST as u32) as usize,
+            _ => 0,
+        };
+        let message = Message { control: self.some_control(), block, body: self.rng.bytes(body) };
+        let mut letter = Letter {
+            connection: index,
+            number: known.0,
+            done: known.1,
+            kind: self.rng.pick(&[0, 0, 0, 1, 2, 3, TRAPPED + 1, TRAPPED]).unwrap_or(0),
+            key: known.2,
+            cells: message.write(index),
+        };
+        match self.rng.below(8) {
+            0 => letter.key ^= 1 << self.rng.below(64),
+            1 => letter.number = letter.number.wrapping_add(self.rng.range(1, 3)),
+            2 => letter.done = self.rng.next() as u32,
+            3 => letter.connection = self.rng.range(0, 40),
+            4 => letter.cells.truncate(self.rng.index(letter.cells.len())),
+            _ => {}
+        }
+        letter.write()
+    }
+}

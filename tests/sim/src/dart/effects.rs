@@ -1,0 +1,114 @@
+//! What a message makes of registers and memory, by the semantics of the card's page in the documents.
+
+use std::ops::Range;
+
+use hamlyn_abi::dart::trap::*;
+
+use super::interpreter::{self, Trap, interpret, is_implemented};
+use super::ledger::{Arrived, End, Program};
+use super::packet::{BLOCK, Message};
+
+const CALL: u32 = 6;
+const EXCEPTION: u32 = 7;
+
+/// What comes of a message, as far as pages are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is the software's.
+    Exception,
+    /// A `DART_TRAP_*`.
+    Trap(u32),
+    Made(Made),
+}
+
+/// What a message makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Made {
+    /// The window.
+    pub(super) registers: Vec<u64>,
+    pub(super) event: bool,
+    /// What it does to memory.
+    pub(super) access: Option<Access>,
+    /// What an ANSWER says.
+    pub(super) answer: Option<[u64; 2]>,
+    /// It is answered.
+    pub(super) asks: bool,
+}
+
+/// Bytes of an endpoint that a message reaches, from an offset on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) writes: bool,
+    pub(super) address: u64,
+    /// Which of the bytes of its data, and how many that has.
+    pub(super) bytes: Vec<usize>,
+    pub(super) length: usize,
+    /// It is a block.
+    pub(super) is_block: bool,
+}
+
+/// What a message makes of the registers of its connection's window.
+pub(super) fn outcome(end: &End, program: &[Program], arrived: &Arrived, window: &[u64]) -> Outcome {
+    let message = &arrived.message;
+    let Some((opcode, operand)) = called(end, program, message) else {
+        return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
+    };
+    let main = opcode & 7;
+    let asks = (3..=5).contains(&main);
+    let is_unpaid = asks && (arrived.is_answer || message.answer_cells() == 0);
+    if is_unpaid || main != 2 && !message.body.is_empty() {
+        return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
+    }
+    if main == EXCEPTION {
+        return Outcome::Exception;
+    }
+    let made =
+        match interpret(interpreter::Message { opcode, indices: message.control.indices, operand }, window) {
+            Ok(made) => made,
+            Err(Trap::Unimplemented) => return Outcome::Trap(DART_TRAP_UNIMPLEMENTED),
+            Err(Trap::Index) => return Outcome::Trap(DART_TRAP_INDEX),
+            Err(Trap::Refused) => return Outcome::Trap(DART_TRAP_REFUSED),
+        };
+    let access = match made.address.map(|address| access(end, message, main, address)) {
+        Some(Err(trap)) => return Outcome::Trap(trap),
+        Some(Ok(access)) => Some(access),
+        None => None,
+    };
+    let (registers, event, answer) = (made.registers, made.event, made.answer);
+    Outcome::Made(Made { registers, event, access, answer, asks })
+}
+
+/// The opcode and operand that are executed, if they are the card's.
+fn called(end: &End, program: &[Program], message: &Message) -> Option<(u32, u64)> {
+    let control = message.control;
+    let own = Some((control.opcode, control.operand)).filter(|(opcode, _)| is_implemented(*opcode))?;
+    if own.0 & 7 != CALL {
+        return Some(own);
+    }
+    let entries = program.get(end.program.clone())?;
+    let entry = entries.get(usize::try_from(own.1).ok()?)?;
+    Some((entry.opcode, entry.operand)).filter(|(opcode, _)| is_implemented(*opcode) && opcode & 7 != CALL)
+}
+
+fn access(end: &End, message: &Message, main: u32, address: u64) -> Result<Access, u32> {
+    let writes = main <= 2;
+    let is_block = main % 2 == 1;
+    let length = match main {
+        2 => message.body.len(),
+        4 => message.asked(),
+        _ => BLOCK,
+    };
+    if !(if writes { end.may_write } else { end.may_read }) {
+        return Err(DART_TRAP_RIGHT);
+    }
+    if address % 4 != 0 {
+        return Err(DART_TRAP_MISALIGNED);
+    }
+    let is_left = |at: &usize| message.control.mask >> (at / 4 % 8) & 1 == 0;
+    let bytes: Vec<usize> = (0..length).filter(is_left).collect();
+    let inside = |range: &Range<u64>, at: u64| address.checked_add(at).is_some_and(|at| range.contains(&at));
+    if !bytes.iter().all(|at| inside(&end.reach, *at as u64)) {
+        return Err(DART_TRAP_BOUNDS);
+    }
+    Ok(Access { writes, address, bytes, length, is_block })
+}

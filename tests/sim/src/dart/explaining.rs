@@ -1,0 +1,440 @@
+//! What a card has done, explained: there must be an order of the messages that waited, each connection's own in the order in which they
+//! came, in which they make of registers, memory and queues, one at a moment, what the card has made of them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use hamlyn_abi::dart::connection::DART_STATE_SIZE;
+use hamlyn_abi::dart::queue::*;
+use hamlyn_abi::dart::statistics::DartStatistic as Counter;
+use hamlyn_abi::dart::trap::DART_TRAP_NO_MEMORY;
+use zerocopy::IntoBytes;
+
+use crate::engine::memory::PAGE;
+use crate::engine::violation::{Violation, ensure};
+
+use super::effects::{Access, Made, Outcome, outcome};
+use super::ledger::{Arrived, End, Ledger, Spaces};
+use super::machine::Machine;
+use super::packet::{ANSWER, BLOCK, Message, TRAPPED};
+
+/// What is counted when a message is done with.
+const COUNTED: [Counter; 11] = [
+    Counter::Executed,
+    Counter::Exceptions,
+    Counter::TrapsUnimplemented,
+    Counter::TrapsIndex,
+    Counter::TrapsRefused,
+    Counter::TrapsRight,
+    Counter::TrapsMisaligned,
+    Counter::TrapsBounds,
+    Counter::TrapsNoMemory,
+    Counter::BytesRead,
+    Counter::BytesDeposited,
+];
+const BYTES_READ: usize = 9;
+const BYTES_DEPOSITED: usize = 10;
+/// Orders that are tried at most.
+const TRIALS: u32 = 50_000;
+
+/// Bytes of endpoints that a message writes: space, page and place in it.
+type Patch = ((u32, u64), usize, u8);
+
+#[derive(Debug, Clone)]
+struct Step {
+    end: u32,
+    reply: Option<(u32, Message)>,
+    trap: Option<u32>,
+}
+
+/// An order so far, and what it has made.
+#[derive(Debug, Clone)]
+struct Trial {
+    registers: Vec<u64>,
+    /// Of each connection, how many messages are done with.
+    done: BTreeMap<u32, usize>,
+    /// Of each queue, how many records are written.
+    written: BTreeMap<u32, u32>,
+    /// How much of what the card has written is explained.
+    at: usize,
+    /// What was counted and is not explained.
+    counts: [u64; COUNTED.len()],
+    patches: Vec<Patch>,
+    steps: Vec<Step>,
+    last: Option<u32>,
+}
+
+/// What is to be explained.
+struct Case<'a> {
+    machine: &'a Machine,
+    ledger: &'a Ledger,
+    spaces: &'a Spaces,
+    window: u32,
+    writes: Vec<(u64, u8)>,
+    /// Registers of connections as they are.
+    windows: Vec<(usize, Vec<u64>)>,
+    misses: RefCell<BTreeMap<u32, Vec<u64>>>,
+    trials: RefCell<u32>,
+    /// What waits must wait for a page that it needs now. Else it may be one that it needed before its registers changed: it is looked at again
+    /// when the driver has said where that is.
+    strict: Cell<bool>,
+}
+
+/// Explains what a card has done since the last time, and notes it.
+pub(super) fn explain(
+    machine: &Machine,
+    ledger: &mut Ledger,
+    spaces: &mut Spaces,
+    window: u32,
+) -> Result<u64, Violation> {
+    let counters = machine.counters();
+    let before = |counter: usize| ledger.counters.get(counter).copied().unwrap_or_default();
+    let counts = COUNTED.map(|counter| counters[usize::from(counter)] - before(counter.into()));
+    let writes = judged(machine, ledger, spaces);
+    let mut windows = Vec::new();
+    for (index, end) in &ledger.ends {
+        let registers = (0..end.window.len()).map(|number| machine.register(*index, number));
+        windows.push((end.window.start, registers.collect::<Result<Vec<_>, _>>()?));
+    }
+    let start = Trial {
+        registers: ledger.registers.clone(),
+        done: BTreeMap::new(),
+        written: ledger.queues.iter().map(|(number, queue)| (*number, queue.written)).collect(),
+        at: 0,
+        counts,
+        patches: Vec::new(),
+        steps: Vec::new(),
+        last: None,
+    };
+    let case = Case {
+        machine,
+        ledger,
+        spaces,
+        window,
+        writes,
+        windows,
+        misses: RefCell::default(),
+        trials: RefCell::default(),
+        strict: Cell::new(true),
+    };
+    let mut found = case.search(&start)?;
+    if found.is_none() {
+        case.strict.set(false);
+        found = case.search(&start)?;
+    }
+    let found = found.ok_or_else(|| {
+        Violation::new(format!(
+            "host {}: no order of its messages explains what the card did: {counts:?}, {} bytes; {:?}",
+            machine.id,
+            case.writes.len(),
+            ledger.ends
+        ))
+    })?;
+    let full = case.full_ones(&found);
+    let executed = counts[0];
+    commit(ledger, spaces, found, &full);
+    ledger.counters = counters;
+    Ok(executed)
+}
+
+/// What the card has written to endpoints and queues, byte by byte.
+fn judged(machine: &Machine, ledger: &Ledger, spaces: &Spaces) -> Vec<(u64, u8)> {
+    let queues = ledger.queues.values().flat_map(|queue| queue.area.pages()[1..].to_vec());
+    let frames = spaces.frames().chain(queues).collect::<std::collections::BTreeSet<u64>>();
+    let writes = machine.memory.take_writes().into_iter();
+    let writes = writes.filter(|write| frames.contains(&(write.address / PAGE * PAGE)));
+    writes.flat_map(|write| (write.address..).zip(write.bytes)).collect()
+}
+
+impl Case<'_> {
+    fn search(&self, trial: &Trial) -> Result<Option<Trial>, Violation> {
+        *self.trials.borrow_mut() += 1;
+        ensure(*self.trials.borrow() < TRIALS, || {
+            format!("host {}: too many orders of messages for what the card did", self.machine.id)
+        })?;
+        let is_over = trial.at == self.writes.len() && trial.counts.iter().all(|count| *count == 0);
+        if is_over && self.agrees(trial)? {
+            return Ok(Some(trial.clone()));
+        }
+        if is_over && trial.counts[0] == 0 && trial.steps.is_empty() {
+            return Ok(None);
+        }
+        // Mostly the same connection goes on.
+        let others = self.ledger.ends.keys().copied().filter(|end| Some(*end) != trial.last);
+        for index in trial.last.into_iter().chain(others) {
+            for next in self.next(trial, index) {
+                if let Some(found) = self.search(&next)? {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn front<'a>(&'a self, trial: &Trial, index: u32) -> Option<(&'a End, &'a Arrived)> {
+        let end = self.ledger.ends.get(&index)?;
+        let done = trial.done.get(&index).copied().unwrap_or_default();
+        Some((end, end.waiting.get(done)?))
+    }
+
+    /// What may become of the next message of a connection.
+    fn next(&self, trial: &Trial, index: u32) -> Vec<Trial> {
+        let Some((end, arrived)) = self.front(trial, index) else { return Vec::new() };
+        match outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]) {
+            Outcome::Exception => {
+                let excepted = self.counted(trial, 1, 1);
+                let record =
+                    |trial| self.record(trial, index, end.exceptions, arrived, DART_RECORD_EXCEPTION);
+                excepted.and_then(record).map(|trial| over(trial, index, None, None)).into_iter().collect()
+            }
+            Outcome::Trap(trap) => self.trapped(trial, index, trap).into_iter().collect(),
+            Outcome::Made(made) => {
+                let may_miss = made.access.as_ref().is_some_and(|access| {
+                    self.pages(end, access).iter().any(|page| self.is_refused(end, *page, access.writes))
+                });
+                let trapped = may_miss.then(|| self.trapped(trial, index, DART_TRAP_NO_MEMORY)).flatten();
+                self.made(trial, index, &made).into_iter().chain(trapped).collect()
+            }
+        }
+    }
+
+    fn counted(&self, trial: &Trial, what: usize, count: u64) -> Option<Trial> {
+        let mut next = trial.clone();
+        next.counts[what] = next.counts[what].checked_sub(count)?;
+        Some(next)
+    }
+
+    fn trapped(&self, trial: &Trial, index: u32, trap: u32) -> Option<Trial> {
+        let (end, arrived) = self.front(trial, index)?;
+        let next = self.counted(trial, 1 + trap as usize, 1)?;
+        let next = self.record(next, index, end.exceptions, arrived, DART_RECORD_TRAP + trap)?;
+        let Message { control, block, .. } = arrived.message;
+        let news = Message { control, block, body: Vec::new() };
+        let reply = (!arrived.is_answer && !end.is_system).then_some((TRAPPED + trap, news));
+        Some(over(next, index, reply, Some(trap)))
+    }
+
+    fn made(&self, trial: &Trial, index: u32, made: &Made) -> Option<Trial> {
+        let (end, arrived) = self.front(trial, index)?;
+        let mut next = self.counted(trial, 0, 1)?;
+        let mut reply =
+            Message { control: arrived.message.answer_control(), block: [0; BLOCK], body: Vec::new() };
+        if let Some([before, after]) = made.answer {
+            reply.block[..16].copy_from_slice([before, after].as_bytes());
+        }
+        if let Some(access) = &made.access {
+            if !self.pages(end, access).iter().all(|page| self.is_known(end, *page, access.writes)) {
+                return None;
+            }
+            if access.writes {
+                self.write(&mut next, end, access, arrived)?;
+            } else {
+                let data = self.read(&mut next, end, access)?;
+                match data.first_chunk() {
+                    Some(block) if access.is_block => reply.block = *block,
+                    _ => reply.body = data,
+                }
+            }
+        }
+        next.registers[end.window.clone()].copy_from_slice(&made.registers);
+        if made.event {
+            next = self.record(next, index, end.events, arrived, DART_RECORD_COMPARED)?;
+        }
+        Some(over(next, index, made.asks.then_some((ANSWER, reply)), None))
+    }
+
+    /// Takes what is to be written next from what the card wrote.
+    fn expect(&self, trial: &mut Trial, bytes: &[(u64, u8)]) -> Option<()> {
+        let is_it = self.writes.get(trial.at..)?.starts_with(bytes);
+        trial.at += bytes.len();
+        is_it.then_some(())
+    }
+
+    fn write(&self, trial: &mut Trial, end: &End, access: &Access, arrived: &Arrived) -> Option<()> {
+        let Message { block, body, .. } = &arrived.message;
+        let data = if access.is_block { &block[..] } else { body };
+        let mut expected = Vec::new();
+        for at in &access.bytes {
+            let (page, place) = end.place(access.address + *at as u64);
+            let (frame, _) = self.ledger.known.get(&page)?;
+            expected.push((frame + place as u64, data[*at]));
+            trial.patches.push((page, place, data[*at]));
+        }
+        trial.counts[BYTES_DEPOSITED] = trial.counts[BYTES_DEPOSITED].checked_sub(expected.len() as u64)?;
+        self.expect(trial, &expected)
+    }
+
+    fn read(&self, trial: &mut Trial, end: &End, access: &Access) -> Option<Vec<u8>> {
+        trial.counts[BYTES_READ] = trial.counts[BYTES_READ].checked_sub(access.bytes.len() as u64)?;
+        let mut data = vec![0; access.length];
+        for at in &access.bytes {
+            let (page, place) = end.place(access.address + *at as u64);
+            let patched = trial.patches.iter().rev().find(|patch| (patch.0, patch.1) == (page, place));
+            let kept = || self.spaces.contents.get(&page).map(|bytes| bytes[place]);
+            data[*at] = patched.map(|patch| patch.2).or_else(kept)?;
+        }
+        Some(data)
+    }
+
+    /// A record for a queue, if there is one: it must have room.
+    fn record(
+        &self,
+        mut trial: Trial,
+        index: u32,
+        queue: Option<u32>,
+        arrived: &Arrived,
+        kind: u32,
+    ) -> Option<Trial> {
+        let Some((number, queue)) = queue.and_then(|number| Some((number, self.ledger.queues.get(&number)?)))
+        else {
+            return Some(trial);
+        };
+        let written = trial.written.get_mut(&number)?;
+        if written.wrapping_sub(queue.taken) >= DART_MIN_RECORDS {
+            return None;
+        }
+        let place = DART_QUEUE_HEAD + *written % DART_MIN_RECORDS * DART_RECORD_SIZE;
+        *written = written.wrapping_add(1);
+        let record = DartRecord {
+            control: arrived.message.control,
+            data: zerocopy::transmute!(arrived.message.block),
+            length: arrived.message.body.len() as u32,
+            connection: index,
+            kind,
+            number: written.wrapping_sub(DART_MIN_RECORDS),
+        };
+        let address = queue.area.address(place.into());
+        let last = address + u64::from(DART_RECORD_SIZE) - 4;
+        let number = written.to_le_bytes();
+        let bytes = (address..).zip(record.as_bytes().to_vec()).chain((last..).zip(number));
+        self.expect(&mut trial, &bytes.collect::<Vec<_>>())?;
+        Some(trial)
+    }
+
+    /// The pages that a message needs.
+    fn pages(&self, end: &End, access: &Access) -> Vec<(u32, u64)> {
+        let mut pages: Vec<_> =
+            access.bytes.iter().map(|at| end.place(access.address + *at as u64).0).collect();
+        pages.dedup();
+        pages
+    }
+
+    fn is_known(&self, _: &End, page: (u32, u64), writes: bool) -> bool {
+        self.ledger.known.get(&page).is_some_and(|(_, writable)| *writable || !writes)
+    }
+
+    fn is_refused(&self, _: &End, (space, page): (u32, u64), writes: bool) -> bool {
+        [false, writes].iter().any(|writes| self.ledger.refused.contains(&(space, page, *writes)))
+    }
+
+    /// Whether registers are as they are, and each message that waits waits for something.
+    fn agrees(&self, trial: &Trial) -> Result<bool, Violation> {
+        let is_it = |(start, registers): &(usize, Vec<u64>)| trial.registers[*start..].starts_with(registers);
+        if !self.windows.iter().all(is_it) {
+            return Ok(false);
+        }
+        for index in self.ledger.ends.keys() {
+            if !self.waits(trial, *index)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the next message of a connection, if there is one, has to wait.
+    fn waits(&self, trial: &Trial, index: u32) -> Result<bool, Violation> {
+        let Some((end, arrived)) = self.front(trial, index) else { return Ok(true) };
+        if end.is_system || self.is_full(trial, index) {
+            return Ok(true);
+        }
+        if !self.misses.borrow().contains_key(&index) {
+            let misses = self.machine.misses(index)?.1.into_iter().map(|(page, _)| page).collect();
+            self.misses.borrow_mut().insert(index, misses);
+        }
+        let misses = &self.misses.borrow()[&index];
+        if !self.strict.get() {
+            return Ok(!misses.is_empty());
+        }
+        let outcome = outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]);
+        let Outcome::Made(Made { access: Some(access), .. }) = outcome else { return Ok(false) };
+        Ok(self.pages(end, &access).iter().any(|(_, page)| misses.contains(page)))
+    }
+
+    /// Whether the next message of a connection finds no room for what it makes, or has found none when it was looked at.
+    fn is_full(&self, trial: &Trial, index: u32) -> bool {
+        let Some((end, arrived)) = self.front(trial, index) else { return false };
+        if end.was_full && !trial.done.contains_key(&index) {
+            return true;
+        }
+        let is_full = |queue: Option<u32>| {
+            let queue = queue
+                .and_then(|number| Some((trial.written.get(&number)?, self.ledger.queues.get(&number)?)));
+            queue.is_some_and(|(written, queue)| written.wrapping_sub(queue.taken) >= DART_MIN_RECORDS)
+        };
+        let made = trial.steps.iter().filter(|step| step.end == index).filter_map(|step| step.reply.as_ref());
+        let replies = end.reply_cells() + made.map(|(_, message)| message.cells()).sum::<usize>();
+        let is_stuffed = replies >= self.window as usize;
+        match outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]) {
+            Outcome::Exception => is_full(end.exceptions),
+            Outcome::Trap(_) => is_full(end.exceptions) || is_stuffed && !arrived.is_answer,
+            Outcome::Made(made) => {
+                let refused = made.access.as_ref().is_some_and(|access| {
+                    self.pages(end, access).iter().any(|page| self.is_refused(end, *page, access.writes))
+                });
+                let news = refused && (is_full(end.exceptions) || is_stuffed && !arrived.is_answer);
+                made.event && is_full(end.events) || made.asks && is_stuffed || news
+            }
+        }
+    }
+
+    /// Connections whose next message finds no room.
+    fn full_ones(&self, trial: &Trial) -> Vec<u32> {
+        self.ledger.ends.keys().copied().filter(|index| self.is_full(trial, *index)).collect()
+    }
+}
+
+fn over(mut trial: Trial, end: u32, reply: Option<(u32, Message)>, trap: Option<u32>) -> Trial {
+    *trial.done.entry(end).or_default() += 1;
+    trial.last = Some(end);
+    trial.steps.push(Step { end, reply, trap });
+    trial
+}
+
+fn commit(ledger: &mut Ledger, spaces: &mut Spaces, trial: Trial, full: &[u32]) {
+    ledger.registers = trial.registers;
+    for (number, written) in trial.written {
+        if let Some(queue) = ledger.queues.get_mut(&number) {
+            queue.written = written;
+        }
+    }
+    for (page, place, byte) in trial.patches {
+        if let Some(bytes) = spaces.contents.get_mut(&page) {
+            bytes[place] = byte;
+        }
+    }
+    for Step { end, reply, trap } in trial.steps {
+        let Some(end) = ledger.ends.get_mut(&end) else { continue };
+        let Some(arrived) = end.waiting.pop_front() else { continue };
+        let cells = arrived.message.cells() as u32;
+        if arrived.is_answer {
+            end.on_their_way -= cells;
+            if let Some(trap) = trap {
+                end.trapped(trap, arrived.message.control.opcode);
+            }
+        } else if !end.is_system {
+            end.done = end.done.wrapping_add(cells);
+        }
+        end.replies.extend(reply);
+    }
+    for (index, end) in &mut ledger.ends {
+        end.was_full = full.contains(index);
+    }
+}
+
+/// What a card says of a connection in memory.
+pub(super) fn state(machine: &Machine, end: &End) -> [u32; 7] {
+    let bytes = end.area.peek(&machine.memory, 0, DART_STATE_SIZE.into());
+    std::array::from_fn(|at| {
+        bytes[at * 4..at * 4 + 4].iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+    })
+}

@@ -1,0 +1,127 @@
+//! A host's machine: its card's station, its driver's pages, and what the card may touch.
+
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hamlyn_abi::dart::command::*;
+use hamlyn_abi::dart::connection::{DART_PAGE_REGISTERS, DART_PAGE_SIZE};
+use hamlyn_abi::dart::fifo::DART_FIFO_SIZE;
+use hamlyn_abi::family::command::HAMLYN_COMMAND_BODY;
+use hamlyn_card_dart::{DartCard, Options};
+use hamlyn_test_host::Commands;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::engine::area::{Area, Frames};
+use crate::engine::driver::Driver;
+use crate::engine::memory::{PAGE, Right};
+use crate::engine::rng::Rng;
+use crate::engine::station::Station;
+use crate::engine::violation::Violation;
+
+/// Pages of a host's memory.
+const FRAMES: u64 = 160;
+/// Records of the FIFO.
+const FIFO: u32 = 128;
+
+/// A machine.
+#[derive(Debug)]
+pub(super) struct Machine {
+    station: Station,
+    command_page: u64,
+    frames: Mutex<Frames>,
+    fifo: Area,
+}
+
+impl Deref for Machine {
+    type Target = Station;
+
+    fn deref(&self) -> &Station {
+        &self.station
+    }
+}
+
+impl Machine {
+    /// A machine that has been switched on.
+    pub(super) fn new(id: u16, options: Options, rng: &mut Rng) -> Result<Self, Violation> {
+        let station = Station::new(id, Box::new(DartCard::new(options)), FRAMES, Vec::new())?;
+        let mut frames = Frames::new(Rng::new(rng.next()), FRAMES);
+        let command_page = frames.take(&station.memory);
+        Driver::permit_page(&station, command_page);
+        let fifo = Area::new(&station.memory, &mut frames, 0, u64::from(FIFO * DART_FIFO_SIZE));
+        fifo.permit_lists(&station.memory, true);
+        fifo.permit(&station.memory, Right::Write, 0, fifo.length, true);
+        let machine = Self { station, command_page, frames: Mutex::new(frames), fifo };
+        machine.enable()?;
+        Ok(machine)
+    }
+
+    pub(super) fn frames(&self) -> MutexGuard<'_, Frames> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the card take part, and open its FIFO.
+    pub(super) fn enable(&self) -> Result<(), Violation> {
+        Driver::new(&self.station, self.command_page).enable()?;
+        self.fifo.poke(&self.memory, 0, &vec![0; self.fifo.length as usize]);
+        let body = DartOpenFifo { area: self.fifo.abi(), records: FIFO, reserved: 0 };
+        self.run(DART_COMMAND_OPEN_FIFO, 0, &body)
+    }
+
+    /// Runs a command that must succeed.
+    pub(super) fn run(
+        &self,
+        opcode: u32,
+        index: u32,
+        body: &(impl IntoBytes + Immutable),
+    ) -> Result<(), Violation> {
+        Driver::new(&self.station, self.command_page).run(opcode, index, body)
+    }
+
+    /// The pages that a connection waits for, and whether they are to be written to; and whose they are.
+    pub(super) fn misses(&self, index: u32) -> Result<(u32, Vec<(u64, bool)>), Violation> {
+        self.run(DART_COMMAND_READ_MISSES, index, &0_u64)?;
+        let body =
+            self.memory.peek(self.command_page + u64::from(HAMLYN_COMMAND_BODY), size_of::<DartMisses>());
+        let misses =
+            DartMisses::read_from_bytes(&body).map_err(|_| Violation::new("an answer is too short"))?;
+        let page = |page: &u64| (page / PAGE, page & DART_PAGE_WRITES != 0);
+        Ok((misses.space, misses.pages.iter().take(misses.count as usize).map(page).collect()))
+    }
+
+    /// The record of the FIFO behind so many that were taken, if there is one.
+    pub(super) fn record(&self, taken: u32) -> Option<u32> {
+        let place = self.fifo.address(u64::from(taken % FIFO * DART_FIFO_SIZE));
+        let is_there = self.memory.peek_u32(place + 4) == taken.wrapping_add(1);
+        is_there.then(|| self.memory.peek_u32(place))
+    }
+
+    /// Stores 8 bytes to a register of BAR 0.
+    pub(super) fn set(&self, register: u32, value: u64) -> Result<(), Violation> {
+        self.store(0, register.into(), 8, value)
+    }
+
+    /// Stores to a connection's page.
+    pub(super) fn store_page(&self, index: u32, place: u32, value: u64) -> Result<(), Violation> {
+        self.store(2, u64::from(index * DART_PAGE_SIZE + place), 8, value)
+    }
+
+    /// A register of a connection's window.
+    pub(super) fn register(&self, index: u32, number: usize) -> Result<u64, Violation> {
+        let offset = u64::from(index * DART_PAGE_SIZE + DART_PAGE_REGISTERS) + number as u64 * 8;
+        self.with_card(|card, ports| card.register_read(ports, 2, offset, 8).now().unwrap_or_default())
+    }
+
+    /// Lets the card use a page, or takes that back.
+    pub(super) fn permit_page(&self, frame: u64, right: Right, allowed: bool) {
+        self.memory.permit(right, frame, PAGE, allowed);
+    }
+
+    /// The card's process gives the card the tick that it asked for, if it is time.
+    pub(super) fn tick(&self) -> Result<bool, Violation> {
+        if self.alarm().is_none_or(|alarm| alarm > self.clock.milliseconds().into()) {
+            return Ok(false);
+        }
+        self.with_card(|card, ports| card.tick(ports))?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,172 @@
+//! What leaves a card, and what it says of that in memory.
+
+use hamlyn_abi::dart::connection::*;
+use hamlyn_abi::dart::control::DartControl;
+use hamlyn_abi::dart::registers::DART_VECTOR_FIFO;
+use zerocopy::IntoBytes;
+
+use crate::engine::violation::{Violation, ensure};
+use crate::engine::world::World;
+
+use super::explaining::{explain, state};
+use super::interpreter::is_implemented;
+use super::ledger::{DROPPED, End, LEFT, Ledger, Send, Spaces};
+use super::model::{Dart, MOST_SENDS};
+use super::packet::{BLOCK, CREDITS, Letter, MESSAGE, Message};
+
+impl World<Dart> {
+    /// Explains what a card has done since the last time: here nothing has left it, and nothing came.
+    pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let ledger = &mut self.model.ledgers[host];
+        ledger.is_called |= machine.vectors.take().contains(&(DART_VECTOR_FIFO as u16));
+        self.model.executed +=
+            explain(&machine, ledger, &mut self.model.spaces[host], self.model.options.window)?;
+        for (index, end) in &mut ledger.ends {
+            let is = state(&machine, end);
+            let dropped = is[DROPPED].wrapping_sub(end.state[DROPPED]);
+            ensure(dropped as usize <= end.sends.len(), || {
+                format!("host {host}: connection {index} dropped {dropped}: {end:?}")
+            })?;
+            let (refused, spaces) = (&ledger.refused, &self.model.spaces[host]);
+            for send in end.sends.iter().take(dropped as usize) {
+                let places = end.data_of(send).unwrap_or_default();
+                let is_bad = end.data_of(send).is_none()
+                    || places.iter().any(|((space, page), _)| refused.contains(&(*space, *page, false)))
+                    || spaces.bytes(places.into_iter()).is_none();
+                ensure(is_bad, || {
+                    format!("host {host}: connection {index} dropped what could leave: {send:?}")
+                })?;
+            }
+            end.dropped(dropped, DART_DROPPED_MEMORY);
+            ensure(is == end.state, || {
+                format!("host {host}: connection {index} says {is:x?}, and not {:x?}", end.state)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A packet has left the card.
+    pub(super) fn note_sent(&mut self, host: usize, to: u16, bytes: &[u8]) -> Result<(), Violation> {
+        let wrong = |what: &str| Violation::new(format!("host {host}: a packet to {to} {what}"));
+        let letter = Letter::read(bytes).ok_or_else(|| wrong("is no packet"))?;
+        let window = self.model.options.window;
+        let machine = self.hosts[host].machine.clone();
+        let Ledger { ends, .. } = &mut self.model.ledgers[host];
+        let meant = |end: &&mut End| end.host == to && end.peer == Some((letter.connection, letter.key));
+        let end = ends.values_mut().find(meant).ok_or_else(|| wrong("is of no connection"))?;
+        ensure(!end.is_broken(), || wrong("is of a broken connection"))?;
+        let said = (letter.number, letter.done);
+        ensure(said == (end.numbered, end.done), || {
+            format!("host {host}: a packet to {to} has number and credits {said:?}, and not {end:?}")
+        })?;
+        end.numbered += 1;
+        if let Some((kind, message)) = end.replies.pop_front() {
+            let is_it = letter.kind == kind && letter.cells == message.write(letter.connection);
+            ensure(is_it, || format!("host {host}: an answer to {to} is {letter:?}, and not {message:?}"))?;
+        } else if letter.kind == MESSAGE {
+            // Those before it that could not leave are judged when it is settled.
+            let is = state(&machine, end);
+            let before = is[DROPPED].wrapping_sub(end.state[DROPPED]) as usize;
+            let send = end.sends.remove(before).ok_or_else(|| wrong("is a message that nobody has sent"))?;
+            end.state[LEFT] += 1;
+            let message = end.message(&send, &self.model.spaces[host]).ok_or_else(|| wrong("has no data"))?;
+            ensure(letter.cells == message.write(letter.connection), || {
+                format!("host {host}: a message to {to} is {letter:?}, and not {message:?}")
+            })?;
+            if !end.is_system {
+                end.pay(&message, window).ok_or_else(|| wrong("has no credits"))?;
+            }
+        } else {
+            let is_worth_it = end.done.wrapping_sub(end.told) >= window / 8;
+            let are_credits = letter.kind == CREDITS && letter.cells.is_empty() && is_worth_it;
+            ensure(are_credits, || wrong("is nothing that is to be sent"))?;
+        }
+        end.told = end.done;
+        self.model.packets += 1;
+        if self.model.captured.len() > 30 {
+            self.model.captured.pop_front();
+        }
+        self.model.captured.push_back((to, bytes.to_vec()));
+        let absent = self.hosts.get(usize::from(to)).is_some_and(|there| !there.uplink.is_up());
+        self.model.flying.entry((host as u16, to)).or_default().sent(bytes.to_vec(), absent);
+        self.settle(host)
+    }
+
+    /// A process stores a message to the Send Registers.
+    pub(super) fn send(
+        &mut self,
+        host: usize,
+        index: u32,
+        control: DartControl,
+        (offset, length): (u64, u32),
+    ) -> Result<(), Violation> {
+        self.settle(host)?;
+        let machine = self.hosts[host].machine.clone();
+        let is_up = self.hosts[host].uplink.is_up();
+        let Some(end) = self.model.ledgers[host].ends.get_mut(&index) else { return Ok(()) };
+        let limit = if is_long(&control) { DART_LONGEST } else { BLOCK as u32 };
+        if end.is_broken() || end.is_system && !is_up {
+            end.note_dropped(1, DART_DROPPED_BROKEN);
+        } else if length > limit {
+            end.note_dropped(1, DART_DROPPED_LENGTH);
+        } else if end.sends.len() >= MOST_SENDS {
+            end.note_dropped(1, DART_DROPPED_ROOM);
+        } else {
+            end.sends.push_back(Send { control, offset, length });
+        }
+        let words: [u64; 2] = zerocopy::transmute!(control);
+        machine.store_page(index, DART_SEND_CONTROL, words[0])?;
+        machine.store_page(index, DART_SEND_OPERAND, words[1])?;
+        machine.store_page(index, DART_SEND_OFFSET, offset)?;
+        machine.store_page(index, DART_SEND_LENGTH, length.into())?;
+        self.settle(host)
+    }
+
+    /// A process writes a question's data to its memory, and asks.
+    pub(super) fn ask(&mut self, host: usize, index: u32, control: DartControl) -> Result<(), Violation> {
+        let answer = self.some_control();
+        let asked = self.rng.range(0, 255) as u8;
+        let Some(end) = self.model.ledgers[host].ends.get(&index) else { return Ok(()) };
+        let offset = self.rng.below(end.endpoint.length / 4 - 8) * 4;
+        let (page, place) = end.place(offset);
+        self.store_memory(host, page, place, &[answer.as_bytes(), &[asked]].concat());
+        // All that is behind it is zero, whoever writes there meanwhile: so nobody asks for more than there are credits.
+        self.send(host, index, control, (offset, 17))
+    }
+}
+
+fn is_long(control: &DartControl) -> bool {
+    control.opcode & 7 == 2 && is_implemented(control.opcode)
+}
+
+impl End {
+    /// Where a message's data is, if it is inside the endpoint.
+    fn data_of(&self, send: &Send) -> Option<Vec<((u32, u64), usize)>> {
+        let end = send.offset.checked_add(send.length.into())?;
+        let is_inside = send.length == 0 || end <= self.endpoint.length;
+        let count = if send.length == 0 { 0..0 } else { send.offset..end };
+        is_inside.then(|| count.map(|at| self.place(at)).collect())
+    }
+
+    /// What leaves now.
+    fn message(&self, send: &Send, spaces: &Spaces) -> Option<Message> {
+        let data = spaces.bytes(self.data_of(send)?.into_iter())?;
+        let mut message = Message { control: send.control, block: [0; BLOCK], body: Vec::new() };
+        if is_long(&send.control) {
+            message.body = data;
+        } else {
+            message.block[..data.len()].copy_from_slice(&data);
+        }
+        Some(message)
+    }
+
+    /// Pays for a message and its answer. `None`: there are not so many credits.
+    fn pay(&mut self, message: &Message, window: u32) -> Option<()> {
+        let (cells, owed) = (message.cells() as u32, message.answer_cells() as u32);
+        self.on_their_way += cells + owed;
+        self.spent = self.spent.wrapping_add(cells);
+        self.owed += owed;
+        (self.on_their_way <= window).then_some(())
+    }
+}

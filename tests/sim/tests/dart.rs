@@ -1,0 +1,30 @@
+//! Fabrics of DART cards, from seeds.
+
+use hamlyn_sim::dart::simulate;
+
+/// Runs seeds, in which so much must have happened that they show something.
+fn hold(seeds: std::ops::Range<u64>, cards: Option<u16>, least: [u64; 7]) {
+    let (mut figures, mut faults) = ([0; 7], 0);
+    for seed in seeds {
+        let report = simulate(seed, cards);
+        if let Some(violation) = &report.violation {
+            panic!("seed {seed}: {violation}\n{}", report.events.join("\n"));
+        }
+        figures.iter_mut().zip(&report.figures).for_each(|(sum, (_, count))| *sum += count);
+        faults += report.faults;
+    }
+    let enough = figures.iter().zip(least).all(|(sum, least)| *sum >= least);
+    assert!(enough, "{figures:?}, {faults} faults: too few to show anything");
+}
+
+#[test]
+fn nothing_goes_wrong() {
+    hold(0..300, None, [20_000, 20_000, 2000, 1000, 1000, 1000, 100]);
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for seed in [3, 17, 2_611_300] {
+        assert_eq!(simulate(seed, Some(3)), simulate(seed, Some(3)));
+    }
+}
