@@ -270,6 +270,9 @@ impl Clan {
             reading.excused |= [reading.asker, reading.server].contains(&host);
         }
         self.refused.retain(|(refuser, sender, _)| ![*refuser, *sender].contains(&host));
+        // Its endpoints have been told of a loss: what they are refused of that, if it comes still, they need not hear.
+        let own = self.epochs.iter().filter(|((sender, _), _)| *sender == host);
+        self.over.extend(own.map(|((sender, to), epoch)| (*sender, *to, *epoch)));
     }
 
     /// A card was reset: what it had to send is lost, and nobody there waits.
