@@ -15,7 +15,8 @@ impl World<Clan> {
         let mut letter = self.some_letter(host, victim);
         letter.data.truncate(self.max_packet - super::packet::HEAD);
         if !self.model.is_hostile[host] {
-            // What is no packet changes nothing between two hosts that are none.
+            // What is no packet changes nothing between two hosts that are none. It is of no count that there is, as it takes no credits.
+            letter.epoch |= 0xc000;
             let length = self.rng.index(self.max_packet + 1);
             let mut bytes = self.rng.bytes(length);
             if self.rng.percent(50) {
