@@ -13,6 +13,7 @@
 //! | `program BANK FIRST OPERATION` | `set`: an entry |
 //! | `send CONNECTION OPERATION OFFSET LENGTH` | `sent`, when there was room; an operation is `OPCODE:MASK:I:J:K:OPERAND` |
 //! | `burst CONNECTION OPERATION OFFSET LENGTH COUNT` | how many were `sent` |
+//! | `storm CONNECTION` | `storming`: writes and reads all over the other's first 128 KiB; and then why it can no more |
 //! | `ask CONNECTION QUESTION ANSWER BYTES SCRATCH` | `asked` |
 //! | `left CONNECTION` | `left`: all that was sent has |
 //! | `record QUEUE` | the next record, once there is one: `what`, `operand`, `words`, `length` |
@@ -308,6 +309,18 @@ impl Desk {
                     connection.send_wait(&operation(what)?, data(offset, length)?, PATIENCE)?;
                 }
                 Ok(json!({ "sent": count }))
+            }
+            ["storm", _] => {
+                print(&json!({ "storming": true }))?;
+                for place in (0..32).cycle().map(|page| page * 4096) {
+                    connection.send_wait(&Operation::write_multiple(place), place..place + 4000, PATIENCE)?;
+                    let answer = Operation::write_multiple(place + (1 << 17));
+                    match connection.ask(&Operation::read_multiple(place), &answer, 4000, 1 << 18) {
+                        Err(hamlyn::Error::WouldBlock { .. }) => {}
+                        asked => asked?,
+                    }
+                }
+                Ok(Value::Null)
             }
             ["ask", _, question, answer, bytes, scratch] => {
                 connection.ask(
