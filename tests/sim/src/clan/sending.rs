@@ -1,15 +1,17 @@
 //! What leaves a card: each word is one that was stored, or is a DMA request's, or was asked for.
 
-use hamlyn_abi::clan::dma::{CLAN_DMA_READ, CLAN_DMA_WRITE};
+use hamlyn_abi::clan::dma::{CLAN_DMA_DONE, CLAN_DMA_READ, CLAN_DMA_WRITE};
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 
+use crate::engine::memory::Write;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::ledger::{Accesses, Ghost, Ledger, Pending};
+use super::ledger::{Accesses, Ghost, Ledger, Part, Pending};
 use super::model::{Clan, Origin, Reading};
 use super::packet::{CREDIT, DATA, FROM_SYSTEM, HEAD, Letter, PROBE, READ, REFUSED, TO_GROUP, WRITE};
 use super::processor::group_of;
+use super::settling::result_at;
 
 /// What a packet says of a store or load, without what is the packet's own.
 pub(super) fn bare(letter: &Letter) -> Letter {
@@ -83,7 +85,9 @@ impl World<Clan> {
             return Ok(false);
         }
         self.model.ledgers[host].count(Counter::BytesSent, letter.data.len() as u64);
-        let stored = take_made(&mut self.model.ledgers[host], to.into(), letter);
+        // A store may be the same as what a request sends, byte for byte: then what the card says of the request tells.
+        let ends = self.ends_request(host, letter.tag);
+        let stored = if ends { None } else { take_made(&mut self.model.ledgers[host], to.into(), letter) };
         let Some(owner) = stored.or_else(|| self.take_dma_write(host, to, letter)) else { return Ok(false) };
         if stored.is_none() {
             self.check_turns(host, to, letter.tag)?;
@@ -94,6 +98,21 @@ impl World<Clan> {
         let (offset, length) = (letter.offset, letter.data.len() as u64);
         self.passed(host, Accesses { target, is_remote: true, is_read: false, owner, offset, length });
         Ok(true)
+    }
+
+    /// Whether the card has said with this packet that the next request of the endpoint that it is from is done.
+    fn ends_request(&self, host: usize, tag: u32) -> bool {
+        let ledger = &self.model.ledgers[host];
+        let Some((number, endpoint)) = ledger.endpoints.iter().find(|(_, endpoint)| endpoint.tag == tag)
+        else {
+            return false;
+        };
+        let next = (endpoint.ended & (endpoint.requests - 1), CLAN_DMA_DONE);
+        let is_it = |write: &Write| match ledger.place(write.address) {
+            Some((Part::Endpoint(of), at)) => of == *number && result_at(at, &write.bytes) == Some(next),
+            _ => false,
+        };
+        ledger.unsettled.iter().any(is_it)
     }
 
     /// The packet is the next of a DMA request: as long as can be, and ends between two words, unless the request does. Returns whose.

@@ -316,6 +316,8 @@ impl World<Clan> {
 
     /// What must be so of a card whenever nobody is in the middle of something.
     pub(super) fn check_card(&mut self, host: usize) -> Result<(), Violation> {
+        // What has gone wrong before is why the account does not come out.
+        self.check_found()?;
         self.settle(host)?;
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
@@ -371,7 +373,7 @@ fn left_of(ledger: &Ledger, landed: usize) -> usize {
 }
 
 /// Which request's result a place of an endpoint's memory is, and the result.
-fn result_at(at: u64, bytes: &[u8]) -> Option<(u32, u32)> {
+pub(super) fn result_at(at: u64, bytes: &[u8]) -> Option<(u32, u32)> {
     let (at, size) = (at.checked_sub(CLAN_STATE_SIZE.into())?, u64::from(CLAN_REQUEST_SIZE));
     (at % size == RESULT).then_some(((at / size) as u32, word(bytes)?))
 }
