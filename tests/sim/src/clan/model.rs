@@ -59,8 +59,8 @@ pub(super) struct Reading {
     pub(super) came: u64,
     /// A port has gone since, or a card was reset.
     pub(super) excused: bool,
-    /// What had come before it is in memory.
-    pub(super) is_started: bool,
+    /// How many pieces that came before it are not in memory yet: it reads behind them.
+    pub(super) behind: usize,
 }
 
 impl Reading {
@@ -85,7 +85,7 @@ impl Reading {
             sent: 0,
             came: 0,
             excused: false,
-            is_started: false,
+            behind: 0,
         }
     }
 

@@ -84,7 +84,6 @@ impl World<Clan> {
             _ => {}
         }
         self.check_card(host)?;
-        self.start_readings(host, source);
         Ok(())
     }
 
@@ -257,7 +256,7 @@ impl World<Clan> {
                 && (reading.tag, reading.key, reading.aperture) == (letter.tag, letter.key, letter.aperture)
                 && (reading.offset, reading.length) == (letter.offset, letter.asked())
         };
-        let moment = self.model.moment;
+        let (moment, behind) = (self.model.moment, self.model.ledgers[host].landings.len());
         let index = self.model.readings.iter().position(is_it);
         let index = index.unwrap_or_else(|| {
             // Of a hostile host.
@@ -267,7 +266,7 @@ impl World<Clan> {
         let reading = &mut self.model.readings[index];
         reading.arrived = true;
         reading.is_allowed = refusal.is_none();
-        reading.start = moment;
+        (reading.start, reading.behind) = (moment, behind);
         let place = aperture.as_ref().map_or(0, |aperture| aperture.part(source).start + letter.offset);
         reading.place = place;
         reading.area = aperture.map(|aperture| aperture.area).filter(|_| refusal.is_none());
@@ -277,21 +276,6 @@ impl World<Clan> {
             let (target, offset, length) = (letter.aperture.into(), place, letter.asked());
             let accesses = Accesses { target, is_remote: false, is_read: true, owner: 0, offset, length };
             self.passed(host, accesses);
-        }
-    }
-
-    /// A read that has come finds what had come before it in memory.
-    fn start_readings(&mut self, host: usize, source: u16) {
-        let moment = self.model.moment;
-        if !self.model.ledgers[host].landings.is_empty() {
-            return;
-        }
-        let last = self.model.readings.iter_mut().rev().find(|reading| {
-            (reading.asker, reading.server) == (source, host as u16) && reading.arrived && reading.sent == 0
-        });
-        if let Some(reading) = last.filter(|reading| !reading.is_started) {
-            reading.start = moment;
-            reading.is_started = true;
         }
     }
 

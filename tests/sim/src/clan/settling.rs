@@ -14,7 +14,7 @@ use crate::engine::world::World;
 
 use super::driving::RESULT;
 use super::ledger::{Cause, Endpoint, Ghost, Ledger, Part, Pending};
-use super::model::{Clan, Old};
+use super::model::{Clan, Old, Reading};
 use super::processor::group_of;
 
 /// The counters that the ledger knows exactly.
@@ -126,12 +126,23 @@ impl World<Clan> {
             if here == left_of(ledger, landed) {
                 ledger.landed = 0;
                 let then = ledger.landings.pop_front().and_then(|landing| landing.then);
+                self.landed(host);
                 if let Some(accesses) = then {
                     self.passed(host, accesses);
                 }
             }
         }
         Ok(true)
+    }
+
+    /// A piece of what has arrived is in memory: reads that came behind all such find it there.
+    fn landed(&mut self, host: usize) {
+        let moment = self.model.moment;
+        let behind = |reading: &&mut Reading| usize::from(reading.server) == host && reading.behind > 0;
+        for reading in self.model.readings.iter_mut().filter(behind) {
+            reading.behind -= 1;
+            reading.start = moment;
+        }
     }
 
     /// Memory has changed.
