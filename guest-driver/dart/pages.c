@@ -245,5 +245,5 @@ void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writ
 	if (!ret)
 		return;
 	guard(mutex)(&pages_parts(endpoint)->translations);
-	tell_fill(endpoint, number, DART_FRAME_NONE);
+	tell_fill(endpoint, number, DART_FRAME_NONE | (writes ? DART_FRAME_WRITABLE : 0));
 }

@@ -630,10 +630,10 @@ struct dart_record {
  */
 #define DART_REG_TLB_INVALIDATE 0x158
 
-/* In DART_REG_TLB_FILL: it may be written to. */
+/* In DART_REG_TLB_FILL: it may be written to; with DART_FRAME_NONE, it may not, and perhaps be read. */
 #define DART_FRAME_WRITABLE 1ULL
 
-/* In DART_REG_TLB_FILL: there is no such page, or not for writing. */
+/* In DART_REG_TLB_FILL: there is no such page. */
 #define DART_FRAME_NONE 2ULL
 
 /* MSI-X vector that says that there are new records in the FIFO. */

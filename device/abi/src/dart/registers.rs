@@ -32,9 +32,9 @@ pub const DART_REG_TLB_FILL: u32 = 0x150;
 /// by them any more.
 pub const DART_REG_TLB_INVALIDATE: u32 = 0x158;
 
-/// In [`DART_REG_TLB_FILL`]: it may be written to.
+/// In [`DART_REG_TLB_FILL`]: it may be written to; with [`DART_FRAME_NONE`], it may not, and perhaps be read.
 pub const DART_FRAME_WRITABLE: u64 = 1;
-/// In [`DART_REG_TLB_FILL`]: there is no such page, or not for writing.
+/// In [`DART_REG_TLB_FILL`]: there is no such page.
 pub const DART_FRAME_NONE: u64 = 2;
 
 /// MSI-X vector that says that there are new records in the FIFO.

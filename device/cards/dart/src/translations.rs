@@ -5,7 +5,7 @@ use hamlyn_abi::dart::registers::{DART_FRAME_NONE, DART_FRAME_WRITABLE};
 use hamlyn_card::ports::Ports;
 
 use crate::DartCard;
-use crate::endpoints::{Endpoint, PAGE};
+use crate::endpoints::{Endpoint, PAGE, Wait};
 use crate::tlb::{Frame, Page};
 
 /// Which page the driver speaks of.
@@ -20,12 +20,15 @@ impl DartCard {
     /// The page is there, or nowhere.
     pub(super) fn fill(&mut self, ports: &Ports<'_>, frame: u64) {
         let page = Page { space: self.told.space, number: self.told.page };
-        let frame = (frame & DART_FRAME_NONE == 0)
-            .then_some(Frame { address: frame & !(PAGE - 1), writable: frame & DART_FRAME_WRITABLE != 0 });
-        if let Some(frame) = frame {
+        let writable = frame & DART_FRAME_WRITABLE != 0;
+        let found =
+            (frame & DART_FRAME_NONE == 0).then_some(Frame { address: frame & !(PAGE - 1), writable });
+        if let Some(frame) = found {
             self.tlb.fill(page, frame);
         }
-        for index in self.fill_waits(ports, page, frame) {
+        // There may be a page for reading, though none for writing: who reads is answered for himself.
+        let writers_alone = found.is_none() && writable;
+        for index in self.fill_waits(page, found, writers_alone) {
             self.run(ports, index);
             self.stir(index);
             // Those that were filled before may have been taken back meanwhile.
@@ -34,9 +37,8 @@ impl DartCard {
     }
 
     /// Those connections that waited for a page.
-    fn fill_waits(&mut self, ports: &Ports<'_>, page: Page, frame: Option<Frame>) -> Vec<u32> {
-        let (mut ready, mut passed) = (Vec::new(), Vec::new());
-        let is_written = frame.is_none() && self.is_to_be_written(page);
+    fn fill_waits(&mut self, page: Page, frame: Option<Frame>, writers_alone: bool) -> Vec<u32> {
+        let mut ready = Vec::new();
         for (index, connection) in self.connections.iter_mut().enumerate() {
             let Some(connection) = connection else { continue };
             let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
@@ -44,29 +46,13 @@ impl DartCard {
                 continue;
             }
             let waits = [&mut connection.receiving.wait, &mut connection.sending.wait];
-            for wait in waits {
-                // There may be a page for reading, though none for writing: who reads asks again.
-                if is_written && wait.missing.get(&page.number) == Some(&false) {
-                    passed.push(index as u32);
-                } else if wait.fill(page.number, frame) {
-                    ready.push(index as u32);
-                }
+            let is_meant = |wait: &Wait| !writers_alone || wait.missing.get(&page.number) == Some(&true);
+            let filled = waits.map(|wait| is_meant(wait) && wait.fill(page.number, frame));
+            if filled.contains(&true) {
+                ready.push(index as u32);
             }
         }
-        for index in passed {
-            self.tell(ports, DART_FIFO_MISSES | index);
-        }
         ready
-    }
-
-    /// Whether somebody waits for the page to write to it.
-    fn is_to_be_written(&self, page: Page) -> bool {
-        self.connections.iter().flatten().any(|connection| {
-            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
-            let mut waits = [&connection.receiving.wait, &connection.sending.wait].into_iter();
-            endpoint.and_then(Endpoint::space) == Some(page.space)
-                && waits.any(|wait| wait.missing.get(&page.number) == Some(&true))
-        })
     }
 
     fn ask_again(&mut self, ports: &Ports<'_>, index: u32) {

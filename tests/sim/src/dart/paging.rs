@@ -72,7 +72,8 @@ impl World<Dart> {
         if is_hole || !writes {
             refused.insert((space, page, false));
         }
-        self.tell(host, (space, page), DART_FRAME_NONE)
+        let for_writing = if is_hole || !writes { 0 } else { DART_FRAME_WRITABLE };
+        self.tell(host, (space, page), DART_FRAME_NONE | for_writing)
     }
 
     fn tell(&mut self, host: usize, (space, page): (u32, u64), value: u64) -> Result<(), Violation> {

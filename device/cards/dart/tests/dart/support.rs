@@ -252,7 +252,8 @@ impl Host {
             let frame = match self.pages.get(&(miss / PAGE)) {
                 Some((frame, true)) => frame | DART_FRAME_WRITABLE,
                 Some((frame, false)) if miss & DART_PAGE_WRITES == 0 => *frame,
-                _ => DART_FRAME_NONE,
+                Some(_) => DART_FRAME_NONE | DART_FRAME_WRITABLE,
+                None => DART_FRAME_NONE,
             };
             self.tell_frame(SPACE, miss & !(PAGE - 1), frame);
         }

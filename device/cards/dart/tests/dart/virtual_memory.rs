@@ -103,8 +103,10 @@ fn who_reads_a_page_is_served_though_who_writes_to_it_is_not() {
     one.send(1, control(DART_MAIN_WRITE, 0), 0, 32);
     one.send(2, control(DART_MAIN_READ, 0), 0, 0);
     exchange(&mut one, &mut other);
-    other.serves = true;
     other.fill(1);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.counter("traps_no_memory"), other.counter("answers_sent")), (1, 0));
+    other.fill(2);
     exchange(&mut one, &mut other);
     assert_eq!((other.counter("traps_no_memory"), other.counter("answers_sent")), (1, 1));
     assert_eq!(one.word(state + u64::from(DART_STATE_TRAPS)), 1);
