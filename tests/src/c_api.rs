@@ -34,6 +34,7 @@ pub const HEADERS: [Header; 4] = [
             "slot.rs",
             "terminus.rs",
             "stream_pair.rs",
+            "names.rs",
             "connection.rs",
         ],
         title: HAMLYN,
@@ -69,10 +70,11 @@ pub const HEADERS: [Header; 4] = [
             "clan/connection.rs",
             "clan/events.rs",
             "clan/cache.rs",
+            "clan/names.rs",
         ],
         title: CLAN,
         includes: &["hamlyn.h"],
-        others: &[],
+        others: &["hamlyn_connecting", "hamlyn_connection", "hamlyn_found", "hamlyn_listener"],
     },
     Header {
         name: "clan_programs.h",
@@ -131,7 +133,8 @@ const CLAN: &str = "\
  *
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
- * Calls return what those of hamlyn.h do; hamlyn_error() and timeout_ms are described there. Sections are those of the paper,
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are described there.
+ * Sections are those of the paper,
  * \"Tripwire: a synchronisation primitive for virtual memory mapped communication\".
  */";
 

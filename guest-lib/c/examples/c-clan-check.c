@@ -308,7 +308,38 @@ static void check_events(void)
 	clan_events_destroy(events);
 }
 
-/* Connections wait for each other, so one machine alone can only be refused. */
+/* By name, which passes a descriptor each way. */
+static void check_names(void)
+{
+	struct hamlyn_connection *here, *there;
+	struct hamlyn_connecting *asking;
+	struct hamlyn_listener *listener;
+	struct hamlyn_request *request;
+	struct hamlyn_passed passed;
+	struct hamlyn_found found;
+	struct clan_card_info info;
+
+	CHECK(0, clan_get_info(card, &info));
+	CHECK(-111, clan_name_connect(card, info.host, "c-check", NULL, 0, &there));
+	CHECK(-22, clan_name_listen(card, "", 1, &listener));
+	CHECK(0, clan_name_listen(card, "c-check", 1, &listener));
+	CHECK(1, clan_name_find(card, "c-check", &found, PATIENCE_MS));
+	CHECK(1, found.hosts == UINT64_C(1) << info.host);
+	CHECK(0, clan_name_connect_begin(card, info.host, "c-check", &descriptor, sizeof(descriptor), &asking));
+	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
+	CHECK(0, hamlyn_request_passed(request, &passed));
+	CHECK(1, passed.length == sizeof(descriptor) && !memcmp(passed.data, &descriptor, sizeof(descriptor)));
+	CHECK(0, hamlyn_accept(request, "welcome", 7, &here));
+	CHECK(0, hamlyn_connect_finish(asking, &there, PATIENCE_MS));
+	CHECK(0, hamlyn_connection_passed(there, &passed));
+	CHECK(1, passed.length == 7 && !memcmp(passed.data, "welcome", 7));
+	CHECK(0, hamlyn_connection_close(here, NULL, 0));
+	hamlyn_connection_destroy(there);
+	hamlyn_listener_destroy(listener);
+	CHECK(-111, clan_name_connect_any(card, UINT64_C(1) << info.host, "c-check", NULL, 0, &there, PATIENCE_MS));
+}
+
+/* Connections of endpoints wait for each other, so one machine alone can only be refused. */
 static void check_connections(void)
 {
 	struct clan_connection *connection;
@@ -361,6 +392,7 @@ int main(void)
 	check_dma();
 	check_events();
 	check_connections();
+	check_names();
 	clan_window_destroy(window);
 	clan_aperture_destroy(aperture);
 	clan_endpoint_destroy(endpoint);

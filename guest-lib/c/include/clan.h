@@ -4,7 +4,8 @@
  *
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
- * Calls return what those of hamlyn.h do; hamlyn_error() and timeout_ms are described there. Sections are those of the paper,
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are described there.
+ * Sections are those of the paper,
  * "Tripwire: a synchronisation primitive for virtual memory mapped communication".
  */
 
@@ -1060,6 +1061,55 @@ int clan_cache_give(struct clan_cache *cache,
  * Says how a cache has done.
  */
 int clan_cache_get_info(const struct clan_cache *cache, struct clan_cache_info *info);
+
+/**
+ * Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those of any card. The operating systems
+ * watch such a connection, where clan_connect makes one of two endpoints, whose port is known.
+ */
+int clan_name_listen(const struct clan_card *card,
+                     const char *name,
+                     uint32_t backlog,
+                     struct hamlyn_listener **listener);
+
+/**
+ * Connects to a name on a host, as hamlyn_connect does. A descriptor, or an endpoint's address, may be passed, here or with the answer.
+ */
+int clan_name_connect(const struct clan_card *card,
+                      uint32_t host,
+                      const char *name,
+                      const void *data,
+                      size_t length,
+                      struct hamlyn_connection **connection);
+
+/**
+ * Asks for a connection as hamlyn_connect_begin does.
+ */
+int clan_name_connect_begin(const struct clan_card *card,
+                            uint32_t host,
+                            const char *name,
+                            const void *data,
+                            size_t length,
+                            struct hamlyn_connecting **connecting);
+
+/**
+ * Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
+ * for all hosts.
+ */
+int clan_name_connect_any(const struct clan_card *card,
+                          uint64_t hosts,
+                          const char *name,
+                          const void *data,
+                          size_t length,
+                          struct hamlyn_connection **connection,
+                          int timeout_ms);
+
+/**
+ * Which hosts have a listener of a name, as hamlyn_find does; returns how many.
+ */
+int clan_name_find(const struct clan_card *card,
+                   const char *name,
+                   struct hamlyn_found *found,
+                   int timeout_ms);
 
 #ifdef __cplusplus
 }  // extern "C"

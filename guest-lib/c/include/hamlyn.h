@@ -554,24 +554,6 @@ struct hamlyn_share {
 };
 
 /**
- * What the other side has passed. It stays until the request or connection is gone.
- */
-struct hamlyn_passed {
-  /**
-   * Its bytes.
-   */
-  const void *data;
-  /**
-   * How many, at most HAMLYN_MAX_PRIVATE.
-   */
-  size_t length;
-  /**
-   * For what may come: zeros.
-   */
-  uint32_t reserved[4];
-};
-
-/**
  * Which hosts have a name: bit h of each word stands for host h.
  */
 struct hamlyn_found {
@@ -591,6 +573,24 @@ struct hamlyn_found {
    * For what may come: zeros.
    */
   uint32_t reserved[10];
+};
+
+/**
+ * What the other side has passed. It stays until the request or connection is gone.
+ */
+struct hamlyn_passed {
+  /**
+   * Its bytes.
+   */
+  const void *data;
+  /**
+   * How many, at most HAMLYN_MAX_PRIVATE.
+   */
+  size_t length;
+  /**
+   * For what may come: zeros.
+   */
+  uint32_t reserved[4];
 };
 
 /**
@@ -1381,48 +1381,6 @@ int hamlyn_listen(const struct hamlyn_card *card,
                   struct hamlyn_listener **listener);
 
 /**
- * Gives the name back; who waits is rejected. NULL is nothing.
- */
-void hamlyn_listener_destroy(struct hamlyn_listener *listener);
-
-/**
- * A file descriptor, which stays the library's: readable while somebody wants to connect.
- */
-int hamlyn_listener_fd(const struct hamlyn_listener *listener);
-
-/**
- * Gives the next who wants to connect.
- */
-int hamlyn_listener_request(const struct hamlyn_listener *listener,
-                            struct hamlyn_request **request,
-                            int timeout_ms);
-
-/**
- * The host id of who wants to connect.
- */
-int hamlyn_request_host(const struct hamlyn_request *request);
-
-/**
- * What who wants to connect has passed.
- */
-int hamlyn_request_passed(const struct hamlyn_request *request, struct hamlyn_passed *passed);
-
-/**
- * Accepts, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails.
- */
-int hamlyn_accept(struct hamlyn_request *request,
-                  const void *data,
-                  size_t length,
-                  struct hamlyn_connection **connection);
-
-/**
- * Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails. NULL is refused.
- */
-int hamlyn_reject(struct hamlyn_request *request,
-                  const void *data,
-                  size_t length);
-
-/**
  * Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other side has accepted, up to 30
  * seconds: -ECONNREFUSED if nobody listens there or it was rejected, -EHOSTUNREACH if there is no such host.
  */
@@ -1464,6 +1422,48 @@ int hamlyn_find(const struct hamlyn_card *card,
                 const char *name,
                 struct hamlyn_found *found,
                 int timeout_ms);
+
+/**
+ * Gives the name back; who waits is rejected. NULL is nothing.
+ */
+void hamlyn_listener_destroy(struct hamlyn_listener *listener);
+
+/**
+ * A file descriptor, which stays the library's: readable while somebody wants to connect.
+ */
+int hamlyn_listener_fd(const struct hamlyn_listener *listener);
+
+/**
+ * Gives the next who wants to connect.
+ */
+int hamlyn_listener_request(const struct hamlyn_listener *listener,
+                            struct hamlyn_request **request,
+                            int timeout_ms);
+
+/**
+ * The host id of who wants to connect.
+ */
+int hamlyn_request_host(const struct hamlyn_request *request);
+
+/**
+ * What who wants to connect has passed.
+ */
+int hamlyn_request_passed(const struct hamlyn_request *request, struct hamlyn_passed *passed);
+
+/**
+ * Accepts, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails.
+ */
+int hamlyn_accept(struct hamlyn_request *request,
+                  const void *data,
+                  size_t length,
+                  struct hamlyn_connection **connection);
+
+/**
+ * Rejects, and passes up to HAMLYN_MAX_PRIVATE bytes. The request is gone, even if this fails. NULL is refused.
+ */
+int hamlyn_reject(struct hamlyn_request *request,
+                  const void *data,
+                  size_t length);
 
 /**
  * A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.

@@ -1,14 +1,13 @@
 //! Connections.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-use hamlyn::{Connecting, Connection, End, EndReason, Found, Listener, Request};
+use hamlyn::{Connecting, Connection, End, EndReason, Listener, Request};
 
-use crate::call::{at_once, call, count, free, given, store, timeout};
-use crate::card::hamlyn_card;
-use crate::memory::{bytes, text};
+use crate::call::{at_once, call, free, given, store, timeout};
+use crate::memory::bytes;
 
 /// The most bytes that a connection's side passes the other at a time.
 pub const HAMLYN_MAX_PRIVATE: usize = 256;
@@ -65,35 +64,6 @@ pub struct hamlyn_end {
     pub data: [u8; HAMLYN_MAX_PRIVATE],
     /// For what may come: zeros.
     pub reserved: [u32; 6],
-}
-
-/// Which hosts have a name: bit h of each word stands for host h.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct hamlyn_found {
-    /// Hosts on which somebody listened under it when they were asked.
-    pub hosts: u64,
-    /// Hosts that cannot say, as their drivers are too old: only who connects will know.
-    pub too_old: u64,
-    /// Hosts that have said nothing in time: most are not there.
-    pub silent: u64,
-    /// For what may come: zeros.
-    pub reserved: [u32; 10],
-}
-
-/// Takes a name, of 1 to 64 bytes, that processes of any host can connect to. Up to `backlog` requests, 1 to 1024, wait.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_listen(
-    card: Option<&hamlyn_card>,
-    name: *const c_char,
-    backlog: u32,
-    listener: Option<&mut MaybeUninit<Box<hamlyn_listener>>>,
-) -> c_int {
-    call(|| {
-        let to = given(listener, "listener")?;
-        let listener = given(card, "card")?.0.listen_backlog(text(name, "name")?, backlog)?;
-        store(to, Box::new(hamlyn_listener(listener)))
-    })
 }
 
 /// Gives the name back; who waits is rejected. NULL is nothing.
@@ -164,83 +134,6 @@ pub unsafe extern "C" fn hamlyn_reject(
     length: usize,
 ) -> c_int {
     call(|| Ok(given(request, "request")?.0.reject(bytes(data, length, "data")?).map(|()| 0)?))
-}
-
-/// Connects to a name on a host, passes up to HAMLYN_MAX_PRIVATE bytes, and waits until the other side has accepted, up to 30
-/// seconds: -ECONNREFUSED if nobody listens there or it was rejected, -EHOSTUNREACH if there is no such host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_connect(
-    card: Option<&hamlyn_card>,
-    host: u32,
-    name: *const c_char,
-    data: *const c_void,
-    length: usize,
-    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
-) -> c_int {
-    call(|| {
-        let to = given(connection, "connection")?;
-        let card = &given(card, "card")?.0;
-        let connection = card.connect(host, text(name, "name")?, bytes(data, length, "data")?)?;
-        store(to, Box::new(hamlyn_connection(connection)))
-    })
-}
-
-/// Asks for a connection as hamlyn_connect does, and does not wait for the answer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_connect_begin(
-    card: Option<&hamlyn_card>,
-    host: u32,
-    name: *const c_char,
-    data: *const c_void,
-    length: usize,
-    connecting: Option<&mut MaybeUninit<Box<hamlyn_connecting>>>,
-) -> c_int {
-    call(|| {
-        let to = given(connecting, "connecting")?;
-        let card = &given(card, "card")?.0;
-        let connecting = card.begin_connect(host, text(name, "name")?, bytes(data, length, "data")?)?;
-        store(to, Box::new(hamlyn_connecting(connecting)))
-    })
-}
-
-/// Connects to a name, as hamlyn_connect does, on whichever of these hosts accepts first: bit h of the word stands for host h, and
-/// 0 for all hosts. They are asked at once, and first whether they have the name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_connect_any(
-    card: Option<&hamlyn_card>,
-    hosts: u64,
-    name: *const c_char,
-    data: *const c_void,
-    length: usize,
-    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(connection, "connection")?;
-        let card = &given(card, "card")?.0;
-        let (name, data) = (text(name, "name")?, bytes(data, length, "data")?);
-        let all = card.hosts()?.filter(|host| hosts == 0 || is_in(hosts, *host));
-        let connection = at_once(timeout_ms, card.connect_any(all, name, data, timeout(timeout_ms)))?;
-        store(to, Box::new(hamlyn_connection(connection)))
-    })
-}
-
-/// Which hosts have a listener of a name; returns how many. All hosts of the switch are asked at once: it is done once each has
-/// answered, or with the time-out, which is no error. A host that is not there never answers; 2000 ms allow for a busy one. Then
-/// hamlyn_connect.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_find(
-    card: Option<&hamlyn_card>,
-    name: *const c_char,
-    found: Option<&mut MaybeUninit<hamlyn_found>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(found, "found")?;
-        let answers = given(card, "card")?.0.find(text(name, "name")?, timeout(timeout_ms))?;
-        store(to, hamlyn_found::new(&answers))?;
-        Ok(count(answers.hosts.len()))
-    })
 }
 
 /// A file descriptor, which stays the library's: writable once the connection is accepted, readable once there will be none.
@@ -324,18 +217,6 @@ pub unsafe extern "C" fn hamlyn_connection_close(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_connection_destroy(connection: Option<Box<hamlyn_connection>>) {
     free(connection);
-}
-
-pub(crate) fn is_in(hosts: u64, host: u32) -> bool {
-    1_u64.checked_shl(host).is_some_and(|bit| hosts & bit != 0)
-}
-
-impl hamlyn_found {
-    pub(crate) fn new(found: &Found) -> Self {
-        let bits = |hosts: &[u32]| hosts.iter().filter_map(|host| 1_u64.checked_shl(*host)).sum();
-        let [hosts, too_old, silent] = [&found.hosts, &found.too_old, &found.silent].map(|list| bits(list));
-        Self { hosts, too_old, silent, reserved: [0; 10] }
-    }
 }
 
 impl hamlyn_passed {

@@ -27,7 +27,12 @@ const HAMLYN: &[Group] = &[
     ("slot.rs", "hamlyn_slots", "the lower layer: slots and queues, what arrives where"),
     ("terminus.rs", "hamlyn_termini", "the lower layer: termini, what is sent, groups and barriers"),
     ("stream_pair.rs", "hamlyn_stream_names", "streams by name"),
-    ("connection.rs", "hamlyn_connections", "find a process by name, and hear of its end"),
+    ("names.rs", "hamlyn_names", "find a process by name"),
+    (
+        "connection.rs",
+        "hamlyn_connections",
+        "connections with processes that were found by name, and their end",
+    ),
 ];
 
 const SHRIMP: &[Group] = &[
@@ -52,6 +57,7 @@ const CLAN: &[Group] = &[
     ("clan/connection.rs", "clan_connections", "connections of endpoints"),
     ("clan/events.rs", "clan_events", "what happens to any number of endpoints, in one queue"),
     ("clan/cache.rs", "clan_caches", "endpoints that are used again"),
+    ("clan/names.rs", "clan_names", "find a process by name"),
 ];
 
 const CLAN_PROGRAMS: &[Group] = &[

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 use super::card::shrimp_card;
-use crate::call::{at_once, call, count, given, store, timeout};
-use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_found, hamlyn_listener, is_in};
-use crate::memory::{bytes, text};
+use crate::call::{call, given};
+use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener};
+use crate::names::{self, hamlyn_found};
 
 /// Takes a name, as hamlyn_listen does: the listener, who asks there and the connections are those of any card.
 #[unsafe(no_mangle)]
@@ -16,11 +16,7 @@ pub unsafe extern "C" fn shrimp_listen(
     backlog: u32,
     listener: Option<&mut MaybeUninit<Box<hamlyn_listener>>>,
 ) -> c_int {
-    call(|| {
-        let to = given(listener, "listener")?;
-        let listener = given(card, "card")?.0.listen_backlog(text(name, "name")?, backlog)?;
-        store(to, Box::new(hamlyn_listener(listener)))
-    })
+    call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
 
 /// Connects to a name on a host, as hamlyn_connect does. A handle may be passed, here or with the answer.
@@ -33,12 +29,7 @@ pub unsafe extern "C" fn shrimp_connect(
     length: usize,
     connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
 ) -> c_int {
-    call(|| {
-        let to = given(connection, "connection")?;
-        let card = &given(card, "card")?.0;
-        let connection = card.connect(host, text(name, "name")?, bytes(data, length, "data")?)?;
-        store(to, Box::new(hamlyn_connection(connection)))
-    })
+    call(|| names::connect(&given(card, "card")?.0, host, name, (data, length), connection))
 }
 
 /// Asks for a connection as hamlyn_connect_begin does.
@@ -51,12 +42,7 @@ pub unsafe extern "C" fn shrimp_connect_begin(
     length: usize,
     connecting: Option<&mut MaybeUninit<Box<hamlyn_connecting>>>,
 ) -> c_int {
-    call(|| {
-        let to = given(connecting, "connecting")?;
-        let card = &given(card, "card")?.0;
-        let connecting = card.begin_connect(host, text(name, "name")?, bytes(data, length, "data")?)?;
-        store(to, Box::new(hamlyn_connecting(connecting)))
-    })
+    call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
 
 /// Connects to a name on whichever of these hosts accepts first, as hamlyn_connect_any does: bit h of the word stands for host h, and 0
@@ -71,14 +57,7 @@ pub unsafe extern "C" fn shrimp_connect_any(
     connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
     timeout_ms: c_int,
 ) -> c_int {
-    call(|| {
-        let to = given(connection, "connection")?;
-        let card = &given(card, "card")?.0;
-        let (name, data) = (text(name, "name")?, bytes(data, length, "data")?);
-        let all = card.hosts()?.filter(|host| hosts == 0 || is_in(hosts, *host));
-        let connection = at_once(timeout_ms, card.connect_any(all, name, data, timeout(timeout_ms)))?;
-        store(to, Box::new(hamlyn_connection(connection)))
-    })
+    call(|| names::connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
 }
 
 /// Which hosts have a listener of a name, as hamlyn_find does; returns how many.
@@ -89,10 +68,5 @@ pub unsafe extern "C" fn shrimp_find(
     found: Option<&mut MaybeUninit<hamlyn_found>>,
     timeout_ms: c_int,
 ) -> c_int {
-    call(|| {
-        let to = given(found, "found")?;
-        let answers = given(card, "card")?.0.find(text(name, "name")?, timeout(timeout_ms))?;
-        store(to, hamlyn_found::new(&answers))?;
-        Ok(count(answers.hosts.len()))
-    })
+    call(|| names::find(&given(card, "card")?.0, name, found, timeout_ms))
 }
