@@ -134,8 +134,7 @@ const CLAN: &str = "\
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
  * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are described there.
- * Sections are those of the paper,
- * \"Tripwire: a synchronisation primitive for virtual memory mapped communication\".
+ * Sections are those of the paper, \"Tripwire: a synchronisation primitive for virtual memory mapped communication\".
  */";
 
 const CLAN_PROGRAMS: &str = "\
