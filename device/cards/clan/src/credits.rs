@@ -137,7 +137,7 @@ impl Receiving {
     pub(crate) fn probed(&mut self, epoch: u16, sent: u64, window: u64) {
         self.begin(epoch, window);
         // A count that is behind is no honest sender's; it is told the same as before.
-        let lost = sent.saturating_sub(self.arrived) + std::mem::take(&mut self.untold);
+        let lost = sent.saturating_sub(self.arrived).saturating_add(std::mem::take(&mut self.untold));
         self.arrived = self.arrived.max(sent.min(u64::MAX / 2));
         // It may have been told more by a receiver that was here before.
         self.granted = self.arrived + window;

@@ -196,6 +196,7 @@ impl ClanCard {
         self.set_events(ports, index, CLAN_NO_EVENTS)?;
         self.reads.give_up(|waiting| waiting.tag == tag);
         self.engine.forget(index);
+        self.peers.forget_writer(tag);
         self.endpoints.close(index).map(drop)
     }
 

@@ -248,6 +248,10 @@ impl ClanCard {
             let read = self.reads.refused(source, header.tag.get()).ok_or(ClanStatistic::Discarded)?;
             self.read_failed(ports, &read, reason);
         } else {
+            // Whoever was not written to has nothing to refuse: he would end what others have with each other.
+            if !self.peers.can_refuse(source, header.tag.get()) {
+                return Err(ClanStatistic::Discarded);
+            }
             let (aperture, offset) = (header.aperture.get(), header.offset.get());
             let report = FaultReport { reason, host: source, aperture, offset };
             self.fault_of(ports, header.tag.get(), report);

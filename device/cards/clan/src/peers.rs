@@ -86,6 +86,8 @@ struct Peer {
     starves: bool,
     /// Endpoints of what was sent since it was last known that all had arrived.
     unconfirmed: BTreeSet<u32>,
+    /// Endpoints that have written there, as long as they are open: nobody else is told that he was refused something.
+    writers: BTreeSet<u32>,
 }
 
 /// All hosts that something was sent to or has come from.
@@ -163,6 +165,7 @@ impl Peers {
                 is_dead: false,
                 starves: false,
                 unconfirmed: BTreeSet::new(),
+                writers: BTreeSet::new(),
             }
         })
     }
@@ -277,6 +280,19 @@ impl Peers {
             }
             Confirmed::Lost => std::mem::take(&mut peer.unconfirmed),
         }
+    }
+
+    /// Whether a host can have refused what an endpoint has written: to it, or to a group, whose members these are nobody says.
+    pub(crate) fn can_refuse(&self, host: u16, tag: u32) -> bool {
+        let groups = self.peers.range(CLAN_GROUP_HOST as u16..).map(|(_, peer)| peer);
+        self.peers.get(&host).into_iter().chain(groups).any(|peer| peer.writers.contains(&tag))
+    }
+
+    /// An endpoint is no more.
+    pub(crate) fn forget_writer(&mut self, tag: u32) {
+        self.peers.values_mut().for_each(|peer| {
+            peer.writers.remove(&tag);
+        });
     }
 
     /// When something may be due that nothing else brings about: asked at every verb, so nothing is searched for it.
@@ -461,10 +477,15 @@ impl Peer {
         self.stores -= if first.of_engine { 0 } else { first.bytes() };
         self.starves = false;
         self.is_dead &= !is_group(host);
+        let tag = first.header.tag.get();
         if words > 0 {
             self.sending.take(words, now);
-            if first.header.kind == WRITE {
-                self.unconfirmed.insert(first.header.tag.get());
+        }
+        if first.header.kind == WRITE {
+            self.writers.insert(tag);
+            // Of groups there is no account.
+            if words > 0 {
+                self.unconfirmed.insert(tag);
             }
         }
         Some(Ok(Left::Packet(first)))

@@ -1,12 +1,13 @@
 //! Credits: how much may be on its way, and what is lost.
 
 use hamlyn_abi::clan::aperture::*;
-use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
+use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::{CLAN_DMA_TIMEOUT, ClanRequest};
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
 use hamlyn_card::card::Card;
 use hamlyn_card_clan::Options;
+use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
@@ -162,6 +163,98 @@ fn a_refusal_for_a_host_that_takes_nothing_is_told_as_a_loss_when_it_asks() {
     one.wait(50);
     exchange(&mut one, &mut other);
     assert_eq!(one.faults(endpoint).0, 1);
+}
+
+/// A packet with other words at some place, and a checksum that is right.
+fn forged(packet: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    packet[at..at + bytes.len()].copy_from_slice(bytes);
+    packet[20..24].fill(0);
+    let checksum = crc32fast::hash(&packet);
+    packet[20..24].copy_from_slice(&checksum.to_le_bytes());
+    packet
+}
+
+/// A hostile host whose refusals could not be told asks with the largest count that there is.
+#[test]
+fn losses_beyond_the_largest_number_are_the_largest_number() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
+    hand_over(&mut one, &mut other);
+    other.wire.stopped = vec![0];
+    assert_eq!(other.sent(), []);
+    other.wait(100);
+    other.wire.stopped.clear();
+    one.wait(50);
+    let asked = one.sent().remove(0).1;
+    assert_eq!(asked[0], PROBE);
+    for count in [u64::MAX, 0, u64::MAX, 70] {
+        other.arrive(0, &forged(&asked, 24, &count.to_le_bytes()));
+        let said = other.sent();
+        let told = said.iter().find(|(_, packet)| packet[0] == CREDIT).unwrap();
+        assert_eq!(told.1[32..40], count.to_le_bytes());
+    }
+    assert_eq!(other.counter("malformed"), 0);
+}
+
+/// Another host knows how endpoints are called, and would have one believe that its peer refuses what it writes.
+#[test]
+fn only_who_was_written_to_refuses() {
+    let (mut one, mut other, _, endpoint) = pair(CLAN_APERTURE_READ);
+    hand_over(&mut one, &mut other);
+    let refusal = other.sent().into_iter().find(|(_, packet)| packet[0] == REFUSED).unwrap().1;
+    one.arrive(2, &refusal);
+    assert_eq!((one.faults(endpoint).0, one.counter("discarded")), (0, 1));
+    one.arrive(1, &refusal);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_REFUSED));
+    // Of a group's members nobody knows which there are.
+    one.window(6, (CLAN_GROUP_HOST + 3, 0), PAGE, 2);
+    one.store(6 * PAGE, 8, 1);
+    one.sent();
+    one.arrive(2, &refusal);
+    assert_eq!((one.faults(endpoint).0, one.counter("discarded")), (2, 1));
+    // And what is closed hears nothing.
+    for (opcode, index) in
+        [(CLAN_COMMAND_CLOSE_WINDOW, 5), (CLAN_COMMAND_CLOSE_WINDOW, 6), (CLAN_COMMAND_CLOSE_ENDPOINT, 2)]
+    {
+        one.run(opcode, index, &[0_u8; 0]).unwrap();
+    }
+    one.arrive(1, &refusal);
+    assert_eq!(one.counter("discarded"), 2);
+}
+
+/// Credits of a hostile receiver: for another count, for nobody, of more than a window. None of them lets more be sent than one window
+/// beyond what was, or holds up what is for others.
+#[test]
+fn credits_that_cannot_be_are_believed_by_nobody() {
+    let (mut one, mut other, ..) = pair(CLAN_APERTURE_WRITE);
+    one.write_register(CLAN_REG_JOIN, 4, 0);
+    one.window(6, (2, 3), PAGE, 2);
+    hand_over(&mut one, &mut other);
+    one.wait(50);
+    for (_, packet) in one.sent() {
+        other.arrive(0, &packet);
+    }
+    let credit = other.sent().into_iter().find(|(_, packet)| packet[0] == CREDIT).unwrap().1;
+    let epoch = u16::from_le_bytes([credit[2], credit[3]]);
+    for _ in 0..100 {
+        one.store(WINDOW, 8, 1);
+        one.store(6 * PAGE, 8, 1);
+    }
+    let sent = one.sent();
+    let writes = |sent: &[(u16, Vec<u8>)], host| {
+        sent.iter().filter(|(to, packet)| *to == host && packet[0] == WRITE).count()
+    };
+    assert_eq!((writes(&sent, 1), writes(&sent, 2)), (63, 64), "of 64");
+    // 64 were sent: 129 is one too many.
+    for (source, epoch, count) in
+        [(1, epoch, 129), (1, epoch, u64::MAX), (1, epoch + 7, 128), (1, epoch, 0), (3, epoch, 128)]
+    {
+        let count = forged(&credit, 24, &count.to_le_bytes());
+        one.arrive(source, &forged(&count, 2, &epoch.to_le_bytes()));
+        assert_eq!(writes(&one.sent(), 1), 0, "{source} {epoch}");
+    }
+    one.arrive(1, &forged(&credit, 24, &70_u64.to_le_bytes()));
+    assert_eq!(writes(&one.sent(), 1), 6, "so many more");
 }
 
 #[test]
