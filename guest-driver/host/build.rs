@@ -20,6 +20,8 @@ fn main() {
     {
         println!("cargo::rerun-if-changed={}", read.display());
     }
+    // Nobody but the tests compiles it (tests/records.rs): it is the kernel's alone, by its licence.
+    println!("cargo::rerun-if-changed={}", driver.join("core/records.c").display());
     build.std("gnu11").warnings(true).warnings_into_errors(true).extra_warnings(false);
     build.flag("-include").flag(here.join("shim/names.h"));
     // As fast as in a kernel, whatever the profile: the simulation runs it by the million.

@@ -27,8 +27,9 @@ const PACKAGES: [&str; 13] = [
     "hamlyn-sim",
 ];
 
-/// Folders that a package compiles besides its own.
-const COMPILED: [(&str, &str); 1] = [("guest-driver/kernel", "hamlyn-driver-host")];
+/// What a package, or its tests, compile besides its own folder.
+const COMPILED: [(&str, &str); 2] =
+    [("guest-driver/kernel", "hamlyn-driver-host"), ("guest-driver/core/records.c", "hamlyn-driver-host")];
 
 /// What cargo says of a package.
 #[derive(Debug)]
@@ -57,8 +58,7 @@ impl Packages {
     /// Those whose tests can notice a break in a file: its own package first, then the others from fast to slow.
     pub(super) fn that_see(&self, file: &str) -> Vec<String> {
         let file = Path::new(file);
-        let compiles =
-            |name: &str| COMPILED.iter().any(|(folder, by)| *by == name && file.starts_with(folder));
+        let compiles = |name: &str| COMPILED.iter().any(|(path, by)| *by == name && file.starts_with(path));
         let holds = |name: &str| {
             compiles(name) || self.0.get(name).is_some_and(|package| file.starts_with(&package.folder))
         };
@@ -100,7 +100,9 @@ mod tests {
         let packages = Packages::of(root, Path::new(env!("CARGO"))).unwrap();
         assert_eq!(packages.that_see("tests/sim/src/lib.rs"), ["hamlyn-sim"]);
         assert_eq!(packages.that_see("guest-lib/src/lib.rs"), ["hamlyn", "hamlyn-sim"]);
-        for file in ["guest-driver/host/src/lib.rs", "guest-driver/kernel/peer.c"] {
+        for file in
+            ["guest-driver/host/src/lib.rs", "guest-driver/kernel/peer.c", "guest-driver/core/records.c"]
+        {
             assert_eq!(packages.that_see(file), ["hamlyn-driver-host", "hamlyn", "hamlyn-sim"]);
         }
         let chassis = packages.that_see("device/card/src/chassis/area.rs");

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What core/records.c needs of a kernel and of core.h, beside guest-driver/host/shim. The compiler is told of
+ * this file before all others, and that core.h is there already.
+ */
+#include <assert.h>
+#include <linux/types.h>
+
+#include "hamlyn_family_uapi.h"
+#include "hamlyn_kernel.h"
+
+#define HAMLYN_PAGE_SIZE 4096
+#define BITS_PER_BYTE 8
+#define BITS_PER_LONG_LONG 64
+#define BIT(bit) (1ul << (bit))
+#define BIT_ULL(bit) (1ull << (bit))
+#define GENMASK_ULL(high, low) (~0ull >> (63 - (high)) & ~0ull << (low))
+#define __ffs64(word) ((u32)__builtin_ctzll(word))
+#define round_up(value, to) (((value) + (to) - 1) / (to) * (to))
+#define sizeof_field(type, member) sizeof(((type *)0)->member)
+
+/* A page is where it is. */
+struct hamlyn_pages {
+	void *page[HAMLYN_WELL_KNOWN_SLOTS];
+};
+
+#define page_address(page) (page)

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A driver that takes records of operating systems: what has come to its pages is said line by line, and what
+ * it takes is printed. core/records.c is compiled as it is.
+ *
+ *   put HOST PLACE REASON   a record of a host is written to its place
+ *   tear HOST PLACE         half of one is, with the rest of another
+ *   news HOST               the card tells that something has come from a host
+ *   take                    prints what is taken: host, place, and the message's reason
+ *   reopen HOST PLACE       a place's message has been read
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "records.h"
+
+/* Each host's own, and where its records arrive. */
+static struct hamlyn_records senders[RECORD_HOSTS], receiver;
+static struct hamlyn_pages pages;
+
+u32 get_random_u32(void)
+{
+	/* So that numbers come past 0. */
+	return ~0u - 2;
+}
+
+static void *place(u32 host, u32 entry)
+{
+	return (u8 *)pages.page[host] + entry * RECORD_PLACE_SIZE;
+}
+
+static void put(u32 host, u32 entry, u32 reason, u32 part)
+{
+	struct hamlyn_wire wire = { .reason = reason, .private_length = 5 };
+	struct hamlyn_record record;
+	u32 length = hamlyn_record_write(&senders[host], &record, &wire, "hello", 5);
+
+	memcpy(place(host, entry), &record, length / part);
+}
+
+static void take(void)
+{
+	struct hamlyn_wire wire;
+	u32 host, entry;
+
+	if (!hamlyn_records_take(&receiver.transport, &host, &entry)) {
+		puts(hamlyn_records_more(&receiver.transport) ? "more" : "none");
+		return;
+	}
+	if (memcmp(hamlyn_records_read(&receiver.transport, host, entry, &wire), "hello", 5))
+		abort();
+	printf("%u %u %u\n", host, entry, wire.reason);
+}
+
+int main(void)
+{
+	u32 host, entry = 0, reason;
+	char verb[16], line[80];
+
+	for (host = 0; host < RECORD_HOSTS; host++) {
+		pages.page[host] = calloc(1, HAMLYN_PAGE_SIZE);
+		hamlyn_records_begin(&senders[host], &pages);
+	}
+	hamlyn_records_begin(&receiver, &pages);
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "%15s %u %u %u", verb, &host, &entry, &reason) < 1)
+			return 1;
+		if (!strcmp(verb, "put"))
+			put(host, entry, reason, 1);
+		else if (!strcmp(verb, "tear"))
+			put(host, entry, 99, 2);
+		else if (!strcmp(verb, "news"))
+			receiver.news |= BIT_ULL(host);
+		else if (!strcmp(verb, "take"))
+			take();
+		else if (!strcmp(verb, "reopen"))
+			hamlyn_records_reopen(&receiver.transport, host, entry);
+		else
+			return 1;
+	}
+	return 0;
+}
