@@ -195,7 +195,8 @@ impl World<Clan> {
         let ledger = &mut self.model.ledgers[host];
         ledger.note_pages(&area, Part::Endpoint(number), true);
         let endpoint = Endpoint::new(area, owner, tripwires, requests);
-        ledger.endpoints.insert(number, Endpoint { events, flags, tag, ..endpoint });
+        let changes_requests = self.rng.percent(30);
+        ledger.endpoints.insert(number, Endpoint { events, flags, tag, changes_requests, ..endpoint });
         self.check_card(host)?;
         Ok(Some(number))
     }
@@ -253,10 +254,12 @@ impl World<Clan> {
         let ledger = &mut self.model.ledgers[host];
         let Some(mut endpoint) = ledger.endpoints.remove(&number) else { return };
         permit_endpoint(&machine.memory, &endpoint.area, endpoint.requests, false);
+        endpoint.area.pages().iter().for_each(|page| machine.memory.keep(*page));
         ledger.note_pages(&endpoint.area, Part::Command, false);
         machine.give_back(&endpoint.area);
         let Endpoint { tag, owner, flags, .. } = endpoint;
         self.model.refused.retain(|told| (told.1, told.2) != (host as u16, tag));
+        self.model.writers.retain(|(own, _, writer)| (*own, *writer) != (host as u16, tag));
         let ghost = endpoint.pending.pop_front().map(|pending| Ghost { tag, owner, flags, pending });
         ledger.ghosts.extend(ghost);
         for made in ledger.program.values_mut().flatten().filter(|made| made.letter.tag == tag) {
@@ -408,6 +411,7 @@ impl World<Clan> {
         self.forget_fifo(host);
         self.model.ledgers[host] = Ledger::default();
         self.model.card_was_reset(host as u16);
+        self.forget_counts(host as u16);
         for processor in &mut self.hosts[host].processes {
             processor.stands_still = None;
         }

@@ -13,6 +13,9 @@ impl World<Clan> {
     pub(super) fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let victim = self.rng.index(self.hosts.len());
         let mut letter = self.some_letter(host, victim);
+        if self.rng.percent(60) {
+            self.lie(host as u16, victim as u16, &mut letter);
+        }
         letter.data.truncate(self.max_packet - super::packet::HEAD);
         if !self.model.is_hostile[host] {
             // What is no packet changes nothing between two hosts that are none. It is of no count that there is, as it takes no credits.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_PARTS, CLAN_PART};
-use hamlyn_abi::clan::dma::ClanRequest;
-use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
+use hamlyn_abi::clan::dma::{CLAN_REQUEST_SIZE, ClanRequest};
+use hamlyn_abi::clan::endpoint::{CLAN_MAX_TRIPWIRES, CLAN_STATE_SIZE};
 use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 
@@ -126,6 +126,8 @@ pub(super) struct Endpoint {
     pub(super) passed_over: u32,
     /// He counts requests that cannot be.
     pub(super) overstates: bool,
+    /// He changes each request as soon as the card has read it.
+    pub(super) changes_requests: bool,
     /// The last result was a failure of a request that the next belongs to.
     pub(super) chain_failed: bool,
     pub(super) faults: u32,
@@ -300,6 +302,12 @@ impl Ledger {
 }
 
 impl Endpoint {
+    /// Where its request with a number is.
+    pub(super) fn request_at(&self, number: u32) -> u64 {
+        let at = CLAN_STATE_SIZE + (number & (self.requests - 1)) * CLAN_REQUEST_SIZE;
+        self.area.address(at.into())
+    }
+
     pub(super) fn new(area: Area, owner: u32, tripwires: u32, requests: u32) -> Self {
         debug_assert!(tripwires <= CLAN_MAX_TRIPWIRES, "more Tripwires than there can be");
         Self {
@@ -317,6 +325,7 @@ impl Endpoint {
             pending: VecDeque::new(),
             passed_over: 0,
             overstates: false,
+            changes_requests: false,
             chain_failed: false,
             faults: 0,
             fault_words: [0; 24],

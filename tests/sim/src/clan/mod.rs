@@ -13,7 +13,8 @@
 //! * DMA requests end once, in order, with results that fit. What belongs to one that has failed is skipped. The engine passes nobody
 //!   over again and again.
 //! * What is sent to a group comes to each host that has been a member since; and a host reaches its own part alone of what has parts.
-//! * No more words are under way than a host has credits for. In the end nothing waits for any, and nothing is lost.
+//! * No more words are under way than a host has credits for. In the end nothing waits for any, none is lost, and nothing else.
+//!   Whoever lies about them is believed a window, and harms nobody but himself.
 //!
 //! All this is judged by a ledger that the simulation keeps, from the contract, never by the card's own state.
 //!
@@ -25,6 +26,7 @@
 //! | `driving` | drivers: they open and close, and reset cards |
 //! | `tripping` | Tripwires, and what comes of their firing |
 //! | `settling` | what cards write to memory |
+//! | `crediting` | how many words are under way, and may be |
 //! | `windowing` | stores and loads by windows |
 //! | `sending` | what leaves a card |
 //! | `receiving` | what reaches one |
@@ -33,6 +35,7 @@
 //! | `processor` | what processes do |
 //! | `model` | what the engine asks |
 
+mod crediting;
 mod driving;
 mod forgery;
 mod ledger;

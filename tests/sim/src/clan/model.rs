@@ -14,6 +14,7 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
+use super::crediting::{Come, Spent};
 use super::ledger::Ledger;
 use super::machine::Machine;
 use super::packet::{HEAD, Letter, TO_GROUP, WRITE};
@@ -135,6 +136,11 @@ pub(super) struct Clan {
     /// The last count of credits of a host's packets to another, and those that were given up: who sent there has been told.
     pub(super) epochs: BTreeMap<(u16, u16), u16>,
     pub(super) over: BTreeSet<(u16, u16, u16)>,
+    /// Endpoints that have written to somebody: their host, to whom, the endpoint.
+    pub(super) writers: BTreeSet<(u16, u16, u32)>,
+    /// Words that hosts have sent to others, and that have come: of whom first, with whom second.
+    pub(super) spent: BTreeMap<(u16, u16), Spent>,
+    pub(super) come: BTreeMap<(u16, u16), Come>,
     /// By host, whether it has ever stopped: it may have been given up for that, until it is heard of.
     pub(super) was_stopped: Vec<bool>,
     /// Requests that there have been.
@@ -188,6 +194,9 @@ impl Clan {
             lives: 0,
             epochs: BTreeMap::new(),
             over: BTreeSet::new(),
+            writers: BTreeSet::new(),
+            spent: BTreeMap::new(),
+            come: BTreeMap::new(),
             was_stopped: vec![false; cards.into()],
             opened: vec![0; cards.into()],
             values: 0,
@@ -316,6 +325,7 @@ impl Model for Clan {
     /// What has not left never will.
     fn unplugged(world: &mut World<Self>, host: usize) {
         world.model.excuse(host as u16);
+        world.forget_counts(host as u16);
         let ledger = &mut world.model.ledgers[host];
         ledger.program.clear();
         ledger.ghosts.clear();
@@ -453,6 +463,7 @@ impl Model for Clan {
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
         world.check_found()?;
         (0..world.hosts.len()).try_for_each(|host| world.check_host_at_rest(host))?;
+        world.check_credits_at_rest()?;
         let hosts = world.hosts.len();
         let reaches = |(_, destination): &(u16, u16)| usize::from(*destination) < hosts;
         let lost = world.model.flying.iter().filter(|(pair, flight)| reaches(pair) && !flight.is_over());

@@ -124,6 +124,9 @@ impl World<Clan> {
                 let beyond = self.rng.next() as u32 >> self.rng.below(30);
                 self.some_endpoint(host, Some(owner)).map(|endpoint| Deed::Overstate { endpoint, beyond })
             }
+            9 if self.rng.percent(30) => {
+                self.some_endpoint(host, Some(owner)).map(|endpoint| Deed::Rewrite { endpoint })
+            }
             9..12 => self.some_requests(host, owner),
             12..16 => self.some_tripwire(host, owner),
             16 | 17 => self.some_queue(host).map(|queue| Deed::Take { queue, most: self.rng.range(1, 20) }),
@@ -167,7 +170,7 @@ impl World<Clan> {
     }
 
     /// A request that is put behind some others at once.
-    fn some_request(
+    pub(super) fn some_request(
         &mut self,
         host: usize,
         owner: u32,
@@ -415,6 +418,7 @@ impl World<Clan> {
             Deed::Put { endpoint, .. }
             | Deed::Set { endpoint, .. }
             | Deed::Overstate { endpoint, .. }
+            | Deed::Rewrite { endpoint }
             | Deed::Restate { endpoint }
             | Deed::Clear { endpoint, .. } => *endpoint == number,
             _ => false,

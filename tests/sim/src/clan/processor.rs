@@ -10,6 +10,7 @@ use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::tripwire::*;
 use zerocopy::IntoBytes;
 
+use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
@@ -52,6 +53,10 @@ pub(super) enum Deed {
     Overstate {
         endpoint: u32,
         beyond: u32,
+    },
+    /// Changes requests that the card may have read, or not.
+    Rewrite {
+        endpoint: u32,
     },
     /// Says how many it has put.
     Restate {
@@ -120,6 +125,10 @@ impl World<Clan> {
                 None
             }
             Deed::Overstate { endpoint, beyond } => self.overstate(host, endpoint, beyond)?,
+            Deed::Rewrite { endpoint } => {
+                self.rewrite(host, endpoint);
+                None
+            }
             Deed::Restate { endpoint } => {
                 self.say_put(host, endpoint)?;
                 None
@@ -160,8 +169,11 @@ impl World<Clan> {
         let room = endpoint.requests - endpoint.put.wrapping_sub(endpoint.done);
         let most = (self.rng.range(1, 4).min(room) as usize).min(requests.len());
         for request in requests.drain(..most) {
-            let at = CLAN_STATE_SIZE + (endpoint.put & (endpoint.requests - 1)) * CLAN_REQUEST_SIZE;
-            endpoint.area.poke(memory, at.into(), request.as_bytes());
+            let at = endpoint.request_at(endpoint.put);
+            memory.poke(at, request.as_bytes());
+            if endpoint.changes_requests {
+                memory.change_once_read(at, decoy(&mut self.rng, request));
+            }
             endpoint.put = endpoint.put.wrapping_add(1);
             self.model.lives += 1;
             endpoint.pending.push_back(Pending {
@@ -199,6 +211,29 @@ impl World<Clan> {
         endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &said.to_le_bytes());
         machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
         Ok(Some(Deed::Restate { endpoint: number }))
+    }
+
+    /// A hostile owner changes his requests: one that the card has not read is another then, and of the others it takes no notice.
+    fn rewrite(&mut self, host: usize, number: u32) {
+        let machine = self.hosts[host].machine.clone();
+        let (moment, now) = (self.model.moment, self.now());
+        let Some(endpoint) = self.model.ledgers[host].endpoints.get(&number) else { return };
+        let (owner, ended) = (endpoint.owner, endpoint.ended);
+        let count = if endpoint.changes_requests { endpoint.pending.len() } else { 0 };
+        for index in 0..count {
+            let Some(endpoint) = self.model.ledgers[host].endpoints.get(&number) else { return };
+            let at = endpoint.request_at(ended.wrapping_add(index as u32));
+            let request = self.some_request(host, owner, &VecDeque::new());
+            let Some(request) = request.filter(|_| self.rng.percent(50)) else { continue };
+            machine.memory.poke(at, request.as_bytes());
+            if !machine.memory.is_to_change(at) {
+                continue;
+            }
+            let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return };
+            let pending = &mut endpoint.pending[index];
+            (pending.request, pending.since, pending.since_ms) = (request, moment, now);
+            pending.is_cut = false;
+        }
     }
 
     /// An owner says how many requests he has put, and rings.
@@ -371,6 +406,21 @@ impl World<Clan> {
     pub(super) fn note_made(&mut self, host: usize, to: u32, made: Made) {
         self.model.ledgers[host].program.entry(to).or_default().push_back(made);
     }
+}
+
+/// What a request is made into behind the card's back: it would have other memory read or written, or none.
+fn decoy(rng: &mut Rng, request: ClanRequest) -> Vec<u8> {
+    let other = match rng.below(8) {
+        0 => return rng.bytes(CLAN_REQUEST_SIZE as usize),
+        1 => ClanRequest { opcode: CLAN_DMA_WRITE + CLAN_DMA_READ - request.opcode.clamp(1, 2), ..request },
+        2 => ClanRequest { local_offset: request.local_offset ^ 8 << rng.below(16), ..request },
+        3 => ClanRequest { offset: request.offset ^ 8 << rng.below(16), ..request },
+        4 => ClanRequest { length: rng.next() >> rng.below(64), ..request },
+        5 => ClanRequest { host: request.host ^ 1, aperture: request.aperture ^ 1, ..request },
+        6 => ClanRequest { flags: request.flags ^ 3, ..request },
+        _ => ClanRequest { local_aperture: rng.below(16) as u32, ..request },
+    };
+    other.as_bytes().to_vec()
 }
 
 /// The group that a host of a descriptor is, if it is one.

@@ -55,6 +55,9 @@ impl World<Clan> {
         if letter.kind == REFUSED && verdict.may_be_taken {
             self.hear_refusal(host, source, &letter);
         }
+        if letter.kind == CREDIT && verdict.may_be_taken {
+            self.hear_grant(host as u16, source, &letter);
+        }
         let before = machine.counters();
         let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
         machine.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
@@ -124,7 +127,7 @@ impl World<Clan> {
         }
         let (asker, tag, length) = (host as u16, letter.tag, letter.data.len());
         let verdict = match letter.kind {
-            WRITE | READ => return Ok(self.judge_access(host, source, letter)),
+            WRITE | READ => return self.judge_access(host, source, letter),
             DATA if length > 0 => {
                 let is_next = self.model.awaited(asker, source, tag).is_some_and(|reading| {
                     reading.offset + reading.came == letter.offset
@@ -134,26 +137,46 @@ impl World<Clan> {
             }
             REFUSED => match letter.refusal() {
                 Some((CLAN_FAULT_REFUSED..=CLAN_FAULT_LOST, is_read)) => {
-                    let is_heard = !is_read || self.model.awaited(asker, source, tag).is_some();
+                    let is_heard = match is_read {
+                        true => self.model.awaited(asker, source, tag).is_some(),
+                        false => self.model.can_refuse(asker, source, tag),
+                    };
                     Verdict::taken_if(is_heard, Counter::Discarded)
                 }
                 _ => Verdict::refused(vec![Counter::Malformed]),
             },
             CREDIT => Verdict::taken_if(matches!(length, 0 | 16), Counter::Malformed),
-            _ => Verdict::taken_if(letter.kind == PROBE && length == 0, Counter::Malformed),
+            PROBE if length == 0 => Verdict::taken_if(self.earn(asker, source, letter), Counter::Malformed),
+            _ => Verdict::refused(vec![Counter::Malformed]),
         };
         Ok((verdict, 0))
     }
 
     /// What must become of a write or read.
-    fn judge_access(&self, host: usize, source: u16, letter: &Letter) -> (Verdict, u64) {
+    fn judge_access(
+        &mut self,
+        host: usize,
+        source: u16,
+        letter: &Letter,
+    ) -> Result<(Verdict, u64), Violation> {
+        if let Some(nonsense) = letter.nonsense() {
+            return Ok((Verdict::refused(vec![nonsense]), letter.offset));
+        }
+        if !self.earn(host as u16, source, letter) {
+            ensure(self.model.is_tainted(source, host as u16), || {
+                format!("host {host}: more comes from {source} than was granted: {}", letter.brief())
+            })?;
+            return Ok((Verdict::refused(vec![Counter::OverCredit]), letter.offset));
+        }
         let (refusal, end) = self.refusal(host, source, letter);
         let may_be_taken = refusal.is_none();
         let mut reasons = refusal.unwrap_or_default();
-        if self.model.is_tainted(source, host as u16) || self.was_cut_off(source, host) {
-            reasons.extend([Counter::OverCredit, Counter::Malformed]);
+        // There may be no room for so many answers.
+        let is_odd = self.model.is_tainted(source, host as u16) || self.was_cut_off(source, host);
+        if letter.kind == READ && is_odd {
+            reasons.push(Counter::OverCredit);
         }
-        (Verdict { may_be_taken, reasons }, end)
+        Ok((Verdict { may_be_taken, reasons }, end))
     }
 
     /// What passed between two hosts was lost, so that credits have to be agreed upon anew.
@@ -168,9 +191,6 @@ impl World<Clan> {
             return (Some(vec![Counter::RefusedAperture]), letter.offset);
         };
         let length = if is_read { letter.asked() } else { letter.data.len() as u64 };
-        if length == 0 || is_read && letter.data.len() != 4 {
-            return (Some(vec![Counter::Malformed]), letter.offset);
-        }
         if !allows(aperture.flags, is_read, letter.flags & FROM_SYSTEM != 0) {
             return (Some(vec![Counter::RefusedAccess]), letter.offset);
         }
@@ -214,7 +234,7 @@ impl World<Clan> {
     ) {
         if !is_taken {
             self.model.refusals += 1;
-            let unsaid = [Counter::Discarded, Counter::BadChecksum, Counter::Malformed];
+            let unsaid = [Counter::Discarded, Counter::BadChecksum, Counter::Malformed, Counter::OverCredit];
             if !unsaid.iter().any(|counter| counted.contains(counter)) {
                 let told = (host as u16, source, letter.tag);
                 self.model.refused_ever.insert(told);

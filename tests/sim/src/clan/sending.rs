@@ -52,6 +52,7 @@ impl World<Clan> {
         if matches!(letter.kind, WRITE | READ | PROBE) {
             self.model.epochs.insert((host as u16, to), letter.epoch);
         }
+        self.spend(host as u16, to, &letter)?;
         self.fly(host, to, &letter);
         self.check_credits(host as u16, to, letter.epoch)
     }
@@ -92,6 +93,7 @@ impl World<Clan> {
         if stored.is_none() {
             self.check_turns(host, to, letter.tag)?;
         }
+        self.model.writers.insert((host as u16, to, letter.tag));
         // A group's number is in its host's.
         let aperture = if letter.flags & TO_GROUP == 0 { letter.aperture } else { 0 };
         let target = u64::from(to) << 32 | u64::from(aperture);
@@ -252,7 +254,8 @@ impl World<Clan> {
             })
         });
         let most = self.hosts[usize::from(host)].machine.options.credits as usize;
-        let most = if self.model.is_hostile[usize::from(host)] { usize::MAX } else { most };
+        // A hostile receiver may have said that more have come: those are counted by what it has said.
+        let most = if self.model.is_tainted(host, to) { usize::MAX } else { most };
         ensure(words <= most, || {
             format!("host {host}: {words} words are under way to {to}, and {most} may be")
         })

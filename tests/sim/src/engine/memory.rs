@@ -5,6 +5,7 @@
 //!
 //! A page of host memory may be one of a process' mapping: then card and library see the same bytes, each its own way.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,6 +50,8 @@ struct State {
     rights: Vec<Vec<(Right, Range<usize>)>>,
     writes: Vec<Write>,
     mischief: Option<Mischief>,
+    /// By address, what bytes become as soon as the card has read any of them.
+    changes: BTreeMap<u64, Vec<u8>>,
     complaint: Option<String>,
     /// How much is lent now, of what may be lent at a time.
     lent: usize,
@@ -76,6 +79,7 @@ impl Memory {
             rights: vec![Vec::new(); frames as usize],
             writes: Vec::new(),
             mischief: None,
+            changes: BTreeMap::new(),
             complaint: None,
             lent: 0,
         });
@@ -142,6 +146,21 @@ impl Memory {
     pub(crate) fn plan_mischief(&self, mischief: Option<Mischief>) {
         self.state().mischief = mischief;
     }
+
+    /// Their owner makes others of some bytes as soon as the card has read any of them: who reads them twice has been had.
+    pub(crate) fn change_once_read(&self, address: u64, bytes: Vec<u8>) {
+        self.state().changes.insert(address, bytes);
+    }
+
+    /// Whether bytes from this address on are still to be changed so.
+    pub(crate) fn is_to_change(&self, address: u64) -> bool {
+        self.state().changes.contains_key(&address)
+    }
+
+    /// What is in a page nobody changes any more.
+    pub(crate) fn keep(&self, page: u64) {
+        self.state().changes.retain(|address, _| address / PAGE != page / PAGE);
+    }
 }
 
 impl State {
@@ -173,7 +192,20 @@ impl State {
                 self.mischief = None;
             }
         }
+        self.change(address, length);
         Ok(bytes)
+    }
+
+    /// The card has read these bytes.
+    fn change(&mut self, address: u64, length: usize) {
+        let before = self.changes.range(..address + length as u64).rev();
+        let read = before.filter(|(start, bytes)| *start + bytes.len() as u64 > address);
+        let read: Vec<u64> = read.map(|(start, _)| *start).collect();
+        for start in read {
+            if let Some(bytes) = self.changes.remove(&start) {
+                self.store(start, &bytes);
+            }
+        }
     }
 
     /// Whether the card may use all of these bytes of a page.
