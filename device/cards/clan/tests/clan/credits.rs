@@ -7,7 +7,6 @@ use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
 use hamlyn_card::card::Card;
 use hamlyn_card_clan::Options;
-use hamlyn_test_host::Commands;
 
 use crate::support::*;
 
