@@ -18,7 +18,7 @@ use crate::common::{Outcome, print};
 use crate::meet;
 
 /// Bytes of a client's memory.
-const LENGTH: usize = 4096;
+const LENGTH: usize = 256;
 /// A client spins, as the reply comes sooner than it could fall asleep (section 5.3).
 const SPIN: Duration = Duration::from_millis(10);
 
@@ -36,6 +36,12 @@ pub(crate) struct Options {
     /// Requests that are sent, each on another connection, before their replies are collected
     #[arg(long, default_value_t = 1)]
     at_once: usize,
+    /// How many of the connections requests are sent on; else all
+    #[arg(long)]
+    used: Option<usize>,
+    /// Sends one on each that is used before any is timed: the first finds pages that nobody has touched yet
+    #[arg(long)]
+    warm_up: bool,
 }
 
 struct Clients {
@@ -55,9 +61,8 @@ impl Clients {
         Ok(Self { all, times: Histogram::new(3)? })
     }
 
-    /// Has requests under way at this one and at those behind it, so many, and collects their replies.
-    fn ask(&mut self, first: usize, requests: Range<u32>) -> Outcome {
-        let count = self.all.len();
+    /// Has requests under way at this one and at those behind it of the first `count`, and collects their replies.
+    fn ask(&mut self, first: usize, count: usize, requests: Range<u32>) -> Outcome {
         let mut begun = Vec::with_capacity(requests.len());
         for (index, request) in requests.clone().enumerate() {
             begun.push(Instant::now());
@@ -74,10 +79,14 @@ impl Clients {
         Ok(())
     }
 
+    /// A server that takes many messages late is told of some of these ends by the operating systems.
     fn close(self) -> Outcome {
         for (client, end) in self.all {
             drop(client);
-            end.close()?;
+            match end.close() {
+                Err(error) if !error.is_would_block() => return Err(error.into()),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -86,11 +95,16 @@ impl Clients {
 pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     let mut clients = Clients::connect(card, meet, options.connections)?;
     let connections = clients.all.len();
-    let (at_once, mut random) = (options.at_once.clamp(1, connections), SplitMix64::seed_from_u64(1));
+    let used = options.used.unwrap_or(connections).clamp(1, connections);
+    let (at_once, mut random) = (options.at_once.clamp(1, used), SplitMix64::seed_from_u64(1));
+    if options.warm_up {
+        (0..used).try_for_each(|each| clients.ask(each, used, 0..1))?;
+    }
+    let first = std::mem::replace(&mut clients.times, Histogram::new(3)?);
     let begun = Instant::now();
     for start in (0..options.count).step_by(at_once) {
         let requests = start..options.count.min(start + at_once as u32);
-        clients.ask((random.next_u64() % connections as u64) as usize, requests)?;
+        clients.ask((random.next_u64() % used as u64) as usize, used, requests)?;
         std::thread::sleep(Duration::from_micros(options.gap));
     }
     let (ns, times) = (begun.elapsed().as_nanos() as u64, clients.times.clone());
@@ -100,6 +114,7 @@ pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outco
     print(&json!({
         "requests": options.count,
         "connections": connections,
+        "first_p50_ns": first.value_at_quantile(0.5),
         "p50_ns": times.value_at_quantile(0.5),
         "p99_ns": times.value_at_quantile(0.99),
         "samples": samples,

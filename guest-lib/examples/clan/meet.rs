@@ -85,8 +85,13 @@ impl Options {
         let patience = if self.host.is_some() { self.patience() } else { Some(ANSWER) };
         match End::connect(&endpoint, own, to, patience) {
             Ok(end) => Ok(Some(end)),
-            Err(error) if matches!(error.kind(), ErrorKind::PeerLost | ErrorKind::TimedOut) => Ok(None),
+            Err(error) if is_passing(error.kind()) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Whether it may be otherwise in a moment: nobody has the port yet, or too many messages wait for its host.
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::PeerLost | ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }

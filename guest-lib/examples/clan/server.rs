@@ -20,7 +20,7 @@ use crate::sleep::{self, Sleep};
 use crate::{clients, meet};
 
 /// Bytes of either end's memory.
-const LENGTH: usize = 4096;
+const LENGTH: usize = 256;
 /// Sources of events that the queue has room for.
 const RECORDS: u32 = 4096;
 /// Who asks for connections.

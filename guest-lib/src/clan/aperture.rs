@@ -64,14 +64,14 @@ impl Drop for Open {
 impl Aperture {
     pub(super) fn open(card: &Arc<dyn Attachment>, length: usize, rights: Rights) -> Result<Self> {
         check(length)?;
-        let memory = card.allocate(length)?;
+        let memory = card.allocate_aperture(length)?;
         let argument = ClanAperture { flags: rights.flags(), ..ClanAperture::default() };
         Self::make(card, memory, argument, rights).map_err(Into::into)
     }
 
     pub(super) fn join(card: &Arc<dyn Attachment>, group: u32, key: u64, length: usize) -> Result<Self> {
         check(length)?;
-        let memory = card.allocate(length)?;
+        let memory = card.allocate_aperture(length)?;
         let flags = CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP;
         let argument = ClanAperture { flags, group, key, ..ClanAperture::default() };
         Self::make(card, memory, argument, Rights::Write).map_err(Into::into)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hamlyn_abi::clan::uapi::*;
 use hamlyn_abi::uapi::HamlynObject;
 use hamlyn_sys::{Access, Mapping};
+use zerocopy::IntoBytes;
 
 use super::card::Clan;
 use crate::core::attach::{CardAttachment, QueueFile};
@@ -15,6 +16,14 @@ use crate::error::Result;
 /// A CLAN card as its driver offers it: what needs the operating system's mediation. The calls are those of
 /// `hamlyn_abi::clan::uapi`, which says what their arguments mean.
 pub trait Attachment: CardAttachment {
+    /// New memory for an aperture, zeroed. It begins at a multiple of 8.
+    ///
+    /// # Errors
+    /// Those of [`CardAttachment::allocate`].
+    fn allocate_aperture(&self, length: usize) -> Result<Memory> {
+        self.allocate(length)
+    }
+
     /// Opens an aperture over `memory`.
     ///
     /// # Errors
@@ -88,6 +97,28 @@ pub trait Attachment: CardAttachment {
     fn file(&self) -> QueueFile<'_>;
 }
 
+/// The most bytes of an aperture that has no pages of its own.
+const SHORT: usize = 1024;
+
+/// Bytes that begin at a multiple of 8, as an aperture does.
+#[derive(Debug)]
+struct Words {
+    words: Box<[u64]>,
+    length: usize,
+}
+
+impl Words {
+    fn new(length: usize) -> Self {
+        Self { words: vec![0; length.div_ceil(size_of::<u64>())].into(), length }
+    }
+}
+
+impl AsMut<[u8]> for Words {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.words.as_mut_bytes()[..self.length]
+    }
+}
+
 /// What is opened and closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
@@ -102,6 +133,14 @@ pub enum Object {
 }
 
 impl Attachment for Node<Clan> {
+    /// What is short lies among the process' other memory: who has a thousand connections touches few pages by theirs.
+    fn allocate_aperture(&self, length: usize) -> Result<Memory> {
+        if length > SHORT {
+            return self.allocate(length);
+        }
+        self.lend(Mapping::over(Words::new(length))).map_err(|failed| failed.error)
+    }
+
     fn open_aperture(&self, argument: &mut ClanAperture, memory: &Memory) -> Result<()> {
         let bytes = argument.length;
         let action = format!("open an aperture of {bytes} bytes");
@@ -173,5 +212,21 @@ impl Attachment for Node<Clan> {
 
     fn file(&self) -> QueueFile<'_> {
         Node::file(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_so_many_bytes_and_aligned() {
+        for length in [1, 7, 8, 9, 1000, SHORT] {
+            let mapping = Mapping::over(Words::new(length));
+            assert_eq!((mapping.length(), mapping.address() % 8), (length, 0));
+            let mut bytes = vec![1; length];
+            mapping.read(0, &mut bytes);
+            assert!(bytes.iter().all(|byte| *byte == 0));
+        }
     }
 }

@@ -142,7 +142,8 @@ impl Card {
         Ok(ClanStatistic::NAMES.into_iter().zip(statistics.values).collect())
     }
 
-    /// Opens an aperture (section 3.2) over `length` bytes of new memory, 1 byte to 1 GiB, zeroed.
+    /// Opens an aperture (section 3.2) over `length` bytes of new memory, 1 byte to 1 GiB, zeroed. Up to 1 KiB it has no
+    /// pages of its own, but lies among the other memory of this process, of which nobody reaches a byte: many short apertures touch few pages.
     ///
     /// # Errors
     /// [`crate::Error::OutOfRange`]; [`crate::Error::Invalid`] for no bytes; [`crate::Error::Locked`];

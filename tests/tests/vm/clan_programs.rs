@@ -74,7 +74,8 @@ fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
             ensure!(number(&asked[0], "requests")? == 400, "{asked:?}");
         }
         // One that sleeps between two requests, so that the server does, too.
-        said(&lab, &["server", "ask", "--connections", "2", "--count", "40", "--gap", "5000"])?;
+        let some = ["--connections", "2", "--used", "1", "--warm-up", "--count", "39", "--gap", "5000"];
+        said(&lab, &[&["server", "ask"], &some[..]].concat())?;
         let served = server.finish()?;
         ensure!(served[0]["served"] == 840 && served[0]["dropped"] == 0, "{served:?}");
         ensure!(number(&served[0], "endpoints_used_again")? >= 5, "{served:?}");

@@ -2,7 +2,8 @@
 //!
 //! A range of words is watched by the fewest aligned pieces that make it up, each of 64 to the power of its level words. A piece has those
 //! of its 64 parts, pieces of the next level, that have anything in them. So a look at an access goes down from the whole of an aperture
-//! only to where something is watched: it costs a few looks, however many Tripwires there are elsewhere.
+//! only to where something is watched: it costs a few looks, however many Tripwires there are elsewhere. The whole is no larger than what
+//! was ever watched of it: with a thousand apertures each look may be one at memory that is not in a processor's cache.
 
 use hamlyn_abi::clan::tripwire::CLAN_TRIPWIRES_AT_ONCE;
 
@@ -100,6 +101,8 @@ impl Piece {
 #[derive(Debug, Default)]
 pub(crate) struct Cam {
     whole: Piece,
+    /// Of the whole.
+    level: u32,
 }
 
 impl Cam {
@@ -107,36 +110,52 @@ impl Cam {
         self.whole.is_empty()
     }
 
+    /// Has the whole be so large that it has these words.
+    fn grow(&mut self, words: &Words) {
+        while self.level < TOP && span(self.level) < words.end {
+            let part = std::mem::take(&mut self.whole);
+            if !part.is_empty() {
+                self.whole = Piece { wires: Vec::new(), present: 1, parts: vec![part] };
+            }
+            self.level += 1;
+        }
+    }
+
     /// Has a Tripwire watch a range that is not empty. `false`: too many watch a part of it, or all around it, already.
     pub(crate) fn insert(&mut self, words: &Words, wire: Wire) -> bool {
-        let places = decompose(words);
+        self.grow(words);
+        let (places, top) = (decompose(words), self.level);
         let is_crowded = |place: &Place| {
-            let piece = path(*place).try_fold(&self.whole, Piece::part);
+            let piece = path(*place, top).try_fold(&self.whole, Piece::part);
             piece.is_some_and(|piece| piece.wires.len() >= CLAN_TRIPWIRES_AT_ONCE as usize)
         };
         if places.iter().any(is_crowded) {
             return false;
         }
         for place in places {
-            path(place).fold(&mut self.whole, Piece::part_mut).wires.push(wire);
+            path(place, top).fold(&mut self.whole, Piece::part_mut).wires.push(wire);
         }
         true
     }
 
     /// Has it watch that range no more.
     pub(crate) fn remove(&mut self, words: &Words, wire: Wire) {
+        // What reaches beyond the whole nobody watches.
+        if words.end.min(WORDS) > span(self.level) {
+            return;
+        }
         for place in decompose(words) {
-            self.whole.remove(path(place), wire);
+            self.whole.remove(path(place, self.level), wire);
         }
     }
 
     /// Those that watch any of the words, each once.
     pub(crate) fn matching(&self, words: &Words) -> Vec<Wire> {
-        // Nothing is watched behind the last word that can be.
-        let words = words.start..words.end.min(WORDS);
+        // Nothing is watched behind the last word of the whole.
+        let words = words.start..words.end.min(span(self.level));
         let mut found = Vec::new();
         if !words.is_empty() {
-            self.whole.collect(TOP, 0, &words, &mut found);
+            self.whole.collect(self.level, 0, &words, &mut found);
         }
         found.sort_unstable();
         found.dedup();
@@ -147,9 +166,9 @@ impl Cam {
 /// A piece: its level, and its place among those of the level.
 type Place = (u32, u64);
 
-/// The parts that lead from the whole to a piece.
-fn path((level, place): Place) -> impl Iterator<Item = u64> {
-    (level..TOP).rev().map(move |below| place >> (6 * (below - level)) & 63)
+/// The parts that lead from a whole of a level to a piece.
+fn path((level, place): Place, top: u32) -> impl Iterator<Item = u64> {
+    (level..top).rev().map(move |below| place >> (6 * (below - level)) & 63)
 }
 
 /// The aligned pieces that make up a range.
@@ -187,6 +206,23 @@ mod tests {
         assert_eq!(cam.matching(&(71..4096)), [2, 3].map(wire));
         assert_eq!(cam.matching(&(128..129)), [3].map(wire));
         for (words, number) in [(70..71, 1), (64..128, 2), (0..WORDS, 3)] {
+            cam.remove(&words, wire(number));
+        }
+        assert!(cam.is_empty(), "{cam:?}");
+    }
+
+    #[test]
+    fn the_whole_is_as_large_as_what_is_watched_and_what_it_has_stays() {
+        let mut cam = Cam::default();
+        assert!(cam.insert(&(0..1), wire(1)) && cam.level == 0);
+        assert!(cam.insert(&(0..64), wire(2)) && cam.level == 1);
+        assert!(cam.insert(&(64..65), wire(3)) && cam.level == 2);
+        cam.remove(&(0..WORDS), wire(1));
+        assert_eq!(cam.matching(&(0..WORDS)), [1, 2, 3].map(wire), "nobody watches all of it");
+        assert!(cam.insert(&(0..WORDS), wire(4)) && cam.level == TOP);
+        assert_eq!(cam.matching(&(0..1)), [1, 2, 4].map(wire));
+        assert_eq!(cam.matching(&(63..66)), [2, 3, 4].map(wire));
+        for (words, number) in [(0..64, 2), (0..1, 1), (0..WORDS, 4), (64..65, 3)] {
             cam.remove(&words, wire(number));
         }
         assert!(cam.is_empty(), "{cam:?}");

@@ -1,11 +1,12 @@
 //! Windows: pages of BAR 2 that are mapped to another host's aperture (section 3.2).
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hamlyn_abi::clan::aperture::{CLAN_GROUP_HOST, CLAN_GROUPS};
 use hamlyn_abi::clan::command::{CLAN_PRIVILEGED, ClanOpenWindow};
 use hamlyn_abi::family::command::*;
 use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::chassis::table::Table;
 
 use crate::PAGE;
 
@@ -40,64 +41,84 @@ pub(crate) struct Window {
     pub(crate) privileged: bool,
 }
 
+/// In the place of a window's first page: the page is no window's.
+const NONE: u32 = u32::MAX;
+
 /// All windows, by their first page.
 #[derive(Debug)]
 pub(crate) struct Windows {
-    pages: u32,
-    open: BTreeMap<u32, Window>,
+    open: Table<Window>,
+    /// For each page, the first one of its window: each store has a look, and a walk would be as many at memory as it has steps.
+    first: Vec<u32>,
 }
 
 impl Windows {
     pub(crate) fn new(pages: u32) -> Self {
-        Self { pages, open: BTreeMap::new() }
+        Self { open: Table::new(pages), first: vec![NONE; pages as usize] }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.open.clear();
+        self.open.close_all();
+        self.first.fill(NONE);
+    }
+
+    /// How many pages there are.
+    fn pages(&self) -> u32 {
+        self.first.len() as u32
     }
 
     /// Opens a window. That its endpoint is there the caller has looked.
     pub(crate) fn open(&mut self, first: u32, body: &ClanOpenWindow) -> Result<(), Refusal> {
-        if first >= self.pages {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, self.pages));
+        if first >= self.pages() {
+            return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, self.pages()));
         }
         if body.flags & !CLAN_PRIVILEGED != 0 {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, CLAN_PRIVILEGED));
         }
         let host = Remote::new(body.host, body.aperture, body.key);
         let remote = host.ok_or(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.host, CLAN_GROUP_HOST))?;
-        let room = u64::from(self.pages - first) * PAGE;
+        let room = u64::from(self.pages() - first) * PAGE;
         if body.length == 0 || body.length > room {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.length, room));
         }
         if body.offset % 8 != 0 || body.offset.checked_add(body.length).is_none() {
             return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.offset, 8_u32));
         }
-        let end = first + body.length.div_ceil(PAGE) as u32;
-        let before = self.open.range(..end).next_back();
-        if before.is_some_and(|(start, window)| start + window.length.div_ceil(PAGE) as u32 > first) {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, first, self.pages));
-        }
         let ClanOpenWindow { offset, length, endpoint, flags, .. } = *body;
-        let privileged = flags & CLAN_PRIVILEGED != 0;
-        self.open.insert(first, Window { remote, offset, length, endpoint, privileged });
+        let window = Window { remote, offset, length, endpoint, privileged: flags & CLAN_PRIVILEGED != 0 };
+        let pages = window.pages(first);
+        if self.first[pages.clone()].iter().any(|first| *first != NONE) {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, first, self.pages()));
+        }
+        self.first[pages].fill(first);
+        self.open.open(first, window);
         Ok(())
     }
 
     pub(crate) fn close(&mut self, first: u32) -> Result<Window, Refusal> {
-        self.open.remove(&first).ok_or(Refusal::new(HAMLYN_STATUS_NOT_OPEN, first, self.pages))
+        let closed = self.open.close(first);
+        let closed = closed.ok_or(Refusal::new(HAMLYN_STATUS_NOT_OPEN, first, self.pages()))?;
+        self.first[closed.pages(first)].fill(NONE);
+        Ok(closed)
     }
 
     /// Whether any names the endpoint.
     pub(crate) fn name(&self, endpoint: u32) -> bool {
-        self.open.values().any(|window| window.endpoint == endpoint)
+        self.open.all_open().any(|window| window.endpoint == endpoint)
     }
 
     /// The window that has a byte of the window pages, its first page, and which byte of the window it is: perhaps one behind its last.
     pub(crate) fn at(&self, byte: u64) -> Option<(u32, Window, u64)> {
-        let page = u32::try_from(byte / PAGE).ok()?;
-        let (first, window) = self.open.range(..=page).next_back()?;
-        let offset = byte - u64::from(*first) * PAGE;
-        (offset < window.length.next_multiple_of(PAGE)).then_some((*first, *window, offset))
+        let page = usize::try_from(byte / PAGE).ok()?;
+        let first = *self.first.get(page)?;
+        let window = self.open.get(first as usize)?.as_ref()?;
+        Some((first, *window, byte - u64::from(first) * PAGE))
+    }
+}
+
+impl Window {
+    /// Its pages, of which this is the first.
+    fn pages(&self, first: u32) -> Range<usize> {
+        first as usize..first as usize + self.length.div_ceil(PAGE) as usize
     }
 }

@@ -12,10 +12,12 @@
 //! | `transfers` | one-way bandwidth by the size of messages (Figure 10) |
 //! | `joining` | what joining saves |
 //! | `watched` | goal 14: what an access costs that passes armed Tripwires |
+//! | `connections` | what a request costs the server's card by the number of connections |
 //! | `choice` | what `--figure` may name |
 //! | `run` | all of it |
 
 mod choice;
+mod connections;
 mod endpoints;
 mod joining;
 mod labs;

@@ -1,7 +1,7 @@
 //! All that is measured of CLAN cards.
 
 use crate::clan::choice::{Topic, wanted};
-use crate::clan::{endpoints, joining, labs, raw, requests, server, transfers, watched, words};
+use crate::clan::{connections, endpoints, joining, labs, raw, requests, server, transfers, watched, words};
 use crate::engine::machines::{Layout, Machines};
 use crate::engine::run::Run;
 use crate::engine::track::Track;
@@ -59,6 +59,9 @@ fn measure_servers(run: &mut Run<'_>, clan: &Machines, [trips, rates]: [bool; 2]
         run.goals.extend(server::goals(&tracks));
         run.plots.push(server::figure(&tracks));
         run.others.push(server::table(&tracks));
+        let measured =
+            progress.part("CLAN: a request at the server's card", || connections::measure(effort))?;
+        run.others.push(connections::table(&measured));
         run.tables.push(("CLAN: round trips of the event-driven server".to_owned(), tracks));
     }
     if rates {

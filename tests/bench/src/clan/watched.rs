@@ -25,12 +25,12 @@ use crate::engine::stats::median;
 const ARMED: [u32; 5] = [0, FEW, 256, 4096, 65536];
 /// The fewest beside none.
 const FEW: u32 = 16;
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 const WORD: u64 = 8;
 /// Bytes of the aperture: each Tripwire watches a word of its own in the lower half, and nothing is watched in the upper.
 const APERTURE: u64 = 2 * 65536 * WORD;
-const OWNER: u32 = 1;
-const KEY: u64 = 7;
+pub(crate) const OWNER: u32 = 1;
+pub(crate) const KEY: u64 = 7;
 
 /// A card with so many armed, and packets of a word each.
 struct Passing {
@@ -47,7 +47,7 @@ pub(crate) struct Measured {
     firing: Vec<f64>,
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         apertures: 16,
         window_pages: 512,
@@ -63,8 +63,11 @@ fn options() -> Options {
 }
 
 /// An area of pages that follow each other; all endpoints share one, as none of it is looked at.
-fn area(host: &Host<ClanCard>, length: u64) -> HamlynArea {
-    let start = host.pages(length.div_ceil(PAGE));
+pub(crate) fn area(host: &Host<ClanCard>, length: u64) -> HamlynArea {
+    area_at(host, host.pages(length.div_ceil(PAGE)), length)
+}
+
+pub(crate) fn area_at(host: &Host<ClanCard>, start: u64, length: u64) -> HamlynArea {
     list_pages(length, 0, || host.pages(1), |index| start + index * PAGE, |at, bytes| host.put(at, bytes))
 }
 
@@ -80,7 +83,7 @@ fn packet(offset: u64) -> anyhow::Result<Vec<u8>> {
     Ok(sender.wire.sent.pop().context("no packet was sent")?.1)
 }
 
-fn done(result: Result<(), hamlyn_test_host::Refusal>) -> anyhow::Result<()> {
+pub(crate) fn done(result: Result<(), hamlyn_test_host::Refusal>) -> anyhow::Result<()> {
     match result {
         Ok(()) => Ok(()),
         Err(refusal) => bail!("the card has refused a command: {refusal:?}"),

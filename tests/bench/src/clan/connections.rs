@@ -1,0 +1,232 @@
+//! What a request and its reply cost the server's card by the number of connections that are open: the card alone, on a host in memory.
+//!
+//! In machines the emulator's part is in the server's round trip (`server`), and that grows with the pages that are touched. This has none.
+
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use hamlyn_abi::clan::aperture::CLAN_APERTURE_WRITE;
+use hamlyn_abi::clan::command::*;
+use hamlyn_abi::clan::dma::{CLAN_MIN_REQUESTS, CLAN_REQUEST_SIZE};
+use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::event::*;
+use hamlyn_abi::clan::tripwire::*;
+use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_card::card::{Card, Progress};
+use hamlyn_card::ports::{Packet, VolatileSlice};
+use hamlyn_card_clan::{ClanCard, Options};
+use hamlyn_test_host::{Commands, Host};
+
+use crate::clan::watched::{KEY, OWNER, PAGE, area, area_at, done, options};
+use crate::engine::effort::Effort;
+use crate::engine::goals::{beside_text, number};
+use crate::engine::report::Table;
+use crate::engine::stats::median;
+
+/// Connections that are open, and how many of them are used.
+const POINTS: [(u32, u32); 5] = [(1, 1), (10, 10), (100, 100), (1000, 1000), (1000, 1)];
+/// Bytes of a connection's aperture, and how many lie in a page.
+const LENGTH: u32 = 256;
+const PIECES: u32 = PAGE as u32 / LENGTH;
+/// Where a request's bytes are, and the word behind them that says so, which a Tripwire watches.
+const DATA: u64 = 64;
+const READY: u64 = 0;
+/// Sources of events that there is room for: four of each endpoint.
+const RECORDS: u32 = 4096;
+/// From one connection that is used to the next: prime to their numbers, so that each has its turn, far from the one before.
+const STRIDE: u32 = 617;
+
+/// A server's card, with packets of a request for each connection.
+struct Serving {
+    host: Host<ClanCard>,
+    requests: Vec<[Vec<u8>; 2]>,
+    /// Where the owner of the event queue says how many events he has taken, and how many that is.
+    queue: u64,
+    taken: u32,
+}
+
+/// Nanoseconds of a request, round by round.
+pub(crate) struct Measured {
+    open: u32,
+    used: u32,
+    rounds: Vec<f64>,
+}
+
+fn card() -> ClanCard {
+    ClanCard::new(Options { apertures: 2048, window_pages: 2048, ..options() })
+}
+
+/// Memory of an endpoint: all have the same, as nobody looks at it.
+fn open_endpoints(host: &mut Host<ClanCard>, count: u32, events: u32) -> anyhow::Result<()> {
+    let length = CLAN_STATE_SIZE + CLAN_MIN_REQUESTS * CLAN_REQUEST_SIZE;
+    let (memory, owner, requests) = (area(host, length.into()), OWNER, CLAN_MIN_REQUESTS);
+    let body = ClanOpenEndpoint { memory, owner, tripwires: 1, requests, events, ..Default::default() };
+    (0..count).try_for_each(|index| done(host.run(CLAN_COMMAND_OPEN_ENDPOINT, index, &body)))
+}
+
+/// A window of each endpoint to the aperture of its number at the other host.
+fn open_windows(host: &mut Host<ClanCard>, count: u32, to: u32) -> anyhow::Result<()> {
+    for index in 0..count {
+        let body = ClanOpenWindow {
+            key: KEY,
+            length: LENGTH.into(),
+            host: to,
+            aperture: index,
+            endpoint: index,
+            ..Default::default()
+        };
+        done(host.run(CLAN_COMMAND_OPEN_WINDOW, index, &body))?;
+    }
+    Ok(())
+}
+
+/// Stores 4 bytes and the word behind them to a window, as the library's remote procedure calls do.
+fn store(host: &mut Host<ClanCard>, connection: u32) {
+    let window = (u64::from(options().endpoints) + u64::from(connection)) * PAGE;
+    host.with_card(|card, ports, _| {
+        card.register_write(ports, 2, window + DATA, 4, 1);
+        card.register_write(ports, 2, window + READY, 8, 5);
+    });
+    while host.transmit() == Progress::Worked {}
+}
+
+/// The packets of a request on each connection.
+fn requests(count: u32) -> anyhow::Result<Vec<[Vec<u8>; 2]>> {
+    let mut client = Host::new(0, card()).context("no memory")?;
+    open_endpoints(&mut client, count, CLAN_NO_EVENTS)?;
+    open_windows(&mut client, count, 1)?;
+    let request = |connection| {
+        store(&mut client, connection);
+        let sent: Vec<_> = client.wire.sent.drain(..).map(|(_, packet)| packet).collect();
+        sent.try_into().ok().context("a request is two packets")
+    };
+    (0..count).map(request).collect()
+}
+
+impl Serving {
+    fn create(count: u32) -> anyhow::Result<Self> {
+        let mut host = Host::new(1, card()).context("no memory")?;
+        let length = CLAN_EVENTS_HEAD + RECORDS * CLAN_EVENT_SIZE;
+        let queue = host.pages(u64::from(length).div_ceil(PAGE));
+        let memory = area_at(&host, queue, u64::from(length));
+        let body = ClanOpenEvents { memory, owner: OWNER, records: RECORDS };
+        done(host.run(CLAN_COMMAND_OPEN_EVENTS, 0, &body))?;
+        open_endpoints(&mut host, count, 0)?;
+        open_windows(&mut host, count, 0)?;
+        let mut page = HamlynArea::default();
+        for index in 0..count {
+            let first = index % PIECES * LENGTH;
+            if first == 0 {
+                page = area(&host, PAGE);
+            }
+            let area = HamlynArea { length: LENGTH.into(), first, ..page };
+            let (key, owner, flags) = (KEY, OWNER, CLAN_APERTURE_WRITE);
+            let body = ClanOpenAperture { area, key, owner, flags, ..Default::default() };
+            done(host.run(CLAN_COMMAND_OPEN_APERTURE, index, &body))?;
+            arm(&mut host, index);
+        }
+        let set = host.counted("tripwires_set").unwrap_or_default();
+        ensure!(set == u64::from(count), "{set} of {count} Tripwires are armed");
+        Ok(Self { host, requests: requests(count)?, queue, taken: 0 })
+    }
+
+    /// A request arrives, its event is taken, and a reply is stored.
+    fn serve(&mut self, connection: u32) {
+        for bytes in &mut self.requests[connection as usize] {
+            let packet = Packet { source: 0, bytes: VolatileSlice::from(&mut bytes[..]).into() };
+            self.host.with_card(|card, ports, _| card.packet_arrived(ports, &packet));
+        }
+        self.taken += 1;
+        self.host.put(self.queue + u64::from(CLAN_EVENTS_TAKEN), &self.taken.to_le_bytes());
+        store(&mut self.host, connection);
+        self.host.wire.forget();
+    }
+
+    /// Serves so many, on some of the connections in turn. Nanoseconds of each.
+    fn run(&mut self, used: u32, count: u32) -> f64 {
+        let start = Instant::now();
+        (0..count).for_each(|request| self.serve(request * STRIDE % used));
+        start.elapsed().as_nanos() as f64 / f64::from(count)
+    }
+}
+
+/// Has the endpoint's Tripwire watch the word that says that a request is there.
+fn arm(host: &mut Host<ClanCard>, connection: u32) {
+    let flags = CLAN_TRIPWIRE_ENABLE
+        | CLAN_TRIPWIRE_WRITES
+        | CLAN_TRIPWIRE_BIT
+        | CLAN_TRIPWIRE_COUNT
+        | CLAN_TRIPWIRE_EVENT;
+    let words = [
+        (CLAN_TRIPWIRE_OFFSET, READY),
+        (CLAN_TRIPWIRE_LENGTH, 8),
+        (CLAN_TRIPWIRE_TARGET, connection.into()),
+        (CLAN_TRIPWIRE_CONTROL, flags.into()),
+    ];
+    for (at, value) in words {
+        let place = u64::from(connection) * PAGE + u64::from(at);
+        host.with_card(|card, ports, _| card.register_write(ports, 2, place, 8, value));
+    }
+}
+
+/// All in turn, in rounds.
+pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
+    let count = effort.pick(10_000, 30_000);
+    let mut cards = POINTS
+        .map(|(open, used)| Ok((Serving::create(open)?, Measured { open, used, rounds: vec![] })))
+        .into_iter()
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for _ in 0..effort.rounds() {
+        for (serving, measured) in &mut cards {
+            measured.rounds.push(serving.run(measured.used, count));
+        }
+    }
+    for (serving, measured) in &cards {
+        let wanted = u64::from(count) * measured.rounds.len() as u64;
+        let events = serving.host.counted("events").unwrap_or_default();
+        ensure!(events == wanted, "{events} events of {wanted} requests");
+    }
+    Ok(cards.into_iter().map(|(_, measured)| measured).collect())
+}
+
+/// Each beside the card with one connection.
+pub(crate) fn table(measured: &[Measured]) -> Table {
+    let one = measured.first().map(|one| one.rounds.clone()).unwrap_or_default();
+    let row = |of: &Measured| {
+        let [ratio, spread] = beside_text(&of.rounds, &one);
+        let ns = median(of.rounds.clone()).map_or_else(String::new, number);
+        vec![of.open.to_string(), of.used.to_string(), ns, ratio, spread]
+    };
+    Table {
+        title: "CLAN: a request and its reply at the server's card".to_owned(),
+        note: "Nanoseconds that the card takes, alone on a host in memory: two packets arrive, a Tripwire fires, which is an event that its \
+            owner takes, and two stores to the connection's window leave as packets."
+            .to_owned(),
+        head: ["connections", "of which used", "ns", "beside 1 connection", "spread"].map(str::to_owned).to_vec(),
+        rows: measured.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_is_an_event_and_two_packets() {
+        let mut serving = Serving::create(20).unwrap();
+        serving.run(20, 40);
+        assert_eq!(serving.host.counted("events"), Some(40));
+        assert_eq!(serving.host.counted("bytes_deposited"), Some(40 * 12));
+        assert_eq!(serving.host.counted("bytes_sent"), Some(40 * 12));
+    }
+
+    #[test]
+    fn each_stands_beside_one_connection() {
+        let measured = [(1, 1, 500.0), (1000, 1, 510.0)].map(|(open, used, ns)| Measured {
+            open,
+            used,
+            rounds: vec![ns],
+        });
+        assert_eq!(table(&measured).rows[1], ["1000", "1", "510", "1.02", "1.02 to 1.02"]);
+    }
+}
