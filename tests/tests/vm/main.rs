@@ -17,6 +17,7 @@ mod dart;
 mod dart_ends;
 mod dart_memory;
 mod dart_programs;
+mod dart_tools;
 mod deaths;
 #[path = "../common/desk.rs"]
 mod desk;
