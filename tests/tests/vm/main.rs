@@ -18,6 +18,7 @@ mod dart_ends;
 mod dart_memory;
 mod dart_programs;
 mod dart_tools;
+mod dart_windows;
 mod deaths;
 #[path = "../common/desk.rs"]
 mod desk;
