@@ -15,6 +15,7 @@ mod clan_tripwires;
 mod connections;
 mod dart;
 mod dart_ends;
+mod dart_examples;
 mod dart_memory;
 mod dart_programs;
 mod dart_tools;
