@@ -54,6 +54,8 @@ build_all() {
 build_programs() {
     local what=(-p hamlyn-c -p hamlyn-sim --lib --examples)
     if [[ $DEMO ]]; then what=(--example ping-pong --example transfer --example intrude --example self-test); fi
+    # Who wants the plugin names a model, which may be any.
+    if [[ $DEMO && $PLUGIN ]]; then what=(--example echo-card --example shrimp --example clan --example dart); fi
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
         hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn -p hamlyn-tools --bins \
         "${what[@]}"

@@ -43,7 +43,7 @@ pub use qemu::{CARD_SLOT, Memory, card_arguments, snoop_arguments};
 pub use remote::{Input, Remote};
 pub use run::Run;
 pub use stores::{Snoop, Stores, plugin};
-pub use vm::{MODULE, Vm};
+pub use vm::{MODULE, SELDOM_PROBES, SWAP, Vm};
 
 use std::path::{Path, PathBuf};
 

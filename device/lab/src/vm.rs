@@ -22,6 +22,12 @@ const USER: u32 = 1001;
 
 /// The card's module in the guest's kernel.
 pub const MODULE: &str = "hamlyn";
+/// What has a machine's driver ask other hosts for signs of life once in a minute and not each second, so that the interrupts of those are
+/// not among what is counted: a line for root's shell.
+pub const SELDOM_PROBES: &str = "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout";
+/// What gives a machine swap space, in compressed memory, of which its kernel says nothing: a line for root's shell.
+pub const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
+    echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
 
 /// A virtual machine, running or not. It is started by its lab, and killed when it is dropped.
 #[derive(Debug)]

@@ -5,6 +5,8 @@
 //! | `increment COUNT` | what register 0 was `before` the last of so many |
 //! | `add COUNT` | `added`: so often 1 to register 1, by compare and swap |
 //! | `locked COUNT` | `added`: so often 1 to the word at 0, by reads and writes with a lock held; another way every third time |
+//! | `lock COUNT` | `locked`: so often, and given back |
+//! | `read COUNT` | `read`: so many blocks of 32 bytes |
 //! | `append COUNT` | `appended`: so many entries, `own * 1000` and on |
 //! | `full` | why one more entry is `refused` |
 //! | `gather` | `gathered`: pieces of the other's memory are what they were written as |
@@ -74,6 +76,8 @@ impl Calling {
             ["increment", count] => self.increment(count.parse()?),
             ["add", count] => self.add(count.parse()?),
             ["locked", count] => self.locked(count.parse()?),
+            ["lock", count] => self.lock(count.parse()?),
+            ["read", count] => self.read(count.parse()?),
             ["append", count] => self.append(count.parse()?),
             ["full"] => self.full(),
             ["gather"] => self.gather(),
@@ -137,6 +141,22 @@ impl Calling {
             self.parts[0].connection.wait_until_left(PATIENCE)?;
         }
         Ok(json!({ "added": count }))
+    }
+
+    fn lock(&mut self, count: u64) -> Outcome<Value> {
+        let lock = Lock::new(LOCK);
+        for _ in 0..count {
+            lock.lock(&mut self.caller)?;
+            lock.unlock(&self.caller)?;
+        }
+        Ok(json!({ "locked": count }))
+    }
+
+    fn read(&mut self, count: u64) -> Outcome<Value> {
+        for _ in 0..count {
+            self.caller.read(0, &mut [0; 32])?;
+        }
+        Ok(json!({ "read": count }))
     }
 
     fn append(&mut self, count: u64) -> Outcome<Value> {

@@ -65,8 +65,8 @@ pub(crate) trait End: Sized + Send {
     /// The longest message.
     const MAX_SIZE: usize;
 
-    /// An end for messages of up to `size` bytes.
-    fn create(card: &Card<Self::Attachment>, size: usize) -> Outcome<Self>;
+    /// An end for messages of up to `size` bytes, with a peer at this host. Who prints tickets does not know where who has them is.
+    fn create(card: &Card<Self::Attachment>, host: Option<u32>, size: usize) -> Outcome<Self>;
 
     /// The card's host id.
     fn host(card: &Card<Self::Attachment>) -> hamlyn::Result<Option<u32>>;

@@ -80,18 +80,19 @@ impl<E: End> Session<E> {
         wait: Wait,
         timeout: Duration,
     ) -> Outcome<Self> {
-        let end = E::create(card, size)?;
-        let (address, connection) = match peer {
+        let (end, address, connection) = match peer {
             Peer::Tickets(tickets) => {
                 let limit = tickets.len();
                 let ticket = tickets.get(pair).ok_or_else(|| {
                     format!("pair {pair} has no ticket (limit {limit}): give the server as many with -q")
                 })?;
-                (read(&ticket.to_bytes())?, None)
+                let address: E::Address = read(&ticket.to_bytes())?;
+                (E::create(card, Some(address.host()), size)?, address, None)
             }
             Peer::Host(host) => {
+                let end = E::create(card, Some(*host), size)?;
                 let connection = card.connect(*host, name, &(size as u64).to_le_bytes())?;
-                (read(connection.private())?, Some(connection))
+                (end, read(connection.private())?, Some(connection))
             }
         };
         Ok(Self { end, address, connection, timeout, wait, size, depth: DEPTH as u8 })

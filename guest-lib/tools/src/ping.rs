@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::card::{AnyCard, CardOption};
 use crate::clan::ClanEnd;
+use crate::dart::DartEnd;
 use crate::end::{End, Wait, Wish};
 use crate::hamlyn::HamlynEnd;
 use crate::peer::{Meeting, Session};
@@ -79,10 +80,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
         AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
         AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
-        AnyCard::Dart(_) => {
-            Err("a dart card is not for pings: its two ends must know each other before a message goes"
-                .into())
-        }
+        AnyCard::Dart(card) => run_at::<DartEnd>(&card, options),
         AnyCard::Echo(_) => Err("an echo card is not for pings: it has no connections".into()),
     }
 }

@@ -47,7 +47,7 @@ impl Entry {
 /// Looks until there is something, or time is up.
 pub(crate) fn poll<T>(
     timeout: Option<Duration>,
-    look: impl Fn() -> hamlyn::Result<Option<T>>,
+    mut look: impl FnMut() -> hamlyn::Result<Option<T>>,
 ) -> hamlyn::Result<Option<T>> {
     let until = timeout.map(|timeout| Instant::now() + timeout);
     loop {

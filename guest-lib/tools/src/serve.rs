@@ -48,7 +48,7 @@ fn serve_request<E: End>(card: &Card<E::Attachment>, request: Request) -> Outcom
     if size > E::MAX_SIZE as u64 {
         return Ok(request.reject(b"the size is out of range")?);
     }
-    let mut end = E::create(card, size as usize)?;
+    let mut end = E::create(card, Some(request.host()), size as usize)?;
     let address = end.address()?;
     let connection = request.accept(&address.to_bytes())?;
     serve(&mut end, Some(&connection))
@@ -60,7 +60,7 @@ pub(crate) fn tickets<E: End<Address = Ticket>>(
     count: usize,
     json: bool,
 ) -> Outcome<ExitCode> {
-    let mut ends = (0..count).map(|_| E::create(card, E::MAX_SIZE)).collect::<Outcome<Vec<E>>>()?;
+    let mut ends = (0..count).map(|_| E::create(card, None, E::MAX_SIZE)).collect::<Outcome<Vec<E>>>()?;
     let tickets = ends.iter().map(|end| Ok(end.address()?.to_string())).collect::<Outcome<Vec<_>>>()?;
     let tickets = tickets.join(",");
     if json { say(json!({ "ticket": tickets })) } else { say(tickets) }?;

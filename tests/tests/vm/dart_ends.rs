@@ -2,12 +2,12 @@
 //! goes on.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_lab::Lab;
+use hamlyn_lab::{Lab, SWAP};
 use serde_json::json;
 
 use crate::dart::{End, dart_lab, log_is_clean, nothing_is_left, pair};
 use crate::eventually;
-use crate::shrimp_paging::{SWAP, shell};
+use crate::shrimp_paging::shell;
 
 /// Bytes of an endpoint: what a storm writes to and reads, and where it puts that.
 const LENGTH: usize = 1 << 19;

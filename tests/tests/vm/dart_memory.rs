@@ -4,11 +4,11 @@
 use anyhow::{Result, ensure};
 use hamlyn::dart::Operation;
 use hamlyn_host::catalogue;
-use hamlyn_lab::Lab;
+use hamlyn_lab::{Lab, SWAP};
 use serde_json::json;
 
 use crate::dart::{End, dart_lab, log_is_clean, nothing_is_left, pair};
-use crate::shrimp_paging::{DROP, SWAP, shell};
+use crate::shrimp_paging::{DROP, shell};
 use crate::{Turn, eventually, if_long, lab_of};
 
 /// Bytes of an endpoint, and of the part of it that is written to and read.

@@ -15,8 +15,11 @@ mod clan_tripwires;
 mod connections;
 mod dart;
 mod dart_ends;
+mod dart_examples;
 mod dart_memory;
 mod dart_programs;
+mod dart_tools;
+mod dart_windows;
 mod deaths;
 #[path = "../common/desk.rs"]
 mod desk;

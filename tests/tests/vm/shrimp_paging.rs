@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Exit, Lab, Run, Snoop};
+use hamlyn_lab::{Exit, Lab, Run, SWAP, Snoop};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
@@ -13,9 +13,6 @@ const EXPORTER: usize = 0;
 const MAPPER: usize = 1;
 /// Pages of a buffer.
 const PAGES: usize = 4;
-/// Swap space in memory, compressed; and the kernel says no more whenever it is told to drop something.
-pub(crate) const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
-    echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
 /// Has the kernel ask everybody for what he can do without.
 pub(crate) const DROP: &str = "echo 2 >/proc/sys/vm/drop_caches";
 

@@ -104,7 +104,7 @@ impl End for ClanEnd {
     const HAS_TICKETS: bool = false;
     const MAX_SIZE: usize = (64 << 20) - DATA;
 
-    fn create(card: &Card, size: usize) -> Outcome<Self> {
+    fn create(card: &Card, _host: Option<u32>, size: usize) -> Outcome<Self> {
         let own = card.aperture(DATA + size, Rights::Write)?;
         let source = card.aperture(DATA + size, Rights::None)?;
         let endpoint = card.endpoint()?;

@@ -1,5 +1,7 @@
 //! DART cards.
 
+mod end;
 mod info;
 
+pub(crate) use end::DartEnd;
 pub(crate) use info::facts;

@@ -62,7 +62,7 @@ impl End for HamlynEnd {
     /// As perftest's.
     const MAX_SIZE: usize = 8 << 20;
 
-    fn create(card: &Card, size: usize) -> Outcome<Self> {
+    fn create(card: &Card, _host: Option<u32>, size: usize) -> Outcome<Self> {
         let area = card.create_area(CONTROL + size)?;
         let queue = card.create_queue(NOTIFICATIONS)?;
         let slot = card.slot(&area).metadata_entries(DEPTH as u32).queue(&queue).create()?;

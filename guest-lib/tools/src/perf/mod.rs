@@ -12,6 +12,7 @@ use hamlyn::attach::Card;
 
 use crate::card::{AnyCard, CardOption};
 use crate::clan::ClanEnd;
+use crate::dart::DartEnd;
 use crate::end::{DEPTH, End, Wait, Wish};
 use crate::flow::CHUNK;
 use crate::hamlyn::HamlynEnd;
@@ -48,7 +49,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     card: CardOption,
     /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does. At SHRIMP cards by deliberate update; latency is
-    /// that of automatic update. At CLAN cards up to 256 bytes by stores, and more by DMA
+    /// that of automatic update. At CLAN cards up to 256 bytes by stores, and more by DMA. At DART cards by deposits, each of which is told of
+    /// in a queue
     #[arg(long = "bw")]
     bandwidth: bool,
     /// Both ends send at once; what is shown is the sum
@@ -147,10 +149,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
         AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
         AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
-        AnyCard::Dart(_) => Err(
-            "a dart card is not measured by this: its two ends must know each other before a message goes"
-                .into(),
-        ),
+        AnyCard::Dart(card) => run_at::<DartEnd>(&card, options),
         AnyCard::Echo(_) => Err("an echo card is not measured: it has no connections".into()),
     }
 }

@@ -99,7 +99,7 @@ impl End for ShrimpEnd {
     /// What a receive buffer has room for.
     const MAX_SIZE: usize = (4 << 20) - DATA;
 
-    fn create(card: &Card, size: usize) -> Outcome<Self> {
+    fn create(card: &Card, _host: Option<u32>, size: usize) -> Outcome<Self> {
         let own = card.export(DATA + size, card.hosts()?)?;
         let card = card.clone();
         Ok(Self { card, own, size, payload: vec![0; size], peer: None, sent: 0, received: 0 })

@@ -1,6 +1,7 @@
 //! `hamlyn demo`: two machines exchange messages.
 
 mod clan;
+mod dart;
 mod echo;
 mod hamlyn;
 pub(super) mod show;

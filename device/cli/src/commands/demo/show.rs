@@ -2,7 +2,7 @@
 
 use hamlyn_host::catalogue::PerModel;
 
-use super::{DemoArgs, clan, echo, hamlyn, shrimp};
+use super::{DemoArgs, clan, dart, echo, hamlyn, shrimp};
 
 /// What there is to show.
 pub(in crate::commands) struct Show {
@@ -29,5 +29,11 @@ pub(in crate::commands) struct Hints {
 /// By model.
 pub(in crate::commands) static SHOWS: PerModel<&Show> = PerModel::new(
     "scenes for the demo",
-    &[("hamlyn", &hamlyn::SHOW), ("echo", &echo::SHOW), ("shrimp", &shrimp::SHOW), ("clan", &clan::SHOW)],
+    &[
+        ("hamlyn", &hamlyn::SHOW),
+        ("echo", &echo::SHOW),
+        ("shrimp", &shrimp::SHOW),
+        ("clan", &clan::SHOW),
+        ("dart", &dart::SHOW),
+    ],
 );

@@ -1,0 +1,49 @@
+//! Software exceptions (section 2): what the card cannot do, the host's software does, which is interrupted for it. Here it multiplies.
+
+use hamlyn::dart::{Card, Operation, What};
+use serde_json::json;
+
+use crate::Options;
+use crate::common::Outcome;
+use crate::meet::{Guest, Home, Plan};
+
+/// The number that the two have agreed on.
+const MULTIPLY: u32 = 7;
+/// The register that is multiplied.
+const PRODUCT: u32 = 11;
+/// A number that no power of is 0.
+const FACTOR: u64 = 3;
+
+fn product(times: u64) -> u64 {
+    (0..times).fold(1, |product, _| FACTOR.wrapping_mul(product))
+}
+
+pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
+    let mut home = Home::open(card, options, Plan::default())?;
+    home.others[0].set_register(PRODUCT, 1)?;
+    home.begin()?;
+    let exceptions = u64::from(options.others) * options.count;
+    let expected = Operation::exception(MULTIPLY, 0).control().opcode;
+    for _ in 0..exceptions {
+        let record = home.exceptions.wait(home.patience)?;
+        if record.what != What::Exception || record.operation.control().opcode != expected {
+            return Err(format!("a record of something else: {:?}", record.what).into());
+        }
+        let product = home.others[0].register(PRODUCT)?.wrapping_mul(record.operand());
+        home.others[0].set_register(PRODUCT, product)?;
+    }
+    let counted = home.wait()?;
+    let found = home.others[0].register(PRODUCT)?;
+    if found != product(exceptions) {
+        return Err(format!("the product is {found}").into());
+    }
+    home.end(&json!({ "multiplied": exceptions }), counted)
+}
+
+pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
+    let guest = Guest::meet(card, options)?;
+    for _ in 0..options.count {
+        guest.connection.send_wait(&Operation::exception(MULTIPLY, FACTOR), 0..0, guest.patience)?;
+    }
+    guest.end(&json!({ "raised": options.count }))
+}

@@ -1,0 +1,61 @@
+//! Deposits: 32 bytes go where their sender says, and come back. Both hosts look at their memory, and nobody is interrupted.
+
+use std::time::Instant;
+
+use hamlyn::dart::{Card, Connection, Endpoint, Operation};
+use hdrhistogram::Histogram;
+use serde_json::json;
+
+use crate::Options;
+use crate::common::{Outcome, fill_pattern, find_difference};
+use crate::meet::{Guest, Home, Plan, look};
+
+/// Where blocks arrive, and where they are sent from.
+const BLOCK: u64 = 0;
+const SOURCE: u64 = 64;
+/// The block's last word, which is written last, is its number.
+const DATA: usize = 28;
+
+fn send(connection: &Connection, endpoint: &Endpoint, number: u64) -> Outcome {
+    let mut block = [0; 32];
+    fill_pattern(number, 0, &mut block[..DATA]);
+    block[DATA..].copy_from_slice(&(number as u32).to_le_bytes());
+    // The one before has left, as it was answered.
+    endpoint.write(SOURCE as usize, &block)?;
+    Ok(connection.send(&Operation::write(BLOCK), SOURCE..SOURCE + 32)?)
+}
+
+fn receive(endpoint: &Endpoint, number: u64, patience: Option<std::time::Duration>) -> Outcome {
+    look(patience, "a block", || {
+        Ok((endpoint.load_u32(BLOCK as usize + DATA)? == number as u32).then_some(()))
+    })?;
+    let mut found = [0; DATA];
+    endpoint.read(BLOCK as usize, &mut found)?;
+    match find_difference(number, 0, &found) {
+        Some(at) => Err(format!("byte {at} of block {number} is another").into()),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
+    let mut home = Home::open(card, options, Plan::default())?;
+    home.begin()?;
+    for number in 1..=options.count {
+        receive(&home.endpoint, number, home.patience)?;
+        send(&home.others[0], &home.endpoint, number)?;
+    }
+    let counted = home.wait()?;
+    home.end(&json!({ "deposits": options.count, "verified": true }), counted)
+}
+
+pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
+    let guest = Guest::meet(card, options)?;
+    let mut times = Histogram::<u64>::new(3)?;
+    for number in 1..=options.count {
+        let begun = Instant::now();
+        send(&guest.connection, &guest.endpoint, number)?;
+        receive(&guest.endpoint, number, guest.patience)?;
+        times.record(begun.elapsed().as_nanos() as u64)?;
+    }
+    guest.end(&json!({ "round_trips": options.count, "p50_ns": times.value_at_quantile(0.5) }))
+}

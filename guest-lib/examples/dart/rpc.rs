@@ -1,0 +1,48 @@
+//! Remote procedure calls: arguments are deposited where the server wants them, and results in the same way.
+
+use std::time::Instant;
+
+use hamlyn::dart::Card;
+use hamlyn::dart::programs::{Client, Server};
+use hdrhistogram::Histogram;
+use serde_json::json;
+
+use crate::Options;
+use crate::common::{Outcome, fill_pattern};
+use crate::meet::{Guest, Home, Plan};
+
+/// Bytes of a client's place.
+const SIZE: u64 = 256;
+
+pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
+    // There is room for the places of as many others as there can be, and for their results.
+    let mut home = Home::open(card, options, Plan::default())?;
+    let mut server = Server::new(home.endpoint.clone(), home.others.clone(), home.events()?, SIZE);
+    home.begin()?;
+    let calls = u64::from(options.others) * options.count;
+    for _ in 0..calls {
+        let call = server.next(home.patience)?;
+        let result: Vec<u8> = call.arguments.iter().rev().copied().collect();
+        server.answer(&call, &result)?;
+    }
+    let counted = home.wait()?;
+    home.end(&json!({ "answered": calls }), counted)
+}
+
+pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
+    let mut guest = Guest::meet(card, options)?;
+    let (connection, endpoint, place) = (guest.connection.clone(), guest.endpoint.clone(), guest.own * SIZE);
+    let mut client = Client::new(connection, endpoint, guest.answers()?, place, SIZE);
+    let mut times = Histogram::<u64>::new(3)?;
+    for number in 0..options.count {
+        let mut arguments = vec![0; (number % SIZE) as usize];
+        fill_pattern(number, 0, &mut arguments);
+        let begun = Instant::now();
+        let result = client.call(&arguments, guest.patience)?;
+        times.record(begun.elapsed().as_nanos() as u64)?;
+        if !result.iter().eq(arguments.iter().rev()) {
+            return Err(format!("call {number} has another's result").into());
+        }
+    }
+    guest.end(&json!({ "called": options.count, "p50_ns": times.value_at_quantile(0.5) }))
+}

@@ -1,0 +1,101 @@
+//! The guest's tools at DART cards: the same tools, tables and refusals.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::{Exit, Lab, Run};
+use serde_json::{Value, json};
+
+use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+
+/// What a tool says that ends well.
+fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
+    lab.vm(0).run(arguments.iter().copied())?.finish()
+}
+
+/// What a tool complains of.
+fn refused(lab: &Lab, arguments: &[&str], reason: &str) -> Result<()> {
+    let mut tool = lab.vm(0).run(arguments.iter().copied())?;
+    let status = tool.wait()?;
+    let errors = tool.stderr();
+    ensure!(status == Exit::Code(1) && errors.contains(reason), "{arguments:?}: {status:?}: {errors}");
+    Ok(())
+}
+
+/// A tool that answers.
+fn server(lab: &Lab, tool: &str) -> Result<Run> {
+    let mut server = lab.vm(1).run([tool, "--json"])?;
+    let line = server.answer()?;
+    ensure!(line == json!({ "listening": tool, "host": 1 }), "{line}");
+    Ok(server)
+}
+
+fn number(answer: &Value, field: &str) -> Result<f64> {
+    answer[field].as_f64().with_context(|| format!("no number {field} in {answer}"))
+}
+
+#[test]
+fn the_tools_know_a_dart_card_by_itself() -> Result<()> {
+    let lab = dart_lab(2)?;
+    info(&lab)?;
+    ping(&lab)?;
+    perf(&lab)?;
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+fn info(lab: &Lab) -> Result<()> {
+    // There is no other card.
+    let info = said(lab, &["hamlyn-info", "--json"])?;
+    ensure!(info.len() == 1, "{info:?}");
+    let info = &info[0];
+    ensure!(info["card"] == "/dev/dart0" && info["host"] == 0 && info["uapi_version"].is_string(), "{info}");
+    ensure!(number(info, "ports")? > 0.0 && info["counters"]["misses"].is_u64(), "{info}");
+    refused(lab, &["hamlyn-info", "-d", "/dev/dart9"], "/dev/dart9")
+}
+
+fn ping(lab: &Lab) -> Result<()> {
+    let _server = server(lab, "hamlyn-ping")?;
+    let sought = said(lab, &["hamlyn-info", "--find", "hamlyn-ping", "--json"])?;
+    ensure!(sought[0]["hosts"] == json!([1]), "{sought:?}");
+    // None, a block, more than one, and more than a message has, whose length is no multiple of 4.
+    for size in ["16", "0", "32", "33", "65504", "200001"] {
+        let summary = said(lab, &["hamlyn-ping", "1", "-c", "10", "-i", "0", "-s", size, "--json"])?;
+        ensure!(summary[0]["sent"] == 10 && summary[0]["answered"] == 10, "{size}: {summary:?}");
+    }
+    refused(lab, &["hamlyn-ping", "1", "-s", "8388609"], "limit 8388608")?;
+    refused(lab, &["hamlyn-ping", "--ticket"], "a dart card has no tickets")?;
+    refused(lab, &["hamlyn-ping", "1", "--name", "nobody"], "nobody listens")
+}
+
+fn perf(lab: &Lab) -> Result<()> {
+    let _server = server(lab, "hamlyn-perf")?;
+    for more in [&["-s", "32", "-n", "20"][..], &["-n", "5", "-e"], &["-s", "100000", "-n", "5"]] {
+        let row = said(lab, &[&["hamlyn-perf", "1", "--json"], more].concat())?;
+        let [min, max] = ["t_min_us", "t_max_us"].map(|field| number(&row[0], field));
+        let (min, max) = (min?, max?);
+        ensure!(0.0 < min && min <= max, "{row:?}");
+    }
+    // Two sizes by one connection, and more words than the queue has records.
+    let row = said(lab, &["hamlyn-perf", "1", "--bw", "-s", "4096", "-n", "700", "--json"])?;
+    ensure!(row[0]["iterations"] == 700 && number(&row[0], "bw_average_mb_s")? > 0.0, "{row:?}");
+    // More on their way than a connection has credits for, both ways by two pairs.
+    let both_ways = ["hamlyn-perf", "1", "--bw", "-b", "-q", "2", "-s", "65536", "-n", "50", "--json"];
+    ensure!(said(lab, &both_ways)?[0]["iterations"] == 100);
+    let card = &lab.card_counters(1)?["card"];
+    for trap in ["unimplemented", "index", "refused", "right", "misaligned", "bounds", "no_memory"] {
+        ensure!(card[format!("traps_{trap}")] == 0, "{trap}: {card}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_table_of_every_size_goes_by_one_connection() -> Result<()> {
+    let lab = dart_lab(2)?;
+    let _server = server(&lab, "hamlyn-perf")?;
+    let rows = said(&lab, &["hamlyn-perf", "1", "-a", "-n", "2", "--json"])?;
+    let sizes: Vec<u64> = rows.iter().filter_map(|row| row["bytes"].as_u64()).collect();
+    ensure!(sizes == (1..=23).map(|power| 1 << power).collect::<Vec<_>>(), "{sizes:?}");
+    Ok(())
+}
