@@ -122,6 +122,8 @@ pub(crate) fn read(options: &Options) -> Outcome {
         }
     })?;
     end.say(ASKED, 1)?;
+    // Behind it: when this is answered the other has heard it. What still waits there would go with this end's connection.
+    ask(&end, &mut answers, 0)?;
     say(&result)
 }
 

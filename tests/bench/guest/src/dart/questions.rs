@@ -67,5 +67,7 @@ pub(crate) fn ask(options: &Options) -> Outcome {
         if found == round { Ok(()) } else { Err(format!("question {round} was answered {found}").into()) }
     })?;
     end.say(ASKED, 1)?;
+    // Behind it: when this is answered the other has heard it. What still waits there would go with this end's connection.
+    caller.fetch(COUNTER, Step::Or, 0)?;
     say(&result)
 }
