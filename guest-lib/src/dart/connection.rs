@@ -305,8 +305,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Stores what the Send Registers do not have already; the last one sends.
+    /// Stores what the Send Registers do not have already; the last one sends. Where data is that there is none of does not matter.
     fn store(&self, sender: &mut Sender, control: DartControl, offset: u64, length: u32) {
+        let offset = if length == 0 { sender.kept[2] } else { offset };
         let [i, j, k] = control.indices.map(u64::from);
         let first = u64::from(control.opcode) | u64::from(control.mask) << 32 | i << 40 | j << 48 | k << 56;
         let places = [DART_SEND_CONTROL, DART_SEND_OPERAND, DART_SEND_OFFSET];
@@ -327,6 +328,11 @@ impl Connection {
 
     fn left(&self) -> u32 {
         self.state(DART_STATE_LEFT)
+    }
+
+    /// Whether all that was sent has left.
+    pub(super) fn has_left(&self) -> bool {
+        self.sender().sent == self.left()
     }
 
     fn broken(&self) -> Option<Broken> {

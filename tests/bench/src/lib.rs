@@ -1,8 +1,10 @@
 //! The benchmark: cards between real machines, beside what people would use instead, in one run on one host.
 //!
-//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here.
+//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here. [`compare`] has them side by side.
 
 pub mod clan;
+pub mod compare;
+pub mod dart;
 pub mod engine;
 pub mod hamlyn;
 pub mod shrimp;
@@ -18,6 +20,7 @@ pub static BENCHMARKS: PerModel<Benchmark> = PerModel::new(
         ("hamlyn", crate::hamlyn::BENCHMARK),
         ("shrimp", crate::shrimp::BENCHMARK),
         ("clan", crate::clan::BENCHMARK),
+        ("dart", crate::dart::BENCHMARK),
     ],
 );
 

@@ -9,12 +9,12 @@ use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
-use hamlyn_bench::BENCHMARKS;
 use hamlyn_bench::engine::effort::Effort;
 use hamlyn_bench::engine::goals::{self, Goal};
 use hamlyn_bench::engine::progress::Progress;
 use hamlyn_bench::engine::run::{Benchmark, Request, run};
 use hamlyn_bench::engine::scratch::tidy_on_signals;
+use hamlyn_bench::{BENCHMARKS, compare};
 use hamlyn_host::catalogue::{self, Model};
 use hamlyn_lab::Accel;
 use serde_json::Value;
@@ -32,6 +32,9 @@ struct Options {
     /// Write the figures to reach as JSON objects too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Only the cards side by side: round trips, bandwidth and the hosts' time of all of them, in turn
+    #[arg(long, conflicts_with_all = ["goals", "figure", "model", "card_args"])]
+    compare: bool,
     /// Only this (may be given again)
     #[arg(long, value_name = "NAME")]
     figure: Vec<String>,
@@ -75,13 +78,17 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     // Figures and arguments are one model's own.
     let one = !options.figure.is_empty() || !options.card_args.is_empty();
     let models = match options.model {
+        None if options.compare => Vec::new(),
         Some(model) => vec![model],
         None if one => vec![catalogue::default()],
         None => catalogue::MODELS.iter().copied().filter(|model| BENCHMARKS.of(model).is_ok()).collect(),
     };
     let with = |model| BENCHMARKS.of(model).map(|benchmark| (model, benchmark));
     let benchmarks: Result<Benchmarks, _> = models.into_iter().map(with).collect();
-    let benchmarks = benchmarks.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
+    let mut benchmarks = benchmarks.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
+    if options.compare || options.model.is_none() && !one && !options.goals {
+        benchmarks.push((catalogue::default(), &compare::BENCHMARK));
+    }
     for (figure, benchmark) in
         benchmarks.iter().flat_map(|one| options.figure.iter().map(move |name| (name, one.1)))
     {
@@ -163,7 +170,10 @@ mod tests {
         assert!(refused.contains("model echo has no benchmark; these have: hamlyn, shrimp"), "{refused}");
         let names = |benchmarks: Benchmarks| benchmarks.iter().map(|one| one.0.name).collect::<Vec<_>>();
         assert_eq!(names(benchmarks), ["hamlyn"], "a figure is one model's own");
-        assert_eq!(names(parse("bench --goals").unwrap().1), ["hamlyn", "shrimp", "clan"]);
+        assert_eq!(names(parse("bench --goals").unwrap().1), ["hamlyn", "shrimp", "clan", "dart"]);
+        assert_eq!(names(parse("bench --full").unwrap().1).len(), 5, "all, and all side by side");
+        assert_eq!(names(parse("bench --compare").unwrap().1).len(), 1);
+        assert!(parse("bench --compare --goals").is_err());
         assert_eq!(names(parse("bench --model shrimp --figure flags").unwrap().1), ["shrimp"]);
         assert_eq!(names(parse("bench --model clan --figure raw --figure joining").unwrap().1), ["clan"]);
         assert!(parse("bench --model shrimp --figure 7").is_err() && parse("bench --figure flags").is_err());

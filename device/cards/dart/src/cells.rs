@@ -94,9 +94,10 @@ impl Message {
         body.resize(padded - TRAILER + 2, 0);
         body.extend((self.body.len() as u16).to_be_bytes());
         body.extend(CRC_32.checksum(&body).to_be_bytes());
-        let last = padded / PAYLOAD - 1;
+        let (headers, last) =
+            ([false, true].map(|is_last| header(connection, is_last)), padded / PAYLOAD - 1);
         for (number, payload) in body.chunks_exact(PAYLOAD).enumerate() {
-            to.extend(header(connection, number == last));
+            to.extend(headers[usize::from(number == last)]);
             to.extend(payload);
         }
     }

@@ -256,7 +256,8 @@ impl DartCard {
     ) -> Result<(), Pause> {
         let runs = runs(task.control.mask, data.len());
         let pieces = self.place(ports, index, address, &runs, true)?;
-        let mut bytes: Vec<u8> = runs.iter().flat_map(|run| &data[run.clone()]).copied().collect();
+        let mut bytes = Vec::with_capacity(data.len());
+        runs.iter().for_each(|run| bytes.extend_from_slice(&data[run.clone()]));
         let mut rest = &mut bytes[..];
         for piece in pieces {
             let (now, later) = rest.split_at_mut(piece.length);

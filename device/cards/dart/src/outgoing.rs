@@ -8,6 +8,7 @@ use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, Ports, VolatileSlice};
+use zerocopy::IntoBytes;
 
 use crate::DartCard;
 use crate::cells::{self, BLOCK, CELL, Message};
@@ -160,8 +161,9 @@ impl DartCard {
         };
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return Turn::Nothing };
         let (number, done) = (connection.sending.number, connection.receiving.done);
-        let mut packet = Head::new(peer, number, done, kind).packet(&cells);
-        if !link.send(host, &[VolatileSlice::from(&mut packet[..])]) {
+        let mut head = Head::new(peer, number, done, kind).of_cells(&cells);
+        let packet = [head.as_mut_bytes(), &mut cells].map(VolatileSlice::from);
+        if !link.send(host, &packet) {
             return Turn::Full;
         }
         connection.sending.number = number.wrapping_add(1);
@@ -174,7 +176,10 @@ impl DartCard {
 
     /// The message that is to leave next, if it can.
     fn gather(&mut self, ports: &Ports<'_>, index: u32, send: &Send) -> Result<Message, Turn> {
-        let window = self.options.window;
+        if send.is_long() {
+            // Before it is gathered, which would be in vain.
+            self.check_credits(index, cells::cells(send.length as usize))?;
+        }
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
             return Err(Turn::Nothing);
         };
@@ -210,19 +215,26 @@ impl DartCard {
             message.body = data;
         } else {
             message.block[..data.len()].copy_from_slice(&data);
+            // How long its answer is, its data says.
+            self.check_credits(index, cells::cells(0) + answer_cells(&message))?;
         }
-        let needed = cells::cells(message.body.len()) + answer_cells(&message);
+        Ok(message)
+    }
+
+    /// Nothing leaves while a connection has no credits for so many cells.
+    fn check_credits(&mut self, index: u32, needed: usize) -> Result<(), Turn> {
+        let window = self.options.window;
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
             return Err(Turn::Nothing);
         };
         let is_poor = connection.sending.on_their_way as usize + needed > window as usize;
-        if is_poor && !connection.is_system {
-            if !std::mem::replace(&mut connection.sending.starves, true) {
-                self.count(DartStatistic::CreditWaits);
-            }
-            return Err(Turn::Nothing);
+        if !is_poor || connection.is_system {
+            return Ok(());
         }
-        Ok(message)
+        if !std::mem::replace(&mut connection.sending.starves, true) {
+            self.count(DartStatistic::CreditWaits);
+        }
+        Err(Turn::Nothing)
     }
 
     /// The next message's data is not there.

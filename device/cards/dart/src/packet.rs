@@ -56,10 +56,10 @@ impl Head {
         }
     }
 
-    /// The packet of this head and these cells, of which there may be none.
-    pub(crate) fn packet(mut self, cells: &[u8]) -> Vec<u8> {
+    /// The head of these cells, of which there may be none.
+    pub(crate) fn of_cells(mut self, cells: &[u8]) -> Self {
         self.check = self.checksum(cells).into();
-        [self.as_bytes(), cells].concat()
+        self
     }
 
     fn checksum(&self, cells: &[u8]) -> u32 {

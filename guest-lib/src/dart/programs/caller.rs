@@ -22,8 +22,9 @@ pub struct Caller {
     connection: Arc<Connection>,
     answers: Queue,
     scratch: u64,
-    /// The number of the next question.
+    /// The number of the next question, and the place of the last one.
     next: u64,
+    place: u64,
     timeout: Option<Duration>,
 }
 
@@ -46,7 +47,7 @@ impl Caller {
     /// answer for ever.
     #[must_use]
     pub fn new(connection: Arc<Connection>, answers: Queue, scratch: u64) -> Self {
-        Self { connection, answers, scratch, next: 0, timeout: None }
+        Self { connection, answers, scratch, next: 0, place: 0, timeout: None }
     }
 
     /// Waits so long for an answer.
@@ -64,9 +65,10 @@ impl Caller {
     /// Sends a question whose answer is told with its number, which is answered.
     fn send(&mut self, question: &Operation, answer: Operation, bytes: u32) -> Result<u64> {
         let number = self.next;
-        let place = self.scratch + number % PLACES * QUESTION;
-        self.connection.ask(question, &answer, bytes, place)?;
-        self.next += 1;
+        // If all have left the place is the same as for the one before, which the card knows.
+        let place = if self.connection.has_left() { 0 } else { (self.place + 1) % PLACES };
+        self.connection.ask(question, &answer, bytes, self.scratch + place * QUESTION)?;
+        (self.next, self.place) = (number + 1, place);
         Ok(number)
     }
 

@@ -2,12 +2,14 @@
 //!
 //! Results are JSON objects, one a line, on standard output; what a role needs from its peer comes on standard input.
 //! The roles that begin with `card-` or `raw-` need a Hamlyn card, in a guest or by its socket (`HAMLYN_CARD`); those that begin with
-//! `flag-`, `update-`, `store-` or `page-` a SHRIMP card in a guest, and those that begin with `word-`, `arrival-`, `transfer-` or
-//! `endpoint-` a CLAN card in a guest. The others need none.
+//! `flag-`, `update-`, `store-` or `page-` a SHRIMP card in a guest, those that begin with `word-`, `arrival-`, `transfer-` or
+//! `endpoint-` a CLAN card in a guest, and those that begin with `deposit-`, `question-`, `paging-`, `barrier-`, `block-` or `filter-` a DART
+//! card in a guest. The others need none.
 //!
 //! `engine` has the peers and what all cards need; each card's own roles are a folder beside it, and a line in [`Role`].
 
 mod clan;
+mod dart;
 mod engine;
 mod hamlyn;
 mod shrimp;
@@ -33,6 +35,8 @@ enum Role {
     #[command(flatten)]
     Clan(crate::clan::Role),
     #[command(flatten)]
+    Dart(crate::dart::Role),
+    #[command(flatten)]
     Peer(crate::engine::Role),
 }
 
@@ -51,6 +55,7 @@ fn run(role: Role) -> engine::result::Outcome {
         Role::Hamlyn(role) => role.run(),
         Role::Shrimp(role) => role.run(),
         Role::Clan(role) => role.run(),
+        Role::Dart(role) => role.run(),
         Role::Peer(role) => role.run(),
     }
 }

@@ -1,0 +1,145 @@
+//! Two processes, each with a connection to the other's endpoint. Its first page has words that the other writes, then there is data, and
+//! its last page has what it sends words and questions from.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hamlyn::dart::{Bank, Card, Connection, Endpoint, Operation, Queue, Urgency};
+
+use crate::engine::counts::Statistics;
+use crate::engine::lap_words::{DATA, PAGE, Words};
+use crate::engine::result::{Outcome, exchange_words};
+use crate::engine::wait::PATIENCE;
+
+/// Records of a queue: more than are ever there at once.
+pub(crate) const RECORDS: u32 = 64;
+/// Registers of a window.
+const REGISTERS: u32 = 4;
+/// How long a record is looked for before it is slept for, as the library's programs do.
+const POLLING: Duration = Duration::from_micros(50);
+/// Looks between two at the clock.
+const LOOKS: u32 = 1 << 16;
+/// The words of a block but the first.
+const ALL_BUT_ONE: u8 = 0b1111_1110;
+
+/// One of the two.
+pub(crate) struct End {
+    pub(crate) card: Card,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) connection: Arc<Connection>,
+    /// Where in the endpoint its last page is.
+    pub(crate) scratch: usize,
+    queue: RefCell<Option<Queue>>,
+    _bank: Bank,
+}
+
+/// The other of hosts 0 and 1.
+pub(crate) fn other_host(card: &Card) -> Outcome<u32> {
+    Ok(1 - card.host()?.filter(|host| *host < 2).ok_or("the card is not that of host 0 or 1")?)
+}
+
+/// Connects each of these with that of the other process which is in the same place.
+pub(crate) fn connect<'a>(own: impl IntoIterator<Item = &'a Connection>) -> Outcome {
+    let own: Vec<&Connection> = own.into_iter().collect();
+    let addresses = own.iter().map(|one| Ok(one.address()?.to_string())).collect::<Outcome<Vec<_>>>()?;
+    let others = exchange_words(&addresses.join(" "))?;
+    let others: Vec<&str> = others.split(' ').collect();
+    if others.len() != own.len() {
+        return Err(format!("the other end has {} connections, not {}", others.len(), own.len()).into());
+    }
+    for (own, other) in own.into_iter().zip(others) {
+        own.connect(&other.parse()?)?;
+    }
+    Ok(())
+}
+
+impl End {
+    /// Opens one with so many bytes of data.
+    pub(crate) fn open(length: usize) -> Outcome<Self> {
+        let end = Self::open_alone(length)?;
+        connect([&*end.connection])?;
+        Ok(end)
+    }
+
+    /// The same, which is not connected yet.
+    pub(crate) fn open_alone(length: usize) -> Outcome<Self> {
+        let card = Card::open_default()?;
+        let scratch = DATA + length.next_multiple_of(PAGE);
+        let (endpoint, bank) = (card.endpoint(scratch + PAGE)?, card.bank(REGISTERS, 0)?);
+        let queue = card.queue(RECORDS, Urgency::Delayed)?;
+        let connection = card.connection(&endpoint, &bank).events(&queue).open(other_host(&card)?)?;
+        let (connection, queue) = (Arc::new(connection), RefCell::new(Some(queue)));
+        Ok(Self { card, endpoint, connection, scratch, queue, _bank: bank })
+    }
+
+    /// The queue of what the other tells, for a program of the library's: it waits for no words any more.
+    pub(crate) fn take_queue(&self) -> Outcome<Queue> {
+        self.queue.borrow_mut().take().ok_or_else(|| "the queue was taken already".into())
+    }
+
+    /// Takes the next record, at once or from sleep.
+    pub(crate) fn sleep(&self) -> Outcome {
+        self.of_queue(|queue| Ok(queue.wait(Some(PATIENCE)).map(drop)?))
+    }
+
+    fn of_queue<T>(&self, act: impl FnOnce(&mut Queue) -> Outcome<T>) -> Outcome<T> {
+        act(self.queue.borrow_mut().as_mut().ok_or("the queue was taken already")?)
+    }
+
+    /// Looks at 4 bytes of its own memory until they have a value.
+    pub(crate) fn poll(&self, at: usize, value: u32) -> Outcome {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            for _ in 0..LOOKS {
+                if self.endpoint.load_u32(at)? == value {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        Err(format!("the word at {at} was not {value} within {PATIENCE:?}").into())
+    }
+}
+
+/// What was said last leaves before the connection is closed, which would drop it.
+impl Drop for End {
+    fn drop(&mut self) {
+        // If it does not the other end will say what it has missed.
+        let _ = self.connection.wait_until_left(Some(PATIENCE));
+    }
+}
+
+impl Words for End {
+    fn say(&self, word: usize, value: u32) -> Outcome {
+        let from = self.scratch + word;
+        // What was sent from there before has left: it was answered.
+        self.endpoint.store_u32(from, value)?;
+        let write = Operation::write(word as u64).mask(ALL_BUT_ONE).tell();
+        Ok(self.connection.send_wait(&write, from as u64..from as u64 + 4, Some(PATIENCE))?)
+    }
+
+    fn wait(&self, word: usize, seen: u32) -> Outcome<u32> {
+        self.of_queue(|queue| {
+            loop {
+                // A queue that is full would hold up what comes.
+                while queue.next().is_some() {}
+                let found = self.endpoint.load_u32(word)?;
+                if found != seen {
+                    return Ok(found);
+                }
+                if queue.poll(POLLING).is_none() {
+                    queue.wait(Some(PATIENCE))?;
+                }
+            }
+        })
+    }
+
+    fn read(&self, at: usize, to: &mut [u8]) -> Outcome {
+        Ok(self.endpoint.read(at, to)?)
+    }
+
+    fn statistics(&self) -> Outcome<Statistics> {
+        Ok(self.card.statistics()?)
+    }
+}

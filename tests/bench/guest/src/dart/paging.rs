@@ -1,0 +1,137 @@
+//! Reads of the other host's virtual memory (section 3): of a page that its card knows, of one that it has forgotten, of one that was never
+//! touched, and of one that is swapped out.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use hamlyn::dart::{Endpoint, Operation, Queue};
+use serde_json::json;
+
+use crate::dart::ends::End;
+use crate::engine::lap_words::{ASKED, DATA, PAGE, Words};
+use crate::engine::result::{Outcome, Rounds, say};
+use crate::engine::wait::PATIENCE;
+
+/// In a word of a process' page map: the page is in memory.
+const PRESENT: u64 = 1 << 63;
+/// Bytes of a question.
+const QUESTION: usize = 32;
+/// How long the kernel is given between two looks whether it has swapped all out.
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// Which pages are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// One, again and again
+    Known,
+    /// Each in turn, more than the card has translations for; the driver knows them all
+    Forgotten,
+    /// Each in turn, none of which was ever touched
+    Untouched,
+    /// Each in turn, all of which are swapped out: there must be swap space
+    Swapped,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Reads, each of a page of its own
+    #[arg(long, default_value_t = 500)]
+    count: u64,
+    /// Which pages are read
+    #[arg(long, value_enum, default_value = "known")]
+    pages: Which,
+}
+
+impl Options {
+    /// Pages that are read in turn.
+    fn pages(&self) -> u64 {
+        if self.pages == Which::Known { 1 } else { self.count }
+    }
+
+    fn rounds(&self) -> Rounds {
+        // Every page once before, so that it was known.
+        let warmup = match self.pages {
+            Which::Known => 100,
+            Which::Forgotten => self.count,
+            Which::Untouched | Which::Swapped => 0,
+        };
+        Rounds { count: self.count, warmup }
+    }
+
+    fn length(&self) -> usize {
+        self.pages() as usize * PAGE
+    }
+
+    /// What a page begins with: those that were never touched are zero.
+    fn word(&self, page: u64) -> u64 {
+        if self.pages == Which::Untouched { 0 } else { page + 1 }
+    }
+}
+
+/// Has the pages until the other has read them.
+pub(crate) fn hold(options: &Options) -> Outcome {
+    let end = End::open(options.length())?;
+    if options.pages != Which::Untouched {
+        for page in 0..options.pages() {
+            end.endpoint.write(DATA + page as usize * PAGE, &options.word(page).to_le_bytes())?;
+        }
+    }
+    if options.pages == Which::Swapped {
+        page_out(&end.endpoint, options.length())?;
+    }
+    end.say(ASKED, 1)?;
+    end.wait(ASKED, 0)?;
+    say(&json!({ "pages": options.pages() }))
+}
+
+/// Waits until no page of the data is in memory. The kernel is told again and again: it passes over pages that it has only just seen.
+fn page_out(endpoint: &Endpoint, length: usize) -> Outcome {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        endpoint.page_out()?;
+        if present(endpoint.address() + DATA as u64, length)? == 0 {
+            return Ok(());
+        }
+        std::thread::sleep(MOMENT);
+    }
+    Err(format!("not all of {length} bytes were swapped out within {PATIENCE:?}").into())
+}
+
+/// How many pages of these bytes are in memory.
+fn present(address: u64, length: usize) -> Outcome<usize> {
+    let mut words = vec![0; length / PAGE * 8];
+    File::open("/proc/self/pagemap")?.read_exact_at(&mut words, address / PAGE as u64 * 8)?;
+    let words = words.chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_le_bytes);
+    Ok(words.filter(|word| word & PRESENT != 0).count())
+}
+
+pub(crate) fn read(options: &Options) -> Outcome {
+    let end = End::open(PAGE)?;
+    end.wait(ASKED, 0)?;
+    let mut answers = end.take_queue()?;
+    let result = options.rounds().measure(|round| {
+        let page = round % options.pages();
+        let found = ask(&end, &mut answers, page)?;
+        let expected = options.word(page);
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!("page {page} has {found}, not {expected}").into())
+        }
+    })?;
+    end.say(ASKED, 1)?;
+    // Behind it: when this is answered the other has heard it. What still waits there would go with this end's connection.
+    ask(&end, &mut answers, 0)?;
+    say(&result)
+}
+
+/// The first 8 bytes of a page. It looks for the answer all the time, so that what is measured is the other host's part.
+fn ask(end: &End, answers: &mut Queue, page: u64) -> Outcome<u64> {
+    let question = Operation::read((DATA + page as usize * PAGE) as u64).mask(0b1111_1100);
+    end.connection.ask(&question, &Operation::registers(page).tell(), 0, (end.scratch + QUESTION) as u64)?;
+    let record = answers.poll(PATIENCE).filter(|record| record.operand() == page);
+    let record = record.ok_or_else(|| format!("page {page} was not answered within {PATIENCE:?}"))?;
+    Ok(record.word(0).unwrap_or_default())
+}

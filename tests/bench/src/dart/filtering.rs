@@ -1,0 +1,107 @@
+//! Goal 17: what a message costs the receiving host, with filtering and without (section 1): the processor time that its machine takes.
+
+use crate::engine::effort::Effort;
+use crate::engine::goals::{Goal, Need, beside_text, number};
+use crate::engine::machines::Machines;
+use crate::engine::progress::Progress;
+use crate::engine::report::Table;
+use crate::engine::track::{Track, find, interleave};
+
+/// What a message is: for people, and for the program.
+const KINDS: [(&str, &str); 5] = [
+    ("no messages", "none"),
+    ("data alone", "data"),
+    ("data and an event that is accumulated", "delayed"),
+    ("data and an event that interrupts", "immediate"),
+    ("a message that the host carries out", "exception"),
+];
+/// The machine of the receiver.
+const RECEIVER: &str = "vm1";
+
+fn name(kind: &str) -> String {
+    format!("DART, {kind}")
+}
+
+/// All in turn.
+pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
+    let exchanges = KINDS.map(|(kind, word)| {
+        let arguments = format!("--kind {word} --count {}", effort.pick(2000, 5000));
+        (name(kind), dart.exchange(&format!("filter-send {arguments}"), &format!("filter-take {arguments}")))
+    });
+    interleave(&exchanges, effort.rounds(), progress)
+}
+
+/// Microseconds of the receiver's machine for each message, round by round.
+fn machine(track: &Track) -> Vec<f64> {
+    let of = |round: &crate::engine::exchange::Outcome| {
+        let time = round.watched_ns.get(RECEIVER).filter(|_| round.all > 0)?;
+        Some(*time as f64 / 1e3 / round.all as f64)
+    };
+    track.rounds.iter().filter_map(of).collect()
+}
+
+/// The same without what the machine takes when no messages come.
+fn message(tracks: &[Track], kind: &str) -> Vec<f64> {
+    let of = |kind: &str| find(tracks, &name(kind)).map(machine).unwrap_or_default();
+    of(kind).into_iter().zip(of(KINDS[0].0)).map(|(with, without)| with - without).collect()
+}
+
+/// Goal 17: what no host needs to hear of costs it next to nothing of what it would cost to carry it out.
+pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
+    let without = message(tracks, KINDS[4].0);
+    let goal = |kind: usize, what: &str, limit: f64| {
+        let peer = ("carried out by the host", &without[..]);
+        Goal::beside(17, what, "us", &message(tracks, KINDS[kind].0), peer, Need::RatioAtMost(limit))
+    };
+    vec![
+        goal(1, "DART: the host's time for a deposit", 0.1),
+        goal(2, "DART: the host's time for an event that is accumulated", 0.1),
+    ]
+}
+
+/// All beside the last.
+pub(crate) fn table(tracks: &[Track]) -> Table {
+    let median =
+        |values: Vec<f64>| crate::engine::stats::median(values).map_or_else(|| "?".to_owned(), number);
+    let row = |(kind, _): (&str, &str)| {
+        let all = find(tracks, &name(kind)).map(machine).unwrap_or_default();
+        let own = message(tracks, kind);
+        let [ratio, spread] = beside_text(&own, &message(tracks, KINDS[4].0));
+        vec![kind.to_owned(), median(all), median(own), ratio, spread]
+    };
+    Table {
+        title: "DART: what a message costs the receiving host".to_owned(),
+        note: "Processor time of the receiver's machine, which sleeps between messages, for each of them; 500 us from one to the next, so that \
+            none is hidden behind another. An event that interrupts, and a message that the host carries out (a software exception), have a \
+            process that sleeps for them. The latter is what every message was without a card that filters (section 1)."
+            .to_owned(),
+        head: ["", "the machine, us", "without what it takes anyway, us", "beside carried out by the host", "spread"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: KINDS.map(row).to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::goals::Verdict;
+
+    fn track(kind: usize, us: u64) -> Track {
+        let mut track = Track::of_samples(&name(KINDS[kind].0), &[]);
+        let round = &mut track.rounds[0];
+        round.all = 10;
+        round.watched_ns = [(RECEIVER.to_owned(), us * 10_000), ("vm0".to_owned(), 1)].into();
+        track
+    }
+
+    #[test]
+    fn what_the_machine_takes_anyway_is_not_the_messages() {
+        let tracks = [track(0, 50), track(1, 52), track(2, 90), track(4, 150)];
+        let rows = table(&tracks).rows;
+        assert_eq!(rows[1][1..], ["52", "2", "0.02", "0.02 to 0.02"]);
+        assert_eq!(rows[3][1..3], ["?", "?"]);
+        let verdicts: Vec<_> = goals(&tracks).iter().map(Goal::verdict).collect();
+        assert_eq!(verdicts, [Verdict::Met, Verdict::Short]);
+    }
+}
