@@ -83,21 +83,20 @@ impl World<Dart> {
         let Some(index) = self.some_index(host) else { return Ok(()) };
         let Some(end) = self.model.ledgers[host].ends.get(&index) else { return Ok(()) };
         let (window, place) = (end.window.clone(), end.place(self.rng.below(end.endpoint.length)));
-        if self.rng.percent(50) {
+        if window.is_empty() || self.rng.percent(50) {
             let bytes = self.rng.bytes(40);
             self.store_memory(host, place.0, place.1, &bytes);
             return Ok(());
         }
-        // The one behind the last is nobody's, or another's.
-        let number = self.rng.index(window.len() + 1);
+        let number = self.rng.index(window.len());
         let value = self.some_value();
         let machine = self.hosts[host].machine.clone();
         let registers = &mut self.model.ledgers[host].registers;
-        if number < window.len() {
-            registers[window.start + number] = value;
+        registers[window.start + number] = value;
+        // The one behind the last is nobody's, or another's.
+        for number in [number, window.len()] {
+            machine.store_page(index, DART_PAGE_REGISTERS + number as u32 * 8, value)?;
         }
-        let at = DART_PAGE_REGISTERS + number as u32 * 8;
-        machine.store_page(index, at, value)?;
         let is = machine.registers(index, window.len() + 1)?;
         let seen = [&registers[window.clone()], &[u64::MAX]].concat();
         ensure(is == seen, || format!("host {host}: connection {index} sees {is:x?}, and not {seen:x?}"))?;
