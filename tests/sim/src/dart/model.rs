@@ -84,14 +84,14 @@ impl Dart {
                 })));
             }
         }
-        for host in 0..hosts {
+        for (host, last) in next.iter_mut().enumerate() {
             let other = match rng.below(10) {
                 0..3 => 2,
                 3 => 1,
                 _ => continue,
             };
-            pairs.push(Pair([(host, next[host] + 1), (host, next[host] + other)]));
-            next[host] += 2;
+            pairs.push(Pair([(host, *last + 1), (host, *last + other)]));
+            *last += 2;
         }
         Self {
             options,
