@@ -1,5 +1,7 @@
 //! Messages that have arrived: executed in their order, at one moment each, or not at all (section 3).
 
+use std::ops::Range;
+
 use hamlyn_abi::dart::connection::DART_BROKEN_MEMORY;
 use hamlyn_abi::dart::control::DartControl;
 use hamlyn_abi::dart::fifo::{DART_FIFO_MISSES, DART_FIFO_QUEUE};
@@ -44,6 +46,18 @@ impl From<Trap> for Pause {
 struct Task {
     opcode: Opcode,
     control: DartControl,
+}
+
+impl Task {
+    /// Bytes of memory that it is about, those that its mask deselects among them.
+    fn length(&self, message: &Message) -> usize {
+        match self.opcode.main {
+            Main::Write | Main::Read => BLOCK,
+            Main::WriteMultiple => message.body.len(),
+            Main::ReadMultiple => asked(message),
+            Main::None | Main::Answer | Main::Call | Main::Exception => 0,
+        }
+    }
 }
 
 impl DartCard {
@@ -99,21 +113,28 @@ impl DartCard {
         }
         let window = self.window(index);
         let executed = execute(&task.opcode, &task.control, &self.registers[window])?;
+        let message = &arrived.message;
+        let selected = runs(task.control.mask, task.length(message));
+        // What has a trap waits for no room: it has nothing to tell but that.
+        let pieces = self.place(ports, index, &task, executed.address, &selected)?;
         self.has_room(ports, index, &task, &executed)?;
         match task.opcode.main {
-            Main::Write => self.write(ports, index, &task, executed.address, &arrived.message.block)?,
-            Main::WriteMultiple => {
-                self.write(ports, index, &task, executed.address, &arrived.message.body)?
+            Main::Write => self.write(ports, &pieces, &selected, &message.block)?,
+            Main::WriteMultiple => self.write(ports, &pieces, &selected, &message.body)?,
+            Main::Read => {
+                let mut block = [0; BLOCK];
+                self.read(ports, &pieces, &selected, &mut block)?;
+                self.answer(index, message, block, Vec::new());
             }
-            Main::Read => self.read(ports, index, &task, executed.address, &arrived.message, BLOCK)?,
             Main::ReadMultiple => {
-                let length = asked(&arrived.message);
-                self.read(ports, index, &task, executed.address, &arrived.message, length)?;
+                let mut body = vec![0; task.length(message)];
+                self.read(ports, &pieces, &selected, &mut body)?;
+                self.answer(index, message, [0; BLOCK], body);
             }
             Main::Answer => {
                 let mut block = [0; BLOCK];
                 block[..16].copy_from_slice(executed.answer.as_bytes());
-                self.answer(index, &arrived.message, block, Vec::new());
+                self.answer(index, message, block, Vec::new());
             }
             Main::None | Main::Call | Main::Exception => {}
         }
@@ -151,7 +172,7 @@ impl DartCard {
         if is_unpaid || is_long { Err(unimplemented) } else { Ok(Task { opcode, control }) }
     }
 
-    fn window(&self, index: u32) -> std::ops::Range<usize> {
+    fn window(&self, index: u32) -> Range<usize> {
         let connection = self.connections.get(index as usize).and_then(Option::as_ref);
         connection.map_or(0..0, |connection| connection.window.clone())
     }
@@ -186,15 +207,19 @@ impl DartCard {
         Err(Pause::Room)
     }
 
-    /// Where the runs of a message's bytes are; all checks have been done when this succeeds.
+    /// Where the runs of a message's bytes are, if it uses memory; all checks have been done when this succeeds.
     fn place(
         &mut self,
         ports: &Ports<'_>,
         index: u32,
+        task: &Task,
         address: u64,
-        bytes: &[std::ops::Range<usize>],
-        writes: bool,
+        bytes: &[Range<usize>],
     ) -> Result<Vec<Piece>, Pause> {
+        if !task.opcode.main.has_address() {
+            return Ok(Vec::new());
+        }
+        let writes = matches!(task.opcode.main, Main::Write | Main::WriteMultiple);
         let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
             return Err(Pause::Pages);
         };
@@ -209,7 +234,7 @@ impl DartCard {
             return Err(Pause::Pages);
         };
         let part = connection.part();
-        let inside = |run: &std::ops::Range<usize>| {
+        let inside = |run: &Range<usize>| {
             let (start, length) = (address.checked_add(run.start as u64), run.len() as u64);
             start.is_some_and(|start| endpoint.contains(start, length) && holds(&part, start, length))
         };
@@ -249,15 +274,18 @@ impl DartCard {
     fn write(
         &mut self,
         ports: &Ports<'_>,
-        index: u32,
-        task: &Task,
-        address: u64,
+        pieces: &[Piece],
+        selected: &[Range<usize>],
         data: &[u8],
-    ) -> Result<(), Pause> {
-        let runs = runs(task.control.mask, data.len());
-        let pieces = self.place(ports, index, address, &runs, true)?;
+    ) -> Result<(), DmaFault> {
+        // A frame that the driver named and that there is not is found before the first byte is written.
+        if let [_, _, ..] = pieces {
+            for piece in pieces {
+                ports.dma.lend_to_write(piece.address, piece.length)?;
+            }
+        }
         let mut bytes = Vec::with_capacity(data.len());
-        runs.iter().for_each(|run| bytes.extend_from_slice(&data[run.clone()]));
+        selected.iter().for_each(|run| bytes.extend_from_slice(&data[run.clone()]));
         let mut rest = &mut bytes[..];
         for piece in pieces {
             let (now, later) = rest.split_at_mut(piece.length);
@@ -271,15 +299,11 @@ impl DartCard {
     fn read(
         &mut self,
         ports: &Ports<'_>,
-        index: u32,
-        task: &Task,
-        address: u64,
-        message: &Message,
-        length: usize,
-    ) -> Result<(), Pause> {
-        let runs = runs(task.control.mask, length);
-        let pieces = self.place(ports, index, address, &runs, false)?;
-        let mut packed = vec![0; runs.iter().map(ExactSizeIterator::len).sum()];
+        pieces: &[Piece],
+        selected: &[Range<usize>],
+        into: &mut [u8],
+    ) -> Result<(), DmaFault> {
+        let mut packed = vec![0; selected.iter().map(ExactSizeIterator::len).sum()];
         let mut rest = &mut packed[..];
         for piece in pieces {
             let (now, later) = rest.split_at_mut(piece.length);
@@ -287,15 +311,11 @@ impl DartCard {
             rest = later;
         }
         self.counters.add(DartStatistic::BytesRead, packed.len() as u64);
-        let (mut bytes, mut taken) = (vec![0; length], &packed[..]);
-        for run in runs {
+        let mut taken = &packed[..];
+        for run in selected {
             let (now, later) = taken.split_at(run.len());
-            bytes[run].copy_from_slice(now);
+            into[run.clone()].copy_from_slice(now);
             taken = later;
-        }
-        match (task.opcode.main, bytes.first_chunk()) {
-            (Main::Read, Some(block)) => self.answer(index, message, *block, Vec::new()),
-            _ => self.answer(index, message, [0; BLOCK], bytes),
         }
         Ok(())
     }
@@ -388,6 +408,6 @@ impl DartCard {
 }
 
 /// Whether all of these bytes are in a part.
-fn holds(part: &std::ops::Range<u64>, start: u64, length: u64) -> bool {
+fn holds(part: &Range<u64>, start: u64, length: u64) -> bool {
     part.start <= start && start.checked_add(length).is_some_and(|end| end <= part.end)
 }

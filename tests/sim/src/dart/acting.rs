@@ -1,28 +1,31 @@
 //! What processes and drivers do: messages, registers, queues, the FIFO; and what hostile hosts send.
 
+use hamlyn_abi::dart::command::{DART_COMMAND_SET_REGISTERS, DartValues};
 use hamlyn_abi::dart::connection::DART_PAGE_REGISTERS;
 use hamlyn_abi::dart::control::DartControl;
 use hamlyn_abi::dart::fifo::*;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::registers::*;
 use hamlyn_fabric::{Header, HostId, Protocol};
+use zerocopy::FromZeros;
 
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::effects::{Outcome, outcome};
-use super::ledger::Arrived;
+use super::effects::{BARRIER, COMPARE_AND_SWAP, FETCH_AND_INCREMENT, Outcome, outcome};
+use super::ledger::{Arrived, LEFT};
 use super::model::Dart;
 use super::opening::PROCESSES;
 use super::packet::{BLOCK, LONGEST, Letter, Message, TRAPPED};
 
-/// Opcodes of which programs are made: fetch and increment, append, barrier, compare and swap, swap, an unconditional event, increments.
+/// Opcodes of which programs are made, those of them that meet others' at a register first: these, swap, append, an unconditional event,
+/// increments.
 const KNOWN: [u32; 8] = [
-    5 | 4 << 8,
-    1 | 2 << 3 | 0x26 << 8,
-    0x5 << 8 | 1 << 24,
-    5 | 0x2f << 8,
+    FETCH_AND_INCREMENT,
+    BARRIER,
+    COMPARE_AND_SWAP,
     5 | 1 << 8,
+    1 | 2 << 3 | 0x26 << 8,
     7 << 24,
     4 << 8,
     2 | 0x44 << 8 | 7 << 24,
@@ -42,6 +45,8 @@ impl World<Dart> {
         };
         let operand = match self.rng.below(6) {
             0 => self.rng.below(4),
+            // What registers often are.
+            1..5 if KNOWN[..4].contains(&opcode) => self.rng.below(4),
             1 => self.rng.next() >> self.rng.below(64),
             _ => self.rng.below(3 * 1024) * 4,
         };
@@ -84,10 +89,34 @@ impl World<Dart> {
             return Ok(());
         }
         let number = self.rng.index(window.len());
-        let value = self.rng.below(2000) * 4;
-        self.model.ledgers[host].registers[window.start + number] = value;
-        let at = DART_PAGE_REGISTERS + number as u32 * 8;
-        self.hosts[host].machine.store_page(index, at, value)?;
+        let value = self.some_value();
+        let machine = self.hosts[host].machine.clone();
+        let registers = &mut self.model.ledgers[host].registers;
+        registers[window.start + number] = value;
+        // The one behind the last is nobody's, or another's.
+        for number in [number, window.len()] {
+            machine.store_page(index, DART_PAGE_REGISTERS + number as u32 * 8, value)?;
+        }
+        let is = machine.registers(index, window.len() + 1)?;
+        let seen = [&registers[window.clone()], &[u64::MAX]].concat();
+        ensure(is == seen, || format!("host {host}: connection {index} sees {is:x?}, and not {seen:x?}"))?;
+        self.settle(host)
+    }
+
+    fn some_value(&mut self) -> u64 {
+        if self.rng.percent(50) { self.rng.below(4) } else { self.rng.below(2000) * 4 }
+    }
+
+    /// The driver sets address registers, whoever has them.
+    pub(super) fn set_registers(&mut self, host: usize) -> Result<(), Violation> {
+        self.settle(host)?;
+        let (first, count) = (self.rng.below(20) as u32, self.rng.range(1, 4));
+        let mut body = DartValues { count, ..DartValues::new_zeroed() };
+        for at in 0..count as usize {
+            body.values[at] = self.some_value();
+            self.model.ledgers[host].registers[first as usize + at] = body.values[at];
+        }
+        self.hosts[host].machine.run(DART_COMMAND_SET_REGISTERS, first, &body)?;
         self.settle(host)
     }
 
@@ -110,12 +139,23 @@ impl World<Dart> {
                     }
                 }
                 DART_FIFO_ARRIVED => {
-                    let is_system = ledger.ends.get(&number).is_some_and(|end| end.is_system);
-                    ensure(is_system, || format!("host {host}: {number} is no operating system's"))?;
+                    let end = ledger.ends.get_mut(&number).filter(|end| end.is_system);
+                    let end = end.ok_or_else(|| {
+                        Violation::new(format!("host {host}: {number} is no operating system's"))
+                    })?;
+                    end.has_news = false;
                     self.model.told += 1;
                 }
-                _ => {}
+                _ => {
+                    let Some(end) = ledger.ends.get_mut(&number) else { continue };
+                    end.woken = true;
+                    if end.is_broken() && !std::mem::replace(&mut end.break_told, true) {
+                        continue;
+                    }
+                }
             }
+            let has_reason = what & 0xc000_0000 == DART_FIFO_MISSES || ledger.take_reason(what).is_some();
+            ensure(has_reason, || format!("host {host}: the driver is told of {what:#x} for no reason"))?;
         }
         machine.store(0, DART_REG_FIFO_TAKEN.into(), 4, ledger.fifo_taken.into())?;
         self.settle(host)?;
@@ -139,14 +179,34 @@ impl World<Dart> {
         Ok(any)
     }
 
-    /// A process sleeps on a queue until there is a record.
+    /// A process sleeps until messages of a connection have left, as it knows them or as it knew them once.
+    fn doze_until_left(&mut self, host: usize) -> Result<(), Violation> {
+        self.settle(host)?;
+        let Some(index) = self.some_index(host) else { return Ok(()) };
+        let stale = u32::from(self.rng.percent(20));
+        let ledger = &mut self.model.ledgers[host];
+        let Some(end) = ledger.ends.get_mut(&index) else { return Ok(()) };
+        let known = end.state[LEFT].wrapping_sub(stale);
+        (end.sleeper, end.woken) = (Some(known), false);
+        ledger.give_reason(DART_FIFO_LEFT | index);
+        self.hosts[host].machine.set(DART_REG_ARM_LEFT, u64::from(index) | u64::from(known) << 32)?;
+        self.settle(host)
+    }
+
+    /// A process sleeps on a queue until there is a record, or until messages have left.
     pub(super) fn doze(&mut self, host: usize) -> Result<(), Violation> {
+        if self.rng.percent(50) {
+            return self.doze_until_left(host);
+        }
         let number = self.rng.range(0, 2);
         let machine = self.hosts[host].machine.clone();
-        let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
+        let ledger = &mut self.model.ledgers[host];
+        let Some(queue) = ledger.queues.get_mut(&number) else { return Ok(()) };
         if !queue.is_immediate && !queue.asleep {
             (queue.asleep, queue.woken) = (true, false);
-            machine.set(DART_REG_ARM, u64::from(number) | u64::from(queue.taken) << 32)?;
+            let taken = queue.taken;
+            ledger.give_reason(DART_FIFO_QUEUE | number);
+            machine.set(DART_REG_ARM, u64::from(number) | u64::from(taken) << 32)?;
         }
         self.settle(host)
     }

@@ -5,8 +5,12 @@ use std::ops::Range;
 use hamlyn_abi::dart::trap::*;
 
 use super::interpreter::{self, Trap, interpret, is_implemented};
-use super::ledger::{Arrived, End, Program};
+use super::ledger::{Arrived, End, Piece, Program};
 use super::packet::{BLOCK, Message};
+
+pub(super) const FETCH_AND_INCREMENT: u32 = 5 | 4 << 8;
+pub(super) const BARRIER: u32 = 5 << 8 | 1 << 24;
+pub(super) const COMPARE_AND_SWAP: u32 = 5 | 0x2f << 8;
 
 const CALL: u32 = 6;
 const EXCEPTION: u32 = 7;
@@ -40,8 +44,8 @@ pub(super) struct Made {
 pub(super) struct Access {
     pub(super) writes: bool,
     pub(super) address: u64,
-    /// Which of the bytes of its data, and how many that has.
-    pub(super) bytes: Vec<usize>,
+    /// Which of the bytes of its data, word by word or more at a time, and how many that has.
+    pub(super) parts: Vec<Range<usize>>,
     pub(super) length: usize,
     /// It is a block.
     pub(super) is_block: bool,
@@ -104,11 +108,35 @@ fn access(end: &End, message: &Message, main: u32, address: u64) -> Result<Acces
     if address % 4 != 0 {
         return Err(DART_TRAP_MISALIGNED);
     }
-    let is_left = |at: &usize| message.control.mask >> (at / 4 % 8) & 1 == 0;
-    let bytes: Vec<usize> = (0..length).filter(is_left).collect();
-    let inside = |range: &Range<u64>, at: u64| address.checked_add(at).is_some_and(|at| range.contains(&at));
-    if !bytes.iter().all(|at| inside(&end.reach, *at as u64)) {
+    let mask = message.control.mask;
+    let words = (0..length).step_by(4).filter(|at| mask >> (at / 4 % 8) & 1 == 0);
+    let parts: Vec<Range<usize>> = match mask {
+        0 => std::iter::once(0..length).filter(|all| !all.is_empty()).collect(),
+        _ => words.map(|at| at..length.min(at + 4)).collect(),
+    };
+    let inside = |at: usize| address.checked_add(at as u64).is_some_and(|at| end.reach.contains(&at));
+    if !parts.iter().all(|part| inside(part.start) && inside(part.end - 1)) {
         return Err(DART_TRAP_BOUNDS);
     }
-    Ok(Access { writes, address, bytes, length, is_block })
+    Ok(Access { writes, address, parts, length, is_block })
+}
+
+impl Access {
+    /// How many bytes it reaches.
+    pub(super) fn count(&self) -> u64 {
+        self.parts.iter().map(|part| part.len() as u64).sum()
+    }
+
+    /// Where they are: which bytes of its data, and where they lie.
+    pub(super) fn pieces(&self, end: &End) -> Vec<(Range<usize>, Piece)> {
+        let mut pieces = Vec::new();
+        for part in &self.parts {
+            let mut at = part.start;
+            for piece in end.pieces(self.address + part.start as u64, part.len() as u64) {
+                pieces.push((at..at + piece.length, piece));
+                at += piece.length;
+            }
+        }
+        pieces
+    }
 }

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use hamlyn_abi::dart::connection::DART_STATE_SIZE;
+use hamlyn_abi::dart::fifo::{DART_FIFO_ARRIVED, DART_FIFO_QUEUE};
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::statistics::DartStatistic as Counter;
 use hamlyn_abi::dart::trap::DART_TRAP_NO_MEMORY;
@@ -13,8 +13,8 @@ use zerocopy::IntoBytes;
 use crate::engine::memory::PAGE;
 use crate::engine::violation::{Violation, ensure};
 
-use super::effects::{Access, Made, Outcome, outcome};
-use super::ledger::{Arrived, End, Ledger, Spaces};
+use super::effects::{Access, BARRIER, COMPARE_AND_SWAP, FETCH_AND_INCREMENT, Made, Outcome, outcome};
+use super::ledger::{Arrived, End, Ledger, Piece, Spaces};
 use super::machine::Machine;
 use super::packet::{ANSWER, BLOCK, Message, TRAPPED};
 
@@ -37,14 +37,38 @@ const BYTES_DEPOSITED: usize = 10;
 /// Orders that are tried at most.
 const TRIALS: u32 = 50_000;
 
-/// Bytes of endpoints that a message writes: space, page and place in it.
-type Patch = ((u32, u64), usize, u8);
+/// Bytes of endpoints that a message writes: page, place in it, and what is there then.
+type Patch = ((u32, u64), usize, Vec<u8>);
 
 #[derive(Debug, Clone)]
 struct Step {
     end: u32,
     reply: Option<(u32, Message)>,
     trap: Option<u32>,
+    event: bool,
+}
+
+/// Messages that were executed, and of them those of which much is asked when others meet them: fetch-and-increments, compare-and-swaps that
+/// did, barriers that were complete.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) all: u64,
+    pub(super) fetched: u64,
+    pub(super) swapped: u64,
+    pub(super) gathered: u64,
+}
+
+impl Tally {
+    fn add(&mut self, opcode: u32, reply: Option<&(u32, Message)>, event: bool) {
+        let answer = reply.filter(|(kind, _)| *kind == ANSWER).map(|(_, message)| message.block);
+        let has_changed = answer.is_some_and(|block| block[..8] != block[8..16]);
+        match opcode {
+            FETCH_AND_INCREMENT => self.fetched += u64::from(has_changed),
+            COMPARE_AND_SWAP => self.swapped += u64::from(has_changed),
+            BARRIER => self.gathered += u64::from(event),
+            _ => {}
+        }
+    }
 }
 
 /// An order so far, and what it has made.
@@ -71,13 +95,22 @@ struct Case<'a> {
     spaces: &'a Spaces,
     window: u32,
     writes: Vec<(u64, u8)>,
-    /// Registers of connections as they are.
-    windows: Vec<(usize, Vec<u64>)>,
-    misses: RefCell<BTreeMap<u32, Vec<u64>>>,
+    /// All address registers as they are, whether a connection has them or not.
+    registers: Vec<u64>,
+    misses: RefCell<BTreeMap<u32, Vec<(u64, bool)>>>,
     trials: RefCell<u32>,
-    /// What waits must wait for a page that it needs now. Else it may be one that it needed before its registers changed: it is looked at again
-    /// when the driver has said where that is.
-    strict: Cell<bool>,
+    stale: Cell<Stale>,
+}
+
+/// What waits is looked at again when the driver has said where its pages are: meanwhile its registers may change, and with them what it
+/// needs. Who may wait for a page that it does not need now: the first of these with which there is an order is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stale {
+    Nobody,
+    /// Who was known to wait for it.
+    Known,
+    /// Anybody.
+    Any,
 }
 
 /// Explains what a card has done since the last time, and notes it.
@@ -86,16 +119,13 @@ pub(super) fn explain(
     ledger: &mut Ledger,
     spaces: &mut Spaces,
     window: u32,
-) -> Result<u64, Violation> {
+    tally: &mut Tally,
+) -> Result<(), Violation> {
     let counters = machine.counters();
     let before = |counter: usize| ledger.counters.get(counter).copied().unwrap_or_default();
     let counts = COUNTED.map(|counter| counters[usize::from(counter)] - before(counter.into()));
     let writes = judged(machine, ledger, spaces);
-    let mut windows = Vec::new();
-    for (index, end) in &ledger.ends {
-        let registers = (0..end.window.len()).map(|number| machine.register(*index, number));
-        windows.push((end.window.start, registers.collect::<Result<Vec<_>, _>>()?));
-    }
+    let registers = machine.all_registers()?;
     let start = Trial {
         registers: ledger.registers.clone(),
         done: BTreeMap::new(),
@@ -112,15 +142,18 @@ pub(super) fn explain(
         spaces,
         window,
         writes,
-        windows,
+        registers,
         misses: RefCell::default(),
         trials: RefCell::default(),
-        strict: Cell::new(true),
+        stale: Cell::new(Stale::Nobody),
     };
-    let mut found = case.search(&start)?;
-    if found.is_none() {
-        case.strict.set(false);
+    let mut found = None;
+    for stale in [Stale::Nobody, Stale::Known, Stale::Any] {
+        case.stale.set(stale);
         found = case.search(&start)?;
+        if found.is_some() {
+            break;
+        }
     }
     let found = found.ok_or_else(|| {
         Violation::new(format!(
@@ -131,18 +164,36 @@ pub(super) fn explain(
         ))
     })?;
     let full = case.full_ones(&found);
-    let executed = counts[0];
-    commit(ledger, spaces, found, &full);
+    let misses = case.misses.take();
+    tally.all += counts[0];
+    for (index, end) in &mut ledger.ends {
+        end.asked = misses.get(index).cloned().unwrap_or_default();
+    }
+    commit(ledger, spaces, found, &full, tally);
     ledger.counters = counters;
-    Ok(executed)
+    Ok(())
 }
 
 /// What the card has written to endpoints and queues, byte by byte.
-fn judged(machine: &Machine, ledger: &Ledger, spaces: &Spaces) -> Vec<(u64, u8)> {
-    let queues = ledger.queues.values().flat_map(|queue| queue.area.pages()[1..].to_vec());
-    let frames = spaces.frames().chain(queues).collect::<std::collections::BTreeSet<u64>>();
-    let writes = machine.memory.take_writes().into_iter();
-    let writes = writes.filter(|write| frames.contains(&(write.address / PAGE * PAGE)));
+fn judged(machine: &Machine, ledger: &mut Ledger, spaces: &Spaces) -> Vec<(u64, u8)> {
+    let writes = machine.memory.take_writes();
+    if writes.is_empty() {
+        return Vec::new();
+    }
+    for end in ledger.ends.values_mut() {
+        let start = end.area.address(0);
+        for write in writes.iter().filter(|write| write.address / PAGE == start / PAGE) {
+            let words = write.bytes.chunks_exact(4).zip((write.address - start) as usize / 4..);
+            for (word, at) in words {
+                if let Some(said) = end.said.get_mut(at) {
+                    *said = word.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+                }
+            }
+        }
+    }
+    let queues = ledger.queues.values().flat_map(|queue| &queue.area.pages()[1..]).copied();
+    let frames: Vec<u64> = spaces.frames().chain(queues).collect();
+    let writes = writes.into_iter().filter(|write| frames.contains(&(write.address / PAGE * PAGE)));
     writes.flat_map(|write| (write.address..).zip(write.bytes)).collect()
 }
 
@@ -189,9 +240,7 @@ impl Case<'_> {
             }
             Outcome::Trap(trap) => self.trapped(trial, index, trap).into_iter().collect(),
             Outcome::Made(made) => {
-                let may_miss = made.access.as_ref().is_some_and(|access| {
-                    self.pages(end, access).iter().any(|page| self.is_refused(end, *page, access.writes))
-                });
+                let may_miss = made.access.as_ref().is_some_and(|access| self.is_refused(end, access));
                 let trapped = may_miss.then(|| self.trapped(trial, index, DART_TRAP_NO_MEMORY)).flatten();
                 self.made(trial, index, &made).into_iter().chain(trapped).collect()
             }
@@ -223,7 +272,7 @@ impl Case<'_> {
             reply.block[..16].copy_from_slice([before, after].as_bytes());
         }
         if let Some(access) = &made.access {
-            if !self.pages(end, access).iter().all(|page| self.is_known(end, *page, access.writes)) {
+            if !self.is_known(end, access) {
                 return None;
             }
             if access.writes {
@@ -240,38 +289,44 @@ impl Case<'_> {
         if made.event {
             next = self.record(next, index, end.events, arrived, DART_RECORD_COMPARED)?;
         }
-        Some(over(next, index, made.asks.then_some((ANSWER, reply)), None))
+        let mut next = over(next, index, made.asks.then_some((ANSWER, reply)), None);
+        if let Some(step) = next.steps.last_mut() {
+            step.event = made.event;
+        }
+        Some(next)
     }
 
     /// Takes what is to be written next from what the card wrote.
-    fn expect(&self, trial: &mut Trial, bytes: &[(u64, u8)]) -> Option<()> {
-        let is_it = self.writes.get(trial.at..)?.starts_with(bytes);
+    fn expect(&self, trial: &mut Trial, address: u64, bytes: &[u8]) -> Option<()> {
+        let written = self.writes.get(trial.at..trial.at + bytes.len())?;
         trial.at += bytes.len();
-        is_it.then_some(())
+        let is_it = |((at, byte), wanted): (&(u64, u8), (u64, &u8))| (*at, byte) == wanted;
+        written.iter().zip((address..).zip(bytes)).all(is_it).then_some(())
     }
 
     fn write(&self, trial: &mut Trial, end: &End, access: &Access, arrived: &Arrived) -> Option<()> {
         let Message { block, body, .. } = &arrived.message;
         let data = if access.is_block { &block[..] } else { body };
-        let mut expected = Vec::new();
-        for at in &access.bytes {
-            let (page, place) = end.place(access.address + *at as u64);
+        trial.counts[BYTES_DEPOSITED] = trial.counts[BYTES_DEPOSITED].checked_sub(access.count())?;
+        for (bytes, Piece { page, place, .. }) in access.pieces(end) {
             let (frame, _) = self.ledger.known.get(&page)?;
-            expected.push((frame + place as u64, data[*at]));
-            trial.patches.push((page, place, data[*at]));
+            self.expect(trial, frame + place as u64, &data[bytes.clone()])?;
+            trial.patches.push((page, place, data[bytes].to_vec()));
         }
-        trial.counts[BYTES_DEPOSITED] = trial.counts[BYTES_DEPOSITED].checked_sub(expected.len() as u64)?;
-        self.expect(trial, &expected)
+        Some(())
     }
 
     fn read(&self, trial: &mut Trial, end: &End, access: &Access) -> Option<Vec<u8>> {
-        trial.counts[BYTES_READ] = trial.counts[BYTES_READ].checked_sub(access.bytes.len() as u64)?;
+        trial.counts[BYTES_READ] = trial.counts[BYTES_READ].checked_sub(access.count())?;
         let mut data = vec![0; access.length];
-        for at in &access.bytes {
-            let (page, place) = end.place(access.address + *at as u64);
-            let patched = trial.patches.iter().rev().find(|patch| (patch.0, patch.1) == (page, place));
-            let kept = || self.spaces.contents.get(&page).map(|bytes| bytes[place]);
-            data[*at] = patched.map(|patch| patch.2).or_else(kept)?;
+        for (bytes, Piece { page, place, length }) in access.pieces(end) {
+            data[bytes.clone()].copy_from_slice(&self.spaces.contents.get(&page)?[place..place + length]);
+            for (_, start, patch) in trial.patches.iter().filter(|patch| patch.0 == page) {
+                for (at, byte) in (*start..).zip(patch).filter(|(at, _)| (place..place + length).contains(at))
+                {
+                    data[bytes.start + at - place] = *byte;
+                }
+            }
         }
         Some(data)
     }
@@ -306,31 +361,33 @@ impl Case<'_> {
         let address = queue.area.address(place.into());
         let last = address + u64::from(DART_RECORD_SIZE) - 4;
         let number = written.to_le_bytes();
-        let bytes = (address..).zip(record.as_bytes().to_vec()).chain((last..).zip(number));
-        self.expect(&mut trial, &bytes.collect::<Vec<_>>())?;
+        self.expect(&mut trial, address, record.as_bytes())?;
+        self.expect(&mut trial, last, &number)?;
         Some(trial)
     }
 
     /// The pages that a message needs.
     fn pages(&self, end: &End, access: &Access) -> Vec<(u32, u64)> {
-        let mut pages: Vec<_> =
-            access.bytes.iter().map(|at| end.place(access.address + *at as u64).0).collect();
+        let mut pages: Vec<_> = access.pieces(end).into_iter().map(|(_, piece)| piece.page).collect();
         pages.dedup();
         pages
     }
 
-    fn is_known(&self, _: &End, page: (u32, u64), writes: bool) -> bool {
-        self.ledger.known.get(&page).is_some_and(|(_, writable)| *writable || !writes)
+    /// Whether the card was told where all of these pages are.
+    fn is_known(&self, end: &End, access: &Access) -> bool {
+        let known =
+            |page| self.ledger.known.get(page).is_some_and(|(_, writable)| *writable || !access.writes);
+        self.pages(end, access).iter().all(known)
     }
 
-    fn is_refused(&self, _: &End, (space, page): (u32, u64), writes: bool) -> bool {
-        [false, writes].iter().any(|writes| self.ledger.refused.contains(&(space, page, *writes)))
+    /// Whether there is no such page for one of them.
+    fn is_refused(&self, end: &End, access: &Access) -> bool {
+        self.pages(end, access).iter().any(|page| self.ledger.is_refused(*page, access.writes))
     }
 
     /// Whether registers are as they are, and each message that waits waits for something.
     fn agrees(&self, trial: &Trial) -> Result<bool, Violation> {
-        let is_it = |(start, registers): &(usize, Vec<u64>)| trial.registers[*start..].starts_with(registers);
-        if !self.windows.iter().all(is_it) {
+        if trial.registers != self.registers {
             return Ok(false);
         }
         for index in self.ledger.ends.keys() {
@@ -348,16 +405,19 @@ impl Case<'_> {
             return Ok(true);
         }
         if !self.misses.borrow().contains_key(&index) {
-            let misses = self.machine.misses(index)?.1.into_iter().map(|(page, _)| page).collect();
+            let misses = self.machine.misses(index)?.1;
             self.misses.borrow_mut().insert(index, misses);
         }
         let misses = &self.misses.borrow()[&index];
-        if !self.strict.get() {
-            return Ok(!misses.is_empty());
+        let waited = !trial.done.contains_key(&index);
+        match self.stale.get() {
+            Stale::Any if !misses.is_empty() => return Ok(true),
+            Stale::Known if waited && misses.iter().any(|miss| end.asked.contains(miss)) => return Ok(true),
+            _ => {}
         }
         let outcome = outcome(end, &self.ledger.program, arrived, &trial.registers[end.window.clone()]);
         let Outcome::Made(Made { access: Some(access), .. }) = outcome else { return Ok(false) };
-        Ok(self.pages(end, &access).iter().any(|(_, page)| misses.contains(page)))
+        Ok(self.pages(end, &access).iter().any(|(_, page)| misses.contains(&(*page, access.writes))))
     }
 
     /// Whether the next message of a connection finds no room for what it makes, or has found none when it was looked at.
@@ -378,9 +438,7 @@ impl Case<'_> {
             Outcome::Exception => is_full(end.exceptions),
             Outcome::Trap(_) => is_full(end.exceptions) || is_stuffed && !arrived.is_answer,
             Outcome::Made(made) => {
-                let refused = made.access.as_ref().is_some_and(|access| {
-                    self.pages(end, access).iter().any(|page| self.is_refused(end, *page, access.writes))
-                });
+                let refused = made.access.as_ref().is_some_and(|access| self.is_refused(end, access));
                 let news = refused && (is_full(end.exceptions) || is_stuffed && !arrived.is_answer);
                 made.event && is_full(end.events) || made.asks && is_stuffed || news
             }
@@ -396,32 +454,38 @@ impl Case<'_> {
 fn over(mut trial: Trial, end: u32, reply: Option<(u32, Message)>, trap: Option<u32>) -> Trial {
     *trial.done.entry(end).or_default() += 1;
     trial.last = Some(end);
-    trial.steps.push(Step { end, reply, trap });
+    trial.steps.push(Step { end, reply, trap, event: false });
     trial
 }
 
-fn commit(ledger: &mut Ledger, spaces: &mut Spaces, trial: Trial, full: &[u32]) {
+fn commit(ledger: &mut Ledger, spaces: &mut Spaces, trial: Trial, full: &[u32], tally: &mut Tally) {
     ledger.registers = trial.registers;
     for (number, written) in trial.written {
-        if let Some(queue) = ledger.queues.get_mut(&number) {
-            queue.written = written;
+        let Some(queue) = ledger.queues.get_mut(&number) else { continue };
+        let more = written.wrapping_sub(std::mem::replace(&mut queue.written, written));
+        if queue.is_immediate {
+            *ledger.reasons.entry(DART_FIFO_QUEUE | number).or_default() += more;
         }
     }
-    for (page, place, byte) in trial.patches {
+    for (page, place, patch) in trial.patches {
         if let Some(bytes) = spaces.contents.get_mut(&page) {
-            bytes[place] = byte;
+            bytes[place..place + patch.len()].copy_from_slice(&patch);
         }
     }
-    for Step { end, reply, trap } in trial.steps {
-        let Some(end) = ledger.ends.get_mut(&end) else { continue };
+    for Step { end: index, reply, trap, event } in trial.steps {
+        let Some(end) = ledger.ends.get_mut(&index) else { continue };
         let Some(arrived) = end.waiting.pop_front() else { continue };
+        tally.add(arrived.message.control.opcode, reply.as_ref(), event);
         let cells = arrived.message.cells() as u32;
         if arrived.is_answer {
             end.on_their_way -= cells;
             if let Some(trap) = trap {
                 end.trapped(trap, arrived.message.control.opcode);
             }
-        } else if !end.is_system {
+        } else if end.is_system {
+            end.has_news = true;
+            *ledger.reasons.entry(DART_FIFO_ARRIVED | index).or_default() += 1;
+        } else {
             end.done = end.done.wrapping_add(cells);
         }
         end.replies.extend(reply);
@@ -429,12 +493,4 @@ fn commit(ledger: &mut Ledger, spaces: &mut Spaces, trial: Trial, full: &[u32]) 
     for (index, end) in &mut ledger.ends {
         end.was_full = full.contains(index);
     }
-}
-
-/// What a card says of a connection in memory.
-pub(super) fn state(machine: &Machine, end: &End) -> [u32; 7] {
-    let bytes = end.area.peek(&machine.memory, 0, DART_STATE_SIZE.into());
-    std::array::from_fn(|at| {
-        bytes[at * 4..at * 4 + 4].iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
-    })
 }

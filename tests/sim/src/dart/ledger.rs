@@ -61,6 +61,8 @@ pub(super) struct End {
     pub(super) may_read: bool,
     pub(super) is_system: bool,
     pub(super) state: State,
+    /// The same as the card has written it.
+    pub(super) said: State,
     pub(super) area: Area,
     // What it sends.
     pub(super) sends: VecDeque<Send>,
@@ -77,6 +79,15 @@ pub(super) struct End {
     pub(super) told: u32,
     /// The first that waits has found a full queue, or no room for its reply.
     pub(super) was_full: bool,
+    /// What the first that waited was known to wait for, and whether it is to be written to.
+    pub(super) asked: Vec<(u64, bool)>,
+    /// Its owner sleeps until another number of messages has left than this; and whether the driver was told since.
+    pub(super) sleeper: Option<u32>,
+    pub(super) woken: bool,
+    /// The driver was told that it is broken.
+    pub(super) break_told: bool,
+    /// It is an operating system's, and messages have been executed that the driver does not know of.
+    pub(super) has_news: bool,
 }
 
 /// Words of [`State`].
@@ -88,7 +99,29 @@ pub(super) const TRAP: usize = DART_STATE_TRAP as usize / 4;
 pub(super) const TRAP_OPCODE: usize = DART_STATE_TRAP_OPCODE as usize / 4;
 pub(super) const BROKEN: usize = DART_STATE_BROKEN as usize / 4;
 
+/// Bytes of an endpoint that lie together in a page.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) page: (u32, u64),
+    /// Where in the page.
+    pub(super) place: usize,
+    pub(super) length: usize,
+}
+
 impl End {
+    /// Where so many bytes of its endpoint are, from an offset on.
+    pub(super) fn pieces(&self, mut offset: u64, length: u64) -> Vec<Piece> {
+        let end = offset + length;
+        let mut pieces = Vec::new();
+        while offset < end {
+            let (page, place) = self.place(offset);
+            let length = (PAGE as usize - place).min((end - offset) as usize);
+            pieces.push(Piece { page, place, length });
+            offset += length as u64;
+        }
+        pieces
+    }
+
     /// Where a byte of its endpoint is: in which page of which space, and where there.
     pub(super) fn place(&self, offset: u64) -> ((u32, u64), usize) {
         let address = self.endpoint.base.wrapping_add(offset);
@@ -146,6 +179,10 @@ impl End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     Hole,
+    /// The driver believes that it is there, in a frame that cannot be reached.
+    Nowhere {
+        frame: u64,
+    },
     /// In that frame; to be written to or not, or only once it is copied.
     There {
         frame: u64,
@@ -181,15 +218,22 @@ pub(super) struct Ledger {
     pub(super) queues: BTreeMap<u32, Queue>,
     /// Translations that the card was told of, and that were not taken back: frames, and whether they may be written to.
     pub(super) known: BTreeMap<(u32, u64), (u64, bool)>,
-    /// Pages of which the driver has said that there are none, for reading or writing.
+    /// Pages of which the driver has said that there are none, for reading or writing, while somebody waited.
     pub(super) refused: BTreeSet<(u32, u64, bool)>,
+    /// Pages of which the driver has said, and not taken back, that they are in frames that cannot be reached.
+    pub(super) nowhere: BTreeSet<(u32, u64)>,
     /// Connections whose misses the driver is about to look after.
     pub(super) missing: BTreeSet<u32>,
+    /// How often the driver may be told of a connection or a queue, at most: once for each who sleeps, each that breaks, each record of an
+    /// immediate queue. By what there is in the FIFO.
+    pub(super) reasons: BTreeMap<u32, u32>,
     /// Records of the FIFO that the driver has taken.
     pub(super) fifo_taken: u32,
     pub(super) is_called: bool,
     /// Counters as they were last.
     pub(super) counters: Vec<u64>,
+    /// How often the card had been called when all that it had done was explained.
+    pub(super) calls: u64,
 }
 
 /// A host's memory, which a reset of the card does not change.
@@ -200,12 +244,39 @@ pub(super) struct Spaces {
     pub(super) contents: BTreeMap<(u32, u64), Vec<u8>>,
 }
 
+impl Ledger {
+    /// Whether there is no such page for a message that reads or writes.
+    pub(super) fn is_refused(&self, (space, page): (u32, u64), writes: bool) -> bool {
+        self.nowhere.contains(&(space, page))
+            || [false, writes].iter().any(|writes| self.refused.contains(&(space, page, *writes)))
+    }
+
+    /// What the driver has said to who waited is forgotten when nobody waits any more.
+    pub(super) fn forget_refusals(&mut self) {
+        if self.ends.values().all(|end| end.sends.is_empty() && end.waiting.is_empty()) {
+            self.refused.clear();
+        }
+    }
+
+    /// There is one reason more for the driver to be told of this.
+    pub(super) fn give_reason(&mut self, what: u32) {
+        *self.reasons.entry(what).or_default() += 1;
+    }
+
+    /// The driver is told of it. `None`: for no reason.
+    pub(super) fn take_reason(&mut self, what: u32) -> Option<()> {
+        let left = self.reasons.get_mut(&what)?;
+        *left = left.checked_sub(1)?;
+        Some(())
+    }
+}
+
 impl Spaces {
     /// Where a page is, if it is there.
     pub(super) fn frame(&self, page: (u32, u64)) -> Option<u64> {
         match self.pages.get(&page)? {
             Page::There { frame, .. } => Some(*frame),
-            Page::Hole => None,
+            Page::Hole | Page::Nowhere { .. } => None,
         }
     }
 
@@ -213,17 +284,17 @@ impl Spaces {
     pub(super) fn frames(&self) -> impl Iterator<Item = u64> {
         self.pages.values().filter_map(|page| match page {
             Page::There { frame, .. } => Some(*frame),
-            Page::Hole => None,
+            Page::Hole | Page::Nowhere { .. } => None,
         })
     }
 
-    /// The bytes of these pages, if all are there.
-    pub(super) fn bytes(&self, places: impl Iterator<Item = ((u32, u64), usize)>) -> Option<Vec<u8>> {
-        places
-            .map(|(page, place)| match self.pages.get(&page)? {
-                Page::There { .. } => Some(self.contents.get(&page)?[place]),
-                Page::Hole => None,
-            })
-            .collect()
+    /// The bytes of these pieces, if their pages are there.
+    pub(super) fn bytes(&self, pieces: &[Piece]) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for Piece { page, place, length } in pieces {
+            self.frame(*page)?;
+            bytes.extend(&self.contents.get(page)?[*place..place + length]);
+        }
+        Some(bytes)
     }
 }

@@ -4,12 +4,12 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hamlyn_abi::dart::command::*;
-use hamlyn_abi::dart::connection::{DART_PAGE_REGISTERS, DART_PAGE_SIZE};
+use hamlyn_abi::dart::connection::{DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_STATE_SIZE};
 use hamlyn_abi::dart::fifo::DART_FIFO_SIZE;
 use hamlyn_abi::family::command::HAMLYN_COMMAND_BODY;
 use hamlyn_card_dart::{DartCard, Options};
 use hamlyn_test_host::Commands;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 use crate::engine::area::{Area, Frames};
 use crate::engine::driver::Driver;
@@ -30,6 +30,9 @@ pub(super) struct Machine {
     command_page: u64,
     frames: Mutex<Frames>,
     fifo: Area,
+    options: Options,
+    /// Of the observer: a connection to nobody, whose window are all registers.
+    state: Area,
 }
 
 impl Deref for Machine {
@@ -50,7 +53,10 @@ impl Machine {
         let fifo = Area::new(&station.memory, &mut frames, 0, u64::from(FIFO * DART_FIFO_SIZE));
         fifo.permit_lists(&station.memory, true);
         fifo.permit(&station.memory, Right::Write, 0, fifo.length, true);
-        let machine = Self { station, command_page, frames: Mutex::new(frames), fifo };
+        let state = Area::new(&station.memory, &mut frames, 0, DART_STATE_SIZE.into());
+        state.permit_lists(&station.memory, true);
+        state.permit(&station.memory, Right::Write, 0, DART_STATE_SIZE.into(), true);
+        let machine = Self { station, command_page, frames: Mutex::new(frames), fifo, options, state };
         machine.enable()?;
         Ok(machine)
     }
@@ -65,6 +71,28 @@ impl Machine {
         self.fifo.poke(&self.memory, 0, &vec![0; self.fifo.length as usize]);
         let body = DartOpenFifo { area: self.fifo.abi(), records: FIFO, reserved: 0 };
         self.run(DART_COMMAND_OPEN_FIFO, 0, &body)
+    }
+
+    /// Opens the connection by which all registers are seen, once there is an endpoint.
+    pub(super) fn open_observer(&self) -> Result<(), Violation> {
+        let body = DartOpenConnection {
+            state: self.state.abi(),
+            host: u16::MAX.into(),
+            register_bound: self.options.registers,
+            events: DART_NO_QUEUE,
+            exceptions: DART_NO_QUEUE,
+            ..DartOpenConnection::new_zeroed()
+        };
+        self.run(DART_COMMAND_OPEN_CONNECTION, self.observer(), &body)
+    }
+
+    fn observer(&self) -> u32 {
+        self.options.connections - 1
+    }
+
+    /// All address registers, whether a connection has them or not.
+    pub(super) fn all_registers(&self) -> Result<Vec<u64>, Violation> {
+        self.registers(self.observer(), self.options.registers as usize)
     }
 
     /// Runs a command that must succeed.
@@ -105,10 +133,13 @@ impl Machine {
         self.store(2, u64::from(index * DART_PAGE_SIZE + place), 8, value)
     }
 
-    /// A register of a connection's window.
-    pub(super) fn register(&self, index: u32, number: usize) -> Result<u64, Violation> {
-        let offset = u64::from(index * DART_PAGE_SIZE + DART_PAGE_REGISTERS) + number as u64 * 8;
-        self.with_card(|card, ports| card.register_read(ports, 2, offset, 8).now().unwrap_or_default())
+    /// The first registers of a connection's window.
+    pub(super) fn registers(&self, index: u32, count: usize) -> Result<Vec<u64>, Violation> {
+        let start = u64::from(index * DART_PAGE_SIZE + DART_PAGE_REGISTERS);
+        self.with_card(|card, ports| {
+            let offsets = (0..count as u64).map(|number| start + number * 8);
+            offsets.map(|offset| card.register_read(ports, 2, offset, 8).now().unwrap_or_default()).collect()
+        })
     }
 
     /// Lets the card use a page, or takes that back.
@@ -116,12 +147,8 @@ impl Machine {
         self.memory.permit(right, frame, PAGE, allowed);
     }
 
-    /// The card's process gives the card the tick that it asked for, if it is time.
-    pub(super) fn tick(&self) -> Result<bool, Violation> {
-        if self.alarm().is_none_or(|alarm| alarm > self.clock.milliseconds().into()) {
-            return Ok(false);
-        }
-        self.with_card(|card, ports| card.tick(ports))?;
-        Ok(true)
+    /// Whether it is time for the tick that the card asked for.
+    pub(super) fn is_due(&self) -> bool {
+        self.alarm().is_some_and(|alarm| alarm <= self.clock.milliseconds().into())
     }
 }

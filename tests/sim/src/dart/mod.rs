@@ -3,10 +3,15 @@
 //!
 //! * A message makes of registers, memory and queues what the interpreter makes of it, which knows `docs/dart.md` alone: each at one
 //!   moment, once or not at all, in the order of its connection; of all connections of a card there is one order that explains everything, windows
-//!   that overlap included.
+//!   that overlap included. So fetch-and-increment, compare-and-swap and barriers are linearisable, whoever meets there; half of the windows share
+//!   their registers, so that many do.
+//! * What misses in the middle, or finds in the middle a frame that cannot be reached, has written nothing. All registers are looked at, those of
+//!   nobody's window among them, so nothing reaches outside of a window.
 //! * What leaves is what was stored, or the answer that is owed, with the credits that are due; never more than there are credits.
 //! * A page that was taken back is touched no more. What waits for pages waits for some that the driver is asked for.
-//! * A full queue makes messages wait, and loses none. Nobody sleeps beside a record.
+//! * A full queue makes messages wait, and loses none. Nobody sleeps beside a record, or though messages have left; and the driver is told of
+//!   nothing but what somebody waits for.
+//! * A host may be at both ends of a connection, and a connection its own other end.
 //! * A packet of another host, with another key, or damaged, does nothing; one that makes no sense breaks its connection alone.
 //! * A link that goes, BREAK and a reset leave nothing that reaches memory. In the end nothing waits, and no credit is missing.
 //!

@@ -13,7 +13,8 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
-use super::ledger::{Ledger, Page, Spaces};
+use super::explaining::Tally;
+use super::ledger::{LEFT, Ledger, Page, Spaces};
 use super::machine::Machine;
 use super::opening::{PROCESSES, Pair};
 use super::packet::LARGEST;
@@ -51,13 +52,15 @@ pub(super) struct Dart {
     shifts: u64,
     /// How many of a hundred times drivers and processes look when they could.
     diligence: u64,
-    pub(super) executed: u64,
+    pub(super) executed: Tally,
     pub(super) packets: u64,
     pub(super) forged: u64,
     pub(super) fills: u64,
     pub(super) taken_back: u64,
     pub(super) records: u64,
     pub(super) told: u64,
+    /// Packets that a host sent to itself.
+    pub(super) looped: u64,
     /// What was found where nothing can be returned.
     found: Option<Violation>,
 }
@@ -81,6 +84,15 @@ impl Dart {
                 })));
             }
         }
+        for (host, last) in next.iter_mut().enumerate() {
+            let other = match rng.below(10) {
+                0..3 => 2,
+                3 => 1,
+                _ => continue,
+            };
+            pairs.push(Pair([(host, *last + 1), (host, *last + other)]));
+            *last += 2;
+        }
         Self {
             options,
             ledgers: (0..hosts).map(|_| Ledger::default()).collect(),
@@ -92,20 +104,25 @@ impl Dart {
             traffic: u64::from(rng.range(50, 700)),
             shifts: rng.pick(&[0, 10, 60, 200]).unwrap_or(10),
             diligence: rng.pick(&[5, 30, 100]).unwrap_or(30),
-            executed: 0,
+            executed: Tally::default(),
             packets: 0,
             forged: 0,
             fills: 0,
             taken_back: 0,
             records: 0,
             told: 0,
+            looped: 0,
             found: None,
         }
     }
 
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("executed", self.executed),
+            ("executed", self.executed.all),
+            ("fetched", self.executed.fetched),
+            ("swapped", self.executed.swapped),
+            ("gathered", self.executed.gathered),
+            ("looped", self.looped),
             ("packets", self.packets),
             ("fills", self.fills),
             ("taken back", self.taken_back),
@@ -159,14 +176,15 @@ impl Model for Dart {
     }
 
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        world.settle(host)?;
-        let ticked = world.hosts[host].machine.tick()?;
-        if ticked {
-            // Each is looked at again.
-            world.model.ledgers[host].ends.values_mut().for_each(|end| end.was_full = false);
-            world.settle(host)?;
+        if !world.hosts[host].machine.is_due() {
+            return Ok(false);
         }
-        Ok(ticked)
+        world.settle(host)?;
+        world.hosts[host].machine.with_card(|card, ports| card.tick(ports))?;
+        // Each is looked at again.
+        world.model.ledgers[host].ends.values_mut().for_each(|end| end.was_full = false);
+        world.settle(host)?;
+        Ok(true)
     }
 
     fn deadline(world: &World<Self>) -> Option<u64> {
@@ -213,6 +231,7 @@ impl Model for Dart {
                 world.give_up(sides[0])
             }
             13 => world.doze(host),
+            14 => world.set_registers(host),
             _ => world.shift_pages(host),
         }
     }
@@ -304,6 +323,13 @@ impl World<Dart> {
         for (number, queue) in &ledger.queues {
             let sleeps = queue.asleep && !queue.woken && queue.taken != queue.written;
             ensure(!sleeps, || format!("host {host}: somebody sleeps on queue {number}, which has records"))?;
+        }
+        for (index, end) in &ledger.ends {
+            let is_news = end.is_broken() || end.sleeper.is_some_and(|known| known != end.state[LEFT]);
+            let sleeps = end.sleeper.is_some() && !end.woken && is_news;
+            ensure(!sleeps && !end.has_news, || {
+                format!("host {host}: nobody was told of what became of connection {index}: {end:?}")
+            })?;
         }
         let (machine, spaces) = (&self.hosts[host].machine, &self.model.spaces[host]);
         for (page, contents) in &spaces.contents {

@@ -2,6 +2,7 @@
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
+use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
 use zerocopy::FromZeros;
@@ -23,9 +24,18 @@ const SYSTEM_KEY: u64 = 0x5452_4144;
 /// Queues of a host.
 const QUEUES: u32 = 3;
 
-/// Two ends of a connection: hosts and numbers.
+/// Two ends of a connection: hosts and numbers. A host may have both, and an end may be its own other end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair(pub(super) [(usize, u32); 2]);
+
+impl Pair {
+    /// Each of its ends, with the other.
+    pub(super) fn sides(self) -> impl Iterator<Item = [(usize, u32); 2]> {
+        let Self([one, other]) = self;
+        let back = (one != other).then_some([other, one]);
+        std::iter::once([one, other]).chain(back)
+    }
+}
 
 /// The endpoints of a host, by number from 1 on.
 fn endpoints() -> [Endpoint; 3] {
@@ -46,6 +56,7 @@ impl World<Dart> {
         ledger.program = vec![Program::default(); OPTIONS.program as usize];
         ledger.counters = machine.counters();
         self.open_endpoints(host)?;
+        machine.open_observer()?;
         for number in 0..QUEUES {
             self.open_queue(host, number)?;
         }
@@ -164,9 +175,12 @@ impl World<Dart> {
         let system = Endpoint { space: 0, base: 0, length: cards * PAGE };
         let endpoint = self.rng.pick(&endpoints()).filter(|_| !is_system).unwrap_or(system);
         let own = u64::from(other) * PAGE..(u64::from(other) + 1) * PAGE;
-        let start = self.rng.range(0, OPTIONS.registers - 8) as usize;
+        // Half of them share registers, as those do who meet at a counter, a lock or a barrier.
+        let shares = self.rng.percent(50);
+        let start = if shares { 0 } else { self.rng.range(0, OPTIONS.registers - 8) as usize };
         let first = self.rng.range(0, OPTIONS.program - 4) as usize;
-        let (bound, entries) = (self.rng.range(0, 8) as usize, self.rng.range(0, 4) as usize);
+        let bound = self.rng.range(if shares { 4 } else { 0 }, 8) as usize;
+        let entries = self.rng.range(0, 4) as usize;
         let mut queue = || Some(self.rng.range(0, QUEUES)).filter(|queue| *queue < QUEUES);
         let (events, exceptions) = (queue(), queue());
         let here = self.hosts[usize::from(machine.id)].uplink.is_up();
@@ -186,6 +200,7 @@ impl World<Dart> {
             may_read: self.rng.percent(85),
             is_system,
             state,
+            said: [0; 7],
             area,
             sends: Default::default(),
             replies: Default::default(),
@@ -199,6 +214,11 @@ impl World<Dart> {
             done: 0,
             told: 0,
             was_full: false,
+            asked: Vec::new(),
+            sleeper: None,
+            woken: false,
+            break_told: false,
+            has_news: false,
         }
     }
 
@@ -208,12 +228,17 @@ impl World<Dart> {
         let Some(end) = self.model.ledgers[host].ends.remove(&index) else { return Ok(()) };
         machine.run(DART_COMMAND_CLOSE_CONNECTION, index, &0_u64)?;
         forget_end(&machine, &end);
+        if end.is_broken() && !end.break_told {
+            // That is in the FIFO, whoever has the number then.
+            self.model.ledgers[host].give_reason(DART_FIFO_LEFT | index);
+        }
         self.model.ledgers[host].missing.remove(&index);
         self.settle(host)
     }
 
     /// Drivers find out what became of a connection, and do something about it.
-    pub(super) fn tend(&mut self, Pair(sides): Pair) -> Result<(), Violation> {
+    pub(super) fn tend(&mut self, pair: Pair) -> Result<(), Violation> {
+        let Pair(sides) = pair;
         if sides.iter().any(|(host, _)| self.hosts[*host].stopped) {
             return Ok(());
         }
@@ -229,8 +254,7 @@ impl World<Dart> {
         for (host, index) in sides {
             self.close_end(host, index)?;
         }
-        self.open_end(sides[0].0, sides[0].1, sides[1].0 as u16)?;
-        self.open_end(sides[1].0, sides[1].1, sides[0].0 as u16)
+        pair.sides().try_for_each(|[(host, index), (other, _)]| self.open_end(host, index, other as u16))
     }
 
     /// One end hears what the other is, if it has not.

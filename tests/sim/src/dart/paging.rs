@@ -4,7 +4,7 @@
 
 use hamlyn_abi::dart::registers::*;
 
-use crate::engine::memory::{PAGE, Right};
+use crate::engine::memory::{NOWHERE, PAGE, Right};
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
@@ -61,6 +61,10 @@ impl World<Dart> {
                 self.tell(host, page, frame | writable)
             }
             Page::Hole => self.refuse(host, page, writes),
+            Page::Nowhere { frame } => {
+                self.model.ledgers[host].nowhere.insert(page);
+                self.tell(host, page, frame | DART_FRAME_WRITABLE)
+            }
         }
     }
 
@@ -102,6 +106,7 @@ impl World<Dart> {
         let gone: std::collections::BTreeMap<_, _> = gone;
         ledger.known = left;
         ledger.refused.retain(|(other, page, _)| !is_meant(&(*other, *page)));
+        ledger.nowhere.retain(|page| !is_meant(page));
         for (_, (frame, writable)) in gone {
             machine.permit_page(frame, Right::Read, false);
             if writable {
@@ -144,11 +149,18 @@ impl World<Dart> {
                 self.bring(host, page, kind);
                 Ok(())
             }
+            (Page::Nowhere { .. }, _) => {
+                self.take_back(host, page.0, page.1, 1)?;
+                self.bring(host, page, kind);
+                Ok(())
+            }
             (Page::There { .. }, 0..4) => self.move_page(host, page, kind),
             (Page::There { frame, .. }, 4) => {
                 self.take_back(host, page.0, page.1, 1)?;
                 self.poison(host, frame);
-                self.model.spaces[host].pages.insert(page, Page::Hole);
+                let nowhere = Page::Nowhere { frame: NOWHERE + page.1 * PAGE };
+                let gone = if self.rng.percent(50) { Page::Hole } else { nowhere };
+                self.model.spaces[host].pages.insert(page, gone);
                 Ok(())
             }
             (Page::There { frame, .. }, 5) => {

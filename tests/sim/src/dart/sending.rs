@@ -8,9 +8,9 @@ use zerocopy::IntoBytes;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
-use super::explaining::{explain, state};
+use super::explaining::explain;
 use super::interpreter::is_implemented;
-use super::ledger::{DROPPED, End, LEFT, Ledger, Send, Spaces};
+use super::ledger::{DROPPED, End, LEFT, Ledger, Piece, Send, Spaces};
 use super::model::{Dart, MOST_SENDS};
 use super::packet::{BLOCK, CREDITS, Letter, MESSAGE, Message};
 
@@ -19,21 +19,27 @@ impl World<Dart> {
     pub(super) fn settle(&mut self, host: usize) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
         let ledger = &mut self.model.ledgers[host];
+        if machine.calls() == ledger.calls {
+            return Ok(());
+        }
         ledger.is_called |= machine.vectors.take().contains(&(DART_VECTOR_FIFO as u16));
-        self.model.executed +=
-            explain(&machine, ledger, &mut self.model.spaces[host], self.model.options.window)?;
-        for (index, end) in &mut ledger.ends {
-            let is = state(&machine, end);
+        let (spaces, window) = (&mut self.model.spaces[host], self.model.options.window);
+        explain(&machine, ledger, spaces, window, &mut self.model.executed)?;
+        let Ledger { ends, refused, nowhere, .. } = ledger;
+        for (index, end) in ends {
+            let is = end.said;
             let dropped = is[DROPPED].wrapping_sub(end.state[DROPPED]);
             ensure(dropped as usize <= end.sends.len(), || {
                 format!("host {host}: connection {index} dropped {dropped}: {end:?}")
             })?;
-            let (refused, spaces) = (&ledger.refused, &self.model.spaces[host]);
+            let spaces = &self.model.spaces[host];
             for send in end.sends.iter().take(dropped as usize) {
-                let places = end.data_of(send).unwrap_or_default();
-                let is_bad = end.data_of(send).is_none()
-                    || places.iter().any(|((space, page), _)| refused.contains(&(*space, *page, false)))
-                    || spaces.bytes(places.into_iter()).is_none();
+                let is_gone = |piece: &Piece| {
+                    let (space, page) = piece.page;
+                    nowhere.contains(&piece.page) || refused.contains(&(space, page, false))
+                };
+                let pieces = end.data_of(send);
+                let is_bad = pieces.is_none_or(|all| all.iter().any(is_gone) || spaces.bytes(&all).is_none());
                 ensure(is_bad, || {
                     format!("host {host}: connection {index} dropped what could leave: {send:?}")
                 })?;
@@ -43,6 +49,8 @@ impl World<Dart> {
                 format!("host {host}: connection {index} says {is:x?}, and not {:x?}", end.state)
             })?;
         }
+        ledger.forget_refusals();
+        ledger.calls = machine.calls();
         Ok(())
     }
 
@@ -66,8 +74,8 @@ impl World<Dart> {
             ensure(is_it, || format!("host {host}: an answer to {to} is {letter:?}, and not {message:?}"))?;
         } else if letter.kind == MESSAGE {
             // Those before it that could not leave are judged when it is settled.
-            let is = state(&machine, end);
-            let before = is[DROPPED].wrapping_sub(end.state[DROPPED]) as usize;
+            let dropped = machine.memory.peek_u32(end.area.address(DART_STATE_DROPPED.into()));
+            let before = dropped.wrapping_sub(end.state[DROPPED]) as usize;
             let send = end.sends.remove(before).ok_or_else(|| wrong("is a message that nobody has sent"))?;
             end.state[LEFT] += 1;
             let message = end.message(&send, &self.model.spaces[host]).ok_or_else(|| wrong("has no data"))?;
@@ -84,6 +92,7 @@ impl World<Dart> {
         }
         end.told = end.done;
         self.model.packets += 1;
+        self.model.looped += u64::from(host == usize::from(to));
         if self.model.captured.len() > 30 {
             self.model.captured.pop_front();
         }
@@ -142,16 +151,15 @@ fn is_long(control: &DartControl) -> bool {
 
 impl End {
     /// Where a message's data is, if it is inside the endpoint.
-    fn data_of(&self, send: &Send) -> Option<Vec<((u32, u64), usize)>> {
+    fn data_of(&self, send: &Send) -> Option<Vec<Piece>> {
         let end = send.offset.checked_add(send.length.into())?;
         let is_inside = send.length == 0 || end <= self.endpoint.length;
-        let count = if send.length == 0 { 0..0 } else { send.offset..end };
-        is_inside.then(|| count.map(|at| self.place(at)).collect())
+        is_inside.then(|| self.pieces(send.offset, if send.length == 0 { 0 } else { end - send.offset }))
     }
 
     /// What leaves now.
     fn message(&self, send: &Send, spaces: &Spaces) -> Option<Message> {
-        let data = spaces.bytes(self.data_of(send)?.into_iter())?;
+        let data = spaces.bytes(&self.data_of(send)?)?;
         let mut message = Message { control: send.control, block: [0; BLOCK], body: Vec::new() };
         if is_long(&send.control) {
             message.body = data;

@@ -17,6 +17,8 @@ use crate::engine::shared::{Shared, region};
 use crate::engine::violation::Violation;
 
 pub(crate) const PAGE: u64 = 4096;
+/// Addresses from here on are nobody's: whoever reaches for them gets a fault, which is no offence.
+pub(crate) const NOWHERE: u64 = 1 << 40;
 
 /// A write of the card, in the order in which they came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,6 +224,9 @@ impl State {
 
     /// Checks an access of the card.
     fn check(&mut self, right: Right, address: u64, length: usize) -> Result<(), DmaFault> {
+        if address >= NOWHERE {
+            return Err(DmaFault { address, length: length as u64 });
+        }
         let end = address.checked_add(length as u64).filter(|end| *end <= self.frames.len() as u64 * PAGE);
         let allowed = |(frame, offset, range): (usize, usize, Range<usize>)| {
             self.allows(right, frame, offset, offset + range.len())
@@ -284,6 +289,11 @@ impl Dma for Memory {
             (address, rest) = (address + here.len() as u64, behind);
         }
         Ok(())
+    }
+
+    fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
+        // Each write is to be seen.
+        self.state().check(Right::Write, address, length).map(|()| None)
     }
 
     fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {

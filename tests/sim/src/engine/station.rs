@@ -3,7 +3,7 @@
 //! It is shared by all that a host runs, as a machine is. One thread does it all, so no lock is ever waited for.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hamlyn_card::card::{BarKind, Card, Identity, Place};
@@ -25,6 +25,8 @@ pub(crate) struct Station {
     card: Mutex<Box<dyn Card + Send>>,
     /// The card's process waits for its bell or for a doorbell.
     asleep: AtomicBool,
+    /// How often the card was called.
+    calls: AtomicU64,
 }
 
 impl Station {
@@ -43,6 +45,7 @@ impl Station {
             clock: SimClock::default(),
             card: Mutex::new(card),
             asleep: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
         })
     }
 
@@ -55,6 +58,7 @@ impl Station {
         &self,
         verb: impl FnOnce(&mut dyn Card, &Ports<'_>) -> T,
     ) -> Result<T, Violation> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         let ports =
             Ports { dma: &self.memory, windows: &self.windows, interrupt: &self.vectors, clock: &self.clock };
         let result = verb(&mut **self.card(), &ports);
@@ -62,6 +66,11 @@ impl Station {
             Some(complaint) => Err(Violation::new(format!("host {}: {complaint}", self.id))),
             None => Ok(result),
         }
+    }
+
+    /// How often the card was called: as long as that is the same it has done nothing.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// Whether the card's process waits for its bell or for a doorbell.

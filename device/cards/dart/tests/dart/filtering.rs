@@ -109,3 +109,26 @@ fn a_queue_that_is_closed_holds_up_nobody() {
     exchange(&mut one, &mut other);
     assert_eq!(other.register(1, 1), 20);
 }
+
+#[test]
+fn what_has_a_trap_waits_for_no_place_of_the_event_that_it_does_not_make() {
+    let (mut one, mut other, queues) = told(0);
+    let tells = DART_COMPARE_ALWAYS << DART_COMPARE_SHIFT;
+    for _ in 0..16 {
+        one.send(1, control(DART_MAIN_NONE | tells, 0), 0, 0);
+        exchange(&mut one, &mut other);
+    }
+    for operand in [1, PAGE] {
+        one.send(1, control(DART_MAIN_WRITE | tells, operand), 0, 32);
+        exchange(&mut one, &mut other);
+    }
+    assert_eq!((other.counter("traps_misaligned"), other.counter("traps_bounds")), (1, 1));
+    assert_eq!((other.take_records(queues[1]).len(), other.counter("queue_waits")), (2, 0));
+    // One that makes its event waits for the place, and has its pages by then.
+    one.send(1, control(DART_MAIN_WRITE | tells, 0), 0, 32);
+    exchange(&mut one, &mut other);
+    assert_eq!((other.counter("queue_waits") > 0, other.counter("executed")), (true, 16));
+    other.take_records(queues[0]);
+    other.wait(1);
+    assert_eq!((other.counter("executed"), other.take_records(queues[0]).len()), (17, 1));
+}

@@ -3,9 +3,15 @@
 mod breaking;
 mod commands;
 mod credits;
+#[path = "../operation_logic/drawing.rs"]
+mod drawing;
 mod filtering;
 mod hostile;
+#[path = "../operation_logic/interpreter.rs"]
+mod interpreter;
 mod operations;
+mod reference;
+mod semantics;
 mod support;
 mod system;
 mod translations;

@@ -4,59 +4,10 @@ use hamlyn_card_dart::Opcode;
 use proptest::prelude::*;
 
 use super::both::card;
+use super::drawing::{CALL, index, number, opcode};
 use super::interpreter::{Message, interpret, is_implemented};
 
 const CASES: u32 = 20_000;
-const CALL: u32 = 6;
-
-const EDGES: [u64; 10] = [0, 1, 63, 64, 65, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
-
-// All is made of plain numbers, by functions: trees of strategies took most of the time.
-
-/// An operand or a register: at the edges, small so that two are often equal, or any.
-fn number(any: u64) -> u64 {
-    match any % 3 {
-        0 => EDGES[(any >> 8) as usize % EDGES.len()],
-        1 => (any >> 8) % 8,
-        _ => any,
-    }
-}
-
-/// An index: mostly of few registers, so that two are often the same.
-fn index(any: u8) -> u8 {
-    match any % 8 {
-        0 => any,
-        1 | 2 => any / 8 % 9,
-        _ => any / 8 % 3,
-    }
-}
-
-/// A register operation that is implemented, or none.
-fn operation(any: u32) -> u32 {
-    match any & 15 {
-        0 => 0,
-        4 | 5 => any & 0x4f,
-        _ => any & 0x7f,
-    }
-}
-
-/// A comparison with its sides and what follows, or none.
-fn comparison(any: u32) -> u32 {
-    match any >> 24 & 7 {
-        0 => 0,
-        7 => any & 0x4700_0000,
-        _ => any & 0x7f00_0000,
-    }
-}
-
-/// An opcode that is executed, field by field: neither CALL nor EXCEPTION.
-fn opcode(any: u32) -> u32 {
-    let main = (any & 7) % CALL;
-    let addressing = (any >> 3 & 3) % 3;
-    let place = if main == 0 || main == 5 { 0 } else { addressing << 3 | any & 0x60 };
-    main | place | operation(any >> 8) << 8 | operation(any >> 16) << 16 | comparison(any)
-}
-
 /// A message with this opcode, and a window; the operand is often in one of the window's registers, too.
 fn with_window(opcode: fn(u32) -> u32) -> impl Strategy<Value = (Message, Vec<u64>)> {
     (any::<u32>(), any::<[u8; 3]>(), any::<u64>(), 0..12_usize, any::<[u64; 8]>(), 0..=8_usize).prop_map(

@@ -3,6 +3,7 @@
 mod agreement;
 mod both;
 mod compound;
+mod drawing;
 mod endpoint;
 mod interpreter;
 mod opcodes;
