@@ -13,7 +13,7 @@ use hamlyn_sys::{Access, Mapping};
 use zerocopy::IntoBytes;
 
 use super::address::Address;
-use super::attachment::{Attachment, Object};
+use super::attachment::{Attachment, Object, Page};
 use super::bank::{self, Bank};
 use super::endpoint::{self, Endpoint};
 use super::fault::{Broken, Dropped, Status, Trap};
@@ -136,7 +136,7 @@ impl ConnectionBuilder {
         };
         card.open_connection(&mut opened)?;
         let open = Open { card: card.clone(), number: opened.connection };
-        let page = card.map_pages("connection", opened.page_offset, PAGE, Access::ReadWrite)?;
+        let page = card.page(opened.connection, opened.page_offset)?;
         let state = card.map_pages("connection's state", opened.state_offset, PAGE, Access::Read)?;
         Ok(Connection {
             open,
@@ -157,7 +157,7 @@ impl ConnectionBuilder {
 #[derive(Debug)]
 pub struct Connection {
     open: Open,
-    page: Arc<Mapping>,
+    page: Box<dyn Page>,
     state: Arc<Mapping>,
     key: u64,
     host: u32,
@@ -313,11 +313,11 @@ impl Connection {
         for ((kept, place), value) in sender.kept.iter_mut().zip(places).zip([first, control.operand, offset])
         {
             if *kept != value {
-                self.page.store_u64_release(place as usize, value);
+                self.page.store_u64(place, value);
                 *kept = value;
             }
         }
-        self.page.store_u32_release(DART_SEND_LENGTH as usize, length);
+        self.page.store_u32(DART_SEND_LENGTH, length);
         sender.sent = sender.sent.wrapping_add(1);
     }
 
@@ -390,11 +390,11 @@ impl Connection {
         Ok(())
     }
 
-    fn place(&self, number: u32) -> Result<usize> {
+    fn place(&self, number: u32) -> Result<u32> {
         match self.registers.checked_sub(1) {
             Some(last) => at_most("register", number.into(), last.into())?,
             None => return Err(Error::Invalid("the connection's window has no registers")),
         }
-        Ok((DART_PAGE_REGISTERS + number * 8) as usize)
+        Ok(DART_PAGE_REGISTERS + number * 8)
     }
 }
