@@ -54,6 +54,7 @@ impl Rights {
 #[derive(Debug, Clone)]
 #[must_use = "it does nothing until it is opened"]
 pub struct ConnectionBuilder {
+    card: Arc<dyn Attachment>,
     endpoint: Arc<endpoint::Parts>,
     bank: Arc<bank::Parts>,
     registers: Range<u32>,
@@ -64,8 +65,9 @@ pub struct ConnectionBuilder {
 }
 
 impl ConnectionBuilder {
-    pub(super) fn new(endpoint: &Endpoint, bank: &Bank) -> Self {
+    pub(super) fn new(card: &Arc<dyn Attachment>, endpoint: &Endpoint, bank: &Bank) -> Self {
         Self {
+            card: card.clone(),
             endpoint: endpoint.parts().clone(),
             bank: bank.parts().clone(),
             registers: 0..bank.registers().min(DART_MAX_REGISTERS),
@@ -112,11 +114,11 @@ impl ConnectionBuilder {
     /// [`Error::PastEnd`], [`Error::OutOfRange`] for registers or entries that the bank has not; [`Error::Invalid`] if these were made with
     /// different open cards; [`Error::Exhausted`] or [`Error::Quota`] if there is none left; [`Error::System`].
     pub fn open(&self, host: u32) -> Result<Connection> {
-        let card = self.endpoint.card();
+        let card = &self.card;
         at_most("registers of a window", self.registers.len() as u64, DART_MAX_REGISTERS.into())?;
         self.bank.check(&self.registers, &self.program)?;
         let queues = [&self.events, &self.exceptions].into_iter().flatten().map(|queue| queue.card());
-        if queues.chain([self.bank.card()]).any(|other| !Arc::ptr_eq(other, card)) {
+        if queues.chain([self.bank.card(), self.endpoint.card()]).any(|other| !Arc::ptr_eq(other, card)) {
             return Err(Error::Invalid("a connection's parts are made with the same open card"));
         }
         let number =

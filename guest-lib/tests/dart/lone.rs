@@ -6,13 +6,32 @@ use hamlyn::dart::programs::*;
 use hamlyn::dart::*;
 use hamlyn::{Error, ErrorKind};
 
-use crate::{LENGTH, pair};
+use crate::{LENGTH, net, pair};
 
 /// Nobody waits longer for what does not come.
 const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
 const LOG: Log = Log { tail: 8, step: 9, end: 10 };
 const PRIORITY: PriorityRegisters = PriorityRegisters { tail: 1, most: 2, step: 3 };
 const SCRATCH: u64 = LENGTH as u64 / 2;
+
+#[test]
+fn a_connection_is_made_of_parts_of_one_open_card() {
+    let cards = net::cards(2);
+    let (own, others) = (&cards[0], &cards[1]);
+    let (endpoint, bank) = (own.endpoint(64).unwrap(), own.bank(1, 0).unwrap());
+    let (endpoint_of_other, bank_of_other) = (others.endpoint(64).unwrap(), others.bank(1, 0).unwrap());
+    let queue_of_other = others.queue(16, Urgency::Delayed).unwrap();
+    for wrong in [
+        others.connection(&endpoint, &bank),
+        own.connection(&endpoint_of_other, &bank),
+        own.connection(&endpoint, &bank_of_other),
+        own.connection(&endpoint, &bank).events(&queue_of_other),
+        own.connection(&endpoint, &bank).exceptions(&queue_of_other),
+    ] {
+        assert!(matches!(wrong.open(0), Err(Error::Invalid(_))));
+    }
+    assert!(own.connection(&endpoint, &bank).open(0).is_ok());
+}
 
 #[test]
 fn a_caller_is_answered_with_what_was_and_what_is() {

@@ -2,6 +2,7 @@
 //! or a switch, so that what anybody does is whole when he has done it, and a test says in which order.
 
 mod attachment;
+mod costs;
 mod lone;
 mod net;
 mod together;
