@@ -187,6 +187,7 @@ static void check_connections(void)
 	options = here.options;
 	options.bank = bank;
 	CHECK(-22, dart_connection_create(card, &options, host, &other));
+	CHECK(-22, dart_connection_create(again, &here.options, host, &other));
 	dart_bank_destroy(bank);
 	dart_close(again);
 	CHECK(-113, dart_connection_create(card, &here.options, 63, &other));

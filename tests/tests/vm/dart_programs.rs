@@ -36,7 +36,8 @@ fn all(clients: &mut [Desk<Run>], line: &str) -> Result<Vec<Value>> {
 
 #[test]
 fn what_several_hosts_do_with_one_hosts_registers_and_memory_is_whole() -> Result<()> {
-    are_whole(&dart_lab(3)?, RUST, [RUST; 2])
+    let lab = dart_lab(3)?;
+    are_whole(&lab, RUST, [RUST; 2])
 }
 
 /// All compound operations, in three machines, by these programs.
