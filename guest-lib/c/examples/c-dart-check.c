@@ -451,7 +451,7 @@ static void check_calls(void)
 static void check_names(void)
 {
 	struct hamlyn_connecting *connecting;
-	struct hamlyn_connection *known;
+	struct hamlyn_connection *known, *admitted;
 	struct dart_connection *connection;
 	struct hamlyn_listener *listener;
 	struct hamlyn_request *request;
@@ -475,14 +475,14 @@ static void check_names(void)
 	CHECK(0, dart_connection_address(here.connection, &address));
 	CHECK(0, dart_name_connect_begin(card, host, "check", &address, sizeof(address), &connecting));
 	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
-	CHECK(0, dart_admit(card, &there.options, request, &there.connection, &known));
-	hamlyn_connection_destroy(known);
+	CHECK(0, dart_admit(card, &there.options, request, &there.connection, &admitted));
 	CHECK(0, hamlyn_connect_finish(connecting, &known, PATIENCE_MS));
 	CHECK(0, hamlyn_connection_passed(known, &passed));
 	CHECK(sizeof(address), passed.length);
 	memcpy(&address, passed.data, sizeof(address));
 	CHECK(0, dart_connect(here.connection, &address));
 	settle();
+	hamlyn_connection_destroy(admitted);
 	hamlyn_connection_destroy(known);
 	hamlyn_listener_destroy(listener);
 	CHECK(-111, dart_name_connect_any(card, UINT64_C(1) << host, "check", NULL, 0, &known, PATIENCE_MS));
