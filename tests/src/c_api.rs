@@ -19,7 +19,7 @@ pub struct Header {
 }
 
 /// All headers: of Hamlyn cards with what any card has, then of each other model.
-pub const HEADERS: [Header; 4] = [
+pub const HEADERS: [Header; 6] = [
     Header {
         name: "hamlyn.h",
         parts: &[
@@ -99,6 +99,44 @@ pub const HEADERS: [Header; 4] = [
             "clan_request",
         ],
     },
+    Header {
+        name: "dart.h",
+        parts: &[
+            "dart/card.rs",
+            "dart/endpoint.rs",
+            "dart/bank.rs",
+            "dart/operation.rs",
+            "dart/queue.rs",
+            "dart/address.rs",
+            "dart/connection.rs",
+            "dart/status.rs",
+            "dart/names.rs",
+        ],
+        title: DART,
+        includes: &["hamlyn.h"],
+        others: &[
+            "hamlyn_connecting",
+            "hamlyn_connection",
+            "hamlyn_found",
+            "hamlyn_listener",
+            "hamlyn_request",
+        ],
+    },
+    Header {
+        name: "dart_programs.h",
+        parts: &[
+            "dart/programs/caller.rs",
+            "dart/programs/lock.rs",
+            "dart/programs/log.rs",
+            "dart/programs/producer.rs",
+            "dart/programs/priority.rs",
+            "dart/programs/barrier.rs",
+            "dart/programs/rpc.rs",
+        ],
+        title: DART_PROGRAMS,
+        includes: &["dart.h"],
+        others: &["dart_connection", "dart_endpoint", "dart_operation", "dart_queue"],
+    },
 ];
 
 const HAMLYN: &str = "\
@@ -147,6 +185,28 @@ const CLAN_PROGRAMS: &str = "\
  *
  * Calls return what those of hamlyn.h do. Who has to wait waits for as long as the end's timeout_ms says. Whoever is at the other end
  * is not trusted: -EINVAL for a length or an index of his that cannot be, -ECONNRESET or -EHOSTDOWN if he is gone.
+ */";
+
+const DART: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * DART cards: messages that carry operations on the memory and the registers of another host, which its card executes.
+ *
+ * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and connections by name are described there.
+ * Sections are those of the paper, \"A Hybrid Deposit Model for Low Overhead Communication in High Speed LANs\".
+ */";
+
+const DART_PROGRAMS: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Compound operations of DART cards: what several hosts do with one host's registers and memory, while its software has nothing to do
+ * with it. They are those of the library's module hamlyn::dart::programs: so any end may be a program in C or in Rust.
+ *
+ * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do. Registers are numbers in the window of the end that has them.
  */";
 
 /// The headers' folder.

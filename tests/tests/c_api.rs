@@ -10,10 +10,12 @@ use std::process::{Command, Output};
 use hamlyn_c::{
     clan_address, clan_cache_info, clan_card_info, clan_descriptor, clan_descriptor_info, clan_element,
     clan_endpoint_options, clan_event, clan_fault, clan_message, clan_part, clan_peer, clan_peer_end,
-    clan_transfer, clan_watch, hamlyn_card_info, hamlyn_datagram, hamlyn_end, hamlyn_found,
-    hamlyn_manager_options, hamlyn_message, hamlyn_notification, hamlyn_passed, hamlyn_piece, hamlyn_record,
-    hamlyn_seed, hamlyn_share, hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info,
-    shrimp_handle, shrimp_handle_info, shrimp_memory,
+    clan_transfer, clan_watch, dart_address, dart_address_info, dart_card_info, dart_condition,
+    dart_connection_options, dart_lock_registers, dart_log, dart_operation, dart_piece,
+    dart_priority_registers, dart_record, dart_status, dart_step, dart_urgent, hamlyn_card_info,
+    hamlyn_datagram, hamlyn_end, hamlyn_found, hamlyn_manager_options, hamlyn_message, hamlyn_notification,
+    hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share, hamlyn_slot_options,
+    hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle, shrimp_handle_info, shrimp_memory,
 };
 use hamlyn_lab::{Kit, Lab};
 use hamlyn_tests::c_api;
@@ -62,7 +64,7 @@ fn run(statements: &str) -> Vec<String> {
 fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
-    let start = "#include <shrimp.h>\n#include <clan_programs.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
+    let start = "#include <shrimp.h>\n#include <clan_programs.h>\n#include <dart_programs.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
     let mut command = Command::new(build(folder.path(), &program));
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
@@ -108,7 +110,7 @@ fn the_checked_in_headers_are_what_the_sources_give() {
 #[test]
 fn every_file_with_functions_for_c_is_in_a_header() {
     let mut exported = BTreeSet::new();
-    for folder in ["src", "src/shrimp", "src/clan", "src/clan/programs"] {
+    for folder in ["src", "src/shrimp", "src/clan", "src/clan/programs", "src/dart", "src/dart/programs"] {
         for file in fs::read_dir(source().join(folder)).unwrap() {
             let file = file.unwrap().path();
             let text = if file.is_file() { fs::read_to_string(file).unwrap() } else { String::new() };
@@ -189,6 +191,20 @@ fn c_and_rust_agree_on_every_size_and_offset() {
         clan_cache_info { hits, misses, kept, reserved }
         clan_part { data, length }
         clan_element { metadata, has_more, reserved }
+        dart_card_info { host, abi_version, connections, endpoints, registers, program, queues, tlb, window, ports, reserved }
+        dart_step { step, source, target }
+        dart_condition { comparison, left, right, refuse }
+        dart_operation { operand, main, addressing, order, first, second, condition, about, indices, mask, reserved }
+        dart_record { operand, words, connection, what, trap, opcode, indices, mask, length, reserved }
+        dart_address { bytes }
+        dart_address_info { host, number, reserved }
+        dart_connection_options { endpoint, bank, events, exceptions, first_register, registers, first_entry, entries, rights, reserved }
+        dart_status { left, dropped, dropped_why, traps, trap, trap_opcode, broken, reserved }
+        dart_piece { from, to, length, reserved }
+        dart_lock_registers { tickets, turn }
+        dart_log { tail, step, end }
+        dart_priority_registers { tail, most, step }
+        dart_urgent { priority, data }
     };
     let mut statements = String::new();
     for (expression, _) in &rust {
@@ -225,10 +241,10 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
 }
 
 /// Functions that return no outcome, but for those that return nothing: hamlyn_version, hamlyn_error, and where bytes are.
-const NO_OUTCOME: usize = 8;
+const NO_OUTCOME: usize = 9;
 
 fn is_void(name: &str) -> bool {
-    ["hamlyn_close", "shrimp_close", "clan_close"].contains(&name) || name.ends_with("_destroy")
+    ["hamlyn_close", "shrimp_close", "clan_close", "dart_close"].contains(&name) || name.ends_with("_destroy")
 }
 
 #[test]
@@ -257,12 +273,20 @@ fn what_cannot_be_opened_or_read_is_said() {
         "clan_descriptor_parse(\"shrimp1:00\", &descriptor)",
         "clan_descriptor_print(&descriptor, text, sizeof(text))",
         "clan_descriptor_of_group(64, 1, 1, &descriptor)",
+        "dart_open(NULL, &fourth)",
+        "dart_open(\"/dev/null\", &fourth)",
+        "dart_address_parse(\"clan1:00\", &address)",
+        "dart_address_print(&address, text, sizeof(text))",
+        "dart_operation_opcode(&operation, &opcode)",
     ];
     let mut statements =
         String::from("\tstruct hamlyn_card *card;\n\tstruct hamlyn_ticket ticket = { { 0 } };\n");
     statements.push_str("\tchar text[HAMLYN_TEXT_SIZE];\n\tstruct shrimp_card *other;\n");
     statements.push_str("\tstruct shrimp_handle handle = { { 0 } };\n\tstruct clan_card *third;\n");
-    statements.push_str("\tstruct clan_descriptor descriptor = { { 0 } };\n");
+    statements.push_str("\tstruct clan_descriptor descriptor = { { 0 } };\n\tstruct dart_card *fourth;\n");
+    statements.push_str("\tstruct dart_address address = { { 0 } };\n\tuint32_t opcode;\n");
+    statements
+        .push_str("\tstruct dart_operation operation = { .main = DART_WRITE, .first = { 16, 0, 0 } };\n");
     for call in calls {
         let _ = writeln!(statements, "\tprintf(\"%d \", {call});\n\tputs(hamlyn_error());");
     }
@@ -280,6 +304,10 @@ fn what_cannot_be_opened_or_read_is_said() {
     assert_eq!(said[10], ("-22", "descriptor does not start with \"clan1:\""));
     assert_eq!(said[11], ("-22", "descriptor does not start with the letters CL"));
     assert_eq!(said[12], ("-22", "group 64 is out of range (limit 63)"));
+    assert_eq!((said[13].0, said[14].0), ("-2", "-25"), "{said:?}");
+    assert_eq!(said[15], ("-22", "address does not start with \"dart1:\""));
+    assert_eq!(said[16], ("-22", "address does not start with the letters DA"));
+    assert_eq!(said[17], ("-22", "step 16 is unknown (limit 15)"));
 }
 
 #[test]
@@ -558,9 +586,16 @@ fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
 #[test]
 fn the_examples_are_strict_c() {
     let folder = tempfile::tempdir().unwrap();
-    for example in
-        ["c-protocols.c", "c-echo.c", "c-shrimp.c", "c-clan.c", "c-clan-programs.c", "c-clan-server.c"]
-    {
+    for example in [
+        "c-protocols.c",
+        "c-echo.c",
+        "c-shrimp.c",
+        "c-clan.c",
+        "c-clan-programs.c",
+        "c-clan-server.c",
+        "c-dart.c",
+        "c-dart-programs.c",
+    ] {
         let program = build(folder.path(), &source().join("examples").join(example));
         let output = Command::new(program).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{example}");

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the examples of CLAN cards have in common: how two of them find each other, and what they send. */
+/* What the examples of CLAN cards have in common: how two of them find each other, and part. */
 #ifndef CLAN_MEET_H
 #define CLAN_MEET_H
 
-#define _DEFAULT_SOURCE
+#include "common.h"
 
 #include <clan_programs.h>
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,47 +16,6 @@
 /* How long a host may take to answer, and how often all are asked. */
 #define ANSWER_MS 2000
 #define ROUNDS 600
-
-static inline void fail(const char *why)
-{
-	printf("{\"error\":\"%s\"}\n", why);
-	exit(1);
-}
-
-/* Ends the program if a call has failed. */
-static inline int must(int outcome)
-{
-	if (outcome < 0)
-		fail(hamlyn_error());
-	return outcome;
-}
-
-/* Bytes that the other side can check: SplitMix64, 8 of them a word. */
-static inline unsigned char pattern(uint64_t seed, size_t at)
-{
-	uint64_t word = seed + (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15);
-
-	word = (word ^ word >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	word = (word ^ word >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (unsigned char)((word ^ word >> 31) >> at % 8 * 8);
-}
-
-static inline void fill(uint64_t seed, unsigned char *bytes, size_t length)
-{
-	for (size_t at = 0; at < length; at++)
-		bytes[at] = pattern(seed, at);
-}
-
-static inline void verify(uint64_t seed, const unsigned char *bytes, size_t length)
-{
-	for (size_t at = 0; at < length; at++) {
-		if (bytes[at] != pattern(seed, at)) {
-			printf("{\"error\":\"byte %zu of %zu of item %llu is wrong\"}\n", at, length,
-			       (unsigned long long)seed);
-			exit(1);
-		}
-	}
-}
 
 /* Opens the port, and says so. */
 static inline struct clan_endpoint *open_port(struct clan_card *card)

@@ -95,6 +95,7 @@ fn errno_of_loss(error: &Error) -> c_int {
         Error::PeerLost(PeerLoss::Overrun) => EOVERFLOW,
         Error::PeerLost(_) => ECONNRESET,
         Error::Fault(_) | Error::Dma(_) => EHOSTDOWN,
+        Error::Broken(_) => ECONNRESET,
         Error::Ended(end) => match end.reason {
             EndReason::NoName | EndReason::BacklogFull | EndReason::Rejected => ECONNREFUSED,
             EndReason::Closed | EndReason::Died => ECONNRESET,
@@ -236,6 +237,7 @@ mod tests {
     use std::ffi::CStr;
 
     use hamlyn::clan::DmaError;
+    use hamlyn::dart::{Broken, Trap};
 
     use super::*;
 
@@ -260,6 +262,9 @@ mod tests {
         assert_eq!(call(|| Err(Error::NotConnected.into())), -ENOTCONN);
         assert_eq!(call(|| Err(Error::from(DmaError::Timeout).into())), -EHOSTDOWN);
         assert_eq!(call(|| Err(Error::from(DmaError::Refused).into())), -EPERM);
+        assert_eq!(call(|| Err(Error::from(Broken::Gone).into())), -ECONNRESET);
+        assert_eq!(call(|| Err(Error::from(Broken::Link).into())), -ENETDOWN);
+        assert_eq!(call(|| Err(Error::from(Trap::Refused).into())), -EPERM);
         for (why, errno) in [
             (MappingError::Access { node: 1, export: 2 }, EACCES),
             (MappingError::Range { node: 1, export: 2, end: 3 }, ERANGE),

@@ -31,7 +31,7 @@ pub const HAMLYN_END_CARD_RESET: u32 = 7;
 pub struct hamlyn_listener(pub(crate) Listener);
 
 /// Somebody who wants to connect. One thread at a time may use it.
-pub struct hamlyn_request(Request);
+pub struct hamlyn_request(pub(crate) Request);
 
 /// A connection, which the operating systems set up and watch. It carries no data but what both sides pass when it begins and
 /// ends: tickets and seeds, perhaps. It tells of the other side's end. Any number of threads may use it at once.

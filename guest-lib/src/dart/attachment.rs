@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hamlyn_abi::dart::connection::DART_PAGE_SIZE;
 use hamlyn_abi::dart::uapi::*;
 use hamlyn_abi::uapi::HamlynObject;
 use hamlyn_sys::{Access, Mapping};
@@ -42,6 +43,12 @@ pub trait Attachment: CardAttachment {
     /// Closes one of these, by its number.
     fn close(&self, what: Object, number: u32);
 
+    /// A connection's page of the card, for which the driver gave this offset.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn page(&self, connection: u32, offset: u64) -> Result<Box<dyn Page>>;
+
     /// Maps what the driver gave an offset for.
     ///
     /// # Errors
@@ -74,6 +81,33 @@ pub trait Attachment: CardAttachment {
 
     /// What is readable while a queue is not empty.
     fn file(&self) -> QueueFile<'_>;
+}
+
+/// A connection's page of the card: Send Registers, and the address registers of its window, at the places of `hamlyn_abi::dart::connection`.
+/// It is no memory: each load and store is one of the card's.
+pub trait Page: std::fmt::Debug + Send + Sync {
+    /// Loads 8 bytes.
+    fn load_u64(&self, place: u32) -> u64;
+
+    /// Stores 8 bytes, behind all that was stored to memory before.
+    fn store_u64(&self, place: u32, value: u64);
+
+    /// Stores 4 bytes in the same way.
+    fn store_u32(&self, place: u32, value: u32);
+}
+
+impl Page for Arc<Mapping> {
+    fn load_u64(&self, place: u32) -> u64 {
+        Mapping::load_u64(self, place as usize)
+    }
+
+    fn store_u64(&self, place: u32, value: u64) {
+        self.store_u64_release(place as usize, value);
+    }
+
+    fn store_u32(&self, place: u32, value: u32) {
+        self.store_u32_release(place as usize, value);
+    }
 }
 
 /// What is opened and closed.
@@ -121,6 +155,11 @@ impl Attachment for Node<Dart> {
                 self.call::<DART_IOC_CONNECTION_CLOSE, _>("close a connection", &mut object, &[])
             }
         };
+    }
+
+    fn page(&self, _: u32, offset: u64) -> Result<Box<dyn Page>> {
+        let length = DART_PAGE_SIZE as usize;
+        Ok(Box::new(self.map("connection", offset, length, Access::ReadWrite)?))
     }
 
     fn map_pages(&self, what: &str, offset: u64, length: usize, access: Access) -> Result<Arc<Mapping>> {

@@ -191,6 +191,6 @@ impl Card {
 
     /// A connection that is to be opened with these.
     pub fn connection(&self, endpoint: &Endpoint, bank: &Bank) -> ConnectionBuilder {
-        ConnectionBuilder::new(endpoint, bank)
+        ConnectionBuilder::new(self.attachment(), endpoint, bank)
     }
 }

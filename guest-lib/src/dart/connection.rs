@@ -13,7 +13,7 @@ use hamlyn_sys::{Access, Mapping};
 use zerocopy::IntoBytes;
 
 use super::address::Address;
-use super::attachment::{Attachment, Object};
+use super::attachment::{Attachment, Object, Page};
 use super::bank::{self, Bank};
 use super::endpoint::{self, Endpoint};
 use super::fault::{Broken, Dropped, Status, Trap};
@@ -54,6 +54,7 @@ impl Rights {
 #[derive(Debug, Clone)]
 #[must_use = "it does nothing until it is opened"]
 pub struct ConnectionBuilder {
+    card: Arc<dyn Attachment>,
     endpoint: Arc<endpoint::Parts>,
     bank: Arc<bank::Parts>,
     registers: Range<u32>,
@@ -64,8 +65,9 @@ pub struct ConnectionBuilder {
 }
 
 impl ConnectionBuilder {
-    pub(super) fn new(endpoint: &Endpoint, bank: &Bank) -> Self {
+    pub(super) fn new(card: &Arc<dyn Attachment>, endpoint: &Endpoint, bank: &Bank) -> Self {
         Self {
+            card: card.clone(),
             endpoint: endpoint.parts().clone(),
             bank: bank.parts().clone(),
             registers: 0..bank.registers().min(DART_MAX_REGISTERS),
@@ -112,11 +114,11 @@ impl ConnectionBuilder {
     /// [`Error::PastEnd`], [`Error::OutOfRange`] for registers or entries that the bank has not; [`Error::Invalid`] if these were made with
     /// different open cards; [`Error::Exhausted`] or [`Error::Quota`] if there is none left; [`Error::System`].
     pub fn open(&self, host: u32) -> Result<Connection> {
-        let card = self.endpoint.card();
+        let card = &self.card;
         at_most("registers of a window", self.registers.len() as u64, DART_MAX_REGISTERS.into())?;
         self.bank.check(&self.registers, &self.program)?;
         let queues = [&self.events, &self.exceptions].into_iter().flatten().map(|queue| queue.card());
-        if queues.chain([self.bank.card()]).any(|other| !Arc::ptr_eq(other, card)) {
+        if queues.chain([self.bank.card(), self.endpoint.card()]).any(|other| !Arc::ptr_eq(other, card)) {
             return Err(Error::Invalid("a connection's parts are made with the same open card"));
         }
         let number =
@@ -136,7 +138,7 @@ impl ConnectionBuilder {
         };
         card.open_connection(&mut opened)?;
         let open = Open { card: card.clone(), number: opened.connection };
-        let page = card.map_pages("connection", opened.page_offset, PAGE, Access::ReadWrite)?;
+        let page = card.page(opened.connection, opened.page_offset)?;
         let state = card.map_pages("connection's state", opened.state_offset, PAGE, Access::Read)?;
         Ok(Connection {
             open,
@@ -157,7 +159,7 @@ impl ConnectionBuilder {
 #[derive(Debug)]
 pub struct Connection {
     open: Open,
-    page: Arc<Mapping>,
+    page: Box<dyn Page>,
     state: Arc<Mapping>,
     key: u64,
     host: u32,
@@ -314,11 +316,11 @@ impl Connection {
         for ((kept, place), value) in sender.kept.iter_mut().zip(places).zip([first, control.operand, offset])
         {
             if *kept != value {
-                self.page.store_u64_release(place as usize, value);
+                self.page.store_u64(place, value);
                 *kept = value;
             }
         }
-        self.page.store_u32_release(DART_SEND_LENGTH as usize, length);
+        self.page.store_u32(DART_SEND_LENGTH, length);
         sender.sent = sender.sent.wrapping_add(1);
     }
 
@@ -396,11 +398,11 @@ impl Connection {
         Ok(())
     }
 
-    fn place(&self, number: u32) -> Result<usize> {
+    fn place(&self, number: u32) -> Result<u32> {
         match self.registers.checked_sub(1) {
             Some(last) => at_most("register", number.into(), last.into())?,
             None => return Err(Error::Invalid("the connection's window has no registers")),
         }
-        Ok((DART_PAGE_REGISTERS + number * 8) as usize)
+        Ok(DART_PAGE_REGISTERS + number * 8)
     }
 }

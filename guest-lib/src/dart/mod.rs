@@ -44,7 +44,7 @@ pub mod programs;
 mod queue;
 
 pub use self::address::{Address, AddressError};
-pub use self::attachment::{Attachment, Object};
+pub use self::attachment::{Attachment, Object, Page};
 pub use self::bank::Bank;
 pub use self::card::{Card, CardInfo, Dart};
 pub use self::connection::{Connection, ConnectionBuilder, Rights};

@@ -13,7 +13,7 @@ use crate::c_api::{HEADERS, include};
 type Group = (&'static str, &'static str, &'static str);
 
 /// The groups of each header.
-const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS];
+const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS, DART, DART_PROGRAMS];
 
 const HAMLYN: &[Group] = &[
     ("call.rs", "hamlyn_errors", "why a call failed"),
@@ -69,6 +69,32 @@ const CLAN_PROGRAMS: &[Group] = &[
     ("clan/programs/headed.rs", "clan_headed", "messages whose header goes before the body"),
 ];
 
+const DART: &[Group] = &[
+    ("dart/card.rs", "dart_cards", "open a DART card and ask what it is"),
+    ("dart/endpoint.rs", "dart_endpoints", "memory that messages reach"),
+    ("dart/bank.rs", "dart_banks", "address registers and programs"),
+    ("dart/operation.rs", "dart_operations", "what a message does"),
+    ("dart/queue.rs", "dart_queues", "what messages tell"),
+    ("dart/address.rs", "dart_addresses", "addresses of connections as text"),
+    ("dart/connection.rs", "dart_connections", "connections, and what is sent by them"),
+    ("dart/status.rs", "dart_status", "what becomes of messages and connections"),
+    ("dart/names.rs", "dart_names", "find a process by name, and connect with it"),
+];
+
+const DART_PROGRAMS: &[Group] = &[
+    (
+        "dart/programs/caller.rs",
+        "dart_callers",
+        "fetch and increment, compare and swap, reads of scattered blocks",
+    ),
+    ("dart/programs/lock.rs", "dart_locks", "a lock in another host's registers"),
+    ("dart/programs/log.rs", "dart_logs", "append to another host's memory"),
+    ("dart/programs/producer.rs", "dart_producers", "a queue of several producers"),
+    ("dart/programs/priority.rs", "dart_priorities", "a queue that tells only of what is more urgent"),
+    ("dart/programs/barrier.rs", "dart_barriers", "a barrier over several hosts"),
+    ("dart/programs/rpc.rs", "dart_rpc", "remote procedure calls"),
+];
+
 const ABOUT: &[&str] = &[
     "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
      or a queue is there, messages pass through mapped memory: no system call is made, and the sender says where in the \
@@ -80,7 +106,8 @@ const ABOUT: &[&str] = &[
      has pinned: -ENOMEM says that the limit is reached. See hamlyn(4), there also for what fork(2) leaves to the child.",
     "Cards of other models have headers of their own beside hamlyn.h: shrimp.h is for SHRIMP cards, where what a process stores in its \
      memory arrives in another's; clan.h is for CLAN cards, whose windows reach memory of other hosts and whose Tripwires tell of \
-     accesses to it, and clan_programs.h has message transfer, calls and queues on them.",
+     accesses to it, and clan_programs.h has message transfer, calls and queues on them; dart.h is for DART cards, whose messages carry \
+     operations on another host's memory and registers, and dart_programs.h has locks, logs, queues, barriers and calls of such messages.",
     "Rust programs use the crate hamlyn, which has the lower layer too: slots, termini, groups, barriers, remote fetch-and-op.",
 ];
 
@@ -170,6 +197,10 @@ fn overview() -> io::Result<Page> {
     page.control("TP", []).text([bold("CLAN_CARD")]);
     page.text([roman(
         "The device that clan_open() opens if it is given no name. The default is /dev/clan0.",
+    )]);
+    page.control("TP", []).text([bold("DART_CARD")]);
+    page.text([roman(
+        "The device that dart_open() opens if it is given no name. The default is /dev/dart0.",
     )]);
     page.control("SH", ["EXAMPLES"]);
     lines(&mut page, &EXAMPLE.lines().collect::<Vec<_>>());

@@ -10,15 +10,18 @@ use crate::desk::Desk;
 use crate::if_long;
 use crate::shrimp_paging::shell;
 
-/// The one host's part, and the others', each of whom is admitted.
-fn programs(lab: &Lab, clients: usize) -> Result<(Desk<Run>, Vec<Desk<Run>>)> {
-    let mut one = Desk(lab.vm(0).run(["dart-driver", "serve"])?);
+/// The program in Rust that has both parts.
+pub(crate) const RUST: &str = "dart-driver";
+
+/// The one host's part, and the others', each of whom is admitted; each by one of these programs.
+fn programs(lab: &Lab, one: &str, others: &[&str]) -> Result<(Desk<Run>, Vec<Desk<Run>>)> {
+    let mut one = Desk(lab.vm(0).run([one, "serve"])?);
     ensure!(one.answer()? == json!({ "serving": true }));
     let mut all = Vec::new();
-    for own in 0..clients {
+    for (own, other) in others.iter().enumerate() {
         one.begin("admit")?;
         let number = own.to_string();
-        let mut client = Desk(lab.vm(own + 1).run(["dart-driver", "call", "0", &number])?);
+        let mut client = Desk(lab.vm(own + 1).run([other, "call", "0", &number])?);
         ensure!(one.answer()? == json!({ "admitted": own + 1 }));
         ensure!(client.answer()? == json!({ "calling": true }));
         all.push(client);
@@ -35,7 +38,12 @@ fn all(clients: &mut [Desk<Run>], line: &str) -> Result<Vec<Value>> {
 #[test]
 fn what_several_hosts_do_with_one_hosts_registers_and_memory_is_whole() -> Result<()> {
     let lab = dart_lab(3)?;
-    let (mut one, mut clients) = programs(&lab, 2)?;
+    are_whole(&lab, RUST, [RUST; 2])
+}
+
+/// All compound operations, in three machines, by these programs.
+pub(crate) fn are_whole(lab: &Lab, one: &str, others: [&str; 2]) -> Result<()> {
+    let (mut one, mut clients) = programs(lab, one, &others)?;
     let some = u64::from(if_long(1000, 60));
     // Fetch and increment: no number twice, none left out.
     let before = all(&mut clients, &format!("increment {some}"))?;
@@ -84,8 +92,8 @@ fn what_several_hosts_do_with_one_hosts_registers_and_memory_is_whole() -> Resul
     one.expect("urgent", &json!({ "event": false, "taken": [] }))?;
     drop((one, clients));
     for vm in [0, 1, 2] {
-        nothing_is_left(&lab, vm)?;
-        log_is_clean(&lab, vm)?;
+        nothing_is_left(lab, vm)?;
+        log_is_clean(lab, vm)?;
     }
     Ok(())
 }
@@ -167,7 +175,7 @@ fn carry_out(done: &Done, one: &mut Desk<Run>, client: &mut Desk<Run>) -> Result
 fn each_compound_operation_takes_as_many_messages_as_is_said_and_disturbs_nobody() -> Result<()> {
     let lab = dart_lab(2)?;
     [0, 1].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
-    let (mut one, mut clients) = programs(&lab, 1)?;
+    let (mut one, mut clients) = programs(&lab, RUST, &[RUST])?;
     one.expect("log 100", &json!({ "set": true }))?;
     one.expect("backlog", &json!({ "begun": true }))?;
     let mut at_one = crate::dart::desk(&lab, 0)?;

@@ -14,6 +14,7 @@ mod clan_tools;
 mod clan_tripwires;
 mod connections;
 mod dart;
+mod dart_c;
 mod dart_ends;
 mod dart_examples;
 mod dart_memory;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::core::place::multiple;
 use crate::dart::{Comparison, Connection, Operation, Source, Step, Target};
 use crate::error::{Error, Result, at_most};
 
@@ -25,7 +26,7 @@ impl Log {
     /// [`Error::OutOfRange`], [`Error::Misaligned`].
     pub fn set(&self, connection: &Connection, start: u64, length: u32, entries: u64) -> Result<()> {
         at_most("length of an entry", length.into(), 32)?;
-        crate::core::place::multiple("length of an entry", length as usize, 4)?;
+        multiple("length of an entry", length as usize, 4)?;
         let end = entries.checked_mul(length.into()).and_then(|bytes| bytes.checked_add(start));
         let end = end.ok_or(Error::Invalid("the log does not fit into any memory"))?;
         for (register, value) in [(self.tail, start), (self.step, length.into()), (self.end, end)] {
@@ -53,7 +54,7 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// Appends entries of `length` bytes by this connection.
+    /// Appends entries of `length` bytes, those of [`Log::set`], by this connection.
     #[must_use]
     pub fn new(connection: Arc<Connection>, log: Log, length: u32) -> Self {
         // What is behind an entry's length in its block is not written.
@@ -74,8 +75,9 @@ impl Appender {
     /// [`crate::dart::Status`] tells, and a question that is asked behind it.
     ///
     /// # Errors
-    /// Those of [`Connection::send`].
+    /// [`Error::Misaligned`] for a length that no log's entries have; those of [`Connection::send`].
     pub fn append(&self, from: u64) -> Result<()> {
+        multiple("length of an entry", self.length as usize, 4)?;
         self.connection.send(&self.operation, from..from + self.length)
     }
 }

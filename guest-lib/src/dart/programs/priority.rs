@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dart::{Comparison, Connection, Endpoint, Operation, Order, Source, Step, Target};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes of an entry: what is sent is in its first 24, its priority behind.
 const ENTRY: u64 = 32;
@@ -84,8 +84,11 @@ impl Urgent {
     /// Puts an entry: 24 bytes of this end's endpoint from byte `from` on, behind which it writes the priority, more than 0.
     ///
     /// # Errors
-    /// Those of [`Connection::send`].
+    /// [`Error::Invalid`] for priority 0; those of [`Endpoint::write`] and [`Connection::send`].
     pub fn put(&self, endpoint: &Endpoint, from: u64, priority: u64) -> Result<()> {
+        if priority == 0 {
+            return Err(Error::Invalid("a priority is more than 0"));
+        }
         endpoint.write((from + DATA) as usize, &priority.to_le_bytes())?;
         let PriorityRegisters { tail, most, step } = self.registers;
         let operation = Operation::write(priority)

@@ -1,0 +1,17 @@
+//! Compound operations for C: `include/dart_programs.h` is made from these files.
+
+mod barrier;
+mod caller;
+mod lock;
+mod log;
+mod priority;
+mod producer;
+mod rpc;
+
+pub use barrier::*;
+pub use caller::*;
+pub use lock::*;
+pub use log::*;
+pub use priority::*;
+pub use producer::*;
+pub use rpc::*;

@@ -1,0 +1,25 @@
+//! A queue of several producers.
+
+use std::ffi::c_int;
+
+use hamlyn::dart::programs::Producer;
+
+use crate::call::{at_once, call, given, timeout};
+use crate::dart::connection::dart_connection;
+
+/// Puts an item, up to 32 bytes of this end's endpoint from byte `from` on, into the queue that the connection's other end has for events,
+/// as any number of others do. If that is full items wait, in order, first in the cards and then here: nothing is lost, and nobody else
+/// waits. The consumer takes them by dart_queue_next: an item is the record's data, its tag the record's operand.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dart_put(
+    connection: Option<&dart_connection>,
+    tag: u64,
+    from: u64,
+    length: u64,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let producer = Producer::new(given(connection, "connection")?.0.clone());
+        at_once(timeout_ms, producer.put(tag, from, length, timeout(timeout_ms))).map(|()| 0)
+    })
+}

@@ -1,0 +1,129 @@
+//! What becomes of messages and connections.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use hamlyn::dart::{Broken, Dropped, Status, Trap};
+
+use super::connection::dart_connection;
+use crate::call::{call, given, store};
+
+/// The receiver's card knows no such operation.
+pub const DART_TRAP_UNIMPLEMENTED: u32 = 1;
+/// A register is not inside the connection's window.
+pub const DART_TRAP_INDEX: u32 = 2;
+/// The message's comparison held, and it said that it is refused then.
+pub const DART_TRAP_REFUSED: u32 = 3;
+/// The connection may not write to the endpoint, or not read it.
+pub const DART_TRAP_RIGHT: u32 = 4;
+/// The address is no multiple of 4.
+pub const DART_TRAP_MISALIGNED: u32 = 5;
+/// A word is not inside the endpoint.
+pub const DART_TRAP_BOUNDS: u32 = 6;
+/// There is no memory, or it cannot be written to.
+pub const DART_TRAP_NO_MEMORY: u32 = 7;
+
+/// A message has more data than its operation takes.
+pub const DART_DROPPED_LENGTH: u32 = 1;
+/// Its data is not inside the endpoint, or there is no such memory.
+pub const DART_DROPPED_MEMORY: u32 = 2;
+/// As many messages waited as can.
+pub const DART_DROPPED_ROOM: u32 = 3;
+/// The connection is broken.
+pub const DART_DROPPED_BROKEN: u32 = 4;
+
+/// A packet was lost on the way.
+pub const DART_BROKEN_LOST: u32 = 1;
+/// The link is or was down.
+pub const DART_BROKEN_LINK: u32 = 2;
+/// The other end's card sent what makes no sense.
+pub const DART_BROKEN_PEER: u32 = 3;
+/// The connection's own memory cannot be reached.
+pub const DART_BROKEN_MEMORY: u32 = 4;
+/// The other end has been closed, or its host is lost.
+pub const DART_BROKEN_GONE: u32 = 5;
+
+/// How a connection fares.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct dart_status {
+    /// How many of its messages have left, or will not, modulo 2^32.
+    pub left: u32,
+    /// How many of them have not left.
+    pub dropped: u32,
+    /// Why the last of these did not, DART_DROPPED_ROOM or another; 0 if there is none.
+    pub dropped_why: u32,
+    /// How many of its messages were not executed by their receiver, modulo 2^32.
+    pub traps: u32,
+    /// Why the last of these was not, DART_TRAP_BOUNDS or another; 0 if there is none.
+    pub trap: u32,
+    /// That message's opcode.
+    pub trap_opcode: u32,
+    /// Why it takes and sends nothing any more, DART_BROKEN_GONE or another; 0 if it does.
+    pub broken: u32,
+    /// For what may come: zeros.
+    pub reserved: [u32; 5],
+}
+
+impl From<Status> for dart_status {
+    fn from(status: Status) -> Self {
+        let (trap, trap_opcode) = status.trap.map_or((0, 0), |(trap, opcode)| (trap_number(trap), opcode));
+        Self {
+            left: status.left,
+            dropped: status.dropped,
+            dropped_why: status.dropped_why.map_or(0, dropped_number),
+            traps: status.traps,
+            trap,
+            trap_opcode,
+            broken: status.broken.map_or(0, broken_number),
+            reserved: [0; 5],
+        }
+    }
+}
+
+/// Says how a connection fares. No system call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dart_connection_status(
+    connection: Option<&dart_connection>,
+    status: Option<&mut MaybeUninit<dart_status>>,
+) -> c_int {
+    call(|| {
+        let (connection, to) = (&given(connection, "connection")?.0, given(status, "status")?);
+        store(to, connection.status().into())
+    })
+}
+
+pub(crate) fn trap_number(trap: Trap) -> u32 {
+    match trap {
+        Trap::Unimplemented => DART_TRAP_UNIMPLEMENTED,
+        Trap::Index => DART_TRAP_INDEX,
+        Trap::Refused => DART_TRAP_REFUSED,
+        Trap::Right => DART_TRAP_RIGHT,
+        Trap::Misaligned => DART_TRAP_MISALIGNED,
+        Trap::Bounds => DART_TRAP_BOUNDS,
+        Trap::NoMemory => DART_TRAP_NO_MEMORY,
+        _ => 0,
+    }
+}
+
+fn dropped_number(why: Dropped) -> u32 {
+    match why {
+        Dropped::Length => DART_DROPPED_LENGTH,
+        Dropped::Memory => DART_DROPPED_MEMORY,
+        Dropped::Room => DART_DROPPED_ROOM,
+        Dropped::Broken => DART_DROPPED_BROKEN,
+        _ => 0,
+    }
+}
+
+fn broken_number(why: Broken) -> u32 {
+    match why {
+        Broken::Lost => DART_BROKEN_LOST,
+        Broken::Link => DART_BROKEN_LINK,
+        Broken::Peer => DART_BROKEN_PEER,
+        Broken::Memory => DART_BROKEN_MEMORY,
+        Broken::Gone => DART_BROKEN_GONE,
+        Broken::Other(number) => number,
+        _ => 0,
+    }
+}

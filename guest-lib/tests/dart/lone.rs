@@ -1,0 +1,174 @@
+//! What one host does at another.
+
+use std::time::Duration;
+
+use hamlyn::dart::programs::*;
+use hamlyn::dart::*;
+use hamlyn::{Error, ErrorKind};
+
+use crate::{LENGTH, net, pair};
+
+/// Nobody waits longer for what does not come.
+const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
+const LOG: Log = Log { tail: 8, step: 9, end: 10 };
+const PRIORITY: PriorityRegisters = PriorityRegisters { tail: 1, most: 2, step: 3 };
+const SCRATCH: u64 = LENGTH as u64 / 2;
+
+#[test]
+fn a_connection_is_made_of_parts_of_one_open_card() {
+    let cards = net::cards(2);
+    let (own, others) = (&cards[0], &cards[1]);
+    let (endpoint, bank) = (own.endpoint(64).unwrap(), own.bank(1, 0).unwrap());
+    let (endpoint_of_other, bank_of_other) = (others.endpoint(64).unwrap(), others.bank(1, 0).unwrap());
+    let queue_of_other = others.queue(16, Urgency::Delayed).unwrap();
+    for wrong in [
+        others.connection(&endpoint, &bank),
+        own.connection(&endpoint_of_other, &bank),
+        own.connection(&endpoint, &bank_of_other),
+        own.connection(&endpoint, &bank).events(&queue_of_other),
+        own.connection(&endpoint, &bank).exceptions(&queue_of_other),
+    ] {
+        assert!(matches!(wrong.open(0), Err(Error::Invalid(_))));
+    }
+    assert!(own.connection(&endpoint, &bank).open(0).is_ok());
+}
+
+#[test]
+fn a_caller_is_answered_with_what_was_and_what_is() {
+    let [one, other] = pair();
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
+    // What else comes to its queue is no answer.
+    other.connection.send(&Operation::registers(999).tell(), 0..0).unwrap();
+    assert_eq!(caller.fetch(3, Step::Add, 5).unwrap(), (0, 5));
+    assert_eq!(caller.fetch(3, Step::Increment, 0).unwrap(), (5, 6));
+    assert_eq!(caller.fetch(3, Step::Maximum, 4).unwrap(), (6, 6));
+    assert_eq!(caller.compare_and_swap(3, 15, 6, 60).unwrap(), 6);
+    assert_eq!(caller.compare_and_swap(3, 15, 6, 61).unwrap(), 60);
+    assert_eq!(other.connection.register(3).unwrap(), 60);
+    // More questions than there are places for them.
+    for number in 0..100 {
+        assert_eq!(caller.fetch(4, Step::Increment, 0).unwrap().0, number);
+    }
+}
+
+#[test]
+fn reads_bring_just_the_bytes_that_were_asked_for() {
+    let [one, other] = pair();
+    let pattern: Vec<u8> = (0..4096_u32).map(|byte| (byte * 7 / 8) as u8).collect();
+    other.endpoint.write(0, &pattern).unwrap();
+    // To the very end of the other's memory, behind which there is nothing.
+    other.endpoint.write(LENGTH - 8, &[9; 8]).unwrap();
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
+    for (from, length) in [(0, 32), (4, 1), (100, 31), (64, 0)] {
+        let mut found = vec![0; length];
+        caller.read(from, &mut found).unwrap();
+        assert_eq!(found, pattern[from as usize..][..length]);
+    }
+    let mut last = [0; 8];
+    caller.read(LENGTH as u64 - 8, &mut last).unwrap();
+    assert_eq!(last, [9; 8]);
+    assert!(matches!(caller.read(LENGTH as u64 - 4, &mut last), Err(Error::Trap(Trap::Bounds))));
+    assert_eq!(caller.read(0, &mut [0; 33]).unwrap_err().kind(), ErrorKind::Invalid);
+    // Scattered blocks, more than can be under way, the last ones first.
+    let pieces: Vec<Piece> =
+        (0..80).map(|n| Piece { from: n * 48, to: 8192 + (79 - n) * 48, length: 48 }).collect();
+    caller.gather(&pieces).unwrap();
+    let mut found = vec![0; 80 * 48];
+    one.endpoint.read(8192, &mut found).unwrap();
+    let expected: Vec<u8> = pattern[..80 * 48].chunks(48).rev().flatten().copied().collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_the_other_end_refuses_is_told_and_the_next_is_answered() {
+    let [one, other] = pair();
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
+    for round in 1..4 {
+        assert!(matches!(caller.fetch(16, Step::Add, 1), Err(Error::Trap(Trap::Index))));
+        assert_eq!(caller.connection().status().traps, round);
+        assert_eq!(caller.fetch(0, Step::Increment, 0).unwrap().1, u64::from(round));
+    }
+    // The other end goes.
+    drop(other);
+    let gone = caller.fetch(0, Step::Increment, 0);
+    assert!(matches!(gone, Err(Error::Broken(Broken::Gone))), "{gone:?}");
+}
+
+#[test]
+fn a_log_has_each_entry_once_and_none_behind_its_end() {
+    let [one, other] = pair();
+    assert!(
+        LOG.set(&other.connection, 1024, 36, 2).is_err() && LOG.set(&other.connection, 1024, 6, 2).is_err()
+    );
+    LOG.set(&other.connection, 1024, 12, 3).unwrap();
+    for wrong in [6, 36] {
+        let refused = Appender::new(one.connection.clone(), LOG, wrong).append(0).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{wrong}");
+    }
+    let appender = Appender::new(one.connection.clone(), LOG, 12);
+    for number in 0..5_u8 {
+        one.endpoint.write(0, &[number + 1; 32]).unwrap();
+        appender.append(0).unwrap();
+        assert_eq!(LOG.written(&other.connection, 1024).unwrap(), 12 * u64::from(number + 1).min(3));
+    }
+    let status = one.connection.status();
+    assert_eq!((status.traps, status.trap.map(|(trap, _)| trap)), (2, Some(Trap::Refused)));
+    let mut found = [0; 48];
+    other.endpoint.read(1024, &mut found).unwrap();
+    let expected: Vec<u8> = [1, 2, 3, 0].into_iter().flat_map(|entry| [entry; 12]).collect();
+    assert_eq!(found[..], expected);
+}
+
+#[test]
+fn a_full_queue_holds_items_back_in_order() {
+    let [one, mut other] = pair();
+    let producer = Producer::new(one.connection.clone());
+    let mut put = 0_u64;
+    loop {
+        let at = put % 1024 * 8;
+        one.endpoint.write(at as usize, &(put * 3).to_le_bytes()).unwrap();
+        match producer.put(put, at, 8, Some(Duration::from_millis(1))) {
+            Ok(()) => put += 1,
+            Err(error) => {
+                assert!(error.is_timed_out(), "{error}");
+                break;
+            }
+        }
+        assert!(put < 10_000, "nothing holds them back");
+    }
+    // More than the queue has room for; 64 of them are still to be fetched from this end's memory.
+    assert!(put > 16 + 64);
+    for number in 0..put {
+        let record = other.events.wait(MOMENT).unwrap();
+        assert_eq!(record.operand(), number);
+        assert_eq!(record.word(0), Some(number * 3));
+    }
+    assert!(other.events.next().is_none());
+    producer.put(put, 0, 8, MOMENT).unwrap();
+    assert_eq!(other.events.wait(MOMENT).unwrap().operand(), put);
+}
+
+#[test]
+fn only_what_is_more_urgent_than_all_is_told() {
+    let [one, mut other] = pair();
+    let mut backlog = Backlog::new(other.connection.clone(), PRIORITY, 4096).unwrap();
+    let urgent = Urgent::new(one.connection.clone(), PRIORITY);
+    let mut told = 0;
+    for priority in [3, 2, 5, 5, 1, 9] {
+        one.endpoint.write(0, &[priority as u8; 24]).unwrap();
+        urgent.put(&one.endpoint, 0, priority).unwrap();
+        told += u64::from(other.events.next().is_some());
+    }
+    // 3, 5 and 9.
+    assert_eq!(told, 3);
+    let taken = backlog.take(&other.endpoint).unwrap();
+    assert!(taken.iter().all(|(priority, data)| *data == [*priority as u8; 24]), "{taken:?}");
+    let order: Vec<u64> = taken.into_iter().map(|(priority, _)| priority).collect();
+    assert_eq!(order, [9, 5, 5, 3, 2, 1]);
+    assert_eq!(urgent.put(&one.endpoint, 0, 0).unwrap_err().kind(), ErrorKind::Invalid);
+    // Now anything is.
+    urgent.put(&one.endpoint, 0, 1).unwrap();
+    assert!(other.events.next().is_some());
+    assert_eq!(backlog.take(&other.endpoint).unwrap().len(), 1);
+    assert!(backlog.take(&other.endpoint).unwrap().is_empty());
+}

@@ -1,0 +1,137 @@
+//! What several hosts do at one, at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hamlyn::dart::programs::*;
+use hamlyn::dart::*;
+use hamlyn::{Error, ErrorKind};
+
+use crate::{LENGTH, pair, star};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
+const SCRATCH: u64 = LENGTH as u64 / 2;
+/// Of the places for arguments.
+const SIZE: u64 = 64;
+
+#[test]
+fn a_lock_is_one_holders_at_a_time() {
+    let (hub, _connections, others) = star(3);
+    let lock = Lock::new(LockRegisters { tickets: 0, turn: 1 });
+    thread::scope(|scope| {
+        for (own, other) in others.into_iter().enumerate() {
+            scope.spawn(move || {
+                let mut caller =
+                    Caller::new(other.connection.clone(), other.events, SCRATCH).timeout(PATIENCE);
+                for round in 0..20 {
+                    if round % 2 == 0 {
+                        lock.lock(&mut caller).unwrap();
+                    } else {
+                        while !lock.try_lock(&mut caller, 13 + own as u8).unwrap() {}
+                    }
+                    // Not one operation: without the lock some of these were lost.
+                    let (found, _) = caller.fetch(2, Step::Or, 0).unwrap();
+                    thread::yield_now();
+                    let set = Operation::registers(found + 1).first(Step::Move, Source::Operand, Target::I);
+                    other.connection.send(&set.indices([2, 0, 0]), 0..0).unwrap();
+                    lock.unlock(&caller).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(hub.connection.register(2).unwrap(), 60);
+}
+
+#[test]
+fn a_lock_that_is_taken_is_not_had_by_a_try() {
+    let [one, other] = pair();
+    let lock = Lock::new(LockRegisters { tickets: 0, turn: 1 });
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
+    assert!(lock.try_lock(&mut caller, 15).unwrap());
+    assert!(!lock.try_lock(&mut caller, 15).unwrap());
+    lock.unlock(&caller).unwrap();
+    lock.lock(&mut caller).unwrap();
+    assert!(!lock.try_lock(&mut caller, 15).unwrap());
+    drop(other);
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_come() {
+    const MEMBERS: u64 = 3;
+    const ROUNDS: u64 = 10;
+    let (hub, connections, others) = star(MEMBERS as u32);
+    let mut barrier = Barrier::new(connections, hub.events, 5).unwrap();
+    let came = Arc::new(AtomicU64::new(0));
+    thread::scope(|scope| {
+        for other in others {
+            let came = came.clone();
+            scope.spawn(move || {
+                let mut member = Member::new(other.connection, other.events, 5);
+                for round in 1..=ROUNDS {
+                    came.fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(member.wait(PATIENCE).unwrap(), round);
+                    assert!(came.load(Ordering::SeqCst) >= round * MEMBERS, "somebody was missing");
+                }
+            });
+        }
+        for round in 1..=ROUNDS {
+            assert_eq!(barrier.release(PATIENCE).unwrap(), round);
+        }
+        assert!(barrier.release(MOMENT).unwrap_err().is_timed_out());
+    });
+}
+
+#[test]
+fn a_barrier_needs_members_and_a_register() {
+    let [one, other] = pair();
+    let none = Barrier::new(Vec::new(), one.events, 5).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::Invalid);
+    assert!(matches!(Barrier::new(vec![other.connection], other.events, 16), Err(Error::OutOfRange { .. })));
+}
+
+#[test]
+fn each_client_gets_the_result_of_its_own_call() {
+    let (hub, connections, others) = star(3);
+    let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
+    thread::scope(|scope| {
+        for (own, other) in others.into_iter().enumerate() {
+            scope.spawn(move || {
+                let place = own as u64 * SIZE;
+                let mut client = Client::new(other.connection, other.endpoint, other.events, place, SIZE);
+                for length in 0..=SIZE as u8 {
+                    let arguments = vec![length ^ own as u8; length.into()];
+                    let result = client.call(&arguments, PATIENCE).unwrap();
+                    assert_eq!(result, [&arguments[..], b"!"].concat()[..result.len()]);
+                    assert_eq!(result.len(), (usize::from(length) + 1).min(SIZE as usize));
+                }
+                let much = client.call(&[0; SIZE as usize + 1], PATIENCE).unwrap_err();
+                assert_eq!(much.kind(), ErrorKind::Invalid);
+            });
+        }
+        for _ in 0..3 * (SIZE + 1) {
+            let call = server.next(PATIENCE).unwrap();
+            let mut result = [&call.arguments[..], b"!"].concat();
+            assert!(server.answer(&call, &[0; SIZE as usize + 1]).is_err());
+            result.truncate(SIZE as usize);
+            server.answer(&call, &result).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_does_not_keep_to_a_clients_place_is_no_call() {
+    let (hub, connections, others) = star(2);
+    let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
+    let hostile = &others[0].connection;
+    // Another's place, a place that there is not, and more than a place.
+    for (place, length) in [(SIZE, 8), (5 * SIZE, 8), (0, SIZE + 4)] {
+        hostile.send(&Operation::write_multiple(place).tell(), 0..length).unwrap();
+    }
+    hostile.send(&Operation::registers(u64::MAX).tell(), 0..0).unwrap();
+    assert!(server.next(MOMENT).unwrap_err().is_timed_out());
+    hostile.send(&Operation::write_multiple(0).tell(), 0..4).unwrap();
+    assert_eq!(server.next(MOMENT).unwrap().arguments.len(), 4);
+}

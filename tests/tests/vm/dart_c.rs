@@ -1,0 +1,48 @@
+//! DART cards from C, in real machines: every call, and compound operations with C at either end and at both.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+use crate::dart_programs::{RUST, are_whole};
+
+const C: &str = "c-dart-programs";
+
+#[test]
+fn each_call_to_a_dart_card_gives_what_is_due() -> Result<()> {
+    let lab = dart_lab(1)?;
+    let checked = lab.vm(0).run(["c-dart-check"])?.finish()?;
+    ensure!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
+    nothing_is_left(&lab, 0)?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn messages_from_c_write_read_and_compute_at_the_other_machine() -> Result<()> {
+    let lab = dart_lab(2)?;
+    for bytes in [20_000, 33] {
+        let mut receiver = lab.vm(1).run(["c-dart", "receive"])?;
+        ensure!(receiver.answer()? == json!({ "listening": "c-dart" }));
+        let sent = lab.vm(0).run(["c-dart", "send", "1", &bytes.to_string()])?.finish()?;
+        let expected = json!({ "sent": bytes, "counted": 3, "read_back": true, "traps": 1, "trap": 6 });
+        ensure!(sent == [expected], "{sent:?}");
+        let told = receiver.finish()?;
+        for line in [
+            json!({ "message": "hello from C" }),
+            json!({ "received": bytes, "verified": true }),
+            json!({ "trap": 6, "operand": 85_536 }),
+            json!({ "exception": 99, "operand": 5 }),
+        ] {
+            ensure!(told.contains(&line), "{line}: {told:?}");
+        }
+        ensure!(told.last() == Some(&json!({ "counter": 3, "log": "one two three ab" })), "{told:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn compound_operations_are_whole_between_c_and_rust() -> Result<()> {
+    let lab = dart_lab(3)?;
+    are_whole(&lab, C, [C, RUST])?;
+    are_whole(&lab, RUST, [C, C])
+}
