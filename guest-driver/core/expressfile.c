@@ -189,6 +189,11 @@ static int area_clear(const struct express_object *express)
 	u32 i;
 
 	hamlyn_express_hold();
+	/* The memory may have gone and come again, and then the pages are others'. */
+	if (READ_ONCE(express->end.state) != EXPRESS_OPEN) {
+		hamlyn_express_let_go();
+		return -ENODEV;
+	}
 	for (i = 0; i < express->end.count && part->memory; i++) {
 		clear_page(part->memory + (u64)hamlyn_express_place(&express->end, i) * HAMLYN_PAGE_SIZE);
 		cond_resched();

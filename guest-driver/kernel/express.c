@@ -57,6 +57,10 @@ int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_expre
 		}
 		system->express = express;
 	}
+	/* All parts are of one host. */
+	for (i = 0; i < ARRAY_SIZE(express->hosts); i++)
+		if (express->hosts[i].part.pages && express->own != own)
+			return -EINVAL;
 	express->ops = ops;
 	express->own = own;
 	return 0;

@@ -70,8 +70,8 @@ struct hamlyn_express_ops {
 };
 
 /*
- * There is express memory of host @own's. Its parts follow (hamlyn_express_part()); none is there at first. Again: with
- * another id, after hamlyn_express_stop().
+ * There is express memory of host @own's. Its parts follow (hamlyn_express_part()); none is there at first. -ENOMEM;
+ * -EINVAL: parts of another id are there.
  */
 int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_express_ops *ops, u32 own);
 /* The part with another host is there, with so many pages. What earlier drivers left of it has to be settled. */
