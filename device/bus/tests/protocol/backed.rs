@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The file is smaller than the BAR: just as large as the last area's end.
 const FILE: u64 = WINDOW_AREAS[1].0 + WINDOW_AREAS[1].1;
 /// Between the areas.
-const GAP: u64 = 64 << 10;
+const GAP: u64 = 8 << 10;
 
 fn memory(bytes: u64, seals: SealFlags) -> OwnedFd {
     let memory = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
