@@ -53,9 +53,8 @@ pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
         // By which cards have their coordinates.
         cards.iter_mut().for_each(|card| card.choice.suggest("columns", shape.columns.into()));
     }
-    let hosts = u16::try_from(cards.len()).unwrap_or(u16::MAX);
     ensemble::run(&Options {
-        express: args.express.part(hosts),
+        express: args.express.part(),
         cards: cards.into_iter().zip(args.sockets).collect(),
         paths: args.routing.paths,
         mesh: args.routing.mesh,

@@ -10,7 +10,7 @@ use hamlyn_switch::bursts;
 use hamlyn_switch::crossbar::MAX_PORTS;
 use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::paths::MAX_PATHS;
-use hamlyn_switch::{MOST_HOSTS, Options, Part, Policy};
+use hamlyn_switch::{Options, Part, Policy};
 
 use crate::users;
 
@@ -111,10 +111,9 @@ impl RoutingArgs {
 /// What machines share beside messages.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct ExpressArgs {
-    /// Memory that each pair of hosts shares, and nobody else: channels of two programs by loads and stores alone [default: shared, if
-    /// there are at most 64 ports]
-    #[arg(long, value_enum, value_name = "HOW")]
-    express: Option<Express>,
+    /// Memory that each pair of hosts shares, and nobody else: channels of two programs by loads and stores alone. For at most 64 ports
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Express::None)]
+    express: Express,
     /// How much of it each pair has: 64K to 256M, a power of two
     #[arg(long, value_name = "SIZE", default_value_t)]
     express_part: Part,
@@ -132,15 +131,14 @@ enum Express {
 impl ExpressArgs {
     /// The same for another process.
     pub(super) fn args(self) -> Vec<String> {
-        let how = self.express.and_then(|how| how.to_possible_value());
+        let how = self.express.to_possible_value();
         let how = how.map(|how| format!("--express={}", how.get_name()));
         how.into_iter().chain([format!("--express-part={}", self.express_part)]).collect()
     }
 
-    /// What each pair of so many hosts has.
-    pub(super) fn part(self, hosts: u16) -> Option<Part> {
-        let is_wanted = self.express.map_or(hosts <= MOST_HOSTS, |how| how == Express::Shared);
-        is_wanted.then_some(self.express_part)
+    /// What each pair of hosts has.
+    pub(super) fn part(self) -> Option<Part> {
+        (self.express == Express::Shared).then_some(self.express_part)
     }
 }
 
@@ -153,7 +151,7 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
         &args.socket,
         Options {
             ports,
-            express: args.express.part(ports),
+            express: args.express.part(),
             paths,
             mesh,
             cutting: args.routing.cutting(),
@@ -179,21 +177,20 @@ mod tests {
     }
 
     #[test]
-    fn there_is_express_memory_unless_there_are_too_many_ports_or_it_is_not_wanted() {
+    fn there_is_express_memory_if_somebody_wants_it() {
         let parse = |words: &[&str]| {
             Program::try_parse_from([&["switch"], words].concat()).map(|program| program.express)
         };
-        let part = |words: &[&str], hosts| parse(words).unwrap().part(hosts).map(|part| part.to_string());
-        assert_eq!(part(&[], 64).as_deref(), Some("1M"));
-        assert_eq!(part(&[], 65), None);
-        // Who asks for it is told that it cannot be.
-        assert_eq!(part(&["--express", "shared", "--express-part", "64K"], 65).as_deref(), Some("64K"));
-        assert_eq!(part(&["--express", "none"], 2), None);
+        let part = |words: &[&str]| parse(words).unwrap().part().map(|part| part.to_string());
+        assert_eq!(part(&[]), None);
+        assert_eq!(part(&["--express", "shared"]).as_deref(), Some("1M"));
+        assert_eq!(part(&["--express", "shared", "--express-part", "64K"]).as_deref(), Some("64K"));
+        assert_eq!(part(&["--express", "none"]), None);
         for wrong in [["--express", "isolated"], ["--express-part", "3M"], ["--express-part", "1G"]] {
             assert!(parse(&wrong).is_err(), "{wrong:?}");
         }
-        let passed = parse(&["--express", "none"]).unwrap().args();
-        assert_eq!(passed, ["--express=none", "--express-part=1M"]);
+        let passed = parse(&["--express", "shared"]).unwrap().args();
+        assert_eq!(passed, ["--express=shared", "--express-part=1M"]);
     }
 
     #[test]

@@ -300,7 +300,8 @@ fn strange_messages_change_nothing() {
     let (area, view) = two.pair(3);
     let (there, here) = (number(&two.sides[1], view), number(&two.sides[0], area));
     for what in 0..12 {
-        for (from, to) in [(here, there + 1), (here + 1, there), (0, there), (here + 1, 0), (there + 5, here)] {
+        for (from, to) in [(here, there + 1), (here + 1, there), (0, there), (here + 1, 0), (there + 5, here)]
+        {
             for length in [0, 8, 16, 248, 256] {
                 say(&mut two, what, from, to, &vec![0xff; length]);
             }
