@@ -265,6 +265,8 @@ int hamlyn_card_query(struct hamlyn_file *file, void *argument)
 	query->ports = card_register(card, HAMLYN_REG_PORTS);
 	if (card->ops->query)
 		card->ops->query(card, query);
+	if (hamlyn_express_offers(card))
+		query->capabilities |= HAMLYN_CAPABILITY_EXPRESS;
 	return 0;
 }
 

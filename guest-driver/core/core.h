@@ -68,6 +68,7 @@ struct card_ops;
 struct hamlyn_model;
 struct hamlyn_card;
 struct hamlyn_closed;
+struct hamlyn_express_memory;
 struct hamlyn_file;
 
 /* So many kinds of objects a card may have. */
@@ -262,6 +263,8 @@ struct hamlyn_card {
 	u32 held[HAMLYN_KINDS];
 	/* This operating system, as others see it through this card (kernel/). */
 	struct hamlyn_system *system;
+	/* Memory that hosts share, in functions beside it. */
+	struct hamlyn_express_memory *express;
 };
 
 /* The number of the driver's own file; others have larger ones. */
@@ -278,6 +281,8 @@ struct hamlyn_share {
 	u32 held[HAMLYN_KINDS];
 	/* Messages of his that wait for a host (kernel/peer.c). */
 	u16 said[HAMLYN_WELL_KNOWN_SLOTS];
+	/* Pages of express memory by host: areas', and of those the ones that are leaving (kernel/express.c). */
+	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
 };
 
 /*
@@ -543,6 +548,21 @@ DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn
 int hamlyn_listen(struct hamlyn_file *file, void *argument);
 int hamlyn_connect(struct hamlyn_file *file, void *argument);
 int hamlyn_ask(struct hamlyn_file *file, void *argument);
+
+/* expressmemory.c */
+int hamlyn_express_load(void);
+void hamlyn_express_unload(void);
+int hamlyn_express_join(struct hamlyn_card *card);
+
+/* expressfile.c */
+extern const struct card_kind hamlyn_express_kind;
+bool hamlyn_express_offers(const struct hamlyn_card *card);
+int hamlyn_express_area(struct hamlyn_file *file, void *argument);
+void hamlyn_express_area_undo(struct hamlyn_file *file, void *argument);
+int hamlyn_express_view(struct hamlyn_file *file, void *argument);
+void hamlyn_express_view_undo(struct hamlyn_file *file, void *argument);
+int hamlyn_express_destroy(struct hamlyn_file *file, void *argument);
+int hamlyn_express_query(struct hamlyn_file *file, void *argument);
 
 /* selftest.c */
 u32 hamlyn_selftest_access(struct hamlyn_card *card);

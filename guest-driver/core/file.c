@@ -207,6 +207,10 @@ static const struct card_call calls[] = {
 	{ HAMLYN_IOC_CONNECT, false, hamlyn_connect },
 	{ HAMLYN_IOC_ASK, false, hamlyn_ask },
 	{ HAMLYN_IOC_SHARE, true, hamlyn_share_answer },
+	{ HAMLYN_IOC_EXPRESS_CREATE, true, hamlyn_express_area, hamlyn_express_area_undo },
+	{ HAMLYN_IOC_EXPRESS_MAP, true, hamlyn_express_view, hamlyn_express_view_undo },
+	{ HAMLYN_IOC_EXPRESS_DESTROY, false, hamlyn_express_destroy },
+	{ HAMLYN_IOC_EXPRESS_QUERY, true, hamlyn_express_query },
 };
 
 static const struct card_call *call_find(const struct card_call *of, unsigned int count,

@@ -22,6 +22,7 @@ static void card_release(struct device *dev)
 	xa_destroy(&card->shares);
 	card->ops->free(card);
 	hamlyn_system_free(card->system);
+	kfree(card->express);
 	pci_dev_put(card->pdev);
 	kfree(card);
 }
@@ -167,7 +168,7 @@ static int card_prepare(struct hamlyn_card *card)
 	ret = card_map_registers(card) ?: hamlyn_card_identify(card) ?: card->ops->prepare(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
-	return card_allocate_page(card) ?: card_join_system(card) ?:
+	return card_allocate_page(card) ?: card_join_system(card) ?: hamlyn_express_join(card) ?:
 	       hamlyn_interrupts_request(card) ?: hamlyn_state_keep(pdev, &card->state) ?:
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
 }
@@ -373,11 +374,16 @@ static int __init hamlyn_init(void)
 	ret = hamlyn_models_load();
 	if (ret)
 		goto exit_handshake;
-	ret = pci_register_driver(&hamlyn_driver);
+	ret = hamlyn_express_load();
 	if (ret)
 		goto unload_models;
+	ret = pci_register_driver(&hamlyn_driver);
+	if (ret)
+		goto unload_express;
 	return 0;
 
+unload_express:
+	hamlyn_express_unload();
 unload_models:
 	hamlyn_models_unload();
 exit_handshake:
@@ -389,6 +395,7 @@ module_init(hamlyn_init);
 static void __exit hamlyn_exit(void)
 {
 	pci_unregister_driver(&hamlyn_driver);
+	hamlyn_express_unload();
 	hamlyn_models_unload();
 	hamlyn_handshake_exit();
 }

@@ -131,6 +131,23 @@ void hamlyn_share_said(struct hamlyn_share *of, u32 host)
 	hamlyn_share_put(of);
 }
 
+void hamlyn_share_express(struct hamlyn_share *of, u32 host, s32 pages)
+{
+	if (of)
+		of->express[host] += pages;
+}
+
+u32 hamlyn_share_express_held(const struct hamlyn_share *of, u32 host)
+{
+	return of ? of->express[host] : 0;
+}
+
+u32 hamlyn_share_express_limit(const struct hamlyn_share *of, u32 host, u32 held, u32 all,
+			       bool privileged)
+{
+	return of ? share_part(all, held - of->express[host], privileged) : all;
+}
+
 void hamlyn_share_get(struct hamlyn_share *of)
 {
 	if (of)

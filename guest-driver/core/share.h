@@ -29,5 +29,11 @@ void hamlyn_share_give_some(struct hamlyn_share *share, unsigned int kind, u32 c
 /* Messages that wait for a host. -ENOBUFS: others may say something to it, this user may not. */
 int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most);
 void hamlyn_share_said(struct hamlyn_share *share, u32 host);
+/* Pages of express memory with a host: so many more, or less. */
+void hamlyn_share_express(struct hamlyn_share *share, u32 host, s32 pages);
+u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host);
+/* How many the user may hold of @all, of which so many are held by anybody. */
+u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
+			       bool privileged);
 
 #endif /* _HAMLYN_SHARE_H */

@@ -19,7 +19,7 @@ enum {
 };
 
 /* Kinds of objects, slots before the queues that they name. */
-enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE };
+enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE, HAMLYN_KIND_EXPRESS };
 
 struct hamlyn_parts {
 	struct hamlyn_card card;

@@ -160,6 +160,7 @@ static const struct card_kind * const kinds[] = {
 	[HAMLYN_KIND_SLOT] = &hamlyn_slot_kind,
 	[HAMLYN_KIND_TERMINUS] = &hamlyn_terminus_kind,
 	[HAMLYN_KIND_QUEUE] = &hamlyn_queue_kind,
+	[HAMLYN_KIND_EXPRESS] = &hamlyn_express_kind,
 };
 static_assert(ARRAY_SIZE(kinds) <= CARD_KINDS);
 

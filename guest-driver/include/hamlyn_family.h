@@ -142,6 +142,68 @@ struct hamlyn_test_dma {
 #define HAMLYN_CONTROL_RESET 2
 
 /*
+ * Express memory: what two hosts share, and nobody else. A PCI function of its own shows it, beside a card of any model.
+ *
+ * The function has one BAR, index 0, 64 bits wide and prefetchable. Its first page has the registers below, which are trapped; elsewhere
+ * lie *parts*: one for each other host, mapped memory, the same bytes as that host's part for this one. What lies
+ * between parts is not there: reads give zero, stores do nothing. What a part is used for is the operating systems' to
+ * arrange (express).
+ *
+ * A card may have several such functions, each with parts for other hosts: then each part is a file of its own.
+ */
+
+/* PCI device id of a function with express memory, of a card of any model. */
+#define HAMLYN_PCI_EXPRESS 0x4845
+
+/* PCI class code of such a function: memory controller, other. */
+#define HAMLYN_PCI_EXPRESS_CLASS 0x058000
+
+/* Value of HAMLYN_EXPRESS_REG_MAGIC: the letters HEXP. */
+#define HAMLYN_EXPRESS_MAGIC 0x50584548
+
+/* Value of HAMLYN_EXPRESS_REG_VERSION: major in the upper half (incompatible changes), minor in the lower (additions). */
+#define HAMLYN_EXPRESS_VERSION 0x00010000
+
+/* RO, 4 bytes. HAMLYN_EXPRESS_MAGIC. */
+#define HAMLYN_EXPRESS_REG_MAGIC 0x000
+
+/* RO, 4 bytes. HAMLYN_EXPRESS_VERSION. */
+#define HAMLYN_EXPRESS_REG_VERSION 0x004
+
+/*
+ * RO, 4 bytes. The host id that the parts are this side's of. It never changes: if the card comes to another port of its switch, the
+ * memory is of no use.
+ */
+#define HAMLYN_EXPRESS_REG_HOST 0x008
+
+/* RO, 4 bytes. Host ids that there may be parts for are below it, at most HAMLYN_EXPRESS_HOSTS. */
+#define HAMLYN_EXPRESS_REG_HOSTS 0x00c
+
+/* RO, 8 bytes. Bytes of each part: a power of two from HAMLYN_EXPRESS_LEAST_PART to HAMLYN_EXPRESS_MOST_PART. */
+#define HAMLYN_EXPRESS_REG_PART 0x010
+
+/* RO, 8 bytes. Which memory it is: a number from a random source, never 0. Two hosts share a part if theirs are the same. */
+#define HAMLYN_EXPRESS_REG_MEMORY 0x018
+
+/* RO, 4 bytes. The complement of what was last written to the card's HAMLYN_REG_SCRATCH: so a driver can tell whose it is. */
+#define HAMLYN_EXPRESS_REG_SCRATCH 0x020
+
+/* RO, 8 bytes for each host id: where in the BAR the part for that host begins, a multiple of 4,096, or 0: there is none here. */
+#define HAMLYN_EXPRESS_REG_PARTS 0x100
+
+/* Bytes of the registers, at the beginning of the BAR. */
+#define HAMLYN_EXPRESS_REGISTERS_SIZE 4096
+
+/* The most hosts that express memory may be for. */
+#define HAMLYN_EXPRESS_HOSTS 64
+
+/* The smallest part, in bytes. */
+#define HAMLYN_EXPRESS_LEAST_PART 0x10000
+
+/* The largest part, in bytes. */
+#define HAMLYN_EXPRESS_MOST_PART 0x10000000
+
+/*
  * What a card of the family looks like on the PCI bus, and what it says of itself at the start of BAR 0.
  *
  * Accesses to BAR 0 are 4 or 8 bytes wide, aligned.

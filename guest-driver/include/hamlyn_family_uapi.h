@@ -219,6 +219,93 @@ struct hamlyn_private {
 	__u8 data[256];
 };
 
+/*
+ * Express memory (docs/express.md): pages that a process of this host and one of another share, and nobody else.
+ *
+ * Who is to receive makes an *area* for a host, and passes its number and key to a process there, by whatever way. That one maps it,
+ * once: the mapping is a *view*. Both may load and store; what they say to each other there is theirs to arrange.
+ */
+
+/*
+ * Makes an area of express memory for a host: zeros. Argument: hamlyn_express_create. EHOSTUNREACH: there is no express memory with
+ * that host; ENOSPC: too few pages are free, EDQUOT: the user's share of them is; EOPNOTSUPP without
+ * HAMLYN_CAPABILITY_EXPRESS.
+ */
+#define HAMLYN_IOC_EXPRESS_CREATE _IOWR('H', 25, struct hamlyn_express_create)
+
+/*
+ * Maps an area that a process of another host has made for this one: a view of it. Argument: hamlyn_express_map. Waits for that
+ * host's answer. EHOSTUNREACH: there is no express memory with that host, or it is other memory there; EACCES: there is no such
+ * area, or not with that key; EBUSY: it has a view already; EHOSTDOWN: the host gives no sign of life; EINTR.
+ */
+#define HAMLYN_IOC_EXPRESS_MAP _IOWR('H', 26, struct hamlyn_express_map)
+
+/* Gives an area or a view back. Its mappings stay, and show memory that nobody else sees. Argument: hamlyn_object. */
+#define HAMLYN_IOC_EXPRESS_DESTROY _IOWR('H', 27, struct hamlyn_object)
+
+/* What there is of express memory with a host. Argument: hamlyn_express_query. */
+#define HAMLYN_IOC_EXPRESS_QUERY _IOWR('H', 28, struct hamlyn_express_query)
+
+/* A new area. */
+struct hamlyn_express_create {
+	/* In: the host that it is for. */
+	__u32 host;
+	/* Out: its number, for calls of this file and for the other host. */
+	__u32 number;
+	/* In: bytes, a multiple of 4,096, at least that, and at most half a part. */
+	__u64 length;
+	/* Out: its key, from the kernel's random source. */
+	__u64 key;
+	/* Out: offset of mmap(2) of this file, to be mapped readable and writable, shared. */
+	__u64 offset;
+	/* Zero. */
+	__u64 reserved[4];
+};
+
+/* A new view. */
+struct hamlyn_express_map {
+	/* In: the host that has made the area. */
+	__u32 host;
+	/* In: the area's number there. */
+	__u32 area;
+	/* In: its key. */
+	__u64 key;
+	/* Out: the view's number, for calls of this file. */
+	__u32 number;
+	/* Zero. */
+	__u32 reserved0;
+	/* Out: bytes. */
+	__u64 length;
+	/* Out: offset of mmap(2) of this file, to be mapped readable and writable, shared. */
+	__u64 offset;
+	/* Zero. */
+	__u64 reserved[3];
+};
+
+/* What there is of express memory with a host. */
+struct hamlyn_express_query {
+	/* In: the host. */
+	__u32 host;
+	/* Zero. */
+	__u32 reserved0;
+	/* Out: bytes of the part with that host, of which half are this host's to give; 0: there is none. */
+	__u64 part;
+	/* Out: pages that are this host's to give. */
+	__u32 pages;
+	/* Out: of these, pages that areas have. */
+	__u32 used;
+	/* Out: pages that areas had, until the other host confirms that nobody there sees them any more. */
+	__u32 leaving;
+	/* Out: pages of the other host's that views here have. */
+	__u32 viewed;
+	/* Out: pages that areas of the user who opened the file have. */
+	__u32 held;
+	/* Out: how many he may hold as things stand: a share of what the others leave. */
+	__u32 limit;
+	/* Zero. */
+	__u64 reserved[3];
+};
+
 /* What calls of any card name: an object of the file, and for how long to wait. */
 
 /* timeout_ns of the calls that wait: no time-out. */
@@ -247,6 +334,9 @@ struct hamlyn_object {
 
 /* hamlyn_query.capabilities: to ask whether a name is listened to. */
 #define HAMLYN_CAPABILITY_QUESTIONS 8ULL
+
+/* hamlyn_query.capabilities: express memory (express), with some host or other. */
+#define HAMLYN_CAPABILITY_EXPRESS 16ULL
 
 /*
  * What the card is and how much of everything it has: what any card says, and a union that model is the tag of.

@@ -10,6 +10,80 @@
 #include <linux/types.h>
 
 /*
+ * What operating systems say to each other about express memory, in messages of kind HAMLYN_WIRE_EXPRESS: reason says what it
+ * is, and behind the head comes a structure of this file, as the message's private data. The protocol is in docs/express.md.
+ *
+ * Of the part that two hosts share the first half of the pages is given out by the one with the lower id, the other half by the other.
+ */
+
+/* Asks for a view of area to of the receiver's: from is the sender's number for the view. Behind it: hamlyn_express_ask. */
+#define HAMLYN_EXPRESS_SAY_MAP 1
+
+/* View to of the receiver's may be: area from has these pages. Behind it: hamlyn_express_pages. */
+#define HAMLYN_EXPRESS_SAY_PAGES 2
+
+/* View to of the receiver's may not be. Behind it: hamlyn_express_refused. */
+#define HAMLYN_EXPRESS_SAY_REFUSED 3
+
+/* Area from of the sender's is no more: the receiver's view to must see it no more, and is to be confirmed gone. */
+#define HAMLYN_EXPRESS_SAY_GONE 4
+
+/* View from of the sender's is no more: nobody there sees pages of area to. It is said of each view that may have been, once. */
+#define HAMLYN_EXPRESS_SAY_UNMAP 5
+
+/* Asks a host that had been lost whether all views have gone that it had before. */
+#define HAMLYN_EXPRESS_SAY_SETTLE 6
+
+/* They have: who says so had to forget them to be able to hear the question. */
+#define HAMLYN_EXPRESS_SAY_SETTLED 7
+
+/* There is no such area, or not for this host, or not under this key. */
+#define HAMLYN_EXPRESS_REFUSED_ACCESS 1
+
+/* It has a view already. */
+#define HAMLYN_EXPRESS_REFUSED_BUSY 2
+
+/* The sender has other memory, or none with this host. */
+#define HAMLYN_EXPRESS_REFUSED_MEMORY 3
+
+/* How many runs of pages an area has at most, as a message has room for no more. */
+#define HAMLYN_EXPRESS_RUNS 30
+
+/* Asks for a view. */
+struct hamlyn_express_ask {
+	/* The area's key. */
+	__u64 key;
+	/* The memory that the sender has with the receiver: HAMLYN_EXPRESS_REG_MEMORY. */
+	__u64 memory;
+};
+
+/* Pages that follow each other. */
+struct hamlyn_express_run {
+	/* The first, counted from the part's beginning. */
+	__u32 first;
+	/* How many, at least 1. */
+	__u32 count;
+};
+
+/* Pages of an area. */
+struct hamlyn_express_pages {
+	/* How many runs, 1 to HAMLYN_EXPRESS_RUNS. */
+	__u32 runs;
+	/* Zero. */
+	__u32 reserved;
+	/* Which, in the order in which they lie in the area; zero behind the last. */
+	struct hamlyn_express_run run[30];
+};
+
+/* Why there is no view. */
+struct hamlyn_express_refused {
+	/* HAMLYN_EXPRESS_REFUSED_*. */
+	__u32 why;
+	/* Zero. */
+	__u32 reserved;
+};
+
+/*
  * Well-known slots (section 6.3): how the operating systems of two hosts talk, to set connections up and watch over them.
  *
  * Slot h of every host, for h below HAMLYN_WELL_KNOWN_SLOTS, is privileged and takes packets of the operating
@@ -61,6 +135,9 @@
  * operating system whose card has no such messages passes over it.
  */
 #define HAMLYN_WIRE_CARD 7
+
+/* About express memory: reason is a HAMLYN_EXPRESS_SAY_* (express). An operating system that has none passes over it. */
+#define HAMLYN_WIRE_EXPRESS 8
 
 /* Head of a message between operating systems. */
 struct hamlyn_wire {

@@ -7,6 +7,8 @@
  *   peer.c         a remote operating system: messages to it and from it, each once and in order,
  *                  whether it lives, and whether it is still the same
  *   connect.c      connections and the names that are listened to
+ *   express.c      express memory: areas, and views of them
+ *   part.c         whose the pages of a part are
  *   connectfile.c  their files
  *
  * The card's lock guards all of it. The protocol is in docs/connections.md.
@@ -45,11 +47,12 @@
 #define PLACES HAMLYN_WELL_KNOWN_PLACES
 
 struct hamlyn_connection;
+struct hamlyn_express;
 
 /* A message to a remote operating system, kept until that has acknowledged it. */
 struct hamlyn_message {
 	struct list_head on_peer;
-	/* Whose part it is, held for it. None: it was allocated, and is freed; a refusal, or the card's own. */
+	/* Whose part it is, held for it. None: it was allocated, and is freed; a refusal, the card's own, or of express memory. */
 	struct hamlyn_connection *connection;
 	/* Who has said it, if it is a user's and no connection's. */
 	struct hamlyn_share *share;
@@ -106,6 +109,8 @@ struct hamlyn_system {
 	/* Others can be reached, by the transport. */
 	bool open;
 	struct peer_transport *transport;
+	/* None: there has never been express memory. */
+	struct hamlyn_express *express;
 	/* Looks at what has arrived. */
 	struct work_struct look;
 	/* Looks at the time while a peer is to be watched; when it last did, and whom it begins with. */

@@ -13,6 +13,7 @@
 #include <linux/moduleparam.h>
 
 #include "connect.h"
+#include "express.h"
 
 /* How often peers are looked after, and how long a message may be without acknowledgement. */
 #define TICK (HZ / 4)
@@ -112,11 +113,12 @@ static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_mess
 		transport->ops->dropped(transport, peer->host, &message->wire, message->data);
 }
 
-/* What the card's own part of the driver had arranged with it is void. */
+/* What was arranged with it of express memory, and by the card's own part of the driver, is void. */
 static void peer_tell_lost(struct hamlyn_peer *peer)
 {
 	struct peer_transport *transport = peer->system->transport;
 
+	hamlyn_express_lost(peer);
 	if (transport && transport->ops->lost)
 		transport->ops->lost(transport, peer->host);
 }
@@ -197,6 +199,7 @@ static bool peer_is_watched(const struct hamlyn_peer *peer)
 	struct peer_transport *transport = peer->system->transport;
 
 	return !list_empty(&peer->connections) || !list_empty(&peer->queue) ||
+	       hamlyn_express_depends(peer) ||
 	       (transport->ops->depends && transport->ops->depends(transport, peer->host));
 }
 
@@ -231,7 +234,7 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		peer_fly(peer, peer->flying);
 }
 
-/* Takes a message of the card's own, if not too many wait, nor too many of one user's. */
+/* Takes a message that is no connection's, if not too many wait, nor too many of one user's. */
 int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 		    const struct hamlyn_wire *wire, const void *data)
 {
@@ -250,9 +253,9 @@ int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 	}
 	message->share = share;
 	message->wire = *wire;
-	message->wire.kind = HAMLYN_WIRE_CARD;
 	message->wire.name_length = 0;
-	memcpy(message->data, data, wire->private_length);
+	if (wire->private_length)
+		memcpy(message->data, data, wire->private_length);
 	hamlyn_peer_send(peer, message);
 	return 0;
 }
@@ -327,7 +330,9 @@ static void peer_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 {
 	struct peer_transport *transport = peer->system->transport;
 
-	if (wire->kind != HAMLYN_WIRE_CARD)
+	if (wire->kind == HAMLYN_WIRE_EXPRESS)
+		hamlyn_express_message(peer, wire, data);
+	else if (wire->kind != HAMLYN_WIRE_CARD)
 		hamlyn_connection_message(peer, wire, data);
 	else if (transport->ops->message && !wire->name_length)
 		transport->ops->message(transport, peer->host, wire, data);
@@ -406,6 +411,7 @@ static void peer_tick(struct hamlyn_peer *peer)
 		peer->probed = jiffies;
 		peer_post_ack(peer, HAMLYN_WIRE_PROBE);
 	}
+	hamlyn_express_tick(peer);
 }
 
 /* Sends again what was not acknowledged, and finds out which peers have died. */

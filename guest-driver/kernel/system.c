@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "connect.h"
+#include "express.h"
 
 /* Looked at in a row, with the card's lock held. */
 #define BATCH 256
@@ -93,8 +94,10 @@ void hamlyn_system_cancel(struct hamlyn_system *system)
 
 void hamlyn_system_free(struct hamlyn_system *system)
 {
-	if (system)
+	if (system) {
+		hamlyn_express_free(system);
 		xa_destroy(&system->connections);
+	}
 	kfree(system);
 }
 
@@ -129,7 +132,10 @@ void hamlyn_system_stop(struct hamlyn_system *system)
 int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *share, u32 host,
 			  const struct hamlyn_wire *wire, const void *data)
 {
+	struct hamlyn_wire own = *wire;
+
 	lockdep_assert_held(system->lock);
+	own.kind = HAMLYN_WIRE_CARD;
 	if (!system->open)
 		return -EOPNOTSUPP;
 	if (host >= ARRAY_SIZE(system->peers))
@@ -137,7 +143,7 @@ int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *sha
 	if (wire->private_length > HAMLYN_MAX_PRIVATE)
 		return -EMSGSIZE;
 	return hamlyn_peer_say(&system->peers[array_index_nospec(host, ARRAY_SIZE(system->peers))],
-			       share, wire, data);
+			       share, &own, data);
 }
 
 int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
@@ -156,4 +162,9 @@ void hamlyn_system_watch(struct hamlyn_system *system, u32 host)
 bool hamlyn_system_is_open(const struct hamlyn_system *system)
 {
 	return system->open;
+}
+
+struct hamlyn_card *hamlyn_system_card(const struct hamlyn_system *system)
+{
+	return system->card;
 }

@@ -26,6 +26,7 @@ void hamlyn_system_open(struct hamlyn_system *system, struct peer_transport *tra
 /* The card has stopped: so have connections and listeners. With the lock held. */
 void hamlyn_system_stop(struct hamlyn_system *system);
 bool hamlyn_system_is_open(const struct hamlyn_system *system);
+struct hamlyn_card *hamlyn_system_card(const struct hamlyn_system *system);
 /* This host may have missed messages: ends all connections. With the lock held. */
 void hamlyn_system_lost(struct hamlyn_system *system, u32 reason);
 /* What other hosts were told is not remembered. With the lock held. */

@@ -15,6 +15,7 @@ pub use crate::core::attach::{CardAttachment, ConnectionParts, ListenerParts, Qu
 pub use crate::core::card::Card;
 pub use crate::core::device::Node;
 pub use crate::core::doorbell::Doorbell;
+pub use crate::core::express::pages::ExpressParts;
 pub use crate::core::model::{Model, Shared};
 pub use crate::hamlyn::attach::{Attachment, QueueParts, QueueWait, TerminusParts};
 pub use crate::hamlyn::device::DeviceAttachment;

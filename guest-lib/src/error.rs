@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::clan::{DescriptorError, DmaError, Fault, TripwireError};
 use crate::core::connection::End;
+use crate::core::express::ring::Nonsense;
 use crate::core::loss::PeerLoss;
 use crate::dart::{AddressError, Broken, Trap};
 use crate::hamlyn::group::ShareError;
@@ -187,6 +188,9 @@ pub enum Error {
     /// What arrived is not what the protocol allows.
     #[error("the peer sent {0}")]
     Malformed(&'static str),
+    /// What the other end of express memory stored cannot be. The channel has ended with it.
+    #[error("the peer makes no sense: {0}")]
+    Nonsense(#[from] Nonsense),
     /// A share that cannot be read, or not be divided like this.
     #[error(transparent)]
     Share(#[from] ShareError),
@@ -295,7 +299,7 @@ impl Error {
             Error::Overrun { .. } => ErrorKind::Overrun,
             Error::InFlight { .. } => ErrorKind::InFlight,
             Error::LinkDown => ErrorKind::LinkDown,
-            Error::Malformed(_) => ErrorKind::Malformed,
+            Error::Malformed(_) | Error::Nonsense(_) => ErrorKind::Malformed,
             Error::System { source, .. } => kind_of(source),
         }
     }

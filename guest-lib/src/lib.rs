@@ -67,7 +67,7 @@ pub mod shrimp;
 pub use self::core::copies;
 #[cfg(feature = "tokio")]
 pub use self::hamlyn::asynchronous;
-pub use self::hamlyn::protocol;
+pub use self::hamlyn::{express, protocol};
 
 pub use self::core::card::SelfTest;
 pub use self::core::connection::{

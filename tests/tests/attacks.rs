@@ -21,7 +21,8 @@ struct Attacker(Attached);
 
 impl Attacker {
     fn attach(lab: &Lab) -> Result<Attacker> {
-        let request = Request { host: None, traffic: Traffic { protocol: HAMLYN, ordered: false } };
+        let traffic = Traffic { protocol: HAMLYN, ordered: false };
+        let request = Request { host: None, traffic, express: false };
         let switch = lab.directory().join("switch.sock");
         Ok(Attacker(connect(&switch, request, PATIENCE).context("the attacker cannot attach")?))
     }

@@ -17,6 +17,7 @@ const MAY: &[(&str, &[&str])] = &[
     (
         "hamlyn-host",
         &[
+            "hamlyn-abi",
             "hamlyn-bus",
             "hamlyn-card",
             CARDS,

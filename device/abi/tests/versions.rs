@@ -31,6 +31,10 @@ const CALLS: &[(u64, u32, u32)] = &[
     (4, 0xc020_4816, HAMLYN_IOC_TERMINUS_WAIT),
     (4, 0xc020_4817, HAMLYN_IOC_TERMINUS_ARM),
     (8, 0xc158_4818, HAMLYN_IOC_ASK),
+    (16, 0xc040_4819, HAMLYN_IOC_EXPRESS_CREATE),
+    (16, 0xc040_481a, HAMLYN_IOC_EXPRESS_MAP),
+    (16, 0xc010_481b, HAMLYN_IOC_EXPRESS_DESTROY),
+    (16, 0xc040_481c, HAMLYN_IOC_EXPRESS_QUERY),
 ];
 
 #[test]
@@ -44,8 +48,9 @@ fn calls_have_the_numbers_that_they_were_built_with() {
         HAMLYN_CAPABILITY_SHARES,
         HAMLYN_CAPABILITY_COMPLETIONS,
         HAMLYN_CAPABILITY_QUESTIONS,
+        HAMLYN_CAPABILITY_EXPRESS,
     ];
-    assert_eq!(additions, [1, 2, 4, 8]);
+    assert_eq!(additions, [1, 2, 4, 8, 16]);
     assert_eq!(HAMLYN_UAPI_VERSION >> 16, 2, "another major version need not take these");
 }
 
@@ -94,6 +99,12 @@ fn structures_of_additions_lie_as_they_were_built() {
     built!(HamlynTerminusWait 32 { terminus 0, completed 4, ready 8, timeout_ns 16, });
     // Questions, and the switch's ports, in a word that was zero.
     built!(HamlynQuery 128 { ports 48, });
+    // Express memory.
+    built!(HamlynExpressCreate 64 { host 0, number 4, length 8, key 16, offset 24, });
+    built!(HamlynExpressMap 64 { host 0, area 4, key 8, number 16, length 24, offset 32, });
+    built!(HamlynExpressQuery 64 {
+        host 0, part 8, pages 16, used 20, leaving 24, viewed 28, held 32, limit 36,
+    });
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a card can do through the bus.
 
+use crate::backing::Backing;
 use crate::bar::SharedPages;
 use crate::dma::Dma;
 use crate::function::{BAR_COUNT, Description};
@@ -14,20 +15,29 @@ pub struct Bus {
     /// MSI-X.
     pub interrupts: Interrupts,
     pages: [Option<SharedPages>; BAR_COUNT],
+    backing: Option<Backing>,
     bus_master: bool,
 }
 
 impl Bus {
-    pub(crate) fn new(description: &Description) -> io::Result<Self> {
+    pub(crate) fn new(description: &Description, backing: Option<Backing>) -> io::Result<Self> {
         let mut pages = [const { None }; BAR_COUNT];
-        for bar in description.bars.iter().filter(|bar| !bar.areas.is_empty()) {
+        let is_backed = |bar: usize| backing.as_ref().is_some_and(|backing| backing.bar == bar);
+        for bar in description.bars.iter().filter(|bar| !bar.areas.is_empty() && !is_backed(bar.index)) {
             pages[bar.index] = Some(SharedPages::new(&format!("bar{}", bar.index), bar.size)?);
         }
         let vectors = description.msix.map_or(0, |msix| msix.vectors);
-        Ok(Bus { dma: Dma::default(), interrupts: Interrupts::new(vectors), pages, bus_master: false })
+        let (dma, interrupts) = (Dma::default(), Interrupts::new(vectors));
+        Ok(Bus { dma, interrupts, pages, backing, bus_master: false })
     }
 
-    /// The memory of a BAR with mapped areas: all of the BAR, of which the guest sees only the areas.
+    /// The file that was handed in for a BAR.
+    pub(crate) fn backing(&self, bar: usize) -> Option<&Backing> {
+        self.backing.as_ref().filter(|backing| backing.bar == bar)
+    }
+
+    /// The memory of a BAR with mapped areas, but of one that has a [`Backing`]: all of the BAR, of which the guest sees only the
+    /// areas.
     pub fn pages(&self, bar: usize) -> Option<&SharedPages> {
         self.pages.get(bar)?.as_ref()
     }

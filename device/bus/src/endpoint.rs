@@ -1,5 +1,6 @@
 //! The PCI function as the client sees it: its regions, and what an access to one of them does.
 
+use crate::backing::Backing;
 use crate::bus::Bus;
 use crate::codec::{IrqInfo, RegionAccess, RegionInfo, SparseArea, region_info_size};
 use crate::config_space::{CONFIG_SIZE, ConfigSpace};
@@ -84,8 +85,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(description: Description) -> io::Result<Self> {
-        let bus = Bus::new(&description)?;
+    pub(crate) fn new(description: Description, backing: Option<Backing>) -> io::Result<Self> {
+        let bus = Bus::new(&description, backing)?;
         let config = ConfigSpace::new(&description);
         Ok(Endpoint { description, config, bus, counters: Counters::default() })
     }
@@ -135,7 +136,11 @@ impl Endpoint {
 
     /// The memory of a region with mapped areas.
     pub(crate) fn region_fd(&self, index: u32) -> io::Result<Option<OwnedFd>> {
-        self.bus.pages(index as usize).map(|pages| pages.duplicate_fd()).transpose()
+        let bar = index as usize;
+        match self.bus.backing(bar) {
+            Some(backing) => backing.duplicate_fd().map(Some),
+            None => self.bus.pages(bar).map(|pages| pages.duplicate_fd()).transpose(),
+        }
     }
 
     /// `DEVICE_GET_IRQ_INFO`.
@@ -187,9 +192,12 @@ impl Endpoint {
             Place::Config => self.config.read(access.offset as usize, data),
             Place::Msix(msix) => self.read_msix(&msix, access.offset, data),
             Place::Mapped => {
-                let pages = self.bus.pages(access.region as usize);
-                // Cannot fail: the area lies in the BAR.
-                pages.map(|pages| pages.read_bytes(access.offset, data));
+                let (bar, offset) = (access.region as usize, access.offset);
+                match (self.bus.backing(bar), self.bus.pages(bar)) {
+                    (Some(backing), _) => backing.read(offset, data),
+                    // Cannot fail: the area lies in the BAR.
+                    (None, pages) => _ = pages.map(|pages| pages.read_bytes(offset, data)),
+                }
             }
             Place::Trapped => {
                 self.counters.trapped_reads += 1;
@@ -226,9 +234,12 @@ impl Endpoint {
             Place::Config => return Ok(self.write_config(function, access.offset as usize, data)),
             Place::Msix(_) => {}
             Place::Mapped => {
-                let pages = self.bus.pages(access.region as usize);
-                // Cannot fail: the area lies in the BAR.
-                pages.map(|pages| pages.write_bytes(access.offset, data));
+                let (bar, offset) = (access.region as usize, access.offset);
+                match (self.bus.backing(bar), self.bus.pages(bar)) {
+                    (Some(backing), _) => backing.write(offset, data),
+                    // Cannot fail: the area lies in the BAR.
+                    (None, pages) => _ = pages.map(|pages| pages.write_bytes(offset, data)),
+                }
             }
             Place::Trapped => {
                 self.counters.trapped_writes += 1;

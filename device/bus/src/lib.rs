@@ -10,11 +10,12 @@
 //! | `server`, `gate`, `session`, `budget`, `late`, `refusal` | who comes in, one client, its messages, their time, reads answered later, why one is refused |
 //! | `codec`, `socket` | messages and bytes; bytes and the stream |
 //! | `endpoint`, `config_space` | regions of the function, its configuration space |
-//! | `bar`, `dma`, `memory`, `shared_file`, `irq` | mapped pages, guest memory, interrupts |
+//! | `bar`, `backing`, `dma`, `memory`, `shared_file`, `irq` | mapped pages, of our own and of a file that is handed in, guest memory, interrupts |
 //!
 //! One server serves one function; a card with several functions has several servers in one event loop. If no
 //! BAR of a function has mapped areas, QEMU posts the writes to it, which is ten times quicker than a round trip.
 
+mod backing;
 mod bar;
 mod budget;
 mod bus;
@@ -34,6 +35,7 @@ mod session;
 mod shared_file;
 mod socket;
 
+pub use backing::{Backing, BackingError};
 pub use bar::{BoundsError, SharedPages};
 pub use bus::Bus;
 pub use counters::Counters;

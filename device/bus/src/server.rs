@@ -1,5 +1,6 @@
 //! The vfio-user server of one PCI function: one socket, one client at a time, one descriptor to wait on.
 
+use crate::backing::{Backing, BackingError};
 use crate::budget::Budget;
 use crate::bus::Bus;
 use crate::counters::Counters;
@@ -54,6 +55,9 @@ pub enum ServerError {
     /// The function cannot be served as described.
     #[error(transparent)]
     Description(#[from] DescriptionError),
+    /// The file cannot be behind its BAR.
+    #[error(transparent)]
+    Backing(#[from] BackingError),
     /// No socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -117,8 +121,18 @@ pub struct Server {
 impl Server {
     /// Serve a function at the socket `path`. The socket of a server that died is replaced, that of a live one is not.
     pub fn bind(path: &Path, description: Description) -> Result<Server, ServerError> {
+        Server::bind_over(path, description, None)
+    }
+
+    /// The same for a function one of whose BARs is a part of a file.
+    pub fn bind_over(
+        path: &Path,
+        description: Description,
+        backing: Option<Backing>,
+    ) -> Result<Server, ServerError> {
         description.validate()?;
-        let endpoint = Endpoint::new(description).map_err(ServerError::Memory)?;
+        backing.iter().try_for_each(|backing| backing.check(&description))?;
+        let endpoint = Endpoint::new(description, backing).map_err(ServerError::Memory)?;
         let gate = Gate::open(path)?;
         let watch = system("cannot wait for clients");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(&watch)?;

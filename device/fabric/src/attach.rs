@@ -9,16 +9,19 @@
 //! | host id wanted, or 0xffff for any | 2 | | host id | 2 |
 //! | protocol of its packets | 1 | | 0: accepted, 1: refused | 2 |
 //! | 1: they must keep their order, else 0 | 1 | | ports of the switch, 0 if it does not say | 2 |
-//! | zero | 2 | | | |
-//! | | | | bytes of a ring | 4 |
-//! | | | | largest packet, bytes | 4 |
+//! | 1: it wants express memory, else 0 | 1 | | bytes of a ring | 4 |
+//! | zero | 1 | | largest packet, bytes | 4 |
+//! | | | | bytes of a part of express memory, 0: it gets none | 4 |
+//! | | | | zero, or the number of that memory | 8 |
 //!
-//! An acceptance carries one descriptor: the rings' memory (sealed). A refusal carries text instead: the reason.
+//! An acceptance carries one descriptor, the rings' memory, or two: that, and express memory for as many hosts as the switch has
+//! ports. Both are sealed. A refusal carries text instead: the reason.
 //! Afterwards the socket stays open, as the link's [bell](crate::bell) in both directions: a message of one byte wakes the
 //! other side, and its end tells either side that the other is gone. A card passes no descriptors, or it is refused.
 
 use std::io;
 use std::mem::size_of;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,17 +30,18 @@ use hamlyn_door::credentials;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use thiserror::Error;
-use zerocopy::little_endian::{U16, U32};
+use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::bell::{Bell, Socket, look};
+use crate::express::{self, Part, Shape};
 use crate::header::{HeaderError, HostId, Protocol, Traffic};
 use crate::link::{End, Link, Shared};
 use crate::message::{self, receive, retry, send_with};
 use crate::ring::Geometry;
 
 /// Version of how cards attach, and of the rings.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 const MAGIC: [u8; 4] = *b"HMLN";
 const ANY_HOST: u16 = u16::MAX;
 const ACCEPTED: u16 = 0;
@@ -46,9 +50,6 @@ const REFUSED: u16 = 1;
 const MAX_REASON: usize = 240;
 /// An answer with a reason.
 const MAX_ANSWER: usize = size_of::<Answer>() + MAX_REASON;
-/// The memory.
-const DESCRIPTORS: usize = 1;
-
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Hello {
@@ -57,7 +58,8 @@ struct Hello {
     host: U16,
     protocol: u8,
     ordered: u8,
-    reserved: U16,
+    express: u8,
+    reserved: u8,
 }
 
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -70,6 +72,8 @@ struct Answer {
     ports: U16,
     capacity: U32,
     max_packet: U32,
+    part: U32,
+    memory: U64,
 }
 
 /// Why a switch and a card do not come together.
@@ -120,6 +124,8 @@ pub struct Attached {
     pub ports: u16,
     /// The card's end of the link.
     pub link: Link,
+    /// What its machine shares with those of others, if it asked for that and there is any.
+    pub express: Option<express::Memory>,
 }
 
 /// Attaches to the switch of this process's user, or of root, that listens at `path`. Blocks, `timeout` at most for each step.
@@ -163,15 +169,40 @@ pub fn connect_to(
     if answer.version != VERSION {
         return Err(protocol(path, format!("it answers with version {}", answer.version)));
     }
-    let count = descriptors.len();
-    let [memory] = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors)
-        .map_err(|_| protocol(path, format!("it sent {count} descriptors (must be {DESCRIPTORS})")))?;
+    let (memory, express) =
+        memories(&answer, request, descriptors).map_err(|reason| protocol(path, reason))?;
     let geometry =
         Geometry { capacity: answer.capacity.get() as usize, max_packet: answer.max_packet.get() as usize };
     let link = Shared::adopt(geometry, memory)
         .and_then(|shared| shared.link(End::Card, Some(Bell::over(socket.into()))))
         .map_err(|error| protocol(path, error.to_string()))?;
-    Ok(Attached { host: HostId(answer.host.get()), ports: answer.ports.get(), link })
+    Ok(Attached { host: HostId(answer.host.get()), ports: answer.ports.get(), link, express })
+}
+
+/// The rings' memory and express memory, of what an acceptance carries. Or what is wrong with it.
+fn memories(
+    answer: &Answer,
+    request: Request,
+    descriptors: Vec<OwnedFd>,
+) -> Result<(OwnedFd, Option<express::Memory>), String> {
+    let has_express = answer.part != 0;
+    let (count, wanted) = (descriptors.len(), 1 + usize::from(has_express));
+    let mut descriptors = descriptors.into_iter();
+    let (Some(rings), true) = (descriptors.next(), count == wanted) else {
+        return Err(format!("it sent {count} descriptors (must be {wanted})"));
+    };
+    let Some(memory) = descriptors.next() else { return Ok((rings, None)) };
+    if !request.express {
+        return Err("it sent express memory that nobody asked for".into());
+    }
+    let part = Part::new(answer.part.get().into()).map_err(|error| error.to_string())?;
+    let shape = Shape::new(answer.ports.get(), part).map_err(|error| error.to_string())?;
+    let number = NonZeroU64::new(answer.memory.get()).ok_or("its express memory has number 0")?;
+    let memory = express::Memory::adopt(shape, number, memory).map_err(|error| error.to_string())?;
+    if answer.host.get() >= shape.hosts() {
+        return Err(format!("its express memory is not for host {} (limit {})", answer.host, shape.hosts()));
+    }
+    Ok((rings, Some(memory)))
 }
 
 fn protocol(path: &Path, reason: String) -> ConnectError {
@@ -185,16 +216,19 @@ pub struct Request {
     pub host: Option<HostId>,
     /// What its packets are.
     pub traffic: Traffic,
+    /// Whether it wants express memory, if there is any.
+    pub express: bool,
 }
 
-fn hello(Request { host, traffic }: Request) -> Hello {
+fn hello(Request { host, traffic, express }: Request) -> Hello {
     Hello {
         magic: MAGIC,
         version: VERSION.into(),
         host: host.map_or(ANY_HOST, |host| host.0).into(),
         protocol: traffic.protocol.number(),
         ordered: traffic.ordered.into(),
-        reserved: 0.into(),
+        express: express.into(),
+        reserved: 0,
     }
 }
 
@@ -225,9 +259,9 @@ pub enum RequestError {
         /// Which.
         field: &'static str,
         /// What it says.
-        value: u16,
+        value: u8,
         /// What it may be at most.
-        limit: u16,
+        limit: u8,
     },
     /// Its packets are nobody's.
     #[error(transparent)]
@@ -260,9 +294,11 @@ fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
         return Err(RequestError::Version(version));
     }
     let hello = Hello::read_from_bytes(bytes).map_err(|_| strange)?;
-    for (field, value, limit) in
-        [("need for order", hello.ordered.into(), 1), ("reserved field", hello.reserved.get(), 0)]
-    {
+    for (field, value, limit) in [
+        ("need for order", hello.ordered, 1),
+        ("wish for express memory", hello.express, 1),
+        ("reserved field", hello.reserved, 0),
+    ] {
         if value > limit {
             return Err(RequestError::Field { field, value, limit });
         }
@@ -270,20 +306,34 @@ fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
     Ok(Request {
         host: Some(hello.host.get()).filter(|&host| host != ANY_HOST).map(HostId),
         traffic: Traffic { protocol: Protocol::parse(hello.protocol)?, ordered: hello.ordered == 1 },
+        express: hello.express == 1,
     })
 }
 
-/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. Never blocks.
-pub fn accept(socket: impl Into<Socket>, host: HostId, ports: u16, geometry: Geometry) -> io::Result<Link> {
+/// Accepts a client as `host` of `ports` and returns the switch's end of its new link. With `express` memory, which is for as many
+/// hosts, it hands that over, too: the client has asked for it. Never blocks.
+pub fn accept(
+    socket: impl Into<Socket>,
+    host: HostId,
+    ports: u16,
+    geometry: Geometry,
+    express: Option<&express::Memory>,
+) -> io::Result<Link> {
     let socket = socket.into();
     let shared = Shared::new(geometry).inspect_err(|error| refuse(socket.as_fd(), &error.to_string()))?;
     let answer = Answer {
         capacity: (geometry.capacity as u32).into(),
         max_packet: (geometry.max_packet as u32).into(),
         ports: ports.into(),
+        // A part has 256 MiB at most.
+        part: express.map_or(0, |express| express.shape().part().bytes() as u32).into(),
+        memory: express.map_or(0, |express| express.number().get()).into(),
         ..answer(ACCEPTED, host)
     };
-    send_with(&socket, answer.as_bytes(), shared.memory.file.as_fd())?;
+    let rings = shared.memory.file.as_fd();
+    let descriptors: Vec<_> =
+        [rings].into_iter().chain(express.map(|express| express.file().as_fd())).collect();
+    send_with(&socket, answer.as_bytes(), &descriptors)?;
     shared.link(End::Switch, Some(Bell::over(socket)))
 }
 

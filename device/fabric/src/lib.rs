@@ -13,6 +13,7 @@
 //! | `place` | where all that lies in shared memory |
 //! | [`ring`] | variable-sized records on top of it |
 //! | [`memory`] | the memory that both sides map |
+//! | [`express`] | express memory, which cards' machines share beside all of this |
 //! | [`message`] | messages that carry descriptors |
 //! | [`bell`] | the wake-up of the ends of a link |
 //! | `meter` | what a wake-up may cost who wakes |
@@ -24,6 +25,7 @@
 
 pub mod attach;
 pub mod bell;
+pub mod express;
 pub mod groups;
 pub mod header;
 pub mod index;

@@ -33,10 +33,13 @@ pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
     }
 }
 
-/// The next message, of which no more than `most` bytes are wanted, and the descriptor that it carries.
+/// Room for the descriptors of a message: more than any has, so that who gets one too many sees it.
+const DESCRIPTORS: usize = 4;
+
+/// The next message, of which no more than `most` bytes are wanted, and the descriptors that it carries.
 pub fn receive(socket: impl AsFd, most: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; most];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = retry(|| {
         recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
@@ -53,13 +56,12 @@ pub fn receive(socket: impl AsFd, most: usize) -> io::Result<(Vec<u8>, Vec<Owned
     Ok((bytes, descriptors))
 }
 
-/// Sends a message with a descriptor. Never blocks.
-pub fn send_with(socket: impl AsFd, bytes: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    let descriptors = [descriptor];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Sends a message with descriptors. Never blocks.
+pub fn send_with(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-        return Err(io::Error::other("no space for a message's descriptor"));
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("no space for a message's descriptors"));
     }
     let how = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     retry(|| sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, how)).map(drop)

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use hamlyn_abi::family::identity::HAMLYN_REG_SCRATCH;
 use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, SharedPages, Widths,
 };
@@ -13,6 +14,8 @@ use super::ports::{BusPorts, Pages, SystemClock};
 use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink, Ways, source_of};
 
+/// BAR of the registers that cards of all models have.
+const REGISTERS: usize = 0;
 /// BAR that the bus keeps the MSI-X table and pending bits in.
 const MSIX_BAR: usize = 1;
 /// Subsystem id: the project's own number.
@@ -287,6 +290,12 @@ impl CardFunction {
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
         self.with_ports(bus, |card, ports, _| card.register_read(ports, bar as u8, offset, width as u8))
+    }
+
+    /// The complement of what its driver wrote last to be recognised by.
+    pub(super) fn scratch(&mut self, bus: &Bus) -> u32 {
+        let read = self.read(bus, REGISTERS, HAMLYN_REG_SCRATCH.into(), 4);
+        read.now().unwrap_or(0) as u32
     }
 
     fn write(&mut self, bus: &Bus, bar: usize, offset: u64, data: &[u8]) {

@@ -8,6 +8,7 @@
 //! | [`switch`] | the switch in a process of its own |
 //! | `station` | a card with its machine's server |
 //! | `function` | the card as the bus sees it, a PCI function |
+//! | `express` | the function that shows a card's express memory |
 //! | `snooping` | what the card sees of its machine's stores, and the door of who tells of them |
 //! | `ports` | what the card reaches the world through, made of the bus and the link |
 //! | `uplink` | the link to the switch, made anew when the switch comes back |
@@ -19,6 +20,7 @@
 
 pub mod catalogue;
 pub mod ensemble;
+mod express;
 #[cfg(test)]
 mod fifo_card;
 mod function;

@@ -23,6 +23,9 @@ const DOORBELL: &str = ".doorbell";
 /// The same for the socket where a plugin tells of its machine's stores: no longer than that.
 const SNOOP: &str = ".snoop";
 
+/// The same for the socket of the function that has express memory.
+const EXPRESS: &str = ".express";
+
 /// The run directory, made if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn`, else `/tmp/hamlyn-UID`.
 ///
 /// Whoever can write there can reach the cards' memory, so it must be this user's own, with mode 0700.
@@ -76,6 +79,11 @@ pub fn doorbell_path(card: &Path) -> PathBuf {
 /// Where a card listens for the plugin of its machine's QEMU.
 pub fn snoop_path(card: &Path) -> PathBuf {
     beside(card, SNOOP)
+}
+
+/// Where the function that has the card's express memory listens, if it has any.
+pub fn express_path(card: &Path) -> PathBuf {
+    beside(card, EXPRESS)
 }
 
 fn beside(card: &Path, more: &str) -> PathBuf {
@@ -152,7 +160,10 @@ mod tests {
         assert_eq!(snoop_path(Path::new("/run/c0.sock")), Path::new("/run/c0.sock.snoop"));
         let longest = "x".repeat(98);
         assert_eq!(doorbell_path(&card_path(&longest).unwrap()).as_os_str().len(), LONGEST_SOCKET);
-        assert!(snoop_path(&card_path(&longest).unwrap()).as_os_str().len() <= LONGEST_SOCKET);
+        assert_eq!(express_path(Path::new("/run/c0.sock")), Path::new("/run/c0.sock.express"));
+        for beside in [snoop_path, express_path] {
+            assert!(beside(&card_path(&longest).unwrap()).as_os_str().len() <= LONGEST_SOCKET);
+        }
         assert!(card_path(&"x".repeat(99)).unwrap_err().contains("99 bytes (limit 98)"));
     }
 

@@ -32,6 +32,7 @@ const STAT: u32 = 2;
 const STOP: u32 = 3;
 const DOORBELLS: u32 = 4;
 const STORES: u32 = 5;
+const EXPRESS: u32 = 6;
 
 /// What a card's process is started with.
 #[derive(Debug, Clone)]
@@ -116,10 +117,11 @@ impl CardProcess {
     fn start(options: &Options) -> anyhow::Result<(Self, u16)> {
         let card = options.card.make()?;
         let (switch, trusted) = (options.switch.clone(), options.trusted.clone());
-        let uplink = Uplink::new(switch, trusted, options.host, Packets::of(&card.identity())?);
+        let mut uplink = Uplink::new(switch, trusted, options.host, Packets::of(&card.identity())?);
+        // What functions the card has depends on what the switch says.
+        let host = uplink.connect()?.0;
         let memory = GuestMemory::Trusted { limit: options.card.guest_memory };
         let mut station = Station::start(card, &options.socket, memory, uplink)?;
-        let host = station.function.uplink.connect()?.0;
         station.link_changed();
         let stop = stop_on_signals()?;
         let stat = StatServer::bind("card", &options.name())?;
@@ -172,6 +174,7 @@ impl MutEventSubscriber for CardProcess {
             Socket::Card => (fd, SERVER),
             Socket::Doorbells => (fd, DOORBELLS),
             Socket::Stores => (fd, STORES),
+            Socket::Express => (fd, EXPRESS),
         });
         let fixed = sockets.chain(fixed).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
         for events in fixed.chain(self.station.function.uplink.link().and_then(watch)) {
@@ -187,6 +190,7 @@ impl MutEventSubscriber for CardProcess {
             SERVER => self.serve(Socket::Card),
             DOORBELLS => self.serve(Socket::Doorbells),
             STORES => self.serve(Socket::Stores),
+            EXPRESS => self.serve(Socket::Express),
             BELL => self.station.function.uplink.hear(),
             STAT => self.stat.answer(|| self.station.counters()),
             STOP => self.stopped = true,

@@ -25,10 +25,11 @@ use hamlyn_card::model::Choice;
 use hamlyn_card::ports::Packet;
 use serde_json::{Map, Value, json};
 
+use super::express::{ExpressFunction, Registers, backing};
 use super::function::{CardFunction, DoorbellFunction, description, doorbell_description};
 use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink};
-use crate::rundir::{doorbell_path, snoop_path};
+use crate::rundir::{doorbell_path, express_path, snoop_path};
 
 /// Packets taken and sent, and stores taken, before the descriptors are looked at again.
 const BATCH: usize = 32;
@@ -55,6 +56,7 @@ impl CardOptions {
 pub(crate) struct Station {
     server: Server,
     doorbells: Option<DoorbellServer>,
+    express: Option<ExpressServer>,
     pub(super) function: CardFunction,
 }
 
@@ -63,6 +65,12 @@ struct DoorbellServer {
     server: Server,
     /// The first function's BAR that it shows.
     bar: usize,
+}
+
+/// The server of the function that has express memory.
+struct ExpressServer {
+    server: Server,
+    registers: Registers,
 }
 
 /// The card's sockets.
@@ -74,11 +82,13 @@ pub(crate) enum Socket {
     Doorbells,
     /// Where the machine's stores are told.
     Stores,
+    /// That of the function that has express memory.
+    Express,
 }
 
 impl Socket {
     /// All that a card may have, in the order of their numbers.
-    pub(crate) const ALL: [Socket; 3] = [Socket::Card, Socket::Doorbells, Socket::Stores];
+    pub(crate) const ALL: [Socket; 4] = [Socket::Card, Socket::Doorbells, Socket::Stores, Socket::Express];
 }
 
 /// What came of a station's turn.
@@ -93,7 +103,8 @@ pub(crate) enum Carried {
 }
 
 impl Station {
-    /// A card that waits for its machine at `socket`, and for the machine's doorbells beside it.
+    /// A card that waits for its machine at `socket`, and beside it for the machine's doorbells, and for what it does with the express
+    /// memory that the uplink has.
     pub(crate) fn start(
         card: Box<dyn Card + Send>,
         socket: &Path,
@@ -101,6 +112,15 @@ impl Station {
         uplink: Uplink,
     ) -> anyhow::Result<Self> {
         let identity = card.identity();
+        // Before the card's own socket: who finds that one may look whether this is there.
+        let express = uplink.express().map(|(host, memory)| {
+            let registers = Registers::new(host, memory);
+            let description = registers.description(description(card.as_ref()));
+            let mut server = Server::bind_over(&express_path(socket), description, Some(backing(memory)))?;
+            server.set_guest_memory(GuestMemory::Unused);
+            Ok::<_, ServerError>(ExpressServer { server, registers })
+        });
+        let express = express.transpose()?;
         let mut server = Server::bind(socket, description(card.as_ref()))?;
         server.set_guest_memory(memory);
         let doorbells = match identity.posted[..] {
@@ -121,7 +141,7 @@ impl Station {
                 function.set_window(bar.index, pages.clone());
             }
         }
-        Ok(Self { server, doorbells, function })
+        Ok(Self { server, doorbells, express, function })
     }
 
     /// What to wait for: a socket's descriptor is readable when [`Station::serve`] has something to do there.
@@ -129,31 +149,37 @@ impl Station {
         let doorbells =
             self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, doorbells.server.as_raw_fd()));
         let stores = self.function.snooping().map(|snooping| (Socket::Stores, snooping.as_raw_fd()));
-        [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells).chain(stores)
+        let express = self.express.as_ref().map(|express| (Socket::Express, express.server.as_raw_fd()));
+        [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells).chain(stores).chain(express)
     }
 
     /// The same for threads that have not the station.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = (Socket, io::Result<Waiter>)> + '_ {
         let doorbells = self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, &doorbells.server));
-        let servers = [(Socket::Card, &self.server)].into_iter().chain(doorbells);
+        let express = self.express.as_ref().map(|express| (Socket::Express, &express.server));
+        let servers = [(Socket::Card, &self.server)].into_iter().chain(doorbells).chain(express);
         let stores = self.function.snooping().map(|snooping| (Socket::Stores, snooping.waiter()));
         servers.map(|(socket, server)| (socket, server.waiter())).chain(stores)
     }
 
     /// Handles the messages of the machine.
     pub(crate) fn serve(&mut self, socket: Socket) -> Result<(), ServerError> {
-        match (socket, &mut self.doorbells) {
-            (Socket::Card, _) => self.server.process(&mut self.function)?,
-            (Socket::Doorbells, Some(DoorbellServer { server, bar })) => {
-                let (card, bus) = (&mut self.function, self.server.bus());
-                server.process(&mut DoorbellFunction { card, bus, bar: *bar })?
+        match socket {
+            Socket::Card => _ = self.server.process(&mut self.function)?,
+            Socket::Doorbells => {
+                if let Some(DoorbellServer { server, bar }) = &mut self.doorbells {
+                    let (card, bus) = (&mut self.function, self.server.bus());
+                    server.process(&mut DoorbellFunction { card, bus, bar: *bar })?;
+                }
             }
-            (Socket::Doorbells, None) => 0,
-            (Socket::Stores, _) => {
-                self.function.hear_plugin(self.server.bus());
-                0
+            Socket::Stores => self.function.hear_plugin(self.server.bus()),
+            Socket::Express => {
+                if let Some(ExpressServer { server, registers }) = &mut self.express {
+                    let (card, bus) = (&mut self.function, self.server.bus());
+                    server.process(&mut ExpressFunction { registers: *registers, card, bus })?;
+                }
             }
-        };
+        }
         self.answer_late_reads();
         Ok(())
     }
@@ -199,7 +225,8 @@ impl Station {
         match socket {
             Socket::Card => self.server.is_held(),
             Socket::Doorbells => self.doorbells.as_ref().is_some_and(|doorbells| doorbells.server.is_held()),
-            Socket::Stores => false,
+            // The registers of express memory can always be read.
+            Socket::Stores | Socket::Express => false,
         }
     }
 
@@ -260,7 +287,9 @@ impl Station {
     pub(crate) fn counters(&self) -> Value {
         let counters: Map<String, Value> =
             self.function.counters().into_iter().map(|(name, count)| (name.into(), count.into())).collect();
-        let servers = self.doorbells.iter().map(|doorbells| &doorbells.server).chain([&self.server]);
+        let express = self.express.iter().map(|express| &express.server);
+        let servers =
+            self.doorbells.iter().map(|doorbells| &doorbells.server).chain([&self.server]).chain(express);
         let mut messages = BTreeMap::new();
         for (name, count) in servers.flat_map(|server| server.counters().messages()) {
             *messages.entry(name.to_string()).or_insert(0) += count;
@@ -272,6 +301,9 @@ impl Station {
             "card": counters,
             "bus": messages,
         });
+        if let Some(ExpressServer { server, registers }) = &self.express {
+            all["express"] = json!({ "part": registers.part(), "machine": server.has_client() });
+        }
         // Of a card that wants to see stores it matters whether it does; of others there is nothing to say.
         if let Some(snooping) = self.function.snooping() {
             all["snooped"] = snooping.has_told().into();

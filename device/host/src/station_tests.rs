@@ -103,7 +103,7 @@ fn station(seen: &Arc<Mutex<Seen>>, socket: &Path) -> Station {
     let card = Box::new(Slow(seen.clone()));
     let packets = Packets::of(&card.identity()).unwrap();
     let (link, _) = hamlyn_fabric::Link::quiet_pair(Geometry::default()).unwrap();
-    let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets).unwrap();
+    let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets, None).unwrap();
     Station::start(card, socket, GuestMemory::Unused, uplink).unwrap()
 }
 

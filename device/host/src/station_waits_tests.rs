@@ -45,7 +45,7 @@ impl Scene {
         let card = Box::new(Fifo(seen.clone()));
         let packets = Packets::of(&card.identity()).unwrap();
         let (link, switch) = Link::pair(Geometry { capacity: 4096, max_packet: 512 }).unwrap();
-        let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets).unwrap();
+        let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets, None).unwrap();
         let station = Station::start(card, &socket, GuestMemory::Unused, uplink).unwrap();
         Scene { station, seen, switch, socket, _folder: folder }
     }

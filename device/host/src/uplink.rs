@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use hamlyn_card::card::{Identity, Place};
 use hamlyn_card::ports::{self, VolatileSlice};
 use hamlyn_fabric::{
-    Header, HeaderError, Heard, HostId, Link, Protocol, Record, Request, Traffic, connect_to,
+    Header, HeaderError, Heard, HostId, Link, Protocol, Record, Request, Traffic, connect_to, express,
 };
 
 /// How long a card without a switch waits before it asks for its port again.
@@ -46,6 +46,9 @@ pub(crate) struct Uplink {
     /// How many ports the switch has; 0 if it does not say.
     ports: u16,
     link: Option<Link>,
+    /// What its machine shares with others. The switch that the card found first has made it, and it stays when that one goes: the
+    /// machine has it mapped.
+    express: Option<express::Memory>,
     /// The groups that the card is in, also while there is no link.
     groups: u64,
     /// The switch hung up, or scribbled on the rings.
@@ -64,6 +67,7 @@ impl Uplink {
             wanted,
             ports: 0,
             link: None,
+            express: None,
             groups: 0,
             lost: false,
             next_attempt,
@@ -71,7 +75,12 @@ impl Uplink {
     }
 
     /// A link to a switch in the same process, at a place.
-    pub(crate) fn within(link: Link, place: Place, packets: Packets) -> anyhow::Result<Self> {
+    pub(crate) fn within(
+        link: Link,
+        place: Place,
+        packets: Packets,
+        express: Option<express::Memory>,
+    ) -> anyhow::Result<Self> {
         let next_attempt = Instant::now();
         let uplink = Self {
             switch: None,
@@ -80,6 +89,7 @@ impl Uplink {
             wanted: Some(HostId(place.host)),
             ports: place.ports,
             link: Some(link),
+            express,
             groups: 0,
             lost: false,
             next_attempt,
@@ -101,7 +111,7 @@ impl Uplink {
 
     /// Asks the switch for a port.
     pub(super) fn connect(&mut self) -> anyhow::Result<HostId> {
-        self.ask(PATIENCE)
+        self.ask(PATIENCE, true)
     }
 
     /// Asks for the port again if there is no link, and it is time. `true`: there is one now.
@@ -109,20 +119,21 @@ impl Uplink {
         if self.link.is_some() || Instant::now() < self.next_attempt {
             return false;
         }
-        let answer = self.ask(IMPATIENCE);
+        let answer = self.ask(IMPATIENCE, false);
         self.next_attempt = Instant::now() + RETRY;
         answer.inspect_err(|error| tracing::debug!("{error:#}")).is_ok()
     }
 
-    fn ask(&mut self, timeout: Duration) -> anyhow::Result<HostId> {
+    fn ask(&mut self, timeout: Duration, express: bool) -> anyhow::Result<HostId> {
         let switch = self.switch.as_ref().context("the switch in this process has let go of the link")?;
-        let request = Request { host: self.wanted, traffic: self.packets.traffic };
+        let request = Request { host: self.wanted, traffic: self.packets.traffic, express };
         let mut attached = connect_to(switch, &self.trusted, request, timeout)
             .with_context(|| format!("cannot link to the switch at {}", switch.display()))?;
         self.check(Some(&attached.link))?;
         attached.link.sender.set_groups(self.groups);
         (self.wanted, self.ports) = (Some(attached.host), attached.ports);
         self.lost = false;
+        self.express = self.express.take().or(attached.express);
         self.link = Some(attached.link);
         Ok(attached.host)
     }
@@ -138,6 +149,11 @@ impl Uplink {
 
     pub(super) fn place(&self) -> Option<Place> {
         self.host().map(|host| Place { host, ports: self.ports })
+    }
+
+    /// What its machine shares with others, and as which host.
+    pub(super) fn express(&self) -> Option<(HostId, &express::Memory)> {
+        self.wanted.zip(self.express.as_ref())
     }
 
     pub(super) fn link(&self) -> Option<&Link> {

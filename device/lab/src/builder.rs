@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, ensure};
 use hamlyn_host::catalogue::{self, Model};
+use hamlyn_host::rundir::express_path;
 
 use super::network;
 use super::processes::Directory;
-use super::qemu::{CARD_SLOT, Machine};
+use super::qemu::{CARD_SLOT, Functions, Machine};
 use super::service::{Recipe, Service};
 use super::stores::{self, Snoop, Stores};
 use super::{Accel, Accelerator, Added, Card, Kit, Lab, Memory, Vm, image};
@@ -154,7 +155,8 @@ impl Builder {
         self
     }
 
-    /// Arguments for `hamlyn switch`.
+    /// Arguments for `hamlyn switch`, or of those for `hamlyn fabric`: `--express-part 4M` for more express memory, `--express none` for
+    /// none.
     pub fn switch_args(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Builder {
         self.switch_args = arguments.into_iter().map(Into::into).collect();
         self
@@ -288,9 +290,10 @@ impl Builder {
         })
     }
 
-    /// Where both the card's functions are; none if there is but one.
-    fn slot(&self, card: usize) -> Option<u8> {
-        (self.doorbell_function && catalogue::has_doorbells(self.models[card])).then_some(CARD_SLOT)
+    /// What a machine has of its card, which listens already.
+    fn functions(&self, index: usize, card: &Card) -> Functions {
+        let doorbells = self.doorbell_function && catalogue::has_doorbells(self.models[index]);
+        Functions { slot: CARD_SLOT, doorbells, express: express_path(&card.socket).exists() }
     }
 
     /// The words for a machine's kernel.
@@ -329,7 +332,7 @@ impl Builder {
             initrd: kit.initrd.clone(),
             append: self.words(index),
             card: card.socket.clone(),
-            slot: self.slot(index),
+            functions: self.functions(index, card),
             plugin: stores.and_then(Stores::plugin).map(Into::into),
             console: file("console"),
             console_log: file("log"),

@@ -39,7 +39,7 @@ pub use hamlyn_agent::protocol::{Exit, Program, What};
 pub use image::Added;
 pub use kit::Kit;
 pub use processes::{Held, cores, hamlyn, keep, tether};
-pub use qemu::{CARD_SLOT, Memory, card_arguments, snoop_arguments};
+pub use qemu::{CARD_SLOT, Functions, Memory, card_arguments, snoop_arguments};
 pub use remote::{Input, Remote};
 pub use run::Run;
 pub use stores::{Snoop, Stores, plugin};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hamlyn_agent::protocol::PORT;
-use hamlyn_host::rundir::{doorbell_path, snoop_path};
+use hamlyn_host::rundir::{doorbell_path, express_path, snoop_path};
 use serde_json::{Value, json};
 
 use super::accel::Accelerator;
@@ -74,20 +74,38 @@ impl std::fmt::Display for Memory {
     }
 }
 
-/// Where the card's two functions are on the machine's PCI bus, if nobody says otherwise: high up, since QEMU gives the
+/// Where the card's functions are on the machine's PCI bus, if nobody says otherwise: high up, since QEMU gives the
 /// low slots to devices that ask for none.
 pub const CARD_SLOT: u8 = 0x10;
 
-/// The arguments that any virtual machine needs to have the card: shared memory and the device. It has both its functions
-/// in `slot` of the PCI bus, or, without one, only the first, somewhere: then a doorbell is a round trip.
-pub fn card_arguments(socket: &Path, memory: Memory, slot: Option<u8>) -> Vec<String> {
-    let card = match slot {
-        None => vec![function(socket, json!({}))],
-        Some(slot) => vec![
-            function(socket, json!({ "addr": format!("{slot:#x}.0"), "multifunction": true })),
-            function(&doorbell_path(socket), json!({ "addr": format!("{slot:#x}.1") })),
-        ],
-    };
+/// The PCI functions that a machine has of its card, all in one slot of the bus. With the first alone that is somewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Functions {
+    /// The slot.
+    pub slot: u8,
+    /// The second, with the doorbells. Without it each of them is a round trip.
+    pub doorbells: bool,
+    /// The third, with express memory.
+    pub express: bool,
+}
+
+impl Functions {
+    /// As QEMU's devices.
+    fn devices(self, socket: &Path) -> Vec<String> {
+        let at = |function: u8| json!({ "addr": format!("{:#x}.{function}", self.slot) });
+        let mut first = if self.doorbells || self.express { at(0) } else { json!({}) };
+        if self.doorbells || self.express {
+            first["multifunction"] = true.into();
+        }
+        let doorbells = self.doorbells.then(|| function(&doorbell_path(socket), at(1)));
+        let express = self.express.then(|| function(&express_path(socket), at(2)));
+        [function(socket, first)].into_iter().chain(doorbells).chain(express).collect()
+    }
+}
+
+/// The arguments that any virtual machine needs to have the card: shared memory and the card's functions.
+pub fn card_arguments(socket: &Path, memory: Memory, functions: Functions) -> Vec<String> {
+    let card = functions.devices(socket);
     // The card reaches the guest's memory through this file; with share=off its DMA would go nowhere, silently.
     let backend = format!("memory-backend-memfd,id=mem,size={memory},share=on");
     let size = memory.to_string();
@@ -136,8 +154,8 @@ pub(super) struct Machine {
     pub append: String,
     /// The card's socket, where QEMU connects.
     pub card: PathBuf,
-    /// Where on the PCI bus both its functions are; else it has only the first.
-    pub slot: Option<u8>,
+    /// What the machine has of the card.
+    pub functions: Functions,
     /// What tells the card of the machine's stores.
     pub plugin: Option<PathBuf>,
     /// The serial console's socket, where QEMU listens.
@@ -165,7 +183,7 @@ impl Machine {
         // 2 seconds of its 8 until it is ready to test its ciphers, which nobody here uses.
         let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check cryptomgr.notests";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
-        let mut arguments = card_arguments(&self.card, self.memory, self.slot);
+        let mut arguments = card_arguments(&self.card, self.memory, self.functions);
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
         // What else QEMU is told may say more of how it is run.
         let snoop = self.plugin.as_ref().map_or_else(Vec::new, |plugin| snoop_arguments(plugin, &self.card));
@@ -203,6 +221,10 @@ pub(super) fn escape(value: &str) -> String {
 mod tests {
     use super::*;
 
+    fn functions(doorbells: bool, express: bool) -> Functions {
+        Functions { slot: CARD_SLOT, doorbells, express }
+    }
+
     #[test]
     fn memory_is_parsed_and_bounded() {
         assert_eq!("256M".parse(), Ok(Memory(256)));
@@ -227,19 +249,24 @@ mod tests {
 
     #[test]
     fn the_memory_is_shared_and_the_devices_name_the_sockets() {
-        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), Some(CARD_SLOT));
+        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), functions(true, true));
         assert!(arguments.contains(&"memory-backend-memfd,id=mem,size=512M,share=on".to_owned()));
-        let devices = [7, 9].map(|at| serde_json::from_str::<Value>(&arguments[at]).unwrap());
+        let devices = [7, 9, 11].map(|at| serde_json::from_str::<Value>(&arguments[at]).unwrap());
         let socket = |path: &str| json!({ "type": "unix", "path": path });
         let common = |socket: Value, addr: &str| json!({ "driver": "vfio-user-pci", "socket": socket, "x-msg-timeout": 20_000, "addr": addr });
         let mut first = common(socket("/run/card0.sock"), "0x10.0");
         first["multifunction"] = true.into();
-        assert_eq!(devices, [first, common(socket("/run/card0.sock.doorbell"), "0x10.1")]);
+        let others = [("doorbell", "0x10.1"), ("express", "0x10.2")]
+            .map(|(name, place)| common(socket(&format!("/run/card0.sock.{name}")), place));
+        assert_eq!(devices, [vec![first], others.to_vec()].concat()[..]);
+        let express = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), functions(false, true));
+        assert_eq!([&express[7], &express[9], &express[6]], [&arguments[7], &arguments[11], "-device"]);
     }
 
     #[test]
     fn a_card_without_a_slot_has_its_first_function_alone() {
-        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), None);
+        let arguments =
+            card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), functions(false, false));
         assert_eq!(arguments.iter().filter(|word| *word == "-device").count(), 1);
         let device: Value = serde_json::from_str(&arguments[7]).unwrap();
         assert_eq!((&device["socket"]["path"], &device["addr"]), (&json!("/run/card0.sock"), &Value::Null));
@@ -258,7 +285,7 @@ mod tests {
             initrd: path(),
             append: String::new(),
             card: path(),
-            slot: None,
+            functions: functions(false, false),
             plugin: None,
             console: path(),
             console_log: path(),

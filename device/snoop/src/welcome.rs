@@ -56,7 +56,7 @@ fn answer(status: u16, size: Size) -> Answer {
 /// Passes the memory to a plugin; the bell of both. Never blocks.
 pub(crate) fn welcome(socket: impl Into<Socket>, memory: &Sealed, size: Size) -> io::Result<Bell> {
     let socket = socket.into();
-    send_with(&socket, answer(WELCOME, size).as_bytes(), memory.file.as_fd())?;
+    send_with(&socket, answer(WELCOME, size).as_bytes(), &[memory.file.as_fd()])?;
     Ok(Bell::over(socket))
 }
 

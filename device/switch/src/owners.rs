@@ -90,12 +90,14 @@ struct Owner {
 pub struct Owners {
     policy: Policy,
     ports: Vec<Option<Owner>>,
+    /// Which user had each port first.
+    first: Vec<Option<User>>,
 }
 
 impl Owners {
     /// Ports that no user owns yet.
     pub fn new(ports: u16, policy: Policy) -> Owners {
-        Owners { policy, ports: vec![None; ports.into()] }
+        Owners { policy, ports: vec![None; ports.into()], first: vec![None; ports.into()] }
     }
 
     /// Who may attach, and how.
@@ -137,6 +139,12 @@ impl Owners {
         let have = (0..self.ports.len()).filter(|&port| owner(port) == Some(user)).count();
         let limit = self.policy.ports_for_each;
         if have >= limit.into() { Err(Denial::TooMany { user, have, limit }) } else { Ok(host) }
+    }
+
+    /// Whether a user who is about to get a port is the first to have it. What machines share by express memory is that user's for
+    /// good: a machine of its may still have it mapped, long after its card has left.
+    pub fn is_first(&mut self, host: HostId, user: User) -> bool {
+        self.first.get_mut(host.index()).is_some_and(|first| *first.get_or_insert(user) == user)
     }
 
     /// A user's card has a port.
@@ -222,6 +230,17 @@ mod tests {
         owners.left(HostId(0), now);
         assert!(bob(&owners, 59).is_err());
         assert_eq!(bob(&owners, 60), Ok(HostId(0)));
+    }
+
+    #[test]
+    fn the_first_user_of_an_id_stays_the_first() {
+        let mut owners = owners(4, Some(Duration::ZERO));
+        assert!(owners.is_first(HostId(0), ANN));
+        owners.attached(HostId(0), ANN);
+        owners.left(HostId(0), Instant::now());
+        assert_eq!(choose(&owners, BOB, Some(0)), Ok(0), "the id is free again");
+        assert!(!owners.is_first(HostId(0), BOB) && owners.is_first(HostId(0), ANN));
+        assert!(owners.is_first(HostId(1), BOB) && !owners.is_first(HostId(9), BOB));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hamlyn_door::{Limited, ListenError};
 use hamlyn_fabric::attach::{self, Request, RequestError};
 use hamlyn_fabric::bell::GONE;
+use hamlyn_fabric::express::{self, Part, ShapeError};
 use hamlyn_fabric::ring::GeometryError;
 use hamlyn_fabric::{Geometry, Heard, HostId, Link};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -58,6 +59,8 @@ pub struct Options {
     /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
     /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed.
     pub stall_timeout: Duration,
+    /// What each pair of hosts shares by express memory. None: nothing.
+    pub express: Option<Part>,
 }
 
 impl Default for Options {
@@ -74,6 +77,7 @@ impl Default for Options {
             attach_timeout: Duration::from_secs(2),
             policy: Policy::default(),
             stall_timeout: Duration::from_secs(30),
+            express: None,
         }
     }
 }
@@ -105,6 +109,9 @@ pub enum SwitchError {
     /// The same.
     #[error(transparent)]
     Misfit(#[from] Misfit),
+    /// Express memory of a shape that cannot be.
+    #[error(transparent)]
+    Express(#[from] ShapeError),
     /// The system is out of something.
     #[error("switch failed: {0}")]
     System(#[from] io::Error),
@@ -122,6 +129,7 @@ pub struct Switch {
     ports: Ports,
     owners: Owners,
     protocols: Protocols,
+    express: Option<express::Memory>,
     started: Instant,
     /// When there was last something to do.
     worked: Instant,
@@ -138,7 +146,9 @@ impl Switch {
         }
         check_mesh(&options)?;
         options.geometry.validate()?;
+        let shape = options.express.map(|part| express::Shape::new(options.ports, part)).transpose()?;
         Ok(Switch {
+            express: shape.map(express::Memory::new).transpose()?,
             crossbar: Crossbar::new(options.ports, options.geometry)
                 .with_paths(options.paths, options.seed)
                 .with_mesh(options.mesh)
@@ -162,7 +172,7 @@ impl Switch {
 
     /// Attaches the switch's end of a link to a card that fits those that are there.
     fn add_port(&mut self, link: Link, request: Request) -> Result<HostId, SwitchError> {
-        let Request { host: wanted, traffic } = request;
+        let Request { host: wanted, traffic, .. } = request;
         let host = self.crossbar.attach(link.sender, link.receiver, wanted)?;
         if let Err(error) = self.ports.watch(host, link.bell) {
             self.crossbar.detach(host);
@@ -327,8 +337,10 @@ impl Switch {
                 return Ok(());
             }
         };
+        let is_first = self.owners.is_first(host, user);
+        let express = self.express.as_ref().filter(|_| request.express && is_first);
         // A client that leaves in the middle is no reason to stop, nor is one that the system has no memory for.
-        let link = attach::accept(client.socket, host, self.options.ports, self.options.geometry);
+        let link = attach::accept(client.socket, host, self.options.ports, self.options.geometry, express);
         let link = link.map_err(SwitchError::from);
         match link.and_then(|link| self.add_port(link, request)) {
             Ok(host) => self.owners.attached(host, user),

@@ -5,6 +5,7 @@
  *
  *   services.c   what the kernel has for the driver: time, memory, work, and so on
  *   verbs.c      what is asked of a system, as connectfile.c and a card's folder ask it
+ *   memory.c     the same of express memory, as core/expressfile.c asks it
  *
  * Rust has the other half: src/foreign.rs follows this file line by line.
  */
@@ -12,6 +13,7 @@
 #define _HOST_H
 
 #include "connect.h"
+#include "express.h"
 
 /* What a system reaches while it is called. @ports is Rust's, and handed to each. */
 struct host_call {
@@ -32,12 +34,23 @@ struct host_call {
 	bool (*depends)(void *ports, u32 host);
 	/* A file is to be looked at by those who sleep on it. */
 	void (*woken)(void *ports, u32 file);
+	/* An area or a view, by its file, has ended without its process' doing. */
+	void (*withdraw)(void *ports, u32 file);
 };
 
 /* One user, who may have all. */
 struct hamlyn_share {
 	u32 users;
 	u32 held[HAMLYN_KINDS];
+	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
+};
+
+/* An area of express memory, or a view, as a process has it. */
+struct host_end {
+	struct hamlyn_express_end end;
+	u32 users;
+	u32 file;
+	struct list_head on_host;
 };
 
 struct host {
@@ -51,6 +64,8 @@ struct host {
 	u32 peer_timeout;
 	struct list_head work;
 	struct list_head memory;
+	/* Areas and views that processes have. */
+	struct list_head ends;
 	u32 pieces;
 	/* What the last message that was looked at has as data. */
 	u8 place[HAMLYN_WELL_KNOWN_PLACE_SIZE];
@@ -75,12 +90,34 @@ struct host_sizes {
 	u32 users;
 };
 
+/* How an area or a view stands. */
+struct host_end_state {
+	/* enum express_state */
+	u32 state;
+	int error;
+	u32 number;
+	u32 count;
+	u64 key;
+	struct hamlyn_express_pages pages;
+};
+
 /* The system that this thread calls. */
 struct host *host_now(void);
 /* Begins a call, and ends it: whose turn it was before. */
 struct host *host_enter(struct host *host, const struct host_call *call);
 void host_leave(struct host *host, struct host *before);
 void host_complain(const char *complaint);
+
+/* How verbs are called: verbs.c. */
+struct verb {
+	struct host *host, *before;
+	bool locks;
+};
+struct verb host_verb_begin(struct host *host, const struct host_call *call, bool locks);
+void host_verb_end(struct verb *verb);
+
+#define VERB(host, call, locks) \
+	struct verb _verb __attribute__((unused, cleanup(host_verb_end))) = host_verb_begin(host, call, locks)
 
 /* peer.c's, by module_param. */
 void host_set_peer_timeout(unsigned int milliseconds);
@@ -118,6 +155,17 @@ void host_release(struct host *host, const struct host_call *call,
 		  struct hamlyn_connection *connection);
 void host_describe(const struct hamlyn_connection *connection,
 		   struct hamlyn_connection_state *state);
+int host_express_begin(struct host *host, const struct host_call *call, u32 own);
+int host_express_part(struct host *host, const struct host_call *call, u32 peer, u64 memory, u32 pages);
+void host_express_stop(struct host *host, const struct host_call *call);
+int host_express_create(struct host *host, const struct host_call *call, u32 peer, u32 pages, bool again,
+			u32 file, struct host_end **made);
+int host_express_map(struct host *host, const struct host_call *call, u32 peer, u32 area, u64 key, u32 file,
+		     struct host_end **made);
+void host_express_close(struct host *host, const struct host_call *call, struct host_end *end);
+void host_express_describe(struct host *host, const struct host_call *call,
+			   struct hamlyn_express_query *query);
+void host_express_look(const struct host_end *end, struct host_end_state *state);
 void host_sizes(const struct host *host, struct host_sizes *sizes);
 u64 host_renewed(const struct host *host, u32 peer);
 const char *host_complaint(const struct host *host);

@@ -191,6 +191,27 @@ int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most
 	return 0;
 }
 
+void hamlyn_share_express(struct hamlyn_share *share, u32 host, s32 pages)
+{
+	share->express[host] += pages;
+}
+
+u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host)
+{
+	return share->express[host];
+}
+
+/* One user may have all. */
+u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
+			       bool privileged)
+{
+	(void)share;
+	(void)host;
+	(void)held;
+	(void)privileged;
+	return all;
+}
+
 void hamlyn_share_said(struct hamlyn_share *share, u32 host)
 {
 }

@@ -106,12 +106,7 @@ static void host_note(struct host *host)
 	}
 }
 
-struct verb {
-	struct host *host, *before;
-	bool locks;
-};
-
-static struct verb verb_begin(struct host *host, const struct host_call *call, bool locks)
+struct verb host_verb_begin(struct host *host, const struct host_call *call, bool locks)
 {
 	struct verb verb = { host, host_enter(host, call), locks };
 
@@ -120,16 +115,13 @@ static struct verb verb_begin(struct host *host, const struct host_call *call, b
 	return verb;
 }
 
-static void verb_end(struct verb *verb)
+void host_verb_end(struct verb *verb)
 {
 	if (verb->locks)
 		mutex_unlock(&verb->host->lock);
 	host_note(verb->host);
 	host_leave(verb->host, verb->before);
 }
-
-#define VERB(host, call, locks) \
-	struct verb _verb __attribute__((unused, cleanup(verb_end))) = verb_begin(host, call, locks)
 
 struct host *host_create(const struct host_call *call, int number, u32 peer_timeout)
 {
@@ -141,6 +133,7 @@ struct host *host_create(const struct host_call *call, int number, u32 peer_time
 	host->peer_timeout = peer_timeout;
 	INIT_LIST_HEAD(&host->work);
 	INIT_LIST_HEAD(&host->memory);
+	INIT_LIST_HEAD(&host->ends);
 	before = host_enter(host, call);
 	host->system = hamlyn_system_create(NULL, &host->lock, number);
 	host->pieces = 0;

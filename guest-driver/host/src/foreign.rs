@@ -12,10 +12,13 @@ use std::slice;
 
 use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_PLACE_SIZE;
 use hamlyn_abi::kernel::wire::HamlynWire;
-use hamlyn_abi::uapi::{HamlynConnect, HamlynConnectionState, HamlynListen, HamlynPrivate};
+use hamlyn_abi::uapi::{
+    HamlynConnect, HamlynConnectionState, HamlynExpressQuery, HamlynListen, HamlynPrivate,
+};
 use rustix::io::{Errno, Result};
 use zerocopy::FromZeros;
 
+use crate::express::EndState;
 use crate::{Ports, Sizes};
 
 /// `struct host`, which C looks into, and the others.
@@ -25,6 +28,8 @@ struct RawHost([u8; 0]);
 struct RawListener([u8; 0]);
 #[repr(C)]
 struct RawConnection([u8; 0]);
+#[repr(C)]
+struct RawEnd([u8; 0]);
 
 /// `struct host_call`.
 #[repr(C)]
@@ -43,6 +48,7 @@ struct Call {
     lost: unsafe extern "C" fn(*mut c_void, u32),
     depends: unsafe extern "C" fn(*mut c_void, u32) -> bool,
     woken: unsafe extern "C" fn(*mut c_void, u32),
+    withdraw: unsafe extern "C" fn(*mut c_void, u32),
 }
 
 // In the order of host.h.
@@ -126,6 +132,38 @@ unsafe extern "C" {
     fn host_release(host: *mut RawHost, call: *const Call, connection: *mut RawConnection);
     #[link_name = "hamlyn_driver_host_describe"]
     fn host_describe(connection: *const RawConnection, state: *mut HamlynConnectionState);
+    #[link_name = "hamlyn_driver_host_express_begin"]
+    fn host_express_begin(host: *mut RawHost, call: *const Call, own: u32) -> c_int;
+    #[link_name = "hamlyn_driver_host_express_part"]
+    fn host_express_part(host: *mut RawHost, call: *const Call, peer: u32, memory: u64, pages: u32) -> c_int;
+    #[link_name = "hamlyn_driver_host_express_stop"]
+    fn host_express_stop(host: *mut RawHost, call: *const Call);
+    #[link_name = "hamlyn_driver_host_express_create"]
+    fn host_express_create(
+        host: *mut RawHost,
+        call: *const Call,
+        peer: u32,
+        pages: u32,
+        again: bool,
+        file: u32,
+        made: *mut *mut RawEnd,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_express_map"]
+    fn host_express_map(
+        host: *mut RawHost,
+        call: *const Call,
+        peer: u32,
+        area: u32,
+        key: u64,
+        file: u32,
+        made: *mut *mut RawEnd,
+    ) -> c_int;
+    #[link_name = "hamlyn_driver_host_express_close"]
+    fn host_express_close(host: *mut RawHost, call: *const Call, end: *mut RawEnd);
+    #[link_name = "hamlyn_driver_host_express_describe"]
+    fn host_express_describe(host: *mut RawHost, call: *const Call, query: *mut HamlynExpressQuery);
+    #[link_name = "hamlyn_driver_host_express_look"]
+    fn host_express_look(end: *const RawEnd, state: *mut EndState);
     #[link_name = "hamlyn_driver_host_sizes"]
     fn host_sizes(host: *const RawHost, sizes: *mut Sizes);
     #[link_name = "hamlyn_driver_host_renewed"]
@@ -247,6 +285,11 @@ unsafe extern "C" fn woken(ports: *mut c_void, file: u32) {
     unsafe { context(ports) }.woken.push(file);
 }
 
+unsafe extern "C" fn withdraw(ports: *mut c_void, file: u32) {
+    // SAFETY: C was called with it.
+    unsafe { context(ports) }.ports.withdraw(file);
+}
+
 /// No card, and no time: there is none yet.
 struct Nothing;
 
@@ -279,6 +322,7 @@ pub(crate) struct Host {
     raw: NonNull<RawHost>,
     listeners: BTreeMap<u32, NonNull<RawListener>>,
     connections: BTreeMap<u32, NonNull<RawConnection>>,
+    ends: BTreeMap<u32, NonNull<RawEnd>>,
     last: u32,
     random: u32,
     /// This host's id while there is a link.
@@ -311,8 +355,8 @@ impl Host {
             unsafe { host_create(call, 0, timeout) }
         });
         let Some(raw) = NonNull::new(made) else { handle_alloc_error(Layout::new::<[u8; 65536]>()) };
-        let (listeners, connections) = (BTreeMap::new(), BTreeMap::new());
-        Self { raw, listeners, connections, last: 0, random, link: None, woken }
+        let (listeners, connections, ends) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { raw, listeners, connections, ends, last: 0, random, link: None, woken }
     }
 
     /// Calls C.
@@ -473,6 +517,77 @@ impl Host {
         Some(state)
     }
 
+    pub(crate) fn express_begin(&mut self, ports: &mut dyn Ports, own: u32) -> Result<()> {
+        // SAFETY: host and call are whole.
+        result(self.call(ports, |host, call| unsafe { host_express_begin(host, call, own) }))
+    }
+
+    pub(crate) fn express_part(
+        &mut self,
+        ports: &mut dyn Ports,
+        peer: u32,
+        memory: u64,
+        pages: u32,
+    ) -> Result<()> {
+        // SAFETY: host and call are whole; there is no part before it has begun.
+        result(self.call(ports, |host, call| unsafe { host_express_part(host, call, peer, memory, pages) }))
+    }
+
+    pub(crate) fn express_stop(&mut self, ports: &mut dyn Ports) {
+        // SAFETY: host and call are whole.
+        self.call(ports, |host, call| unsafe { host_express_stop(host, call) });
+    }
+
+    pub(crate) fn express_create(
+        &mut self,
+        ports: &mut dyn Ports,
+        peer: u32,
+        pages: u32,
+        again: bool,
+    ) -> Result<u32> {
+        let (file, mut made) = (self.next_file(), null_mut());
+        // SAFETY: host and call are whole, and the pointer is ours.
+        result(self.call(ports, |host, call| unsafe {
+            host_express_create(host, call, peer, pages, again, file, &mut made)
+        }))?;
+        self.ends.extend(NonNull::new(made).map(|raw| (file, raw)));
+        Ok(file)
+    }
+
+    pub(crate) fn express_map(
+        &mut self,
+        ports: &mut dyn Ports,
+        peer: u32,
+        area: u32,
+        key: u64,
+    ) -> Result<u32> {
+        let (file, mut made) = (self.next_file(), null_mut());
+        // SAFETY: host and call are whole, and the pointer is ours.
+        result(self.call(ports, |host, call| unsafe {
+            host_express_map(host, call, peer, area, key, file, &mut made)
+        }))?;
+        self.ends.extend(NonNull::new(made).map(|raw| (file, raw)));
+        Ok(file)
+    }
+
+    pub(crate) fn express_close(&mut self, ports: &mut dyn Ports, file: u32) {
+        let Some(end) = self.ends.remove(&file) else { return };
+        // SAFETY: host, call and end are whole, and nobody has the end any more.
+        self.call(ports, |host, call| unsafe { host_express_close(host, call, end.as_ptr()) });
+    }
+
+    pub(crate) fn express_describe(&mut self, ports: &mut dyn Ports, query: &mut HamlynExpressQuery) {
+        // SAFETY: host and call are whole, and the query is ours.
+        self.call(ports, |host, call| unsafe { host_express_describe(host, call, query) });
+    }
+
+    pub(crate) fn express_look(&self, file: u32) -> Option<EndState> {
+        let (end, mut state) = (self.ends.get(&file)?, EndState::default());
+        // SAFETY: the end is whole, and the state is ours.
+        unsafe { host_express_look(end.as_ptr(), &mut state) };
+        Some(state)
+    }
+
     pub(crate) fn listeners(&self) -> Vec<u32> {
         self.listeners.keys().copied().collect()
     }
@@ -527,6 +642,7 @@ fn with_call<T>(
         lost,
         depends,
         woken,
+        withdraw,
     };
     verb(&call)
 }

@@ -10,9 +10,11 @@
 //! |---|---|
 //! | `../shim` | the kernel's services that the C asks for, and what is asked of the C |
 //! | `foreign` | the border to it, with all `unsafe` code of this crate |
+//! | `express` | areas and views of express memory by number, as a process has them: the counterpart of `core/expressfile.c` |
 //! | `files` | listeners and connections by number, as a process has them by file: the counterpart of `connectfile.c` |
 //! | `slots` | the layout of Hamlyn's well-known slots, and what is posted to them, as in `hamlyn/wellknown.c` |
 
+pub mod express;
 mod files;
 mod foreign;
 pub mod slots;
@@ -58,6 +60,11 @@ pub trait Ports {
     /// Nothing is arranged with a host any more: it is lost, or has begun anew.
     fn lost(&mut self, host: u32) {
         let _ = host;
+    }
+
+    /// An area or a view, by its number, has ended without its process' doing: that sees its pages no more when this returns.
+    fn withdraw(&mut self, number: u32) {
+        let _ = number;
     }
 
     /// Whether something is arranged with a host, besides connections: then it is looked whether that lives.

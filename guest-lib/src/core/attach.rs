@@ -6,9 +6,12 @@ use std::fmt::Debug;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use hamlyn_abi::uapi::{HamlynConnectionState, HamlynQuery, HamlynSelfTest, HamlynStatistics};
+use hamlyn_abi::uapi::{
+    HamlynConnectionState, HamlynExpressQuery, HamlynQuery, HamlynSelfTest, HamlynStatistics,
+};
 use hamlyn_sys::Mapping;
 
+use crate::core::express::pages::ExpressParts;
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 
@@ -74,6 +77,38 @@ pub trait CardAttachment: Debug + Send + Sync {
     fn ask(&self, _host: u32, _name: &str) -> Result<Box<dyn ConnectionParts>> {
         Err(Error::Unsupported(NO_QUESTIONS))
     }
+
+    /// Makes an area of express memory for a host, zeros.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] without express memory.
+    fn create_express(&self, _host: u32, _length: usize) -> Result<ExpressParts> {
+        Err(Error::Unsupported(NO_EXPRESS))
+    }
+
+    /// Maps a host's area of express memory.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] without express memory.
+    fn map_express(&self, _host: u32, _area: u32, _key: u64) -> Result<ExpressParts> {
+        Err(Error::Unsupported(NO_EXPRESS))
+    }
+
+    /// Gives an area or a view back; its memory shows what nobody else sees.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn destroy_express(&self, _number: u32) -> Result<()> {
+        Err(Error::Unsupported(NO_EXPRESS))
+    }
+
+    /// What there is of express memory with a host.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] without express memory.
+    fn query_express(&self, _host: u32) -> Result<HamlynExpressQuery> {
+        Err(Error::Unsupported(NO_EXPRESS))
+    }
 }
 
 /// What users share that a card has only as many of as its driver has room for.
@@ -83,6 +118,9 @@ pub(crate) const CONNECTIONS_REMEDY: &str = "close some, here or in another proc
 
 pub(crate) const NO_QUESTIONS: &str =
     "nobody here can ask whether a name is listened to: this machine's driver is too old, or there is none";
+
+pub(crate) const NO_EXPRESS: &str =
+    "there is no express memory: the card, its driver or this way to reach it has none";
 
 const NO_CONNECTIONS: &str =
     "connections are the operating system's affair: this card is attached to without one";

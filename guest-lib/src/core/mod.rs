@@ -9,6 +9,7 @@ pub(crate) mod connection;
 pub mod copies;
 pub(crate) mod device;
 pub(crate) mod doorbell;
+pub(crate) mod express;
 pub(crate) mod free;
 pub(crate) mod key;
 pub(crate) mod lend;

@@ -81,7 +81,7 @@ impl Hub {
         Ok(Self { shared: Arc::new(Shared { tasks, next: AtomicU64::new(0), watching }) })
     }
 
-    fn enter(&self) -> Place {
+    pub(super) fn enter(&self) -> Place {
         let token = self.shared.next.fetch_add(1, Ordering::Relaxed);
         self.shared.tasks.lock().wakers.insert(token, None);
         Place { hub: self.clone(), token }
@@ -136,20 +136,20 @@ async fn watch_over(manager: Manager, file: AsyncFd<OwnedFd>, tasks: Arc<Tasks>)
 
 /// Newer ways to say so are unsafe, for what has a file's number need not own it: this does.
 #[allow(deprecated)]
-fn watch(file: BorrowedFd<'_>) -> io::Result<AsyncFd<OwnedFd>> {
+pub(super) fn watch(file: BorrowedFd<'_>) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(file.try_clone_to_owned()?, Interest::READABLE)
 }
 
 /// An end of a stream, as its hub knows it.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     hub: Hub,
-    token: u64,
+    pub(super) token: u64,
 }
 
 impl Place {
     /// This task is woken when there is news.
-    fn wait(&self, context: &Context<'_>) -> io::Result<()> {
+    pub(super) fn wait(&self, context: &Context<'_>) -> io::Result<()> {
         let mut waiting = self.hub.shared.tasks.lock();
         if waiting.over {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "the card is gone"));

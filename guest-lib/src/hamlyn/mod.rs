@@ -6,6 +6,7 @@ pub(crate) mod attach;
 pub(crate) mod card;
 mod cursor;
 pub(crate) mod device;
+pub mod express;
 pub(crate) mod fetch;
 pub(crate) mod group;
 pub(crate) mod manager;

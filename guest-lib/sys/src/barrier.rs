@@ -1,6 +1,6 @@
 //! Memory barriers, named for their purpose.
 //!
-//! The first three are full barriers: each stands between a store that says something to the other side and a load that asks
+//! The first four are full barriers: each stands between a store that says something to the other side and a load that asks
 //! what the other side says. The card does the mirror image, so one of the two always sees the other (Dekker).
 //!
 //! They are the instruction that is meant for devices, as the kernel's `mb()` is. Compilers make a locked operation of
@@ -40,6 +40,13 @@ pub fn before_sleep_check() {
 /// Between taking an interrupt back (clearing `pending`) and looking at the queues it may stand for.
 #[inline]
 pub fn before_queue_check() {
+    full();
+}
+
+/// Between a store that the other end of express memory may sleep for (or that says that this one does), and asking whether it
+/// sleeps (or looking once more).
+#[inline]
+pub fn before_peer_check() {
     full();
 }
 

@@ -166,6 +166,14 @@ calls! {
     share(HamlynShareQuery) = HAMLYN_IOC_SHARE;
     /// Destroys a slot.
     slot_destroy(HamlynObject) = HAMLYN_IOC_SLOT_DESTROY;
+    /// Makes an area of express memory.
+    express_create(HamlynExpressCreate) = HAMLYN_IOC_EXPRESS_CREATE;
+    /// Maps another host's area.
+    express_map(HamlynExpressMap) = HAMLYN_IOC_EXPRESS_MAP;
+    /// Gives an area or a view back.
+    express_destroy(HamlynObject) = HAMLYN_IOC_EXPRESS_DESTROY;
+    /// What there is of express memory with a host.
+    express_query(HamlynExpressQuery) = HAMLYN_IOC_EXPRESS_QUERY;
 }
 
 impl AsFd for Device {

@@ -9,6 +9,7 @@ mod connect_any;
 #[cfg(debug_assertions)]
 mod copies;
 mod datagram;
+mod express;
 mod fake;
 mod group;
 mod lower_layer;

@@ -39,7 +39,7 @@ struct Attacker(Attached);
 impl Attacker {
     fn attach(lab: &Lab) -> Result<Attacker> {
         let traffic = Traffic { protocol: SHRIMP, ordered: true };
-        let request = Request { host: Some(HostId(ATTACKER)), traffic };
+        let request = Request { host: Some(HostId(ATTACKER)), traffic, express: false };
         let switch = lab.directory().join("switch.sock");
         Ok(Attacker(connect(&switch, request, PATIENCE).context("the attacker cannot attach")?))
     }

@@ -2,5 +2,6 @@
 //!
 //! No card looks at it, nor does the library, but where it stands in for a driver at a card's socket.
 
+pub mod express;
 pub mod well_known;
 pub mod wire;

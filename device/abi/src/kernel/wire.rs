@@ -19,6 +19,8 @@ pub const HAMLYN_WIRE_CLOSE: u32 = 6;
 /// From one card's own part of the driver to the other's: what `from`, `to`, `reason` and the private data mean is that card's. An
 /// operating system whose card has no such messages passes over it.
 pub const HAMLYN_WIRE_CARD: u32 = 7;
+/// About express memory: `reason` is a `HAMLYN_EXPRESS_SAY_*` ([`super::express`]). An operating system that has none passes over it.
+pub const HAMLYN_WIRE_EXPRESS: u32 = 8;
 
 /// Head of a message between operating systems.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -19,12 +19,14 @@
 //! | [`check`] | counters, self-tests |
 //! | [`share`] | shares of users |
 //! | [`connection`] | names and connections |
+//! | [`express`] | memory that processes of two hosts share |
 //!
 //! The rest is a model's own, in `uapi.rs` of its folder. The Hamlyn card's can be had from here, too, where it once was.
 
 pub mod call;
 pub mod check;
 pub mod connection;
+pub mod express;
 pub mod object;
 pub mod query;
 pub mod share;
@@ -32,6 +34,7 @@ pub mod share;
 pub use self::call::*;
 pub use self::check::*;
 pub use self::connection::*;
+pub use self::express::*;
 pub use self::object::*;
 pub use self::query::*;
 pub use self::share::*;

@@ -13,6 +13,8 @@ pub const HAMLYN_CAPABILITY_CONNECTIONS: u64 = 1;
 pub const HAMLYN_CAPABILITY_SHARES: u64 = 2;
 /// `HamlynQuery::capabilities`: to ask whether a name is listened to.
 pub const HAMLYN_CAPABILITY_QUESTIONS: u64 = 8;
+/// `HamlynQuery::capabilities`: express memory ([`super::express`]), with some host or other.
+pub const HAMLYN_CAPABILITY_EXPRESS: u64 = 16;
 
 /// What the card is and how much of everything it has: what any card says, and a union that `model` is the tag of.
 ///

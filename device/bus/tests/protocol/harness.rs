@@ -4,7 +4,8 @@
 //! Everything runs in one thread: the client writes, the server processes what is there, the client reads.
 
 use hamlyn_bus::{
-    Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, Server, Widths,
+    Answer, Area, Backing, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, Server,
+    Widths,
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -290,8 +291,13 @@ impl Harness {
     }
 
     pub(crate) fn with(description: Description) -> Harness {
+        Harness::over(description, None)
+    }
+
+    /// One of its BARs is a part of a file.
+    pub(crate) fn over(description: Description, backing: Option<Backing>) -> Harness {
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Server::bind(&folder.path().join("function"), description).unwrap();
+        let mut server = Server::bind_over(&folder.path().join("function"), description, backing).unwrap();
         let client = Client::connect(&server);
         let mut function = Scratch::default();
         while server.process(&mut function).unwrap() > 0 || !server.has_client() {}

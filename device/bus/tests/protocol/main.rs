@@ -3,6 +3,7 @@
 //! Raw bytes by hand in all files but `peer`, which lets the crate `vfio_user` be an independent client.
 
 mod access;
+mod backed;
 mod dma;
 mod harness;
 mod held;

@@ -28,7 +28,8 @@ The card stays when its machine or its switch goes, and serves the next.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CardArgs {
-    /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell and PATH.snoop
+    /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell, PATH.express
+    /// and PATH.snoop
     #[arg(long, value_name = "PATH", value_parser = card_path)]
     socket: PathBuf,
     /// Where the switch listens

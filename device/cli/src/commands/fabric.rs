@@ -9,7 +9,7 @@ use hamlyn_host::rundir::card_path;
 use rustix::thread::CpuSet;
 
 use super::options::CardsFlags;
-use super::switch::RoutingArgs;
+use super::switch::{ExpressArgs, RoutingArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,14 +27,16 @@ pub(super) const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct FabricArgs {
-    /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell and
-    /// PATH.snoop; once for each card, at most 64
+    /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell,
+    /// PATH.express and PATH.snoop; once for each card, at most 64
     #[arg(long = "socket", value_name = "PATH", value_parser = card_path, required = true)]
     sockets: Vec<PathBuf>,
     #[command(flatten)]
     cards: CardsFlags,
     #[command(flatten)]
     routing: RoutingArgs,
+    #[command(flatten)]
+    express: ExpressArgs,
     /// The cores that the machines are pinned to, the first card's first; again from the first for more cards. A machine's
     /// messages come to a thread of their own, pinned to the same core
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "spin")]
@@ -52,6 +54,7 @@ pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
         cards.iter_mut().for_each(|card| card.choice.suggest("columns", shape.columns.into()));
     }
     ensemble::run(&Options {
+        express: args.express.part(),
         cards: cards.into_iter().zip(args.sockets).collect(),
         paths: args.routing.paths,
         mesh: args.routing.mesh,

@@ -150,6 +150,8 @@ struct MachineArgs {
     #[command(flatten)]
     routing: switch::RoutingArgs,
     #[command(flatten)]
+    express: switch::ExpressArgs,
+    #[command(flatten)]
     layout: layout::LayoutArgs,
 }
 
@@ -159,7 +161,8 @@ impl MachineArgs {
         let lab =
             Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
         let card = self.routing.columns(&self.model.models, card).into_iter().chain(card.iter().cloned());
-        layout.apply(lab.snoop(self.snoop).card_args(card).switch_args(self.routing.args()))
+        let switch = self.routing.args().into_iter().chain(self.express.args());
+        layout.apply(lab.snoop(self.snoop).card_args(card).switch_args(switch))
     }
 }
 

@@ -1,22 +1,27 @@
 //! `hamlyn qemu-args`
 
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use hamlyn_host::rundir::express_path;
 use hamlyn_host::{catalogue, rundir};
 
 use super::options::ModelFlag;
-use hamlyn_lab::{Accel, CARD_SLOT, Memory, Snoop, Stores, card_arguments, plugin, snoop_arguments};
+use hamlyn_lab::{
+    Accel, CARD_SLOT, Functions, Memory, Snoop, Stores, card_arguments, plugin, snoop_arguments,
+};
 
 /// Print the arguments that give your own QEMU the card
 ///
 /// They replace your own -m, and add to your own -machine: the memory must be shared, since the card reads and writes
 /// it directly. QEMU must be 10.1 or newer. Start the card first.
 ///
-/// The card is two PCI functions in one slot, each with a socket of its own. The second has the doorbells, which cost
-/// the guest a tenth there; without it all works, too.
+/// The card is up to three PCI functions in one slot, each with a socket of its own. The second has the doorbells, which cost
+/// the guest a tenth there; without it all works, too. The third has express memory, if the card that listens has any.
 ///
 /// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU emulates: then these arguments
 /// say so, and replace your own -accel.
@@ -47,18 +52,38 @@ pub(super) struct QemuArgs {
     snoop: Snoop,
 }
 
+/// How long a card that was started just before may take to listen.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether the card has express memory, once it is there.
+fn has_express(card: &Path) -> bool {
+    let start = Instant::now();
+    while !card.exists() {
+        if start.elapsed() > PATIENCE {
+            eprintln!(
+                "no card listens at {} yet: if it has express memory, these arguments lack it",
+                card.display()
+            );
+            return false;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    express_path(card).exists()
+}
+
 pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
     // QEMU may be started in another directory.
     let socket = std::path::absolute(&args.socket)?;
     let text = socket.to_str().with_context(|| format!("{} is not UTF-8", socket.display()))?;
     let socket = rundir::card_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
-    let slot = catalogue::has_doorbells(args.model.model).then_some(args.slot);
+    let doorbells = catalogue::has_doorbells(args.model.model);
+    let functions = Functions { slot: args.slot, doorbells, express: has_express(&socket) };
     let stores =
         args.snoop.decide(catalogue::is_snooped(args.model.model), args.accel.decide()?, plugin())?;
     if let Some(stores) = &stores {
         eprintln!("{stores}");
     }
-    let mut arguments = card_arguments(&socket, args.memory, slot);
+    let mut arguments = card_arguments(&socket, args.memory, functions);
     let plugin = stores.as_ref().and_then(Stores::plugin);
     arguments.extend(plugin.into_iter().flat_map(|plugin| snoop_arguments(plugin, &socket)));
     let arguments: Vec<String> = arguments

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use hamlyn_host::catalogue::{Choice, Model};
 use hamlyn_host::{rundir, switch};
 use hamlyn_switch::bursts;
 use hamlyn_switch::crossbar::MAX_PORTS;
 use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::paths::MAX_PATHS;
-use hamlyn_switch::{Options, Policy};
+use hamlyn_switch::{Options, Part, Policy};
 
 use crate::users;
 
@@ -52,6 +52,8 @@ pub(super) struct SwitchArgs {
     keep_ids: Option<u64>,
     #[command(flatten)]
     routing: RoutingArgs,
+    #[command(flatten)]
+    express: ExpressArgs,
 }
 
 impl SwitchArgs {
@@ -106,14 +108,50 @@ impl RoutingArgs {
     }
 }
 
+/// What machines share beside messages.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct ExpressArgs {
+    /// Memory that each pair of hosts shares, and nobody else: channels of two programs by loads and stores alone. For at most 64 ports
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Express::None)]
+    express: Express,
+    /// How much of it each pair has: 64K to 256M, a power of two
+    #[arg(long, value_name = "SIZE", default_value_t)]
+    express_part: Part,
+}
+
+/// How express memory is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Express {
+    /// One file, which each machine's QEMU holds; machines have no more than their own parts of it
+    Shared,
+    /// There is none
+    None,
+}
+
+impl ExpressArgs {
+    /// The same for another process.
+    pub(super) fn args(self) -> Vec<String> {
+        let how = self.express.to_possible_value();
+        let how = how.map(|how| format!("--express={}", how.get_name()));
+        how.into_iter().chain([format!("--express-part={}", self.express_part)]).collect()
+    }
+
+    /// What each pair of hosts has.
+    pub(super) fn part(self) -> Option<Part> {
+        (self.express == Express::Shared).then_some(self.express_part)
+    }
+}
+
 pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
     let RoutingArgs { paths, mesh, .. } = args.routing;
     let most = Options::default().ports;
     let nodes = mesh.map(|shape| shape.nodes().min(MAX_PORTS.into()) as u16);
+    let ports = args.ports.or(nodes).unwrap_or(most);
     switch::run(
         &args.socket,
         Options {
-            ports: args.ports.or(nodes).unwrap_or(most),
+            ports,
+            express: args.express.part(),
             paths,
             mesh,
             cutting: args.routing.cutting(),
@@ -127,9 +165,33 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use hamlyn_host::catalogue;
 
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        express: ExpressArgs,
+    }
+
+    #[test]
+    fn there_is_express_memory_if_somebody_wants_it() {
+        let parse = |words: &[&str]| {
+            Program::try_parse_from([&["switch"], words].concat()).map(|program| program.express)
+        };
+        let part = |words: &[&str]| parse(words).unwrap().part().map(|part| part.to_string());
+        assert_eq!(part(&[]), None);
+        assert_eq!(part(&["--express", "shared"]).as_deref(), Some("1M"));
+        assert_eq!(part(&["--express", "shared", "--express-part", "64K"]).as_deref(), Some("64K"));
+        assert_eq!(part(&["--express", "none"]), None);
+        for wrong in [["--express", "isolated"], ["--express-part", "3M"], ["--express-part", "1G"]] {
+            assert!(parse(&wrong).is_err(), "{wrong:?}");
+        }
+        let passed = parse(&["--express", "shared"]).unwrap().args();
+        assert_eq!(passed, ["--express=shared", "--express-part=1M"]);
+    }
 
     #[test]
     fn cards_that_have_coordinates_have_those_of_the_mesh_unless_they_are_told() {

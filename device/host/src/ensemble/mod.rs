@@ -24,6 +24,7 @@ mod waits_tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hamlyn_switch::Part;
 use hamlyn_switch::bursts;
 use hamlyn_switch::mesh::Shape;
 
@@ -39,6 +40,8 @@ pub struct Options {
     pub paths: u16,
     /// A mesh for packets to come through, in place of paths.
     pub mesh: Option<Shape>,
+    /// What each pair of cards' machines shares by express memory. None: nothing.
+    pub express: Option<Part>,
     /// When packets are cut and joined that can be.
     pub cutting: bursts::Policy,
     /// The cores that the machines are pinned to, the first card's first; none if they are anywhere.

@@ -11,6 +11,7 @@ use anyhow::{Context, ensure};
 use hamlyn_bus::GuestMemory;
 use hamlyn_card::card::Place;
 use hamlyn_card::ports::{Clock, Packet, Pieces, VolatileSlice};
+use hamlyn_fabric::express::{Memory, Shape};
 use hamlyn_fabric::{Geometry, HostId, Link};
 use hamlyn_switch::crossbar::Crossbar;
 use hamlyn_switch::traffic::Protocols;
@@ -71,6 +72,8 @@ impl Ensemble {
             .with_mesh(options.mesh)
             .with_bursts(&catalogue::bursts(), options.cutting);
         let mut protocols = Protocols::new(count as u16, options.paths);
+        let express = options.express.map(|part| Shape::new(count as u16, part)).transpose()?;
+        let express = express.map(Memory::new).transpose().context("no express memory")?;
         let (mut stations, mut names) = (Vec::new(), Vec::new());
         for (host, (card_options, socket)) in options.cards.iter().enumerate() {
             let card = card_options.make()?;
@@ -80,7 +83,7 @@ impl Ensemble {
             protocols.check(packets.traffic).with_context(|| format!("card {host} does not fit"))?;
             protocols.attached(host, packets.traffic);
             let place = Place { host: host.0, ports: count as u16 };
-            let uplink = Uplink::within(link, place, packets)?;
+            let uplink = Uplink::within(link, place, packets, express.clone())?;
             // Who takes away what it lent ends the process, and with it the cards of others.
             let memory = GuestMemory::Sealed { limit: card_options.guest_memory };
             let mut station = Station::start(card, socket, memory, uplink)?;

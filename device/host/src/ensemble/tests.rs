@@ -16,7 +16,15 @@ fn ensemble(folder: &Path, cards: usize) -> Ensemble {
         CardOptions { choice: Choice::of(catalogue::default()), guest_memory: CardOptions::GUEST_MEMORY };
     let cards_at = (0..cards).map(|number| (card.clone(), folder.join(format!("{number}.sock")))).collect();
     let (cutting, cores) = (Policy::default(), Vec::new());
-    let options = Options { cards: cards_at, paths: 1, mesh: None, cutting, cores, spin: Duration::ZERO };
+    let options = Options {
+        cards: cards_at,
+        paths: 1,
+        mesh: None,
+        cutting,
+        express: None,
+        cores,
+        spin: Duration::ZERO,
+    };
     let mut ensemble = Ensemble::start(&options).unwrap();
     let start = Instant::now();
     while !ensemble.work() {

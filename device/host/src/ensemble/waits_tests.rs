@@ -28,7 +28,8 @@ fn cards_at(folder: &Path, names: &[&str]) -> Ensemble {
     let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: 0 };
     let cards = names.iter().map(|name| (card.clone(), folder.join(name))).collect();
     let (cutting, cores) = (Policy::default(), Vec::new());
-    let options = Options { cards, paths: 1, mesh: None, cutting, cores, spin: Duration::ZERO };
+    let options =
+        Options { cards, paths: 1, mesh: None, express: None, cutting, cores, spin: Duration::ZERO };
     Ensemble::start(&options).unwrap()
 }
 

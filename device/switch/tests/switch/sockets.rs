@@ -214,7 +214,7 @@ fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
     let one = Card::attach(&running, None);
     let other = |number, ordered| {
         let traffic = Traffic { protocol: Protocol::parse(number).unwrap(), ordered };
-        refusal(connect(running.path(), Request { host: None, traffic }, PATIENCE))
+        refusal(connect(running.path(), Request { host: None, traffic, express: false }, PATIENCE))
     };
     let there = one.host;
     let strange = format!("its packets are of protocol 9, those of the card at port {there} of protocol 1: ");
@@ -223,7 +223,7 @@ fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
     drop(one);
     // Once the last card has left, the switch is anybody's.
     let traffic = Traffic { protocol: Protocol::parse(9).unwrap(), ordered: false };
-    while connect(running.path(), Request { host: None, traffic }, PATIENCE).is_err() {
+    while connect(running.path(), Request { host: None, traffic, express: false }, PATIENCE).is_err() {
         std::thread::yield_now();
     }
     running.stop();

@@ -1,6 +1,7 @@
 //! Two operating systems, and a fabric between them that is played by hand.
 
 mod arrangements;
+mod express;
 mod misfortune;
 mod names;
 mod protocol;
@@ -43,6 +44,8 @@ struct Card {
     /// With whom something is arranged, and with whom it was said to be so no more.
     arranged: Vec<u32>,
     lost: Vec<u32>,
+    /// Areas and views that were taken away from their processes.
+    withdrawn: Vec<u32>,
 }
 
 impl Ports for Card {
@@ -86,6 +89,10 @@ impl Ports for Card {
     fn lost(&mut self, host: u32) {
         self.arranged.retain(|other| *other != host);
         self.lost.push(host);
+    }
+
+    fn withdraw(&mut self, number: u32) {
+        self.withdrawn.push(number);
     }
 
     fn depends(&mut self, host: u32) -> bool {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
 use hamlyn_abi::uapi::{
     CardArgument, HAMLYN_MAX_CONNECTIONS, HAMLYN_SHARE_CONNECTIONS, HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER,
-    HamlynQuery, HamlynSelfTest, HamlynShareQuery, HamlynStatistics,
+    HamlynExpressQuery, HamlynQuery, HamlynSelfTest, HamlynShareQuery, HamlynStatistics,
 };
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
@@ -22,11 +22,13 @@ use crate::core::attach::{
     CONNECTIONS, CONNECTIONS_REMEDY, CardAttachment, ConnectionParts, ListenerParts, NO_QUESTIONS, QueueFile,
     check_version,
 };
+use crate::core::express::pages::ExpressParts;
 use crate::core::memory::Memory;
 use crate::core::model::Model;
 use crate::error::{Error, GivenBack, Result, at_most};
 
 mod connection;
+mod express;
 
 const TOO_OLD: &str = "this machine's driver does not know the call: it is too old, or the card is another";
 
@@ -259,6 +261,22 @@ impl<M: Model> CardAttachment for Node<M> {
             Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(NO_QUESTIONS)),
             Err(error) => Err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS)(error)),
         }
+    }
+
+    fn create_express(&self, host: u32, length: usize) -> Result<ExpressParts> {
+        express::create(self, host, length)
+    }
+
+    fn map_express(&self, host: u32, area: u32, key: u64) -> Result<ExpressParts> {
+        express::map(self, host, area, key)
+    }
+
+    fn destroy_express(&self, number: u32) -> Result<()> {
+        express::destroy(self, number)
+    }
+
+    fn query_express(&self, host: u32) -> Result<HamlynExpressQuery> {
+        express::query(self, host)
     }
 }
 

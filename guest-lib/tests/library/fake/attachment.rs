@@ -1,12 +1,14 @@
 //! The fake card's driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use hamlyn::attach::{
-    Attachment, CardAttachment, ConnectionParts, Doorbell, QueueFile, QueueParts, QueueWait, TerminusParts,
+    Attachment, CardAttachment, ConnectionParts, Doorbell, ExpressParts, ListenerParts, QueueFile,
+    QueueParts, QueueWait, TerminusParts,
 };
 use hamlyn::{Error, GivenBack, Memory, Result};
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
@@ -18,10 +20,11 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::read;
 use zerocopy::FromZeros;
 
+use super::Fake;
 use super::card::{Card, Queue, Terminus};
 use super::connection::FakeConnection;
+use super::express::{FakeListener, request};
 use super::sleeper::{self, Sleeper};
-use super::{Fake, HOST};
 
 #[derive(Debug)]
 struct Bell(Arc<Mutex<Card>>);
@@ -54,8 +57,11 @@ fn map(length: usize) -> Result<Arc<Mapping>> {
 
 impl CardAttachment for Fake {
     fn query(&self) -> Result<HamlynQuery> {
-        let host =
-            if self.0.lock().unwrap().link_down { hamlyn_abi::family::link::HAMLYN_NO_HOST } else { HOST };
+        let host = if self.0.lock().unwrap().link_down {
+            hamlyn_abi::family::link::HAMLYN_NO_HOST
+        } else {
+            self.host()
+        };
         let ports = self.0.lock().unwrap().ports;
         Ok(HamlynQuery { host, ports, packet_size: 1024, ..HamlynQuery::default() })
     }
@@ -77,8 +83,20 @@ impl CardAttachment for Fake {
         Ok(memory)
     }
 
-    /// A host answers as the tests say ([`Fake::answer`]), or never.
-    fn connect(&self, host: u32, _: &str, _: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+    fn listen(&self, name: &str, _: u32) -> Result<Box<dyn ListenerParts>> {
+        let (file, theirs) = UnixStream::pair().unwrap();
+        self.0.lock().unwrap().names.insert(name.into(), (VecDeque::new(), theirs));
+        Ok(Box::new(FakeListener { card: self.0.clone(), name: name.into(), file }))
+    }
+
+    /// Who listens to the name is asked. Else a host answers as the tests say ([`Fake::answer`]), or never.
+    fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
+        if let Some((requests, file)) = self.0.lock().unwrap().names.get_mut(name) {
+            let (asker, asked) = request(self.host(), host, private);
+            requests.push_back(asked);
+            file.write_all(b"news").unwrap();
+            return Ok(Box::new(asker));
+        }
         let connection = FakeConnection::undecided(host);
         self.0.lock().unwrap().asked.entry(host).or_default().push(Arc::downgrade(&connection.asked));
         Ok(Box::new(connection))
@@ -97,6 +115,19 @@ impl CardAttachment for Fake {
             asked.theirs.write_all(b"news").unwrap();
         }
         Ok(Box::new(question))
+    }
+
+    fn create_express(&self, host: u32, length: usize) -> Result<ExpressParts> {
+        self.0.lock().unwrap().create_area(self.host(), host, length)
+    }
+
+    fn map_express(&self, host: u32, area: u32, key: u64) -> Result<ExpressParts> {
+        self.0.lock().unwrap().map_area(self.host(), host, area, key)
+    }
+
+    fn destroy_express(&self, number: u32) -> Result<()> {
+        self.0.lock().unwrap().destroy_area(number);
+        Ok(())
     }
 
     fn statistics(&self) -> Result<HamlynStatistics> {

@@ -1,8 +1,9 @@
 //! What the fake card does with requests: all of it as soon as it is rung.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, Weak};
 
 use hamlyn::Statistic;
@@ -23,6 +24,7 @@ use zerocopy::FromBytes;
 
 use super::HOST;
 use super::connection::Asked;
+use super::express::{Area, OTHER, Side};
 use super::sleeper::Sleeper;
 
 #[derive(Debug, Default)]
@@ -50,6 +52,12 @@ pub(super) struct Card {
     /// What hosts say at once to a question, or never; None: nobody here can ask.
     pub(super) answers: Option<BTreeMap<u32, u32>>,
     pub(super) ports: u32,
+    /// Express memory, if there is any, and whether the other host has another switch's.
+    pub(super) has_express: bool,
+    pub(super) other_memory: bool,
+    pub(super) areas: BTreeMap<u32, Area>,
+    /// Names that are listened to: who asks, and the other end of the listener's file.
+    pub(super) names: BTreeMap<String, (VecDeque<Side>, UnixStream)>,
     /// Messages that were sent and have not arrived, if the fabric takes its time.
     pub(super) flying: Option<Vec<Flying>>,
 }
@@ -158,7 +166,7 @@ impl Card {
             let start = metadata.len().next_multiple_of(16);
             self.gather(terminus, &body[start..], head.gather_count)?
         };
-        assert_eq!(head.destination, HOST);
+        assert!([HOST, OTHER].contains(&head.destination));
         match &mut self.flying {
             Some(flying) => flying.push((head, metadata.to_vec(), data)),
             None => self.deposit(&head, metadata, &data),

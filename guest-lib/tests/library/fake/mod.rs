@@ -15,13 +15,22 @@ use self::card::Card;
 mod attachment;
 mod card;
 mod connection;
+pub(crate) mod express;
 mod sleeper;
 
 /// The fake card's host id.
 pub(crate) const HOST: u32 = 5;
 
 #[derive(Debug, Default)]
-pub(crate) struct Fake(Arc<Mutex<Card>>);
+pub(crate) struct Fake(Arc<Mutex<Card>>, Seat);
+
+/// Whose card it is: this host's, or the other's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Seat {
+    #[default]
+    Here,
+    There,
+}
 
 impl Fake {
     /// Whether the card leaves requests where they are.
@@ -126,6 +135,26 @@ impl Fake {
 
     /// Another handle to the same card.
     pub(crate) fn share(&self) -> Arc<dyn Attachment> {
-        Arc::new(Fake(self.0.clone()))
+        Arc::new(Fake(self.0.clone(), self.1))
+    }
+
+    /// The other host's card, which is the same one.
+    pub(crate) fn other(&self) -> Arc<dyn Attachment> {
+        Arc::new(Fake(self.0.clone(), Seat::There))
+    }
+
+    /// From now on both hosts have express memory; with `other`, each that of another switch.
+    pub(crate) fn give_express(&self, other: bool) {
+        let mut card = self.0.lock().unwrap();
+        (card.has_express, card.other_memory) = (true, other);
+    }
+
+    /// How many areas there are.
+    pub(crate) fn areas(&self) -> usize {
+        self.0.lock().unwrap().areas.len()
+    }
+
+    fn host(&self) -> u32 {
+        if self.1 == Seat::Here { HOST } else { express::OTHER }
     }
 }

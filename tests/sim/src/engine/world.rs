@@ -226,7 +226,11 @@ impl<M: Model> World<M> {
 
     /// Links a card to its port.
     pub(crate) fn plug_in(&mut self, host: usize) -> Result<(), Violation> {
-        let request = Request { host: Some(HostId(host as u16)), traffic: self.hosts[host].uplink.traffic };
+        let request = Request {
+            host: Some(HostId(host as u16)),
+            traffic: self.hosts[host].uplink.traffic,
+            express: false,
+        };
         let (_, link) = self.switch.open_port(request).map_err(Violation::new)?;
         self.hosts[host].uplink.set_link(Some(link));
         self.hosts[host].machine.set_link_state(true)

@@ -78,7 +78,7 @@ pub(crate) fn traffic() -> Traffic {
 }
 
 pub(crate) fn request(host: Option<u16>) -> Request {
-    Request { host: host.map(HostId), traffic: traffic() }
+    Request { host: host.map(HostId), traffic: traffic(), express: false }
 }
 
 /// One end of a link, with the manners of a card.

@@ -61,6 +61,7 @@ mod sender;
 mod tickets;
 mod wire;
 
+pub(in crate::hamlyn) use pair::Watch;
 pub use pair::{StreamListener, StreamPair, StreamRequest};
 pub use receiver::{StreamOptions, StreamReceiver};
 pub use records::Record;

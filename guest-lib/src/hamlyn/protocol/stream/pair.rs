@@ -60,7 +60,11 @@ impl StreamPair {
         Ok(Self::watched(sender, receiver, connection))
     }
 
-    fn watched(mut sender: StreamSender, mut receiver: StreamReceiver, connection: Connection) -> Self {
+    pub(in crate::hamlyn) fn watched(
+        mut sender: StreamSender,
+        mut receiver: StreamReceiver,
+        connection: Connection,
+    ) -> Self {
         let watch = Arc::new(Watch::over(connection));
         sender.set_watch(watch.clone());
         receiver.set_watch(watch);
@@ -196,7 +200,7 @@ impl AsFd for StreamListener {
 
 /// What two ends know of their connection.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(in crate::hamlyn) struct Watch {
     /// None only while it is being dropped.
     connection: Option<Connection>,
     seen: Mutex<Seen>,
@@ -211,27 +215,27 @@ struct Seen {
 }
 
 impl Watch {
-    fn over(connection: Connection) -> Self {
+    pub(in crate::hamlyn) fn over(connection: Connection) -> Self {
         let seen = Mutex::new(Seen { next_look: Instant::now(), end: None });
         Self { connection: Some(connection), seen, finished: AtomicU32::new(0) }
     }
 
     /// Why the peer is lost, if it was known for so long. Asks the operating system now and then.
-    pub(super) fn loss(&self, grace: Duration) -> Option<PeerLoss> {
+    pub(in crate::hamlyn) fn loss(&self, grace: Duration) -> Option<PeerLoss> {
         let now = Instant::now();
         let (since, reason) = self.end(now, false)?;
         (now.duration_since(since) >= grace).then(|| reason.into())
     }
 
     /// How long it takes yet until who receives is told of the end, if there is one. Asks the operating system.
-    pub(super) fn grace(&self) -> Option<Duration> {
+    pub(in crate::hamlyn) fn grace(&self) -> Option<Duration> {
         let now = Instant::now();
         let (since, _) = self.end(now, true)?;
         Some(GRACE.saturating_sub(now.duration_since(since)))
     }
 
     /// What is readable once the connection has ended.
-    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+    pub(in crate::hamlyn) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
@@ -251,7 +255,7 @@ impl Watch {
     }
 
     /// One of the two ends has come to a good end.
-    pub(super) fn finish(&self) {
+    pub(in crate::hamlyn) fn finish(&self) {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * PCI functions with express memory (docs/express.md). They lie beside a card of any model and may come after it and
+ * go before it, so they have a driver of their own. Whose a function is, the card's scratch register tells.
+ */
+#include <linux/random.h>
+#include <linux/rwsem.h>
+
+#include "expresscard.h"
+
+enum { BAR_MEMORY = 0 };
+
+struct express_function {
+	struct pci_dev *pdev;
+	struct list_head on_functions;
+	/* The card that it lies beside. */
+	struct hamlyn_card *card;
+	struct pci_saved_state *state;
+	void __iomem *registers;
+	u32 host;
+	u32 hosts;
+	u64 part;
+	u64 memory;
+};
+
+/* Guards both lists and what they hold to each other. Each card's lock is below it. */
+static DECLARE_RWSEM(functions_lock);
+static LIST_HEAD(functions);
+static LIST_HEAD(cards);
+
+void hamlyn_express_hold(void)
+{
+	down_read(&functions_lock);
+}
+
+void hamlyn_express_let_go(void)
+{
+	up_read(&functions_lock);
+}
+
+static bool function_belongs(const struct express_function *function, struct hamlyn_card *card)
+{
+	u32 pattern = get_random_u32();
+
+	writel(pattern, card->registers + HAMLYN_REG_SCRATCH);
+	return readl(function->registers + HAMLYN_EXPRESS_REG_SCRATCH) == ~pattern;
+}
+
+/* Takes the part with a host, if the function has it. */
+static int function_take(const struct express_function *function, struct hamlyn_card *card, u32 host)
+{
+	u64 offset = readq(function->registers + HAMLYN_EXPRESS_REG_PARTS + host * sizeof(u64));
+	u64 size = pci_resource_len(function->pdev, BAR_MEMORY);
+	struct express_place *place = &card->express->parts[host];
+	int ret;
+
+	if (!offset || host == function->host)
+		return 0;
+	if (!PAGE_ALIGNED(offset) || offset > size || function->part > size - offset || place->memory)
+		return -EINVAL;
+	place->start = pci_resource_start(function->pdev, BAR_MEMORY) + offset;
+	/* It is memory, as good as any; and who maps its pages later maps them as this is. */
+	place->memory = memremap(place->start, function->part, MEMREMAP_WB);
+	if (!place->memory)
+		return -ENOMEM;
+	ret = hamlyn_express_part(card->system, host, function->memory, function->part / HAMLYN_PAGE_SIZE);
+	if (ret) {
+		memunmap(place->memory);
+		place->memory = NULL;
+	}
+	return ret;
+}
+
+static void function_attach(struct express_function *function, struct hamlyn_card *card)
+{
+	unsigned int host;
+	int ret;
+
+	lockdep_assert_held_write(&functions_lock);
+	guard(mutex)(&card->lock);
+	if (!function_belongs(function, card))
+		return;
+	ret = hamlyn_express_begin(card->system, &hamlyn_express_file_ops, function->host);
+	for (host = 0; host < function->hosts && !ret; host++)
+		ret = function_take(function, card, host);
+	if (ret)
+		dev_warn(&function->pdev->dev, "not all of its express memory can be used: %d\n", ret);
+	function->card = card;
+	dev_info(&card->dev, "express memory of host %u: %llu KiB with each other\n", function->host,
+		 function->part >> 10);
+}
+
+/* A card's express memory is gone: when this returns nobody reaches it, and others know. */
+static void memory_stop(struct hamlyn_card *card)
+{
+	struct hamlyn_express_memory *express = card->express;
+	unsigned int host;
+
+	lockdep_assert_held_write(&functions_lock);
+	guard(mutex)(&card->lock);
+	hamlyn_express_stop(card->system);
+	for (host = 0; host < ARRAY_SIZE(express->parts); host++) {
+		if (express->parts[host].memory)
+			memunmap(express->parts[host].memory);
+		express->parts[host] = (struct express_place) {};
+	}
+}
+
+static void function_offer(struct express_function *function)
+{
+	struct hamlyn_express_memory *express;
+
+	guard(rwsem_write)(&functions_lock);
+	if (list_empty(&function->on_functions))
+		list_add(&function->on_functions, &functions);
+	list_for_each_entry(express, &cards, on_cards)
+		if (!function->card)
+			function_attach(function, express->card);
+}
+
+/* It cannot be used any more. Others of the same card are, from the beginning. */
+static void function_withdraw(struct express_function *function)
+{
+	struct hamlyn_card *card = function->card;
+	struct express_function *other;
+
+	guard(rwsem_write)(&functions_lock);
+	list_del_init(&function->on_functions);
+	card = function->card;
+	function->card = NULL;
+	if (!card)
+		return;
+	memory_stop(card);
+	list_for_each_entry(other, &functions, on_functions) {
+		if (other->card != card)
+			continue;
+		other->card = NULL;
+		function_attach(other, card);
+	}
+}
+
+static void card_leave(void *data)
+{
+	struct hamlyn_card *card = data;
+	struct express_function *function;
+
+	guard(rwsem_write)(&functions_lock);
+	list_del(&card->express->on_cards);
+	memory_stop(card);
+	list_for_each_entry(function, &functions, on_functions)
+		if (function->card == card)
+			function->card = NULL;
+}
+
+/* A card with its system: its express memory may be there, or come later, or never. */
+int hamlyn_express_join(struct hamlyn_card *card)
+{
+	struct hamlyn_express_memory *express;
+	struct express_function *function;
+
+	/* Files that outlive the device look at it: it goes with the card's structure. */
+	express = kzalloc(sizeof(*express), GFP_KERNEL);
+	if (!express)
+		return -ENOMEM;
+	express->card = card;
+	init_waitqueue_head(&express->wait);
+	card->express = express;
+	scoped_guard(rwsem_write, &functions_lock) {
+		list_add(&express->on_cards, &cards);
+		list_for_each_entry(function, &functions, on_functions)
+			if (!function->card)
+				function_attach(function, card);
+	}
+	return devm_add_action_or_reset(&card->pdev->dev, card_leave, card);
+}
+
+/* Reads what the function says of itself; an error if it makes no sense. */
+static int function_identify(struct express_function *function)
+{
+	struct pci_dev *pdev = function->pdev;
+	u32 version;
+
+	if (readl(function->registers + HAMLYN_EXPRESS_REG_MAGIC) != HAMLYN_EXPRESS_MAGIC)
+		return -ENODEV;
+	version = readl(function->registers + HAMLYN_EXPRESS_REG_VERSION);
+	if (version >> 16 != HAMLYN_EXPRESS_VERSION >> 16) {
+		dev_err(&pdev->dev, "express memory of version %#x is not known (this driver has %#x)\n", version,
+			HAMLYN_EXPRESS_VERSION);
+		return -ENODEV;
+	}
+	function->host = readl(function->registers + HAMLYN_EXPRESS_REG_HOST);
+	function->hosts = readl(function->registers + HAMLYN_EXPRESS_REG_HOSTS);
+	function->part = readq(function->registers + HAMLYN_EXPRESS_REG_PART);
+	function->memory = readq(function->registers + HAMLYN_EXPRESS_REG_MEMORY);
+	if (function->hosts > HAMLYN_EXPRESS_HOSTS || function->host >= function->hosts || !function->memory ||
+	    !is_power_of_2(function->part) || function->part < HAMLYN_EXPRESS_LEAST_PART ||
+	    function->part > HAMLYN_EXPRESS_MOST_PART) {
+		dev_err(&pdev->dev, "host %u of %u with parts of %llu bytes makes no sense\n", function->host,
+			function->hosts, function->part);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+static int function_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct express_function *function;
+	int ret;
+
+	function = devm_kzalloc(&pdev->dev, sizeof(*function), GFP_KERNEL);
+	if (!function)
+		return -ENOMEM;
+	function->pdev = pdev;
+	INIT_LIST_HEAD(&function->on_functions);
+	ret = pcim_enable_device(pdev) ?: hamlyn_bar_check(pdev, BAR_MEMORY, HAMLYN_EXPRESS_REGISTERS_SIZE) ?:
+	      pcim_request_region(pdev, BAR_MEMORY, HAMLYN_NAME) ?: hamlyn_state_keep(pdev, &function->state);
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "its memory cannot be had\n");
+	function->registers = devm_ioremap(&pdev->dev, pci_resource_start(pdev, BAR_MEMORY),
+					   HAMLYN_EXPRESS_REGISTERS_SIZE);
+	if (!function->registers)
+		return -ENOMEM;
+	ret = function_identify(function);
+	if (ret)
+		return dev_err_probe(&pdev->dev, ret, "not express memory that can be used\n");
+	pci_set_drvdata(pdev, function);
+	function_offer(function);
+	return 0;
+}
+
+static void function_remove(struct pci_dev *pdev)
+{
+	function_withdraw(pci_get_drvdata(pdev));
+}
+
+static void function_reset_prepare(struct pci_dev *pdev)
+{
+	function_withdraw(pci_get_drvdata(pdev));
+}
+
+/* After it, it may be another, or none. */
+static void function_again(struct express_function *function)
+{
+	if (!function_identify(function))
+		function_offer(function);
+}
+
+static void function_reset_done(struct pci_dev *pdev)
+{
+	function_again(pci_get_drvdata(pdev));
+}
+
+static int function_suspend(struct device *dev)
+{
+	function_withdraw(dev_get_drvdata(dev));
+	return 0;
+}
+
+static int function_resume(struct device *dev)
+{
+	function_again(dev_get_drvdata(dev));
+	return 0;
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(function_pm, function_suspend, function_resume);
+
+static pci_ers_result_t function_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	function_withdraw(pci_get_drvdata(pdev));
+	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT :
+						      PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t function_slot_reset(struct pci_dev *pdev)
+{
+	struct express_function *function = pci_get_drvdata(pdev);
+
+	hamlyn_state_restore(pdev, function->state);
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static const struct pci_error_handlers function_errors = {
+	.error_detected = function_error_detected,
+	.slot_reset = function_slot_reset,
+	.resume = function_reset_done,
+	.reset_prepare = function_reset_prepare,
+	.reset_done = function_reset_done,
+};
+
+static const struct pci_device_id function_ids[] = {
+	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, HAMLYN_PCI_EXPRESS) },
+	{},
+};
+MODULE_DEVICE_TABLE(pci, function_ids);
+
+static struct pci_driver function_driver = {
+	.name = HAMLYN_NAME "-express",
+	.id_table = function_ids,
+	.probe = function_probe,
+	.remove = function_remove,
+	.err_handler = &function_errors,
+	.driver.pm = pm_sleep_ptr(&function_pm),
+};
+
+int hamlyn_express_load(void)
+{
+	return pci_register_driver(&function_driver);
+}
+
+void hamlyn_express_unload(void)
+{
+	pci_unregister_driver(&function_driver);
+}

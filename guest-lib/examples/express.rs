@@ -1,0 +1,265 @@
+//! Channels over express memory (`docs/express.md`): two processes of two machines that reach each other by loads and stores alone.
+//! One side serves under a name, the other connects. Where there is no express memory everything goes by messages, and says so.
+
+use std::io::{BufRead, Read, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+use common::{Outcome, print};
+use hamlyn::express::{Channel, ChannelListener, ChannelOptions, ChannelReceiver, ChannelSender};
+use hamlyn::{Manager, Polling};
+use hdrhistogram::Histogram;
+use serde_json::json;
+
+mod common;
+
+/// Exchanges messages through memory that two machines share
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: common::CardOption,
+    /// The name to meet under
+    #[arg(long, global = true, default_value = "express")]
+    name: String,
+    /// Seconds to wait for the other
+    #[arg(long, global = true, default_value_t = 60)]
+    timeout: u64,
+    /// Bytes of the ring to this side
+    #[arg(long, global = true)]
+    capacity: Option<u64>,
+    /// Looks at memory before this side goes to sleep
+    #[arg(long, global = true)]
+    spins: Option<u32>,
+    /// By messages, even if there is express memory
+    #[arg(long, global = true)]
+    by_messages: bool,
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Sends back what comes, until the other has closed
+    Serve,
+    /// Measures round trips, of all sizes if none is said, and verifies every byte
+    PingPong {
+        /// The server's host
+        host: u32,
+        /// Round trips
+        #[arg(long, default_value_t = 10_000)]
+        count: u64,
+        /// Bytes of each message
+        #[arg(long)]
+        size: Option<usize>,
+    },
+    /// Receives a stream of bytes and verifies it
+    Read,
+    /// Sends a stream of bytes
+    Write {
+        /// The reader's host
+        host: u32,
+        /// How many bytes
+        #[arg(long, default_value_t = 1 << 20)]
+        bytes: usize,
+    },
+    /// Answers questions: a sum of numbers for each
+    Answer,
+    /// Asks for sums
+    Ask {
+        /// The host of who answers
+        host: u32,
+        /// Numbers to be summed
+        numbers: Vec<u64>,
+    },
+    /// Lines from standard input to the other, and the other's to standard output; waits to be called, if no host is said
+    Chat {
+        /// Whom to call
+        host: Option<u32>,
+    },
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let manager = Manager::create(&options.card.open()?)?;
+        match &options.role {
+            Role::Serve => serve(options.listen(&manager)?, options.patience()),
+            Role::PingPong { host, count, size } => {
+                ping_pong(options.connect(&manager, *host)?, *count, *size, options.patience())
+            }
+            Role::Read => read(options.listen(&manager)?),
+            Role::Write { host, bytes } => write(options.connect(&manager, *host)?, *bytes),
+            Role::Answer => answer(options.listen(&manager)?, options.patience()),
+            Role::Ask { host, numbers } => {
+                ask(options.connect(&manager, *host)?, numbers, options.patience())
+            }
+            Role::Chat { host: Some(host) } => chat(options.connect(&manager, *host)?),
+            Role::Chat { host: None } => chat(options.listen(&manager)?),
+        }
+    })
+}
+
+impl Options {
+    fn patience(&self) -> Option<Duration> {
+        common::seconds(self.timeout)
+    }
+
+    fn channel(&self) -> ChannelOptions {
+        let mut options = ChannelOptions::default();
+        options.capacity = self.capacity.unwrap_or(options.capacity);
+        options.by_messages = self.by_messages;
+        options
+    }
+
+    fn listen(&self, manager: &Manager) -> Outcome<Channel> {
+        let listener = ChannelListener::bind(manager, &self.name, self.channel())?;
+        print(&json!({ "listening": self.name }))?;
+        self.met(listener.accept(self.patience())?)
+    }
+
+    fn connect(&self, manager: &Manager, host: u32) -> Outcome<Channel> {
+        self.met(Channel::connect(manager, host, &self.name, self.channel(), self.patience())?)
+    }
+
+    fn met(&self, mut channel: Channel) -> Outcome<Channel> {
+        if let Some(spins) = self.spins {
+            channel.sender.set_polling(Polling { spins });
+            channel.receiver.set_polling(Polling { spins });
+        }
+        print(&json!({ "express": channel.is_express(), "longest": channel.sender.longest() }))?;
+        Ok(channel)
+    }
+}
+
+fn serve(channel: Channel, patience: Option<Duration>) -> Outcome {
+    let Channel { mut sender, mut receiver } = channel;
+    let (mut echoed, mut bytes) = (0_u64, Vec::new());
+    loop {
+        match receiver.recv_block(patience) {
+            Ok(Some(message)) => {
+                bytes.resize(message.len(), 0);
+                message.read(0, &mut bytes)?;
+            }
+            Ok(None) => break,
+            Err(error) => {
+                print(&json!({ "echoed": echoed, "lost": error.to_string() }))?;
+                return Err(error.into());
+            }
+        }
+        sender.send(&bytes, patience)?;
+        echoed += 1;
+    }
+    sender.close(patience)?;
+    print(&json!({ "echoed": echoed }))
+}
+
+fn ping_pong(channel: Channel, count: u64, size: Option<usize>, patience: Option<Duration>) -> Outcome {
+    let Channel { mut sender, mut receiver } = channel;
+    let longest = sender.longest();
+    let mut times = Histogram::<u64>::new(3)?;
+    let (mut sent, mut back) = (Vec::new(), Vec::new());
+    for round in 0..count {
+        // All sizes up to a few words, and then in leaps.
+        let any = if round < 70 { round as usize } else { round as usize * 997 % (longest + 1) };
+        sent.resize(size.unwrap_or(any), 0);
+        common::fill_pattern(round, 0, &mut sent);
+        let start = Instant::now();
+        sender.send(&sent, patience)?;
+        let message = receiver.recv_block(patience)?.ok_or("the server has closed")?;
+        back.resize(message.len(), 0);
+        message.read(0, &mut back)?;
+        drop(message);
+        times.record(start.elapsed().as_nanos() as u64)?;
+        if back != sent {
+            return Err(format!("message {round} comes back with other bytes").into());
+        }
+    }
+    sender.close(patience)?;
+    if receiver.recv_block(patience)?.is_some() {
+        return Err("more came back than was sent".into());
+    }
+    print(&json!({
+        "round_trips": times.len(),
+        "min_ns": times.min(),
+        "p50_ns": times.value_at_quantile(0.5),
+        "p99_ns": times.value_at_quantile(0.99),
+        "max_ns": times.max(),
+    }))
+}
+
+fn read(mut channel: Channel) -> Outcome {
+    let mut bytes = Vec::new();
+    channel.read_to_end(&mut bytes)?;
+    match common::find_difference(1, 0, &bytes) {
+        Some(at) => Err(format!("byte {at} is wrong").into()),
+        None => print(&json!({ "received": bytes.len(), "verified": true })),
+    }
+}
+
+fn write(mut channel: Channel, bytes: usize) -> Outcome {
+    let mut data = vec![0; bytes];
+    common::fill_pattern(1, 0, &mut data);
+    let start = Instant::now();
+    channel.write_all(&data)?;
+    channel.sender.close(None)?;
+    let rate = bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
+    print(&json!({ "sent": bytes, "mb_per_s": (rate * 10.0).round() / 10.0 }))
+}
+
+/// A question is numbers of 8 bytes each, and is built where it is read; its answer is one.
+fn answer(channel: Channel, patience: Option<Duration>) -> Outcome {
+    let Channel { mut sender, mut receiver } = channel;
+    let mut answered = 0_u64;
+    while let Some(question) = receiver.recv_block(patience)? {
+        // Copied before it is looked at: the asker may change it.
+        let numbers = question.to_vec();
+        drop(question);
+        let sum = numbers.chunks(8).fold(0_u64, |sum, bytes| sum.wrapping_add(number(bytes)));
+        sender.send(&sum.to_le_bytes(), patience)?;
+        answered += 1;
+    }
+    sender.close(patience)?;
+    print(&json!({ "answered": answered }))
+}
+
+fn ask(channel: Channel, numbers: &[u64], patience: Option<Duration>) -> Outcome {
+    let Channel { mut sender, mut receiver } = channel;
+    let mut question = sender.reserve(8 * numbers.len(), patience)?;
+    for (index, number) in numbers.iter().enumerate() {
+        question.write(8 * index, &number.to_le_bytes())?;
+    }
+    question.commit()?;
+    let sum = receiver.recv_block(patience)?.map(|answer| number(&answer.to_vec()));
+    sender.close(patience)?;
+    print(&json!({ "sum": sum }))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn chat(channel: Channel) -> Outcome {
+    let Channel { sender, receiver } = channel;
+    let talking = std::thread::spawn(move || talk(sender).map_err(|error| error.to_string()));
+    listen(receiver)?;
+    // The other has left: what is still typed would be for nobody.
+    if talking.is_finished() {
+        talking.join().map_err(|_| "talking failed")??;
+    }
+    Ok(())
+}
+
+fn talk(mut sender: ChannelSender) -> Outcome {
+    for line in std::io::stdin().lock().lines() {
+        sender.send(line?.as_bytes(), None)?;
+    }
+    Ok(sender.close(None)?)
+}
+
+fn listen(mut receiver: ChannelReceiver) -> Outcome {
+    while let Some(line) = receiver.recv()? {
+        print(&json!({ "said": String::from_utf8_lossy(&line.to_vec()) }))?;
+    }
+    Ok(())
+}

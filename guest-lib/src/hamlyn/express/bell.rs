@@ -1,0 +1,104 @@
+//! How the two ends of a channel wake each other: by a message without data, to a slot that wakes.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::error::Result;
+use crate::hamlyn::manager::{Arrived, Manager, Place, Ready, ReceiverClass};
+use crate::hamlyn::request::Message;
+use crate::hamlyn::terminus::Source;
+use crate::hamlyn::ticket::Ticket;
+
+/// Which of a channel's ends is told of by a token.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Half {
+    Sender,
+    Receiver,
+}
+
+/// Where the peer's rings arrive. What they are about is looked for in memory.
+#[derive(Debug)]
+pub(super) struct Ear {
+    place: Place,
+    tokens: Mutex<[Option<u64>; 2]>,
+}
+
+impl Ear {
+    pub(super) fn open(manager: &Manager) -> Result<Arc<Self>> {
+        let mut place = Place::create(manager, 1, 0)?;
+        Ok(Arc::new_cyclic(|ear: &Weak<Self>| {
+            place.open_for(ear.clone());
+            Self { place, tokens: Mutex::default() }
+        }))
+    }
+
+    /// What the peer rings by.
+    pub(super) fn ticket(&self) -> Result<Ticket> {
+        self.place.ticket(0)
+    }
+
+    pub(super) fn set_token(&self, half: Half, token: u64) {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)[half as usize] = Some(token);
+    }
+
+    fn tell(&self, ready: &mut Ready) {
+        // A ring that is refused before this is for what whoever is told here finds: a barrier comes before his look.
+        self.place.reopen(0);
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.iter().for_each(|token| ready.add(*token));
+    }
+}
+
+impl ReceiverClass for Ear {
+    fn process_arrival(&self, arrival: &Arrived<'_>, ready: &mut Ready) {
+        if self.place.arrived(arrival).is_some() {
+            self.tell(ready);
+        }
+    }
+
+    fn arrivals_lost(&self, ready: &mut Ready) {
+        self.tell(ready);
+    }
+}
+
+/// What rings at the peer's.
+#[derive(Debug)]
+pub(super) struct Bell {
+    manager: Manager,
+    ticket: Ticket,
+    token: Option<u64>,
+    /// The work queue had no room for a ring. It goes with the next call.
+    owed: bool,
+}
+
+impl Bell {
+    pub(super) fn new(manager: &Manager, ticket: Ticket) -> Self {
+        Self { manager: manager.clone(), ticket, token: None, owed: false }
+    }
+
+    pub(super) fn set_token(&mut self, token: u64) {
+        self.token = Some(token);
+    }
+
+    /// Rings if that is due, now or since a call before. A card that is gone rings nowhere: the connection tells of that.
+    #[inline]
+    pub(super) fn ring(&mut self, due: bool) {
+        if due || self.owed {
+            self.send();
+        }
+    }
+
+    /// Whether a ring waits for room.
+    pub(super) fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    #[cold]
+    fn send(&mut self) {
+        let message = Message::to(&self.ticket).interrupt();
+        let sent = self.manager.terminus().try_send(&message, Source::Bytes(&[]));
+        self.owed = sent.as_ref().is_err_and(|error| error.is_would_block());
+        if let Err(error) = sent {
+            self.manager.fell_behind(self.token, &error);
+        }
+    }
+}

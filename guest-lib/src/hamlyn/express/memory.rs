@@ -1,0 +1,270 @@
+//! The two ends by express memory.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
+
+use super::bell::{Bell, Ear, Half};
+use crate::core::express::memory::RingMemory;
+use crate::core::express::pages::{ExpressArea, ExpressView};
+use crate::core::express::ring::{Nonsense, Reader, Span, Writer};
+use crate::core::loss::PeerLoss;
+use crate::core::polling::Polling;
+use crate::error::{Error, Result};
+use crate::hamlyn::attach::Attachment;
+use crate::hamlyn::manager::{Look, Manager, Pause};
+use crate::hamlyn::protocol::stream::Watch;
+
+/// How often who sleeps asks the operating system whether the peer is there.
+const LIMIT: Duration = Duration::from_millis(500);
+/// How a sender ends.
+const CLOSED: u64 = 1;
+const ABANDONED: u64 = 2;
+
+/// What both ends of a channel stand on. Dropped in this order: the peer hears that the connection has ended before its pages go.
+#[derive(Debug)]
+pub(super) struct Ground {
+    pub(super) watch: Watch,
+    pub(super) _area: ExpressArea<dyn Attachment>,
+    pub(super) _view: ExpressView<dyn Attachment>,
+    pub(super) ear: Arc<Ear>,
+    pub(super) manager: Manager,
+}
+
+impl Ground {
+    /// Fails if the connection has ended, as far as is known; `at_once` asks the operating system.
+    fn check(&self, at_once: bool) -> Result<()> {
+        if at_once {
+            let _ = self.watch.grace();
+        }
+        self.watch.loss(Duration::ZERO).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
+    }
+}
+
+/// What comes of a look: none for now.
+type Found<T> = Result<Option<T>>;
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    ring: Writer<RingMemory>,
+    bell: Bell,
+    polling: Polling,
+    closed: bool,
+    ground: Arc<Ground>,
+}
+
+impl Sender {
+    pub(super) fn new(ground: &Arc<Ground>, view: RingMemory, bell: Bell) -> Self {
+        let capacity = view.capacity();
+        let ring = Writer::new(view, capacity);
+        Self { ring, bell, polling: Polling::default(), closed: false, ground: ground.clone() }
+    }
+
+    pub(super) fn longest(&self) -> u64 {
+        self.ring.longest()
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.ring.shared().capacity()
+    }
+
+    pub(super) fn set_token(&mut self, token: u64) {
+        self.bell.set_token(token);
+        self.ground.ear.set_token(Half::Sender, token);
+    }
+
+    pub(super) fn set_polling(&mut self, polling: Polling) {
+        self.polling = polling;
+    }
+
+    /// Room for so many bytes, at most [`Sender::longest`].
+    #[inline]
+    pub(super) fn reserve(&mut self, length: u64) -> Found<Span> {
+        self.with(|ring| ring.reserve(length))
+    }
+
+    pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
+        if let Some(found) = self.polling.look(|| self.reserve(length).transpose()) {
+            return found;
+        }
+        let manager = self.ground.manager.clone();
+        manager.wait_for("room in the channel", timeout, |about_to_sleep| {
+            if about_to_sleep {
+                self.arm(length)?;
+            }
+            Ok(match self.reserve(length)? {
+                Some(span) => Look::Break(span),
+                None => {
+                    self.ground.check(false)?;
+                    Look::Continue(Pause { limit: Some(LIMIT), for_card: self.bell.is_owed() })
+                }
+            })
+        })
+    }
+
+    /// Has itself woken once there is room. True: there is.
+    pub(super) fn arm(&mut self, length: u64) -> Result<bool> {
+        self.ground.check(true)?;
+        Ok(!self.with(|ring| ring.sleep(length))?)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.ground.check(false)
+    }
+
+    #[inline]
+    pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
+        self.ring.shared().data(span)
+    }
+
+    #[inline]
+    pub(super) fn commit(&mut self, span: Span) {
+        self.ring.commit(span);
+        let due = self.ring.take_bell();
+        self.bell.ring(due);
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.end(CLOSED);
+        self.ground.watch.finish();
+    }
+
+    fn end(&mut self, how: u64) {
+        self.ring.end(how);
+        let due = self.ring.take_bell();
+        self.bell.ring(due);
+    }
+
+    #[inline]
+    fn with<T>(&mut self, look: impl FnOnce(&mut Writer<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
+        let found = look(&mut self.ring);
+        let due = self.ring.take_bell();
+        self.bell.ring(due);
+        found.map_err(|nonsense| self.why(nonsense))
+    }
+
+    /// What makes no sense may be the memory that is shown in the stead of an area that is gone.
+    #[cold]
+    fn why(&self, nonsense: Nonsense) -> Error {
+        match self.ground.check(true) {
+            Err(error) => error,
+            Ok(()) if self.ring.shared().is_made() => nonsense.into(),
+            Ok(()) => Error::PeerLost(PeerLoss::Gone),
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if !self.closed {
+            self.end(ABANDONED);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    ring: Reader<RingMemory>,
+    bell: Bell,
+    polling: Polling,
+    finished: bool,
+    ground: Arc<Ground>,
+}
+
+impl Receiver {
+    pub(super) fn new(ground: &Arc<Ground>, area: RingMemory, bell: Bell) -> Self {
+        let capacity = area.capacity();
+        let ring = Reader::new(area, capacity);
+        Self { ring, bell, polling: Polling::default(), finished: false, ground: ground.clone() }
+    }
+
+    pub(super) fn set_token(&mut self, token: u64) {
+        self.bell.set_token(token);
+        self.ground.ear.set_token(Half::Receiver, token);
+    }
+
+    pub(super) fn set_polling(&mut self, polling: Polling) {
+        self.polling = polling;
+    }
+
+    /// The next message, if there is one; the inner `None` if the peer has closed.
+    #[inline]
+    pub(super) fn next(&mut self) -> Found<Option<Span>> {
+        match self.with(Reader::receive)? {
+            Some(span) => Ok(Some(Some(span))),
+            None => self.ended(),
+        }
+    }
+
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
+        if let Some(found) = self.polling.look(|| self.next().transpose()) {
+            return found;
+        }
+        let manager = self.ground.manager.clone();
+        manager.wait_for("message in the channel", timeout, |about_to_sleep| {
+            if about_to_sleep {
+                self.arm()?;
+            }
+            Ok(match self.next()? {
+                Some(next) => Look::Break(next),
+                None => Look::Continue(Pause { limit: Some(LIMIT), for_card: self.bell.is_owed() }),
+            })
+        })
+    }
+
+    /// Has itself woken once there is something. True: there is.
+    pub(super) fn arm(&mut self) -> Result<bool> {
+        if self.with(Reader::sleep)? {
+            let lost = self.ground.check(true);
+            // What the peer had stored before its end is there by now.
+            return match self.with(Reader::sleep)? {
+                true => lost.map(|()| false),
+                false => Ok(true),
+            };
+        }
+        Ok(true)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.ground.check(false)
+    }
+
+    pub(super) fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    #[inline]
+    pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
+        self.ring.shared().data(span)
+    }
+
+    #[inline]
+    pub(super) fn release(&mut self, span: Span) {
+        self.ring.release(span.end);
+        let due = self.ring.take_bell();
+        self.bell.ring(due);
+    }
+
+    #[inline]
+    fn ended(&mut self) -> Found<Option<Span>> {
+        match self.with(Reader::ended)? {
+            None => Ok(None),
+            Some(CLOSED) => {
+                if !std::mem::replace(&mut self.finished, true) {
+                    self.ground.watch.finish();
+                }
+                Ok(Some(None))
+            }
+            Some(_) => Err(Error::PeerLost(PeerLoss::Abandoned)),
+        }
+    }
+
+    #[inline]
+    fn with<T>(&mut self, look: impl FnOnce(&mut Reader<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
+        let found = look(&mut self.ring);
+        let due = self.ring.take_bell();
+        self.bell.ring(due);
+        Ok(found?)
+    }
+}

@@ -1,0 +1,220 @@
+//! The two ends where there is no express memory: the same messages, one behind the other in a stream, each with its length before it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::time::{Duration, Instant};
+
+use hamlyn_sys::Mapping;
+
+use crate::core::express::ring::{HEADER, Nonsense, Span};
+use crate::core::polling::Polling;
+use crate::error::{Error, Result};
+use crate::hamlyn::protocol::stream::{StreamReceiver, StreamSender};
+
+/// Bytes that are taken from a stream at once.
+const PIECE: usize = 16 * 1024;
+
+/// Memory of this process for a message that is built or has come.
+fn memory(capacity: u64) -> Result<Arc<Mapping>> {
+    let length = usize::try_from(capacity).unwrap_or(usize::MAX);
+    Mapping::anonymous(length).map(Arc::new).map_err(Error::system(format!("map {length} bytes")))
+}
+
+fn data(memory: &Mapping, span: Span) -> &[AtomicU8] {
+    memory.cells(span.at as usize, span.length as usize)
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    stream: StreamSender,
+    memory: Arc<Mapping>,
+    longest: u64,
+    /// What is on its way into the stream, and how much of it is there.
+    pending: Vec<u8>,
+    taken: usize,
+}
+
+impl Sender {
+    /// `capacity` is what the other end says that its ring would have.
+    pub(super) fn new(stream: StreamSender, capacity: u64) -> Result<Self> {
+        let longest = capacity - HEADER;
+        Ok(Self { stream, memory: memory(capacity)?, longest, pending: Vec::new(), taken: 0 })
+    }
+
+    pub(super) fn longest(&self) -> u64 {
+        self.longest
+    }
+
+    pub(super) fn set_token(&mut self, token: u64) {
+        self.stream.set_token(token);
+    }
+
+    /// Room for a message, if the one before has gone into the stream.
+    pub(super) fn reserve(&mut self, length: u64) -> Result<Option<Span>> {
+        match self.push() {
+            Ok(()) => Ok(Some(Span { at: 0, length, end: 0 })),
+            Err(error) if error.is_would_block() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
+        self.finish(timeout)?;
+        Ok(Span { at: 0, length, end: 0 })
+    }
+
+    pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
+        data(&self.memory, span)
+    }
+
+    /// Sends what was reserved, or as much as there is room for: a later call goes on with the rest.
+    pub(super) fn commit(&mut self, span: Span) -> Result<()> {
+        self.pending.resize(HEADER as usize + span.length as usize, 0);
+        self.pending[..HEADER as usize].copy_from_slice(&span.length.to_le_bytes());
+        hamlyn_sys::copy_out(data(&self.memory, span), &mut self.pending[HEADER as usize..]);
+        match self.push() {
+            Err(error) if error.is_would_block() => Ok(()),
+            pushed => pushed,
+        }
+    }
+
+    /// Waits until all is in the stream.
+    pub(super) fn finish(&mut self, timeout: Option<Duration>) -> Result<()> {
+        self.stream.set_timeout(timeout);
+        while self.taken < self.pending.len() {
+            let before = self.stream.accepted();
+            let sent = self.stream.send(&self.pending[self.taken..]);
+            self.taken += (self.stream.accepted() - before) as usize;
+            sent?;
+        }
+        self.stream.flush()?;
+        self.forget();
+        Ok(())
+    }
+
+    pub(super) fn close(mut self, timeout: Option<Duration>) -> Result<()> {
+        self.finish(timeout)?;
+        self.stream.close(timeout)
+    }
+
+    pub(super) fn try_close(&mut self) -> Result<()> {
+        self.push()?;
+        self.stream.try_close()
+    }
+
+    pub(super) fn push(&mut self) -> Result<()> {
+        while self.taken < self.pending.len() {
+            self.taken += self.stream.try_send(&self.pending[self.taken..])?;
+        }
+        self.stream.try_flush()?;
+        self.forget();
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.pending.clear();
+        self.taken = 0;
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    stream: StreamReceiver,
+    memory: Arc<Mapping>,
+    longest: u64,
+    polling: Polling,
+    head: [u8; HEADER as usize],
+    /// How much of the head and what follows has come.
+    come: usize,
+    /// A message is there, and was not released.
+    whole: Option<Span>,
+    closed: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(stream: StreamReceiver, capacity: u64) -> Result<Self> {
+        Ok(Self {
+            stream,
+            memory: memory(capacity)?,
+            longest: capacity - HEADER,
+            polling: Polling::default(),
+            head: [0; HEADER as usize],
+            come: 0,
+            whole: None,
+            closed: false,
+        })
+    }
+
+    pub(super) fn stream(&self) -> &StreamReceiver {
+        &self.stream
+    }
+
+    pub(super) fn set_token(&mut self, token: u64) {
+        self.stream.set_token(token);
+    }
+
+    pub(super) fn set_polling(&mut self, polling: Polling) {
+        self.polling = polling;
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Option<Span>>> {
+        match self.fill(StreamReceiver::try_read) {
+            Ok(next) => Ok(Some(next)),
+            Err(error) if error.is_would_block() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
+        if let Some(found) = self.polling.look(|| self.next().transpose()) {
+            return found;
+        }
+        let begun = Instant::now();
+        self.fill(|stream, to| {
+            stream.read_exact_or_end(to, timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())))
+        })
+    }
+
+    pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
+        data(&self.memory, span)
+    }
+
+    pub(super) fn release(&mut self) {
+        (self.whole, self.come) = (None, 0);
+    }
+
+    /// Goes on with a message until it is whole; none if the peer has closed.
+    fn fill(
+        &mut self,
+        mut read: impl FnMut(&mut StreamReceiver, &mut [u8]) -> Result<usize>,
+    ) -> Result<Option<Span>> {
+        let head = self.head.len();
+        let mut piece = [0; PIECE];
+        while self.whole.is_none() && !self.closed {
+            let length = u64::from_le_bytes(self.head);
+            if self.come >= head && length > self.longest {
+                let length = u32::try_from(length).unwrap_or(u32::MAX);
+                return Err(Nonsense::Length { position: 0, length, limit: self.longest }.into());
+            }
+            let whole = head + if self.come >= head { length as usize } else { 0 };
+            if self.come >= head && self.come == whole {
+                self.whole = Some(Span { at: 0, length, end: 0 });
+                break;
+            }
+            let read = if self.come < head {
+                read(&mut self.stream, &mut self.head[self.come..])?
+            } else {
+                let most = (whole - self.come).min(PIECE);
+                let read = read(&mut self.stream, &mut piece[..most])?;
+                self.memory.write(self.come - head, &piece[..read]);
+                read
+            };
+            if read == 0 && self.come != 0 {
+                return Err(Error::Malformed("a message that ends in its middle"));
+            }
+            self.closed = read == 0;
+            self.come += read;
+        }
+        Ok(self.whole)
+    }
+}

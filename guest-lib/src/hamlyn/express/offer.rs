@@ -1,0 +1,126 @@
+//! What the two ends of a channel pass each other when they connect. Little-endian.
+
+use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+
+use crate::core::express::ring::HEADER;
+use crate::error::{Error, Result};
+use crate::hamlyn::seed::Seed;
+use crate::hamlyn::ticket::Ticket;
+
+/// Two letters, the version, zero.
+const MAGIC: [u8; 4] = *b"HX\x01\x00";
+const BY_MEMORY: u32 = 1;
+const BY_MESSAGES: u32 = 2;
+/// Bytes of both kinds: a seed is the longer tail.
+pub(super) const SIZE: usize = 32 + Seed::SIZE;
+
+/// How one end receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Bytes of its ring.
+    pub(super) capacity: u64,
+    pub(super) way: Way,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// In an area of express memory; by the ticket it is woken.
+    Memory { area: u32, key: u64, ticket: Ticket },
+    /// By a stream.
+    Messages(Seed),
+}
+
+impl Offer {
+    pub(super) fn to_bytes(&self) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.capacity.to_le_bytes());
+        let kind = match &self.way {
+            Way::Memory { area, key, ticket } => {
+                bytes[16..20].copy_from_slice(&area.to_le_bytes());
+                bytes[24..32].copy_from_slice(&key.to_le_bytes());
+                bytes[32..32 + Ticket::SIZE].copy_from_slice(&ticket.to_bytes());
+                BY_MEMORY
+            }
+            Way::Messages(seed) => {
+                bytes[32..].copy_from_slice(&seed.to_bytes());
+                BY_MESSAGES
+            }
+        };
+        bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+        bytes
+    }
+
+    /// Reads it. `host` is whose it is: nobody has others rung, or sent to.
+    pub(super) fn from_bytes(bytes: &[u8], host: u32) -> Result<Self> {
+        let bytes: &[u8; SIZE] = bytes
+            .try_into()
+            .map_err(|_| Error::Malformed("an offer of a channel that is too short or long"))?;
+        if bytes[..4] != MAGIC {
+            return Err(Error::Malformed("an offer that is none of a channel, or of another version"));
+        }
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let capacity = long(8);
+        if !(2 * HEADER..=HAMLYN_MAX_AREA).contains(&capacity) || capacity % HEADER != 0 {
+            return Err(Error::Malformed("an offer of a channel with a ring of impossible length"));
+        }
+        let (way, destination) = match word(4) {
+            BY_MEMORY => {
+                let ticket = Ticket::from_bytes(&bytes[32..32 + Ticket::SIZE])?;
+                (Way::Memory { area: word(16), key: long(24), ticket }, ticket.destination)
+            }
+            BY_MESSAGES => {
+                let seed = Seed::from_bytes(&bytes[32..])?;
+                let destination = seed.tickets().next().map_or(host, |ticket| ticket.destination);
+                (Way::Messages(seed), destination)
+            }
+            _ => return Err(Error::Malformed("an offer of a channel by unknown ways")),
+        };
+        if destination != host {
+            return Err(Error::Malformed("an offer of a channel that leads to another host"));
+        }
+        Ok(Self { capacity, way })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hamlyn::ticket::TicketFlags;
+
+    fn ticket() -> Ticket {
+        let flags = TicketFlags::default();
+        Ticket { destination: 1, slot: 2, metadata_index: 3, key: 4, base: 0, length: 16, flags }
+    }
+
+    fn offers() -> [Offer; 2] {
+        let seed = Seed::new(ticket(), 4).unwrap();
+        let memory = Way::Memory { area: 7, key: 1 << 40, ticket: ticket() };
+        [memory, Way::Messages(seed)].map(|way| Offer { capacity: 65536, way })
+    }
+
+    #[test]
+    fn an_offer_comes_back_from_its_own_host_alone() {
+        for offer in offers() {
+            let bytes = offer.to_bytes();
+            assert!(bytes.len() <= crate::MAX_PRIVATE);
+            assert_eq!(Offer::from_bytes(&bytes, 1).unwrap(), offer);
+            let other = Offer::from_bytes(&bytes, 2).unwrap_err();
+            assert_eq!(other.to_string(), "the peer sent an offer of a channel that leads to another host");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read_or_refused(at in 0..SIZE, byte: u8, length in 0..SIZE + 2, which in 0..2_usize) {
+            let mut bytes = offers()[which].to_bytes().to_vec();
+            bytes[at] = byte;
+            let _ = Offer::from_bytes(&bytes, 1);
+            bytes.resize(length, byte);
+            prop_assert!(length == SIZE || Offer::from_bytes(&bytes, 1).is_err());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Channels by name: a connection (sections 6.3 and 6.4) carries what the two ends need of each other, and tells of the end.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bell::{Bell, Ear};
+use super::memory::Ground;
+use super::offer::{Offer, Way};
+use super::receiver::{self, ChannelReceiver};
+use super::sender::{self, ChannelSender};
+use super::{Channel, ChannelOptions, memory, messages};
+use crate::core::connection::{Connection, EndReason, Listener, MAX_PRIVATE, Request};
+use crate::core::express::memory::RingMemory;
+use crate::core::express::pages::{ExpressArea, ExpressView, is_absent};
+use crate::core::waiting::Deadline;
+use crate::error::{Error, Result};
+use crate::hamlyn::attach::Attachment;
+use crate::hamlyn::manager::Manager;
+use crate::hamlyn::protocol::stream::{StreamPair, StreamReceiver, StreamSender, Watch};
+use crate::hamlyn::seed::Seed;
+use crate::hamlyn::ticket::Ticket;
+
+/// What an asker is told who had better ask for a channel by messages.
+const BY_MESSAGES: &[u8] = b"by messages: there is no express memory";
+
+impl Channel {
+    /// Opens a channel to a [`ChannelListener`] of that name on a host. `None` waits for ever.
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`]; those of [`crate::Card::create_express_area`] and
+    /// [`crate::Card::map_express_area`], but that there is no express memory, for then it goes by messages; [`Error::Malformed`] if the
+    /// listener is none of channels.
+    pub fn connect(
+        manager: &Manager,
+        host: u32,
+        name: &str,
+        options: ChannelOptions,
+        timeout: Option<Duration>,
+    ) -> Result<Self> {
+        let until = Deadline::new(timeout);
+        let own_host = manager.card().info()?.host == Some(host);
+        if !options.by_messages && !own_host {
+            match connect_by_memory(manager, host, name, options, &until) {
+                Err(Error::Ended(end)) if end.reason == EndReason::Rejected && end.private == BY_MESSAGES => {
+                }
+                Err(error) if is_absent(&error) => {}
+                other => return other,
+            }
+        }
+        let (receiver, own) = receive_by_messages(manager, options)?;
+        let connection = manager.card().begin_connect(host, name, &own.to_bytes())?.finish(until.left())?;
+        let peer = Offer::from_bytes(connection.private(), host)?;
+        match peer.way {
+            Way::Messages(seed) => {
+                by_messages(manager, (receiver, own.capacity), &seed, peer.capacity, connection)
+            }
+            Way::Memory { .. } => {
+                Err(Error::Malformed("an answer by express memory to who asked for messages"))
+            }
+        }
+    }
+}
+
+/// What a new channel is asked for by its name.
+///
+/// Its descriptor ([`AsFd`]) is readable while a request waits.
+#[derive(Debug)]
+pub struct ChannelListener {
+    listener: Listener,
+    manager: Manager,
+    options: ChannelOptions,
+}
+
+impl ChannelListener {
+    /// Takes a name; what is received here is received as these options say.
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::listen`].
+    pub fn bind(manager: &Manager, name: &str, options: ChannelOptions) -> Result<Self> {
+        Ok(Self { listener: manager.card().listen(name)?, manager: manager.clone(), options })
+    }
+
+    /// Waits for the next peer, and accepts it; who is none of channels is rejected meanwhile. A time-out of zero only looks.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`crate::Card::create_express_area`] and the like: the peer is rejected then, and told why. It is no reason
+    /// to accept no more.
+    pub fn accept(&self, timeout: Option<Duration>) -> Result<Channel> {
+        let until = Deadline::new(timeout);
+        loop {
+            let request = self.listener.request(until.left())?;
+            match self.admit(request) {
+                // Who asked has gone meanwhile, or asks again.
+                Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
+                Ok(Some(channel)) => return Ok(channel),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// None if it was rejected, and nothing is wrong here.
+    fn admit(&self, request: Request) -> Result<Option<Channel>> {
+        let peer = match Offer::from_bytes(request.private(), request.host()) {
+            Ok(peer) => peer,
+            Err(error) => return reject(request, cut(&error.to_string())),
+        };
+        let (manager, host) = (&self.manager, request.host());
+        match peer.way {
+            Way::Messages(ref seed) => match receive_by_messages(manager, self.options) {
+                Ok((receiver, own)) => {
+                    let connection = request.accept(&own.to_bytes())?;
+                    by_messages(manager, (receiver, own.capacity), seed, peer.capacity, connection).map(Some)
+                }
+                Err(error) => fail(request, error),
+            },
+            Way::Memory { .. } if self.options.by_messages => reject(request, BY_MESSAGES),
+            Way::Memory { area, key, ticket } => {
+                let ends = OwnEnd::make(manager, host, self.options).and_then(|own| {
+                    Ok((own.offer()?, View::map(manager, host, area, key, peer.capacity)?, own))
+                });
+                match ends {
+                    Ok((offer, view, own)) => {
+                        let connection = request.accept(&offer.to_bytes())?;
+                        Ok(Some(own.join(view, ticket, connection)))
+                    }
+                    Err(error) if is_absent(&error) => reject(request, BY_MESSAGES),
+                    Err(error) => fail(request, error),
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for ChannelListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+fn reject(request: Request, why: &[u8]) -> Result<Option<Channel>> {
+    request.reject(why).map(|()| None)
+}
+
+/// The other side is told why: perhaps it knows what to do, or whom to tell. It may have gone meanwhile.
+fn fail(request: Request, error: Error) -> Result<Option<Channel>> {
+    let _ = request.reject(cut(&error.to_string()));
+    Err(error)
+}
+
+/// As much of a text as can be passed.
+fn cut(text: &str) -> &[u8] {
+    let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
+    &text.as_bytes()[..whole.unwrap_or_default()]
+}
+
+fn connect_by_memory(
+    manager: &Manager,
+    host: u32,
+    name: &str,
+    options: ChannelOptions,
+    until: &Deadline,
+) -> Result<Channel> {
+    let own = OwnEnd::make(manager, host, options)?;
+    let offer = own.offer()?.to_bytes();
+    let connection = manager.card().begin_connect(host, name, &offer)?.finish(until.left())?;
+    let peer = Offer::from_bytes(connection.private(), host)?;
+    match peer.way {
+        Way::Memory { area, key, ticket } => {
+            let view = View::map(manager, host, area, key, peer.capacity)?;
+            Ok(own.join(view, ticket, connection))
+        }
+        Way::Messages(_) => Err(Error::Malformed("an answer by messages to who asked for express memory")),
+    }
+}
+
+/// What an end has of its own: an area to receive in, and an ear.
+struct OwnEnd {
+    manager: Manager,
+    area: ExpressArea<dyn Attachment>,
+    ring: RingMemory,
+    ear: Arc<Ear>,
+}
+
+impl OwnEnd {
+    fn make(manager: &Manager, host: u32, options: ChannelOptions) -> Result<Self> {
+        let length = usize::try_from(RingMemory::area_for(options.capacity.max(1))).unwrap_or(usize::MAX);
+        let area = manager.card().create_express_area(host, length)?;
+        let ring = RingMemory::of(&area).ok_or(TOO_SMALL)?;
+        ring.make();
+        Ok(Self { manager: manager.clone(), area, ring, ear: Ear::open(manager)? })
+    }
+
+    fn offer(&self) -> Result<Offer> {
+        let way = Way::Memory { area: self.area.number(), key: self.area.key(), ticket: self.ear.ticket()? };
+        Ok(Offer { capacity: self.ring.capacity(), way })
+    }
+
+    /// The whole channel.
+    fn join(self, view: View, ticket: Ticket, connection: Connection) -> Channel {
+        let Self { manager, area, ring, ear } = self;
+        let bells = [Bell::new(&manager, ticket), Bell::new(&manager, ticket)];
+        let watch = Watch::over(connection);
+        let ground = Arc::new(Ground { watch, _area: area, _view: view.view, ear, manager });
+        let [to, from] = bells;
+        let sender = memory::Sender::new(&ground, view.ring, to);
+        let receiver = memory::Receiver::new(&ground, ring, from);
+        Channel {
+            sender: ChannelSender { way: sender::Way::Memory(sender) },
+            receiver: ChannelReceiver::new(receiver::Way::Memory(receiver)),
+        }
+    }
+}
+
+/// The peer's area.
+struct View {
+    view: ExpressView<dyn Attachment>,
+    ring: RingMemory,
+}
+
+impl View {
+    fn map(manager: &Manager, host: u32, area: u32, key: u64, capacity: u64) -> Result<Self> {
+        let view = manager.card().map_express_area(host, area, key)?;
+        let ring = RingMemory::of(&view).filter(|ring| ring.capacity() == capacity && ring.is_made());
+        let ring = ring.ok_or(Error::Malformed("an area that is none of a channel, or of another length"))?;
+        Ok(Self { view, ring })
+    }
+}
+
+const TOO_SMALL: Error = Error::Invalid("a channel's area has two pages at least");
+
+fn receive_by_messages(manager: &Manager, options: ChannelOptions) -> Result<(StreamReceiver, Offer)> {
+    let receiver = StreamReceiver::create(manager)?;
+    let way = Way::Messages(receiver.make_seed()?);
+    Ok((receiver, Offer { capacity: super::ring_for(options.capacity), way }))
+}
+
+fn by_messages(
+    manager: &Manager,
+    (receiver, own): (StreamReceiver, u64),
+    seed: &Seed,
+    peer: u64,
+    connection: Connection,
+) -> Result<Channel> {
+    let sender = StreamSender::from_seed(manager, seed)?;
+    let StreamPair { sender, receiver } = StreamPair::watched(sender, receiver, connection);
+    Ok(Channel {
+        sender: ChannelSender { way: sender::Way::Messages(messages::Sender::new(sender, peer)?) },
+        receiver: ChannelReceiver::new(receiver::Way::Messages(messages::Receiver::new(receiver, own)?)),
+    })
+}

@@ -1,0 +1,256 @@
+//! The receiving end of a channel.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
+
+use super::{memory, messages};
+use crate::core::express::ring::Span;
+use crate::core::polling::Polling;
+use crate::error::{Error, Result, inside};
+
+/// The receiving end of a [`super::Channel`]. It may go to another thread.
+///
+/// The peer has room again for what was received once that is released: it is told when that is a quarter of the ring, or when the
+/// receiver is asked again and has nothing more.
+#[derive(Debug)]
+pub struct ChannelReceiver {
+    pub(super) way: Way,
+    /// As a stream of bytes: the message that is being read, and how much of it was.
+    reading: Option<(Span, usize)>,
+}
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Memory(memory::Receiver),
+    Messages(messages::Receiver),
+}
+
+impl ChannelReceiver {
+    pub(super) fn new(way: Way) -> Self {
+        Self { way, reading: None }
+    }
+
+    /// Whether it goes by express memory, and not by messages.
+    #[must_use]
+    pub fn is_express(&self) -> bool {
+        matches!(self.way, Way::Memory(_))
+    }
+
+    /// How often the waiting calls look before they sleep.
+    pub fn set_polling(&mut self, polling: Polling) {
+        match &mut self.way {
+            Way::Memory(receiver) => receiver.set_polling(polling),
+            Way::Messages(receiver) => receiver.set_polling(polling),
+        }
+    }
+
+    /// From now on [`crate::Manager::ready`] names this token when a message may have come, or the channel has ended.
+    pub fn set_token(&mut self, token: u64) {
+        match &mut self.way {
+            Way::Memory(receiver) => receiver.set_token(token),
+            Way::Messages(receiver) => receiver.set_token(token),
+        }
+    }
+
+    /// The next message, in place; `None` if the peer has closed and all was received. Waits for it for ever: looks for a while, then
+    /// sleeps.
+    ///
+    /// # Errors
+    /// Those of [`ChannelReceiver::recv_block`], but for the time.
+    pub fn recv(&mut self) -> Result<Option<Received<'_>>> {
+        self.recv_block(None)
+    }
+
+    /// Like [`ChannelReceiver::recv`], for no longer than this. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`Error::PeerLost`], behind all that came before; [`Error::Nonsense`] if the peer stores what makes no sense,
+    /// which ends the channel; [`Error::System`].
+    pub fn recv_block(&mut self, timeout: Option<Duration>) -> Result<Option<Received<'_>>> {
+        let next = self.wait(timeout)?;
+        Ok(next.map(|span| Received { receiver: self, span }))
+    }
+
+    /// The next message, in place, if it is there; `None` if the peer has closed and all was received.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if there is none yet; those of [`ChannelReceiver::recv_block`].
+    #[inline]
+    pub fn try_recv(&mut self) -> Result<Option<Received<'_>>> {
+        let next = self.next()?;
+        Ok(next.map(|span| Received { receiver: self, span }))
+    }
+
+    /// For a loop of one's own that has nothing to do until a message comes: the manager's file becomes readable once one may have.
+    /// True: one has, or the end, so try again. [`crate::Manager::arm`] is called as well, and before each wait.
+    ///
+    /// # Errors
+    /// Those of [`ChannelReceiver::recv_block`].
+    pub fn arm(&mut self) -> Result<bool> {
+        match &mut self.way {
+            Way::Memory(receiver) => receiver.arm(),
+            Way::Messages(_) => Ok(false),
+        }
+    }
+
+    /// What is readable once the connection has ended, for `poll(2)`, `mio`, `tokio` and the like, beside the manager's file.
+    #[must_use]
+    pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
+        match &self.way {
+            Way::Memory(receiver) => receiver.ground().watch.file(),
+            Way::Messages(receiver) => receiver.stream().peer_file(),
+        }
+    }
+
+    /// Whether the connection has ended, and how long it takes at most until [`ChannelReceiver::try_recv`] says so.
+    #[must_use]
+    pub fn peer_ended(&self) -> Option<Duration> {
+        match &self.way {
+            Way::Memory(receiver) => receiver.ground().watch.grace().map(|_| Duration::ZERO),
+            Way::Messages(receiver) => receiver.stream().peer_ended(),
+        }
+    }
+
+    /// Copies bytes that have come, of as many messages as `to` has room for; 0 if the peer has closed. Not beside
+    /// [`ChannelReceiver::recv`] and its like: one or the other.
+    ///
+    /// # Errors
+    /// Those of [`ChannelReceiver::try_recv`].
+    pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
+        self.read_with(to, false)
+    }
+
+    /// The next message, if it is there.
+    #[inline]
+    fn next(&mut self) -> Result<Option<Span>> {
+        let next = match &mut self.way {
+            Way::Memory(receiver) => receiver.next()?,
+            Way::Messages(receiver) => receiver.next()?,
+        };
+        next.map_or_else(|| self.none(), Ok)
+    }
+
+    /// Why there is none.
+    #[cold]
+    fn none(&mut self) -> Result<Option<Span>> {
+        if let Way::Memory(receiver) = &mut self.way {
+            if let Err(lost) = receiver.check() {
+                // What came before its end goes first.
+                return receiver.next()?.ok_or(lost);
+            }
+        }
+        Err(Error::WouldBlock { object: "messages that were sent", limit: 0 })
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
+        match &mut self.way {
+            Way::Memory(receiver) => receiver.wait(timeout),
+            Way::Messages(receiver) => receiver.wait(timeout),
+        }
+    }
+
+    fn read_with(&mut self, to: &mut [u8], waits: bool) -> Result<usize> {
+        let mut done = 0;
+        while done < to.len() {
+            let (span, read) = match self.reading.take() {
+                Some(reading) => reading,
+                None => match if waits && done == 0 { self.wait(None) } else { self.next() } {
+                    Ok(Some(span)) => (span, 0),
+                    Ok(None) => break,
+                    // It comes again with the next call.
+                    Err(_) if done > 0 => break,
+                    Err(error) => return Err(error),
+                },
+            };
+            let length = (to.len() - done).min(span.length as usize - read);
+            hamlyn_sys::copy_out(&self.data(span)[read..], &mut to[done..done + length]);
+            done += length;
+            if read + length < span.length as usize {
+                self.reading = Some((span, read + length));
+            } else {
+                self.release(span);
+            }
+        }
+        Ok(done)
+    }
+
+    #[inline]
+    fn data(&self, span: Span) -> &[AtomicU8] {
+        match &self.way {
+            Way::Memory(receiver) => receiver.data(span),
+            Way::Messages(receiver) => receiver.data(span),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, span: Span) {
+        match &mut self.way {
+            Way::Memory(receiver) => receiver.release(span),
+            Way::Messages(receiver) => receiver.release(),
+        }
+    }
+}
+
+/// A message that has come, where the peer put it. It is released when this is dropped.
+///
+/// The peer may change it for as long as it is there: what is to be believed is copied first, and then looked at.
+#[derive(Debug)]
+pub struct Received<'a> {
+    receiver: &'a mut ChannelReceiver,
+    span: Span,
+}
+
+impl Received<'_> {
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.span.length as usize
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes out, from its byte `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    #[inline]
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        inside("message", offset as u64, to.len() as u64, self.span.length)?;
+        hamlyn_sys::copy_out(&self.cells()[offset..], to);
+        Ok(())
+    }
+
+    /// Its bytes in place.
+    #[must_use]
+    #[inline]
+    pub fn cells(&self) -> &[AtomicU8] {
+        self.receiver.data(self.span)
+    }
+
+    /// A copy of all of it.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len()];
+        hamlyn_sys::copy_out(self.cells(), &mut bytes);
+        bytes
+    }
+}
+
+impl Drop for Received<'_> {
+    fn drop(&mut self) {
+        self.receiver.release(self.span);
+    }
+}
+
+/// A stream of bytes: where a message ends means nothing. Waits for ever if nothing is there.
+impl io::Read for ChannelReceiver {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        Ok(self.read_with(to, true)?)
+    }
+}

@@ -1,0 +1,259 @@
+//! The sending end of a channel.
+
+use std::io;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
+
+use super::{memory, messages};
+use crate::core::express::ring::Span;
+use crate::core::polling::Polling;
+use crate::error::{Error, Result, at_most, inside};
+
+/// The sending end of a [`super::Channel`]. It may go to another thread.
+///
+/// Dropped without [`ChannelSender::close`], the peer's receiver gets [`crate::PeerLoss::Abandoned`] behind all that was sent.
+#[derive(Debug)]
+pub struct ChannelSender {
+    pub(super) way: Way,
+}
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Memory(memory::Sender),
+    Messages(messages::Sender),
+}
+
+impl ChannelSender {
+    /// Whether it goes by express memory, and not by messages.
+    #[must_use]
+    pub fn is_express(&self) -> bool {
+        matches!(self.way, Way::Memory(_))
+    }
+
+    /// The longest message, in bytes.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        match &self.way {
+            Way::Memory(sender) => sender.longest() as usize,
+            Way::Messages(sender) => sender.longest() as usize,
+        }
+    }
+
+    /// How often the waiting calls look before they sleep.
+    pub fn set_polling(&mut self, polling: Polling) {
+        if let Way::Memory(sender) = &mut self.way {
+            sender.set_polling(polling);
+        }
+    }
+
+    /// From now on [`crate::Manager::ready`] names this token when there may be room, or the channel has ended.
+    pub fn set_token(&mut self, token: u64) {
+        match &mut self.way {
+            Way::Memory(sender) => sender.set_token(token),
+            Way::Messages(sender) => sender.set_token(token),
+        }
+    }
+
+    /// Sends a message, and waits while there is no room for it: looks for a while, then sleeps. `None` waits for ever.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for one that is longer than [`ChannelSender::longest`]; [`Error::TimedOut`], [`Error::PeerLost`],
+    /// [`Error::Nonsense`], [`Error::System`]. It has not been sent then.
+    pub fn send(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<()> {
+        let mut room = self.reserve(bytes.len(), timeout)?;
+        room.write(0, bytes)?;
+        room.commit()
+    }
+
+    /// Like [`ChannelSender::send`], but does not wait. By messages it has been accepted when this returns, and the rest of it may go
+    /// with a later call or [`ChannelSender::flush`].
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`ChannelSender::send`].
+    #[inline]
+    pub fn try_send(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut room = self.try_reserve(bytes.len())?;
+        room.write(0, bytes)?;
+        room.commit()
+    }
+
+    /// Room for a message of so many bytes where the peer will read it, to be built there and sent by [`Reserved::commit`]. Waits for
+    /// it; `None` waits for ever.
+    ///
+    /// # Errors
+    /// Those of [`ChannelSender::send`].
+    pub fn reserve(&mut self, length: usize, timeout: Option<Duration>) -> Result<Reserved<'_>> {
+        self.check(length)?;
+        let span = match &mut self.way {
+            Way::Memory(sender) => sender.wait(length as u64, timeout)?,
+            Way::Messages(sender) => sender.wait(length as u64, timeout)?,
+        };
+        Ok(Reserved { sender: self, span })
+    }
+
+    /// Like [`ChannelSender::reserve`], but does not wait.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`], and those of [`ChannelSender::send`].
+    #[inline]
+    pub fn try_reserve(&mut self, length: usize) -> Result<Reserved<'_>> {
+        self.check(length)?;
+        let room = match &mut self.way {
+            Way::Memory(sender) => sender.reserve(length as u64)?,
+            Way::Messages(sender) => sender.reserve(length as u64)?,
+        };
+        match room {
+            Some(span) => Ok(Reserved { sender: self, span }),
+            None => Err(self.full()),
+        }
+    }
+
+    /// For a loop of one's own that has nothing to do until a message of so many bytes can go: the manager's file becomes readable
+    /// once it may. True: it can, so try again. [`crate::Manager::arm`] is called as well, and before each wait.
+    ///
+    /// # Errors
+    /// Those of [`ChannelSender::send`].
+    pub fn arm(&mut self, length: usize) -> Result<bool> {
+        self.check(length)?;
+        match &mut self.way {
+            Way::Memory(sender) => sender.arm(length as u64),
+            Way::Messages(_) => Ok(false),
+        }
+    }
+
+    /// Waits until all that was accepted is on its way.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::System`].
+    pub fn flush(&mut self, timeout: Option<Duration>) -> Result<()> {
+        match &mut self.way {
+            Way::Memory(_) => Ok(()),
+            Way::Messages(sender) => sender.finish(timeout),
+        }
+    }
+
+    /// Closes it gracefully: the peer receives all that was sent, and then that there is no more.
+    ///
+    /// # Errors
+    /// Those of [`ChannelSender::flush`].
+    pub fn close(self, timeout: Option<Duration>) -> Result<()> {
+        match self.way {
+            Way::Memory(mut sender) => {
+                sender.close();
+                Ok(())
+            }
+            Way::Messages(sender) => sender.close(timeout),
+        }
+    }
+
+    /// Like [`ChannelSender::flush`], but does not wait.
+    pub fn try_flush(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Memory(_) => Ok(()),
+            Way::Messages(sender) => sender.push(),
+        }
+    }
+
+    /// Like [`ChannelSender::close`], but does not wait; to be called until it succeeds, and nothing more can be sent.
+    pub fn try_close(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Memory(sender) => {
+                sender.close();
+                Ok(())
+            }
+            Way::Messages(sender) => sender.try_close(),
+        }
+    }
+
+    /// Bytes of a stream that go as a message at once: a part of the ring, so that both ends are at work.
+    pub(super) fn piece(&self) -> usize {
+        (self.longest() / 4).max(1)
+    }
+
+    fn check(&self, length: usize) -> Result<()> {
+        at_most("length of a message", length as u64, self.longest() as u64)
+    }
+
+    /// Why there is no room.
+    #[cold]
+    fn full(&self) -> Error {
+        let (checked, limit) = match &self.way {
+            Way::Memory(sender) => (sender.check(), sender.capacity()),
+            Way::Messages(sender) => (Ok(()), sender.longest()),
+        };
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        checked.err().unwrap_or(Error::WouldBlock { object: "bytes of the channel", limit })
+    }
+}
+
+/// Room for a message ([`ChannelSender::reserve`]). Dropped, nothing was sent.
+#[derive(Debug)]
+pub struct Reserved<'a> {
+    sender: &'a mut ChannelSender,
+    span: Span,
+}
+
+impl Reserved<'_> {
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.span.length as usize
+    }
+
+    /// Whether it is a message of no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes in, from byte `offset` of the message on.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`].
+    #[inline]
+    pub fn write(&mut self, offset: usize, from: &[u8]) -> Result<()> {
+        inside("message", offset as u64, from.len() as u64, self.span.length)?;
+        hamlyn_sys::copy_in(&self.cells()[offset..], from);
+        Ok(())
+    }
+
+    /// The message in place; what was there before is anything. The peer may look at it and change it at any moment.
+    #[must_use]
+    #[inline]
+    pub fn cells(&self) -> &[AtomicU8] {
+        match &self.sender.way {
+            Way::Memory(sender) => sender.data(self.span),
+            Way::Messages(sender) => sender.data(self.span),
+        }
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`], [`Error::System`].
+    #[inline]
+    pub fn commit(self) -> Result<()> {
+        match &mut self.sender.way {
+            Way::Memory(sender) => {
+                sender.commit(self.span);
+                Ok(())
+            }
+            Way::Messages(sender) => sender.commit(self.span),
+        }
+    }
+}
+
+/// A stream of bytes: where a message ends means nothing.
+impl io::Write for ChannelSender {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = bytes.len().min(self.piece());
+        if length > 0 {
+            self.send(&bytes[..length], None)?;
+        }
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(ChannelSender::flush(self, None)?)
+    }
+}

@@ -1,0 +1,254 @@
+//! Channels over express memory, and over messages where there is none, against a card in memory.
+
+use std::io::{Read, Write};
+use std::thread;
+use std::time::Duration;
+
+use crate::fake::express::OTHER;
+use crate::fake::{Fake, HOST};
+use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
+use hamlyn::{Card, Error, Manager, PeerLoss, Polling};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+
+/// A channel between the two hosts, from each end; and the card of both, and the ends' managers.
+struct Pair {
+    fake: Fake,
+    managers: [Manager; 2],
+    ends: [Channel; 2],
+}
+
+fn open(fake: Fake, options: [ChannelOptions; 2]) -> Pair {
+    let here = Manager::create(&Card::attached(fake.share())).unwrap();
+    let there = Manager::create(&Card::attached(fake.other())).unwrap();
+    let listener = ChannelListener::bind(&there, "name", options[1]).unwrap();
+    let asker = here.clone();
+    let asking =
+        thread::spawn(move || Channel::connect(&asker, OTHER, "name", options[0], PATIENCE).unwrap());
+    let asked = listener.accept(PATIENCE).unwrap();
+    Pair { fake, managers: [here, there], ends: [asking.join().unwrap(), asked] }
+}
+
+fn express(capacity: u64) -> Pair {
+    let fake = Fake::default();
+    fake.give_express(false);
+    let mut options = ChannelOptions::default();
+    options.capacity = capacity;
+    let pair = open(fake, [options, options]);
+    assert!(pair.ends.iter().all(Channel::is_express));
+    pair
+}
+
+fn by_messages() -> Pair {
+    let pair = open(Fake::default(), [ChannelOptions::default(); 2]);
+    assert!(!pair.ends.iter().any(Channel::is_express));
+    pair
+}
+
+/// Never looks without sleeping.
+const ASLEEP: Polling = Polling { spins: 0 };
+
+fn bytes(number: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 7 + number) as u8).collect()
+}
+
+/// Messages of all lengths go there and come back.
+fn echo(pair: Pair) {
+    let Pair { ends: [here, there], .. } = pair;
+    let longest = here.sender.longest();
+    let lengths: Vec<usize> =
+        (0..100).chain((0..60).map(|step| step * 997 % longest)).chain([longest, 0, longest]).collect();
+    let echoing = thread::spawn(move || {
+        let Channel { mut sender, mut receiver } = there;
+        receiver.set_polling(ASLEEP);
+        while let Some(message) = receiver.recv_block(PATIENCE).unwrap() {
+            sender.send(&message.to_vec(), PATIENCE).unwrap();
+        }
+        sender.close(PATIENCE).unwrap();
+    });
+    let Channel { mut sender, mut receiver } = here;
+    let all = lengths.clone();
+    let sending = thread::spawn(move || {
+        sender.set_polling(ASLEEP);
+        for (number, length) in all.into_iter().enumerate() {
+            sender.send(&bytes(number, length), PATIENCE).unwrap();
+        }
+        sender.close(PATIENCE).unwrap();
+    });
+    for (number, length) in lengths.into_iter().enumerate() {
+        let message = receiver.recv_block(PATIENCE).unwrap().unwrap();
+        assert_eq!(message.to_vec(), bytes(number, length), "message {number}");
+    }
+    assert!(receiver.recv_block(PATIENCE).unwrap().is_none());
+    sending.join().unwrap();
+    echoing.join().unwrap();
+}
+
+#[test]
+fn messages_of_all_lengths_wake_who_sleeps_and_come_in_order() {
+    echo(express(4096));
+    echo(express(65536));
+}
+
+#[test]
+fn without_express_memory_the_same_calls_go_by_messages() {
+    echo(by_messages());
+    let fake = Fake::default();
+    fake.give_express(true);
+    let pair = open(fake, [ChannelOptions::default(); 2]);
+    assert!(!pair.ends[0].is_express(), "each host has another switch's");
+    assert_eq!(pair.fake.areas(), 0);
+    let fake = Fake::default();
+    fake.give_express(false);
+    let mut options = [ChannelOptions::default(); 2];
+    options[1].by_messages = true;
+    echo(open(fake, options));
+}
+
+#[test]
+fn a_message_is_built_and_read_in_place() {
+    for pair in [express(4096), by_messages()] {
+        let [mut here, mut there] = pair.ends;
+        drop(here.sender.try_reserve(100).unwrap());
+        let mut room = here.sender.try_reserve(10).unwrap();
+        room.write(0, b"0123456789").unwrap();
+        room.write(4, b"x").unwrap();
+        assert!(room.write(10, b"y").is_err());
+        room.commit().unwrap();
+        let message = there.receiver.recv_block(PATIENCE).unwrap().unwrap();
+        let mut part = [0; 3];
+        message.read(3, &mut part).unwrap();
+        assert_eq!((&part, message.len()), (b"3x5", 10));
+        assert!(message.read(8, &mut part).is_err());
+        drop(message);
+        let longest = here.sender.longest() as u64;
+        let refused = here.sender.try_send(&vec![0; longest as usize + 1]).unwrap_err();
+        assert!(
+            matches!(refused, Error::OutOfRange { value, limit, .. } if value == longest + 1 && limit == longest)
+        );
+        assert!(there.receiver.try_recv().unwrap_err().is_would_block());
+    }
+}
+
+#[test]
+fn who_sends_too_much_is_told_and_waits() {
+    let Pair { ends: [mut here, mut there], .. } = express(4096);
+    let mut sent = 0;
+    while here.sender.try_send(&[7; 100]).is_ok() {
+        sent += 1;
+    }
+    assert_eq!(sent, 4096 / 112);
+    assert!(here.sender.try_send(&[7; 100]).unwrap_err().is_would_block());
+    let timed_out = here.sender.send(&[7; 100], Some(Duration::from_millis(1))).unwrap_err();
+    assert!(timed_out.is_timed_out(), "{timed_out}");
+    assert!(!here.sender.arm(100).unwrap());
+    for _ in 0..sent {
+        assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec(), [7; 100]);
+    }
+    assert!(there.receiver.try_recv().unwrap_err().is_would_block());
+    // It has passed the skip that the message before would have gone behind: all of the ring is free.
+    here.sender.try_send(&[8; 4088]).unwrap();
+    assert!(here.sender.try_send(b"").unwrap_err().is_would_block());
+    assert_eq!(there.receiver.try_recv().unwrap().unwrap().len(), 4088);
+}
+
+#[test]
+fn a_loop_of_ones_own_is_told_by_the_managers_file() {
+    let Pair { managers: [_, there_manager], ends: [mut here, mut there], .. } = express(4096);
+    there.receiver.set_token(77);
+    assert!(!there.receiver.arm().unwrap());
+    let _ = there_manager.ready();
+    while there_manager.arm().unwrap() {}
+    here.sender.try_send(b"news").unwrap();
+    assert!(there_manager.arm().unwrap(), "it is rung");
+    there_manager.poll_all().unwrap();
+    assert_eq!(there_manager.ready(), [77]);
+    assert!(there.receiver.arm().unwrap(), "there is something");
+    assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec(), b"news");
+}
+
+#[test]
+fn who_does_not_sleep_is_not_rung() {
+    let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
+    let before = fake.rings();
+    for _ in 0..1000 {
+        here.sender.try_send(&[1; 64]).unwrap();
+        assert_eq!(there.receiver.try_recv().unwrap().unwrap().len(), 64);
+    }
+    assert_eq!(fake.rings(), before);
+}
+
+#[test]
+fn the_end_is_told_behind_what_was_sent() {
+    for pair in [express(4096), by_messages()] {
+        let Pair { ends: [mut here, mut there], .. } = pair;
+        here.sender.send(b"last words", PATIENCE).unwrap();
+        here.sender.flush(PATIENCE).unwrap();
+        drop(here);
+        assert_eq!(there.receiver.recv_block(PATIENCE).unwrap().unwrap().to_vec(), b"last words");
+        let lost = there.receiver.recv_block(PATIENCE).unwrap_err();
+        assert!(matches!(lost, Error::PeerLost(PeerLoss::Abandoned | PeerLoss::Process)), "{lost}");
+    }
+    let Pair { fake, ends: [here, mut there], .. } = express(4096);
+    drop(here);
+    // The area that it sent to shows zeros by now.
+    let lost = loop {
+        match there.sender.send(&[1; 1000], PATIENCE) {
+            Ok(()) => {}
+            Err(lost) => break lost,
+        }
+    };
+    assert!(matches!(lost, Error::PeerLost(PeerLoss::Process)), "{lost}");
+    drop(there);
+    assert_eq!(fake.areas(), 0);
+}
+
+#[test]
+fn as_a_stream_messages_have_no_bounds() {
+    for pair in [express(4096), by_messages()] {
+        let Pair { ends: [mut here, mut there], .. } = pair;
+        let all = bytes(3, 100_000);
+        let sent = all.clone();
+        let sending = thread::spawn(move || {
+            here.write_all(&sent).unwrap();
+            here.flush().unwrap();
+            here.sender.close(PATIENCE).unwrap();
+            here.receiver
+        });
+        let mut came = Vec::new();
+        there.read_to_end(&mut came).unwrap();
+        assert_eq!(came, all);
+        drop(sending.join().unwrap());
+    }
+}
+
+#[test]
+fn a_channel_to_ones_own_host_goes_by_messages() {
+    let fake = Fake::default();
+    fake.give_express(false);
+    let manager = Manager::create(&Card::attached(fake.share())).unwrap();
+    let listener = ChannelListener::bind(&manager, "own", ChannelOptions::default()).unwrap();
+    let asker = manager.clone();
+    let asking = thread::spawn(move || {
+        Channel::connect(&asker, HOST, "own", ChannelOptions::default(), PATIENCE).unwrap()
+    });
+    let mut asked = listener.accept(PATIENCE).unwrap();
+    let mut asking = asking.join().unwrap();
+    assert!(!asking.is_express() && !asked.is_express());
+    asking.sender.send(b"to myself", PATIENCE).unwrap();
+    assert_eq!(asked.receiver.recv_block(PATIENCE).unwrap().unwrap().to_vec(), b"to myself");
+}
+
+#[test]
+fn an_asker_that_is_none_of_channels_is_told_so() {
+    let fake = Fake::default();
+    let card = Card::attached(fake.share());
+    let manager = Manager::create(&card).unwrap();
+    let listener = ChannelListener::bind(&manager, "name", ChannelOptions::default()).unwrap();
+    let asking = thread::spawn(move || card.connect(OTHER, "name", b"hello").unwrap_err());
+    let timed_out = listener.accept(Some(Duration::from_millis(200)));
+    assert!(timed_out.unwrap_err().is_timed_out());
+    drop(listener);
+    let told = asking.join().unwrap();
+    assert!(told.to_string().contains("an offer of a channel that is too short or long"), "{told}");
+}
