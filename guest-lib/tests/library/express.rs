@@ -109,7 +109,7 @@ fn without_express_memory_the_same_calls_go_by_messages() {
 fn a_message_is_built_and_read_in_place() {
     for pair in [express(4096), by_messages()] {
         let [mut here, mut there] = pair.ends;
-        drop(here.sender.try_reserve(100).unwrap());
+        _ = here.sender.try_reserve(100).unwrap();
         let mut room = here.sender.try_reserve(10).unwrap();
         room.write(0, b"0123456789").unwrap();
         room.write(4, b"x").unwrap();

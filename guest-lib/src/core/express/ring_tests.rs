@@ -48,7 +48,7 @@ impl Both {
         let place = random.next_u64() as usize % (5 + self.0.data.len());
         match self.0.words.get(place) {
             Some(word) => word.set(word.get().wrapping_add(number)),
-            None => self.0.data[place - 5].set((random.next_u64() % 4) << 32 | number % (capacity + 16)),
+            None => self.0.data[place - 5].set(((random.next_u64() % 4) << 32) | (number % (capacity + 16))),
         }
     }
 }
