@@ -233,7 +233,7 @@ fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
 fn malformed_requests_are_refused_and_harm_nobody() {
     let timeout = Duration::from_millis(300);
     let running = Running::start(Options { attach_timeout: timeout, ..crate::kit::small() });
-    let cases: [(&[u8], &str); 8] = [
+    let cases: [(&[u8], &str); 9] = [
         (b"x", "first message of 1 bytes is not a card's"),
         (b"HMLN\x05\x00\xff\xff\x01\x00\x00", "first message of 11 bytes"),
         (b"NOPE\x04\x00\xff\xff\x01\x00\x00\x00", "first message of 12 bytes"),
