@@ -13,7 +13,7 @@
 #include <linux/types.h>
 
 #include "hamlyn_family_uapi.h"
-#include "hamlyn_kernel.h"
+#include "wire.h"
 
 struct hamlyn_express;
 struct hamlyn_peer;

@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#include "hamlyn_kernel.h"
+#include "wire.h"
 
 struct express_part {
 	/* Which memory; 0: there is none, and all is 0. */
