@@ -155,7 +155,17 @@ static bool page_known(struct dart_endpoint_object *endpoint, u64 number, bool w
 	return true;
 }
 
-/* Brings the page in, as a touch of the process' would. */
+static void page_tell_none(struct dart_endpoint_object *endpoint, u64 number, bool writes)
+{
+	guard(mutex)(&pages_parts(endpoint)->translations);
+	tell_fill(endpoint, number, DART_FRAME_NONE | (writes ? DART_FRAME_WRITABLE : 0));
+}
+
+/*
+ * Brings the page in, as a touch of the process' would. If there is none the card is told so, -ENOENT: before
+ * the process can put memory there, as nobody is told of that. Else a message which is sent after that could
+ * be taken for one that has nowhere to go.
+ */
 static int page_fault(struct dart_endpoint_object *endpoint, u64 number, bool writes,
 		      unsigned long *found, unsigned long *sequence)
 {
@@ -173,6 +183,10 @@ static int page_fault(struct dart_endpoint_object *endpoint, u64 number, bool wr
 		range.notifier_seq = mmu_interval_read_begin(&endpoint->notifier);
 		mmap_read_lock(mm);
 		ret = hmm_range_fault(&range);
+		if (ret && ret != -EBUSY) {
+			page_tell_none(endpoint, number, writes);
+			ret = -ENOENT;
+		}
 		mmap_read_unlock(mm);
 	} while (ret == -EBUSY);
 	*sequence = range.notifier_seq;
@@ -242,8 +256,6 @@ void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writ
 		} while (ret == -EAGAIN);
 		mmput(mm);
 	}
-	if (!ret)
-		return;
-	guard(mutex)(&pages_parts(endpoint)->translations);
-	tell_fill(endpoint, number, DART_FRAME_NONE | (writes ? DART_FRAME_WRITABLE : 0));
+	if (ret && ret != -ENOENT)
+		page_tell_none(endpoint, number, writes);
 }
