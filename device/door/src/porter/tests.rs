@@ -190,6 +190,18 @@ fn a_full_eventfd_holds_up_neither_its_owner_nor_the_porter_that_is_dismissed() 
 }
 
 #[test]
+fn a_porter_that_is_dismissed_signals_nobody() {
+    let porter = porter();
+    let (ours, line) = event();
+    let line = porter.keep(line).line();
+    porter.dismiss();
+    line.signal();
+    eventually(|| porter.is_idle());
+    let mut count = [0; 8];
+    assert_eq!(rustix::io::read(&ours, &mut count), Err(Errno::AGAIN));
+}
+
+#[test]
 fn a_porter_that_was_filled_up_again_ends_when_its_peer_does() {
     let mut porters = Porters::new(1);
     let porter = porters.hire().unwrap();

@@ -174,23 +174,31 @@ fn forged(packet: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A hostile host whose refusals could not be told asks with the largest count that there is.
+/// A hostile host begins to count anew while a refusal waits for it, takes nothing until that is a loss, and asks with the
+/// largest count that there is: one more was lost than can be said.
 #[test]
 fn losses_beyond_the_largest_number_are_the_largest_number() {
     let (mut one, mut other, ..) = pair(CLAN_APERTURE_READ);
     hand_over(&mut one, &mut other);
-    other.wire.stopped = vec![0];
-    assert_eq!(other.sent(), []);
-    other.wait(100);
-    other.wire.stopped.clear();
     one.wait(50);
     let asked = one.sent().remove(0).1;
     assert_eq!(asked[0], PROBE);
-    for count in [u64::MAX, 0, u64::MAX, 70] {
-        other.arrive(0, &forged(&asked, 24, &count.to_le_bytes()));
+    other.wire.stopped = vec![0];
+    assert_eq!(other.sent(), []);
+    let begun = u16::from_le_bytes([asked[2], asked[3]]) ^ 1;
+    let probe = |count: u64| {
+        let anew = forged(&asked, 2, &begun.to_le_bytes());
+        forged(&anew, 24, &count.to_le_bytes())
+    };
+    other.arrive(0, &probe(0));
+    assert_eq!(other.sent(), []);
+    other.wait(100);
+    other.wire.stopped.clear();
+    for (count, lost) in [(u64::MAX, u64::MAX), (0, 0), (u64::MAX, u64::MAX / 2 + 1), (70, 0)] {
+        other.arrive(0, &probe(count));
         let said = other.sent();
         let told = said.iter().find(|(_, packet)| packet[0] == CREDIT).unwrap();
-        assert_eq!(told.1[32..40], count.to_le_bytes());
+        assert_eq!((&told.1[32..40], &told.1[40..48]), (&count.to_le_bytes()[..], &lost.to_le_bytes()[..]));
     }
     assert_eq!(other.counter("malformed"), 0);
 }
