@@ -155,6 +155,7 @@ impl Operation {
     }
 
     /// A software exception: the receiver's software finds it in its exception queue. `about`, of 29 bits, and the operand are its own.
+    /// If the receiver has none, that is a trap: [`Trap::Unimplemented`](crate::dart::Trap::Unimplemented).
     #[must_use]
     pub const fn exception(about: u32, operand: u64) -> Self {
         Self::of(DART_MAIN_EXCEPTION | about << DART_ADDRESSING_SHIFT, operand)

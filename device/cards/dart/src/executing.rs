@@ -107,6 +107,10 @@ impl DartCard {
     fn attempt(&mut self, ports: &Ports<'_>, index: u32, arrived: &Arrived) -> Result<(), Pause> {
         let task = self.task(index, arrived)?;
         if task.opcode.main == Main::Exception {
+            // A connection whose owner wants no exceptions has no software for them, and the sender hears of it.
+            if !self.takes_exceptions(index) {
+                return Err(Pause::Trap(DART_TRAP_UNIMPLEMENTED));
+            }
             self.except(ports, index, &arrived.message, DART_RECORD_EXCEPTION)?;
             self.count(DartStatistic::Exceptions);
             return Ok(());
@@ -365,6 +369,11 @@ impl DartCard {
             connection.reply(TRAPPED + trap, Message { control, block, body: Vec::new() });
         }
         Ok(())
+    }
+
+    fn takes_exceptions(&self, index: u32) -> bool {
+        let connection = self.connections.get(index as usize).and_then(Option::as_ref);
+        connection.is_some_and(|connection| connection.exceptions.is_some())
     }
 
     /// Tells the software of a message, as soon as its queue has room.

@@ -64,7 +64,10 @@ pub(super) fn outcome(end: &End, program: &[Program], arrived: &Arrived, window:
         return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
     }
     if main == EXCEPTION {
-        return Outcome::Exception;
+        return match end.exceptions {
+            Some(_) => Outcome::Exception,
+            None => Outcome::Trap(DART_TRAP_UNIMPLEMENTED),
+        };
     }
     let made =
         match interpret(interpreter::Message { opcode, indices: message.control.indices, operand }, window) {

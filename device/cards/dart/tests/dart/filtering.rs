@@ -1,10 +1,12 @@
 //! Who is told of what.
 
 use hamlyn_abi::dart::command::*;
+use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::DART_FIFO_QUEUE;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::registers::DART_REG_ARM;
+use hamlyn_abi::dart::trap::DART_TRAP_UNIMPLEMENTED;
 use hamlyn_card::card::Card;
 
 use crate::support::*;
@@ -74,6 +76,18 @@ fn a_software_exception_is_the_softwares_and_nothing_else() {
         (1, DART_RECORD_EXCEPTION, control(mine, 77))
     );
     assert_eq!((other.found.clone(), other.counter("exceptions")), (vec![DART_FIFO_QUEUE | 1], 1));
+}
+
+#[test]
+fn a_software_exception_that_nobody_wants_is_told_to_its_sender() {
+    let (mut one, mut other, [state, _]) = pair(0x2000, END);
+    let mine = DART_MAIN_EXCEPTION | 8;
+    one.send(1, control(mine, 77), 0, 0);
+    exchange(&mut one, &mut other);
+    let word = |place: u32| one.word(state + u64::from(place));
+    assert_eq!((word(DART_STATE_TRAPS), word(DART_STATE_TRAP)), (1, DART_TRAP_UNIMPLEMENTED));
+    assert_eq!(word(DART_STATE_TRAP_OPCODE), mine);
+    assert_eq!((other.counter("exceptions"), other.counter("traps_unimplemented")), (0, 1));
 }
 
 #[test]
