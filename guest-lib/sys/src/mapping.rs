@@ -19,6 +19,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 
 mod copy;
 mod lent;
+mod shown;
 mod strings;
 mod words;
 

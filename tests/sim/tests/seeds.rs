@@ -42,6 +42,9 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.broken_streams += outcome.broken_streams;
         all.connections += outcome.connections;
         all.refused_connections += outcome.refused_connections;
+        all.channels += outcome.channels;
+        all.said += outcome.said;
+        all.slept += outcome.slept;
         all.answers.iter_mut().zip(outcome.answers).for_each(|(sum, count)| *sum += count);
         all.connection_ends.iter_mut().zip(outcome.connection_ends).for_each(|(sum, count)| *sum += count);
         all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
@@ -49,6 +52,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     println!("streams {}, broken {}, bytes {}", all.streams, all.broken_streams, all.streamed);
     let ends: Vec<_> = EndReason::ALL.iter().zip(&all.connection_ends).collect();
     println!("connections {}, refused {}, ends {ends:?}", all.connections, all.refused_connections);
+    println!("ends of channels {}, messages {}, slept {}", all.channels, all.said, all.slept);
     println!("names asked for: listened to, not, no answer: {:?}", all.answers);
     println!(
         "steps {}, faults {}, messages {}, delivered {}, blocked {}, dozed {}, bystanders {}, overwritten {}",
@@ -73,6 +77,7 @@ fn eventful(all: &Outcome, seeds: u64) {
     assert!(often(all.streamed, 1_000_000) && often(all.streams, 1000), "{all:?}");
     assert!(often(all.broken_streams, 1000) && often(all.connections, 1000), "{all:?}");
     assert!(often(all.refused_connections, 1000), "{all:?}");
+    assert!(often(all.channels, 500) && often(all.said, 5000) && often(all.slept, 500), "{all:?}");
     assert!(all.answers.iter().all(|count| often(*count, 500)), "{all:?}");
     for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
         // A card that is reset takes its processes with it: nobody is left to be told.
@@ -181,6 +186,29 @@ fn streams_over_a_fabric_that_reorders_come_to_a_good_end() {
         streams += outcome.streams;
     }
     assert!(streams > 500 && streamed > 200_000, "{streams} streams, {streamed} bytes");
+}
+
+#[test]
+fn channels_hold_whatever_goes_wrong() {
+    let (mut said, mut slept) = (0, 0);
+    for (seed, faults) in (0..if_long(1000, 60)).zip([0, 10, 40, 200].into_iter().cycle()) {
+        let scenario = Scenario {
+            express: true,
+            faults,
+            forgers: seed % 3 == 0,
+            reorder: true,
+            paths: 3,
+            steps: 6000,
+            peer_timeout_ms: 1000,
+            ..talkative(2 + seed as u16 % 3)
+        };
+        let outcome = run_as(seed, scenario);
+        sound(&outcome);
+        said += outcome.said;
+        slept += outcome.slept;
+    }
+    println!("messages of channels {said}, sleeps {slept}");
+    assert!(said > 1000 && slept > 100, "{said} messages, {slept} sleeps");
 }
 
 /// Hosts whose programs connect to each other, and do nothing else.

@@ -49,7 +49,7 @@ use crate::core::express::ring::HEADER;
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::{ReadHalf, WriteHalf};
-pub use self::open::ChannelListener;
+pub use self::open::{ChannelEnd, ChannelListener};
 pub use self::receiver::{ChannelReceiver, Received};
 pub use self::sender::{ChannelSender, Reserved};
 pub use crate::core::express::pages::{ExpressArea, ExpressView, PAGE, Pages};

@@ -116,13 +116,13 @@ impl ChannelListener {
             },
             Way::Memory { .. } if self.options.by_messages => reject(request, BY_MESSAGES),
             Way::Memory { area, key, ticket } => {
-                let ends = OwnEnd::make(manager, host, self.options).and_then(|own| {
-                    Ok((own.offer()?, View::map(manager, host, area, key, peer.capacity)?, own))
+                let ends = ChannelEnd::create(manager, host, self.options).and_then(|own| {
+                    Ok((own.own_offer()?, View::map(manager, host, area, key, peer.capacity)?, own))
                 });
                 match ends {
                     Ok((offer, view, own)) => {
                         let connection = request.accept(&offer.to_bytes())?;
-                        Ok(Some(own.join(view, ticket, connection)))
+                        Ok(Some(own.assemble(view, ticket, connection)))
                     }
                     Err(error) if is_absent(&error) => reject(request, BY_MESSAGES),
                     Err(error) => fail(request, error),
@@ -161,29 +161,29 @@ fn connect_by_memory(
     options: ChannelOptions,
     until: &Deadline,
 ) -> Result<Channel> {
-    let own = OwnEnd::make(manager, host, options)?;
-    let offer = own.offer()?.to_bytes();
-    let connection = manager.card().begin_connect(host, name, &offer)?.finish(until.left())?;
-    let peer = Offer::from_bytes(connection.private(), host)?;
-    match peer.way {
-        Way::Memory { area, key, ticket } => {
-            let view = View::map(manager, host, area, key, peer.capacity)?;
-            Ok(own.join(view, ticket, connection))
-        }
-        Way::Messages(_) => Err(Error::Malformed("an answer by messages to who asked for express memory")),
-    }
+    let own = ChannelEnd::create(manager, host, options)?;
+    let connection = manager.card().begin_connect(host, name, &own.offer()?)?.finish(until.left())?;
+    let offer = connection.private().to_vec();
+    own.join(&offer, connection)
 }
 
-/// What an end has of its own: an area to receive in, and an ear.
-struct OwnEnd {
+/// An end of a channel by express memory that has no other yet: for who connects, and passes offers, by a way of their own.
+///
+/// Each of two processes makes one for the other's host, passes its offer, and joins what it has got to a connection between the two.
+#[derive(Debug)]
+pub struct ChannelEnd {
     manager: Manager,
     area: ExpressArea<dyn Attachment>,
     ring: RingMemory,
     ear: Arc<Ear>,
 }
 
-impl OwnEnd {
-    fn make(manager: &Manager, host: u32, options: ChannelOptions) -> Result<Self> {
+impl ChannelEnd {
+    /// Takes an area to receive in from a host.
+    ///
+    /// # Errors
+    /// Those of [`crate::Card::create_express_area`]; those of opening a slot.
+    pub fn create(manager: &Manager, host: u32, options: ChannelOptions) -> Result<Self> {
         let length = usize::try_from(RingMemory::area_for(options.capacity.max(1))).unwrap_or(usize::MAX);
         let area = manager.card().create_express_area(host, length)?;
         let ring = RingMemory::of(&area).ok_or(TOO_SMALL)?;
@@ -191,13 +191,38 @@ impl OwnEnd {
         Ok(Self { manager: manager.clone(), area, ring, ear: Ear::open(manager)? })
     }
 
-    fn offer(&self) -> Result<Offer> {
+    /// What the other end needs of this one, to be passed on by any way: whoever knows it can take this end's place there.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn offer(&self) -> Result<Vec<u8>> {
+        Ok(self.own_offer()?.to_bytes().to_vec())
+    }
+
+    /// The whole channel, by what the other end has offered, and a connection with its process, by which either is told when the other ends.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the offer is none, or of another host than the connection; those of [`crate::Card::map_express_area`].
+    pub fn join(self, offer: &[u8], connection: Connection) -> Result<Channel> {
+        let host = connection.host();
+        let peer = Offer::from_bytes(offer, host)?;
+        match peer.way {
+            Way::Memory { area, key, ticket } => {
+                let view = View::map(&self.manager, host, area, key, peer.capacity)?;
+                Ok(self.assemble(view, ticket, connection))
+            }
+            Way::Messages(_) => {
+                Err(Error::Malformed("an offer by messages, for a channel by express memory"))
+            }
+        }
+    }
+
+    fn own_offer(&self) -> Result<Offer> {
         let way = Way::Memory { area: self.area.number(), key: self.area.key(), ticket: self.ear.ticket()? };
         Ok(Offer { capacity: self.ring.capacity(), way })
     }
 
-    /// The whole channel.
-    fn join(self, view: View, ticket: Ticket, connection: Connection) -> Channel {
+    fn assemble(self, view: View, ticket: Ticket, connection: Connection) -> Channel {
         let Self { manager, area, ring, ear } = self;
         let bells = [Bell::new(&manager, ticket), Bell::new(&manager, ticket)];
         let watch = Watch::over(connection);

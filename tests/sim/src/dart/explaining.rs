@@ -2,7 +2,8 @@
 //! came, in which they make of registers, memory and queues, one at a moment, what the card has made of them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hamlyn_abi::dart::fifo::{DART_FIFO_ARRIVED, DART_FIFO_QUEUE};
 use hamlyn_abi::dart::queue::*;
@@ -88,6 +89,20 @@ struct Trial {
     last: Option<u32>,
 }
 
+impl Trial {
+    /// All that decides what can come of it, as a number.
+    fn state(&self) -> u64 {
+        let mut cells: BTreeMap<u32, usize> = BTreeMap::new();
+        for step in &self.steps {
+            *cells.entry(step.end).or_default() += step.reply.as_ref().map_or(0, |(_, reply)| reply.cells());
+        }
+        let mut state = DefaultHasher::new();
+        (&self.registers, &self.done, &self.written, self.at, self.counts, &self.patches, cells)
+            .hash(&mut state);
+        state.finish()
+    }
+}
+
 /// What is to be explained.
 struct Case<'a> {
     machine: &'a Machine,
@@ -99,6 +114,8 @@ struct Case<'a> {
     registers: Vec<u64>,
     misses: RefCell<BTreeMap<u32, Vec<(u64, bool)>>>,
     trials: RefCell<u32>,
+    /// Where earlier orders were that came to nothing.
+    vain: RefCell<HashSet<u64>>,
     stale: Cell<Stale>,
 }
 
@@ -145,11 +162,13 @@ pub(super) fn explain(
         registers,
         misses: RefCell::default(),
         trials: RefCell::default(),
+        vain: RefCell::default(),
         stale: Cell::new(Stale::Nobody),
     };
     let mut found = None;
     for stale in [Stale::Nobody, Stale::Known, Stale::Any] {
         case.stale.set(stale);
+        case.vain.borrow_mut().clear();
         found = case.search(&start)?;
         if found.is_some() {
             break;
@@ -208,6 +227,10 @@ impl Case<'_> {
             return Ok(Some(trial.clone()));
         }
         if is_over && trial.counts[0] == 0 && trial.steps.is_empty() {
+            return Ok(None);
+        }
+        // Messages that have nothing to do with each other come to the same in any order.
+        if !self.vain.borrow_mut().insert(trial.state()) {
             return Ok(None);
         }
         // Mostly the same connection goes on.

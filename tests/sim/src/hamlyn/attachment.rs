@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hamlyn::attach::{
-    Attachment, CardAttachment, ConnectionParts, Doorbell, ListenerParts, QueueFile, QueueParts, QueueWait,
-    TerminusParts,
+    Attachment, CardAttachment, ConnectionParts, Doorbell, ExpressParts, ListenerParts, QueueFile,
+    QueueParts, QueueWait, TerminusParts,
 };
 use hamlyn::{Error, Result};
 use hamlyn_abi::family::identity::{HAMLYN_REG_ABI_VERSION, HAMLYN_REG_MODEL};
@@ -27,6 +27,7 @@ use crate::engine::memory::PAGE;
 use crate::engine::violation::Violation;
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::mapping::mapping;
+use crate::hamlyn::matrix::AreaName;
 use crate::hamlyn::system::{ConnectionHandle, ListenerHandle};
 use crate::hamlyn::tables::OpenSlot;
 
@@ -206,6 +207,19 @@ impl CardAttachment for SimAttachment {
 
     fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
         Ok(Box::new(ConnectionHandle::ask(&self.machine, host, name)?))
+    }
+
+    fn create_express(&self, host: u32, length: usize) -> Result<ExpressParts> {
+        self.machine.make_area(self.pid, host, length)
+    }
+
+    /// Of a view that is asked for: the simulation's one thread cannot wait for the answer.
+    fn map_express(&self, host: u32, area: u32, key: u64) -> Result<ExpressParts> {
+        self.machine.map_view(self.pid, AreaName { host, number: area }, key)
+    }
+
+    fn destroy_express(&self, number: u32) -> Result<()> {
+        self.machine.give_end_back(self.pid, number)
     }
 
     fn self_test(&self) -> Result<HamlynSelfTest> {

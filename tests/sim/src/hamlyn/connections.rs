@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use hamlyn::{End, EndReason};
 
+use crate::hamlyn::channels::Line;
+
 /// The side that asked, in [`Record::sides`].
 pub(crate) const ASKER: usize = 0;
 /// The side that was asked.
@@ -49,6 +51,8 @@ pub(crate) struct Record {
     pub(crate) established: bool,
     /// Streams that it watches over.
     pub(crate) streams: Vec<usize>,
+    /// What the sides say by a channel that it watches over.
+    pub(crate) lines: [Line; 2],
 }
 
 /// How many questions for a name were answered so.

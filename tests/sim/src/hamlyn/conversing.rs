@@ -14,15 +14,18 @@ use crate::hamlyn::world::World;
 
 /// Connections that a program has at a time.
 const MOST: usize = 4;
-/// What a passed letter begins with: the connection's number, and whether a seed follows.
+/// What a passed letter begins with: the connection's number, and how many bytes of a seed or an offer follow.
 const HEAD: usize = 9;
+/// Bytes of a channel's offer.
+const OFFER: usize = 32 + Seed::SIZE;
 
-/// What is passed with a request or an answer: the connection's number, perhaps a seed, and any bytes.
-fn letter(number: usize, seed: Option<&Seed>, rest: &[u8]) -> Vec<u8> {
+/// What is passed with a request or an answer: the connection's number, perhaps a seed or an offer, and any bytes.
+fn letter(number: usize, passed: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut letter = (number as u64).to_le_bytes().to_vec();
-    letter.push(seed.is_some().into());
-    letter.extend(seed.into_iter().flat_map(Seed::to_bytes));
+    letter.push(passed.len() as u8);
+    letter.extend(passed);
     letter.extend(rest);
+    letter.truncate(hamlyn::MAX_PRIVATE);
     letter
 }
 
@@ -33,8 +36,14 @@ fn number_of(letter: &[u8]) -> Option<usize> {
 
 /// The seed in a letter.
 fn seed_in(letter: &[u8]) -> Option<Seed> {
-    let there = *letter.get(HEAD - 1)? == 1;
+    let there = usize::from(*letter.get(HEAD - 1)?) == Seed::SIZE;
     letter.get(HEAD..HEAD + Seed::SIZE).filter(|_| there).and_then(|bytes| Seed::from_bytes(bytes).ok())
+}
+
+/// The offer of a channel in a letter.
+fn offer_in(letter: &[u8]) -> Option<Vec<u8>> {
+    let there = usize::from(*letter.get(HEAD - 1)?) == OFFER;
+    letter.get(HEAD..HEAD + OFFER).filter(|_| there).map(<[u8]>::to_vec)
 }
 
 impl World {
@@ -117,12 +126,17 @@ impl World {
         let at = &mut self.hosts[host];
         let pid = at.processes[process].pid;
         let Some(program) = at.correspondent_mut(process) else { return Ok(false) };
-        if program.asking.len() + program.open.len() >= MOST {
+        let channels = program.joining.len() + program.talking.len();
+        if program.asking.len() + program.open.len() + channels >= MOST {
             return Ok(false);
         }
         let receiver = with_streams.then(|| self.make_receiver(host, process)).flatten();
         let seed = receiver.as_ref().and_then(|end| end.make_seed().ok());
-        let request = letter(number, seed.as_ref(), &rest);
+        let express = self.model.scenario.express && seed.is_none() && self.rng.percent(70);
+        let end = if express { self.make_end(host, process, target as u32)? } else { None };
+        let (end, offer) = end.unzip();
+        let passed = seed.as_ref().map(|seed| seed.to_bytes().to_vec()).or(offer).unwrap_or_default();
+        let request = letter(number, &passed, &rest);
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let connecting = match program.manager.card().begin_connect(target as u32, &name, &request) {
             Ok(connecting) => connecting,
@@ -130,7 +144,7 @@ impl World {
             Err(_) if !self.hosts[host].uplink.is_up() => return Ok(false),
             Err(error) => return Err(Violation::new(format!("host {host} cannot ask: {error}"))),
         };
-        program.asking.push(Asking { record: number, connecting, receiver: seed.and(receiver) });
+        program.asking.push(Asking { record: number, connecting, receiver: seed.and(receiver), end });
         self.model.connections.enter(Record {
             hosts: [host, target],
             name,
@@ -141,6 +155,7 @@ impl World {
             sides: [Side { pid: Some(pid), ..Side::default() }, Side::default()],
             established: false,
             streams: Vec::new(),
+            lines: Default::default(),
         });
         self.note(|| format!("connection {number}: host {host} asks host {target}"));
         Ok(true)
@@ -217,7 +232,11 @@ impl World {
             let receiver = self.make_receiver(host, process)?;
             Some((receiver.make_seed().ok()?, receiver, self.make_sender(host, process, &seed)?))
         });
-        let answer = letter(number, ends.as_ref().map(|(seed, ..)| seed), &rest);
+        let theirs = offer_in(request.private());
+        let end = if theirs.is_some() { self.make_end(host, process, request.host())? } else { None };
+        let (end, offer) = end.unzip();
+        let seed = ends.as_ref().map(|(seed, ..)| seed.to_bytes().to_vec());
+        let answer = letter(number, &seed.or(offer).unwrap_or_default(), &rest);
         self.model.connections.records[number].sides[LISTENER].pid = Some(pid);
         let connection = match request.accept(&answer) {
             Ok(connection) => connection,
@@ -232,6 +251,9 @@ impl World {
                 program.senders.push(Sending { stream: there, end: sender, closing: false });
                 program.receivers.push(Receiving { stream: here, end: receiver, held: Vec::new() });
             }
+        }
+        if let (Some(end), Some(offer)) = (end, theirs) {
+            return self.begin_to_join((host, process), (number, LISTENER), connection, end, offer);
         }
         if let Some(program) = self.hosts[host].correspondent_mut(process) {
             program.open.push(Open { record: number, side: LISTENER, connection });
@@ -260,7 +282,7 @@ impl World {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let decided = program.asking.iter().position(|asking| asking.connecting.is_decided().unwrap_or(true));
         let Some(index) = decided else { return Ok(false) };
-        let Asking { record: number, connecting, receiver } = program.asking.swap_remove(index);
+        let Asking { record: number, connecting, receiver, end } = program.asking.swap_remove(index);
         let connection = match connecting.finish(Some(Duration::ZERO)) {
             Ok(connection) => connection,
             Err(Error::Ended(end)) => {
@@ -291,6 +313,10 @@ impl World {
                 self.abandon_streams(host, process, number);
                 return Ok(true);
             }
+        }
+        if let (Some(end), Some(offer)) = (end, offer_in(connection.private())) {
+            self.begin_to_join((host, process), (number, ASKER), connection, end, offer)?;
+            return Ok(true);
         }
         if let Some(program) = self.hosts[host].correspondent_mut(process) {
             program.open.push(Open { record: number, side: ASKER, connection });

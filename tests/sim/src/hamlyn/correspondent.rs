@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use hamlyn::express::ChannelEnd;
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::{Card, Connecting, Connection, Error, Listener, Manager, PeerLoss, Polling, Question};
 
 use crate::hamlyn::attachment::SimAttachment;
+use crate::hamlyn::joining::Joining;
 use crate::hamlyn::machine::Machine;
+use crate::hamlyn::talking::Talking;
 
 /// Entries of its notification queue.
 const ENTRIES: u32 = 64;
@@ -24,6 +27,8 @@ pub(crate) struct Correspondent {
     pub(crate) asking: Vec<Asking>,
     pub(crate) wondering: Vec<Wondering>,
     pub(crate) open: Vec<Open>,
+    pub(crate) joining: Vec<Joining>,
+    pub(crate) talking: Vec<Talking>,
     pub(crate) manager: Manager,
 }
 
@@ -64,6 +69,8 @@ pub(crate) struct Asking {
     pub(crate) connecting: Connecting,
     /// What the seed that it passed is of.
     pub(crate) receiver: Option<StreamReceiver>,
+    /// What the offer that it passed is of.
+    pub(crate) end: Option<ChannelEnd>,
 }
 
 /// A connection that is established.
@@ -89,6 +96,8 @@ impl Correspondent {
             asking: Vec::new(),
             wondering: Vec::new(),
             open: Vec::new(),
+            joining: Vec::new(),
+            talking: Vec::new(),
             manager,
         })
     }

@@ -172,6 +172,7 @@ impl Machine {
 
     /// Closes all that a process has open, as when its file is closed.
     pub(crate) fn release(&self, pid: u64) -> Result<(), Violation> {
+        self.close_ends_of(pid);
         let numbers =
             |open: Vec<bool>| open.into_iter().zip(0..).filter(|(own, _)| *own).map(|(_, index)| index);
         let tables = self.tables();

@@ -1,7 +1,6 @@
 //! The ends of connections: what a side is told is so, nobody is forgotten, and at rest nothing is left.
 
 use hamlyn::{End, EndReason};
-use hamlyn_driver_host::Sizes;
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::connections::{ASKER, Connections};
@@ -9,7 +8,7 @@ use crate::hamlyn::world::World;
 
 impl World {
     /// Whether the operating system of a host has forgotten another since a time.
-    fn has_renewed(&self, host: usize, other: usize, since: u64) -> bool {
+    pub(crate) fn has_renewed(&self, host: usize, other: usize, since: u64) -> bool {
         let well_known = self.hosts[host].machine.well_known();
         well_known.as_ref().is_some_and(|own| own.system().renewed(other as u32) >= since)
     }
@@ -83,7 +82,7 @@ impl World {
         for host in &self.hosts {
             let well_known = host.machine.well_known();
             let Some(own) = well_known.as_ref() else { continue };
-            ensure(own.system().sizes() == Sizes::default(), || {
+            ensure(own.is_at_rest(), || {
                 format!("host {}: work has stopped, but its system still has {:?}", host.id, own.system())
             })?;
         }

@@ -41,6 +41,7 @@ impl World {
                     host.id
                 )
             })?;
+            host.machine.check_express_at_rest()?;
         }
         Ok(())
     }

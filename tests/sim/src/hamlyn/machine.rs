@@ -21,6 +21,7 @@ use crate::engine::station::Station;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::window::Pages;
 
+use crate::hamlyn::express::Express;
 use crate::hamlyn::mapping::mapping;
 use crate::hamlyn::system::WellKnown;
 use crate::hamlyn::tables::{FRAMES, OpenSlot, Tables};
@@ -46,6 +47,8 @@ pub(crate) struct Machine {
     bar: u8,
     tables: Mutex<Tables>,
     pub(crate) well_known: Mutex<Option<WellKnown>>,
+    /// Its driver has express memory.
+    pub(crate) express: Option<Express>,
     command_page: u64,
 }
 
@@ -65,6 +68,7 @@ impl Machine {
         options: HamlynOptions,
         rng: &mut Rng,
         well_known: Option<WellKnown>,
+        express: Option<Express>,
     ) -> Result<Self, Violation> {
         let card = HamlynCard::new(options).map_err(Violation::new)?;
         let (bar, pieces) = windows(&card.identity(), options.termini)?;
@@ -81,6 +85,7 @@ impl Machine {
             bar,
             tables: Mutex::new(tables),
             well_known: Mutex::new(well_known),
+            express,
             command_page,
         };
         machine.enable()?;

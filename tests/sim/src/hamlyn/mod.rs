@@ -5,8 +5,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `mapping` | memory that the library has mapped, as the engine sees it |
+//! | `matrix` | the switch's file of express memory, and who sees which page of it |
 //! | `tables` | what a driver has opened, and what of memory its card may use |
 //! | `machine`, `system` | a card's station and its driver; the operating system, as far as it sets connections up and watches over them. They know each other, as module and kernel do |
+//! | `express` | express memory: the driver's areas and views |
 //! | `driver` | the driver's commands: termini, queues and slots |
 //! | `attachment` | how the library asks for them |
 //! | `judge` | what a card must do with one packet, worked out a second time |
@@ -14,6 +16,7 @@
 //! | `ledger` | the same of each honest message |
 //! | `connections` | the same of each connection and each question for a name |
 //! | `streams` | the same of each stream |
+//! | `channels` | the same of each channel |
 //! | `scenario` | what a simulation is to be like |
 //! | `program` | an honest program, by the library |
 //! | `correspondent` | a program of the library's upper layer |
@@ -28,6 +31,7 @@
 //! | `fetching` | fetch-and-ops |
 //! | `dozing` | programs that sleep until their requests are finished |
 //! | `streaming` | programs stream to each other |
+//! | `joining`, `talking` | programs open channels, and talk by them |
 //! | `endings` | connections end, and each side is told so |
 //! | `conversing` | programs connect to each other |
 //! | `questions` | programs ask whether a name is listened to |
@@ -43,7 +47,8 @@
 //! **What is checked, and when.** At every access of a card to memory: it lies in what the driver has opened. At every
 //! packet: the card writes what the judge says and no other byte, the notification last; one counter counts. At every
 //! packet of an honest message: it is one that was sent, with the right bytes, for the first time. At every record of a stream:
-//! it has the bytes that come next, and does not change while it is held. At every
+//! it has the bytes that come next, and does not change while it is held. At every message of a channel: it is the next, and whole; and
+//! at every end that it tells of nothing is missing. At every page of express memory that a process gets: nobody else sees it. At every
 //! request for a connection, answer and end: it is of that connection, and so. At every
 //! notification: its message is whole and was not notified before. At every fetch-and-op: it was asked, the word changes
 //! once, and the answer is true. At every call of the library: what it says is so. While a card takes nothing: what is not for it
@@ -53,6 +58,7 @@
 
 mod attachment;
 mod blunders;
+mod channels;
 mod connections;
 mod conversing;
 mod correspondent;
@@ -60,6 +66,7 @@ mod delivery;
 mod dozing;
 mod driver;
 mod endings;
+mod express;
 mod faults;
 mod fetches;
 mod fetching;
@@ -67,11 +74,13 @@ mod forgery;
 mod host;
 mod intruder;
 mod invariants;
+mod joining;
 mod judge;
 mod ledger;
 mod lives;
 mod machine;
 mod mapping;
+mod matrix;
 mod model;
 mod outcome;
 mod process;
@@ -85,6 +94,7 @@ mod streaming;
 mod streams;
 mod system;
 mod tables;
+mod talking;
 mod traffic;
 mod world;
 

@@ -6,6 +6,7 @@ use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
 use crate::engine::violation::Violation;
 use crate::engine::world::Model;
+use crate::hamlyn::express::Express;
 use crate::hamlyn::faults::Healing;
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::process::Process;
@@ -36,7 +37,8 @@ impl Model for Hamlyn {
             let system = System::new(rng.next() as u32, scenario.peer_timeout_ms as u32);
             WellKnown::new(system, scenario.packet_sizes.len() as u32)
         });
-        Machine::new(host, options, rng, well_known)
+        let express = self.matrix()?.map(|matrix| Express::new(matrix, host.into()));
+        Machine::new(host, options, rng, well_known, express)
     }
 
     fn begin(world: &mut World, host: usize) -> Result<(), Violation> {
@@ -166,6 +168,7 @@ impl World {
     /// All that a process can do now. Returns whether that was anything.
     fn everything_of(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = self.finish_streams(host, process)?;
+        busy |= self.finish_channels(host, process)?;
         busy |= self.finish_connections(host, process)?;
         busy |= self.collect(host, process)?;
         busy |= self.post_next(host, process)?;

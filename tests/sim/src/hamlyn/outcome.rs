@@ -34,6 +34,12 @@ pub struct Outcome {
     pub broken_streams: u64,
     /// Connections that were established.
     pub connections: u64,
+    /// Ends of channels that programs had.
+    pub channels: u64,
+    /// Messages that those delivered.
+    pub said: u64,
+    /// Times that such an end slept.
+    pub slept: u64,
     /// Requests for a connection that were told why there is none.
     pub refused_connections: u64,
     /// Questions for a name that were answered: that somebody listens, that nobody does, not at all.
@@ -61,7 +67,8 @@ fn run_scenario(seed: u64, rng: Rng, scenario: Scenario) -> Outcome {
     let Some(world) = world else { return Outcome { report, ..Outcome::default() } };
     let mut outcome = Outcome::of(&world);
     outcome.report = report;
-    outcome.report.figures = vec![("connections", outcome.connections)];
+    outcome.report.figures =
+        vec![("connections", outcome.connections), ("messages of channels", outcome.said)];
     outcome
 }
 
@@ -89,6 +96,9 @@ impl Outcome {
             streams,
             broken_streams,
             connections,
+            channels: model.channels,
+            said: model.said,
+            slept: model.slept,
             refused_connections,
             answers: [answers.listening, answers.nobody, answers.silent],
             connection_ends: model.connections.ends.to_vec(),

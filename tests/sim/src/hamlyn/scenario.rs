@@ -14,6 +14,8 @@ pub struct Scenario {
     pub streams: bool,
     /// Whether those processes listen and connect to each other by name.
     pub connections: bool,
+    /// Whether those may open channels by express memory.
+    pub express: bool,
     /// Milliseconds without a sign of life after which an operating system gives a host up.
     pub peer_timeout_ms: u64,
     /// Whether some hosts have a process, and a hostile packet source, that forges all it can.
@@ -63,6 +65,7 @@ impl Scenario {
             processes: rng.range(1, 2),
             streams: rng.percent(40),
             connections,
+            express: false,
             peer_timeout_ms: rng.pick(&[1000, 2000, 8000]).unwrap_or(8000),
             forgers: rng.percent(60),
             steps: u64::from(rng.range(150, 900)) * if connections { 2 } else { 1 },
@@ -80,9 +83,21 @@ impl Scenario {
             handshake_steps: handshake_ms / step_ms.min(10) as u32,
         };
         // Who forges does not mind stops, and nor do operating systems.
+        // These take no decision from the generator, so that known seeds keep their meaning.
+        if connections && scenario.traffic % 3 == 1 {
+            scenario.talk();
+        }
         scenario.senders_sleep = scenario.traffic % 3 == 0;
         scenario.stands_still = !scenario.forgers && !scenario.connections && !scenario.streams;
         scenario
+    }
+
+    /// Its programs have no other business than channels, with time for it.
+    fn talk(&mut self) {
+        self.express = true;
+        (self.processes, self.streams, self.traffic, self.fetches) = (0, false, 0, 0);
+        (self.step_ms, self.switch_share, self.faults) = (1, 20, self.faults / 4);
+        self.steps *= 4;
     }
 
     /// What of it is the engine's.
@@ -110,6 +125,7 @@ impl Scenario {
             processes: 2,
             streams: false,
             connections: false,
+            express: false,
             peer_timeout_ms: 8000,
             forgers: false,
             steps: 20_000,

@@ -27,6 +27,9 @@ impl World {
         if late || self.hosts[host].correspondent(process).is_none() {
             return Ok(false);
         }
+        if self.model.scenario.express && self.rng.percent(50) && self.talk(host, process)? {
+            return Ok(true);
+        }
         if self.model.scenario.connections && (!self.model.scenario.streams || self.rng.percent(60)) {
             return self.converse(host, process);
         }

@@ -1,9 +1,13 @@
 //! A fabric of Hamlyn cards: what the engine's world has besides.
 
+use std::sync::Arc;
+
+use crate::engine::violation::Violation;
 use crate::engine::world;
 use crate::hamlyn::connections::Connections;
 use crate::hamlyn::fetches::Fetches;
 use crate::hamlyn::ledger::Ledger;
+use crate::hamlyn::matrix::Matrix;
 use crate::hamlyn::program::Errand;
 use crate::hamlyn::scenario::Scenario;
 use crate::hamlyn::streams::Stream;
@@ -21,6 +25,12 @@ pub(crate) struct Hamlyn {
     pub(crate) fetches: Fetches,
     pub(crate) streams: Vec<Stream>,
     pub(crate) connections: Connections,
+    /// Express memory, if there is any.
+    matrix: Option<Arc<Matrix>>,
+    /// Ends of channels that programs had, messages that those delivered, and times that an end slept.
+    pub(crate) channels: u64,
+    pub(crate) said: u64,
+    pub(crate) slept: u64,
     /// Messages that found their sender's work queue full.
     pub(crate) blocked: u64,
     /// Times that a program slept until its requests were finished.
@@ -41,6 +51,10 @@ impl Hamlyn {
             fetches: Fetches::default(),
             streams: Vec::new(),
             connections: Connections::default(),
+            matrix: None,
+            channels: 0,
+            said: 0,
+            slept: 0,
             blocked: 0,
             dozed: 0,
             bystanders: 0,
@@ -48,6 +62,14 @@ impl Hamlyn {
             next_pid: 1,
             next_word: 1,
         }
+    }
+
+    /// The fabric's express memory.
+    pub(crate) fn matrix(&mut self) -> Result<Option<Arc<Matrix>>, Violation> {
+        if self.scenario.express && self.matrix.is_none() {
+            self.matrix = Some(Matrix::new(self.scenario.packet_sizes.len() as u32)?);
+        }
+        Ok(self.matrix.clone())
     }
 
     /// A word of fast mode that nobody else has.

@@ -16,7 +16,7 @@ use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_KEY;
 use hamlyn_abi::kernel::wire::HamlynWire;
 use hamlyn_driver_host::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
-use hamlyn_driver_host::{Ports, System};
+use hamlyn_driver_host::{Ports, Sizes, System};
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
@@ -50,6 +50,8 @@ pub(crate) struct Own {
 pub(crate) struct WellKnown {
     system: System,
     own: Own,
+    /// Pieces of memory that the system has when nothing is arranged.
+    pieces: u32,
     /// The handshake timer had run out.
     pub(crate) lapsed: bool,
     /// What went wrong while a process called.
@@ -75,11 +77,16 @@ impl WellKnown {
             slots: Vec::new(),
             pages: Vec::new(),
         };
-        Self { system, own, lapsed: false, fault: None }
+        Self { system, own, pieces: 0, lapsed: false, fault: None }
     }
 
     pub(crate) fn system(&self) -> &System {
         &self.system
+    }
+
+    /// Whether nothing is arranged with anybody.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.system.sizes() == Sizes { pieces: self.pieces, ..Sizes::default() }
     }
 
     /// Calls the system. What its card then did wrong, or what no kernel allows, is a fault.
@@ -148,6 +155,10 @@ impl Ports for CardPorts<'_> {
         HamlynWire::read_from_bytes(&memory.peek(address, size_of::<HamlynWire>())).unwrap_or_default()
     }
 
+    fn withdraw(&mut self, number: u32) {
+        self.machine.express.iter().for_each(|express| express.withdraw(number));
+    }
+
     fn reopen(&mut self, host: u32, entry: u32) {
         let Some(address) = self.own.entry(host, entry) else { return };
         let memory = &self.machine.memory;
@@ -174,6 +185,7 @@ impl Machine {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(()) };
         let own = &mut known.own;
+        let hosts = own.hosts;
         let full = || Violation::new(format!("host {}: no room for well-known slots", self.id));
         let terminus = self.open_terminus_as(SYSTEM, 1, None, HAMLYN_TERMINUS_PRIVILEGED)?;
         own.terminus = terminus.ok_or_else(full)?;
@@ -186,6 +198,11 @@ impl Machine {
             self.open_slot_as(host, slot)?;
             own.slots.extend(self.slot(host));
         }
+        let begin = known.call(self, |system, ports| {
+            let begun = self.express.as_ref().map_or(Ok(()), |express| express.begin(system, ports, hosts));
+            begun.map(|()| system.sizes().pieces)
+        })?;
+        known.pieces = begin.map_err(Violation::new)?;
         known.call(self, |system, ports| {
             system.open(ports);
             work(system, ports);
@@ -221,7 +238,14 @@ impl Machine {
     pub(crate) fn stop_system(&self) -> Result<(), Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(()) };
-        known.call(self, |system, ports| system.stop(ports))?;
+        // The memory may go with it, and come again.
+        let all = self.express.is_some() && self.tables().rng.percent(50);
+        known.call(self, |system, ports| {
+            if all {
+                system.express_stop(ports);
+            }
+            system.stop(ports);
+        })?;
         known.own.slots.clear();
         self.release(SYSTEM)?;
         known.own.pages.drain(..).for_each(|page| self.tables().frames.give(page));

@@ -1,0 +1,166 @@
+//! How programs make a channel of a connection that they have: each asks for a view of the other's area, and joins it.
+
+use std::sync::Arc;
+
+use hamlyn::express::{ChannelEnd, ChannelOptions};
+use hamlyn::{Connection, Error};
+use rustix::io::Errno;
+
+use crate::engine::violation::Violation;
+use crate::hamlyn::machine::Machine;
+use crate::hamlyn::matrix::AreaName;
+use crate::hamlyn::talking::Talking;
+use crate::hamlyn::world::World;
+
+/// Bytes of a page of express memory.
+const PAGE: u64 = 4096;
+
+/// A connection that is to be a channel.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    pub(crate) record: usize,
+    pub(crate) side: usize,
+    pub(crate) connection: Connection,
+    end: ChannelEnd,
+    /// What the other side has offered.
+    offer: Vec<u8>,
+    view: Asked,
+}
+
+/// A view that was asked for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    machine: Arc<Machine>,
+    pid: u64,
+    of: AreaName,
+    key: u64,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.machine.forget_view(self.pid, self.of, self.key);
+    }
+}
+
+/// Which area an offer is of (docs/express.md), on its host.
+fn named_in(offer: &[u8], host: u32) -> Option<(AreaName, u64)> {
+    let number = u32::from_le_bytes(offer.get(16..20)?.try_into().ok()?);
+    let key = u64::from_le_bytes(offer.get(24..32)?.try_into().ok()?);
+    Some((AreaName { host, number }, key))
+}
+
+fn errno(error: &Error) -> Option<Errno> {
+    match error {
+        Error::System { source, .. } => Errno::from_io_error(source),
+        _ => None,
+    }
+}
+
+impl World {
+    /// A channel's end for another host, and its offer, if it can be had.
+    pub(crate) fn make_end(
+        &mut self,
+        host: usize,
+        process: usize,
+        target: u32,
+    ) -> Result<Option<(ChannelEnd, Vec<u8>)>, Violation> {
+        let mut options = ChannelOptions::default();
+        options.capacity = u64::from(self.rng.range(1, 3)) * PAGE;
+        let has_link = self.hosts[host].uplink.is_up();
+        let Some(program) = self.hosts[host].correspondent(process) else { return Ok(None) };
+        match ChannelEnd::create(&program.manager, target, options) {
+            // Without a link it cannot be rung.
+            Ok(end) => Ok(end.offer().ok().map(|offer| (end, offer))),
+            Err(Error::Exhausted { .. } | Error::OutOfRange { .. }) => Ok(None),
+            Err(error) => match errno(&error) {
+                // Few pages; the host is being asked, or is its own, absent or lost.
+                Some(Errno::NOSPC | Errno::DQUOT | Errno::AGAIN | Errno::HOSTDOWN | Errno::HOSTUNREACH) => {
+                    Ok(None)
+                }
+                _ if !has_link => Ok(None),
+                _ => Err(Violation::new(format!("host {host} cannot make an area for {target}: {error}"))),
+            },
+        }
+    }
+
+    /// A side has a connection, an end, and what the other has offered.
+    pub(crate) fn begin_to_join(
+        &mut self,
+        (host, process): (usize, usize),
+        (record, side): (usize, usize),
+        connection: Connection,
+        end: ChannelEnd,
+        offer: Vec<u8>,
+    ) -> Result<(), Violation> {
+        let machine = self.hosts[host].machine.clone();
+        let pid = self.hosts[host].processes[process].pid;
+        let Some((of, key)) = named_in(&offer, connection.host()) else {
+            return Err(Violation::new(format!("connection {record}: an offer of {} bytes", offer.len())));
+        };
+        if machine.ask_for_view(pid, of, key).is_err() {
+            // There is no link.
+            let now = self.now();
+            self.model.connections.gone(record, side, now, None);
+            return Ok(());
+        }
+        let view = Asked { machine, pid, of, key };
+        let joining = Joining { record, side, connection, end, offer, view };
+        self.hosts[host].correspondent_mut(process).map(|program| program.joining.push(joining));
+        Ok(())
+    }
+
+    /// A program looks whether its views have come.
+    pub(crate) fn look_at_views(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let is_decided = |joining: &Joining| {
+            let Asked { machine, pid, of, key } = &joining.view;
+            machine.view_is_decided(*pid, *of, *key) || !matches!(joining.connection.end(), Ok(None))
+        };
+        let Some(index) = program.joining.iter().position(is_decided) else { return Ok(false) };
+        let Joining { record, side, connection, end, offer, view } = program.joining.swap_remove(index);
+        if let Some(ended) = connection.end().map_err(Violation::new)? {
+            self.is_told(record, side, &ended)?;
+            return Ok(true);
+        }
+        let now = self.now();
+        let of = view.of;
+        match end.join(&offer, connection) {
+            Ok(channel) => {
+                self.model.channels += 1;
+                let talking = Talking::new(record, side, of, channel);
+                self.hosts[host].correspondent_mut(process).map(|program| program.talking.push(talking));
+                self.note(|| format!("connection {record}: side {side} has a channel"));
+            }
+            Err(error) => {
+                self.model.connections.gone(record, side, now, None);
+                let known = matches!(
+                    errno(&error),
+                    Some(Errno::ACCESS | Errno::BUSY | Errno::HOSTDOWN | Errno::HOSTUNREACH | Errno::NODEV)
+                );
+                let is_so = known && (self.is_parted(record, side) || self.has_lapse_of(record, side));
+                if !is_so {
+                    return Err(Violation::new(format!(
+                        "connection {record}: side {side} gets no view: {error}"
+                    )));
+                }
+            }
+        }
+        drop(view);
+        Ok(true)
+    }
+
+    /// The other side of a connection has gone, or its host and this one have forgotten each other.
+    pub(crate) fn is_parted(&self, record: usize, side: usize) -> bool {
+        let record = &self.model.connections.records[record];
+        let (own, other) = (record.hosts[side], record.hosts[1 - side]);
+        record.sides[1 - side].is_over()
+            || self.has_renewed(own, other, record.asked)
+            || self.has_renewed(other, own, record.asked)
+    }
+
+    /// One of its hosts has no link now.
+    fn has_lapse_of(&self, record: usize, side: usize) -> bool {
+        let hosts = self.model.connections.records[record].hosts;
+        [hosts[side], hosts[1 - side]].iter().any(|host| !self.hosts[*host].uplink.is_up())
+    }
+}

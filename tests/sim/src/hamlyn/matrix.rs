@@ -1,0 +1,128 @@
+//! The switch's file of express memory, and what each process sees of it: whose every page is.
+//!
+//! A page that one area shows is shown by no other, and by no view but that area's, at any moment and whatever has become of
+//! whom: so nobody sees or changes what is another's.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hamlyn_sys::Mapping;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+use crate::engine::memory::PAGE;
+use crate::engine::violation::{Violation, ensure};
+
+/// Pages of the part that two hosts share: few, so that they run out.
+pub(crate) const PAGES: u32 = 24;
+/// Which memory it is.
+pub(crate) const MEMORY: u64 = 77;
+
+/// An area, by its maker and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AreaName {
+    pub(crate) host: u32,
+    pub(crate) number: u32,
+}
+
+/// What sees a page.
+#[derive(Debug, Default)]
+struct Seen {
+    area: Option<AreaName>,
+    /// That of which a view sees it.
+    view: Option<AreaName>,
+}
+
+/// The memory.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    hosts: u32,
+    /// A part for each pair of hosts, and a spare page for each host.
+    file: OwnedFd,
+    pages: Mutex<Vec<Seen>>,
+}
+
+impl Matrix {
+    pub(crate) fn new(hosts: u32) -> Result<Arc<Self>, Violation> {
+        let parts = u64::from(hosts * hosts * PAGES);
+        let file = memfd_create("matrix", MemfdFlags::CLOEXEC).map_err(Violation::new)?;
+        ftruncate(&file, (parts + u64::from(hosts)) * PAGE).map_err(Violation::new)?;
+        let pages = Mutex::new((0..parts).map(|_| Seen::default()).collect());
+        Ok(Arc::new(Self { hosts, file, pages }))
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Vec<Seen>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, pair: [u32; 2], page: u32) -> usize {
+        let (low, high) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+        ((low * self.hosts + high) * PAGES + page) as usize
+    }
+
+    /// Pages for an area that a host has made for another, cleared, as its process has them.
+    pub(crate) fn area(&self, name: AreaName, with: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
+        let mut all = self.pages();
+        for page in pages {
+            let seen = &mut all[self.place([name.host, with], *page)];
+            ensure(seen.area.is_none() && seen.view.is_none(), || {
+                format!(
+                    "page {page} of hosts {} and {with} is given to {name:?}, but is seen: {seen:?}",
+                    name.host
+                )
+            })?;
+            seen.area = Some(name);
+        }
+        drop(all);
+        let memory = self.map([name.host, with], pages)?;
+        memory.write(0, &vec![0; memory.length()]);
+        Ok(memory)
+    }
+
+    /// The same pages, as a process of another host's has them that views the area.
+    pub(crate) fn view(&self, of: AreaName, by: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
+        let mut all = self.pages();
+        for page in pages {
+            let seen = &mut all[self.place([of.host, by], *page)];
+            ensure(seen.view.is_none() && seen.area.is_none_or(|area| area == of), || {
+                format!(
+                    "page {page} of hosts {} and {by} is viewed as {of:?}, but is seen: {seen:?}",
+                    of.host
+                )
+            })?;
+            seen.view = Some(of);
+        }
+        drop(all);
+        self.map([of.host, by], pages)
+    }
+
+    fn map(&self, pair: [u32; 2], pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
+        let memory = Mapping::anonymous(pages.len() * PAGE as usize).map_err(Violation::new)?;
+        for (index, page) in pages.iter().enumerate() {
+            let from = self.place(pair, *page) as u64 * PAGE;
+            memory.show(index * PAGE as usize, &self.file, from, PAGE as usize).map_err(Violation::new)?;
+        }
+        Ok(Arc::new(memory))
+    }
+
+    /// A process of a host sees them no more: there is its host's spare page.
+    pub(crate) fn withdraw(&self, own: u32, with: u32, pages: &[u32], is_view: bool, memory: &Mapping) {
+        let mut all = self.pages();
+        let spare = u64::from(self.hosts * self.hosts * PAGES + own) * PAGE;
+        for (index, page) in pages.iter().enumerate() {
+            let seen = &mut all[self.place([own, with], *page)];
+            *(if is_view { &mut seen.view } else { &mut seen.area }) = None;
+            // Memory that was mapped so can be mapped otherwise.
+            let _ = memory.show(index * PAGE as usize, &self.file, spare, PAGE as usize);
+        }
+    }
+
+    /// Nobody sees any page.
+    pub(crate) fn check_rest(&self) -> Result<(), Violation> {
+        let seen = |seen: &Seen| seen.area.is_some() || seen.view.is_some();
+        let pages = self.pages();
+        let first = pages.iter().position(seen);
+        ensure(first.is_none(), || {
+            format!("express memory is seen at the end: page {first:?}: {:?}", first.map(|page| &pages[page]))
+        })
+    }
+}
