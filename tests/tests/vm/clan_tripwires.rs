@@ -53,7 +53,7 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
     made(&mut there, &format!("watch {watcher} {memory} 128 136 interrupting"), "tripwire")?;
     let before = [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?];
     here.expect(&format!("store {window} 120 1"), &json!({ "stored": true }))?;
-    here.expect(&format!("fetch {window} 64"), &json!({ "value": 7 }))?;
+    here.expect(&format!("fetch {window} 120"), &json!({ "value": 1 }))?;
     ensure!(
         [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?] == before,
         "nobody sleeps"
