@@ -163,7 +163,7 @@ static void aperture_close(struct card_object *object)
 		__clear_bit(aperture->group, clan_parts(card)->groups);
 	xa_erase(&clan_parts(card)->apertures, object->index);
 	hamlyn_share_give_some(object->file->share, CLAN_SHARE_APERTURES, aperture_count(aperture));
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 /* The card can no longer reach the memory, and nobody else has it: it is unpinned. */

@@ -281,7 +281,7 @@ static void endpoint_close(struct card_object *object)
 	kept = clan_farewell_say(endpoint);
 	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS,
 			       endpoint_count(endpoint) - kept);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters and mappings may keep it for longer. */

@@ -188,7 +188,7 @@ static void events_close(struct card_object *object)
 	hamlyn_waiters_close(&events_of(object)->sleepers);
 	xa_erase(&clan_parts(card)->events, object->index);
 	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS, events_count(card));
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters and mappings may keep it for longer. */

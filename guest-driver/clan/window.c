@@ -149,7 +149,7 @@ static void window_close(struct card_object *object)
 	xa_erase(&clan_parts(card)->windows, object->index);
 	window_give_pages(card, window);
 	hamlyn_share_give_some(object->file->share, CLAN_SHARE_WINDOW_PAGES, window->pages);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 static void window_release(struct card_object *object)

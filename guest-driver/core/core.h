@@ -35,6 +35,7 @@
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/poll.h>
+#include <linux/rbtree.h>
 #include <linux/refcount.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -88,6 +89,7 @@ struct card_object {
 	bool open;
 	/* Where it is mapped, if its kind can be, and how many mappings of the card's pages there are. */
 	u64 offset;
+	struct rb_node by_offset;
 	atomic_t views;
 };
 
@@ -311,6 +313,8 @@ struct hamlyn_file {
 	struct page *spent;
 	/* By kind. */
 	struct list_head objects[CARD_KINDS];
+	/* Those that can be mapped, by their offsets: a program may have thousands. */
+	struct rb_root mappable;
 	/* For poll: there is something for one of the objects. */
 	wait_queue_head_t wait;
 };
@@ -456,6 +460,7 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card);
 void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
 			const struct card_kind *kind);
 void hamlyn_object_join(struct card_object *object, unsigned int kind);
+void hamlyn_object_leave(struct card_object *object);
 void hamlyn_object_put(struct card_object *object);
 void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);

@@ -26,7 +26,7 @@ static void express_close(struct card_object *object)
 	if (object->open)
 		hamlyn_unmap_card(object, express_size(express));
 	hamlyn_express_close(card->system, &express->end);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 static void express_release(struct card_object *object)

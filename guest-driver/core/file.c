@@ -13,6 +13,7 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 	file->card = card;
 	for (kind = 0; kind < CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&file->objects[kind]);
+	file->mappable = RB_ROOT;
 	init_waitqueue_head(&file->wait);
 }
 
@@ -83,6 +84,12 @@ void hamlyn_object_put(struct card_object *object)
 	kref_put(&object->users, object->kind->free);
 }
 
+static bool offset_is_less(struct rb_node *one, const struct rb_node *other)
+{
+	return rb_entry(one, struct card_object, by_offset)->offset <
+	       rb_entry(other, struct card_object, by_offset)->offset;
+}
+
 /* The card has opened an object, which is its file's from now on; the card's lock is held. */
 void hamlyn_object_join(struct card_object *object, unsigned int kind)
 {
@@ -90,12 +97,22 @@ void hamlyn_object_join(struct card_object *object, unsigned int kind)
 	struct hamlyn_card *card = file->card;
 
 	lockdep_assert_held(&card->lock);
-	if (card->ops->kinds[kind]->mmap) {
+	if (object->kind->mmap) {
 		object->offset = card->next_offset;
 		card->next_offset += HAMLYN_MAP_STRIDE;
+		rb_add(&object->by_offset, &file->mappable, offset_is_less);
 	}
 	object->open = true;
 	list_add_tail(&object->on_file, &file->objects[kind]);
+}
+
+/* An object is closed, and its file's no more; the card's lock is held. */
+void hamlyn_object_leave(struct card_object *object)
+{
+	lockdep_assert_held(&object->file->card->lock);
+	if (object->kind->mmap)
+		rb_erase(&object->by_offset, &object->file->mappable);
+	list_del(&object->on_file);
 }
 
 void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)

@@ -212,26 +212,32 @@ void hamlyn_unmap_card(struct card_object *object, u64 size)
 	hamlyn_withdraw(object, 0, size);
 }
 
+/* Whether an offset is before an object's, in it or behind it: none is larger than the distance. */
+static int offset_compare(const void *offset, const struct rb_node *node)
+{
+	const struct card_object *object = rb_entry(node, struct card_object, by_offset);
+	u64 sought = *(const u64 *)offset;
+
+	if (sought < object->offset)
+		return -1;
+	return sought - object->offset >= HAMLYN_MAP_STRIDE;
+}
+
 /* What a file has at an offset, held for the caller. */
 static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset)
 {
-	const struct card_ops *ops = file->card->ops;
 	struct card_object *object;
-	unsigned int i;
+	struct rb_node *node;
 
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
-	for (i = 0; i < ops->kinds_count; i++) {
-		if (!ops->kinds[i]->mmap)
-			continue;
-		list_for_each_entry(object, &file->objects[i], on_file)
-			if (offset - object->offset < HAMLYN_MAP_STRIDE) {
-				kref_get(&object->users);
-				return object;
-			}
-	}
-	return ERR_PTR(-ENXIO);
+	node = rb_find(&offset, &file->mappable, offset_compare);
+	if (!node)
+		return ERR_PTR(-ENXIO);
+	object = rb_entry(node, struct card_object, by_offset);
+	kref_get(&object->users);
+	return object;
 }
 
 int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)

@@ -169,7 +169,7 @@ static void bank_close(struct card_object *object)
 	bank_give(bank);
 	xa_erase(&dart_parts(object->file->card)->banks, object->index);
 	hamlyn_share_give_some(object->file->share, DART_SHARE_REGISTERS, bank_count(bank));
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 static void bank_release(struct card_object *object)

@@ -231,7 +231,7 @@ static void connection_close(struct card_object *object)
 	/* What is still to be said of it counts as one. */
 	if (!dart_farewell_say(connection))
 		hamlyn_share_give(object->file->share, DART_SHARE_CONNECTIONS);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters, mappings and a thread may keep it for longer. */

@@ -130,7 +130,7 @@ static void endpoint_close(struct card_object *object)
 	dart_pages_end(endpoint);
 	xa_erase(&dart_parts(card)->endpoints, object->index);
 	hamlyn_share_give_some(object->file->share, DART_SHARE_CONNECTIONS, endpoint_count(card));
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 static void endpoint_release(struct card_object *object)

@@ -164,7 +164,7 @@ static void queue_close(struct card_object *object)
 	hamlyn_waiters_close(&queue_of(object)->sleepers);
 	xa_erase(&dart_parts(card)->queues, object->index);
 	hamlyn_share_give(object->file->share, DART_SHARE_QUEUES);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters and mappings may keep it for longer. */

@@ -156,7 +156,7 @@ static void mailbox_close(struct card_object *object)
 	hamlyn_sleepers_close(&mailbox_of(object)->sleepers);
 	xa_erase(&echo_parts(card)->mailboxes, object->index);
 	hamlyn_share_give(object->file->share, ECHO_SHARE_MAILBOXES);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 }
 
 /* The card can no longer reach the inbox; waiters and mappings may keep it for longer. */

@@ -162,7 +162,7 @@ static void queue_close(struct card_object *object)
 	hamlyn_sleepers_close(&queue->sleepers);
 	xa_erase(&hamlyn_parts(card)->queues, queue->object.index);
 	hamlyn_share_give(queue->object.file->share, HAMLYN_QUEUES);
-	list_del(&queue->object.on_file);
+	hamlyn_object_leave(&queue->object);
 }
 
 /*

@@ -212,7 +212,7 @@ static void slot_close(struct card_object *object)
 	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->object.index, NULL, 0);
 	xa_erase(&hamlyn_parts(card)->slots, slot->object.index);
 	hamlyn_share_give(slot->object.file->share, HAMLYN_SLOTS);
-	list_del(&slot->object.on_file);
+	hamlyn_object_leave(&slot->object);
 	if (slot->queue)
 		slot->queue->slots--;
 }

@@ -191,7 +191,7 @@ static void terminus_close(struct card_object *object)
 	hamlyn_sleepers_close(&terminus->sleepers);
 	xa_erase(&hamlyn_parts(card)->termini, terminus->object.index);
 	hamlyn_share_give(file->share, HAMLYN_TERMINI);
-	list_del(&terminus->object.on_file);
+	hamlyn_object_leave(&terminus->object);
 }
 
 /*

@@ -145,7 +145,7 @@ static void export_close(struct card_object *object)
 	for (i = 0; i < export->memory->count; i++)
 		if (export->memory->page[i])
 			shrimp_set_in(card, shrimp_pfn(export->memory, i), export, 0);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 	wake_up_all(&export->wait);
 	if (list_empty(&export->imports)) {
 		shrimp_export_end(card, export);

@@ -173,7 +173,7 @@ static void mapping_close(struct card_object *object)
 		mapping_tell(card, mapping);
 	shrimp_disclaim(card, mapping->memory, SHRIMP_OUT, mapping);
 	hamlyn_share_give(object->file->share, SHRIMP_SHARE_MAPPINGS);
-	list_del(&object->on_file);
+	hamlyn_object_leave(object);
 	if (mapping->tell)
 		shrimp_tell(card);
 	else

@@ -18,7 +18,7 @@
 //! | `put ENDPOINT APERTURE DESCRIPTOR COUNT` | `done`: DMA of all of the aperture to the other, so often |
 //! | `get ENDPOINT APERTURE DESCRIPTOR COUNT` | the same from the other |
 //! | `storm ENDPOINT WINDOW APERTURE` | `storming`: stores, loads and DMA both ways, and nothing else any more |
-//! | `watch ENDPOINT APERTURE FROM TO HOW...` | the `tripwire`'s number; it is for writes, but for `reads` or `all`, and may be `once` |
+//! | `watch ENDPOINT APERTURE FROM TO HOW...` | the `tripwire`'s number; it is for writes, but for `reads` or `all`, and may be `once`, `interrupting` |
 //! | `watch-remote ENDPOINT DESCRIPTOR FROM TO HOW...` | the same, for what this process does there |
 //! | `tripped TRIPWIRE` | how often it has `fired`, once it has |
 //! | `count TRIPWIRE` | the `count` of how often it has fired so far |

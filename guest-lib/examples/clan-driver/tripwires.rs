@@ -46,6 +46,7 @@ impl Tripwires {
                 "reads" => watch.reads(),
                 "all" => watch.reads_and_writes(),
                 "once" => watch.once(),
+                "interrupting" => watch.interrupting(),
                 _ => return Err(format!("how is {word}?").into()),
             };
         }

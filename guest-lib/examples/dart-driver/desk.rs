@@ -30,6 +30,7 @@
 //! | `page-out ENDPOINT` | `told`: the kernel, that it may have its pages |
 //! | `discard ENDPOINT` | `discarded`: its pages |
 //! | `pages ENDPOINT` | how many are `present`, and how many `swapped` |
+//! | `frames ENDPOINT` | the `frames` that its pages are in, 0 for those that are not present; for root |
 //! | `churn ENDPOINT MILLISECONDS` | `churned`: so often the kernel was told that it may have its pages |
 //! | `fork ENDPOINT` | `forked`: a child has its memory as it is |
 //! | `forked ENDPOINT OFFSET LENGTH SEED` | whether the child has the pattern `kept`; it ends |
@@ -45,7 +46,7 @@ use hamlyn_sys::KeptCopy;
 use serde_json::{Value, json};
 
 use crate::common::{Outcome, fill_pattern, find_difference, print};
-use crate::pages::pages;
+use crate::pages::{frames, pages};
 
 /// How long anything is waited for.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -132,7 +133,7 @@ impl Desk {
             ["record", _] | ["records", ..] | ["silent", _] => self.obey_about_queues(&words),
             ["page-out", _]
             | ["discard", _]
-            | ["pages", _]
+            | ["pages" | "frames", _]
             | ["churn", ..]
             | ["fork", _]
             | ["forked", ..] => self.obey_about_pages(&words),
@@ -264,6 +265,7 @@ impl Desk {
                 Ok(json!({ "discarded": true }))
             }
             ["pages", _] => pages(endpoint.address(), endpoint.len() as u64),
+            ["frames", _] => Ok(json!({ "frames": frames(endpoint.address(), endpoint.len() as u64)? })),
             ["churn", _, milliseconds] => {
                 let (begun, until) = (Instant::now(), Duration::from_millis(milliseconds.parse()?));
                 let mut churned = 0_u64;

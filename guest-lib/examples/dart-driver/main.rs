@@ -14,9 +14,11 @@ mod common;
 mod desk;
 #[path = "../common/pages.rs"]
 mod pages;
+mod reappear;
 mod remap;
 mod serving;
 mod trespass;
+mod way;
 
 /// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else /dev/dart0
 #[derive(Debug, Parser)]
@@ -41,6 +43,12 @@ enum What {
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
+    /// Sends to memory of this process that is there again, while the driver still looks for what there was not; only root may
+    Reappear {
+        /// The card's node
+        #[arg(default_value = "/dev/dart0")]
+        node: PathBuf,
+    },
     /// Does what lines on standard input say
     Desk,
     /// Does the one host's part of the compound operations, as lines on standard input say
@@ -61,6 +69,7 @@ fn main() -> ExitCode {
             What::SelfTest => self_test(&Card::open_default()?),
             What::Trespass { node } => trespass::run(&node),
             What::Remap { node } => remap::run(&node),
+            What::Reappear { node } => reappear::run(&node),
             What::Desk => desk::run(Card::open_default()?),
             What::Serve => serving::run(&Card::open_default()?),
             What::Call { host, own } => calling::run(&Card::open_default()?, host, own),

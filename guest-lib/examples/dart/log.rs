@@ -53,7 +53,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
         guest.endpoint.write(at as usize, &(number * 16 + guest.own).to_le_bytes())?;
         appender.append(at)?;
     }
-    if options.others > 1 {
+    if guest.others > 1 {
         return guest.end(&json!({ "appended": options.count }));
     }
     // Nobody else appends, so it is full now.

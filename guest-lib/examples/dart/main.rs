@@ -58,7 +58,7 @@ pub(crate) struct Options {
     /// The host that has it; else whichever host has the name
     #[arg(long)]
     host: Option<u32>,
-    /// How many others there are
+    /// How many others there are; it is enough if who keeps it is told
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     others: u32,
     /// How often each of them does it; the same at all of them

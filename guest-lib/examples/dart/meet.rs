@@ -1,7 +1,7 @@
 //! How the programs meet: one host has memory and registers, others do something with them.
 //!
-//! Each of the others says that it is ready, and begins when it is told its number. Register 0 counts how often one of them was done, so
-//! that nobody has to be disturbed to know it. What the card has counted in between is that of the operation alone.
+//! Each of the others says that it is ready, and begins when it is told its number, and how many there are. Register 0 counts how often one
+//! of them was done, so that nobody has to be disturbed to know it. What the card has counted in between is that of the operation alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -111,8 +111,9 @@ impl Home {
     /// Lets them begin.
     pub(crate) fn begin(&mut self) -> Outcome {
         self.before = self.card.statistics()?;
+        let others = (self.others.len() as u64) << 32;
         for (own, other) in self.others.iter().enumerate() {
-            other.send_wait(&Operation::registers(own as u64).tell(), 0..0, self.patience)?;
+            other.send_wait(&Operation::registers(others | own as u64).tell(), 0..0, self.patience)?;
         }
         Ok(())
     }
@@ -159,6 +160,8 @@ pub(crate) struct Guest {
     answers: Option<Queue>,
     /// A number that no other has, from 0.
     pub(crate) own: u64,
+    /// How many others there are, this one among them.
+    pub(crate) others: u64,
     known: Known,
     pub(crate) patience: Option<Duration>,
 }
@@ -197,8 +200,10 @@ impl Guest {
             connection.send_wait(&Operation::write(page as u64).mask(0xfe), 0..4, patience)?;
         }
         connection.send_wait(&Operation::registers(0).tell(), 0..0, patience)?;
-        let mut guest = Self { endpoint, connection, answers: Some(answers), own: 0, known, patience };
-        guest.own = guest.next()?;
+        let answers = Some(answers);
+        let mut guest = Self { endpoint, connection, answers, own: 0, others: 0, known, patience };
+        let told = guest.next()?;
+        (guest.own, guest.others) = (told & u64::from(u32::MAX), told >> 32);
         Ok(guest)
     }
 

@@ -7,7 +7,8 @@
 //! * [`shrimp`]: what the message-passing primitives of a SHRIMP card need: buffers that are used in turn, marks to count instructions;
 //! * [`barrier`]: memory barriers, named for what they keep apart;
 //! * [`device`]: `/dev/hamlynN`, its ioctls typed by `hamlyn_abi::uapi`;
-//! * [`connection`]: the files of listeners and connections.
+//! * [`connection`]: the files of listeners and connections;
+//! * [`urgency`]: who runs first.
 
 pub mod barrier;
 pub mod connection;
@@ -15,6 +16,7 @@ pub mod device;
 pub mod hamlyn;
 pub mod mapping;
 pub mod shrimp;
+pub mod urgency;
 
 pub use connection::{ConnectionFile, ListenerFile};
 pub use device::Device;

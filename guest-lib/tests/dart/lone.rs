@@ -10,6 +10,7 @@ use crate::{LENGTH, net, pair};
 
 /// Nobody waits longer for what does not come.
 const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const LOG: Log = Log { tail: 8, step: 9, end: 10 };
 const PRIORITY: PriorityRegisters = PriorityRegisters { tail: 1, most: 2, step: 3 };
 const SCRATCH: u64 = LENGTH as u64 / 2;
@@ -171,4 +172,48 @@ fn only_what_is_more_urgent_than_all_is_told() {
     assert!(other.events.next().is_some());
     assert_eq!(backlog.take(&other.endpoint).unwrap().len(), 1);
     assert!(backlog.take(&other.endpoint).unwrap().is_empty());
+}
+
+#[test]
+fn what_was_refused_before_a_question_is_not_taken_for_the_question() {
+    let [one, mut other] = pair();
+    // A log that is full from the beginning.
+    LOG.set(&other.connection, 1024, 12, 0).unwrap();
+    let tell = || one.connection.send(&Operation::registers(0).tell(), 0..0).unwrap();
+    // The other end's queue is full, and one record waits. Behind it is what is refused, and then another that waits for a place.
+    (0..17).for_each(|_| tell());
+    Appender::new(one.connection.clone(), LOG, 12).append(0).unwrap();
+    tell();
+    let mut caller = Caller::new(one.connection.clone(), one.events, SCRATCH).timeout(PATIENCE);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            other.events.next().unwrap();
+            while one.connection.status().traps == 0 {
+                std::thread::yield_now();
+            }
+            // Who asks has time to see it.
+            std::thread::sleep(MOMENT.unwrap());
+            other.events.next().unwrap();
+        });
+        assert_eq!(caller.fetch(3, Step::Add, 5).unwrap(), (0, 5));
+    });
+    assert_eq!(one.connection.status().traps, 1);
+    // One that is refused itself is told of, whatever was refused before.
+    assert!(matches!(caller.fetch(16, Step::Add, 5), Err(Error::Trap(Trap::Index))));
+}
+
+#[test]
+fn what_was_read_of_a_backlog_is_not_lost_if_the_rest_cannot_be() {
+    let [one, other] = pair();
+    let mut backlog = Backlog::new(other.connection.clone(), PRIORITY, 4096).unwrap();
+    let urgent = Urgent::new(one.connection.clone(), PRIORITY);
+    [3, 4].into_iter().for_each(|priority| urgent.put(&one.endpoint, 0, priority).unwrap());
+    // Who may put entries may set the register as well.
+    let tail = other.connection.register(1).unwrap();
+    other.connection.set_register(1, LENGTH as u64 + 64).unwrap();
+    assert!(matches!(backlog.take(&other.endpoint), Err(Error::PastEnd { .. })));
+    other.connection.set_register(1, tail).unwrap();
+    let priorities: Vec<u64> =
+        backlog.take(&other.endpoint).unwrap().into_iter().map(|(priority, _)| priority).collect();
+    assert_eq!(priorities, [4, 3]);
 }

@@ -9,7 +9,7 @@ use hamlyn::dart::programs::*;
 use hamlyn::dart::*;
 use hamlyn::{Error, ErrorKind};
 
-use crate::{LENGTH, pair, star};
+use crate::{End, LENGTH, connect, end, net, pair, star};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
@@ -134,4 +134,45 @@ fn what_does_not_keep_to_a_clients_place_is_no_call() {
     assert!(server.next(MOMENT).unwrap_err().is_timed_out());
     hostile.send(&Operation::write_multiple(0).tell(), 0..4).unwrap();
     assert_eq!(server.next(MOMENT).unwrap().arguments.len(), 4);
+}
+
+/// Two ends of a connection whose exceptions go to where its events do.
+fn pair_with_exceptions() -> [End; 2] {
+    let cards = net::cards(2);
+    let [one, other] = [(0, 1), (1, 0)].map(|(own, host)| {
+        let card: &Card = &cards[own];
+        let end = end(card, host);
+        let builder = card.connection(&end.endpoint, &end.bank).events(&end.events).exceptions(&end.events);
+        End { connection: Arc::new(builder.open(host).unwrap()), ..end }
+    });
+    connect(&one.connection, &other.connection);
+    [one, other]
+}
+
+#[test]
+fn an_exception_completes_no_barrier() {
+    let [one, other] = pair_with_exceptions();
+    let mut barrier = Barrier::new(vec![other.connection], other.events, 5).unwrap();
+    one.connection.send(&Operation::exception(1, 0), 0..8).unwrap();
+    assert!(barrier.release(MOMENT).unwrap_err().is_timed_out());
+}
+
+#[test]
+fn an_exception_is_no_call_and_no_result() {
+    let [one, other] = pair_with_exceptions();
+    let (here, there) = (one.connection, other.connection);
+    let mut server = Server::new(other.endpoint, vec![there.clone()], other.events, SIZE);
+    here.send(&Operation::exception(1, 0), 0..8).unwrap();
+    assert!(server.next(MOMENT).unwrap_err().is_timed_out());
+    // One that is not executed would have to be written where there is nothing.
+    there.send(&Operation::exception(1, 0), 0..8).unwrap();
+    there.send(&Operation::write_multiple(LENGTH as u64).tell(), 0..8).unwrap();
+    let mut client = Client::new(here, one.endpoint, one.events, 0, SIZE);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let call = server.next(PATIENCE).unwrap();
+            server.answer(&call, &[call.arguments[0] + 1; 5]).unwrap();
+        });
+        assert_eq!(client.call(&[7; 3], PATIENCE).unwrap(), [8; 5]);
+    });
 }

@@ -61,7 +61,7 @@ impl Reader {
     }
 }
 
-fn count(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+pub(crate) fn count(lab: &Lab, card: usize, name: &str) -> Result<u64> {
     lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
 }
 

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::clan::{aperture, clan_lab, desk, endpoint, log_is_clean, made, nothing_is_left};
+use crate::clan_ends::count as count_of;
 use crate::eventually;
 
 #[test]
@@ -48,6 +49,19 @@ fn tripwires_fire_for_what_they_watch_at_either_end_and_for_nothing_else() -> Re
     here.expect(&format!("tripped {sent}"), &json!({ "fired": 2 }))?;
     let count = format!("count {}", local[4]);
     eventually(|| Ok(there.ask(&count)? == json!({ "count": 2 })), "once more")?;
+    // The paper's own action (2.5) is the number in the FIFO and an interrupt, whether anybody sleeps or not.
+    made(&mut there, &format!("watch {watcher} {memory} 128 136 interrupting"), "tripwire")?;
+    let before = [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?];
+    here.expect(&format!("store {window} 120 1"), &json!({ "stored": true }))?;
+    here.expect(&format!("fetch {window} 120"), &json!({ "value": 1 }))?;
+    ensure!(
+        [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?] == before,
+        "nobody sleeps"
+    );
+    here.expect(&format!("store {window} 128 1"), &json!({ "stored": true }))?;
+    let told =
+        || Ok(count_of(&lab, 1, "fifo_records")? > before[0] && count_of(&lab, 1, "interrupts")? > before[1]);
+    eventually(told, "it is in the FIFO, and interrupts")?;
     // What ends watches no more.
     drop(there);
     nothing_is_left(&lab, 1)?;

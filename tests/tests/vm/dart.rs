@@ -59,7 +59,11 @@ pub(crate) struct End {
 
 /// Opens what one end needs, with this many bytes of memory.
 pub(crate) fn end(lab: &Lab, vm: usize, other: usize, length: usize) -> Result<End> {
-    let mut desk = desk(lab, vm)?;
+    end_of(desk(lab, vm)?, other, length)
+}
+
+/// Has somebody open what one end needs.
+pub(crate) fn end_of(mut desk: Desk<Run>, other: usize, length: usize) -> Result<End> {
     let endpoint = made(&mut desk, &format!("endpoint {length}"))?;
     let (bank, queue) = (made(&mut desk, "bank 16 4")?, made(&mut desk, "queue 64 delayed")?);
     let line = format!("open {other} {endpoint} {bank} events={queue} exceptions={queue} program=0-4");
@@ -72,12 +76,18 @@ pub(crate) fn end(lab: &Lab, vm: usize, other: usize, length: usize) -> Result<E
 /// Two ends that know each other.
 pub(crate) fn pair(lab: &Lab, one: usize, other: usize, length: usize) -> Result<(End, End)> {
     let (mut first, mut second) = (end(lab, one, other, length)?, end(lab, other, one, length)?);
+    connect(&mut first, &mut second)?;
+    Ok((first, second))
+}
+
+/// Lets two ends know each other.
+pub(crate) fn connect(first: &mut End, second: &mut End) -> Result<()> {
     let addresses = [second.address.clone(), first.address.clone()];
-    for (here, there) in [&mut first, &mut second].into_iter().zip(addresses) {
+    for (here, there) in [first, second].into_iter().zip(addresses) {
         let line = format!("connect {} {there}", here.connection);
         here.desk.expect(&line, &json!({ "connected": true }))?;
     }
-    Ok((first, second))
+    Ok(())
 }
 
 impl End {

@@ -12,8 +12,8 @@ use crate::shrimp_paging::shell;
 fn play(lab: &Lab, operation: &str, others: usize, count: u64) -> Result<(Vec<Value>, Vec<Value>)> {
     let (count, number) = (count.to_string(), others.to_string());
     // By its number: a question to hosts that are not there would be waited for until they are given up, which is late here.
-    let words = |role| ["dart", role, operation, "--count", &count, "--others", &number, "--host", "0"];
-    let mut home = lab.vm(0).run(words("keep"))?;
+    let words = |role| ["dart", role, operation, "--count", &count, "--host", "0"];
+    let mut home = lab.vm(0).run(words("keep").into_iter().chain(["--others", &number]))?;
     let listening = home.answer()?;
     ensure!(listening == json!({ "listening": format!("dart-{operation}"), "host": 0 }), "{listening}");
     let guests = (0..others).map(|own| lab.vm(1 + own % 2).run(words("join")));

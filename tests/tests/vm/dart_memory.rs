@@ -5,9 +5,10 @@ use anyhow::{Result, ensure};
 use hamlyn::dart::Operation;
 use hamlyn_host::catalogue;
 use hamlyn_lab::{Lab, SWAP};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::dart::{End, dart_lab, log_is_clean, nothing_is_left, pair};
+use crate::dart::{End, connect, dart_lab, end, end_of, log_is_clean, nothing_is_left, pair};
+use crate::desk::Desk;
 use crate::shrimp_paging::{DROP, shell};
 use crate::{Turn, eventually, if_long, lab_of};
 
@@ -104,6 +105,85 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
     Ok(())
 }
 
+/// Has a machine's kernel take memory from whom it can, again and again: for more than there is.
+const PRESSES: &str = r"mkdir -p /tmp/press && mount -t tmpfs -o size=100% none /tmp/press && while :; do
+    available=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+    dd if=/dev/zero of=/tmp/press/much bs=1M count=$((available / 1024 + 24))
+    rm /tmp/press/much
+done";
+
+#[test]
+fn nothing_is_lost_in_machines_that_have_not_enough_memory() -> Result<()> {
+    const MUCH: u64 = 16 << 20;
+    let lab = paging_lab()?;
+    let (mut one, mut two) = pair(&lab, 0, 1, MUCH as usize + 4096)?;
+    let presses = [0, 1].map(|vm| lab.vm(vm).run_as(0, ["sh", "-c", PRESSES]));
+    let brought_in =
+        |vm| -> Result<u64> { Ok(shell(&lab, vm, "sed -n 's/^pswpin //p' /proc/vmstat")?.trim().parse()?) };
+    let have_swapped = || Ok::<bool, anyhow::Error>(brought_in(0)? > 1000 && brought_in(1)? > 1000);
+    for seed in 1.. {
+        one.fill(0, MUCH, seed)?;
+        for at in (0..MUCH).step_by(32_768) {
+            one.send(&Operation::write_multiple(at), at, 32_768)?;
+        }
+        one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))?;
+        one.settle()?;
+        two.check(0, MUCH, seed)?;
+        if have_swapped()? && seed >= if_long(10, 2).into() {
+            break;
+        }
+        ensure!(seed < 30, "the machines have memory enough");
+    }
+    for mut press in presses.into_iter().flatten() {
+        press.kill(9)?;
+    }
+    drop((one, two));
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn pages_that_the_kernel_moves_elsewhere_are_written_to_where_they_are() -> Result<()> {
+    let lab = dart_lab(2)?;
+    // Only root is told where pages are.
+    let root = Desk(lab.vm(1).run_as(0, ["dart-driver", "desk"])?);
+    let (mut one, mut two) = (end(&lab, 0, 1, LENGTH)?, end_of(root, 0, LENGTH)?);
+    connect(&mut one, &mut two)?;
+    let compacts = "while :; do echo 1 >/proc/sys/vm/compact_memory; usleep 5000; done";
+    let kernels = [0, 1].map(|vm| lab.vm(vm).run_as(0, ["sh", "-c", compacts]));
+    let frames = format!("frames {}", two.endpoint);
+    let mut moved = 0;
+    for round in 1..=if_long(20, 5) {
+        // New pages are where there was room, from where the kernel moves them to where it wants to have them.
+        two.desk.expect(&format!("discard {}", two.endpoint), &json!({ "discarded": true }))?;
+        put(&mut one, u64::from(round) * 10)?;
+        one.settle()?;
+        let before = two.desk.ask(&frames)?;
+        for pass in 1..4 {
+            put(&mut one, u64::from(round) * 10 + pass)?;
+        }
+        one.settle()?;
+        two.check(0, PART, u64::from(round) * 10 + 3)?;
+        let after = two.desk.ask(&frames)?;
+        let places = |answer: &Value| answer["frames"].as_array().cloned().unwrap_or_default();
+        let pairs = places(&before).into_iter().zip(places(&after));
+        moved += pairs.filter(|(before, after)| *before != json!(0) && before != after).count();
+    }
+    ensure!(moved > 0, "the kernel has moved nothing");
+    for mut kernel in kernels.into_iter().flatten() {
+        kernel.kill(9)?;
+    }
+    drop((one, two));
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_child_keeps_its_copy_whatever_is_written_to_its_parents() -> Result<()> {
     let lab = dart_lab(2)?;
@@ -137,6 +217,16 @@ fn memory_that_is_unmapped_or_moved_meanwhile_is_reached_where_it_is() -> Result
     let many = |name: &str, least: u64| said.first().is_some_and(|line| line[name].as_u64() >= Some(least));
     ensure!(said.len() == 1 && many("unmapped", 1) && many("moved", 40), "{said:?}");
     ensure!(many("found_again", 1), "other memory was never where it had been: {said:?}");
+    nothing_is_left(&lab, 0)?;
+    log_is_clean(&lab, 0)
+}
+
+#[test]
+fn memory_that_is_there_again_is_found_though_the_driver_still_says_what_there_was_not() -> Result<()> {
+    let lab = dart_lab(1)?;
+    let said = lab.vm(0).run_as(0, ["dart-driver", "reappear"])?.finish()?;
+    let many = |name: &str| said.first().is_some_and(|line| line[name].as_u64() >= Some(300));
+    ensure!(said.len() == 1 && many("found_again") && many("missed"), "{said:?}");
     nothing_is_left(&lab, 0)?;
     log_is_clean(&lab, 0)
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiting::receive;
-use crate::dart::{Comparison, Connection, Operation, Queue, Source, Step, Target};
+use super::waiting::{Awaited, receive};
+use crate::core::waiting::Deadline;
+use crate::dart::{Comparison, Connection, Operation, Queue, Source, Step, Target, What};
 use crate::error::{Error, Result};
 
 /// Who looks after a barrier: one register counts those that have still to come, in its host's card; its software is told when there is
@@ -34,7 +35,8 @@ impl Barrier {
     /// # Errors
     /// [`Error::TimedOut`]: some have not come yet; those of [`Connection::send`].
     pub fn release(&mut self, timeout: Option<Duration>) -> Result<u64> {
-        self.complete.wait(timeout)?;
+        let deadline = Deadline::new(timeout);
+        while self.complete.wait(deadline.left())?.what != What::Compared {}
         let first = self.members.first().ok_or(Error::Invalid("a barrier has at least one member"))?;
         // Before anybody can come again.
         first.set_register(self.register.into(), self.members.len() as u64)?;
@@ -46,7 +48,8 @@ impl Barrier {
     }
 }
 
-/// A member of a barrier. It has the queue that its connection's events go to for itself.
+/// A member of a barrier. It has the queue that its connection's events go to for itself, and nobody else sends by the connection while it
+/// waits.
 #[derive(Debug)]
 pub struct Member {
     connection: Arc<Connection>,
@@ -70,8 +73,8 @@ impl Member {
             .first(Step::Decrement, Source::Operand, Target::I)
             .tell_if(Comparison::Equal, Target::I, Source::Operand)
             .indices([self.register, 0, 0]);
-        let traps = self.connection.status().traps;
+        let awaited = Awaited::new(&self.connection, &arrive);
         self.connection.send(&arrive, 0..0)?;
-        Ok(receive(&mut self.released, &self.connection, traps, timeout, |_| true)?.operand())
+        Ok(receive(&mut self.released, &self.connection, &awaited, timeout, |_| true)?.operand())
     }
 }

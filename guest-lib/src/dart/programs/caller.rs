@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiting::receive;
+use super::waiting::{Awaited, receive};
 use crate::dart::{Connection, Operation, Queue, Record, Source, Step, Target};
 use crate::error::{Result, at_most};
 
@@ -16,7 +16,8 @@ const BLOCK: u32 = 32;
 
 /// Asks the card at a connection's other end, and waits for its answers. That host's software has nothing to do with it.
 ///
-/// It has the queue that its connection's events go to for itself, and [`Caller::SCRATCH`] bytes of the connection's endpoint.
+/// It has the queue that its connection's events go to for itself, and [`Caller::SCRATCH`] bytes of the connection's endpoint. What is sent
+/// by the connection besides is sent before a question or after its answer: not by another thread meanwhile.
 #[derive(Debug)]
 pub struct Caller {
     connection: Arc<Connection>,
@@ -73,19 +74,20 @@ impl Caller {
     }
 
     /// Waits for the answer that is meant. Those of questions that were given up come first, and are passed over.
-    fn receive(&mut self, traps: u32, is_meant: impl Fn(&Record) -> bool) -> Result<Record> {
-        receive(&mut self.answers, &self.connection, traps, self.timeout, is_meant)
+    fn receive(&mut self, awaited: &Awaited, is_meant: impl Fn(&Record) -> bool) -> Result<Record> {
+        receive(&mut self.answers, &self.connection, awaited, self.timeout, is_meant)
     }
 
     /// Asks, and waits for the answer: the four words of its first block.
     ///
     /// # Errors
-    /// Those of [`Connection::ask`]; [`crate::Error::Trap`] if the other end refuses it; [`crate::Error::TimedOut`].
+    /// Those of [`Connection::ask`]; [`crate::Error::Trap`] if the other end refuses it; [`crate::Error::TimedOut`]: if it is refused later, that
+    /// is told of the next question of the same operation.
     pub fn ask(&mut self, question: &Operation) -> Result<[u64; 4]> {
-        let traps = self.connection.status().traps;
+        let awaited = Awaited::new(&self.connection, question);
         let number = self.next;
         self.send(question, Operation::registers(number).tell(), 0)?;
-        let record = self.receive(traps, |record| record.operand() == number)?;
+        let record = self.receive(&awaited, |record| record.operand() == number)?;
         Ok([0, 1, 2, 3].map(|n| record.word(n).unwrap_or_default()))
     }
 
@@ -131,7 +133,7 @@ impl Caller {
     /// # Errors
     /// Those of [`Caller::ask`]. Then some may have been read.
     pub fn gather(&mut self, pieces: &[Piece]) -> Result<()> {
-        let traps = self.connection.status().traps;
+        let awaited = Awaited::new(&self.connection, &Operation::read_multiple(0));
         // So many are under way that each has a place for its question, and finds one to leave by.
         for some in pieces.chunks(PLACES as usize) {
             for piece in some {
@@ -139,7 +141,9 @@ impl Caller {
                 self.send(&Operation::read_multiple(piece.from), answer, piece.length)?;
             }
             for piece in some {
-                self.receive(traps, |record| record.operand() == piece.to && record.length == piece.length)?;
+                self.receive(&awaited, |record| {
+                    record.operand() == piece.to && record.length == piece.length
+                })?;
             }
         }
         Ok(())

@@ -27,8 +27,8 @@ pub struct PriorityRegisters {
 pub struct Backlog {
     connection: Arc<Connection>,
     registers: PriorityRegisters,
-    start: u64,
-    taken: u64,
+    /// Where the next entry is that was not taken.
+    next: u64,
 }
 
 impl Backlog {
@@ -40,28 +40,29 @@ impl Backlog {
         connection.set_register(registers.tail.into(), start)?;
         connection.set_register(registers.step.into(), ENTRY)?;
         connection.set_register(registers.most.into(), 0)?;
-        Ok(Self { connection, registers, start, taken: 0 })
+        Ok(Self { connection, registers, next: start })
     }
 
     /// Takes what has come since, each with its priority, the most urgent first. From then on anything is more urgent than nothing.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`] if the queue's registers were given what they cannot be.
+    /// [`crate::Error::PastEnd`] if the queue's registers were given what they cannot be. Then nothing is taken.
     pub fn take(&mut self, endpoint: &Endpoint) -> Result<Vec<(u64, [u8; DATA as usize])>> {
         // First, so that what comes from now on is told.
         self.connection.set_register(self.registers.most.into(), 0)?;
         let tail = self.connection.register(self.registers.tail.into())?;
-        let mut found = Vec::new();
-        while self.start + self.taken * ENTRY < tail {
+        let (mut found, mut next) = (Vec::new(), self.next);
+        while next < tail {
             let mut entry = [0; ENTRY as usize];
-            endpoint.read((self.start + self.taken * ENTRY) as usize, &mut entry)?;
+            endpoint.read(next as usize, &mut entry)?;
             let (data, priority) = entry.split_at(DATA as usize);
             let mut own = [0; DATA as usize];
             own.copy_from_slice(data);
             let priority = priority.try_into().map_or(0, u64::from_le_bytes);
             found.push((priority, own));
-            self.taken += 1;
+            next += ENTRY;
         }
+        self.next = next;
         found.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
         Ok(found)
     }

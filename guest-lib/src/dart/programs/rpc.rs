@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiting::receive;
-use crate::dart::{Connection, Endpoint, Operation, Queue, Record};
+use super::waiting::{Awaited, receive};
+use crate::core::waiting::Deadline;
+use crate::dart::{Connection, Endpoint, Operation, Queue, Record, What};
 use crate::error::{Error, Result, at_most};
 
 /// Who calls. Arguments go to a place of the server's endpoint that is this client's, and results come to the first bytes of this end's.
 ///
-/// It has the queue that its connection's events go to for itself.
+/// It has the queue that its connection's events go to for itself, and nobody else sends by the connection while it waits.
 #[derive(Debug)]
 pub struct Client {
     connection: Arc<Connection>,
@@ -42,9 +43,10 @@ impl Client {
         at_most("length of the arguments", arguments.len() as u64, self.size)?;
         self.endpoint.write(self.size as usize, arguments)?;
         let data = self.size..self.size + arguments.len() as u64;
-        let traps = self.connection.status().traps;
-        self.connection.send(&Operation::write_multiple(self.place).tell(), data)?;
-        let told = receive(&mut self.results, &self.connection, traps, timeout, |_| true)?;
+        let call = Operation::write_multiple(self.place).tell();
+        let awaited = Awaited::new(&self.connection, &call);
+        self.connection.send(&call, data)?;
+        let told = receive(&mut self.results, &self.connection, &awaited, timeout, |_| true)?;
         let mut result = vec![0; (u64::from(told.length)).min(self.size) as usize];
         self.endpoint.read(0, &mut result)?;
         Ok(result)
@@ -81,16 +83,20 @@ impl Server {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::System`].
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Call> {
+        let deadline = Deadline::new(timeout);
         loop {
-            let record = self.calls.wait(timeout)?;
+            let record = self.calls.wait(deadline.left())?;
             if let Some(call) = self.call_of(&record)? {
                 return Ok(call);
             }
         }
     }
 
-    /// What a client says that keeps to its place.
+    /// What a client says that keeps to its place. An exception is no call: its message was not executed.
     fn call_of(&self, record: &Record) -> Result<Option<Call>> {
+        if record.what != What::Compared {
+            return Ok(None);
+        }
         let client = self.clients.iter().position(|client| client.number() == record.connection);
         let Some(client) = client.filter(|client| {
             record.operand() == *client as u64 * self.size && u64::from(record.length) <= self.size

@@ -1,0 +1,68 @@
+//! Memory that is there again where some was unmapped, while the driver still looks for what there was not: who sends when it is there
+//! finds it.
+//!
+//! The driver has two steps: it sees that there is no page, and says so. Memory may be put there between them, and a message come that
+//! finds it; the driver must not say to that one that it has nowhere to go. On the machine's one processor this program runs before the
+//! driver's threads. So it interrupts them wherever they are, or, if they hold what it needs to have memory, as soon as they do no more; puts
+//! the memory there, sends, and lets them go on when the message is where it waits for pages.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hamlyn_sys::{Device, Mapping, urgency};
+use serde_json::json;
+
+use crate::common::{Outcome, print};
+use crate::way::{LENGTH, Way, check, open_endpoint};
+
+const ROUNDS: u64 = 300;
+/// Connections whose messages come when there is no memory.
+const OTHERS: usize = 8;
+/// All send the same, as the others' may come late, too.
+const PATTERN: u64 = 5;
+/// The longest time for which the driver's threads are let be, once they have begun, in microseconds, before they are interrupted.
+const LONGEST: u64 = 1000;
+/// How long a message that has left takes at most to where it waits for pages, if the host is not too busy.
+const ON_THE_WAY: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(path: &Path) -> Outcome {
+    urgency::run_first()?;
+    let device = Device::open(path)?;
+    let mut target = Mapping::anonymous(LENGTH)?;
+    let at = target.address();
+    let endpoint = open_endpoint(&device, &target)?;
+    let way = Way::open(&device, endpoint)?;
+    let others = (0..OTHERS).map(|_| Way::open(&device, endpoint)).collect::<Outcome<Vec<_>>>()?;
+    others.iter().chain([&way]).for_each(|way| way.fill(PATTERN));
+    let missed = || others.iter().map(Way::traps).sum::<u32>();
+    for round in 0..ROUNDS {
+        drop(target);
+        let (before, begun) = (missed(), Instant::now());
+        others.iter().for_each(Way::send_all);
+        while missed() == before {
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("round {round}: there is no memory, and nobody is told").into());
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        std::thread::sleep(Duration::from_micros(round * 37 % LONGEST));
+        target = Mapping::anonymous(LENGTH)?;
+        if target.address() != at {
+            return Err("other memory is not where it had been".into());
+        }
+        let (before, begun) = (way.left(), Instant::now());
+        way.send_all();
+        // Nobody else runs here before it is where it waits.
+        while way.left() == before && begun.elapsed() < PATIENCE {}
+        let left = Instant::now();
+        while left.elapsed() < ON_THE_WAY {}
+        way.settle(round)?;
+        if way.traps() != 0 {
+            return Err(format!("round {round}: there is memory, and a message found none").into());
+        }
+        check(&target, PATTERN, "in memory that is there again")?;
+        others.iter().try_for_each(|other| other.settle(round))?;
+    }
+    print(&json!({ "found_again": ROUNDS, "missed": missed() }))
+}
