@@ -96,6 +96,7 @@ impl Scenario {
     fn talk(&mut self) {
         self.express = true;
         (self.processes, self.streams, self.traffic, self.fetches) = (0, false, 0, 0);
+        self.handshake_steps *= self.step_ms as u32;
         (self.step_ms, self.switch_share, self.faults) = (1, 20, self.faults / 4);
         self.steps *= 4;
     }
