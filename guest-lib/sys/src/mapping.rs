@@ -20,11 +20,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 mod copy;
 mod lent;
 mod strings;
+mod wide;
 mod words;
 
 pub use copy::KeptCopy;
 use lent::Keeper;
 pub use strings::{copy_in, copy_out};
+pub use wide::{wide_copy_in, wide_copy_out};
 pub use words::{Word, look};
 
 /// Whether a mapping may be written.
