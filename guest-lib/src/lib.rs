@@ -65,6 +65,8 @@ pub mod shrimp;
 
 #[doc(hidden)]
 pub use self::core::copies;
+#[doc(hidden)]
+pub use self::core::express::bare;
 #[cfg(feature = "tokio")]
 pub use self::hamlyn::asynchronous;
 pub use self::hamlyn::{express, protocol};

@@ -18,8 +18,8 @@ pub struct Header {
     others: &'static [&'static str],
 }
 
-/// All headers: of Hamlyn cards with what any card has, then of each other model.
-pub const HEADERS: [Header; 6] = [
+/// All headers: of Hamlyn cards with what any card has, then of each other model, then of express memory.
+pub const HEADERS: [Header; 7] = [
     Header {
         name: "hamlyn.h",
         parts: &[
@@ -137,6 +137,13 @@ pub const HEADERS: [Header; 6] = [
         includes: &["dart.h"],
         others: &["dart_connection", "dart_endpoint", "dart_operation", "dart_queue"],
     },
+    Header {
+        name: "express.h",
+        parts: &["express/channel.rs", "express/sender.rs", "express/receiver.rs", "express/area.rs"],
+        title: EXPRESS,
+        includes: &["hamlyn.h"],
+        others: &["hamlyn_card", "hamlyn_manager"],
+    },
 ];
 
 const HAMLYN: &str = "\
@@ -207,6 +214,18 @@ const DART_PROGRAMS: &str = "\
  * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
  *
  * Calls return what those of hamlyn.h do. Registers are numbers in the window of the end that has them.
+ */";
+
+const EXPRESS: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Express memory: two processes of two hosts with Hamlyn cards share pages, and reach each other by loads and stores alone. Channels carry
+ * messages in them; those of the library's module hamlyn::express are the same, so either end may be a program in C or in Rust.
+ *
+ * Made from guest-lib/c by cargo run -p hamlyn-tests --bin headers: do not edit.
+ *
+ * Calls return what those of hamlyn.h do; hamlyn_error(), timeout_ms and managers are described there. Whoever is at the other end is not
+ * trusted, and may change what is shared at any moment.
  */";
 
 /// The headers' folder.

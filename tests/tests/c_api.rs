@@ -13,9 +13,10 @@ use hamlyn_c::{
     clan_transfer, clan_watch, dart_address, dart_address_info, dart_card_info, dart_condition,
     dart_connection_options, dart_lock_registers, dart_log, dart_operation, dart_piece,
     dart_priority_registers, dart_record, dart_status, dart_step, dart_urgent, hamlyn_card_info,
-    hamlyn_datagram, hamlyn_end, hamlyn_found, hamlyn_manager_options, hamlyn_message, hamlyn_notification,
-    hamlyn_passed, hamlyn_piece, hamlyn_record, hamlyn_seed, hamlyn_share, hamlyn_slot_options,
-    hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle, shrimp_handle_info, shrimp_memory,
+    hamlyn_channel_message, hamlyn_channel_options, hamlyn_datagram, hamlyn_end, hamlyn_express_info,
+    hamlyn_found, hamlyn_manager_options, hamlyn_message, hamlyn_notification, hamlyn_passed, hamlyn_piece,
+    hamlyn_record, hamlyn_seed, hamlyn_share, hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
+    shrimp_card_info, shrimp_handle, shrimp_handle_info, shrimp_memory,
 };
 use hamlyn_lab::{Kit, Lab};
 use hamlyn_tests::c_api;
@@ -64,7 +65,7 @@ fn run(statements: &str) -> Vec<String> {
 fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
-    let start = "#include <shrimp.h>\n#include <clan_programs.h>\n#include <dart_programs.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
+    let start = "#include <shrimp.h>\n#include <clan_programs.h>\n#include <dart_programs.h>\n#include <express.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
     let mut command = Command::new(build(folder.path(), &program));
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();
@@ -110,7 +111,9 @@ fn the_checked_in_headers_are_what_the_sources_give() {
 #[test]
 fn every_file_with_functions_for_c_is_in_a_header() {
     let mut exported = BTreeSet::new();
-    for folder in ["src", "src/shrimp", "src/clan", "src/clan/programs", "src/dart", "src/dart/programs"] {
+    for folder in
+        ["src", "src/shrimp", "src/clan", "src/clan/programs", "src/dart", "src/dart/programs", "src/express"]
+    {
         for file in fs::read_dir(source().join(folder)).unwrap() {
             let file = file.unwrap().path();
             let text = if file.is_file() { fs::read_to_string(file).unwrap() } else { String::new() };
@@ -205,6 +208,9 @@ fn c_and_rust_agree_on_every_size_and_offset() {
         dart_log { tail, step, end }
         dart_priority_registers { tail, most, step }
         dart_urgent { priority, data }
+        hamlyn_channel_options { capacity, looks, flags, reserved }
+        hamlyn_channel_message { data, length, reserved }
+        hamlyn_express_info { part, pages, used, leaving, viewed, held, limit, reserved }
     };
     let mut statements = String::new();
     for (expression, _) in &rust {
@@ -565,6 +571,147 @@ fn the_lower_layer_is_all_there() {
 }
 
 #[test]
+fn where_there_is_no_express_memory_that_is_said() {
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_express_info info;\n\
+         \tstruct hamlyn_express_area *area;\n\tstruct hamlyn_express_view *view;\n\
+         \tstruct hamlyn_channel_listener *listener, *other;\n\
+         \tstruct hamlyn_channel_sender *sender, *none;\n\tstruct hamlyn_channel_receiver *receiver, *no;\n\
+         \tstruct hamlyn_channel_options wrong = { .flags = 2 }, later = { .reserved = { 1 } };\n\
+         \tstruct hamlyn_channel_options small = { 4096, HAMLYN_NO_LOOKS, HAMLYN_CHANNEL_BY_MESSAGES, { 0 } };\n";
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_manager_create(card, &manager)"),
+        (-95, "hamlyn_express_get_info(card, 1, &info)"),
+        (-95, "hamlyn_express_area_create(card, 1, 4096, &area)"),
+        (-22, "hamlyn_express_area_create(card, 1, 100, &area)"),
+        (-95, "hamlyn_express_view_map(card, 1, 2, 3, &view)"),
+        (0, "(hamlyn_express_barrier(), 0)"),
+        (-22, "hamlyn_channel_listen(manager, \"chan\", &wrong, &other)"),
+        (-22, "hamlyn_channel_listen(manager, \"chan\", &later, &other)"),
+        (0, "hamlyn_channel_listen(manager, \"chan\", &small, &listener)"),
+        (1, "hamlyn_channel_listener_fd(listener) > 2"),
+        (-11, "hamlyn_channel_accept(listener, &sender, &receiver, 0)"),
+        (-111, "hamlyn_channel_connect(manager, 0, \"nobody\", NULL, &none, &no, 60000)"),
+    ];
+    expect(statements, &calls);
+}
+
+/// Both ends of a channel, which goes by messages: the fabric has one host. The other end is a thread that sends back what comes.
+const TWO_ENDS: &str = r#"
+#define _DEFAULT_SOURCE
+#include <express.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct hamlyn_manager *manager;
+static struct hamlyn_channel_listener *listener;
+
+static int failed(int outcome)
+{
+	if (outcome < 0)
+		fprintf(stderr, "%s\n", hamlyn_error());
+	return outcome < 0;
+}
+
+static void *echo(void *nothing)
+{
+	struct hamlyn_channel_sender *sender;
+	struct hamlyn_channel_receiver *receiver;
+	struct hamlyn_channel_message message;
+	char copy[64];
+
+	if (failed(hamlyn_channel_accept(listener, &sender, &receiver, 60000)))
+		return nothing;
+	while (hamlyn_channel_receive(receiver, &message, 60000) == 1) {
+		size_t length = message.length;
+
+		memcpy(copy, message.data, length);
+		if (failed(hamlyn_channel_release(receiver)) || failed(hamlyn_channel_send(sender, copy, length, 60000)))
+			return nothing;
+	}
+	failed(hamlyn_channel_close(sender, 60000));
+	hamlyn_channel_receiver_destroy(receiver);
+	return nothing;
+}
+
+int main(void)
+{
+	struct hamlyn_channel_options options = { 4096, HAMLYN_NO_LOOKS, 0, { 0 } };
+	struct hamlyn_channel_message message;
+	struct hamlyn_channel_sender *sender;
+	struct hamlyn_channel_receiver *receiver;
+	struct hamlyn_manager *other;
+	struct hamlyn_card *card;
+	struct pollfd ended = { 0, POLLIN, 0 };
+	pthread_t thread;
+	char bytes[8];
+	void *room;
+
+	if (failed(hamlyn_open(NULL, &card)) || failed(hamlyn_manager_create(card, &manager)) ||
+	    failed(hamlyn_manager_create(card, &other)) ||
+	    failed(hamlyn_channel_listen(manager, "two", NULL, &listener)))
+		return 1;
+	pthread_create(&thread, NULL, echo, NULL);
+#define SAY(call) printf("%d\n", (int)(call))
+	SAY(hamlyn_channel_connect(other, 0, "two", &options, &sender, &receiver, 60000));
+	SAY(hamlyn_channel_is_express(sender));
+	SAY(hamlyn_channel_longest(sender));
+	SAY(hamlyn_channel_receive(receiver, &message, 0));
+	SAY(hamlyn_channel_receive(receiver, &message, 1));
+	SAY(hamlyn_channel_commit(sender));
+	SAY(hamlyn_channel_reserve(sender, 70000, &room, 0));
+	SAY(hamlyn_channel_reserve(sender, 5, &room, 60000));
+	memcpy(room, "built", 5);
+	SAY(hamlyn_channel_commit(sender));
+	SAY(hamlyn_channel_commit(sender));
+	SAY(hamlyn_channel_flush(sender, 60000));
+	SAY(hamlyn_channel_receive(receiver, &message, 60000));
+	SAY(message.length == 5 && !memcmp(message.data, "built", 5));
+	SAY(hamlyn_channel_release(receiver));
+	SAY(hamlyn_channel_release(receiver));
+	SAY(hamlyn_channel_write(sender, "stream", 6, 60000));
+	SAY(hamlyn_channel_flush(sender, 60000));
+	SAY(hamlyn_channel_read(receiver, bytes, 4, 60000));
+	SAY(hamlyn_channel_read(receiver, bytes + 4, 4, 60000));
+	SAY(memcmp(bytes, "stream", 6));
+	SAY(hamlyn_channel_read(receiver, bytes, 4, 0));
+	SAY(hamlyn_channel_arm(receiver));
+	SAY(hamlyn_channel_arm_room(sender, 8));
+	SAY(hamlyn_channel_peer_ended(receiver));
+	while (hamlyn_channel_try_close(sender) == -11)
+		;
+	SAY(hamlyn_channel_try_close(sender));
+	SAY(hamlyn_channel_receive(receiver, &message, 60000));
+	pthread_join(thread, NULL);
+	ended.fd = hamlyn_channel_peer_fd(receiver);
+	SAY(ended.fd > 2);
+	hamlyn_channel_sender_destroy(sender);
+	hamlyn_channel_receiver_destroy(receiver);
+	hamlyn_channel_listener_destroy(listener);
+	return 0;
+}
+"#;
+
+#[test]
+fn a_program_has_both_ends_of_a_channel() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("two.c");
+    fs::write(&program, TWO_ENDS).unwrap();
+    let mut command = Command::new(build(folder.path(), &program));
+    let card = lab.card_socket(0).unwrap().display().to_string();
+    let output = command.env("HAMLYN_CARD", format!("vfio-user:{card}")).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let said: Vec<i32> = said.lines().map(|line| line.parse().unwrap()).collect();
+    let due =
+        [0, 0, 61432, -11, -110, -22, -22, 0, 0, -22, 0, 1, 1, 0, 0, 6, 0, 4, 2, 0, -11, 0, 0, -11, 0, 0, 1];
+    assert_eq!(said, due);
+}
+
+#[test]
 fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
     let statements = "\tstatic char data[1000000];\n\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\
@@ -595,6 +742,7 @@ fn the_examples_are_strict_c() {
         "c-clan-server.c",
         "c-dart.c",
         "c-dart-programs.c",
+        "c-express.c",
     ] {
         let program = build(folder.path(), &source().join("examples").join(example));
         let output = Command::new(program).output().unwrap();

@@ -20,4 +20,4 @@ pub mod urgency;
 
 pub use connection::{ConnectionFile, ListenerFile};
 pub use device::Device;
-pub use mapping::{Access, KeptCopy, Mapping, Word, copy_in, copy_out, look};
+pub use mapping::{Access, KeptCopy, Mapping, Word, copy_in, copy_out, look, wide_copy_in, wide_copy_out};

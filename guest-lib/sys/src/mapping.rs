@@ -21,11 +21,13 @@ mod copy;
 mod lent;
 mod shown;
 mod strings;
+mod wide;
 mod words;
 
 pub use copy::KeptCopy;
 use lent::Keeper;
 pub use strings::{copy_in, copy_out};
+pub use wide::{wide_copy_in, wide_copy_out};
 pub use words::{Word, look};
 
 /// Whether a mapping may be written.

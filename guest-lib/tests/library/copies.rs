@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::fake::Fake;
+use crate::fake::express::OTHER;
 use hamlyn::copies::copied;
+use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
@@ -89,4 +91,30 @@ fn streams_are_copied_as_often_as_the_table_says() {
         receiver.read_exact_or_end(&mut [0; LONG], PATIENCE).unwrap();
     });
     assert_eq!([bytes, from, in_place, read], row("stream")[..]);
+}
+
+#[test]
+fn channels_are_copied_as_often_as_the_table_says() {
+    let fake = Fake::default();
+    fake.give_express(false);
+    let [here, there] =
+        [fake.share(), fake.other()].map(|card| Manager::create(&Card::attached(card)).unwrap());
+    let options = ChannelOptions::default();
+    let listener = ChannelListener::bind(&there, "name", options).unwrap();
+    let asking =
+        std::thread::spawn(move || Channel::connect(&here, OTHER, "name", options, PATIENCE).unwrap());
+    let Channel { mut receiver, .. } = listener.accept(PATIENCE).unwrap();
+    let Channel { mut sender, .. } = asking.join().unwrap();
+    assert!(sender.is_express());
+    let bytes = copies(LONG, || sender.send(&[6; LONG], PATIENCE).unwrap());
+    let built = copies(LONG, || {
+        let room = sender.reserve(LONG, PATIENCE).unwrap();
+        room.cells().iter().for_each(|cell| cell.store(6, std::sync::atomic::Ordering::Relaxed));
+        room.commit().unwrap();
+    });
+    let in_place = copies(LONG, || look(receiver.recv_block(PATIENCE).unwrap().unwrap().cells()));
+    let read = copies(LONG, || {
+        receiver.recv_block(PATIENCE).unwrap().unwrap().read(0, &mut [0; LONG]).unwrap();
+    });
+    assert_eq!([bytes, built, in_place, read], row("channel")[..]);
 }

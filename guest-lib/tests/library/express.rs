@@ -9,13 +9,13 @@ use crate::fake::{Fake, HOST};
 use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
 use hamlyn::{Card, Error, Manager, PeerLoss, Polling};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 /// A channel between the two hosts, from each end; and the card of both, and the ends' managers.
-struct Pair {
+pub(crate) struct Pair {
     fake: Fake,
-    managers: [Manager; 2],
-    ends: [Channel; 2],
+    pub(crate) managers: [Manager; 2],
+    pub(crate) ends: [Channel; 2],
 }
 
 fn open(fake: Fake, options: [ChannelOptions; 2]) -> Pair {
@@ -29,7 +29,7 @@ fn open(fake: Fake, options: [ChannelOptions; 2]) -> Pair {
     Pair { fake, managers: [here, there], ends: [asking.join().unwrap(), asked] }
 }
 
-fn express(capacity: u64) -> Pair {
+pub(crate) fn express(capacity: u64) -> Pair {
     let fake = Fake::default();
     fake.give_express(false);
     let mut options = ChannelOptions::default();
@@ -39,7 +39,7 @@ fn express(capacity: u64) -> Pair {
     pair
 }
 
-fn by_messages() -> Pair {
+pub(crate) fn by_messages() -> Pair {
     let pair = open(Fake::default(), [ChannelOptions::default(); 2]);
     assert!(!pair.ends.iter().any(Channel::is_express));
     pair
@@ -48,7 +48,7 @@ fn by_messages() -> Pair {
 /// Never looks without sleeping.
 const ASLEEP: Polling = Polling { spins: 0 };
 
-fn bytes(number: usize, length: usize) -> Vec<u8> {
+pub(crate) fn bytes(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + number) as u8).collect()
 }
 

@@ -10,6 +10,8 @@ mod connect_any;
 mod copies;
 mod datagram;
 mod express;
+#[cfg(feature = "tokio")]
+mod express_loops;
 mod fake;
 mod group;
 mod lower_layer;

@@ -1,10 +1,12 @@
 //! One end of the exchange between two tools: what a model does for it, and what client and server agree on.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
+use hamlyn::Connection;
 use hamlyn::attach::{Card, CardAttachment};
 
-use crate::Outcome;
+use crate::{Outcome, serve};
 
 /// Messages under way at once, none of which the receiver has confirmed.
 pub(crate) const DEPTH: u64 = 64;
@@ -68,6 +70,23 @@ pub(crate) trait End: Sized + Send {
     /// An end for messages of up to `size` bytes, with a peer at this host. Who prints tickets does not know where who has them is.
     fn create(card: &Card<Self::Attachment>, host: Option<u32>, size: usize) -> Outcome<Self>;
 
+    /// The same with who listens there under a name: the end, the peer's address, and what tells of its end.
+    fn connect(
+        card: &Card<Self::Attachment>,
+        host: u32,
+        name: &str,
+        size: usize,
+    ) -> Outcome<(Self, Self::Address, Option<Connection>)> {
+        let end = Self::create(card, Some(host), size)?;
+        let connection = card.connect(host, name, &(size as u64).to_le_bytes())?;
+        Ok((end, read(connection.private())?, Some(connection)))
+    }
+
+    /// Listens under a name, and serves all who connect, each in a thread of its own, for ever.
+    fn listen(card: &Card<Self::Attachment>, name: &str, json: bool) -> Outcome<ExitCode> {
+        serve::listen::<Self>(card, name, json)
+    }
+
     /// The card's host id.
     fn host(card: &Card<Self::Attachment>) -> hamlyn::Result<Option<u32>>;
 
@@ -106,6 +125,16 @@ pub(crate) trait End: Sized + Send {
 
     /// Waits until this end may go without what it has sent being lost.
     fn finish(&mut self, timeout: Duration) -> hamlyn::Result<()>;
+
+    /// Whether this end knows by itself that the other is gone. A connection tells of most.
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
+
+/// An address as its model writes it.
+pub(crate) fn read<A: Address>(bytes: &[u8]) -> Outcome<A> {
+    Ok(A::from_bytes(bytes).ok_or("the peer is not of the card's model, or of another version")?)
 }
 
 /// What a client asks of a server.

@@ -4,13 +4,15 @@
 //! tool; started as `hamlyn-tools` it takes the tool's name as its first argument.
 //!
 //! A folder for each model of cards has what its cards say of themselves (`info`), and how two tools exchange messages by them
-//! (`end`, the trait of [`end::End`]); a line for each model is in `card`. All else is the same for all.
+//! (`end`, the trait of [`end::End`]); a line for each model is in `card`. `express` is such an end by
+//! channels over express memory. All else is the same for all.
 
 mod card;
 mod clan;
 mod dart;
 mod echo;
 mod end;
+mod express;
 mod flow;
 mod hamlyn;
 mod info;

@@ -7,7 +7,7 @@ use hamlyn::attach::Card;
 use hamlyn::{Connection, Ticket};
 
 use crate::Outcome;
-use crate::end::{Address, DEPTH, End, Hello, Wait, Wish};
+use crate::end::{Address, DEPTH, End, Hello, Wait, Wish, read};
 use crate::word;
 
 /// How a tool's user names a server.
@@ -42,9 +42,18 @@ pub(crate) struct Meeting {
     /// As the one that answers: print a ticket for the other, instead of listening under a name
     #[arg(long, conflicts_with_all = ["peer", "name"])]
     pub(crate) ticket: bool,
+    /// By a channel over memory that the two hosts share, with no card on the way. Both sides say so
+    #[arg(long, conflicts_with = "ticket")]
+    pub(crate) express: bool,
 }
 
 impl Meeting {
+    /// The name to meet under, where that is the tool's own. What is met by a channel is met by nothing else.
+    pub(crate) fn name(&self, tools: &str) -> String {
+        let own = || if self.express { format!("{tools}-express") } else { tools.to_owned() };
+        self.name.clone().unwrap_or_else(own)
+    }
+
     /// Refuses tickets where a model has none.
     pub(crate) fn check<E: End>(&self) -> Outcome {
         let wanted = self.ticket || matches!(self.peer, Some(Peer::Tickets(_)));
@@ -89,11 +98,7 @@ impl<E: End> Session<E> {
                 let address: E::Address = read(&ticket.to_bytes())?;
                 (E::create(card, Some(address.host()), size)?, address, None)
             }
-            Peer::Host(host) => {
-                let end = E::create(card, Some(*host), size)?;
-                let connection = card.connect(*host, name, &(size as u64).to_le_bytes())?;
-                (end, read(connection.private())?, Some(connection))
-            }
+            Peer::Host(host) => E::connect(card, *host, name, size)?,
         };
         Ok(Self { end, address, connection, timeout, wait, size, depth: DEPTH as u8 })
     }
@@ -166,11 +171,6 @@ impl<E: End> Session<E> {
         self.end.finish(self.timeout)?;
         Ok(self.connection.map_or(Ok(()), |connection| connection.close(b""))?)
     }
-}
-
-/// An address as its model writes it.
-fn read<A: Address>(bytes: &[u8]) -> Outcome<A> {
-    Ok(A::from_bytes(bytes).ok_or("the peer is not of the card's model, or of another version")?)
 }
 
 #[cfg(test)]

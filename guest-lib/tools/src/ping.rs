@@ -11,6 +11,7 @@ use crate::card::{AnyCard, CardOption};
 use crate::clan::ClanEnd;
 use crate::dart::DartEnd;
 use crate::end::{End, Wait, Wish};
+use crate::express::{ExpressEnd, ONLY_HAMLYN};
 use crate::hamlyn::HamlynEnd;
 use crate::peer::{Meeting, Session};
 use crate::serve;
@@ -23,7 +24,8 @@ const EXAMPLES: &str = "\
 Examples:
   hamlyn-ping                  on host 1: answers whoever asks
   hamlyn-ping 1                on another: asks host 1, until Ctrl-C
-  hamlyn-ping -c 1000 -i 0 -q 1";
+  hamlyn-ping -c 1000 -i 0 -q 1
+  hamlyn-ping --express 1      by a channel over express memory; host 1 has hamlyn-ping --express";
 
 /// How often to look for Ctrl-C while an answer does not come.
 const LOOK: Duration = Duration::from_millis(100);
@@ -77,7 +79,9 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         AnyCard::Hamlyn(card) if options.meeting.ticket => {
             serve::tickets::<HamlynEnd>(&card, 1, options.json)
         }
+        AnyCard::Hamlyn(card) if options.meeting.express => run_at::<ExpressEnd>(&card, options),
         AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
+        _ if options.meeting.express => Err(ONLY_HAMLYN.into()),
         AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
         AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
         AnyCard::Dart(card) => run_at::<DartEnd>(&card, options),
@@ -88,11 +92,11 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
 fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<ExitCode> {
     let meeting = &options.meeting;
     meeting.check::<E>()?;
-    let name = meeting.name.as_deref().unwrap_or(NAME);
-    let Some(peer) = &meeting.peer else { return serve::listen::<E>(card, name, options.json) };
+    let name = meeting.name(NAME);
+    let Some(peer) = &meeting.peer else { return E::listen(card, &name, options.json) };
     E::check(Wish::Echo, options.size)?;
     let timeout = Duration::from_secs_f64(options.timeout);
-    let mut session = Session::<E>::open(card, (peer, 0, name), options.size, Wait::Sleep, timeout)?;
+    let mut session = Session::<E>::open(card, (peer, 0, &name), options.size, Wait::Sleep, timeout)?;
     session.ask(Wish::Echo, options.size, 0)?;
     let (sent, times) = ask(options, &mut session, timeout)?;
     summarise(options, session.host(), sent, &times)?;

@@ -21,15 +21,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Listens under a name, and serves all who connect, each in a thread of its own, for ever.
 pub(crate) fn listen<E: End>(card: &Card<E::Attachment>, name: &str, json: bool) -> Outcome<ExitCode> {
     let listener = card.listen(name)?;
-    let host = E::host(card)?;
-    if json {
-        say(json!({ "listening": name, "host": host }))?;
-    } else {
-        say(format_args!(
-            "listening on host {} as {name}",
-            host.map_or("?".to_owned(), |host| host.to_string())
-        ))?;
-    }
+    announce(name, E::host(card)?, json)?;
     loop {
         let request = listener.request(None)?;
         let card = card.clone();
@@ -40,6 +32,15 @@ pub(crate) fn listen<E: End>(card: &Card<E::Attachment>, name: &str, json: bool)
             }
         });
     }
+}
+
+/// Says that somebody listens.
+pub(crate) fn announce(name: &str, host: Option<u32>, json: bool) -> Outcome {
+    if json {
+        return say(json!({ "listening": name, "host": host }));
+    }
+    let host = host.map_or("?".to_owned(), |host| host.to_string());
+    say(format_args!("listening on host {host} as {name}"))
 }
 
 /// The client says how much room it needs; it gets the address of it.
@@ -75,8 +76,8 @@ pub(crate) fn tickets<E: End<Address = Ticket>>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until the connection ends; for ever without one.
-fn serve<E: End>(end: &mut E, connection: Option<&Connection>) -> Outcome {
+/// Serves until the connection ends; without one until the end knows that the other is gone, or for ever.
+pub(crate) fn serve<E: End>(end: &mut E, connection: Option<&Connection>) -> Outcome {
     let mut next = None;
     loop {
         if let Some(hello) = next {
@@ -92,14 +93,14 @@ fn serve<E: End>(end: &mut E, connection: Option<&Connection>) -> Outcome {
         }
         match end.receive(Wait::Sleep, Some(LOOK))? {
             Some(word::HELLO) => next = read_hello(end)?,
-            None if has_ended(connection)? => return Ok(()),
+            None if has_ended(end, connection)? => return Ok(()),
             _ => {}
         }
     }
 }
 
-fn has_ended(connection: Option<&Connection>) -> hamlyn::Result<bool> {
-    connection.map_or(Ok(false), |connection| Ok(connection.end()?.is_some()))
+fn has_ended<E: End>(end: &E, connection: Option<&Connection>) -> hamlyn::Result<bool> {
+    connection.map_or(Ok(end.has_ended()), |connection| Ok(connection.end()?.is_some()))
 }
 
 /// Serves a client until it has gone or wants something else.
@@ -119,7 +120,7 @@ fn session<E: End>(
             end.send(flow.next_word(is_last), hello.size)?;
         }
         let word = match end.receive(hello.wait, Some(LOOK))? {
-            None if silent < SILENCE && !has_ended(connection)? => {
+            None if silent < SILENCE && !has_ended(end, connection)? => {
                 silent += LOOK;
                 continue;
             }

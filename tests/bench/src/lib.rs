@@ -1,11 +1,13 @@
 //! The benchmark: cards between real machines, beside what people would use instead, in one run on one host.
 //!
-//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here. [`compare`] has them side by side.
+//! [`engine`] has what all cards need; each card's own part is a folder beside it, and a line here. [`compare`] has them side by side,
+//! and [`express`] what goes by no card.
 
 pub mod clan;
 pub mod compare;
 pub mod dart;
 pub mod engine;
+pub mod express;
 pub mod hamlyn;
 pub mod shrimp;
 

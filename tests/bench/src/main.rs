@@ -14,7 +14,7 @@ use hamlyn_bench::engine::goals::{self, Goal};
 use hamlyn_bench::engine::progress::Progress;
 use hamlyn_bench::engine::run::{Benchmark, Request, run};
 use hamlyn_bench::engine::scratch::tidy_on_signals;
-use hamlyn_bench::{BENCHMARKS, compare};
+use hamlyn_bench::{BENCHMARKS, compare, express};
 use hamlyn_host::catalogue::{self, Model};
 use hamlyn_lab::Accel;
 use serde_json::Value;
@@ -35,6 +35,9 @@ struct Options {
     /// Only the cards side by side: round trips, bandwidth and the hosts' time of all of them, in turn
     #[arg(long, conflicts_with_all = ["goals", "figure", "model", "card_args"])]
     compare: bool,
+    /// Only express memory: channels beside ivshmem, memcpy, UDP and vsock
+    #[arg(long, conflicts_with_all = ["compare", "model"])]
+    express: bool,
     /// Only this (may be given again)
     #[arg(long, value_name = "NAME")]
     figure: Vec<String>,
@@ -64,6 +67,7 @@ fn command() -> Command {
         name if name == catalogue::default().name => benchmark.figures.to_owned(),
         name => format!("with --model {name}: {}", benchmark.figures),
     });
+    let names = names.chain([format!("with --express: {}", express::BENCHMARK.figures)]);
     let names = names.collect::<Vec<_>>().join("; ");
     Options::command().mut_arg("figure", |arg| arg.help(format!("Only this: {names} (may be given again)")))
 }
@@ -78,7 +82,7 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     // Figures and arguments are one model's own.
     let one = !options.figure.is_empty() || !options.card_args.is_empty();
     let models = match options.model {
-        None if options.compare => Vec::new(),
+        None if options.compare || options.express => Vec::new(),
         Some(model) => vec![model],
         None if one => vec![catalogue::default()],
         None => catalogue::MODELS.iter().copied().filter(|model| BENCHMARKS.of(model).is_ok()).collect(),
@@ -86,7 +90,12 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     let with = |model| BENCHMARKS.of(model).map(|benchmark| (model, benchmark));
     let benchmarks: Result<Benchmarks, _> = models.into_iter().map(with).collect();
     let mut benchmarks = benchmarks.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
-    if options.compare || options.model.is_none() && !one && !options.goals {
+    // Neither is of one model alone; the second is of the usual cards' hosts.
+    let whole = options.model.is_none() && !one && !options.compare;
+    if options.express || whole {
+        benchmarks.push((catalogue::default(), &express::BENCHMARK));
+    }
+    if options.compare || whole && !options.goals && !options.express {
         benchmarks.push((catalogue::default(), &compare::BENCHMARK));
     }
     for (figure, benchmark) in
@@ -170,10 +179,15 @@ mod tests {
         assert!(refused.contains("model echo has no benchmark; these have: hamlyn, shrimp"), "{refused}");
         let names = |benchmarks: Benchmarks| benchmarks.iter().map(|one| one.0.name).collect::<Vec<_>>();
         assert_eq!(names(benchmarks), ["hamlyn"], "a figure is one model's own");
-        assert_eq!(names(parse("bench --goals").unwrap().1), ["hamlyn", "shrimp", "clan", "dart"]);
-        assert_eq!(names(parse("bench --full").unwrap().1).len(), 5, "all, and all side by side");
+        let goals = names(parse("bench --goals").unwrap().1);
+        assert_eq!(goals, ["hamlyn", "shrimp", "clan", "dart", "hamlyn"], "all, and channels");
+        assert_eq!(names(parse("bench --full").unwrap().1).len(), 6, "and all side by side");
         assert_eq!(names(parse("bench --compare").unwrap().1).len(), 1);
         assert!(parse("bench --compare --goals").is_err());
+        for line in ["bench --express", "bench --express --goals", "bench --express --figure trips"] {
+            assert_eq!(names(parse(line).unwrap().1), ["hamlyn"], "{line}");
+        }
+        assert!(parse("bench --express --figure 7").is_err() && parse("bench --figure trips").is_err());
         assert_eq!(names(parse("bench --model shrimp --figure flags").unwrap().1), ["shrimp"]);
         assert_eq!(names(parse("bench --model clan --figure raw --figure joining").unwrap().1), ["clan"]);
         assert!(parse("bench --model shrimp --figure 7").is_err() && parse("bench --figure flags").is_err());

@@ -13,7 +13,7 @@ use crate::c_api::{HEADERS, include};
 type Group = (&'static str, &'static str, &'static str);
 
 /// The groups of each header.
-const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS, DART, DART_PROGRAMS];
+const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS, DART, DART_PROGRAMS, EXPRESS];
 
 const HAMLYN: &[Group] = &[
     ("call.rs", "hamlyn_errors", "why a call failed"),
@@ -95,6 +95,13 @@ const DART_PROGRAMS: &[Group] = &[
     ("dart/programs/rpc.rs", "dart_rpc", "remote procedure calls"),
 ];
 
+const EXPRESS: &[Group] = &[
+    ("express/channel.rs", "hamlyn_channels", "channels over memory that two hosts share, by name"),
+    ("express/sender.rs", "hamlyn_channel_senders", "the sending end of a channel"),
+    ("express/receiver.rs", "hamlyn_channel_receivers", "the receiving end of a channel"),
+    ("express/area.rs", "hamlyn_express", "pages that two processes of two hosts share"),
+];
+
 const ABOUT: &[&str] = &[
     "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
      or a queue is there, messages pass through mapped memory: no system call is made, and the sender says where in the \
@@ -108,6 +115,8 @@ const ABOUT: &[&str] = &[
      memory arrives in another's; clan.h is for CLAN cards, whose windows reach memory of other hosts and whose Tripwires tell of \
      accesses to it, and clan_programs.h has message transfer, calls and queues on them; dart.h is for DART cards, whose messages carry \
      operations on another host's memory and registers, and dart_programs.h has locks, logs, queues, barriers and calls of such messages.",
+    "express.h is for express memory: pages that two processes of two hosts with Hamlyn cards share, with no card on the way, and channels \
+     of messages in them.",
     "Rust programs use the crate hamlyn, which has the lower layer too: slots, termini, groups, barriers, remote fetch-and-op.",
 ];
 

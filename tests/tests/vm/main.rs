@@ -3,6 +3,7 @@
 //! Each test has a lab: switch, cards, machines; the shared one, or one of its own (`turn.rs`).
 
 mod c_api;
+mod channels;
 mod clan;
 mod clan_c;
 

@@ -134,7 +134,7 @@ fn shown() -> clap::Command {
 }
 
 /// What the commands that start machines have in common.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct MachineArgs {
     #[command(flatten)]
     model: options::ModelsFlag,
@@ -156,6 +156,11 @@ struct MachineArgs {
 }
 
 impl MachineArgs {
+    /// The same, with express memory.
+    fn with_express(&self) -> Self {
+        Self { express: self.express.shared(), ..self.clone() }
+    }
+
     /// A lab of so many machines, laid out in this way, with cards of these arguments.
     fn lab(&self, machines: usize, layout: &Layout, card: &[String]) -> hamlyn_lab::Builder {
         let lab =

@@ -136,6 +136,11 @@ impl ExpressArgs {
         how.into_iter().chain([format!("--express-part={}", self.express_part)]).collect()
     }
 
+    /// The same, with memory if none was asked for.
+    pub(super) fn shared(self) -> Self {
+        Self { express: Express::Shared, ..self }
+    }
+
     /// What each pair of hosts has.
     pub(super) fn part(self) -> Option<Part> {
         (self.express == Express::Shared).then_some(self.express_part)

@@ -39,8 +39,12 @@ impl RingMemory {
 
     /// In these pages, two at least; none if there are fewer.
     pub(crate) fn of(pages: &Pages) -> Option<Self> {
-        let fits = pages.len() >= 2 * PAGE && pages.len() % PAGE == 0;
-        fits.then(|| Self { memory: pages.memory().clone() })
+        Self::over(pages.memory().clone())
+    }
+
+    /// In memory of whole pages, two at least; none if it is not.
+    pub(crate) fn over(memory: Arc<Mapping>) -> Option<Self> {
+        (memory.length() >= 2 * PAGE && memory.length() % PAGE == 0).then_some(Self { memory })
     }
 
     /// Bytes of the ring.

@@ -2,6 +2,7 @@
 //!
 //! It is any card's: the card is on the way of sleep alone, and how to wake each other is the card's module's.
 
+pub mod bare;
 pub(crate) mod memory;
 pub(crate) mod pages;
 pub(crate) mod ring;

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::core::attach::CardAttachment;
 use crate::core::card::Card;
+use crate::core::copies;
 use crate::core::device::is;
 use crate::error::{Error, Result, inside};
 
@@ -82,7 +83,7 @@ impl Pages {
     /// # Errors
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        hamlyn_sys::copy_out(self.bytes(offset, to.len())?, to);
+        copies::out_of_express(self.bytes(offset, to.len())?, to);
         Ok(())
     }
 
@@ -91,7 +92,7 @@ impl Pages {
     /// # Errors
     /// [`Error::PastEnd`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        hamlyn_sys::copy_in(self.bytes(offset, from.len())?, from);
+        copies::into_express(self.bytes(offset, from.len())?, from);
         Ok(())
     }
 

@@ -119,6 +119,11 @@ fn size_of(length: u64) -> u64 {
     HEADER + length.next_multiple_of(HEADER)
 }
 
+/// A place in the ring: behind its end is its beginning.
+fn behind(place: u64, capacity: u64) -> u64 {
+    if place == capacity { 0 } else { place }
+}
+
 /// A position as the other end says it, which lies between what it was and what is possible.
 fn check(value: u64, last: u64, limit: u64) -> Option<u64> {
     ((last..=limit).contains(&value) && value % HEADER == 0).then_some(value)
@@ -138,6 +143,8 @@ pub(crate) struct Writer<S> {
     /// Up to here records are in place, of which the reader has been told up to `told`.
     written: u64,
     told: u64,
+    /// The place of `written` in the ring: a division for each message would be the dearest of its steps.
+    place: u64,
     /// No later than the truth.
     released: u64,
     bell: bool,
@@ -147,7 +154,7 @@ pub(crate) struct Writer<S> {
 impl<S: Shared> Writer<S> {
     /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
-        Self { shared, capacity, written: 0, told: 0, released: 0, bell: false, broken: None }
+        Self { shared, capacity, written: 0, told: 0, place: 0, released: 0, bell: false, broken: None }
     }
 
     pub(crate) fn shared(&self) -> &S {
@@ -164,15 +171,16 @@ impl<S: Shared> Writer<S> {
     pub(crate) fn reserve(&mut self, length: u64) -> Result<Option<Span>, Nonsense> {
         debug_assert!(length <= self.longest());
         let size = size_of(length);
-        let left = self.capacity - self.written % self.capacity;
+        let left = self.capacity - self.place;
         if size > left {
             // The skip goes along with the message if there is room for both, else ahead.
             let both = self.has_room(left + size)?;
             if !both && !self.has_room(left)? {
                 return Ok(None);
             }
-            self.shared.set_header(self.written % self.capacity, SKIP << 32 | (left - HEADER));
+            self.shared.set_header(self.place, SKIP << 32 | (left - HEADER));
             self.written += left;
+            self.place = 0;
             if !both {
                 self.tell();
             }
@@ -184,14 +192,14 @@ impl<S: Shared> Writer<S> {
             }
             return Ok(None);
         }
-        let at = self.written % self.capacity + HEADER;
-        Ok(Some(Span { at, length, end: self.written + size }))
+        Ok(Some(Span { at: self.place + HEADER, length, end: self.written + size }))
     }
 
     /// Sends what was reserved last.
     pub(crate) fn commit(&mut self, span: Span) {
         self.shared.set_header(span.at - HEADER, MESSAGE << 32 | span.length);
         self.written = span.end;
+        self.place = behind(span.at - HEADER + size_of(span.length), self.capacity);
         self.tell();
     }
 
@@ -254,8 +262,9 @@ impl<S: Shared> Writer<S> {
 pub(crate) struct Reader<S> {
     shared: S,
     capacity: u64,
-    /// The next record.
+    /// The next record, and its place in the ring.
     next: u64,
+    place: u64,
     /// All before it is free, of which the writer has been told up to `told`.
     released: u64,
     told: u64,
@@ -270,8 +279,8 @@ pub(crate) struct Reader<S> {
 impl<S: Shared> Reader<S> {
     /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
-        let (skip, broken) = (None, None);
-        Self { shared, capacity, next: 0, released: 0, told: 0, written: 0, skip, bell: false, broken }
+        let (next, place, released, told, written) = Default::default();
+        Self { shared, capacity, next, place, released, told, written, skip: None, bell: false, broken: None }
     }
 
     pub(crate) fn shared(&self) -> &S {
@@ -288,7 +297,7 @@ impl<S: Shared> Reader<S> {
                 }
                 return Ok(None);
             }
-            let (position, at) = (self.next, self.next % self.capacity);
+            let (position, at) = (self.next, self.place);
             let header = self.shared.header(at);
             let (kind, length) = ((header >> 32) as u32, header as u32);
             let (left, there) = (self.capacity - at, self.written - position);
@@ -300,6 +309,7 @@ impl<S: Shared> Reader<S> {
                         return self.fail(Nonsense::Length { position, length, limit });
                     }
                     self.next += size;
+                    self.place = behind(at + size, self.capacity);
                     return Ok(Some(Span { at: at + HEADER, length: length.into(), end: self.next }));
                 }
                 SKIP if u64::from(length) == left - HEADER && left <= there => self.pass(left),
@@ -355,6 +365,7 @@ impl<S: Shared> Reader<S> {
             self.skip = Some((self.next, behind));
         }
         self.next = behind;
+        self.place = 0;
     }
 
     fn tell(&mut self) {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hamlyn_sys::Mapping;
 
+use crate::core::copies;
 use crate::core::express::ring::{HEADER, Nonsense, Span};
 use crate::core::polling::Polling;
 use crate::error::{Error, Result};
@@ -71,7 +72,7 @@ impl Sender {
     pub(super) fn commit(&mut self, span: Span) -> Result<()> {
         self.pending.resize(HEADER as usize + span.length as usize, 0);
         self.pending[..HEADER as usize].copy_from_slice(&span.length.to_le_bytes());
-        hamlyn_sys::copy_out(data(&self.memory, span), &mut self.pending[HEADER as usize..]);
+        copies::out_of_express(data(&self.memory, span), &mut self.pending[HEADER as usize..]);
         match self.push() {
             Err(error) if error.is_would_block() => Ok(()),
             pushed => pushed,

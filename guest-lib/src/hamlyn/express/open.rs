@@ -231,7 +231,7 @@ impl ChannelEnd {
         let sender = memory::Sender::new(&ground, view.ring, to);
         let receiver = memory::Receiver::new(&ground, ring, from);
         Channel {
-            sender: ChannelSender { way: sender::Way::Memory(sender) },
+            sender: ChannelSender::new(sender::Way::Memory(sender)),
             receiver: ChannelReceiver::new(receiver::Way::Memory(receiver)),
         }
     }
@@ -270,7 +270,7 @@ fn by_messages(
     let sender = StreamSender::from_seed(manager, seed)?;
     let StreamPair { sender, receiver } = StreamPair::watched(sender, receiver, connection);
     Ok(Channel {
-        sender: ChannelSender { way: sender::Way::Messages(messages::Sender::new(sender, peer)?) },
+        sender: ChannelSender::new(sender::Way::Messages(messages::Sender::new(sender, peer)?)),
         receiver: ChannelReceiver::new(receiver::Way::Messages(messages::Receiver::new(receiver, own)?)),
     })
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use super::{memory, messages};
+use crate::core::copies;
 use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, inside};
@@ -19,6 +20,8 @@ pub struct ChannelReceiver {
     pub(super) way: Way,
     /// As a stream of bytes: the message that is being read, and how much of it was.
     reading: Option<(Span, usize)>,
+    /// The message that [`ChannelReceiver::take`] gave, and that is still there.
+    taken: Option<Span>,
 }
 
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(super) enum Way {
 
 impl ChannelReceiver {
     pub(super) fn new(way: Way) -> Self {
-        Self { way, reading: None }
+        Self { way, reading: None, taken: None }
     }
 
     /// Whether it goes by express memory, and not by messages.
@@ -119,7 +122,32 @@ impl ChannelReceiver {
     /// # Errors
     /// Those of [`ChannelReceiver::try_recv`].
     pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
-        self.read_with(to, false)
+        self.read_with(to, None)
+    }
+
+    /// Like [`ChannelReceiver::try_read`], but waits while there is nothing; `None` waits for ever.
+    ///
+    /// # Errors
+    /// Those of [`ChannelReceiver::recv_block`].
+    pub fn read_block(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+        self.read_with(to, Some(timeout))
+    }
+
+    /// The next message as by [`ChannelReceiver::recv_block`], for who cannot keep a borrow: C. `wait` is none for who does not wait, else for
+    /// how long. It is released by [`ChannelReceiver::give_back`], or when the next is taken.
+    #[doc(hidden)]
+    pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
+        self.give_back();
+        self.taken = self.next_or_wait(wait)?;
+        Ok(self.taken.map(|span| self.data(span)))
+    }
+
+    /// Releases the message that was taken, if it is still there.
+    #[doc(hidden)]
+    pub fn give_back(&mut self) {
+        if let Some(span) = self.taken.take() {
+            self.release(span);
+        }
     }
 
     /// The next message, if it is there.
@@ -151,12 +179,20 @@ impl ChannelReceiver {
         }
     }
 
-    fn read_with(&mut self, to: &mut [u8], waits: bool) -> Result<usize> {
+    /// The next message; `wait` is none for who does not wait, else for how long.
+    fn next_or_wait(&mut self, wait: Option<Option<Duration>>) -> Result<Option<Span>> {
+        match wait {
+            None => self.next(),
+            Some(timeout) => self.wait(timeout),
+        }
+    }
+
+    fn read_with(&mut self, to: &mut [u8], wait: Option<Option<Duration>>) -> Result<usize> {
         let mut done = 0;
         while done < to.len() {
             let (span, read) = match self.reading.take() {
                 Some(reading) => reading,
-                None => match if waits && done == 0 { self.wait(None) } else { self.next() } {
+                None => match self.next_or_wait(wait.filter(|_| done == 0)) {
                     Ok(Some(span)) => (span, 0),
                     Ok(None) => break,
                     // It comes again with the next call.
@@ -165,7 +201,7 @@ impl ChannelReceiver {
                 },
             };
             let length = (to.len() - done).min(span.length as usize - read);
-            hamlyn_sys::copy_out(&self.data(span)[read..], &mut to[done..done + length]);
+            copies::out_of_express(&self.data(span)[read..], &mut to[done..done + length]);
             done += length;
             if read + length < span.length as usize {
                 self.reading = Some((span, read + length));
@@ -222,7 +258,7 @@ impl Received<'_> {
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("message", offset as u64, to.len() as u64, self.span.length)?;
-        hamlyn_sys::copy_out(&self.cells()[offset..], to);
+        copies::out_of_express(&self.cells()[offset..], to);
         Ok(())
     }
 
@@ -237,7 +273,7 @@ impl Received<'_> {
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len()];
-        hamlyn_sys::copy_out(self.cells(), &mut bytes);
+        copies::out_of_express(self.cells(), &mut bytes);
         bytes
     }
 }
@@ -251,6 +287,6 @@ impl Drop for Received<'_> {
 /// A stream of bytes: where a message ends means nothing. Waits for ever if nothing is there.
 impl io::Read for ChannelReceiver {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        Ok(self.read_with(to, true)?)
+        Ok(self.read_block(to, None)?)
     }
 }

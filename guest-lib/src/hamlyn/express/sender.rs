@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use super::{memory, messages};
+use crate::core::copies;
 use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most, inside};
@@ -15,6 +16,8 @@ use crate::error::{Error, Result, at_most, inside};
 #[derive(Debug)]
 pub struct ChannelSender {
     pub(super) way: Way,
+    /// Room that was reserved by [`ChannelSender::begin`], and is not committed yet.
+    begun: Option<Span>,
 }
 
 #[derive(Debug)]
@@ -24,6 +27,10 @@ pub(super) enum Way {
 }
 
 impl ChannelSender {
+    pub(super) fn new(way: Way) -> Self {
+        Self { way, begun: None }
+    }
+
     /// Whether it goes by express memory, and not by messages.
     #[must_use]
     pub fn is_express(&self) -> bool {
@@ -84,6 +91,7 @@ impl ChannelSender {
     /// Those of [`ChannelSender::send`].
     pub fn reserve(&mut self, length: usize, timeout: Option<Duration>) -> Result<Reserved<'_>> {
         self.check(length)?;
+        self.begun = None;
         let span = match &mut self.way {
             Way::Memory(sender) => sender.wait(length as u64, timeout)?,
             Way::Messages(sender) => sender.wait(length as u64, timeout)?,
@@ -98,6 +106,7 @@ impl ChannelSender {
     #[inline]
     pub fn try_reserve(&mut self, length: usize) -> Result<Reserved<'_>> {
         self.check(length)?;
+        self.begun = None;
         let room = match &mut self.way {
             Way::Memory(sender) => sender.reserve(length as u64)?,
             Way::Messages(sender) => sender.reserve(length as u64)?,
@@ -108,6 +117,37 @@ impl ChannelSender {
         }
     }
 
+    /// Room as by [`ChannelSender::reserve`], for who cannot keep a borrow: C. `wait` is none for who does not wait, else for how long. It
+    /// is sent by [`ChannelSender::finish`]; any other message is sent in its stead.
+    #[doc(hidden)]
+    pub fn begin(&mut self, length: usize, wait: Option<Option<Duration>>) -> Result<&[AtomicU8]> {
+        let span = match wait {
+            None => self.try_reserve(length)?.span,
+            Some(timeout) => self.reserve(length, timeout)?.span,
+        };
+        self.begun = Some(span);
+        Ok(self.data(span))
+    }
+
+    /// Sends what was begun last.
+    #[doc(hidden)]
+    pub fn finish(&mut self) -> Result<()> {
+        let span = self.begun.take().ok_or(Error::Invalid("no room is reserved for a message"))?;
+        Reserved { sender: self, span }.commit()
+    }
+
+    /// Sends bytes of a stream, as many as go in one piece, and waits while there is no room for them. How many.
+    ///
+    /// # Errors
+    /// Those of [`ChannelSender::send`].
+    pub fn write_block(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize> {
+        let length = bytes.len().min(self.piece());
+        if length > 0 {
+            self.send(&bytes[..length], timeout)?;
+        }
+        Ok(length)
+    }
+
     /// For a loop of one's own that has nothing to do until a message of so many bytes can go: the manager's file becomes readable
     /// once it may. True: it can, so try again. [`crate::Manager::arm`] is called as well, and before each wait.
     ///
@@ -115,6 +155,8 @@ impl ChannelSender {
     /// Those of [`ChannelSender::send`].
     pub fn arm(&mut self, length: usize) -> Result<bool> {
         self.check(length)?;
+        // It may pass the room that was reserved.
+        self.begun = None;
         match &mut self.way {
             Way::Memory(sender) => sender.arm(length as u64),
             Way::Messages(_) => Ok(false),
@@ -170,6 +212,14 @@ impl ChannelSender {
         (self.longest() / 4).max(1)
     }
 
+    #[inline]
+    fn data(&self, span: Span) -> &[AtomicU8] {
+        match &self.way {
+            Way::Memory(sender) => sender.data(span),
+            Way::Messages(sender) => sender.data(span),
+        }
+    }
+
     fn check(&self, length: usize) -> Result<()> {
         at_most("length of a message", length as u64, self.longest() as u64)
     }
@@ -213,7 +263,7 @@ impl Reserved<'_> {
     #[inline]
     pub fn write(&mut self, offset: usize, from: &[u8]) -> Result<()> {
         inside("message", offset as u64, from.len() as u64, self.span.length)?;
-        hamlyn_sys::copy_in(&self.cells()[offset..], from);
+        copies::into_express(&self.cells()[offset..], from);
         Ok(())
     }
 
@@ -221,10 +271,7 @@ impl Reserved<'_> {
     #[must_use]
     #[inline]
     pub fn cells(&self) -> &[AtomicU8] {
-        match &self.sender.way {
-            Way::Memory(sender) => sender.data(self.span),
-            Way::Messages(sender) => sender.data(self.span),
-        }
+        self.sender.data(self.span)
     }
 
     /// Sends it.
@@ -246,11 +293,7 @@ impl Reserved<'_> {
 /// A stream of bytes: where a message ends means nothing.
 impl io::Write for ChannelSender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let length = bytes.len().min(self.piece());
-        if length > 0 {
-            self.send(&bytes[..length], None)?;
-        }
-        Ok(length)
+        Ok(self.write_block(bytes, None)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -14,6 +14,7 @@ use crate::card::{AnyCard, CardOption};
 use crate::clan::ClanEnd;
 use crate::dart::DartEnd;
 use crate::end::{DEPTH, End, Wait, Wish};
+use crate::express::{ExpressEnd, ONLY_HAMLYN};
 use crate::flow::CHUNK;
 use crate::hamlyn::HamlynEnd;
 use crate::peer::{Meeting, Session};
@@ -29,7 +30,8 @@ Examples:
   hamlyn-perf 1                on another: latency of 2 bytes, as ib_send_lat
   hamlyn-perf -a -e 1          latency of every size, both ends asleep in between
   hamlyn-perf --bw -D 5 1      bandwidth of 64 KiB messages, for 5 seconds, as ib_send_bw
-  hamlyn-perf --bw -b -q 4 --report_gbits 1      both ways at once, by 4 pairs of termini and slots";
+  hamlyn-perf --bw -b -q 4 --report_gbits 1      both ways at once, by 4 pairs of termini and slots
+  hamlyn-perf --express 1      by a channel over express memory; host 1 has hamlyn-perf --express";
 
 /// What it listens under.
 const NAME: &str = "hamlyn-perf";
@@ -50,7 +52,7 @@ pub(crate) struct Options {
     card: CardOption,
     /// Bandwidth, as ib_send_bw measures it, instead of latency, as ib_send_lat does. At SHRIMP cards by deliberate update; latency is
     /// that of automatic update. At CLAN cards up to 256 bytes by stores, and more by DMA. At DART cards by deposits, each of which is told of
-    /// in a queue
+    /// in a queue. With --express by records of up to 143348 bytes
     #[arg(long = "bw")]
     bandwidth: bool,
     /// Both ends send at once; what is shown is the sum
@@ -146,7 +148,9 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
         AnyCard::Hamlyn(card) if options.meeting.ticket => {
             serve::tickets::<HamlynEnd>(&card, options.qps.into(), options.json)
         }
+        AnyCard::Hamlyn(card) if options.meeting.express => run_at::<ExpressEnd>(&card, options),
         AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
+        _ if options.meeting.express => Err(ONLY_HAMLYN.into()),
         AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
         AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
         AnyCard::Dart(card) => run_at::<DartEnd>(&card, options),
@@ -157,8 +161,8 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
 fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<ExitCode> {
     let meeting = &options.meeting;
     meeting.check::<E>()?;
-    let name = meeting.name.as_deref().unwrap_or(NAME);
-    let Some(peer) = &meeting.peer else { return serve::listen::<E>(card, name, options.json) };
+    let name = meeting.name(NAME);
+    let Some(peer) = &meeting.peer else { return E::listen(card, &name, options.json) };
     let sizes = options.sizes::<E>()?;
     let largest = sizes.iter().copied().max().unwrap_or_default();
     let wait = if options.events { Wait::Sleep } else { Wait::Poll };
@@ -166,7 +170,7 @@ fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<Exit
     let pairs = if options.bandwidth { options.qps.into() } else { 1 };
     let mut sessions = Vec::with_capacity(pairs);
     for pair in 0..pairs {
-        let session = Session::<E>::open(card, (peer, pair, name), largest, wait, timeout)?;
+        let session = Session::<E>::open(card, (peer, pair, &name), largest, wait, timeout)?;
         sessions.push(session.with_depth(options.tx_depth));
     }
     if options.bandwidth {

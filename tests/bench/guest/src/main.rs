@@ -4,13 +4,15 @@
 //! The roles that begin with `card-` or `raw-` need a Hamlyn card, in a guest or by its socket (`HAMLYN_CARD`); those that begin with
 //! `flag-`, `update-`, `store-` or `page-` a SHRIMP card in a guest, those that begin with `word-`, `arrival-`, `transfer-` or
 //! `endpoint-` a CLAN card in a guest, and those that begin with `deposit-`, `question-`, `paging-`, `barrier-`, `block-` or `filter-` a DART
-//! card in a guest. The others need none.
+//! card in a guest. Those that begin with `express-` need a Hamlyn card with express memory in a guest, or ivshmem's memory. The others need
+//! none.
 //!
 //! `engine` has the peers and what all cards need; each card's own roles are a folder beside it, and a line in [`Role`].
 
 mod clan;
 mod dart;
 mod engine;
+mod express;
 mod hamlyn;
 mod shrimp;
 
@@ -37,6 +39,8 @@ enum Role {
     #[command(flatten)]
     Dart(crate::dart::Role),
     #[command(flatten)]
+    Express(crate::express::Role),
+    #[command(flatten)]
     Peer(crate::engine::Role),
 }
 
@@ -56,6 +60,7 @@ fn run(role: Role) -> engine::result::Outcome {
         Role::Shrimp(role) => role.run(),
         Role::Clan(role) => role.run(),
         Role::Dart(role) => role.run(),
+        Role::Express(role) => role.run(),
         Role::Peer(role) => role.run(),
     }
 }

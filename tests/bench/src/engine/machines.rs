@@ -207,7 +207,7 @@ fn devices(index: usize, directory: &Path) -> Vec<String> {
         "-device",
         &format!("virtio-net-pci,netdev=net,mac=52:54:00:48:4d:{index:02x}"),
         "-object",
-        &format!("memory-backend-file,id=ivshmem,size=1M,share=on,mem-path={}", path("ivshmem")),
+        &format!("memory-backend-file,id=ivshmem,size=8M,share=on,mem-path={}", path("ivshmem")),
         "-device",
         "ivshmem-plain,memdev=ivshmem",
     ]

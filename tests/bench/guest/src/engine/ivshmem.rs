@@ -29,7 +29,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn echo(options: &Options) -> Outcome {
-    let shared = map()?;
+    let shared = map(0, LENGTH)?;
     for word in [PING, ECHO] {
         shared.store_u32_release(word, 0);
     }
@@ -46,7 +46,7 @@ pub(crate) fn echo(options: &Options) -> Outcome {
 }
 
 pub(crate) fn ping(options: &Options) -> Outcome {
-    let shared = map()?;
+    let shared = map(0, LENGTH)?;
     let mut data = vec![0xa5; options.size as usize];
     say(&options.rounds.measure(|round| {
         mark(&mut data, round);
@@ -71,12 +71,12 @@ fn wait_for(shared: &Mapping, word: usize, value: u32) -> Outcome {
     Err(format!("the word {value} did not come within {PATIENCE:?}").into())
 }
 
-/// Maps the device's memory: BAR 2.
-fn map() -> Outcome<Mapping> {
+/// Maps so much of the device's memory: BAR 2.
+pub(crate) fn map(at: usize, length: usize) -> Outcome<Mapping> {
     let device = find()?;
     fs::write(device.join("enable"), "1")?;
     let memory = OpenOptions::new().read(true).write(true).open(device.join("resource2"))?;
-    Ok(Mapping::of_file(memory, 0, LENGTH, Access::ReadWrite)?)
+    Ok(Mapping::of_file(memory, at as u64, length, Access::ReadWrite)?)
 }
 
 fn find() -> Outcome<PathBuf> {

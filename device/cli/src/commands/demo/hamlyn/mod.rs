@@ -24,7 +24,7 @@ pub(super) static SHOW: Show = Show {
         does: "answers whoever asks",
         second: "hamlyn-ping 0",
         asks: "asks vm0's card, until Ctrl-C",
-        more: &["hamlyn-info", "hamlyn-perf", "ping-pong", "transfer", "intrude"],
+        more: &["hamlyn-info", "hamlyn-perf", "hamlyn-ping --express", "ping-pong", "transfer", "intrude"],
     },
 };
 
@@ -38,9 +38,11 @@ const PAYLOAD: u64 = 16;
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
     let layout = args.machine.layout.choose(2);
-    let lab = start(&stage, args, &layout)?;
+    let lab = start(&stage, &DemoArgs { machine: args.machine.with_express(), ..*args }, &layout)?;
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "hamlyn"))?;
     let mut round_trips = vec![(layout.clone(), round_trips_of(&stage, &lab, args.count)?)];
+    let title = format!("{} round trips through memory that both machines share", args.count);
+    let express = stage.step(&title, |_| scenes::express(&lab, args.count, PAYLOAD))?;
     let mut transfers = Vec::new();
     for (from, to) in [(0, 1), (1, 0)] {
         let transfer = Transfer { from, to, bytes: TRANSFER_BYTES, buffers: SEND_BUFFERS };
@@ -59,7 +61,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
         round_trips.push((Layout::Isolated, round_trips_of(&stage, &lab, args.count)?));
         lab.check().context("after the last round trip")?;
     }
-    let table = Table { payload: PAYLOAD, round_trips, transfers, refusals };
+    let table = Table { payload: PAYLOAD, round_trips, express, transfers, refusals };
     write!(stdout(), "\n{table}")?;
     for (layout, trips) in &table.round_trips {
         if trips.count != args.count {

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use crate::commands::layout::Layout;
 use crate::table;
 
-use super::scenes::{Intrusion, RoundTrips, Transfer};
+use super::scenes::{Express, Intrusion, RoundTrips, Transfer};
 
 /// All that the demo measured.
 pub(super) struct Table {
@@ -13,6 +13,8 @@ pub(super) struct Table {
     pub(super) payload: u64,
     /// In each layout.
     pub(super) round_trips: Vec<(Layout, RoundTrips)>,
+    /// Through express memory.
+    pub(super) express: Express,
     /// Each with the MB/s at which the sender's card took it.
     pub(super) transfers: Vec<(Transfer, f64)>,
     /// Each with the number of packets refused.
@@ -28,6 +30,11 @@ impl Display for Table {
             [title, min, p50, p99, p999, max]
         });
         part(f, ["Round trips, direct I/O", "min", "p50", "p99", "p99.9", "max"], trips)?;
+        writeln!(f)?;
+        let Express { count, bytes, .. } = self.express;
+        let [min, p50, p99, p999, max] = self.express.times().map(time);
+        let trips = [format!("{count} of {bytes} bytes, no card on the way"), min, p50, p99, p999, max];
+        part(f, ["Round trips, express memory", "min", "p50", "p99", "p99.9", "max"], [trips].into_iter())?;
         writeln!(f)?;
         let transfers = self.transfers.iter().map(|(transfer, mb_per_s)| {
             let Transfer { from, to, bytes, buffers } = transfer;
@@ -96,6 +103,10 @@ mod tests {
                     },
                 ),
             ],
+            express: serde_json::from_str(
+                r#"{"iterations":9,"bytes":16,"t_min_us":0.4,"t_typical_us":0.5,"p99_us":1,"p999_us":2,"t_max_us":3}"#,
+            )
+            .unwrap(),
             transfers: vec![(Transfer { from: 1, to: 0, bytes: 1 << 20, buffers: 4 }, 73.25)],
             refusals: vec![(Intrusion::WrongKey, 1)],
         };
@@ -109,6 +120,7 @@ mod tests {
             "99.9 us",
             "1.2 ms",
             "7.0 ms",
+            "no card on the way 800 ns 1.0 us 2.0 us 4.0 us 6.0 us",
             "73.2 verified",
             "1 memory unchanged",
         ] {

@@ -1,0 +1,140 @@
+//! Channels by name.
+
+use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+use hamlyn::Polling;
+use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
+
+use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
+use crate::express::{hamlyn_channel_receiver, hamlyn_channel_sender};
+use crate::manager::{HAMLYN_NO_LOOKS, hamlyn_manager};
+use crate::memory::text;
+
+/// A name under which others open channels to this process. Any number of threads may use it at once.
+pub struct hamlyn_channel_listener {
+    listener: ChannelListener,
+    looks: u32,
+}
+
+/// How a channel's end is to be; 0 in any place is the default.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_channel_options {
+    /// Bytes of the ring that this end receives in, in whole pages: 61440 by default. The longest message to it has 8 less. One page more is
+    /// taken of what the two hosts share.
+    pub capacity: u64,
+    /// How often a call that waits looks at memory before it sleeps: 200 by default. HAMLYN_NO_LOOKS is none.
+    pub looks: u32,
+    /// HAMLYN_CHANNEL_BY_MESSAGES, or 0.
+    pub flags: u32,
+    /// Must be 0.
+    pub reserved: [u32; 4],
+}
+
+/// For hamlyn_channel_options.flags: by messages of cards, even if there is express memory.
+pub const HAMLYN_CHANNEL_BY_MESSAGES: u32 = 1;
+
+/// Takes a name, of 1 to 64 bytes, under which processes of other hosts open channels to this one. The options, which may be NULL, are for
+/// the ends of this side.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_channel_listen(
+    manager: Option<&hamlyn_manager>,
+    name: *const c_char,
+    options: Option<&hamlyn_channel_options>,
+    listener: Option<&mut MaybeUninit<Box<hamlyn_channel_listener>>>,
+) -> c_int {
+    call(|| {
+        let to = given(listener, "listener")?;
+        let (chosen, looks) = read_options(options)?;
+        let manager = &given(manager, "manager")?.manager;
+        let listener = ChannelListener::bind(manager, text(name, "name")?, chosen)?;
+        store(to, Box::new(hamlyn_channel_listener { listener, looks }))
+    })
+}
+
+/// Gives the name back. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_channel_listener_destroy(listener: Option<Box<hamlyn_channel_listener>>) {
+    free(listener);
+}
+
+/// A file descriptor, which stays the library's: readable while somebody wants to connect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_channel_listener_fd(listener: Option<&hamlyn_channel_listener>) -> c_int {
+    call(|| Ok(given(listener, "listener")?.listener.as_fd().as_raw_fd()))
+}
+
+/// Gives both ends of a channel to the next who connects. They may go to different threads. If the other side dies their calls fail, behind
+/// all that had come: with -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the way there). A failure for want of pages
+/// (-ENOSPC, -EDQUOT) is told to who asked, and is no reason to accept no more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_channel_accept(
+    listener: Option<&hamlyn_channel_listener>,
+    sender: Option<&mut MaybeUninit<Box<hamlyn_channel_sender>>>,
+    receiver: Option<&mut MaybeUninit<Box<hamlyn_channel_receiver>>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
+        let listener = given(listener, "listener")?;
+        let channel = at_once(timeout_ms, listener.listener.accept(timeout(timeout_ms)))?;
+        store_both(to, channel, listener.looks)
+    })
+}
+
+/// Connects to a name on a host, and gives both ends, as hamlyn_channel_accept does: -ECONNREFUSED if nobody listens there,
+/// -EHOSTUNREACH if there is no such host. Where the two hosts have no express memory it goes by messages of cards, and
+/// hamlyn_channel_is_express says so. The options may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hamlyn_channel_connect(
+    manager: Option<&hamlyn_manager>,
+    host: u32,
+    name: *const c_char,
+    options: Option<&hamlyn_channel_options>,
+    sender: Option<&mut MaybeUninit<Box<hamlyn_channel_sender>>>,
+    receiver: Option<&mut MaybeUninit<Box<hamlyn_channel_receiver>>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
+        let manager = &given(manager, "manager")?.manager;
+        let (chosen, looks) = read_options(options)?;
+        let channel = Channel::connect(manager, host, text(name, "name")?, chosen, timeout(timeout_ms));
+        store_both(to, at_once(timeout_ms, channel)?, looks)
+    })
+}
+
+type Places<'a> =
+    (&'a mut MaybeUninit<Box<hamlyn_channel_sender>>, &'a mut MaybeUninit<Box<hamlyn_channel_receiver>>);
+
+fn store_both((sender, receiver): Places<'_>, channel: Channel, looks: u32) -> Result<c_int, Failure> {
+    let mut channel = channel;
+    let polling = match looks {
+        0 => Polling::default(),
+        HAMLYN_NO_LOOKS => Polling { spins: 0 },
+        spins => Polling { spins },
+    };
+    channel.sender.set_polling(polling);
+    channel.receiver.set_polling(polling);
+    sender.write(Box::new(hamlyn_channel_sender(channel.sender)));
+    receiver.write(Box::new(hamlyn_channel_receiver(channel.receiver)));
+    Ok(0)
+}
+
+/// The options, and how often the ends look.
+fn read_options(options: Option<&hamlyn_channel_options>) -> Result<(ChannelOptions, u32), Failure> {
+    let mut chosen = ChannelOptions::default();
+    let Some(options) = options else { return Ok((chosen, 0)) };
+    unused(&options.reserved)?;
+    if options.flags & !HAMLYN_CHANNEL_BY_MESSAGES != 0 {
+        let (flags, limit) = (options.flags, HAMLYN_CHANNEL_BY_MESSAGES);
+        return Err(Failure::argument(format!("flags {flags} are out of range (limit {limit})")));
+    }
+    if options.capacity != 0 {
+        chosen.capacity = options.capacity;
+    }
+    chosen.by_messages = options.flags & HAMLYN_CHANNEL_BY_MESSAGES != 0;
+    Ok((chosen, options.looks))
+}

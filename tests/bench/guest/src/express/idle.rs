@@ -1,0 +1,34 @@
+//! A receiver that sleeps costs nothing.
+
+use std::time::Duration;
+
+use hamlyn::Polling;
+use serde_json::json;
+
+use crate::engine::result::{Meter, Outcome, say};
+use crate::express::channel::meet;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Seconds to sleep
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+}
+
+/// Both machines' processes are at this at the same time, and neither says anything.
+pub(crate) fn doze(options: &Options) -> Outcome {
+    let mut channel = meet()?;
+    channel.receiver.set_polling(Polling { spins: 0 });
+    let time = Duration::from_secs(options.seconds);
+    say(&json!({ "ready": channel.is_express() }))?;
+    let meter = Meter::start();
+    match channel.receiver.recv_block(Some(time)) {
+        Err(error) if error.is_timed_out() => {}
+        // The other was there a little earlier, and has slept enough.
+        Err(hamlyn::Error::PeerLost(_)) => {}
+        Err(error) => return Err(error.into()),
+        Ok(_) => return Err("a message came that nobody sent".into()),
+    }
+    let (ns, cpu_ns) = meter.stop();
+    say(&json!({ "ns": ns, "cpu_ns": cpu_ns }))
+}

@@ -1,0 +1,107 @@
+//! Messages one way, in laps: copied in and copied out, or built and looked at in place.
+
+use serde_json::json;
+
+use crate::engine::laps::{Laps, Sum};
+use crate::engine::result::{Meter, Outcome, say};
+use crate::express::ends::{Act, End, Way, connect, listen};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    laps: Laps,
+    #[command(flatten)]
+    way: Way,
+    /// No byte is copied: each message has its number at both ends, and else what is there
+    #[arg(long)]
+    in_place: bool,
+}
+
+/// What the receiver says of a lap: all is there, and all of it is right.
+const THERE: [u8; 8] = *b"arrived.";
+const RIGHT: [u8; 8] = *b"as sent.";
+
+struct Sink<'a>(&'a Options);
+struct Send<'a>(&'a Options);
+
+pub(crate) fn sink(options: &Options) -> Outcome {
+    listen(&options.way, Sink(options))
+}
+
+pub(crate) fn send(options: &Options) -> Outcome {
+    connect(&options.way, Send(options))
+}
+
+impl Options {
+    /// Bytes of a program's own.
+    fn buffer(&self) -> Vec<u8> {
+        if self.in_place { Vec::new() } else { vec![0; self.laps.bytes()] }
+    }
+}
+
+impl Act for Sink<'_> {
+    fn with(self, mut end: impl End) -> Outcome {
+        let Options { laps, in_place, .. } = *self.0;
+        let mut buffer = self.0.buffer();
+        let mut sum = Sum::default();
+        for lap in laps.laps() {
+            let meter = Meter::start();
+            for message in lap.messages.clone() {
+                if in_place {
+                    end.receive_in_place(laps.size, message)?;
+                } else {
+                    let place = laps.place(message);
+                    end.receive(&mut buffer[place..place + laps.size])?;
+                }
+            }
+            sum.add(&lap, meter);
+            end.send(&THERE)?;
+            if !in_place {
+                laps.check(&lap, |at, bytes| {
+                    bytes.copy_from_slice(&buffer[at..at + bytes.len()]);
+                    Ok(())
+                })?;
+            }
+            end.send(&RIGHT)?;
+        }
+        say(&json!({ "messages": laps.count, "cpu_ns": sum.cpu_ns }))
+    }
+}
+
+impl Act for Send<'_> {
+    fn with(self, mut end: impl End) -> Outcome {
+        let Options { laps, in_place, .. } = *self.0;
+        let mut buffer = self.0.buffer();
+        let mut sum = Sum::default();
+        for lap in laps.laps() {
+            if !in_place {
+                laps.fill(&lap, |at, bytes| {
+                    buffer[at..at + bytes.len()].copy_from_slice(bytes);
+                    Ok(())
+                })?;
+            }
+            let meter = Meter::start();
+            for message in lap.messages.clone() {
+                if in_place {
+                    end.send_in_place(laps.size, message)?;
+                } else {
+                    let place = laps.place(message);
+                    end.send(&buffer[place..place + laps.size])?;
+                }
+            }
+            hear(&mut end, THERE)?;
+            sum.add(&lap, meter);
+            hear(&mut end, RIGHT)?;
+        }
+        let (bytes, all) = (laps.count * laps.size as u64, laps.all());
+        say(
+            &json!({ "bytes": bytes, "messages": laps.count, "all": all, "ns": sum.ns, "cpu_ns": sum.cpu_ns }),
+        )
+    }
+}
+
+fn hear(end: &mut impl End, expected: [u8; 8]) -> Outcome {
+    let mut word = [0; 8];
+    end.receive(&mut word)?;
+    if word == expected { Ok(()) } else { Err("the receiver said something else than what was due".into()) }
+}

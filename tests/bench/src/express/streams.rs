@@ -1,0 +1,104 @@
+//! Messages one way, in laps: copied in and copied out, or in place; beside the same ring without protection, and beside `memcpy` in a guest.
+
+use crate::engine::effort::Effort;
+use crate::engine::exchange::Exchange;
+use crate::engine::goals::{Goal, Need};
+use crate::engine::machines::Machines;
+use crate::engine::progress::Progress;
+use crate::engine::track::{Track, find, interleave};
+use crate::express::labs::{by_channel, by_ivshmem};
+
+/// Short ones.
+const SHORT: u64 = 64;
+/// Long ones, what they are called, and the ring that they go through: three of them at least are under way.
+const LONG: [(&str, u64, u64); 2] = [("64 KiB", 64 << 10, 1 << 20), ("1 MiB", 1 << 20, 3 << 20)];
+/// Bytes of the ring that short ones go through.
+const RING: u64 = 256 << 10;
+/// Bytes that a lap has at each end, each in a place of its own.
+const LAP: u64 = 32 << 20;
+
+pub(crate) const CHANNEL: &str = "express channel, 64 bytes, one way";
+pub(crate) const BARE: &str = "ivshmem-plain, the same ring, 64 bytes, one way";
+
+pub(crate) fn copied(size: &str) -> String {
+    format!("express channel, {size}, copied in and out")
+}
+
+pub(crate) fn in_place(size: &str) -> String {
+    format!("express channel, {size}, in place: no byte is copied")
+}
+
+pub(crate) fn bare(size: &str) -> String {
+    format!("ivshmem-plain, the same ring, {size}, copied in and out")
+}
+
+pub(crate) fn memcpy(size: &str) -> String {
+    format!("memcpy in the guest, {size}, through as much memory")
+}
+
+/// All in turn.
+pub(crate) fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
+    const ROLES: [&str; 2] = ["express-send", "express-sink"];
+    let count = effort.pick(1 << 19, 1 << 21);
+    let short = format!("--size {SHORT} --capacity {RING} --places 65536 --warmup 65536 --count {count}");
+    let mut exchanges: Vec<(String, Exchange<'_>)> = vec![
+        (CHANNEL.to_owned(), by_channel(machines, ROLES, &short)),
+        (BARE.to_owned(), by_ivshmem(machines, ROLES, &short)),
+    ];
+    for (name, size, ring) in LONG {
+        let (places, count) = (LAP / size, effort.pick(128 << 20, 512 << 20) / size);
+        let laps = format!("--size {size} --places {places} --warmup {places} --count {count}");
+        let line = format!("{laps} --capacity {ring}");
+        exchanges.push((copied(name), by_channel(machines, ROLES, &line)));
+        exchanges.push((bare(name), by_ivshmem(machines, ROLES, &line)));
+        exchanges.push((in_place(name), by_channel(machines, ROLES, &format!("{line} --in-place"))));
+        exchanges.push((memcpy(name), Exchange::alone(machines.near(), &format!("memcpy {laps}"))));
+    }
+    interleave(&exchanges, effort.rounds(), progress)
+}
+
+/// Goals 19 and 20.
+pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
+    let rates = |name: &str, of: fn(&Track) -> Vec<f64>| {
+        let rates = find(tracks, name).map(of).unwrap_or_default();
+        rates.into_iter().map(|rate| rate / 1e6).collect::<Vec<_>>()
+    };
+    let messages = [CHANNEL, BARE].map(|name| rates(name, Track::message_rates));
+    let peer = ("ivshmem-plain with the same ring", &messages[1][..]);
+    let what = "express channel, 64 bytes streamed";
+    let mut goals = vec![Goal::beside(19, what, "million/s", &messages[0], peer, Need::RatioAtLeast(1.0))];
+    for (name, ..) in LONG {
+        let [own, copy] = [copied(name), memcpy(name)].map(|name| rates(&name, Track::rates));
+        let peer = ("memcpy through as much memory", &copy[..]);
+        goals.push(Goal::beside(20, &copied(name), "MB/s", &own, peer, Need::RatioAtLeast(0.9)));
+    }
+    goals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::goals::Verdict;
+
+    fn track(name: &str, mb_per_s: u64) -> Track {
+        let mut track = Track::of_samples(name, &[1]);
+        (track.rounds[0].bytes, track.rounds[0].messages) = (mb_per_s * 1000, mb_per_s);
+        track.rounds[0].ns = 1_000_000;
+        track
+    }
+
+    #[test]
+    fn messages_are_as_many_as_without_protection_and_bytes_nearly_as_memcpy() {
+        let tracks = [
+            track(CHANNEL, 10),
+            track(BARE, 10),
+            track(&copied("64 KiB"), 900),
+            track(&memcpy("64 KiB"), 1000),
+            track(&copied("1 MiB"), 890),
+            track(&memcpy("1 MiB"), 1000),
+        ];
+        let verdicts: Vec<_> = goals(&tracks).iter().map(Goal::verdict).collect();
+        assert_eq!(verdicts, [Verdict::Met, Verdict::Met, Verdict::Short]);
+        assert!(goals(&[]).iter().all(|goal| goal.verdict() == Verdict::NotMeasured));
+    }
+}
