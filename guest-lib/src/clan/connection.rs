@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::endpoint::{Address, Core, Endpoint, FAULT, MESSAGE, MESSAGE_SIZE, Message, MessageKind};
+use super::endpoint::{Address, Core, Endpoint, FAULT, Fault, MESSAGE, MESSAGE_SIZE, Message, MessageKind};
 use crate::core::connection::{End, EndReason};
 use crate::core::key::random_key;
 use crate::core::loss::PeerLoss;
@@ -155,6 +155,8 @@ struct Heard {
     waiting: VecDeque<[u8; TOLD_SIZE]>,
     lost: u32,
     end: Option<PeerEnd>,
+    /// How many faults of its endpoint were looked at.
+    faults: u32,
 }
 
 /// How the peer ended.
@@ -168,7 +170,9 @@ pub enum PeerEnd {
 
 impl Connection {
     fn new(endpoint: &Endpoint, peer: Address, nonce: u64, told: [u8; TOLD_SIZE]) -> Self {
-        Self { endpoint: endpoint.clone(), peer, nonce, told, heard: Mutex::default() }
+        // What the endpoint was used for before is not this connection's.
+        let heard = Heard { faults: endpoint.core().faults(), ..Heard::default() };
+        Self { endpoint: endpoint.clone(), peer, nonce, told, heard: Mutex::new(heard) }
     }
 
     /// The last step of who asked.
@@ -316,7 +320,7 @@ impl Connection {
             if let Some(found) = look()? {
                 return Ok(Some(found));
             }
-            if !core.has_message() && !core.has_fault() && self.heard().end.is_none() {
+            if !core.has_message() && !self.has_news() {
                 return Ok(None);
             }
             let ended = self.check();
@@ -325,8 +329,22 @@ impl Connection {
                 return Ok(Some(found));
             }
             ended?;
-            core.take_fault().map_or(Ok(None), |fault| Err(fault.into()))
+            self.take_fault().map_or(Ok(None), |fault| Err(fault.into()))
         })
+    }
+
+    /// Whether it has ended, or there is a fault that was not looked at.
+    fn has_news(&self) -> bool {
+        let heard = self.heard();
+        heard.end.is_some() || heard.faults != self.core().faults()
+    }
+
+    /// The last fault, if it is of the peer's host and was not looked at. Others that the endpoint has written to, a former peer among them,
+    /// must not end this connection; their faults stay the endpoint's. Where one of theirs hides the peer's, his end is still told.
+    fn take_fault(&self) -> Option<Fault> {
+        let (count, fault) = self.core().last_fault();
+        let seen = std::mem::replace(&mut self.heard().faults, count);
+        fault.filter(|fault| count != seen && fault.host == self.peer.host)
     }
 
     pub(super) fn core(&self) -> &Core {

@@ -214,8 +214,13 @@ impl Core {
     /// Why a load gave all ones, if there was a fault since there had been `before`. That may be of something else: only the last is known,
     /// and the load's may have been before it.
     pub(super) fn fault_since(&self, before: u32) -> Option<Fault> {
-        let (count, fault) = self.state.fault();
+        let (count, fault) = self.last_fault();
         fault.filter(|_| count != before)
+    }
+
+    /// How many faults there were, and the last of them.
+    pub(super) fn last_fault(&self) -> (u32, Option<Fault>) {
+        self.state.fault()
     }
 
     pub(super) fn faults(&self) -> u32 {
@@ -223,7 +228,7 @@ impl Core {
     }
 
     pub(super) fn take_fault(&self) -> Option<Fault> {
-        let (count, fault) = self.state.fault();
+        let (count, fault) = self.last_fault();
         let seen = self.faults_seen.swap(count, Ordering::AcqRel);
         fault.filter(|_| count != seen)
     }

@@ -2,7 +2,9 @@
 
 use super::super::endpoint::MESSAGE_SIZE;
 use super::super::fake::cards;
-use super::super::{Address, EndpointCache, MessageKind, PeerEnd, Rights};
+use super::super::{
+    Address, Card, Descriptor, Endpoint, EndpointCache, MessageKind, PeerEnd, Rights, Transfer,
+};
 use super::{HASTE, PATIENCE};
 use crate::core::connection::EndReason;
 use crate::error::{Error, ErrorKind};
@@ -87,6 +89,38 @@ fn nobody_else_answers_or_ends_a_connection() {
         stranger.send_message(here, MessageKind::Data, &[1; MESSAGE_SIZE]).unwrap();
         assert!(connection.try_receive().is_none() && connection.end().is_none());
         connection.send(b"still here").unwrap();
+    });
+}
+
+/// Writes to what there is not at another host, which refuses it.
+fn is_refused_by(endpoint: &Endpoint, card: &Card, host: u32) {
+    let own = card.aperture(8, Rights::None).unwrap();
+    let nothing = Descriptor::new(host, 999, 1, 8, Rights::ReadWrite);
+    let dma = endpoint.dma();
+    let written = dma.put(&Transfer::write(&own, 0, &nothing, 0, 8).unwrap()).unwrap();
+    dma.wait(written, PATIENCE).unwrap();
+    assert_eq!(endpoint.fault(PATIENCE).unwrap().host, host);
+}
+
+#[test]
+fn a_connection_is_not_ended_by_what_other_hosts_refuse() {
+    let (_net, [one, two]) = cards();
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
+    let to = listener.address().unwrap();
+    // Somebody with whom the endpoint had to do before.
+    is_refused_by(&client, &one, 2);
+    std::thread::scope(|scope| {
+        let accepted =
+            scope.spawn(|| listener.accept(PATIENCE).unwrap().accept(&two.endpoint().unwrap(), b"").unwrap());
+        let connection = client.connect(to, b"", PATIENCE).unwrap();
+        let _other_end = accepted.join().unwrap();
+        let wait = || connection.wait_until::<()>(0, HASTE, "end", || Ok(None)).unwrap_err();
+        assert!(wait().is_timed_out());
+        is_refused_by(&client, &one, 2);
+        assert!(wait().is_timed_out(), "what a stranger refuses");
+        is_refused_by(&client, &one, 1);
+        assert_eq!(wait().kind(), ErrorKind::Refused, "what the peer's host refuses");
+        assert!(wait().is_timed_out(), "once");
     });
 }
 
