@@ -105,46 +105,6 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
     Ok(())
 }
 
-/// Has a machine's kernel take memory from whom it can, again and again: for more than there is.
-const PRESSES: &str = r"mkdir -p /tmp/press && mount -t tmpfs -o size=100% none /tmp/press && while :; do
-    available=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)
-    dd if=/dev/zero of=/tmp/press/much bs=1M count=$((available / 1024 + 24))
-    rm /tmp/press/much
-done";
-
-#[test]
-fn nothing_is_lost_in_machines_that_have_not_enough_memory() -> Result<()> {
-    const MUCH: u64 = 16 << 20;
-    let lab = paging_lab()?;
-    let (mut one, mut two) = pair(&lab, 0, 1, MUCH as usize + 4096)?;
-    let presses = [0, 1].map(|vm| lab.vm(vm).run_as(0, ["sh", "-c", PRESSES]));
-    let brought_in =
-        |vm| -> Result<u64> { Ok(shell(&lab, vm, "sed -n 's/^pswpin //p' /proc/vmstat")?.trim().parse()?) };
-    let have_swapped = || Ok::<bool, anyhow::Error>(brought_in(0)? > 1000 && brought_in(1)? > 1000);
-    for seed in 1.. {
-        one.fill(0, MUCH, seed)?;
-        for at in (0..MUCH).step_by(32_768) {
-            one.send(&Operation::write_multiple(at), at, 32_768)?;
-        }
-        one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))?;
-        one.settle()?;
-        two.check(0, MUCH, seed)?;
-        if have_swapped()? && seed >= if_long(10, 2).into() {
-            break;
-        }
-        ensure!(seed < 30, "the machines have memory enough");
-    }
-    for mut press in presses.into_iter().flatten() {
-        press.kill(9)?;
-    }
-    drop((one, two));
-    for vm in [0, 1] {
-        nothing_is_left(&lab, vm)?;
-        log_is_clean(&lab, vm)?;
-    }
-    Ok(())
-}
-
 #[test]
 fn pages_that_the_kernel_moves_elsewhere_are_written_to_where_they_are() -> Result<()> {
     let lab = dart_lab(2)?;
