@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::way::{LENGTH, Way, check, open_endpoint};
 
-const ROUNDS: u64 = 300;
+const ROUNDS: u64 = 100;
 /// Connections whose messages come when there is no memory.
 const OTHERS: usize = 8;
 /// All send the same, as the others' may come late, too.
