@@ -246,8 +246,8 @@ fn null_pointers_are_refused_with_a_reason_and_nothing_is_done() {
     }
 }
 
-/// Functions that return no outcome, but for those that return nothing: hamlyn_version, hamlyn_error, and where bytes are.
-const NO_OUTCOME: usize = 9;
+/// Functions that return no outcome, but for those that give something back: hamlyn_version, hamlyn_error, where bytes are, a barrier.
+const NO_OUTCOME: usize = 10;
 
 fn is_void(name: &str) -> bool {
     ["hamlyn_close", "shrimp_close", "clan_close", "dart_close"].contains(&name) || name.ends_with("_destroy")

@@ -24,7 +24,7 @@ pub(super) static SHOW: Show = Show {
         does: "answers whoever asks",
         second: "hamlyn-ping 0",
         asks: "asks vm0's card, until Ctrl-C",
-        more: &["hamlyn-info", "hamlyn-perf", "hamlyn-ping --express", "ping-pong", "transfer", "intrude"],
+        more: &["hamlyn-info", "hamlyn-perf", "ping-pong", "transfer", "intrude"],
     },
 };
 
