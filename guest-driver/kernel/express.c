@@ -280,18 +280,23 @@ static void express_state(struct hamlyn_system *system, struct hamlyn_express_en
 	express_tell(system, host_of(system, end));
 }
 
-static int area_take(struct hamlyn_system *system, struct express_host *with,
-		     struct hamlyn_express_end *area, bool privileged)
+/* Whether so many pages are free, and in the user's share of them. */
+static int area_fits(const struct express_part *part, const struct hamlyn_express_end *area, bool privileged)
 {
-	struct express_part *part = &with->part;
 	u32 limit = hamlyn_share_express_limit(area->share, area->host, part->used + part->leaving,
 					       part->pages / 2 - part->astray, privileged);
-	int ret;
 
 	if (area->count > hamlyn_part_free(part))
 		return -ENOSPC;
-	if (hamlyn_share_express_held(area->share, area->host) + area->count > limit)
-		return -EDQUOT;
+	return hamlyn_share_express_held(area->share, area->host) + area->count > limit ? -EDQUOT : 0;
+}
+
+static int area_take(struct hamlyn_system *system, struct express_host *with,
+		     struct hamlyn_express_end *area)
+{
+	struct express_part *part = &with->part;
+	int ret;
+
 	ret = hamlyn_part_take(part, area->count, &area->pages);
 	if (ret)
 		return ret;
@@ -312,23 +317,25 @@ int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_en
 		return -EHOSTUNREACH;
 	if (!pages || pages > with->part.pages / 2)
 		return -EINVAL;
-	if (with->part.astray && hamlyn_part_free(&with->part) < pages) {
+	area->state = EXPRESS_OPEN;
+	area->host = host;
+	area->count = pages;
+	area->share = share;
+	area->key = (u64)get_random_u32() << 32 | get_random_u32();
+	ret = area_fits(&with->part, area, privileged);
+	/* Once it has settled there are more pages, and a share is of more. */
+	if (ret && with->part.astray) {
 		if (with->settling)
 			return -EAGAIN;
 		if (again)
-			return -EHOSTDOWN;
+			return ret == -ENOSPC ? -EHOSTDOWN : ret;
 		ret = express_say(&system->peers[host], HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
 		with->settling = !ret;
 		with->since = jiffies;
 		with->asked = jiffies;
 		return ret ?: -EAGAIN;
 	}
-	area->state = EXPRESS_OPEN;
-	area->host = host;
-	area->count = pages;
-	area->share = share;
-	area->key = (u64)get_random_u32() << 32 | get_random_u32();
-	ret = area_take(system, with, area, privileged);
+	ret = ret ?: area_take(system, with, area);
 	if (ret)
 		return ret;
 	hamlyn_share_get(share);

@@ -23,6 +23,7 @@ use hamlyn_bus::{GuestMemory, Server, ServerError, Waiter};
 use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::model::Choice;
 use hamlyn_card::ports::Packet;
+use hamlyn_door::{Kind, Listener};
 use serde_json::{Map, Value, json};
 
 use super::express::{ExpressFunction, Registers, backing};
@@ -113,14 +114,21 @@ impl Station {
     ) -> anyhow::Result<Self> {
         let identity = card.identity();
         // Before the card's own socket: who finds that one may look whether this is there.
-        let express = uplink.express().map(|(host, memory)| {
-            let registers = Registers::new(host, memory);
-            let description = registers.description(description(card.as_ref()));
-            let mut server = Server::bind_over(&express_path(socket), description, Some(backing(memory)))?;
-            server.set_guest_memory(GuestMemory::Unused);
-            Ok::<_, ServerError>(ExpressServer { server, registers })
-        });
-        let express = express.transpose()?;
+        let path = express_path(socket);
+        let express = match uplink.express() {
+            Some((host, memory)) => {
+                let registers = Registers::new(host, memory);
+                let description = registers.description(description(card.as_ref()));
+                let mut server = Server::bind_over(&path, description, Some(backing(memory)))?;
+                server.set_guest_memory(GuestMemory::Unused);
+                Some(ExpressServer { server, registers })
+            }
+            None => {
+                // That of a card that was killed would be taken for this one's: it goes as the listener does.
+                drop(Listener::bind(&path, Kind::Stream, 1)?);
+                None
+            }
+        };
         let mut server = Server::bind(socket, description(card.as_ref()))?;
         server.set_guest_memory(memory);
         let doorbells = match identity.posted[..] {

@@ -1,5 +1,6 @@
 //! A station whose card answers reads later, and a client that waits for them.
 
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,9 +11,11 @@ use hamlyn_bus::GuestMemory;
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::ports::{Link, Packet, Pieces, Ports, VolatileSlice};
 use hamlyn_fabric::Geometry;
+use hamlyn_fabric::express::{Memory, Part, Shape};
 use vfio_user::Client;
 
 use super::{Socket, Station};
+use crate::rundir::express_path;
 use crate::uplink::{Packets, Uplink};
 
 /// What a test sees of the card.
@@ -100,11 +103,34 @@ impl Card for Slow {
 
 /// A station for such a card, which its client finds at `socket`.
 fn station(seen: &Arc<Mutex<Seen>>, socket: &Path) -> Station {
+    station_with(seen, socket, None)
+}
+
+fn station_with(seen: &Arc<Mutex<Seen>>, socket: &Path, express: Option<Memory>) -> Station {
     let card = Box::new(Slow(seen.clone()));
     let packets = Packets::of(&card.identity()).unwrap();
     let (link, _) = hamlyn_fabric::Link::quiet_pair(Geometry::default()).unwrap();
-    let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets, None).unwrap();
+    let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets, express).unwrap();
     Station::start(card, socket, GuestMemory::Unused, uplink).unwrap()
+}
+
+#[test]
+fn what_a_card_that_was_killed_has_left_is_not_taken_for_express_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("card.sock");
+    let there = express_path(&socket);
+    // Files of listeners that are gone.
+    for path in [&socket, &there] {
+        drop(UnixListener::bind(path).unwrap());
+    }
+    drop(station(&Arc::default(), &socket));
+    assert!(!there.exists(), "a card without express memory");
+    drop(UnixListener::bind(&there).unwrap());
+    let memory = Memory::new(Shape::new(2, Part::default()).unwrap()).unwrap();
+    let second = station_with(&Arc::default(), &socket, Some(memory));
+    assert!(UnixStream::connect(&there).is_ok(), "a card with express memory");
+    drop(second);
+    assert!(!there.exists());
 }
 
 /// Serves while a client reads two registers, and calls `meanwhile` whenever a read waits. What the client got.

@@ -153,6 +153,11 @@ impl Lab {
         self.services[SWITCH].restart()
     }
 
+    /// Kills the process of card `index` and starts another, which has no machine yet. Not in a lab of one process.
+    pub fn restart_card(&self, index: usize) -> anyhow::Result<()> {
+        self.services[self.card(index)?.service].restart()
+    }
+
     /// Lets other processes of this user run programs in the machines: see [`Remote`].
     pub fn open_door(&mut self) -> anyhow::Result<()> {
         let machines = self.vms.iter().map(|vm| (vm.name().to_owned(), vm.speaks())).collect();

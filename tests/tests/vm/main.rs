@@ -30,6 +30,9 @@ mod driver;
 mod echo;
 #[path = "../common/eventually.rs"]
 mod eventually;
+mod express;
+mod express_ends;
+mod express_protection;
 mod fetch;
 mod flow;
 mod groups;

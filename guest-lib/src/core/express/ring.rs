@@ -297,24 +297,10 @@ impl<S: Shared> Reader<S> {
                 }
                 return Ok(None);
             }
-            let (position, at) = (self.next, self.place);
-            let header = self.shared.header(at);
-            let (kind, length) = ((header >> 32) as u32, header as u32);
-            let (left, there) = (self.capacity - at, self.written - position);
-            match u64::from(kind) {
-                MESSAGE => {
-                    let size = size_of(length.into());
-                    if size > left.min(there) {
-                        let limit = left.min(there) - HEADER;
-                        return self.fail(Nonsense::Length { position, length, limit });
-                    }
-                    self.next += size;
-                    self.place = behind(at + size, self.capacity);
-                    return Ok(Some(Span { at: at + HEADER, length: length.into(), end: self.next }));
-                }
-                SKIP if u64::from(length) == left - HEADER && left <= there => self.pass(left),
-                SKIP => return self.fail(Nonsense::Length { position, length, limit: left - HEADER }),
-                _ => return self.fail(Nonsense::Kind { position, kind }),
+            if let Some(span) = self.record()? {
+                self.next = span.end;
+                self.place = behind(span.at - HEADER + size_of(span.length), self.capacity);
+                return Ok(Some(span));
             }
         }
     }
@@ -339,22 +325,55 @@ impl<S: Shared> Reader<S> {
         Ok((how != 0 && self.next == self.written && !self.refresh()?).then_some(how))
     }
 
-    /// Says that it sleeps until something comes. False: there is something, or the writer has ended; do not sleep.
+    /// Says that it sleeps until a message comes. False: there is one, or the writer has ended; do not sleep.
     pub(crate) fn sleep(&mut self) -> Result<bool, Nonsense> {
-        self.shared.store(Word::ReaderSleeps, 1);
-        self.shared.barrier();
-        let news = self.next != self.written || self.refresh()? || self.shared.load(Word::Ended) != 0;
-        if news {
+        loop {
+            self.shared.store(Word::ReaderSleeps, 1);
+            self.shared.barrier();
+            if self.next == self.written && !self.refresh()? {
+                break;
+            }
+            // A skip that comes ahead of its message is none, and who told of it has taken the word back.
+            if self.record()?.is_some() {
+                self.shared.store(Word::ReaderSleeps, 0);
+                return Ok(false);
+            }
+        }
+        let ended = self.shared.load(Word::Ended) != 0;
+        if ended {
             self.shared.store(Word::ReaderSleeps, 0);
         } else if self.told != self.released {
             self.tell();
         }
-        Ok(!news)
+        Ok(!ended)
     }
 
     /// Whether the writer is to be rung since the last call.
     pub(crate) fn take_bell(&mut self) -> bool {
         std::mem::take(&mut self.bell)
+    }
+
+    /// The message that is next; none: a skip was, which is passed.
+    fn record(&mut self) -> Result<Option<Span>, Nonsense> {
+        let (position, at) = (self.next, self.place);
+        let header = self.shared.header(at);
+        let (kind, length) = ((header >> 32) as u32, header as u32);
+        let (left, there) = (self.capacity - at, self.written - position);
+        match u64::from(kind) {
+            MESSAGE => {
+                let size = size_of(length.into());
+                if size > left.min(there) {
+                    return self.fail(Nonsense::Length { position, length, limit: left.min(there) - HEADER });
+                }
+                Ok(Some(Span { at: at + HEADER, length: length.into(), end: position + size }))
+            }
+            SKIP if u64::from(length) == left - HEADER && left <= there => {
+                self.pass(left);
+                Ok(None)
+            }
+            SKIP => self.fail(Nonsense::Length { position, length, limit: left - HEADER }),
+            _ => self.fail(Nonsense::Kind { position, kind }),
+        }
     }
 
     fn pass(&mut self, bytes: u64) {

@@ -162,7 +162,8 @@ proptest! {
                 }
                 Step::Sleep => {
                     let sleeps = reader.sleep().unwrap();
-                    prop_assert!(!sleeps || under_way.is_empty(), "it sleeps with a message there");
+                    prop_assert_eq!(sleeps, under_way.is_empty(), "it sleeps if no message is there");
+                    prop_assert_eq!(both.load(Word::ReaderSleeps), u64::from(sleeps));
                     writer.sleep(writer.longest()).unwrap();
                 }
             }
@@ -249,4 +250,25 @@ fn what_makes_no_sense_has_its_value_and_limit() {
     both.store(Word::Released, 56);
     let nonsense = writer.reserve(16).unwrap_err();
     assert_eq!(nonsense, Nonsense::Released { value: 56, last: 0, limit: 48 });
+}
+
+#[test]
+fn who_is_woken_by_a_skip_alone_sleeps_again() {
+    let both = Both::new(64, 0, 0);
+    let (mut writer, mut reader) = (Writer::new(both.clone(), 64), Reader::new(both.clone(), 64));
+    let span = writer.reserve(24).unwrap().unwrap();
+    writer.commit(span);
+    let span = reader.receive().unwrap().unwrap();
+    reader.release(span.end);
+    assert!(reader.sleep().unwrap());
+    // There is no room for the message behind the skip until that is passed.
+    assert_eq!(writer.reserve(56), Ok(None));
+    assert!(writer.take_bell(), "the skip is told of");
+    assert!(writer.sleep(56).unwrap());
+    assert!(reader.sleep().unwrap(), "no message is there");
+    assert!(reader.take_bell(), "room is told of");
+    let span = writer.reserve(56).unwrap().unwrap();
+    writer.commit(span);
+    assert!(writer.take_bell(), "who sleeps is rung at for the message");
+    assert_eq!(reader.receive(), Ok(Some(span)));
 }

@@ -1,0 +1,333 @@
+//! Express memory by hand (`docs/express.md`): does what it is told, a line each, and answers with a JSON object each. Pages have a number
+//! here, and channels have.
+//!
+//! | line | answer |
+//! |---|---|
+//! | `make HOST BYTES` | an area for a host: `pages`, and its `area` and `key`, by which a process there maps it |
+//! | `map HOST AREA KEY` | `pages`, and how many `bytes` |
+//! | `fill PAGES WORD` | `filled`: all of them with this word |
+//! | `count PAGES WORD` | `words` that are this one, `of` how many |
+//! | `add PAGES WORD` | what the first word `was` to which this was added, in one piece |
+//! | `give PAGES` | `given` back |
+//! | `memory HOST` | what there is of express memory with a host |
+//! | `listen NAME` | `listening` |
+//! | `accept`, `connect HOST NAME` | a `channel`, and whether it goes by `express` memory |
+//! | `send CHANNEL BYTES` | `sent`: a message of the channel's next bytes |
+//! | `flood CHANNEL` | one after the other, until somebody kills it; `flooding` before |
+//! | `begin CHANNEL BYTES` | `begun`: a message that is built where the other reads it, and not sent |
+//! | `receive CHANNEL` | the next message: its `bytes`, and whether they are the `right` ones; `closed`; or `lost`, and why |
+//! | `drain CHANNEL` | all up to the end: how many `messages`, whether all were `right`, and the end |
+//! | `close CHANNEL`, `drop CHANNEL` | `closed`, `dropped` |
+//! | `talk CHANNEL COUNT WORD` | `talked`: so many messages of that word went, and each came back as it was |
+//! | `echo CHANNEL COUNT` | `echoed`: so many went back |
+//! | `churn HOST NAME COUNT` | `made`: so many channels, one after the other, a message by each and one back |
+//! | `serve COUNT` | `served`: the other end of that |
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Parser;
+use common::{CardOption, Outcome, print};
+use hamlyn::express::{Channel, ChannelListener, ChannelOptions, Pages};
+use hamlyn::{Error, Manager, Polling};
+use serde_json::{Value, json};
+
+mod common;
+
+/// How long anything may take.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+/// Bytes of a message of `flood`, `talk` and `churn`.
+const MESSAGE: usize = 1000;
+
+/// Makes and maps pages, opens channels, sends and receives, as standard input says
+#[derive(Debug, Parser)]
+struct Options {
+    #[command(flatten)]
+    card: CardOption,
+    /// Bytes of the ring to this side of each channel
+    #[arg(long)]
+    capacity: Option<u64>,
+    /// Looks at memory before this side goes to sleep
+    #[arg(long)]
+    spins: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    common::run(|| {
+        let options = Options::parse();
+        let mut channel = ChannelOptions::default();
+        channel.capacity = options.capacity.unwrap_or(channel.capacity);
+        let mut desk = Desk {
+            manager: Manager::create(&options.card.open()?)?,
+            channel,
+            spins: options.spins,
+            listener: None,
+            pages: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            made: 0,
+        };
+        for line in std::io::stdin().lock().lines() {
+            let answer = desk.obey(&line?).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+            print(&answer)?;
+        }
+        Ok(())
+    })
+}
+
+struct Desk {
+    manager: Manager,
+    channel: ChannelOptions,
+    spins: Option<u32>,
+    listener: Option<ChannelListener>,
+    /// Pages, and the area or the view that they are of.
+    pages: BTreeMap<u64, (Pages, Box<dyn Any>)>,
+    channels: BTreeMap<u64, Talk>,
+    made: u64,
+}
+
+/// A channel, and how many messages went and came.
+struct Talk {
+    channel: Channel,
+    sent: u64,
+    received: u64,
+}
+
+impl Desk {
+    fn obey(&mut self, line: &str) -> Outcome<Value> {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["make", host, bytes] => {
+                let area = self.manager.card().create_express_area(host.parse()?, bytes.parse()?)?;
+                let (number, key) = (area.number(), area.key());
+                Ok(json!({ "pages": self.keep(area.clone(), area), "area": number, "key": key }))
+            }
+            ["map", host, area, key] => {
+                let (host, area, key) = (host.parse()?, area.parse()?, key.parse()?);
+                let view = self.manager.card().map_express_area(host, area, key)?;
+                let bytes = view.len();
+                Ok(json!({ "pages": self.keep(view.clone(), view), "bytes": bytes }))
+            }
+            ["fill", pages, word] => {
+                let (pages, word) = (self.pages(pages)?, word.parse()?);
+                let words = pages.words(0, pages.len() / 8)?;
+                words.iter().for_each(|at| at.store(word, Ordering::Relaxed));
+                Ok(json!({ "filled": pages.len() }))
+            }
+            ["count", pages, word] => {
+                let (pages, word) = (self.pages(pages)?, word.parse::<u64>()?);
+                let words = pages.words(0, pages.len() / 8)?;
+                let count = words.iter().filter(|at| at.load(Ordering::Relaxed) == word).count();
+                Ok(json!({ "words": count, "of": words.len() }))
+            }
+            ["add", pages, word] => {
+                let was = self.pages(pages)?.words(0, 1)?[0].fetch_add(word.parse()?, Ordering::AcqRel);
+                Ok(json!({ "was": was }))
+            }
+            ["give", pages] => {
+                self.pages.remove(&pages.parse()?).ok_or("there are no such pages")?;
+                Ok(json!({ "given": true }))
+            }
+            ["memory", host] => {
+                let found = self.manager.card().express(host.parse()?)?;
+                Ok(json!({
+                    "part": found.part, "pages": found.pages, "used": found.used, "leaving": found.leaving,
+                    "viewed": found.viewed, "held": found.held, "limit": found.limit,
+                }))
+            }
+            ["listen", name] => {
+                self.listener = Some(ChannelListener::bind(&self.manager, name, self.channel)?);
+                Ok(json!({ "listening": name }))
+            }
+            ["accept"] => {
+                let channel = self.listener()?.accept(PATIENCE)?;
+                Ok(self.met(channel))
+            }
+            ["connect", host, name] => {
+                let channel = self.connect(host.parse()?, name)?;
+                Ok(self.met(channel))
+            }
+            ["close", channel] => {
+                let Talk { mut channel, .. } = self.take(channel)?;
+                channel.sender.close(PATIENCE)?;
+                while channel.receiver.recv_block(PATIENCE)?.is_some() {}
+                Ok(json!({ "closed": true }))
+            }
+            ["drop", channel] => {
+                self.take(channel)?;
+                Ok(json!({ "dropped": true }))
+            }
+            ["send", channel, bytes] => self.talk(channel)?.send(bytes.parse()?),
+            ["flood", channel] => self.talk(channel)?.flood(),
+            ["begin", channel, bytes] => self.talk(channel)?.begin(bytes.parse()?),
+            ["receive", channel] => Ok(self.talk(channel)?.receive()),
+            ["drain", channel] => Ok(self.talk(channel)?.drain()),
+            ["talk", channel, count, word] => self.talk(channel)?.talk(count.parse()?, word.parse()?),
+            ["echo", channel, count] => self.talk(channel)?.echo(count.parse()?),
+            ["churn", host, name, count] => self.churn(host.parse()?, name, count.parse()?),
+            ["serve", count] => self.serve(count.parse()?),
+            _ => Err(format!("what is {line:?}?").into()),
+        }
+    }
+
+    fn connect(&self, host: u32, name: &str) -> hamlyn::Result<Channel> {
+        Channel::connect(&self.manager, host, name, self.channel, PATIENCE)
+    }
+
+    fn churn(&self, host: u32, name: &str, count: u64) -> Outcome<Value> {
+        for index in 0..count {
+            let Channel { mut sender, mut receiver } = self.connect(host, name)?;
+            sender.send(&bytes_of(index, MESSAGE), PATIENCE)?;
+            let back = receiver.recv_block(PATIENCE)?.ok_or("it has closed")?.to_vec();
+            if back != bytes_of(index, MESSAGE) {
+                return Err(format!("other bytes came back by channel {index}").into());
+            }
+            sender.close(PATIENCE)?;
+            if receiver.recv_block(PATIENCE)?.is_some() {
+                return Err("more came back than was sent".into());
+            }
+        }
+        Ok(json!({ "made": count }))
+    }
+
+    fn serve(&self, count: u64) -> Outcome<Value> {
+        for _ in 0..count {
+            let Channel { mut sender, mut receiver } = self.listener()?.accept(PATIENCE)?;
+            while let Some(message) = receiver.recv_block(PATIENCE)? {
+                let bytes = message.to_vec();
+                drop(message);
+                sender.send(&bytes, PATIENCE)?;
+            }
+            sender.close(PATIENCE)?;
+        }
+        Ok(json!({ "served": count }))
+    }
+
+    fn keep(&mut self, pages: Pages, of: impl Any) -> u64 {
+        self.made += 1;
+        self.pages.insert(self.made, (pages, Box::new(of)));
+        self.made
+    }
+
+    fn met(&mut self, mut channel: Channel) -> Value {
+        if let Some(spins) = self.spins {
+            channel.sender.set_polling(Polling { spins });
+            channel.receiver.set_polling(Polling { spins });
+        }
+        self.made += 1;
+        let answer = json!({ "channel": self.made, "express": channel.is_express() });
+        self.channels.insert(self.made, Talk { channel, sent: 0, received: 0 });
+        answer
+    }
+
+    fn listener(&self) -> Outcome<&ChannelListener> {
+        Ok(self.listener.as_ref().ok_or("nothing is listened to")?)
+    }
+
+    fn pages(&self, number: &str) -> Outcome<&Pages> {
+        let found = self.pages.get(&number.parse()?);
+        Ok(found.map(|(pages, _)| pages).ok_or_else(|| format!("there are no pages {number}"))?)
+    }
+
+    fn talk(&mut self, number: &str) -> Outcome<&mut Talk> {
+        let found = self.channels.get_mut(&number.parse()?);
+        Ok(found.ok_or_else(|| format!("there is no channel {number}"))?)
+    }
+
+    fn take(&mut self, number: &str) -> Outcome<Talk> {
+        let found = self.channels.remove(&number.parse()?);
+        Ok(found.ok_or_else(|| format!("there is no channel {number}"))?)
+    }
+}
+
+impl Talk {
+    fn send(&mut self, bytes: usize) -> Outcome<Value> {
+        self.channel.sender.send(&bytes_of(self.sent, bytes), PATIENCE)?;
+        self.sent += 1;
+        Ok(json!({ "sent": bytes }))
+    }
+
+    fn flood(&mut self) -> Outcome<Value> {
+        print(&json!({ "flooding": true }))?;
+        loop {
+            self.send(MESSAGE)?;
+        }
+    }
+
+    fn begin(&mut self, bytes: usize) -> Outcome<Value> {
+        let mut message = self.channel.sender.reserve(bytes, PATIENCE)?;
+        message.write(0, &bytes_of(self.sent, bytes))?;
+        Ok(json!({ "begun": bytes }))
+    }
+
+    /// The next message's length, and whether it is right; none if the other has closed.
+    fn next(&mut self) -> hamlyn::Result<Option<(usize, bool)>> {
+        let Some(message) = self.channel.receiver.recv_block(PATIENCE)? else { return Ok(None) };
+        let bytes = message.to_vec();
+        let right = bytes == bytes_of(self.received, bytes.len());
+        self.received += 1;
+        Ok(Some((bytes.len(), right)))
+    }
+
+    fn receive(&mut self) -> Value {
+        match self.next() {
+            Ok(Some((bytes, right))) => json!({ "bytes": bytes, "right": right }),
+            Ok(None) => json!({ "closed": true }),
+            Err(error) => lost(&error),
+        }
+    }
+
+    fn drain(&mut self) -> Value {
+        let (mut messages, mut all_right) = (0_u64, true);
+        let mut end = loop {
+            match self.next() {
+                Ok(Some((_, right))) => all_right &= right,
+                Ok(None) => break json!({ "closed": true }),
+                Err(error) => break lost(&error),
+            }
+            messages += 1;
+        };
+        end["messages"] = messages.into();
+        end["right"] = all_right.into();
+        end
+    }
+
+    fn talk(&mut self, count: u64, word: u64) -> Outcome<Value> {
+        let sent = word.to_le_bytes().repeat(MESSAGE / 8);
+        for round in 0..count {
+            self.channel.sender.send(&sent, PATIENCE)?;
+            let back = self.channel.receiver.recv_block(PATIENCE)?.ok_or("it has closed")?;
+            if back.to_vec() != sent {
+                return Err(format!("message {round} comes back with other bytes").into());
+            }
+        }
+        Ok(json!({ "talked": count }))
+    }
+
+    fn echo(&mut self, count: u64) -> Outcome<Value> {
+        for _ in 0..count {
+            let message = self.channel.receiver.recv_block(PATIENCE)?.ok_or("it has closed")?;
+            let bytes = message.to_vec();
+            drop(message);
+            self.channel.sender.send(&bytes, PATIENCE)?;
+        }
+        Ok(json!({ "echoed": count }))
+    }
+}
+
+/// The bytes of a channel's message of this number.
+fn bytes_of(message: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    common::fill_pattern(message, 0, &mut bytes);
+    bytes
+}
+
+fn lost(error: &Error) -> Value {
+    match error {
+        Error::PeerLost(why) => json!({ "lost": format!("{why:?}") }),
+        error => json!({ "error": error.to_string() }),
+    }
+}

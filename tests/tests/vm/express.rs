@@ -1,0 +1,233 @@
+//! Express memory between machines (`docs/express.md`): channels of every kind, where there is none, and that nothing is left of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::{Builder, Exit, Lab, Run};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::program::Program;
+use crate::{eventually, if_long, lab_of};
+
+/// A lab whose machines share memory, pair by pair.
+pub(crate) fn express(vms: usize) -> Builder {
+    Lab::builder().vms(vms).switch_args(["--express", "shared", "--ports", "4"])
+}
+
+/// The example that does what it is told with pages and channels.
+pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+    Ok(Desk(lab.vm(vm).run(["express-desk"])?))
+}
+
+/// A channel between two processes by this name: what each calls it, and whether it goes by express memory.
+pub(crate) fn channel(
+    server: (&mut Desk<Run>, usize),
+    client: &mut Desk<Run>,
+    name: &str,
+) -> Result<([u64; 2], bool)> {
+    let (server, host) = server;
+    server.expect(&format!("listen {name}"), &json!({ "listening": name }))?;
+    server.begin("accept")?;
+    client.begin(&format!("connect {host} {name}"))?;
+    let (made, accepted) = (client.answer()?, server.answer()?);
+    ensure!(made["express"] == accepted["express"], "{made}, {accepted}");
+    let number = |answer: &Value| answer["channel"].as_u64().with_context(|| format!("no channel: {answer}"));
+    Ok(([number(&accepted)?, number(&made)?], made["express"] == true))
+}
+
+/// What there is of express memory with a host, but for what a user may have.
+pub(crate) fn memory(desk: &mut Desk<Run>, host: usize) -> Result<BTreeMap<String, u64>> {
+    let mut found = desk.ask(&format!("memory {host}"))?;
+    found.as_object_mut().and_then(|all| all.remove("limit"));
+    serde_json::from_value(found.clone()).with_context(|| format!("not what there is: {found}"))
+}
+
+/// As if nobody had ever had any: `pages` are all of the host's half.
+pub(crate) fn nobody_has_any(desk: &mut Desk<Run>, host: usize) -> Result<bool> {
+    let found = memory(desk, host)?;
+    Ok(["used", "leaving", "viewed", "held"].iter().all(|count| found[*count] == 0))
+}
+
+/// The kernel has nothing to complain of.
+pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
+    let log = lab.vm(vm).run_as(0, ["dmesg"])?.finish_text()?;
+    let bad = ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "lockup", "Bad page", "is stopped"];
+    let bad: Vec<_> = log.iter().filter(|line| bad.iter().any(|word| line.contains(word))).collect();
+    ensure!(bad.is_empty(), "{bad:#?}");
+    Ok(())
+}
+
+/// One side of the example, in machine 1, and the other in machine 0: what both say at last. `how` is for both.
+fn both(lab: &Lab, how: &[&str], server: &str, client: &[&str]) -> Result<[Vec<Value>; 2]> {
+    let mut serving = lab.vm(1).run([&["express"], how, &[server]].concat())?;
+    ensure!(serving.answer()? == json!({ "listening": "express" }));
+    let said = lab.vm(0).run([&["express"], how, client].concat())?.finish()?;
+    Ok([serving.finish()?, said])
+}
+
+/// That many round trips, of messages of every length up to the longest, by a channel or not.
+fn ping_pong(lab: &Lab, how: &[&str], count: u32, by_memory: bool) -> Result<()> {
+    let [served, said] = both(lab, how, "serve", &["ping-pong", "1", "--count", &count.to_string()])?;
+    ensure!(said[0]["express"] == by_memory && served[0]["express"] == by_memory, "{said:?}, {served:?}");
+    ensure!(said[1]["round_trips"] == count && served[1]["echoed"] == count, "{said:?}, {served:?}");
+    Ok(())
+}
+
+/// What a card has counted.
+fn counted(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+    let counters = lab.card_counters(card)?;
+    counters["card"][name].as_u64().with_context(|| format!("no {name} in {counters}"))
+}
+
+#[test]
+fn channels_between_two_machines() -> Result<()> {
+    let lab = lab_of(express(2));
+    every_kind_of_channel(&lab)?;
+    an_open_channel_that_nobody_uses_costs_nothing(&lab).context("idle")?;
+    nothing_is_left_of_many(&lab).context("many")?;
+    (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
+}
+
+fn every_kind_of_channel(lab: &Lab) -> Result<()> {
+    ping_pong(lab, &[], 400, true).context("looking")?;
+    // Who sleeps at once is woken, each time: by the card, and by nobody else.
+    let before = [counted(lab, 0, "messages_received")?, counted(lab, 1, "messages_received")?];
+    ping_pong(lab, &["--spins", "0"], 200, true).context("asleep")?;
+    for (card, before) in before.into_iter().enumerate() {
+        let rings = counted(lab, card, "messages_received")? - before;
+        ensure!(rings >= 100, "card {card} was rung at {rings} times in 200 round trips");
+    }
+    // The shortest rings that there are, so that each message takes its turn, and longer ones in pieces.
+    ping_pong(lab, &["--capacity", "4096"], 200, true).context("a page")?;
+    ping_pong(lab, &["--by-messages"], 100, false).context("by messages")?;
+    for how in [&[][..], &["--spins", "0", "--capacity", "4096"], &["--by-messages"]] {
+        let [read, written] = both(lab, how, "read", &["write", "1", "--bytes", "300007"])?;
+        ensure!(read[1] == json!({ "received": 300_007, "verified": true }), "{how:?}: {read:?}");
+        ensure!(written[1]["sent"] == 300_007, "{how:?}: {written:?}");
+    }
+    let [answered, asked] = both(lab, &[], "answer", &["ask", "1", "1", "20", "300"])?;
+    ensure!(answered[1] == json!({ "answered": 1 }) && asked[1] == json!({ "sum": 321 }), "{asked:?}");
+    chat(lab).context("chat")?;
+    only_one_of_the_two_wants_it(lab)
+}
+
+/// Both say something at the same time, and each ends by itself.
+fn chat(lab: &Lab) -> Result<()> {
+    let mut called = lab.vm(1).run(["express", "chat"])?;
+    called.answer()?;
+    let mut caller = lab.vm(0).run(["express", "chat", "1"])?;
+    ensure!(caller.answer()?["express"] == true && called.answer()?["express"] == true);
+    for line in ["hello", "", "a longer line than the one before"] {
+        called.say(line)?;
+        caller.say(line)?;
+        ensure!(called.answer()? == json!({ "said": line }) && caller.answer()? == json!({ "said": line }));
+    }
+    called.close_stdin()?;
+    caller.close_stdin()?;
+    ensure!(called.wait()? == Exit::Code(0) && caller.wait()? == Exit::Code(0));
+    Ok(())
+}
+
+/// A listener that wants no express memory says so, and is asked for a channel by messages.
+fn only_one_of_the_two_wants_it(lab: &Lab) -> Result<()> {
+    let mut serving = lab.vm(1).run(["express", "--by-messages", "serve"])?;
+    serving.answer()?;
+    let said = lab.vm(0).run(["express", "ping-pong", "1", "--count", "50"])?.finish()?;
+    ensure!(said[0]["express"] == false && said[1]["round_trips"] == 50, "{said:?}");
+    ensure!(serving.finish()?[1]["echoed"] == 50);
+    Ok(())
+}
+
+/// How often the program of this name in a machine has gone to sleep, all of its threads together.
+fn times_asleep(lab: &Lab, vm: usize) -> Result<u64> {
+    let count = "cat /proc/$(pidof express-desk)/task/*/status | grep ^voluntary";
+    let lines = lab.vm(vm).run_as(0, ["sh", "-c", count])?.finish_text()?;
+    lines.iter().try_fold(0, |sum, line| {
+        let count = line.split_whitespace().last().context("no count")?;
+        Ok(sum + count.parse::<u64>()?)
+    })
+}
+
+/// Two channels whose receivers sleep: nothing is sent, and who sleeps looks after the other's host a few times a second.
+fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
+    const SECONDS: u64 = 3;
+    let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);
+    let ([accepted, made], by_memory) = channel((&mut server, 1), &mut client, "idle")?;
+    ensure!(by_memory);
+    server.begin(&format!("receive {accepted}"))?;
+    client.begin(&format!("receive {made}"))?;
+    let sent =
+        || Ok::<_, anyhow::Error>([counted(lab, 0, "packets_sent")?, counted(lab, 1, "packets_sent")?]);
+    let mut last = sent()?;
+    let still = || {
+        std::thread::sleep(Duration::from_millis(300));
+        let before = std::mem::replace(&mut last, sent()?);
+        Ok(before == last)
+    };
+    eventually(still, "both sleep")?;
+    let (packets, before) = (sent()?, [times_asleep(lab, 0)?, times_asleep(lab, 1)?]);
+    std::thread::sleep(Duration::from_secs(SECONDS));
+    for (vm, before) in before.into_iter().enumerate() {
+        let times = times_asleep(lab, vm)? - before;
+        // To ask takes its time as well: a machine that is slow has gone to sleep less often, not more.
+        ensure!(times <= 10 * SECONDS, "in machine {vm} it went to sleep {times} times in {SECONDS} s");
+    }
+    let more = sent()?;
+    // Operating systems give signs of life, a few at most.
+    ensure!(more.iter().zip(packets).all(|(now, before)| now - before <= 8), "{packets:?}, then {more:?}");
+    // They were asleep, not dead.
+    let mut second = desk(lab, 0)?;
+    let found = memory(&mut second, 1)?;
+    ensure!(found["used"] == 16 && found["viewed"] == 16 && found["leaving"] == 0, "{found:?}");
+    drop(second);
+    server.0.kill(9)?;
+    server.0.wait()?;
+    ensure!(client.answer()? == json!({ "lost": "Process" }));
+    Ok(())
+}
+
+/// As many channels as there are pages for many times over.
+fn nothing_is_left_of_many(lab: &Lab) -> Result<()> {
+    let count = if_long(10_000, 300);
+    let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);
+    for desk in [&mut server, &mut client] {
+        desk.0.set_patience(Duration::from_secs(1800));
+    }
+    server.expect("listen many", &json!({ "listening": "many" }))?;
+    server.begin(&format!("serve {count}"))?;
+    client.expect(&format!("churn 1 many {count}"), &json!({ "made": count }))?;
+    ensure!(server.answer()? == json!({ "served": count }));
+    eventually(|| nobody_has_any(&mut client, 1), "all pages are back")?;
+    eventually(|| nobody_has_any(&mut server, 0), "all pages are back at the other end")?;
+    // All of the half can be had, but for what nobody but root may take.
+    let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
+    let all = memory(&mut root, 1)?["pages"] * 4096;
+    let made = root.ask(&format!("make 1 {all}"))?;
+    root.expect(&format!("count {} 0", made["pages"]), &json!({ "words": all / 8, "of": all / 8 }))
+}
+
+/// A program at a card's socket has no express memory; the machine that it talks to has.
+#[test]
+fn where_one_of_two_cards_has_no_express_memory_channels_go_by_messages() -> Result<()> {
+    let lab = lab_of(express(1).spare_cards(1));
+    let mut serving = Program::start(&lab, 1, &["express", "serve"])?;
+    ensure!(serving.answer()? == json!({ "listening": "express" }));
+    let said = lab.vm(0).run(["express", "ping-pong", "1", "--count", "100"])?.finish()?;
+    ensure!(said[0]["express"] == false && said[1]["round_trips"] == 100, "{said:?}");
+    ensure!(serving.finish()?["echoed"] == 100);
+
+    let mut serving = lab.vm(0).run(["express", "serve"])?;
+    serving.answer()?;
+    let said = Program::start(&lab, 1, &["express", "ping-pong", "0", "--count", "100"])?.finish()?;
+    ensure!(said["round_trips"] == 100, "{said}");
+    ensure!(serving.finish()?[1]["echoed"] == 100);
+    // So do those of a machine with itself.
+    let mut serving = lab.vm(0).run(["express", "serve"])?;
+    serving.answer()?;
+    let said = lab.vm(0).run(["express", "ping-pong", "0", "--count", "20"])?.finish()?;
+    ensure!(said[0]["express"] == false && said[1]["round_trips"] == 20, "{said:?}");
+    serving.finish()?;
+    log_is_clean(&lab, 0)
+}

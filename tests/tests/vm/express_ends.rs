@@ -1,0 +1,224 @@
+//! Express memory when processes, machines, cards, drivers and switches end: who is told what, and that all pages come back.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::{Lab, Run};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::express::{channel, desk, express, log_is_clean, memory, nobody_has_any};
+use crate::{eventually, lab_of};
+
+/// Pages that a user may have of a half of 128 that nobody else has any of.
+const SHARE: u64 = 58;
+/// Hosts are given up after six seconds.
+const HURRY: &str = "echo 6000 > /sys/module/hamlyn/parameters/peer_timeout";
+
+fn root(lab: &Lab, vm: usize, script: &str) -> Result<Vec<String>> {
+    lab.vm(vm).run_as(0, ["sh", "-c", script])?.finish_text()
+}
+
+fn hurry(lab: &Lab) -> Result<()> {
+    (0..2).try_for_each(|vm| root(lab, vm, HURRY).map(drop))
+}
+
+/// A channel from machine 0 to machine 1, by express memory: the desk of each, with its number there.
+struct Pair {
+    zero: Desk<Run>,
+    one: Desk<Run>,
+    numbers: [u64; 2],
+}
+
+impl Pair {
+    fn open(lab: &Lab) -> Result<Pair> {
+        let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
+        let (numbers, by_memory) = channel((&mut one, 1), &mut zero, "pair")?;
+        ensure!(by_memory, "it goes by messages");
+        Ok(Pair { zero, one, numbers: [numbers[1], numbers[0]] })
+    }
+
+    /// A command for its channel at 0, or at 1.
+    fn at(&mut self, host: usize, command: &str) -> Result<Value> {
+        let number = self.numbers[host];
+        let line = match command.split_once(' ') {
+            Some((verb, rest)) => format!("{verb} {number} {rest}"),
+            None => format!("{command} {number}"),
+        };
+        [&mut self.zero, &mut self.one][host].ask(&line)
+    }
+
+    fn kill(desk: &mut Desk<Run>) -> Result<()> {
+        desk.0.kill(9)?;
+        desk.0.wait()?;
+        Ok(())
+    }
+}
+
+/// Channels can be opened, carry what they should, and leave nothing behind.
+fn all_is_well(lab: &Lab) -> Result<()> {
+    let mut pair = Pair::open(lab)?;
+    pair.one.begin(&format!("echo {} 20", pair.numbers[1]))?;
+    ensure!(pair.at(0, "talk 20 1996")? == json!({ "talked": 20 }));
+    ensure!(pair.one.answer()? == json!({ "echoed": 20 }));
+    ensure!(pair.at(1, "drop")? == json!({ "dropped": true }));
+    ensure!(pair.at(0, "receive")? == json!({ "lost": "Abandoned" }));
+    ensure!(pair.at(0, "drop")? == json!({ "dropped": true }));
+    // As many as a user may have are had again: who had lost the other host asks it to settle for them.
+    for (desk, host) in [(&mut pair.zero, 1), (&mut pair.one, 0)] {
+        let made = desk.ask(&format!("make {host} {}", SHARE * 4096))?;
+        desk.expect(&format!("give {}", made["pages"]), &json!({ "given": true }))
+            .with_context(|| format!("{made}"))?;
+    }
+    eventually(|| nobody_has_any(&mut pair.zero, 1), "machine 0 has all pages back")?;
+    eventually(|| nobody_has_any(&mut pair.one, 0), "machine 1 has all pages back")?;
+    (0..2).try_for_each(|vm| log_is_clean(lab, vm))
+}
+
+/// A reason that only names the host: which one it is depends on what a kernel hears first.
+fn host_is_lost(answer: &Value) -> Result<()> {
+    ensure!(["Host", "Gone", "Link"].iter().any(|why| answer["lost"] == *why), "{answer}");
+    Ok(())
+}
+
+#[test]
+fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
+    let lab = lab_of(express(2).card_args(["--handshake", "6000"]));
+    hurry(&lab)?;
+    // In the middle of many messages: whole ones alone come.
+    let mut pair = Pair::open(&lab)?;
+    ensure!(pair.at(0, "flood")? == json!({ "flooding": true }));
+    ensure!(pair.at(1, "receive")? == json!({ "bytes": 1000, "right": true }));
+    pair.one.begin(&format!("drain {}", pair.numbers[1]))?;
+    Pair::kill(&mut pair.zero)?;
+    let drained = pair.one.answer()?;
+    ensure!(drained["lost"] == "Process" && drained["right"] == true, "{drained}");
+    // In the middle of one that is built where the other reads it.
+    let mut pair = Pair::open(&lab)?;
+    ensure!(pair.at(1, "send 5000")? == json!({ "sent": 5000 }));
+    ensure!(pair.at(1, "begin 40000")? == json!({ "begun": 40_000 }));
+    Pair::kill(&mut pair.one)?;
+    ensure!(pair.at(0, "receive")? == json!({ "bytes": 5000, "right": true }));
+    ensure!(pair.at(0, "receive")? == json!({ "lost": "Process" }));
+    // Who waits for room that nobody will make.
+    let mut pair = Pair::open(&lab)?;
+    ensure!(pair.at(0, "flood")? == json!({ "flooding": true }));
+    Pair::kill(&mut pair.one)?;
+    let told = pair.zero.answer()?;
+    ensure!(told["error"].as_str().is_some_and(|error| error.contains("its process ended")), "{told}");
+    // One that closes is told apart from all of them.
+    let mut pair = Pair::open(&lab)?;
+    ensure!(pair.at(0, "send 3")? == json!({ "sent": 3 }));
+    pair.zero.begin(&format!("close {}", pair.numbers[0]))?;
+    ensure!(pair.at(1, "receive")? == json!({ "bytes": 3, "right": true }));
+    ensure!(pair.at(1, "receive")? == json!({ "closed": true }));
+    ensure!(pair.at(1, "close")? == json!({ "closed": true }));
+    ensure!(pair.zero.answer()? == json!({ "closed": true }));
+    drop(pair);
+    all_is_well(&lab)?;
+    machines_that_die_stand_still_or_restart(&lab)?;
+    cards_and_drivers_that_begin_anew(&lab)
+}
+
+fn machines_that_die_stand_still_or_restart(lab: &Lab) -> Result<()> {
+    let mut pair = Pair::open(lab)?;
+    ensure!(pair.at(1, "send 700")? == json!({ "sent": 700 }));
+    lab.vm(1).kill()?;
+    ensure!(pair.at(0, "receive")? == json!({ "bytes": 700, "right": true }));
+    host_is_lost(&pair.at(0, "receive")?)?;
+    // Nobody can say whether somebody there still sees its pages: nobody gets them.
+    ensure!(pair.at(0, "drop")? == json!({ "dropped": true }));
+    let held_back = memory(&mut pair.zero, 1)?;
+    ensure!(held_back["leaving"] >= 16 && held_back["used"] == 0, "{held_back:?}");
+    lab.vm(1).start()?;
+    root(lab, 1, HURRY)?;
+    all_is_well(lab).context("after a machine's death")?;
+
+    let mut pair = Pair::open(lab)?;
+    lab.vm(1).pause()?;
+    host_is_lost(&pair.at(0, "receive")?)?;
+    ensure!(pair.at(0, "drop")? == json!({ "dropped": true }));
+    // Others get other pages meanwhile.
+    let made = pair.zero.ask("make 1 65536")?;
+    lab.vm(1).resume()?;
+    // It finds out by itself, or is told; and what it stores until then is nobody's.
+    let told = pair.at(1, "receive")?;
+    ensure!(told["lost"].is_string(), "{told}");
+    let zeros = json!({ "words": 8192, "of": 8192 });
+    pair.zero.expect(&format!("count {} 0", made["pages"]), &zeros)?;
+    drop(pair);
+    all_is_well(lab).context("after a pause")?;
+
+    let mut pair = Pair::open(lab)?;
+    lab.vm(1).reboot()?;
+    host_is_lost(&pair.at(0, "receive")?)?;
+    drop(pair);
+    root(lab, 1, HURRY)?;
+    all_is_well(lab).context("after a restart")
+}
+
+fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
+    let each =
+        |driver: &str| format!("for f in /sys/bus/pci/drivers/{driver}/0000:*; do echo 1 > $f/reset; done");
+    // The card is reset, and then the function that has its memory.
+    for driver in ["hamlyn", "hamlyn-express"] {
+        let mut pair = Pair::open(lab)?;
+        root(lab, 1, &each(driver))?;
+        let told = pair.at(1, "receive")?;
+        ensure!(told["lost"].is_string() || told["error"].is_string(), "{driver}: {told}");
+        host_is_lost(&pair.at(0, "receive")?).context(driver)?;
+        drop(pair);
+        all_is_well(lab).with_context(|| format!("after a reset of {driver}"))?;
+    }
+    // The function goes and comes, and with it all that goes by it.
+    let names = "cd /sys/bus/pci/drivers/hamlyn-express; f=$(echo 0000:*); ";
+    let mut pair = Pair::open(lab)?;
+    root(lab, 1, &format!("{names} echo $f > unbind; echo $f > /tmp/function"))?;
+    host_is_lost(&pair.at(0, "receive")?)?;
+    drop(pair);
+    let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
+    let (_, by_memory) = channel((&mut one, 1), &mut zero, "without")?;
+    ensure!(!by_memory, "without the function");
+    drop((zero, one));
+    root(lab, 1, "cat /tmp/function > /sys/bus/pci/drivers/hamlyn-express/bind")?;
+    all_is_well(lab).context("after the function was away")?;
+    // The module's pages of before are settled with.
+    let mut pair = Pair::open(lab)?;
+    Pair::kill(&mut pair.one)?;
+    root(lab, 1, &format!("rmmod hamlyn && insmod /lib/hamlyn.ko && {HURRY}"))?;
+    ensure!(pair.at(0, "receive")?["lost"].is_string());
+    drop(pair);
+    all_is_well(lab).context("after another module")?;
+    switches_that_begin_anew(lab)
+}
+
+fn linked(lab: &Lab) -> Result<()> {
+    let are = || {
+        let ports = &lab.switch_counters()?["ports"];
+        Ok(["0", "1"].iter().all(|port| ports[port]["attached"] == true))
+    };
+    eventually(are, "the cards have their links again")
+}
+
+fn switches_that_begin_anew(lab: &Lab) -> Result<()> {
+    // Cards keep the memory that they had, which is the same for both.
+    let mut pair = Pair::open(lab)?;
+    lab.restart_switch()?;
+    host_is_lost(&pair.at(0, "receive")?)?;
+    drop(pair);
+    linked(lab)?;
+    all_is_well(lab).context("after another switch")?;
+    // A card that comes later has that of the other switch: so there is none between the two.
+    lab.vm(1).kill()?;
+    lab.restart_card(1)?;
+    lab.vm(1).start()?;
+    linked(lab)?;
+    let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
+    let ([accepted, made], by_memory) = channel((&mut one, 1), &mut zero, "other")?;
+    ensure!(!by_memory, "between memories of two switches");
+    one.begin(&format!("echo {accepted} 20"))?;
+    zero.expect(&format!("talk {made} 20 7"), &json!({ "talked": 20 }))?;
+    ensure!(one.answer()? == json!({ "echoed": 20 }));
+    let made = zero.ask("make 1 4096");
+    let made = made?;
+    one.fails(&format!("map 0 {} {}", made["area"], made["key"]), "No route to host")?;
+    (0..2).try_for_each(|vm| log_is_clean(lab, vm))
+}

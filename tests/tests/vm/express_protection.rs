@@ -1,0 +1,221 @@
+//! Who sees which pages of express memory: processes of a machine, users, and an operating system that follows no rules.
+
+use std::thread::scope;
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::{Lab, Run};
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::express::{channel, desk, express, log_is_clean, nobody_has_any};
+use crate::{eventually, lab_of};
+
+/// Words of 8 bytes that pages are filled with.
+const OURS: u64 = 0x6f75_7273_6f75_7273;
+const THEIRS: u64 = 0x7468_6569_7273_7468;
+const SAID: u64 = 0x7361_6964_7361_6964;
+const SHARED: u64 = 0x7368_6172_6564_7368;
+const HOSTILE: u64 = 0xbdbd_bdbd_bdbd_bdbd;
+
+/// Four pages that machine `from` has for machine `to`, and how that is told of them.
+fn make(desk: &mut Desk<Run>, from: usize, to: usize) -> Result<(u64, String)> {
+    let made = desk.ask(&format!("make {to} 16384"))?;
+    let pages = made["pages"].as_u64().with_context(|| format!("no pages: {made}"))?;
+    Ok((pages, format!("{from} {} {}", made["area"], made["key"])))
+}
+
+/// The pages that somebody has mapped.
+fn map(desk: &mut Desk<Run>, told: &str) -> Result<u64> {
+    let mapped = desk.ask(&format!("map {told}"))?;
+    mapped["pages"].as_u64().with_context(|| format!("no pages: {mapped}"))
+}
+
+fn fill(desk: &mut Desk<Run>, pages: u64, word: u64) -> Result<()> {
+    desk.expect(&format!("fill {pages} {word}"), &json!({ "filled": 16384 }))
+}
+
+/// All of the pages are of this word, or none is.
+fn all(desk: &mut Desk<Run>, pages: u64, word: u64) -> Result<()> {
+    desk.expect(&format!("count {pages} {word}"), &json!({ "words": 2048, "of": 2048 }))
+}
+
+#[test]
+fn pages_are_their_owners_alone() -> Result<()> {
+    let lab = lab_of(express(2));
+    let (mut maker, mut viewer) = (desk(&lab, 0)?, desk(&lab, 1)?);
+    let (area, told) = make(&mut maker, 0, 1)?;
+    all(&mut maker, area, 0)?;
+    let view = map(&mut viewer, &told)?;
+    fill(&mut maker, area, OURS)?;
+    all(&mut viewer, view, OURS)?;
+    viewer.expect(&format!("add {view} 1"), &json!({ "was": OURS }))?;
+    maker.expect(&format!("add {area} 1"), &json!({ "was": OURS + 1 }))?;
+    fill(&mut viewer, view, OURS)?;
+    strangers_are_refused(&lab, &told)?;
+    processes_beside_them(&lab)?;
+    all(&mut maker, area, OURS)?;
+    all(&mut viewer, view, OURS)?;
+    nobody_sees_what_an_earlier_owner_had(&lab)?;
+    // Who gives pages back sees them no more, at either end, and goes on seeing something.
+    maker.expect(&format!("give {area}"), &json!({ "given": true }))?;
+    eventually(|| Ok(viewer.ask(&format!("count {view} 0"))?["words"] == 2048), "the view is taken away")?;
+    fill(&mut viewer, view, THEIRS)?;
+    let (again, _) = make(&mut maker, 0, 1)?;
+    all(&mut maker, again, 0)?;
+    all(&mut viewer, view, THEIRS)?;
+    drop((maker, viewer));
+    for (vm, host) in [(0, 1), (1, 0)] {
+        let mut look = desk(&lab, vm)?;
+        eventually(|| nobody_has_any(&mut look, host), "all pages are back")?;
+        log_is_clean(&lab, vm)?;
+    }
+    Ok(())
+}
+
+/// Who knows only a part of what one has to know, or comes second.
+fn strangers_are_refused(lab: &Lab, told: &str) -> Result<()> {
+    let words: Vec<u64> = told.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    let [host, area, key] = words[..] else { panic!("{told}") };
+    for user in [1001, 1002, 0] {
+        let mut stranger = Desk(lab.vm(1).run_as(user, ["express-desk"])?);
+        stranger.fails(&format!("map {told}"), "busy")?;
+        for bit in [0, 31, 32, 63] {
+            stranger.fails(&format!("map {host} {area} {}", key ^ 1 << bit), "denied")?;
+        }
+        stranger.fails(&format!("map {host} {} {key}", area + 1), "denied")?;
+        // No host 3 has ever been there, and there can be none of number 4.
+        stranger.fails(&format!("map 4 {area} {key}"), "No route to host")?;
+        // The area's own machine is no other host.
+        let mut inside = Desk(lab.vm(0).run_as(user, ["express-desk"])?);
+        inside.fails(&format!("map {told}"), "No route to host")?;
+        inside.fails(&format!("map 1 {area} {key}"), "denied")?;
+    }
+    Ok(())
+}
+
+/// Each attempt of a process in the machine of the pages is refused, and for the right reason.
+fn processes_beside_them(lab: &Lab) -> Result<()> {
+    for (vm, other) in [(0, "1"), (1, "0")] {
+        for user in [1001, 1002] {
+            let tried = lab.vm(vm).run_as(user, ["express-neighbour", other])?.finish()?;
+            let tried = tried.last().context("no answer")?;
+            ensure!(tried["attempts"].as_u64() > Some(300), "{tried}");
+            ensure!(tried["not_refused"] == json!([]), "user {user} of machine {vm}: {tried}");
+        }
+    }
+    Ok(())
+}
+
+/// A process fills all that it can get, dies, and the next one finds zeros in the same pages. So it is at the other end.
+fn nobody_sees_what_an_earlier_owner_had(lab: &Lab) -> Result<()> {
+    // Pages that nobody has: all that root gets.
+    let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
+    let there_is = root.ask("memory 1")?;
+    let count = |name: &str| there_is[name].as_u64().with_context(|| format!("no {name}: {there_is}"));
+    let bytes = (count("pages")? - count("used")? - count("leaving")?) * 4096;
+    for round in 0..2 {
+        let mut viewer = Desk(lab.vm(1).run_as(1002, ["express-desk"])?);
+        let made = root.ask(&format!("make 1 {bytes}"))?;
+        let zeros = json!({ "words": bytes / 8, "of": bytes / 8 });
+        root.expect(&format!("count {} 0", made["pages"]), &zeros).context("what is left of another")?;
+        root.expect(&format!("fill {} {SAID}", made["pages"]), &json!({ "filled": bytes }))?;
+        let view = viewer.ask(&format!("map 0 {} {}", made["area"], made["key"]))?;
+        viewer.expect(&format!("count {} {SAID}", view["pages"]), &zeros)?;
+        // One of both dies first.
+        let (first, second) = if round == 0 { (&mut root, &mut viewer) } else { (&mut viewer, &mut root) };
+        first.0.kill(9)?;
+        first.0.wait()?;
+        second.0.kill(9)?;
+        second.0.wait()?;
+        root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
+        let free = || {
+            let now = root.ask("memory 1")?;
+            Ok(now["leaving"] == 0 && now["used"] == there_is["used"])
+        };
+        eventually(free, "its pages are free")?;
+    }
+    Ok(())
+}
+
+/// Hosts 0 and 2 talk, and 0 and 3; 1 follows no rules.
+#[test]
+fn an_operating_system_that_follows_no_rules_reaches_its_own_parts_alone() -> Result<()> {
+    let small = ["--express", "shared", "--ports", "4", "--express-part", "128K"];
+    // A kernel that lets its root do with BARs as he likes.
+    let lab = lab_of(Lab::builder().vms(4).switch_args(small).kernel_args("iomem=relaxed"));
+    let (mut zero, mut two, mut three) = (rooms(&lab, 0)?, rooms(&lab, 2)?, rooms(&lab, 3)?);
+    let (ours, told) = make(&mut zero, 0, 2)?;
+    let ours_there = map(&mut two, &told)?;
+    fill(&mut zero, ours, OURS)?;
+    let (theirs, told) = make(&mut three, 3, 0)?;
+    let theirs_there = map(&mut zero, &told)?;
+    fill(&mut three, theirs, THEIRS)?;
+    // What it shares with 0 it sees, so that it is known to look.
+    let (shared, told) = make(&mut zero, 0, 1)?;
+    fill(&mut zero, shared, SHARED)?;
+    // What 2 knows of that is of no use there.
+    two.fails(&format!("map {told}"), "denied")?;
+    let ([echo, talk], by_memory) = channel((&mut two, 2), &mut zero, "talk")?;
+    ensure!(by_memory);
+    let words = [OURS, THEIRS, SAID, SHARED].map(|word| word.to_string());
+    let search = || -> Result<Value> {
+        let found = lab
+            .vm(1)
+            .run_as(0, [&["bars", "search"], &words.each_ref().map(String::as_str)[..]].concat())?
+            .finish()?;
+        println!("{found:#?}");
+        Ok(found.last().context("no answer")?["found"].clone())
+    };
+    let fill_all = |role: &str| -> Result<()> {
+        let done = lab.vm(1).run_as(0, ["bars", role, &HOSTILE.to_string()])?.finish()?;
+        println!("{done:#?}");
+        ensure!(done.last() == Some(&json!({ "done": true })), "{done:?}");
+        Ok(())
+    };
+    let found = talking(&mut zero, talk, &mut two, echo, search)?;
+    ensure!(found == json!([0, 0, 0, 2048]), "{found}");
+    talking(&mut zero, talk, &mut two, echo, || fill_all("fill"))?;
+    // What it shares it has changed, and nothing else.
+    all(&mut zero, shared, HOSTILE)?;
+    let found = talking(&mut zero, talk, &mut two, echo, || fill_all("wreck").and_then(|()| search()));
+    // It may have made itself unusable.
+    if let Ok(found) = found {
+        ensure!(found[0] == 0 && found[1] == 0 && found[2] == 0, "{found}");
+    }
+    all(&mut zero, ours, OURS)?;
+    all(&mut two, ours_there, OURS)?;
+    all(&mut three, theirs, THEIRS)?;
+    all(&mut zero, theirs_there, THEIRS)?;
+    rounds(&mut zero, talk, &mut two, echo)?;
+    lab.check()?;
+    [0, 2, 3].into_iter().try_for_each(|vm| log_is_clean(&lab, vm))
+}
+
+/// A desk whose channels fit in small parts, and look for a while before they sleep.
+fn rooms(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
+    Ok(Desk(lab.vm(vm).run(["express-desk", "--capacity", "8192"])?))
+}
+
+/// Two talk for as long as a third does something.
+fn talking<T: Send>(
+    talker: &mut Desk<Run>,
+    talk: u64,
+    other: &mut Desk<Run>,
+    echo: u64,
+    meanwhile: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    scope(|threads| {
+        let third = threads.spawn(meanwhile);
+        while !third.is_finished() {
+            rounds(talker, talk, other, echo)?;
+        }
+        third.join().expect("it does not panic")
+    })
+}
+
+fn rounds(talker: &mut Desk<Run>, talk: u64, other: &mut Desk<Run>, echo: u64) -> Result<()> {
+    other.begin(&format!("echo {echo} 200"))?;
+    talker.expect(&format!("talk {talk} 200 {SAID}"), &json!({ "talked": 200 }))?;
+    ensure!(other.answer()? == json!({ "echoed": 200 }));
+    Ok(())
+}
