@@ -105,7 +105,9 @@ impl World {
         }
         let view = Asked { machine, pid, of, key };
         let joining = Joining { record, side, connection, end, offer, view };
-        self.hosts[host].correspondent_mut(process).map(|program| program.joining.push(joining));
+        if let Some(program) = self.hosts[host].correspondent_mut(process) {
+            program.joining.push(joining);
+        }
         Ok(())
     }
 
@@ -128,7 +130,9 @@ impl World {
             Ok(channel) => {
                 self.model.channels += 1;
                 let talking = Talking::new(record, side, of, channel);
-                self.hosts[host].correspondent_mut(process).map(|program| program.talking.push(talking));
+                if let Some(program) = self.hosts[host].correspondent_mut(process) {
+                    program.talking.push(talking);
+                }
                 self.note(|| format!("connection {record}: side {side} has a channel"));
             }
             Err(error) => {

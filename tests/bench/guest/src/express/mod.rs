@@ -25,26 +25,31 @@ use crate::engine::result::Outcome;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
     /// Sends back what express-ping sends
-    ExpressEcho(trips::Options),
+    #[command(name = "express-echo")]
+    Echo(trips::Options),
     /// Measures round trips through a channel, or the same ring in ivshmem's memory
-    ExpressPing(trips::Options),
+    #[command(name = "express-ping")]
+    Ping(trips::Options),
     /// Takes what express-send sends
-    ExpressSink(streams::Options),
+    #[command(name = "express-sink")]
+    Sink(streams::Options),
     /// Measures messages one way
-    ExpressSend(streams::Options),
+    #[command(name = "express-send")]
+    Send(streams::Options),
     /// Sleeps at a channel until a message that never comes; tells how much processor time that took
-    ExpressDoze(idle::Options),
+    #[command(name = "express-doze")]
+    Doze(idle::Options),
 }
 
 impl Role {
     /// Plays it.
     pub(crate) fn run(self) -> Outcome {
         match self {
-            Role::ExpressEcho(options) => trips::echo(&options),
-            Role::ExpressPing(options) => trips::ping(&options),
-            Role::ExpressSink(options) => streams::sink(&options),
-            Role::ExpressSend(options) => streams::send(&options),
-            Role::ExpressDoze(options) => idle::doze(&options),
+            Role::Echo(options) => trips::echo(&options),
+            Role::Ping(options) => trips::ping(&options),
+            Role::Sink(options) => streams::sink(&options),
+            Role::Send(options) => streams::send(&options),
+            Role::Doze(options) => idle::doze(&options),
         }
     }
 }
