@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use hamlyn::express::ChannelEnd;
+use hamlyn::express::{Channel, ChannelEnd, ChannelReceiver, ChannelSender};
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::{Card, Connecting, Connection, Error, Listener, Manager, PeerLoss, Polling, Question};
 
 use crate::hamlyn::attachment::SimAttachment;
-use crate::hamlyn::joining::Joining;
 use crate::hamlyn::machine::Machine;
-use crate::hamlyn::talking::Talking;
+use crate::hamlyn::matrix::AreaName;
 
 /// Entries of its notification queue.
 const ENTRIES: u32 = 64;
@@ -80,6 +79,66 @@ pub(crate) struct Open {
     pub(crate) record: usize,
     pub(crate) side: usize,
     pub(crate) connection: Connection,
+}
+
+/// A connection that is to be a channel.
+#[derive(Debug)]
+pub(crate) struct Joining {
+    pub(crate) record: usize,
+    pub(crate) side: usize,
+    pub(crate) connection: Connection,
+    pub(crate) end: ChannelEnd,
+    /// What the other side has offered.
+    pub(crate) offer: Vec<u8>,
+    pub(crate) view: Asked,
+}
+
+/// A view that was asked for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) pid: u64,
+    pub(crate) of: AreaName,
+    pub(crate) key: u64,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.machine.forget_view(self.pid, self.of, self.key);
+    }
+}
+
+/// A channel that a program has.
+#[derive(Debug)]
+pub(crate) struct Talking {
+    pub(crate) record: usize,
+    pub(crate) side: usize,
+    /// Where it stores what it says.
+    pub(crate) of: AreaName,
+    /// Until it has closed it, or was told of the end.
+    pub(crate) sender: Option<ChannelSender>,
+    pub(crate) receiver: ChannelReceiver,
+    /// Its ends sleep until they are named.
+    pub(crate) asleep: [bool; 2],
+    /// It is to say no more.
+    pub(crate) closing: bool,
+}
+
+pub(crate) const SENDER: usize = 0;
+pub(crate) const RECEIVER: usize = 1;
+
+impl Talking {
+    pub(crate) fn new(record: usize, side: usize, of: AreaName, channel: Channel) -> Self {
+        let Channel { mut sender, mut receiver } = channel;
+        sender.set_token(token(record, side, SENDER));
+        receiver.set_token(token(record, side, RECEIVER));
+        Self { record, side, of, sender: Some(sender), receiver, asleep: [false; 2], closing: false }
+    }
+}
+
+/// What an end of a channel is named by.
+pub(crate) fn token(record: usize, side: usize, end: usize) -> u64 {
+    (4 * record + 2 * side + end) as u64
 }
 
 impl Correspondent {

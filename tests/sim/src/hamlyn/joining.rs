@@ -1,46 +1,16 @@
 //! How programs make a channel of a connection that they have: each asks for a view of the other's area, and joins it.
 
-use std::sync::Arc;
-
 use hamlyn::express::{ChannelEnd, ChannelOptions};
 use hamlyn::{Connection, Error};
 use rustix::io::Errno;
 
 use crate::engine::violation::Violation;
-use crate::hamlyn::machine::Machine;
+use crate::hamlyn::correspondent::{Asked, Joining, Talking};
 use crate::hamlyn::matrix::AreaName;
-use crate::hamlyn::talking::Talking;
 use crate::hamlyn::world::World;
 
 /// Bytes of a page of express memory.
 const PAGE: u64 = 4096;
-
-/// A connection that is to be a channel.
-#[derive(Debug)]
-pub(crate) struct Joining {
-    pub(crate) record: usize,
-    pub(crate) side: usize,
-    pub(crate) connection: Connection,
-    end: ChannelEnd,
-    /// What the other side has offered.
-    offer: Vec<u8>,
-    view: Asked,
-}
-
-/// A view that was asked for.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    machine: Arc<Machine>,
-    pid: u64,
-    of: AreaName,
-    key: u64,
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.machine.forget_view(self.pid, self.of, self.key);
-    }
-}
 
 /// Which area an offer is of (docs/express.md), on its host.
 fn named_in(offer: &[u8], host: u32) -> Option<(AreaName, u64)> {

@@ -7,16 +7,15 @@
 //! | `mapping` | memory that the library has mapped, as the engine sees it |
 //! | `matrix` | the switch's file of express memory, and who sees which page of it |
 //! | `tables` | what a driver has opened, and what of memory its card may use |
-//! | `machine`, `system` | a card's station and its driver; the operating system, as far as it sets connections up and watches over them. They know each other, as module and kernel do |
-//! | `express` | express memory: the driver's areas and views |
+//! | `machine`, `system`, `express` | a card's station and its driver; the operating system, as far as it sets connections up and watches over them; the driver's areas and views of express memory. They know each other, as module and kernel do |
 //! | `driver` | the driver's commands: termini, queues and slots |
 //! | `attachment` | how the library asks for them |
 //! | `judge` | what a card must do with one packet, worked out a second time |
 //! | `fetches` | what each fetch-and-op should do, and has done |
 //! | `ledger` | the same of each honest message |
-//! | `connections` | the same of each connection and each question for a name |
-//! | `streams` | the same of each stream |
+//! | `streams` | what each stream should do, and has done |
 //! | `channels` | the same of each channel |
+//! | `connections` | the same of each connection and each question for a name |
 //! | `scenario` | what a simulation is to be like |
 //! | `program` | an honest program, by the library |
 //! | `correspondent` | a program of the library's upper layer |

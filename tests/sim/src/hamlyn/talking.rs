@@ -1,44 +1,11 @@
 //! How programs talk by channels: they send, receive, sleep and end them, and each thing that they see is checked.
 
 use hamlyn::Error;
-use hamlyn::express::{Channel, ChannelReceiver, ChannelSender};
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::channels::message;
-use crate::hamlyn::matrix::AreaName;
+use crate::hamlyn::correspondent::{RECEIVER, SENDER, Talking, token};
 use crate::hamlyn::world::World;
-
-/// A channel that a program has.
-#[derive(Debug)]
-pub(crate) struct Talking {
-    pub(crate) record: usize,
-    pub(crate) side: usize,
-    /// Where it stores what it says.
-    of: AreaName,
-    /// Until it has closed it, or was told of the end.
-    sender: Option<ChannelSender>,
-    receiver: ChannelReceiver,
-    /// Its ends sleep until they are named.
-    asleep: [bool; 2],
-    /// It is to say no more.
-    closing: bool,
-}
-
-const SENDER: usize = 0;
-const RECEIVER: usize = 1;
-
-impl Talking {
-    pub(crate) fn new(record: usize, side: usize, of: AreaName, channel: Channel) -> Self {
-        let Channel { mut sender, mut receiver } = channel;
-        sender.set_token(token(record, side, SENDER));
-        receiver.set_token(token(record, side, RECEIVER));
-        Self { record, side, of, sender: Some(sender), receiver, asleep: [false; 2], closing: false }
-    }
-}
-
-fn token(record: usize, side: usize, end: usize) -> u64 {
-    (4 * record + 2 * side + end) as u64
-}
 
 /// What became of a channel.
 enum Turn {
