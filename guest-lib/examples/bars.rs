@@ -84,8 +84,10 @@ fn bars() -> Outcome<Vec<Bar>> {
             continue;
         }
         let is_express = class == HAMLYN_PCI_EXPRESS_CLASS;
-        // Its addresses are answered, whether it has a driver or not.
-        fs::write(function.join("enable"), "1")?;
+        // Its addresses are answered: a driver has seen to that, if there is one.
+        if !function.join("driver").exists() {
+            fs::write(function.join("enable"), "1")?;
+        }
         let interrupts = bar_of_interrupts(&fs::read(function.join("config"))?);
         for (index, line) in fs::read_to_string(function.join("resource"))?.lines().take(6).enumerate() {
             let fields = line.split(' ').map(number).collect::<Result<Vec<_>, _>>()?;

@@ -1,5 +1,7 @@
 //! Express memory when processes, machines, cards, drivers and switches end: who is told what, and that all pages come back.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
@@ -31,7 +33,10 @@ struct Pair {
 impl Pair {
     fn open(lab: &Lab) -> Result<Pair> {
         let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
-        let (numbers, by_memory) = channel((&mut one, 1), &mut zero, "pair")?;
+        // One whose process is still dying has its name for a while.
+        static PAIRS: AtomicU32 = AtomicU32::new(0);
+        let name = format!("pair{}", PAIRS.fetch_add(1, Ordering::Relaxed));
+        let (numbers, by_memory) = channel((&mut one, 1), &mut zero, &name)?;
         ensure!(by_memory, "it goes by messages");
         Ok(Pair { zero, one, numbers: [numbers[1], numbers[0]] })
     }
@@ -92,6 +97,7 @@ fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
     let drained = pair.one.answer()?;
     ensure!(drained["lost"] == "Process" && drained["right"] == true, "{drained}");
     // In the middle of one that is built where the other reads it.
+    drop(pair);
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(1, "send 5000")? == json!({ "sent": 5000 }));
     ensure!(pair.at(1, "begin 40000")? == json!({ "begun": 40_000 }));
@@ -99,12 +105,14 @@ fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
     ensure!(pair.at(0, "receive")? == json!({ "bytes": 5000, "right": true }));
     ensure!(pair.at(0, "receive")? == json!({ "lost": "Process" }));
     // Who waits for room that nobody will make.
+    drop(pair);
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(0, "flood")? == json!({ "flooding": true }));
     Pair::kill(&mut pair.one)?;
     let told = pair.zero.answer()?;
     ensure!(told["error"].as_str().is_some_and(|error| error.contains("its process ended")), "{told}");
     // One that closes is told apart from all of them.
+    drop(pair);
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(0, "send 3")? == json!({ "sent": 3 }));
     pair.zero.begin(&format!("close {}", pair.numbers[0]))?;
@@ -132,6 +140,7 @@ fn machines_that_die_stand_still_or_restart(lab: &Lab) -> Result<()> {
     root(lab, 1, HURRY)?;
     all_is_well(lab).context("after a machine's death")?;
 
+    drop(pair);
     let mut pair = Pair::open(lab)?;
     lab.vm(1).pause()?;
     host_is_lost(&pair.at(0, "receive")?)?;
