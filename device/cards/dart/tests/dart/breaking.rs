@@ -4,6 +4,7 @@ use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
+use hamlyn_abi::dart::registers::DART_REG_ARM_LEFT;
 use hamlyn_abi::family::command::*;
 use hamlyn_card::card::Place;
 
@@ -38,6 +39,20 @@ fn a_connection_whose_other_end_is_gone_is_told_so_and_takes_nothing_any_more() 
     // The first reason stays.
     other.run(DART_COMMAND_BREAK, 1, &DartBreak { why: DART_BROKEN_LOST, ..gone }).unwrap();
     assert_eq!((broken(&other, state), other.counter("broken")), (DART_BROKEN_GONE, 1));
+}
+
+#[test]
+fn who_goes_to_sleep_on_a_broken_connection_is_woken_at_once() {
+    let (_, mut other, [_, state]) = pair(PAGE, END);
+    let gone = DartBreak { why: DART_BROKEN_GONE, reserved: 0 };
+    other.run(DART_COMMAND_BREAK, 1, &gone).unwrap();
+    other.serve();
+    other.found.clear();
+    // It knows of all that has left, which is nothing.
+    assert_eq!(other.word(state + u64::from(DART_STATE_LEFT)), 0);
+    other.store_in(DART_REG_ARM_LEFT, 8, 1);
+    other.serve();
+    assert_eq!(other.found, [DART_FIFO_LEFT | 1]);
 }
 
 #[test]
