@@ -91,7 +91,13 @@ pub(crate) trait End: Sized + Send {
     fn host(card: &Card<Self::Attachment>) -> hamlyn::Result<Option<u32>>;
 
     /// Refuses messages of a size that cannot be sent for this.
-    fn check(wish: Wish, size: usize) -> Outcome;
+    fn check(_wish: Wish, size: usize) -> Outcome {
+        let limit = Self::MAX_SIZE;
+        if size > limit {
+            return Err(format!("message size {size} is out of range (limit {limit})").into());
+        }
+        Ok(())
+    }
 
     /// What a peer needs.
     fn address(&self) -> hamlyn::Result<Self::Address>;

@@ -180,14 +180,6 @@ impl End for ExpressEnd {
         Ok(card.info()?.host)
     }
 
-    fn check(_wish: Wish, size: usize) -> Outcome {
-        let limit = Self::MAX_SIZE;
-        if size > limit {
-            return Err(format!("message size {size} is out of range (limit {limit})").into());
-        }
-        Ok(())
-    }
-
     /// Both ends have rings of one length.
     fn address(&self) -> hamlyn::Result<ChannelAddress> {
         Ok(ChannelAddress { host: self.host, room: Self::MAX_SIZE as u32 })

@@ -128,14 +128,6 @@ impl End for DartEnd {
         card.host()
     }
 
-    fn check(_wish: Wish, size: usize) -> Outcome {
-        let limit = Self::MAX_SIZE;
-        if size > limit {
-            return Err(format!("message size {size} is out of range (limit {limit})").into());
-        }
-        Ok(())
-    }
-
     fn address(&self) -> hamlyn::Result<Place> {
         Ok(Place { connection: self.connection.address()?, room: self.size as u64 })
     }

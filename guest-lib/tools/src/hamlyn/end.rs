@@ -75,14 +75,6 @@ impl End for HamlynEnd {
         Ok(card.info()?.host)
     }
 
-    fn check(_wish: Wish, size: usize) -> Outcome {
-        let limit = Self::MAX_SIZE;
-        if size > limit {
-            return Err(format!("message size {size} is out of range (limit {limit})").into());
-        }
-        Ok(())
-    }
-
     fn address(&self) -> hamlyn::Result<Ticket> {
         self.slot.fast_ticket()
     }
