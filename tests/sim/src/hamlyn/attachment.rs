@@ -24,7 +24,7 @@ use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
 
 use crate::engine::area::Area;
 use crate::engine::memory::PAGE;
-use crate::engine::violation::Violation;
+use crate::hamlyn::express::wrong;
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::mapping::mapping;
 use crate::hamlyn::matrix::AreaName;
@@ -137,11 +137,6 @@ fn map(length: u64) -> Result<Arc<Mapping>> {
     let mapping = mapping(length.next_multiple_of(PAGE)).map_err(wrong)?;
     mapping.write(0, &vec![0; mapping.length()]);
     Ok(mapping)
-}
-
-/// Something that the card did and must not do, on its way to the caller through the library.
-fn wrong(violation: Violation) -> Error {
-    Error::System { action: "go on".into(), source: std::io::Error::other(violation) }
 }
 
 fn small(source: std::io::Error) -> Error {

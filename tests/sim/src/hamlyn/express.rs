@@ -53,7 +53,8 @@ fn refused(errno: Errno) -> Error {
     Error::System { action: "have express memory".into(), source: errno.into() }
 }
 
-fn wrong(violation: Violation) -> Error {
+/// Something that the card or the driver did and must not do, on its way to the caller through the library.
+pub(crate) fn wrong(violation: Violation) -> Error {
     Error::System { action: "go on".into(), source: std::io::Error::other(violation) }
 }
 

@@ -195,8 +195,7 @@ impl World {
         ensure(is_closed || self.is_parted(record, side), || {
             format!("connection {record}: side {side} hears for no reason that the other is gone")
         })?;
-        // Who still talks does so, if he is heard; seldom he does not mind.
-        let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
+        // Who still talks and is heard goes on.
         let talks = program.talking[index].sender.is_some() && is_closed && !self.is_parted(record, side);
         if talks { Ok(false) } else { self.end_channel(host, process, index) }
     }
