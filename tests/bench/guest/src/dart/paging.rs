@@ -21,6 +21,9 @@ const QUESTION: usize = 32;
 /// How long the kernel is given between two looks whether it has swapped all out.
 const MOMENT: Duration = Duration::from_millis(5);
 
+/// How long an answer is looked for between two looks at the connection.
+const LOOKING: Duration = Duration::from_millis(20);
+
 /// Which pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
@@ -122,8 +125,11 @@ pub(crate) fn read(options: &Options) -> Outcome {
         }
     })?;
     end.say(ASKED, 1)?;
-    // Behind it: when this is answered the other has heard it. What still waits there would go with this end's connection.
-    ask(&end, &mut answers, 0)?;
+    // Behind it, since what still waits there would go with this end's connection. When this is answered the other has heard it; so it has
+    // if the other is gone meanwhile.
+    if let Err(error) = ask(&end, &mut answers, 0) {
+        end.connection.status().broken.ok_or(error)?;
+    }
     say(&result)
 }
 
@@ -131,7 +137,16 @@ pub(crate) fn read(options: &Options) -> Outcome {
 fn ask(end: &End, answers: &mut Queue, page: u64) -> Outcome<u64> {
     let question = Operation::read((DATA + page as usize * PAGE) as u64).mask(0b1111_1100);
     end.connection.ask(&question, &Operation::registers(page).tell(), 0, (end.scratch + QUESTION) as u64)?;
-    let record = answers.poll(PATIENCE).filter(|record| record.operand() == page);
-    let record = record.ok_or_else(|| format!("page {page} was not answered within {PATIENCE:?}"))?;
-    Ok(record.word(0).unwrap_or_default())
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE && end.connection.status().broken.is_none() {
+        if let Some(record) = answers.poll(LOOKING) {
+            let right = record.operand() == page;
+            return if right {
+                Ok(record.word(0).unwrap_or_default())
+            } else {
+                Err(format!("page {page} was not asked for: {record:?}").into())
+            };
+        }
+    }
+    Err(format!("page {page} was not answered within {PATIENCE:?}: {:?}", end.connection.status()).into())
 }

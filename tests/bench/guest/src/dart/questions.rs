@@ -2,6 +2,7 @@
 //! its registers (section 2).
 
 use clap::ValueEnum;
+use hamlyn::ErrorKind;
 use hamlyn::dart::Step;
 use hamlyn::dart::programs::Caller;
 use serde_json::json;
@@ -67,7 +68,11 @@ pub(crate) fn ask(options: &Options) -> Outcome {
         if found == round { Ok(()) } else { Err(format!("question {round} was answered {found}").into()) }
     })?;
     end.say(ASKED, 1)?;
-    // Behind it: when this is answered the other has heard it. What still waits there would go with this end's connection.
-    caller.fetch(COUNTER, Step::Or, 0)?;
+    // Behind it, since what still waits there would go with this end's connection. When this is answered the other has heard it; so it has
+    // if the other is gone meanwhile.
+    match caller.fetch(COUNTER, Step::Or, 0) {
+        Err(error) if error.kind() == ErrorKind::PeerLost => {}
+        answer => drop(answer?),
+    }
     say(&result)
 }
