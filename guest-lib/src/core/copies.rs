@@ -22,14 +22,14 @@ pub(crate) fn count(_bytes: usize) {
 #[inline]
 pub(crate) fn into_express(to: &[AtomicU8], from: &[u8]) {
     count(from.len());
-    hamlyn_sys::wide_copy_in(to, from);
+    hamlyn_sys::register_copy_in(to, from);
 }
 
 /// Copies the first bytes of `from` out of express memory, which has as many as `to`.
 #[inline]
 pub(crate) fn out_of_express(from: &[AtomicU8], to: &mut [u8]) {
     count(to.len());
-    hamlyn_sys::wide_copy_out(from, to);
+    hamlyn_sys::register_copy_out(from, to);
 }
 
 /// How many bytes this thread has had copied so far.

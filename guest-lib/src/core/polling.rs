@@ -44,6 +44,7 @@ impl Default for Polling {
 
 impl Polling {
     /// Looks once, and then `spins` times more with a spin hint before each.
+    #[inline(always)]
     pub(crate) fn look<T>(self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         look().or_else(|| {
             (0..self.spins).find_map(|_| {

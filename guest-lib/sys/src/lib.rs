@@ -20,4 +20,6 @@ pub mod urgency;
 
 pub use connection::{ConnectionFile, ListenerFile};
 pub use device::Device;
-pub use mapping::{Access, KeptCopy, Mapping, Word, copy_in, copy_out, look, wide_copy_in, wide_copy_out};
+pub use mapping::{
+    Access, HeldWords, KeptCopy, Mapping, Word, copy_in, copy_out, look, register_copy_in, register_copy_out,
+};

@@ -18,16 +18,18 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise};
 
 mod copy;
+mod held;
 mod lent;
+mod registers;
 mod shown;
 mod strings;
-mod wide;
 mod words;
 
 pub use copy::KeptCopy;
+pub use held::HeldWords;
 use lent::Keeper;
+pub use registers::{register_copy_in, register_copy_out};
 pub use strings::{copy_in, copy_out};
-pub use wide::{wide_copy_in, wide_copy_out};
 pub use words::{Word, look};
 
 /// Whether a mapping may be written.
@@ -232,6 +234,7 @@ impl Mapping {
 
     /// So many bytes from `offset` on, in place: each is loaded and stored by itself.
     #[must_use]
+    #[inline]
     pub fn cells(&self, offset: usize, length: usize) -> &[AtomicU8] {
         // It may be both loaded and stored.
         self.check(offset, length, true);

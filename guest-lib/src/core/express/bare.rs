@@ -33,9 +33,13 @@ impl BareSender {
     ///
     /// # Errors
     /// What the other end says that cannot be.
-    #[inline]
+    #[inline(always)]
     pub fn try_send(&mut self, length: usize, build: impl FnOnce(&[AtomicU8])) -> Result<bool, Nonsense> {
-        let Some(span) = self.ring.reserve(length as u64)? else { return Ok(false) };
+        let known = self.ring.reserve_known(length as u64);
+        let Some(span) = known.map_or_else(|| self.ring.reserve(length as u64), |span| Ok(Some(span)))?
+        else {
+            return Ok(false);
+        };
         build(self.ring.shared().data(span));
         self.ring.commit(span);
         Ok(true)
@@ -63,9 +67,12 @@ impl BareReceiver {
     ///
     /// # Errors
     /// What the other end says that cannot be.
-    #[inline]
+    #[inline(always)]
     pub fn try_recv<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Result<Option<T>, Nonsense> {
-        let Some(span) = self.ring.receive()? else { return Ok(None) };
+        let known = self.ring.receive_known();
+        let Some(span) = known.map_or_else(|| self.ring.receive(), |span| Ok(Some(span)))? else {
+            return Ok(None);
+        };
         let seen = look(self.ring.shared().data(span));
         self.ring.release(span.end);
         Ok(Some(seen))

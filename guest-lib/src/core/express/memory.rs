@@ -1,15 +1,16 @@
 //! A ring in an area: a page of words, and the data behind it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use hamlyn_sys::Mapping;
+use hamlyn_sys::{HeldWords, Mapping};
 
 use super::pages::{PAGE, Pages};
 use super::ring::{HEADER, Shared, Span, Word};
 
 /// Where a word lies. What an end polls is on one cache line, with nothing that the other writes for another reason.
+#[inline(always)]
 fn place(word: Word) -> usize {
     match word {
         Word::Written => 0,
@@ -20,6 +21,8 @@ fn place(word: Word) -> usize {
     }
 }
 
+/// Bytes of a word.
+const WORD: usize = size_of::<AtomicU64>();
 /// Where a word lies that says whether the area is there: its maker writes it, and memory in its stead has zero.
 const MADE: usize = 256;
 /// What it is: "express" and the layout's version.
@@ -28,7 +31,7 @@ const MADE_HERE: u64 = u64::from_le_bytes(*b"express\x01");
 /// A ring's memory.
 #[derive(Debug, Clone)]
 pub(crate) struct RingMemory {
-    memory: Arc<Mapping>,
+    memory: HeldWords,
 }
 
 impl RingMemory {
@@ -42,24 +45,25 @@ impl RingMemory {
         Self::over(pages.memory().clone())
     }
 
-    /// In memory of whole pages, two at least; none if it is not.
+    /// In memory of whole pages, two at least, that may be loaded and stored; none if it is not.
     pub(crate) fn over(memory: Arc<Mapping>) -> Option<Self> {
-        (memory.length() >= 2 * PAGE && memory.length() % PAGE == 0).then_some(Self { memory })
+        let is_possible = memory.length() >= 2 * PAGE && memory.length() % PAGE == 0;
+        is_possible.then(|| HeldWords::new(memory).ok().map(|memory| Self { memory })).flatten()
     }
 
     /// Bytes of the ring.
     pub(crate) fn capacity(&self) -> u64 {
-        (self.memory.length() - PAGE) as u64
+        (self.memory.mapping().length() - PAGE) as u64
     }
 
     /// Says that it is there: its maker, before anybody maps it.
     pub(crate) fn make(&self) {
-        self.memory.store_u64_release(MADE, MADE_HERE);
+        self.at(MADE).store(MADE_HERE, Release);
     }
 
     /// Whether it is there.
     pub(crate) fn is_made(&self) -> bool {
-        self.memory.load_u64(MADE) == MADE_HERE
+        self.at(MADE).load(Relaxed) == MADE_HERE
     }
 
     /// A message's data in place.
@@ -68,40 +72,42 @@ impl RingMemory {
         self.memory.cells(PAGE + span.at as usize, span.length as usize)
     }
 
-    fn word(&self, word: Word) -> &std::sync::atomic::AtomicU64 {
-        &self.memory.long_words(place(word), 1)[0]
+    /// The word at a multiple of 8.
+    #[inline(always)]
+    fn at(&self, offset: usize) -> &AtomicU64 {
+        &self.memory.words()[offset / WORD]
     }
 }
 
 impl Shared for RingMemory {
-    #[inline]
+    #[inline(always)]
     fn load(&self, word: Word) -> u64 {
-        self.word(word).load(Acquire)
+        self.at(place(word)).load(Acquire)
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&self, word: Word, value: u64) {
-        self.word(word).store(value, Release);
+        self.at(place(word)).store(value, Release);
     }
 
     #[inline]
     fn take(&self, word: Word) -> u64 {
-        self.word(word).swap(0, AcqRel)
+        self.at(place(word)).swap(0, AcqRel)
     }
 
-    #[inline]
+    #[inline(always)]
     fn barrier(&self) {
         hamlyn_sys::barrier::before_peer_check();
     }
 
-    #[inline]
+    #[inline(always)]
     fn header(&self, at: u64) -> u64 {
-        self.memory.long_words(PAGE + at as usize, 1)[0].load(Relaxed)
+        self.at(PAGE + at as usize).load(Relaxed)
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_header(&self, at: u64, value: u64) {
-        self.memory.long_words(PAGE + at as usize, 1)[0].store(value, Relaxed);
+        self.at(PAGE + at as usize).store(value, Relaxed);
     }
 }
 

@@ -115,21 +115,25 @@ pub(crate) struct Span {
 }
 
 /// Bytes that a message takes with its header.
+#[inline]
 fn size_of(length: u64) -> u64 {
     HEADER + length.next_multiple_of(HEADER)
 }
 
 /// A place in the ring: behind its end is its beginning.
+#[inline]
 fn behind(place: u64, capacity: u64) -> u64 {
     if place == capacity { 0 } else { place }
 }
 
 /// A position as the other end says it, which lies between what it was and what is possible.
+#[inline]
 fn check(value: u64, last: u64, limit: u64) -> Option<u64> {
     ((last..=limit).contains(&value) && value % HEADER == 0).then_some(value)
 }
 
 /// Takes the other end's word that it sleeps back, behind a store of our position. Whether to ring.
+#[inline]
 fn must_ring(shared: &impl Shared, sleeper: Word) -> bool {
     shared.barrier();
     shared.load(sleeper) != 0 && shared.take(sleeper) != 0
@@ -143,8 +147,10 @@ pub(crate) struct Writer<S> {
     /// Up to here records are in place, of which the reader has been told up to `told`.
     written: u64,
     told: u64,
-    /// The place of `written` in the ring: a division for each message would be the dearest of its steps.
+    /// The place of `written` in the ring, and how much is free from there on in one piece, no more than the truth: what most messages
+    /// need not look further than.
     place: u64,
+    free: u64,
     /// No later than the truth.
     released: u64,
     bell: bool,
@@ -154,52 +160,50 @@ pub(crate) struct Writer<S> {
 impl<S: Shared> Writer<S> {
     /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
-        Self { shared, capacity, written: 0, told: 0, place: 0, released: 0, bell: false, broken: None }
+        let (written, told, place, free, released) = Default::default();
+        Self { shared, capacity, written, told, place, free, released, bell: false, broken: None }
     }
 
+    #[inline]
     pub(crate) fn shared(&self) -> &S {
         &self.shared
     }
 
     /// The longest message.
+    #[inline]
     pub(crate) fn longest(&self) -> u64 {
         self.capacity - HEADER
     }
 
+    /// What [`Writer::reserve`] gives if it is known to be free. None: that one knows more.
+    #[inline(always)]
+    pub(crate) fn reserve_known(&self, length: u64) -> Option<Span> {
+        if length >= self.free {
+            return None;
+        }
+        let size = size_of(length);
+        (size <= self.free).then(|| Span { at: self.place + HEADER, length, end: self.written + size })
+    }
+
     /// Room for a message of so many bytes, at most [`Writer::longest`]; none for now, or what is put there is sent by
     /// [`Writer::commit`]. Whoever does not call that has sent nothing.
+    #[inline]
     pub(crate) fn reserve(&mut self, length: u64) -> Result<Option<Span>, Nonsense> {
         debug_assert!(length <= self.longest());
-        let size = size_of(length);
-        let left = self.capacity - self.place;
-        if size > left {
-            // The skip goes along with the message if there is room for both, else ahead.
-            let both = self.has_room(left + size)?;
-            if !both && !self.has_room(left)? {
-                return Ok(None);
-            }
-            self.shared.set_header(self.place, SKIP << 32 | (left - HEADER));
-            self.written += left;
-            self.place = 0;
-            if !both {
-                self.tell();
-            }
-        }
-        if !self.has_room(size)? {
-            // A skip that waits for a message which was given up: nobody passes what he was not told of.
-            if self.written != self.told {
-                self.tell();
-            }
+        if self.reserve_known(length).is_none() && !self.find_room(size_of(length))? {
             return Ok(None);
         }
-        Ok(Some(Span { at: self.place + HEADER, length, end: self.written + size }))
+        Ok(self.reserve_known(length))
     }
 
     /// Sends what was reserved last.
+    #[inline(always)]
     pub(crate) fn commit(&mut self, span: Span) {
         self.shared.set_header(span.at - HEADER, MESSAGE << 32 | span.length);
+        let size = span.end - self.written;
         self.written = span.end;
-        self.place = behind(span.at - HEADER + size_of(span.length), self.capacity);
+        self.place += size;
+        self.free -= size;
         self.tell();
     }
 
@@ -220,15 +224,51 @@ impl<S: Shared> Writer<S> {
         Ok(!room)
     }
 
+    /// Whether the reader is to be rung.
+    #[inline(always)]
+    pub(crate) fn bell_is_due(&self) -> bool {
+        self.bell
+    }
+
     /// Whether the reader is to be rung since the last call.
     pub(crate) fn take_bell(&mut self) -> bool {
         std::mem::take(&mut self.bell)
     }
 
+    #[inline(always)]
     fn tell(&mut self) {
         self.told = self.written;
         self.shared.store(Word::Written, self.told);
         self.bell |= must_ring(&self.shared, Word::ReaderSleeps);
+    }
+
+    /// Looks for so much in one piece, behind a skip if need be.
+    #[inline(never)]
+    fn find_room(&mut self, size: u64) -> Result<bool, Nonsense> {
+        self.place = behind(self.place, self.capacity);
+        let left = self.capacity - self.place;
+        if size > left {
+            // The skip goes along with the message if there is room for both, else ahead.
+            let both = self.has_room(left + size)?;
+            if !both && !self.has_room(left)? {
+                return Ok(false);
+            }
+            self.shared.set_header(self.place, SKIP << 32 | (left - HEADER));
+            self.written += left;
+            (self.place, self.free) = (0, 0);
+            if !both {
+                self.tell();
+            }
+        }
+        let found = self.has_room(size)?;
+        if found {
+            let all = self.capacity - (self.written - self.released);
+            self.free = all.min(self.capacity - self.place);
+        } else if self.written != self.told {
+            // A skip that waits for a message which was given up: nobody passes what he was not told of.
+            self.tell();
+        }
+        Ok(found)
     }
 
     fn has_room(&mut self, bytes: u64) -> Result<bool, Nonsense> {
@@ -262,9 +302,10 @@ impl<S: Shared> Writer<S> {
 pub(crate) struct Reader<S> {
     shared: S,
     capacity: u64,
-    /// The next record, and its place in the ring.
+    /// The next record, its place in the ring, and how much was written from there on in one piece, no more than is known.
     next: u64,
     place: u64,
+    there: u64,
     /// All before it is free, of which the writer has been told up to `told`.
     released: u64,
     told: u64,
@@ -279,50 +320,78 @@ pub(crate) struct Reader<S> {
 impl<S: Shared> Reader<S> {
     /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
-        let (next, place, released, told, written) = Default::default();
-        Self { shared, capacity, next, place, released, told, written, skip: None, bell: false, broken: None }
+        let (next, place, there, released, told, written) = Default::default();
+        let (skip, bell, broken) = Default::default();
+        Self { shared, capacity, next, place, there, released, told, written, skip, bell, broken }
     }
 
+    #[inline]
     pub(crate) fn shared(&self) -> &S {
         &self.shared
     }
 
+    /// What [`Reader::receive`] gives if it is known to be there. None: that one knows more.
+    #[inline(always)]
+    pub(crate) fn receive_known(&mut self) -> Option<Span> {
+        if self.there == 0 {
+            return None;
+        }
+        let span = self.message(self.shared.header(self.place))?;
+        let size = span.end - self.next;
+        self.next = span.end;
+        self.place += size;
+        self.there -= size;
+        Some(span)
+    }
+
     /// The next message, if there is one. It stays where it is until [`Reader::release`].
+    #[inline]
     pub(crate) fn receive(&mut self) -> Result<Option<Span>, Nonsense> {
         loop {
-            if self.next == self.written && !self.refresh()? {
+            if self.there == 0 && !self.look()? {
                 // The writer may need it.
                 if self.told != self.released {
                     self.tell();
                 }
                 return Ok(None);
             }
-            if let Some(span) = self.record()? {
-                self.next = span.end;
-                self.place = behind(span.at - HEADER + size_of(span.length), self.capacity);
+            if let Some(span) = self.receive_known() {
                 return Ok(Some(span));
             }
+            self.pass()?;
         }
     }
 
     /// Frees all messages up to the one that ends there.
+    #[inline(always)]
     pub(crate) fn release(&mut self, end: u64) {
         debug_assert!(end <= self.next);
         self.released = self.released.max(end);
-        if let Some((_, behind)) = self.skip.filter(|(start, _)| *start <= self.released) {
-            self.released = self.released.max(behind);
-            self.skip = None;
+        if self.skip.is_some() {
+            self.release_skip();
         }
         if self.released - self.told >= self.capacity / 4 {
             self.tell();
         }
     }
 
+    /// Whether the writer says something that [`Reader::receive`], which found nothing, or [`Reader::ended`] has not told of.
+    #[inline(always)]
+    pub(crate) fn has_news(&self) -> bool {
+        self.shared.load(Word::Written) != self.written || self.may_have_ended()
+    }
+
+    /// Whether [`Reader::ended`] may have something to say.
+    #[inline(always)]
+    pub(crate) fn may_have_ended(&self) -> bool {
+        self.shared.load(Word::Ended) != 0
+    }
+
     /// How the writer has ended, if it has and all that it sent has been received.
     pub(crate) fn ended(&mut self) -> Result<Option<u64>, Nonsense> {
         let how = self.shared.load(Word::Ended);
         // Behind it: what was sent before it was stored is seen by this.
-        Ok((how != 0 && self.next == self.written && !self.refresh()?).then_some(how))
+        Ok((how != 0 && self.there == 0 && !self.look()?).then_some(how))
     }
 
     /// Says that it sleeps until a message comes. False: there is one, or the writer has ended; do not sleep.
@@ -330,14 +399,15 @@ impl<S: Shared> Reader<S> {
         loop {
             self.shared.store(Word::ReaderSleeps, 1);
             self.shared.barrier();
-            if self.next == self.written && !self.refresh()? {
+            if self.there == 0 && !self.look()? {
                 break;
             }
             // A skip that comes ahead of its message is none, and who told of it has taken the word back.
-            if self.record()?.is_some() {
+            if self.message(self.shared.header(self.place)).is_some() {
                 self.shared.store(Word::ReaderSleeps, 0);
                 return Ok(false);
             }
+            self.pass()?;
         }
         let ended = self.shared.load(Word::Ended) != 0;
         if ended {
@@ -348,70 +418,103 @@ impl<S: Shared> Reader<S> {
         Ok(!ended)
     }
 
+    /// Whether the writer is to be rung.
+    #[inline(always)]
+    pub(crate) fn bell_is_due(&self) -> bool {
+        self.bell
+    }
+
     /// Whether the writer is to be rung since the last call.
     pub(crate) fn take_bell(&mut self) -> bool {
         std::mem::take(&mut self.bell)
     }
 
-    /// The message that is next; none: a skip was, which is passed.
-    fn record(&mut self) -> Result<Option<Span>, Nonsense> {
-        let (position, at) = (self.next, self.place);
-        let header = self.shared.header(at);
+    /// The message that is next, if it has this header and that is a message's.
+    #[inline(always)]
+    fn message(&self, header: u64) -> Option<Span> {
+        let length = u64::from(header as u32);
+        let size = size_of(length);
+        let is_one = header >> 32 == MESSAGE && size <= self.there;
+        is_one.then(|| Span { at: self.place + HEADER, length, end: self.next + size })
+    }
+
+    /// Passes a skip; a message that is there now stays. What is neither makes no sense.
+    #[cold]
+    fn pass(&mut self) -> Result<(), Nonsense> {
+        let header = self.shared.header(self.place);
+        if self.message(header).is_some() {
+            return Ok(());
+        }
+        let (position, there, left) = (self.next, self.there, self.capacity - self.place);
         let (kind, length) = ((header >> 32) as u32, header as u32);
-        let (left, there) = (self.capacity - at, self.written - position);
         match u64::from(kind) {
-            MESSAGE => {
-                let size = size_of(length.into());
-                if size > left.min(there) {
-                    return self.fail(Nonsense::Length { position, length, limit: left.min(there) - HEADER });
-                }
-                Ok(Some(Span { at: at + HEADER, length: length.into(), end: position + size }))
-            }
-            SKIP if u64::from(length) == left - HEADER && left <= there => {
-                self.pass(left);
-                Ok(None)
-            }
-            SKIP => self.fail(Nonsense::Length { position, length, limit: left - HEADER }),
-            _ => self.fail(Nonsense::Kind { position, kind }),
+            SKIP if u64::from(length) == left - HEADER && left <= there => {}
+            SKIP => return self.fail(Nonsense::Length { position, length, limit: left - HEADER }),
+            MESSAGE => return self.fail(Nonsense::Length { position, length, limit: there - HEADER }),
+            _ => return self.fail(Nonsense::Kind { position, kind }),
         }
-    }
-
-    fn pass(&mut self, bytes: u64) {
-        let behind = self.next + bytes;
-        if self.released == self.next {
-            self.released = behind;
+        let end = position + left;
+        if self.released == position {
+            self.released = end;
         } else {
-            self.skip = Some((self.next, behind));
+            self.skip = Some((position, end));
         }
-        self.next = behind;
-        self.place = 0;
+        self.next = end;
+        (self.place, self.there) = (0, 0);
+        Ok(())
     }
 
+    /// Releases a skip that was passed, if all before it is.
+    #[cold]
+    fn release_skip(&mut self) {
+        if let Some((_, end)) = self.skip.filter(|(start, _)| *start <= self.released) {
+            self.released = self.released.max(end);
+            self.skip = None;
+        }
+    }
+
+    #[inline(always)]
     fn tell(&mut self) {
         self.told = self.released;
         self.shared.store(Word::Released, self.told);
         self.bell |= must_ring(&self.shared, Word::WriterSleeps);
     }
 
-    /// Whether there is more than was known.
-    fn refresh(&mut self) -> Result<bool, Nonsense> {
+    /// Whether there is something where nothing was known to be.
+    #[inline(always)]
+    fn look(&mut self) -> Result<bool, Nonsense> {
+        if self.next == self.written {
+            let value = self.shared.load(Word::Written);
+            if value == self.written && self.broken.is_none() {
+                return Ok(false);
+            }
+            self.refresh(value)?;
+        }
+        self.place = behind(self.place, self.capacity);
+        self.there = (self.written - self.next).min(self.capacity - self.place);
+        Ok(true)
+    }
+
+    #[inline]
+    fn refresh(&mut self, value: u64) -> Result<(), Nonsense> {
         if let Some(nonsense) = self.broken {
             return Err(nonsense);
         }
-        let (value, last, limit) = (self.shared.load(Word::Written), self.written, self.told + self.capacity);
+        let (last, limit) = (self.written, self.told + self.capacity);
         match check(value, last, limit) {
             Some(written) => {
                 self.written = written;
-                Ok(written != last)
+                Ok(())
             }
             None => self.fail(Nonsense::Written { value, last, limit }),
         }
     }
 
     /// From now on there is nothing but this.
+    #[cold]
     fn fail<T>(&mut self, nonsense: Nonsense) -> Result<T, Nonsense> {
         self.broken = Some(nonsense);
-        self.written = self.next;
+        (self.written, self.there) = (self.next, 0);
         Err(nonsense)
     }
 }

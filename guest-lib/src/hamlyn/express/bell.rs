@@ -66,39 +66,23 @@ pub(super) struct Bell {
     manager: Manager,
     ticket: Ticket,
     token: Option<u64>,
-    /// The work queue had no room for a ring. It goes with the next call.
-    owed: bool,
 }
 
 impl Bell {
     pub(super) fn new(manager: &Manager, ticket: Ticket) -> Self {
-        Self { manager: manager.clone(), ticket, token: None, owed: false }
+        Self { manager: manager.clone(), ticket, token: None }
     }
 
     pub(super) fn set_token(&mut self, token: u64) {
         self.token = Some(token);
     }
 
-    /// Rings if that is due, now or since a call before. A card that is gone rings nowhere: the connection tells of that.
-    #[inline]
-    pub(super) fn ring(&mut self, due: bool) {
-        if due || self.owed {
-            self.send();
-        }
-    }
-
-    /// Whether a ring waits for room.
-    pub(super) fn is_owed(&self) -> bool {
-        self.owed
-    }
-
+    /// Rings. False: the work queue has no room, and it is still to be rung. A card that is gone rings nowhere: the connection tells of that.
     #[cold]
-    fn send(&mut self) {
+    pub(super) fn ring(&mut self) -> bool {
         let message = Message::to(&self.ticket).interrupt();
-        let sent = self.manager.terminus().try_send(&message, Source::Bytes(&[]));
-        self.owed = sent.as_ref().is_err_and(|error| error.is_would_block());
-        if let Err(error) = sent {
-            self.manager.fell_behind(self.token, &error);
-        }
+        let Err(error) = self.manager.terminus().try_send(&message, Source::Bytes(&[])) else { return true };
+        self.manager.fell_behind(self.token, &error);
+        !error.is_would_block()
     }
 }

@@ -60,6 +60,7 @@ impl Sender {
         Self { ring, bell, polling: Polling::default(), closed: false, ground: ground.clone() }
     }
 
+    #[inline(always)]
     pub(super) fn longest(&self) -> u64 {
         self.ring.longest()
     }
@@ -77,8 +78,14 @@ impl Sender {
         self.polling = polling;
     }
 
+    /// Room for so many bytes, if it is known that there is.
+    #[inline(always)]
+    pub(super) fn reserve_known(&self, length: u64) -> Option<Span> {
+        self.ring.reserve_known(length)
+    }
+
     /// Room for so many bytes, at most [`Sender::longest`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn reserve(&mut self, length: u64) -> Found<Span> {
         self.with(|ring| ring.reserve(length))
     }
@@ -96,7 +103,7 @@ impl Sender {
                 Some(span) => Look::Break(span),
                 None => {
                     self.ground.check(false)?;
-                    Look::Continue(Pause { limit: Some(LIMIT), for_card: self.bell.is_owed() })
+                    Look::Continue(Pause { limit: Some(LIMIT), for_card: self.ring.bell_is_due() })
                 }
             })
         })
@@ -112,16 +119,15 @@ impl Sender {
         self.ground.check(false)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
         self.ring.shared().data(span)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit(&mut self, span: Span) {
         self.ring.commit(span);
-        let due = self.ring.take_bell();
-        self.bell.ring(due);
+        self.ring_bell();
     }
 
     pub(super) fn close(&mut self) {
@@ -132,16 +138,23 @@ impl Sender {
 
     fn end(&mut self, how: u64) {
         self.ring.end(how);
-        let due = self.ring.take_bell();
-        self.bell.ring(due);
+        self.ring_bell();
     }
 
-    #[inline]
+    #[inline(always)]
     fn with<T>(&mut self, look: impl FnOnce(&mut Writer<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
         let found = look(&mut self.ring);
-        let due = self.ring.take_bell();
-        self.bell.ring(due);
+        self.ring_bell();
         found.map_err(|nonsense| self.why(nonsense))
+    }
+
+    /// Wakes the peer if that is due.
+    #[inline(always)]
+    fn ring_bell(&mut self) {
+        // One that finds no room goes with the next call.
+        if self.ring.bell_is_due() && self.bell.ring() {
+            self.ring.take_bell();
+        }
     }
 
     /// What makes no sense may be the memory that is shown in the stead of an area that is gone.
@@ -188,18 +201,31 @@ impl Receiver {
         self.polling = polling;
     }
 
+    /// The next message, if it is known that there is one.
+    #[inline(always)]
+    pub(super) fn next_known(&mut self) -> Option<Span> {
+        self.ring.receive_known()
+    }
+
     /// The next message, if there is one; the inner `None` if the peer has closed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Found<Option<Span>> {
         match self.with(Reader::receive)? {
             Some(span) => Ok(Some(Some(span))),
-            None => self.ended(),
+            None if self.ring.may_have_ended() => self.ended(),
+            None => Ok(None),
         }
     }
 
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
-        if let Some(found) = self.polling.look(|| self.next().transpose()) {
-            return found;
+        loop {
+            if let Some(next) = self.next()? {
+                return Ok(next);
+            }
+            // Most looks ask for a change alone, which is less than to ask for a message.
+            if self.polling.look(|| self.ring.has_news().then_some(())).is_none() {
+                break;
+            }
         }
         let manager = self.ground.manager.clone();
         manager.wait_for("message in the channel", timeout, |about_to_sleep| {
@@ -208,7 +234,7 @@ impl Receiver {
             }
             Ok(match self.next()? {
                 Some(next) => Look::Break(next),
-                None => Look::Continue(Pause { limit: Some(LIMIT), for_card: self.bell.is_owed() }),
+                None => Look::Continue(Pause { limit: Some(LIMIT), for_card: self.ring.bell_is_due() }),
             })
         })
     }
@@ -234,19 +260,18 @@ impl Receiver {
         &self.ground
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
         self.ring.shared().data(span)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, span: Span) {
         self.ring.release(span.end);
-        let due = self.ring.take_bell();
-        self.bell.ring(due);
+        self.ring_bell();
     }
 
-    #[inline]
+    #[cold]
     fn ended(&mut self) -> Found<Option<Span>> {
         match self.with(Reader::ended)? {
             None => Ok(None),
@@ -260,11 +285,19 @@ impl Receiver {
         }
     }
 
-    #[inline]
+    /// Wakes the peer if that is due.
+    #[inline(always)]
+    fn ring_bell(&mut self) {
+        // One that finds no room goes with the next call.
+        if self.ring.bell_is_due() && self.bell.ring() {
+            self.ring.take_bell();
+        }
+    }
+
+    #[inline(always)]
     fn with<T>(&mut self, look: impl FnOnce(&mut Reader<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
         let found = look(&mut self.ring);
-        let due = self.ring.take_bell();
-        self.bell.ring(due);
+        self.ring_bell();
         Ok(found?)
     }
 }

@@ -59,6 +59,7 @@ impl Sender {
         }
     }
 
+    #[inline(never)]
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
         self.finish(timeout)?;
         Ok(Span { at: 0, length, end: 0 })
@@ -166,6 +167,7 @@ impl Receiver {
         }
     }
 
+    #[inline(never)]
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
         if let Some(found) = self.polling.look(|| self.next().transpose()) {
             return found;

@@ -39,6 +39,7 @@ impl ChannelSender {
 
     /// The longest message, in bytes.
     #[must_use]
+    #[inline]
     pub fn longest(&self) -> usize {
         match &self.way {
             Way::Memory(sender) => sender.longest() as usize,
@@ -66,6 +67,7 @@ impl ChannelSender {
     /// # Errors
     /// [`Error::OutOfRange`] for one that is longer than [`ChannelSender::longest`]; [`Error::TimedOut`], [`Error::PeerLost`],
     /// [`Error::Nonsense`], [`Error::System`]. It has not been sent then.
+    #[inline(always)]
     pub fn send(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<()> {
         let mut room = self.reserve(bytes.len(), timeout)?;
         room.write(0, bytes)?;
@@ -77,7 +79,7 @@ impl ChannelSender {
     ///
     /// # Errors
     /// [`Error::WouldBlock`], and those of [`ChannelSender::send`].
-    #[inline]
+    #[inline(always)]
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<()> {
         let mut room = self.try_reserve(bytes.len())?;
         room.write(0, bytes)?;
@@ -89,24 +91,39 @@ impl ChannelSender {
     ///
     /// # Errors
     /// Those of [`ChannelSender::send`].
+    #[inline(always)]
     pub fn reserve(&mut self, length: usize, timeout: Option<Duration>) -> Result<Reserved<'_>> {
-        self.check(length)?;
-        self.begun = None;
-        let span = match &mut self.way {
-            Way::Memory(sender) => sender.wait(length as u64, timeout)?,
-            Way::Messages(sender) => sender.wait(length as u64, timeout)?,
-        };
-        Ok(Reserved { sender: self, span })
+        match self.known(length) {
+            Some(span) => Ok(Reserved { sender: self, span }),
+            None => self.wait(length, timeout),
+        }
     }
 
     /// Like [`ChannelSender::reserve`], but does not wait.
     ///
     /// # Errors
     /// [`Error::WouldBlock`], and those of [`ChannelSender::send`].
-    #[inline]
+    #[inline(always)]
     pub fn try_reserve(&mut self, length: usize) -> Result<Reserved<'_>> {
-        self.check(length)?;
+        match self.known(length) {
+            Some(span) => Ok(Reserved { sender: self, span }),
+            None => self.find(length),
+        }
+    }
+
+    /// Room that takes no look at what the peer says.
+    #[inline(always)]
+    fn known(&mut self, length: usize) -> Option<Span> {
         self.begun = None;
+        match &self.way {
+            Way::Memory(sender) => sender.reserve_known(length as u64),
+            Way::Messages(_) => None,
+        }
+    }
+
+    /// Room that takes one.
+    fn find(&mut self, length: usize) -> Result<Reserved<'_>> {
+        self.check(length)?;
         let room = match &mut self.way {
             Way::Memory(sender) => sender.reserve(length as u64)?,
             Way::Messages(sender) => sender.reserve(length as u64)?,
@@ -115,6 +132,15 @@ impl ChannelSender {
             Some(span) => Ok(Reserved { sender: self, span }),
             None => Err(self.full()),
         }
+    }
+
+    fn wait(&mut self, length: usize, timeout: Option<Duration>) -> Result<Reserved<'_>> {
+        self.check(length)?;
+        let span = match &mut self.way {
+            Way::Memory(sender) => sender.wait(length as u64, timeout)?,
+            Way::Messages(sender) => sender.wait(length as u64, timeout)?,
+        };
+        Ok(Reserved { sender: self, span })
     }
 
     /// Room as by [`ChannelSender::reserve`], for who cannot keep a borrow: C. `wait` is none for who does not wait, else for how long. It
@@ -212,7 +238,7 @@ impl ChannelSender {
         (self.longest() / 4).max(1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn data(&self, span: Span) -> &[AtomicU8] {
         match &self.way {
             Way::Memory(sender) => sender.data(span),
@@ -246,6 +272,7 @@ pub struct Reserved<'a> {
 impl Reserved<'_> {
     /// How many bytes.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.span.length as usize
     }
@@ -260,7 +287,7 @@ impl Reserved<'_> {
     ///
     /// # Errors
     /// [`Error::PastEnd`].
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, offset: usize, from: &[u8]) -> Result<()> {
         inside("message", offset as u64, from.len() as u64, self.span.length)?;
         copies::into_express(&self.cells()[offset..], from);
@@ -269,7 +296,7 @@ impl Reserved<'_> {
 
     /// The message in place; what was there before is anything. The peer may look at it and change it at any moment.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn cells(&self) -> &[AtomicU8] {
         self.sender.data(self.span)
     }
@@ -278,7 +305,7 @@ impl Reserved<'_> {
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].
-    #[inline]
+    #[inline(always)]
     pub fn commit(self) -> Result<()> {
         match &mut self.sender.way {
             Way::Memory(sender) => {

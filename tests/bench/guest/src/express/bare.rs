@@ -41,6 +41,10 @@ pub(crate) fn connect(way: &Way) -> Outcome<Bare> {
 /// Looks until there is something, and at the clock now and then. With a nap, it leaves the core to others meanwhile.
 #[inline]
 fn wait<T>(nap: Duration, mut look: impl FnMut() -> Outcome<Option<T>>) -> Outcome<T> {
+    // What is there already takes no clock.
+    if let Some(found) = look()? {
+        return Ok(found);
+    }
     let start = Instant::now();
     loop {
         let looks = if nap.is_zero() { LOOKS } else { 1 };

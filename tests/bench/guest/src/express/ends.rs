@@ -46,7 +46,7 @@ pub(crate) trait End {
 
     /// Sends a copy.
     fn send(&mut self, bytes: &[u8]) -> Outcome {
-        self.build(bytes.len(), |room| hamlyn_sys::wide_copy_in(room, bytes))
+        self.build(bytes.len(), |room| hamlyn_sys::register_copy_in(room, bytes))
     }
 
     /// Waits for a message of so many bytes, and copies it.
@@ -64,7 +64,7 @@ pub(crate) trait End {
         self.build(length, |room| {
             let mark = mark_of(number);
             for end in ends(length) {
-                hamlyn_sys::wide_copy_in(&room[end.clone()], &mark[..end.len()]);
+                hamlyn_sys::register_copy_in(&room[end.clone()], &mark[..end.len()]);
             }
         })
     }
@@ -75,7 +75,7 @@ pub(crate) trait End {
             let mark = mark_of(number);
             let is_mark = |end: std::ops::Range<usize>| {
                 let mut bytes = mark;
-                hamlyn_sys::wide_copy_out(&message[end.clone()], &mut bytes[..end.len()]);
+                hamlyn_sys::register_copy_out(&message[end.clone()], &mut bytes[..end.len()]);
                 bytes == mark
             };
             if message.len() != length || !ends(length).into_iter().all(is_mark) {
@@ -90,7 +90,7 @@ fn copied(message: &[AtomicU8], to: &mut [u8]) -> Outcome {
     if message.len() != to.len() {
         return Err(format!("a message of {} bytes came, not of {}", message.len(), to.len()).into());
     }
-    hamlyn_sys::wide_copy_out(message, to);
+    hamlyn_sys::register_copy_out(message, to);
     Ok(())
 }
 
