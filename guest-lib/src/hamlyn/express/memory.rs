@@ -27,14 +27,17 @@ pub(super) struct Ground {
     pub(super) watch: Watch,
     pub(super) _area: ExpressArea<dyn Attachment>,
     pub(super) _view: ExpressView<dyn Attachment>,
+    /// The ring in the view.
+    pub(super) there: RingMemory,
     pub(super) ear: Arc<Ear>,
     pub(super) manager: Manager,
 }
 
 impl Ground {
-    /// Fails if the connection has ended, as far as is known; `at_once` asks the operating system.
-    fn check(&self, at_once: bool) -> Result<()> {
-        if at_once {
+    /// Fails if the connection has ended, as far as is known; `asks` the operating system. Who does not still sees that the peer's memory is
+    /// gone, and asks then: that is most ends, and takes no system call of everybody who falls asleep.
+    fn check(&self, asks: bool) -> Result<()> {
+        if asks || !self.there.is_made() {
             let _ = self.watch.grace();
         }
         self.watch.loss(Duration::ZERO).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
@@ -95,9 +98,10 @@ impl Sender {
             return found;
         }
         let manager = self.ground.manager.clone();
+        let mut has_slept = false;
         manager.wait_for("room in the channel", timeout, |about_to_sleep| {
             if about_to_sleep {
-                self.arm(length)?;
+                self.fall_asleep(length, std::mem::replace(&mut has_slept, true))?;
             }
             Ok(match self.reserve(length)? {
                 Some(span) => Look::Break(span),
@@ -111,7 +115,11 @@ impl Sender {
 
     /// Has itself woken once there is room. True: there is.
     pub(super) fn arm(&mut self, length: u64) -> Result<bool> {
-        self.ground.check(true)?;
+        self.fall_asleep(length, true)
+    }
+
+    fn fall_asleep(&mut self, length: u64, asks: bool) -> Result<bool> {
+        self.ground.check(asks)?;
         Ok(!self.with(|ring| ring.sleep(length))?)
     }
 
@@ -228,9 +236,10 @@ impl Receiver {
             }
         }
         let manager = self.ground.manager.clone();
+        let mut has_slept = false;
         manager.wait_for("message in the channel", timeout, |about_to_sleep| {
             if about_to_sleep {
-                self.arm()?;
+                self.fall_asleep(std::mem::replace(&mut has_slept, true))?;
             }
             Ok(match self.next()? {
                 Some(next) => Look::Break(next),
@@ -241,15 +250,16 @@ impl Receiver {
 
     /// Has itself woken once there is something. True: there is.
     pub(super) fn arm(&mut self) -> Result<bool> {
-        if self.with(Reader::sleep)? {
-            let lost = self.ground.check(true);
-            // What the peer had stored before its end is there by now.
-            return match self.with(Reader::sleep)? {
-                true => lost.map(|()| false),
-                false => Ok(true),
-            };
+        self.fall_asleep(true)
+    }
+
+    fn fall_asleep(&mut self, asks: bool) -> Result<bool> {
+        if !self.with(Reader::sleep)? {
+            return Ok(true);
         }
-        Ok(true)
+        let Err(lost) = self.ground.check(asks) else { return Ok(false) };
+        // What the peer had stored before its end is there by now.
+        if self.with(Reader::sleep)? { Err(lost) } else { Ok(true) }
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -226,7 +226,8 @@ impl ChannelEnd {
         let Self { manager, area, ring, ear } = self;
         let bells = [Bell::new(&manager, ticket), Bell::new(&manager, ticket)];
         let watch = Watch::over(connection);
-        let ground = Arc::new(Ground { watch, _area: area, _view: view.view, ear, manager });
+        let ground =
+            Arc::new(Ground { watch, _area: area, _view: view.view, there: view.ring.clone(), ear, manager });
         let [to, from] = bells;
         let sender = memory::Sender::new(&ground, view.ring, to);
         let receiver = memory::Receiver::new(&ground, ring, from);
