@@ -43,6 +43,8 @@ struct hamlyn_share {
 	u32 users;
 	u32 held[HAMLYN_KINDS];
 	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
+	/* Pages of express memory that are others' to have, whoever they are. */
+	u32 spared;
 };
 
 /* An area of express memory, or a view, as a process has it. */
@@ -163,6 +165,7 @@ int host_express_create(struct host *host, const struct host_call *call, u32 pee
 int host_express_map(struct host *host, const struct host_call *call, u32 peer, u32 area, u64 key, u32 file,
 		     struct host_end **made);
 void host_express_close(struct host *host, const struct host_call *call, struct host_end *end);
+void host_express_spare(struct host *host, u32 pages);
 void host_express_describe(struct host *host, const struct host_call *call,
 			   struct hamlyn_express_query *query);
 void host_express_look(const struct host_end *end, struct host_end_state *state);

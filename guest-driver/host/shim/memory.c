@@ -117,6 +117,11 @@ void host_express_close(struct host *host, const struct host_call *call, struct 
 	end_drop(&end->end);
 }
 
+void host_express_spare(struct host *host, u32 pages)
+{
+	host->share.spared = pages;
+}
+
 void host_express_describe(struct host *host, const struct host_call *call,
 			   struct hamlyn_express_query *query)
 {

@@ -201,15 +201,14 @@ u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host)
 	return share->express[host];
 }
 
-/* One user may have all. */
+/* One user may have all but what is spared for others. */
 u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
 			       bool privileged)
 {
-	(void)share;
 	(void)host;
 	(void)held;
 	(void)privileged;
-	return all;
+	return all > share->spared ? all - share->spared : 0;
 }
 
 void hamlyn_share_said(struct hamlyn_share *share, u32 host)

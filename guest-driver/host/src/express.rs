@@ -99,6 +99,11 @@ impl System {
         }
     }
 
+    /// So many pages of each half that is this host's to give are not this process' user's to have, but others'.
+    pub fn express_spare(&mut self, pages: u32) {
+        self.host.express_spare(pages);
+    }
+
     /// What there is of express memory with a host.
     pub fn express_query(&mut self, ports: &mut dyn Ports, host: u32) -> HamlynExpressQuery {
         let mut query = HamlynExpressQuery { host, ..HamlynExpressQuery::default() };

@@ -160,6 +160,8 @@ unsafe extern "C" {
     ) -> c_int;
     #[link_name = "hamlyn_driver_host_express_close"]
     fn host_express_close(host: *mut RawHost, call: *const Call, end: *mut RawEnd);
+    #[link_name = "hamlyn_driver_host_express_spare"]
+    fn host_express_spare(host: *mut RawHost, pages: u32);
     #[link_name = "hamlyn_driver_host_express_describe"]
     fn host_express_describe(host: *mut RawHost, call: *const Call, query: *mut HamlynExpressQuery);
     #[link_name = "hamlyn_driver_host_express_look"]
@@ -574,6 +576,11 @@ impl Host {
         let Some(end) = self.ends.remove(&file) else { return };
         // SAFETY: host, call and end are whole, and nobody has the end any more.
         self.call(ports, |host, call| unsafe { host_express_close(host, call, end.as_ptr()) });
+    }
+
+    pub(crate) fn express_spare(&mut self, pages: u32) {
+        // SAFETY: the driver is there, and nobody else has it.
+        unsafe { host_express_spare(self.raw.as_ptr(), pages) };
     }
 
     pub(crate) fn express_describe(&mut self, ports: &mut dyn Ports, query: &mut HamlynExpressQuery) {

@@ -225,6 +225,22 @@ fn pages_of_a_lost_host_are_given_to_nobody_until_it_settles() {
 }
 
 #[test]
+fn a_share_that_is_too_small_for_want_of_a_lost_hosts_pages_has_it_settle() {
+    let mut two = Two::express();
+    two.sides[0].system.express_spare(8);
+    assert_eq!(two.area(0, 9), Err(Errno::DQUOT), "of 16 pages 8 are others'");
+    let (area, _) = two.pair(6);
+    two.pass(TIMEOUT + 1000, false);
+    two.sides[0].give_back(area);
+    // Ten are free, and he may have two of them, until it is known that nobody sees the others.
+    assert_eq!(two.sides[0].counts(1), [0, 6, 0]);
+    assert_eq!(two.sides[0].area(1, 8, false), Err(Errno::AGAIN), "the other is asked first");
+    two.pass(1000, true);
+    assert!(two.area(0, 8).is_ok());
+    two.check();
+}
+
+#[test]
 fn a_host_that_slept_takes_its_views_away_before_it_settles() {
     let mut two = Two::express();
     let (area, view) = two.pair(16);
