@@ -119,6 +119,29 @@ fn sleep<const F: bool>(reader: &mut Reader<Both<F>>, mine: &Bell, peer: &Bell) 
     }
 }
 
+/// Offers a value until there is room for it.
+fn send<const F: bool>(writer: &mut Writer<Both<F>>, value: u64, mine: &Bell, peer: &Bell) {
+    while !offer(writer, value, peer) {
+        let sleeps = writer.sleep(8).unwrap();
+        if writer.take_bell() {
+            peer.ring();
+        }
+        if sleeps {
+            mine.wait();
+        }
+    }
+}
+
+/// The next value, whenever it comes.
+fn next<const F: bool>(reader: &mut Reader<Both<F>>, mine: &Bell, peer: &Bell) -> u64 {
+    loop {
+        match poll(reader, peer) {
+            Some(value) => return value,
+            None => sleep(reader, mine, peer),
+        }
+    }
+}
+
 /// One way: more than the ring holds, both ends asleep whenever they can be, and the end of it.
 fn one_way<const F: bool>(messages: u64) {
     let both = Both::<F>::new();
@@ -128,15 +151,7 @@ fn one_way<const F: bool>(messages: u64) {
     let (mine, peer) = (writers.clone(), readers.clone());
     let thread = thread::spawn(move || {
         for value in 1..=messages {
-            while !offer(&mut writer, value, &peer) {
-                let sleeps = writer.sleep(8).unwrap();
-                if writer.take_bell() {
-                    peer.ring();
-                }
-                if sleeps {
-                    mine.wait();
-                }
-            }
+            send(&mut writer, value, &mine, &peer);
         }
         writer.end(1);
         if writer.take_bell() {
@@ -158,6 +173,27 @@ fn one_way<const F: bool>(messages: u64) {
     thread.join().unwrap();
 }
 
+/// Both ways at once, where each end has one bell for its two halves: what rings for the one is not taken from the other.
+fn both_ways(values: u64) {
+    let rings = [Both::<true>::new(), Both::new()];
+    let bells = [Bell::new(), Bell::new()];
+    let writer = |ring: usize| Writer::new(rings[ring].clone(), CAPACITY);
+    let reader = |ring: usize| Reader::new(rings[ring].clone(), CAPACITY);
+    let (mut back, mut asked) = (writer(1), reader(0));
+    let [peer, mine] = bells.clone();
+    let thread = thread::spawn(move || {
+        for _ in 0..values {
+            let value = next(&mut asked, &mine, &peer);
+            send(&mut back, value + 10, &mine, &peer);
+        }
+    });
+    let (mut ask, mut answers) = (writer(0), reader(1));
+    let [mine, peer] = bells;
+    (0..values).for_each(|value| send(&mut ask, value, &mine, &peer));
+    (0..values).for_each(|value| assert_eq!(next(&mut answers, &mine, &peer), value + 10));
+    thread.join().unwrap();
+}
+
 fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
@@ -167,6 +203,11 @@ fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn no_message_and_no_wake_up_is_lost() {
     explore(2, || one_way::<true>(4));
+}
+
+#[test]
+fn one_bell_is_enough_for_both_ways() {
+    explore(2, || both_ways(3));
 }
 
 #[test]
