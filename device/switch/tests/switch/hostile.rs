@@ -17,7 +17,7 @@ use hamlyn_switch::{Options, Policy, Switch};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-const HELLO: &[u8] = b"HMLN\x05\x00\xff\xff\x01\x00\x00\x00";
+const HELLO: &[u8] = b"HMLN\x06\x00\xff\xff\x01\x00\x00\x00";
 const RING: &[u8] = b"!";
 
 /// A socket that, when it is closed, waits for hours for what nobody reads; and the one who does not read.
