@@ -11,11 +11,14 @@
 //! | 1: they must keep their order, else 0 | 1 | | ports of the switch, 0 if it does not say | 2 |
 //! | 1: it wants express memory, else 0 | 1 | | bytes of a ring | 4 |
 //! | zero | 1 | | largest packet, bytes | 4 |
-//! | | | | bytes of a part of express memory, 0: it gets none | 4 |
-//! | | | | zero, or the number of that memory | 8 |
+//! | | | | express memory: 0: it gets none, 1: shared, 2: isolated | 2 |
+//! | | | | zero | 2 |
+//! | | | | zero, or bytes of a part of that memory | 4 |
+//! | | | | zero, or its number | 8 |
 //!
-//! An acceptance carries one descriptor, the rings' memory, or two: that, and express memory for as many hosts as the switch has
-//! ports. Both are sealed. A refusal carries text instead: the reason.
+//! An acceptance carries a descriptor, the rings' memory, and behind it those of express memory for as many hosts as the switch
+//! has ports: one if it is shared, and if it is isolated one for each other host, in the order of their ids. All are sealed.
+//! A refusal carries text instead: the reason.
 //! Afterwards the socket stays open, as the link's [bell](crate::bell) in both directions: a message of one byte wakes the
 //! other side, and its end tells either side that the other is gone. A card passes no descriptors, or it is refused.
 
@@ -34,18 +37,20 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::bell::{Bell, Socket, look};
-use crate::express::{self, Part, Shape};
+use crate::express::{Form, Holding, Memory, Part, Shape};
 use crate::header::{HeaderError, HostId, Protocol, Traffic};
 use crate::link::{End, Link, Shared};
 use crate::message::{self, receive, retry, send_with};
 use crate::ring::Geometry;
 
 /// Version of how cards attach, and of the rings.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 const MAGIC: [u8; 4] = *b"HMLN";
 const ANY_HOST: u16 = u16::MAX;
 const ACCEPTED: u16 = 0;
 const REFUSED: u16 = 1;
+const SHARED: u16 = 1;
+const ISOLATED: u16 = 2;
 /// The longest reason for a refusal, in bytes.
 const MAX_REASON: usize = 240;
 /// An answer with a reason.
@@ -72,6 +77,8 @@ struct Answer {
     ports: U16,
     capacity: U32,
     max_packet: U32,
+    form: U16,
+    reserved: U16,
     part: U32,
     memory: U64,
 }
@@ -125,7 +132,7 @@ pub struct Attached {
     /// The card's end of the link.
     pub link: Link,
     /// What its machine shares with those of others, if it asked for that and there is any.
-    pub express: Option<express::Memory>,
+    pub express: Option<Holding>,
 }
 
 /// Attaches to the switch of this process's user, or of root, that listens at `path`. Blocks, `timeout` at most for each step.
@@ -184,25 +191,36 @@ fn memories(
     answer: &Answer,
     request: Request,
     descriptors: Vec<OwnedFd>,
-) -> Result<(OwnedFd, Option<express::Memory>), String> {
-    let has_express = answer.part != 0;
-    let (count, wanted) = (descriptors.len(), 1 + usize::from(has_express));
+) -> Result<(OwnedFd, Option<Holding>), String> {
+    let (host, shape) = (HostId(answer.host.get()), shape(answer)?);
+    let (count, wanted) = (descriptors.len(), 1 + shape.map_or(0, |shape| Holding::count(shape, host)));
     let mut descriptors = descriptors.into_iter();
     let (Some(rings), true) = (descriptors.next(), count == wanted) else {
         return Err(format!("it sent {count} descriptors (must be {wanted})"));
     };
-    let Some(memory) = descriptors.next() else { return Ok((rings, None)) };
+    let Some(shape) = shape else { return Ok((rings, None)) };
     if !request.express {
         return Err("it sent express memory that nobody asked for".into());
     }
-    let part = Part::new(answer.part.get().into()).map_err(|error| error.to_string())?;
-    let shape = Shape::new(answer.ports.get(), part).map_err(|error| error.to_string())?;
     let number = NonZeroU64::new(answer.memory.get()).ok_or("its express memory has number 0")?;
-    let memory = express::Memory::adopt(shape, number, memory).map_err(|error| error.to_string())?;
+    let holding = Holding::adopt(shape, number, host, descriptors).map_err(|error| error.to_string())?;
+    Ok((rings, Some(holding)))
+}
+
+/// What express memory there is, if any, by what an acceptance says.
+fn shape(answer: &Answer) -> Result<Option<Shape>, String> {
+    let form = match answer.form.get() {
+        0 => return Ok(None),
+        SHARED => Form::Shared,
+        ISOLATED => Form::Isolated,
+        form => return Err(format!("its express memory is of form {form} (limit {ISOLATED})")),
+    };
+    let part = Part::new(answer.part.get().into()).map_err(|error| error.to_string())?;
+    let shape = Shape::new(form, answer.ports.get(), part).map_err(|error| error.to_string())?;
     if answer.host.get() >= shape.hosts() {
         return Err(format!("its express memory is not for host {} (limit {})", answer.host, shape.hosts()));
     }
-    Ok((rings, Some(memory)))
+    Ok(Some(shape))
 }
 
 fn protocol(path: &Path, reason: String) -> ConnectError {
@@ -311,28 +329,40 @@ fn parse(bytes: &[u8]) -> Result<Request, RequestError> {
 }
 
 /// Accepts a client as `host` of `ports` and returns the switch's end of its new link. With `express` memory, which is for as many
-/// hosts, it hands that over, too: the client has asked for it. Never blocks.
+/// hosts, it hands over that host's: the client has asked for it. Never blocks.
 pub fn accept(
     socket: impl Into<Socket>,
     host: HostId,
     ports: u16,
     geometry: Geometry,
-    express: Option<&express::Memory>,
+    express: Option<&mut Memory>,
 ) -> io::Result<Link> {
     let socket = socket.into();
-    let shared = Shared::new(geometry).inspect_err(|error| refuse(socket.as_fd(), &error.to_string()))?;
-    let answer = Answer {
+    let made = Shared::new(geometry).and_then(|shared| {
+        let holding = express.map(|memory| memory.holding(host)).transpose()?;
+        Ok((shared, holding))
+    });
+    let (shared, holding) = made.inspect_err(|error| refuse(socket.as_fd(), &error.to_string()))?;
+    let mut answer = Answer {
         capacity: (geometry.capacity as u32).into(),
         max_packet: (geometry.max_packet as u32).into(),
         ports: ports.into(),
-        // A part has 256 MiB at most.
-        part: express.map_or(0, |express| express.shape().part().bytes() as u32).into(),
-        memory: express.map_or(0, |express| express.number().get()).into(),
         ..answer(ACCEPTED, host)
     };
+    if let Some(holding) = &holding {
+        let shape = holding.shape();
+        answer.form = match shape.form() {
+            Form::Shared => SHARED,
+            Form::Isolated => ISOLATED,
+        }
+        .into();
+        // It has 256 MiB at most.
+        answer.part = (shape.part().bytes() as u32).into();
+        answer.memory = holding.number().get().into();
+    }
     let rings = shared.memory.file.as_fd();
-    let descriptors: Vec<_> =
-        [rings].into_iter().chain(express.map(|express| express.file().as_fd())).collect();
+    let express = holding.iter().flat_map(Holding::portions).map(|portion| portion.file().as_fd());
+    let descriptors: Vec<_> = [rings].into_iter().chain(express).collect();
     send_with(&socket, answer.as_bytes(), &descriptors)?;
     shared.link(End::Switch, Some(Bell::over(socket)))
 }

@@ -1,8 +1,11 @@
-//! Express memory: one file, in which each pair of hosts has a part that is theirs alone (`docs/express.md`).
+//! Express memory: each pair of hosts has a part that is theirs alone (`docs/express.md`).
 //!
-//! It is a matrix: the part of hosts *i* < *j* is the cell in row *i* and column *j*. The diagonal and what is below it
-//! belong to nobody, and pages that nobody has touched take no memory.
+//! *Shared*, all parts are in one file, which all hosts' cards are handed. It is a matrix: the part of hosts *i* < *j* is the cell
+//! in row *i* and column *j*. The diagonal and what is below it belong to nobody, and pages that nobody has touched take no
+//! memory. *Isolated*, each part is in a file of its own, behind as many bytes that belong to nobody, and a host's card is handed
+//! the files of that host's parts and no others.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 use std::io;
@@ -99,24 +102,39 @@ pub enum ShapeError {
     },
 }
 
-/// How many hosts it is for, and what each pair has.
+/// Into which files the memory is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One for all parts.
+    Shared,
+    /// One for each part.
+    Isolated,
+}
+
+/// How many hosts it is for, what each pair has, and in which files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
+    form: Form,
     hosts: u16,
     part: Part,
 }
 
 impl Shape {
-    /// A matrix of `hosts` x `hosts` parts.
-    pub fn new(hosts: u16, part: Part) -> Result<Shape, ShapeError> {
+    /// A part for each two of `hosts`.
+    pub fn new(form: Form, hosts: u16, part: Part) -> Result<Shape, ShapeError> {
         if !(1..=MOST_HOSTS).contains(&hosts) {
             return Err(ShapeError::Hosts(hosts));
         }
-        let shape = Shape { hosts, part };
+        let shape = Shape { form, hosts, part };
         match shape.bytes() {
             bytes if bytes > MOST_BYTES => Err(ShapeError::Bytes { hosts, part, bytes }),
             _ => Ok(shape),
         }
+    }
+
+    /// Into which files it is divided.
+    pub fn form(self) -> Form {
+        self.form
     }
 
     /// Host ids below this have parts.
@@ -129,53 +147,161 @@ impl Shape {
         self.part
     }
 
-    /// All of the file.
+    /// All of a file.
     pub fn bytes(self) -> u64 {
-        u64::from(self.hosts).pow(2) * self.part.0
+        match self.form {
+            Form::Shared => u64::from(self.hosts).pow(2) * self.part.0,
+            Form::Isolated => 2 * self.part.0,
+        }
     }
 
-    /// Where in the file the part of two hosts begins; `None`: they have none.
+    /// Where in its file the part of two hosts begins, never at 0; `None`: they have none.
     pub fn place(self, one: HostId, other: HostId) -> Option<u64> {
-        let (row, column) = (one.0.min(other.0), one.0.max(other.0));
-        let there_is = row < column && column < self.hosts;
-        there_is.then(|| (u64::from(row) * u64::from(self.hosts) + u64::from(column)) * self.part.0)
+        let (row, column) = pair(one, other);
+        let cell = match self.form {
+            Form::Shared => u64::from(row.0) * u64::from(self.hosts) + u64::from(column.0),
+            Form::Isolated => 1,
+        };
+        let there_is = row < column && column.0 < self.hosts;
+        there_is.then(|| cell * self.part.0)
+    }
+
+    /// Whose parts are in each of the files that a host is handed: one other host's, or `None`: all others'.
+    fn files(self, host: HostId) -> Vec<Option<HostId>> {
+        match self.form {
+            Form::Shared => vec![None],
+            Form::Isolated => (0..self.hosts).map(HostId).filter(|other| *other != host).map(Some).collect(),
+        }
     }
 }
 
-/// The file, to be passed on. This process does not map it.
-#[derive(Debug, Clone)]
+/// Two hosts, the lower id first.
+fn pair(one: HostId, other: HostId) -> (HostId, HostId) {
+    (one.min(other), one.max(other))
+}
+
+/// All of the memory, at the switch, which has made it. It does not map it.
+#[derive(Debug)]
 pub struct Memory {
     shape: Shape,
     number: NonZeroU64,
-    file: Arc<File>,
+    /// The files so far, by the pair whose part they have, or none for all.
+    files: BTreeMap<Option<(HostId, HostId)>, Arc<File>>,
 }
 
 impl Memory {
     /// Memory that nobody else knows: all zeros, and a number by which it is told from any other.
     pub fn new(shape: Shape) -> io::Result<Memory> {
-        let file = Arc::new(File::from(make("express", shape.bytes())?));
-        Ok(Memory { shape, number: random()?, file })
+        Ok(Memory { shape, number: random()?, files: BTreeMap::new() })
     }
 
-    /// Memory that another process has made. It must be what it says, or who uses it would die one day.
-    pub(crate) fn adopt(shape: Shape, number: NonZeroU64, memory: OwnedFd) -> io::Result<Memory> {
-        let file = Arc::new(check(memory, "express", shape.bytes())?);
-        Ok(Memory { shape, number, file })
-    }
-
-    /// Where in it what is.
+    /// What is where in it.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Which memory it is.
+    /// What a host's card is to be handed: nothing that has no part of that host. The same files each time.
+    pub fn holding(&mut self, host: HostId) -> io::Result<Holding> {
+        let Memory { shape, number, files } = self;
+        let portion = |peer: Option<HostId>| {
+            let whose = peer.map(|peer| pair(host, peer));
+            if let Some(file) = files.get(&whose) {
+                return Ok(Portion { shape: *shape, host, peer, file: file.clone() });
+            }
+            let file = Arc::new(File::from(make("express", shape.bytes())?));
+            files.insert(whose, file.clone());
+            Ok(Portion { shape: *shape, host, peer, file })
+        };
+        let portions = shape.files(host).into_iter().map(portion).collect::<io::Result<_>>()?;
+        Ok(Holding { shape: *shape, number: *number, host, portions })
+    }
+}
+
+/// What one host's card is handed of the memory.
+#[derive(Debug, Clone)]
+pub struct Holding {
+    shape: Shape,
+    number: NonZeroU64,
+    host: HostId,
+    portions: Vec<Portion>,
+}
+
+impl Holding {
+    /// How many files a host of a memory of this shape is handed.
+    pub(crate) fn count(shape: Shape, host: HostId) -> usize {
+        shape.files(host).len()
+    }
+
+    /// What another process hands a host. The files must be what it says, or who uses them would die one day.
+    pub(crate) fn adopt(
+        shape: Shape,
+        number: NonZeroU64,
+        host: HostId,
+        files: impl IntoIterator<Item = OwnedFd>,
+    ) -> io::Result<Holding> {
+        let portion = |(peer, file)| {
+            let file = Arc::new(check(file, "express", shape.bytes())?);
+            Ok(Portion { shape, host, peer, file })
+        };
+        let portions = shape.files(host).into_iter().zip(files).map(portion).collect::<io::Result<_>>()?;
+        Ok(Holding { shape, number, host, portions })
+    }
+
+    /// What is where in it.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Which memory it is of.
     pub fn number(&self) -> NonZeroU64 {
         self.number
     }
 
-    /// The file, sealed.
+    /// Whose it is.
+    pub fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// The files, those of other hosts in the order of these.
+    pub fn portions(&self) -> &[Portion] {
+        &self.portions
+    }
+}
+
+/// One file of those that a host's card is handed.
+#[derive(Debug, Clone)]
+pub struct Portion {
+    shape: Shape,
+    host: HostId,
+    peer: Option<HostId>,
+    file: Arc<File>,
+}
+
+impl Portion {
+    /// The file, sealed, to be passed on. This process does not map it.
     pub fn file(&self) -> &Arc<File> {
         &self.file
+    }
+
+    /// What is where in it.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Whose it is.
+    pub fn host(&self) -> HostId {
+        self.host
+    }
+
+    /// With which other host the parts in it are shared; `None`: with all.
+    pub fn peer(&self) -> Option<HostId> {
+        self.peer
+    }
+
+    /// Where in it the part that is shared with another host begins; `None`: it has none.
+    pub fn place(&self, other: HostId) -> Option<u64> {
+        let is_here = self.peer.is_none_or(|peer| peer == other);
+        self.shape.place(self.host, other).filter(|_| is_here)
     }
 }
 
@@ -210,9 +336,20 @@ mod tests {
         assert_eq!(Part::default().to_string(), "1M");
     }
 
+    const ONE: u64 = 1 << 20;
+
+    fn shape(form: Form, hosts: u16) -> Shape {
+        Shape::new(form, hosts, Part::default()).unwrap()
+    }
+
+    fn inode(file: &File) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        file.metadata().unwrap().ino()
+    }
+
     #[test]
     fn each_pair_has_a_part_of_its_own_in_the_file() {
-        let shape = Shape::new(5, Part::default()).unwrap();
+        let shape = shape(Form::Shared, 5);
         let mut seen = BTreeSet::new();
         for (one, other) in (0..7).flat_map(|one| (0..7).map(move |other| (HostId(one), HostId(other)))) {
             let place = shape.place(one, other);
@@ -228,24 +365,78 @@ mod tests {
     #[test]
     fn what_is_too_large_is_refused_with_the_limit() {
         let most = Part::new(Part::MOST).unwrap();
-        assert_eq!(Shape::new(16, most).unwrap().bytes(), MOST_BYTES);
-        let said = Shape::new(17, most).unwrap_err().to_string();
+        let new = |hosts, part| Shape::new(Form::Shared, hosts, part);
+        assert_eq!(new(16, most).unwrap().bytes(), MOST_BYTES);
+        let said = new(17, most).unwrap_err().to_string();
         assert_eq!(said, "express memory of 17 x 17 parts of 256M has 77577846784 bytes (limit 68719476736)");
-        assert_eq!(Shape::new(0, most), Err(ShapeError::Hosts(0)));
-        assert_eq!(Shape::new(65, Part::default()), Err(ShapeError::Hosts(65)));
-        assert!(Shape::new(64, Part::default()).is_ok());
+        assert_eq!(new(0, most), Err(ShapeError::Hosts(0)));
+        assert_eq!(new(65, Part::default()), Err(ShapeError::Hosts(65)));
+        assert!(new(64, Part::default()).is_ok());
+        // Files of a part each may be more in all.
+        assert!(Shape::new(Form::Isolated, 64, most).is_ok());
     }
 
     #[test]
-    fn memory_has_its_size_for_good_and_takes_none() {
+    fn files_have_their_size_for_good_and_take_no_memory() {
         use std::os::unix::fs::MetadataExt;
-        let shape = Shape::new(64, Part::default()).unwrap();
-        let [one, other] = [0; 2].map(|_| Memory::new(shape).unwrap());
-        assert_ne!(one.number(), other.number());
-        let found = one.file().metadata().unwrap();
-        assert_eq!((found.len(), found.blocks()), (4 << 30, 0));
-        assert!(one.file().set_len(0).is_err() && one.file().set_len(8 << 30).is_err());
-        let copy = |memory: &Memory| OwnedFd::from(memory.file().try_clone().unwrap());
-        assert!(Memory::adopt(shape, one.number(), copy(&one)).is_ok());
+        for (form, bytes) in [(Form::Shared, 4 << 30), (Form::Isolated, 2 * ONE)] {
+            let shape = shape(form, 64);
+            let [mut one, mut other] = [0; 2].map(|_| Memory::new(shape).unwrap());
+            let [one, other] = [&mut one, &mut other].map(|memory| memory.holding(HostId(1)).unwrap());
+            assert_ne!(one.number(), other.number());
+            for file in one.portions().iter().map(Portion::file) {
+                let found = file.metadata().unwrap();
+                assert_eq!((found.len(), found.blocks()), (bytes, 0));
+                assert!(file.set_len(0).is_err() && file.set_len(2 * bytes).is_err());
+            }
+            let copies = one.portions().iter().map(|portion| portion.file().try_clone().unwrap().into());
+            let adopted = Holding::adopt(shape, one.number(), HostId(1), copies).unwrap();
+            let whose = |holding: &Holding| -> Vec<_> {
+                holding.portions().iter().map(|portion| (portion.peer(), inode(portion.file()))).collect()
+            };
+            assert_eq!(whose(&adopted), whose(&one));
+        }
+    }
+
+    #[test]
+    fn a_shared_memory_is_one_file_for_all() {
+        let mut memory = Memory::new(shape(Form::Shared, 4)).unwrap();
+        let files: BTreeSet<u64> = (0..4)
+            .flat_map(|host| {
+                let holding = memory.holding(HostId(host)).unwrap();
+                assert_eq!(holding.portions().iter().map(Portion::peer).collect::<Vec<_>>(), [None]);
+                assert_eq!(Holding::count(memory.shape(), HostId(host)), 1);
+                holding.portions().iter().map(|portion| inode(portion.file())).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(files.len(), 1);
+    }
+
+    #[test]
+    fn of_an_isolated_memory_a_host_has_the_files_of_its_own_pairs_alone() {
+        let mut memory = Memory::new(shape(Form::Isolated, 5)).unwrap();
+        let mut holders: BTreeMap<u64, BTreeSet<(u16, u16)>> = BTreeMap::new();
+        // Once more at last: who comes again gets what it had.
+        for host in [3, 0, 1, 2, 4, 3] {
+            let holding = memory.holding(HostId(host)).unwrap();
+            assert_eq!(holding.portions().len(), 4);
+            assert_eq!(Holding::count(memory.shape(), HostId(host)), 4);
+            for portion in holding.portions() {
+                let peer = portion.peer().unwrap();
+                for other in (0..6).map(HostId) {
+                    assert_eq!(portion.place(other), (other == peer).then_some(ONE), "{host}, {other}");
+                }
+                holders.entry(inode(portion.file())).or_default().insert((host, peer.0));
+            }
+        }
+        // Each file has exactly the two whose part it is.
+        assert_eq!(holders.len(), 5 * 4 / 2);
+        for found in holders.values().map(|found| found.iter().copied().collect::<Vec<_>>()) {
+            let [(one, other), turned] = found[..] else { panic!("{found:?}") };
+            assert!(one < other && turned == (other, one), "{found:?}");
+        }
+        assert!(
+            Memory::new(shape(Form::Isolated, 1)).unwrap().holding(HostId(0)).unwrap().portions().is_empty()
+        );
     }
 }

@@ -13,6 +13,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg, socket_with,
 };
 
+use crate::express::MOST_HOSTS;
+
 /// A socket that is connected to the listener at `path`, and that waits `timeout` at most for each message.
 pub fn connect(path: &Path, timeout: Duration) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -33,8 +35,9 @@ pub fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> io::Result<T> {
     }
 }
 
-/// Room for the descriptors of a message: more than any has, so that who gets one too many sees it.
-const DESCRIPTORS: usize = 4;
+/// Room for the descriptors of a message: one more than any has, so that who gets one too many sees it. The most are the rings' memory
+/// and a file of express memory for each other host. (The kernel takes 253.)
+const DESCRIPTORS: usize = 1 + MOST_HOSTS as usize;
 
 /// The next message, of which no more than `most` bytes are wanted, and the descriptors that it carries.
 pub fn receive(socket: impl AsFd, most: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {

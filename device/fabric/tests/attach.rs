@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hamlyn_door::{Kind, Listener};
 use hamlyn_fabric::attach::{self, accept, read_request, refuse};
-use hamlyn_fabric::express::{Memory, Part, Shape};
+use hamlyn_fabric::express::{Form, Holding, Memory, Part, Shape};
 use hamlyn_fabric::{
     Attached, ConnectError, Geometry, Header, HostId, Protocol, Request, Traffic, connect, connect_to,
 };
@@ -62,15 +62,16 @@ fn wait_for_request(socket: &OwnedFd) {
 /// An answer that accepts the client as host 3, without express memory.
 fn answer(version: u8, capacity: u32, max_packet: u32) -> Vec<u8> {
     let head = [b'H', b'M', b'L', b'N', version, 0, 3, 0, 0, 0, 0, 0];
-    [&head[..], &capacity.to_le_bytes(), &max_packet.to_le_bytes(), &[0; 12]].concat()
+    [&head[..], &capacity.to_le_bytes(), &max_packet.to_le_bytes(), &[0; 16]].concat()
 }
 
-/// One that accepts it with express memory, as host 3 of so many.
-fn express_answer(ports: u16, part: u32, number: u64) -> Vec<u8> {
-    let mut answer = answer(5, 4096, 1000);
+/// One that accepts it with express memory of a form, as host 3 of so many.
+fn express_answer(form: u16, ports: u16, part: u32, number: u64) -> Vec<u8> {
+    let mut answer = answer(6, 4096, 1000);
     answer[10..12].copy_from_slice(&ports.to_le_bytes());
-    answer[20..24].copy_from_slice(&part.to_le_bytes());
-    answer[24..].copy_from_slice(&number.to_le_bytes());
+    answer[20..22].copy_from_slice(&form.to_le_bytes());
+    answer[24..28].copy_from_slice(&part.to_le_bytes());
+    answer[28..].copy_from_slice(&number.to_le_bytes());
     answer
 }
 
@@ -190,7 +191,7 @@ fn memory_of_huge_pages_and_what_is_no_memory_is_refused() {
         let Ok(memory) = memory else { continue };
         let error = with_switch(PATIENCE, move |socket| {
             wait_for_request(&socket);
-            send_with(&socket, &answer(5, 4096, 1000), &[memory.as_fd()]);
+            send_with(&socket, &answer(6, 4096, 1000), &[memory.as_fd()]);
         })
         .unwrap_err()
         .to_string();
@@ -203,9 +204,9 @@ fn answers_that_are_not_a_switchs_are_refused() {
     let cases = [
         (vec![], "answer of 0 bytes"),
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "answer of 26 bytes is not one"),
-        (answer(5, 4096, 1000)[..31].to_vec(), "answer of 31 bytes"),
-        (answer(4, 4096, 1000), "version 4"),
-        (answer(5, 4096, 1000), "it sent 0 descriptors (must be 1)"),
+        (answer(6, 4096, 1000)[..35].to_vec(), "answer of 35 bytes"),
+        (answer(5, 4096, 1000), "version 5"),
+        (answer(6, 4096, 1000), "it sent 0 descriptors (must be 1)"),
     ];
     for (bytes, reason) in cases {
         let error = with_switch(PATIENCE, move |socket| {
@@ -226,15 +227,15 @@ fn answers_that_are_not_a_switchs_are_refused() {
 fn memory_that_is_not_what_the_answer_says_is_refused() {
     let sealed = || memory(LINK_BYTES, SealFlags::SHRINK);
     let cases = [
-        (memory(LINK_BYTES, SealFlags::GROW), answer(5, 4096, 1000), "can shrink"),
-        (memory(LINK_BYTES - 1, SealFlags::SHRINK), answer(5, 4096, 1000), "ring memory has 9215 bytes"),
-        (sealed(), answer(5, 4097, 1000), "ring of 4097 bytes is not possible"),
+        (memory(LINK_BYTES, SealFlags::GROW), answer(6, 4096, 1000), "can shrink"),
+        (memory(LINK_BYTES - 1, SealFlags::SHRINK), answer(6, 4096, 1000), "ring memory has 9215 bytes"),
+        (sealed(), answer(6, 4097, 1000), "ring of 4097 bytes is not possible"),
         (
             sealed(),
-            answer(5, 4096, 2000),
+            answer(6, 4096, 2000),
             "packet size 2000 is too large for a ring of 4096 bytes (limit 1008)",
         ),
-        (sealed(), answer(5, 1 << 31, 1000), "ring of 2147483648 bytes"),
+        (sealed(), answer(6, 1 << 31, 1000), "ring of 2147483648 bytes"),
     ];
     for (memory, bytes, reason) in cases {
         let error = with_switch(PATIENCE, move |socket| {
@@ -248,79 +249,113 @@ fn memory_that_is_not_what_the_answer_says_is_refused() {
     let memory = sealed();
     let attached = with_switch(PATIENCE, move |socket| {
         wait_for_request(&socket);
-        send_with(&socket, &answer(5, 4096, 1000), &[memory.as_fd()]);
+        send_with(&socket, &answer(6, 4096, 1000), &[memory.as_fd()]);
     });
     assert_eq!(attached.unwrap().host, HostId(3));
-    assert_eq!(attach::VERSION, 5);
+    assert_eq!(attach::VERSION, 6);
 }
 
 const PART: u32 = 64 << 10;
-/// Bytes of express memory for four hosts.
+/// Bytes of express memory for four hosts, and of what two of them share of one that is isolated.
 const FOUR: u64 = 4 * 4 * PART as u64;
+const PAIR: u64 = 2 * PART as u64;
+/// How an answer says it.
+const SHARED: u16 = 1;
+const ISOLATED: u16 = 2;
 
 fn wishes() -> Request {
     Request { express: true, ..request(Some(3)) }
 }
 
-#[test]
-fn express_memory_comes_with_the_link_to_who_asks_for_it() {
-    use std::os::unix::fs::FileExt;
-    let memory = Memory::new(Shape::new(4, Part::new(PART.into()).unwrap()).unwrap()).unwrap();
-    let handed = memory.clone();
+fn express(form: Form, hosts: u16) -> Memory {
+    Memory::new(Shape::new(form, hosts, Part::new(PART.into()).unwrap()).unwrap()).unwrap()
+}
+
+/// What host 3 is handed of express memory.
+fn handed(memory: &mut Memory) -> Holding {
+    let ports = memory.shape().hosts();
     let card = asking(wishes(), PATIENCE, move |socket| {
         recv(&socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
         assert_eq!(read_request(socket.as_fd()).unwrap(), wishes());
-        accept(socket, HostId(3), 4, SMALL, Some(&handed)).unwrap();
+        accept(socket, HostId(3), ports, SMALL, Some(memory)).unwrap();
     });
-    let express = card.unwrap().express.unwrap();
-    assert_eq!((express.shape(), express.number()), (memory.shape(), memory.number()));
-    let place = memory.shape().place(HostId(3), HostId(1)).unwrap();
-    memory.file().write_all_at(b"shared", place).unwrap();
-    let mut bytes = [0; 6];
-    express.file().read_exact_at(&mut bytes, place).unwrap();
-    assert_eq!(&bytes, b"shared");
+    card.unwrap().express.unwrap()
+}
+
+#[test]
+fn express_memory_comes_with_the_link_to_who_asks_for_it() {
+    use std::os::unix::fs::FileExt;
+    // As many hosts as there can be, so that the message has as many descriptors as it can.
+    for (form, hosts, files) in [(Form::Shared, 4, 1), (Form::Isolated, 4, 3), (Form::Isolated, 64, 63)] {
+        let mut memory = express(form, hosts);
+        let found = handed(&mut memory);
+        let own = memory.holding(HostId(3)).unwrap();
+        assert_eq!((found.shape(), found.number()), (memory.shape(), own.number()));
+        assert_eq!((found.host(), found.portions().len()), (HostId(3), files));
+        for (found, own) in found.portions().iter().zip(own.portions()) {
+            assert_eq!(found.peer(), own.peer());
+            let place = own.place(own.peer().unwrap_or(HostId(1))).unwrap();
+            own.file().write_all_at(b"shared", place).unwrap();
+            let mut bytes = [0; 6];
+            found.file().read_exact_at(&mut bytes, place).unwrap();
+            assert_eq!(&bytes, b"shared");
+        }
+    }
+}
+
+/// How a card takes an answer with these files behind the rings' memory.
+fn take(wish: Request, bytes: Vec<u8>, files: Vec<OwnedFd>) -> Result<Attached, ConnectError> {
+    let rings = memory(LINK_BYTES, SealFlags::SHRINK);
+    asking(wish, PATIENCE, move |socket| {
+        recv(&socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
+        let all: Vec<_> = [&rings].into_iter().chain(&files).map(AsFd::as_fd).collect();
+        send_with(&socket, &bytes, &all);
+    })
 }
 
 #[test]
 fn express_memory_that_is_not_what_the_answer_says_is_refused() {
-    let rings = || memory(LINK_BYTES, SealFlags::SHRINK);
     let good = || memory(FOUR, SealFlags::SHRINK);
+    let pair = || memory(PAIR, SealFlags::SHRINK);
+    let shared = |ports, part, number| express_answer(SHARED, ports, part, number);
+    let isolated = || express_answer(ISOLATED, 4, PART, 7);
     let cases = [
-        (express_answer(4, PART, 7), vec![], "it sent 1 descriptors (must be 2)"),
-        (express_answer(4, PART, 7), vec![good(), good()], "it sent 3 descriptors (must be 2)"),
-        (answer(5, 4096, 1000), vec![good()], "it sent 2 descriptors (must be 1)"),
-        (express_answer(4, PART, 0), vec![good()], "number 0"),
-        (express_answer(4, PART + 1, 7), vec![good()], "a part of 65537 bytes"),
-        (express_answer(4, 4096, 7), vec![good()], "a part of 4096 bytes"),
-        (express_answer(0, PART, 7), vec![good()], "for 0 hosts is not possible"),
-        (express_answer(65, PART, 7), vec![good()], "for 65 hosts is not possible"),
-        (express_answer(3, PART, 7), vec![good()], "not for host 3 (limit 3)"),
-        (express_answer(64, 256 << 20, 7), vec![good()], "(limit 68719476736)"),
-        (express_answer(5, PART, 7), vec![good()], "express memory has 1048576 bytes (1638400 needed)"),
-        (express_answer(4, PART, 7), vec![memory(FOUR, SealFlags::GROW)], "express memory can shrink"),
+        (shared(4, PART, 7), vec![], "it sent 1 descriptors (must be 2)"),
+        (shared(4, PART, 7), vec![good(), good()], "it sent 3 descriptors (must be 2)"),
+        (answer(6, 4096, 1000), vec![good()], "it sent 2 descriptors (must be 1)"),
+        (shared(4, PART, 0), vec![good()], "number 0"),
+        (shared(4, PART + 1, 7), vec![good()], "a part of 65537 bytes"),
+        (shared(4, 4096, 7), vec![good()], "a part of 4096 bytes"),
+        (shared(0, PART, 7), vec![good()], "for 0 hosts is not possible"),
+        (shared(65, PART, 7), vec![good()], "for 65 hosts is not possible"),
+        (shared(3, PART, 7), vec![good()], "not for host 3 (limit 3)"),
+        (shared(64, 256 << 20, 7), vec![good()], "(limit 68719476736)"),
+        (shared(5, PART, 7), vec![good()], "express memory has 1048576 bytes (1638400 needed)"),
+        (shared(4, PART, 7), vec![memory(FOUR, SealFlags::GROW)], "express memory can shrink"),
         (
-            express_answer(4, PART, 7),
+            shared(4, PART, 7),
             vec![memory(FOUR, SealFlags::SHRINK | SealFlags::FUTURE_WRITE)],
             "express memory is for reading only",
         ),
+        (express_answer(3, 4, PART, 7), vec![good()], "express memory is of form 3 (limit 2)"),
+        (isolated(), vec![pair(), pair()], "it sent 3 descriptors (must be 4)"),
+        (isolated(), vec![pair(), pair(), pair(), pair()], "it sent 5 descriptors (must be 4)"),
+        (isolated(), vec![pair(), pair(), memory(PAIR, SealFlags::GROW)], "express memory can shrink"),
+        (
+            isolated(),
+            vec![pair(), memory(PAIR - 1, SealFlags::SHRINK), pair()],
+            "express memory has 131071 bytes (131072 needed)",
+        ),
     ];
-    for (bytes, memories, reason) in cases {
-        let rings = rings();
-        let error = asking(wishes(), PATIENCE, move |socket| {
-            recv(&socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
-            let all: Vec<_> = [&rings].into_iter().chain(&memories).map(AsFd::as_fd).collect();
-            send_with(&socket, &bytes, &all);
-        })
-        .unwrap_err();
+    for (bytes, files, reason) in cases {
+        let error = take(wishes(), bytes, files).unwrap_err();
         assert!(error.to_string().contains(reason), "{reason}: {error}");
     }
     // In good order it is accepted, but from nobody who has not asked for it.
-    let serve = |socket: OwnedFd| {
-        recv(&socket, &mut [0u8; 1][..], RecvFlags::PEEK).unwrap();
-        let (rings, express) = (rings(), good());
-        send_with(&socket, &express_answer(4, PART, 7), &[rings.as_fd(), express.as_fd()]);
-    };
-    assert!(asking(wishes(), PATIENCE, serve).unwrap().express.is_some());
-    let error = with_switch(PATIENCE, serve).unwrap_err();
-    assert!(error.to_string().contains("express memory that nobody asked for"), "{error}");
+    for (bytes, files) in [(shared(4, PART, 7), 1), (isolated(), 3)] {
+        let files = || (0..files).map(|_| if files == 1 { good() } else { pair() }).collect();
+        assert!(take(wishes(), bytes.clone(), files()).unwrap().express.is_some());
+        let error = take(request(Some(3)), bytes, files()).unwrap_err();
+        assert!(error.to_string().contains("express memory that nobody asked for"), "{error}");
+    }
 }

@@ -1,32 +1,108 @@
-//! The function that shows a card's express memory (`hamlyn_abi::family::express`): what its registers say, and where parts lie.
+//! Functions that show a card's express memory (`hamlyn_abi::family::express`): what their registers say, and where parts lie. There
+//! is one for each file that the card has been handed.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
 
 use hamlyn_abi::family::express as abi;
-use hamlyn_bus::{Answer, Area, Backing, Bar, BarRead, Bus, Description, Function, ResetCause, Widths};
+use hamlyn_bus::{
+    Answer, Area, Backing, Bar, BarRead, Bus, Description, Function, GuestMemory, ResetCause, Server,
+    ServerError, Widths,
+};
+use hamlyn_door::{Kind, Listener};
 use hamlyn_fabric::HostId;
-use hamlyn_fabric::express::{MOST_HOSTS, Memory, Part, Shape};
+use hamlyn_fabric::express::{Holding, MOST_HOSTS, Part, Portion};
+use serde_json::{Value, json};
 
 use super::function::CardFunction;
+use crate::rundir::{express_path, express_paths};
 
 /// Its only BAR.
 const BAR: usize = 0;
 
+/// A card's functions with express memory.
+pub(super) struct ExpressServers {
+    servers: Vec<ExpressServer>,
+    part: u64,
+}
+
+/// The server of one of them.
+struct ExpressServer {
+    server: Server,
+    registers: Registers,
+}
+
+impl ExpressServers {
+    /// Listens beside the card's socket for who wants to see what the card has been handed. `card` describes its first function.
+    pub(super) fn start(socket: &Path, holding: &Holding, card: &Description) -> anyhow::Result<Self> {
+        let servers = holding.portions().iter().map(|portion| {
+            let registers = Registers::new(holding, portion.clone());
+            let path = express_path(socket, portion.peer().map(|peer| peer.0));
+            let description = registers.description(card.clone());
+            let backing = Backing { bar: BAR, file: portion.file().clone() };
+            let mut server = Server::bind_over(&path, description, Some(backing))?;
+            server.set_guest_memory(GuestMemory::Unused);
+            Ok(ExpressServer { server, registers })
+        });
+        let part = holding.shape().part().bytes();
+        Ok(Self { servers: servers.collect::<anyhow::Result<_>>()?, part })
+    }
+
+    /// The servers, in the order of their numbers.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().map(|express| &express.server)
+    }
+
+    /// What to wait for, with their numbers.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = (u8, RawFd)> {
+        (0..).zip(self.servers().map(AsRawFd::as_raw_fd))
+    }
+
+    /// Handles the messages of the machine for one of them. `bus` is the first function's.
+    pub(super) fn serve(
+        &mut self,
+        number: u8,
+        card: &mut CardFunction,
+        bus: &Bus,
+    ) -> Result<(), ServerError> {
+        if let Some(ExpressServer { server, registers }) = self.servers.get_mut(usize::from(number)) {
+            server.process(&mut ExpressFunction { registers, card, bus })?;
+        }
+        Ok(())
+    }
+
+    /// For who asks for the card's counters.
+    pub(super) fn counters(&self) -> Value {
+        let machine = self.servers().all(Server::has_client);
+        json!({ "part": self.part, "functions": self.servers.len(), "machine": machine })
+    }
+}
+
+/// Removes what a card that was killed has left of its functions with express memory: it would be taken for this one's. What this one
+/// has comes afterwards.
+pub(super) fn clear(socket: &Path) -> anyhow::Result<()> {
+    for path in express_paths(socket).filter(|path| path.exists()) {
+        // It goes as the listener does.
+        drop(Listener::bind(&path, Kind::Stream, 1)?);
+    }
+    Ok(())
+}
+
 /// What the function says of itself.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Registers {
-    host: HostId,
-    shape: Shape,
+#[derive(Debug)]
+struct Registers {
+    portion: Portion,
     number: u64,
 }
 
 impl Registers {
-    /// As host `host` sees a memory.
-    pub(super) fn new(host: HostId, memory: &Memory) -> Registers {
-        Registers { host, shape: memory.shape(), number: memory.number().get() }
+    fn new(holding: &Holding, portion: Portion) -> Registers {
+        Registers { portion, number: holding.number().get() }
     }
 
     /// Bytes of each part.
-    pub(super) fn part(&self) -> u64 {
-        self.shape.part().bytes()
+    fn part(&self) -> u64 {
+        self.portion.shape().part().bytes()
     }
 
     /// A read of 4 or 8 bytes, aligned, of what is not mapped. `scratch` asks the card.
@@ -45,8 +121,8 @@ impl Registers {
         match word {
             abi::HAMLYN_EXPRESS_REG_MAGIC => abi::HAMLYN_EXPRESS_MAGIC,
             abi::HAMLYN_EXPRESS_REG_VERSION => abi::HAMLYN_EXPRESS_VERSION,
-            abi::HAMLYN_EXPRESS_REG_HOST => self.host.0.into(),
-            abi::HAMLYN_EXPRESS_REG_HOSTS => self.shape.hosts().into(),
+            abi::HAMLYN_EXPRESS_REG_HOST => self.portion.host().0.into(),
+            abi::HAMLYN_EXPRESS_REG_HOSTS => self.portion.shape().hosts().into(),
             _ => match word & !7 {
                 abi::HAMLYN_EXPRESS_REG_PART => half(self.part()),
                 abi::HAMLYN_EXPRESS_REG_MEMORY => half(self.number),
@@ -58,13 +134,14 @@ impl Registers {
     /// What a register of the table says.
     fn part_for(&self, place: u32) -> Option<u64> {
         let host = place.checked_sub(abi::HAMLYN_EXPRESS_REG_PARTS)? / 8;
-        self.shape.place(self.host, HostId(u16::try_from(host).ok()?))
+        self.portion.place(HostId(u16::try_from(host).ok()?))
     }
 
     /// The parts, those that follow each other in one.
     fn areas(&self) -> Vec<Area> {
         let mut areas: Vec<Area> = Vec::new();
-        for offset in (0..self.shape.hosts()).filter_map(|host| self.shape.place(self.host, HostId(host))) {
+        let hosts = (0..self.portion.shape().hosts()).map(HostId);
+        for offset in hosts.filter_map(|host| self.portion.place(host)) {
             match areas.last_mut() {
                 Some(last) if last.offset + last.size == offset => last.size += self.part(),
                 _ => areas.push(Area { offset, size: self.part() }),
@@ -74,10 +151,10 @@ impl Registers {
     }
 
     /// The function beside a card whose first function is `card`.
-    pub(super) fn description(&self, card: Description) -> Description {
+    fn description(&self, card: Description) -> Description {
         let bar = Bar {
             index: BAR,
-            size: self.shape.bytes().next_power_of_two(),
+            size: self.portion.shape().bytes().next_power_of_two(),
             is_64bit: true,
             prefetchable: true,
             areas: self.areas(),
@@ -93,17 +170,12 @@ impl Registers {
     }
 }
 
-/// What is behind the function's BAR.
-pub(super) fn backing(memory: &Memory) -> Backing {
-    Backing { bar: BAR, file: memory.file().clone() }
-}
-
 /// The function, for the time of a message.
-pub(super) struct ExpressFunction<'a> {
-    pub(super) registers: Registers,
-    pub(super) card: &'a mut CardFunction,
+struct ExpressFunction<'a> {
+    registers: &'a Registers,
+    card: &'a mut CardFunction,
     /// The first function's.
-    pub(super) bus: &'a Bus,
+    bus: &'a Bus,
 }
 
 impl Function for ExpressFunction<'_> {
@@ -130,38 +202,49 @@ const _: () = assert!(
 
 #[cfg(test)]
 mod tests {
+    use hamlyn_fabric::express::{Form, Memory, Shape};
+
     use super::*;
 
     const PART: u64 = 1 << 20;
 
-    fn registers(host: u16, hosts: u16) -> (Registers, Memory) {
-        let memory = Memory::new(Shape::new(hosts, Part::default()).unwrap()).unwrap();
-        (Registers::new(HostId(host), &memory), memory)
+    /// Of each function that a host has.
+    fn all_registers(form: Form, host: u16, hosts: u16) -> Vec<Registers> {
+        let mut memory = Memory::new(Shape::new(form, hosts, Part::default()).unwrap()).unwrap();
+        let holding = memory.holding(HostId(host)).unwrap();
+        holding.portions().iter().map(|portion| Registers::new(&holding, portion.clone())).collect()
+    }
+
+    fn registers(host: u16, hosts: u16) -> Registers {
+        all_registers(Form::Shared, host, hosts).remove(0)
+    }
+
+    /// What the table says of these hosts.
+    fn table(registers: &Registers, hosts: u16) -> Vec<u64> {
+        let place = |host| abi::HAMLYN_EXPRESS_REG_PARTS + 8 * u32::from(host);
+        (0..hosts).map(|host| registers.read(place(host).into(), 8, || 0)).collect()
     }
 
     #[test]
     fn registers_say_what_the_memory_is() {
-        let (registers, memory) = registers(2, 5);
+        let registers = registers(2, 5);
         let read = |offset: u32, width| registers.read(offset.into(), width, || 0x1996);
         assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MAGIC, 4), 0x5058_4548);
         assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MAGIC, 8), 0x0001_0000_5058_4548);
         assert_eq!(read(abi::HAMLYN_EXPRESS_REG_HOST, 4), 2);
         assert_eq!(read(abi::HAMLYN_EXPRESS_REG_HOSTS, 4), 5);
         assert_eq!(read(abi::HAMLYN_EXPRESS_REG_PART, 8), PART);
-        let number = memory.number().get();
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MEMORY, 8), number);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MEMORY + 4, 4), number >> 32);
+        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MEMORY, 8), registers.number);
+        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MEMORY + 4, 4), registers.number >> 32);
         assert_eq!(read(abi::HAMLYN_EXPRESS_REG_SCRATCH, 4), 0x1996);
         // By row and column of five.
         let cells = [2, 5 + 2, 0, 2 * 5 + 3, 2 * 5 + 4, 0];
-        for (host, cell) in (0..).zip(cells) {
-            assert_eq!(read(abi::HAMLYN_EXPRESS_REG_PARTS + 8 * host, 8), cell * PART, "host {host}");
-        }
+        assert_eq!(table(&registers, 6), cells.map(|cell| cell * PART));
     }
 
     #[test]
     fn all_else_reads_as_zero() {
-        let (registers, _) = registers(0, 64);
+        let registers = registers(0, 64);
         let said: Vec<u64> =
             (0..1024).map(|word| 4 * word).filter(|&offset| registers.read(offset, 4, || 0) != 0).collect();
         // Magic, version, hosts, part and number; the table, whose numbers have 64 bits and are below 4 GiB here.
@@ -175,14 +258,12 @@ mod tests {
     #[test]
     fn a_host_has_its_row_and_column_mapped_and_nothing_else() {
         for hosts in [1, 2, 3, 64] {
-            for host in [0, 1, hosts / 2, hosts - 1] {
-                let (registers, memory) = registers(host, hosts);
-                let shape = memory.shape();
+            for host in [0, 1, hosts / 2, hosts - 1].into_iter().filter(|host| *host < hosts) {
+                let registers = registers(host, hosts);
+                let shape = registers.portion.shape();
+                let areas = registers.areas();
                 let has = |offset: u64| {
-                    registers
-                        .areas()
-                        .iter()
-                        .any(|area| (area.offset..area.offset + area.size).contains(&offset))
+                    areas.iter().any(|area| (area.offset..area.offset + area.size).contains(&offset))
                 };
                 for (one, other) in (0..hosts).flat_map(|one| (one + 1..hosts).map(move |other| (one, other)))
                 {
@@ -194,10 +275,23 @@ mod tests {
                         "{one} and {other} at {host}"
                     );
                 }
-                let mapped: u64 = registers.areas().iter().map(|area| area.size).sum();
-                assert_eq!(mapped, u64::from(hosts).saturating_sub(1) * PART * u64::from(host < hosts));
+                let mapped: u64 = areas.iter().map(|area| area.size).sum();
+                assert_eq!(mapped, u64::from(hosts - 1) * PART);
                 assert!(!has(0), "the registers");
             }
         }
+    }
+
+    #[test]
+    fn isolated_there_is_a_function_for_each_other_host_with_that_ones_part_alone() {
+        let functions = all_registers(Form::Isolated, 2, 5);
+        for (function, peer) in functions.iter().zip([0, 1, 3, 4]) {
+            let there = (0..6).map(|host| if host == peer { PART } else { 0 });
+            assert_eq!(table(function, 6), there.collect::<Vec<_>>());
+            assert_eq!(function.areas(), [Area { offset: PART, size: PART }]);
+            assert_eq!(function.number, functions[0].number);
+            assert_eq!(function.read(abi::HAMLYN_EXPRESS_REG_HOSTS.into(), 4, || 0), 5);
+        }
+        assert_eq!(functions.len(), 4);
     }
 }

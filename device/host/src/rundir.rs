@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use hamlyn_fabric::express::MOST_HOSTS;
 use rustix::fs::{FlockOperation, flock};
 
 /// Names the run directory; set for every process that a lab starts.
@@ -23,8 +24,11 @@ const DOORBELL: &str = ".doorbell";
 /// The same for the socket where a plugin tells of its machine's stores: no longer than that.
 const SNOOP: &str = ".snoop";
 
-/// The same for the socket of the function that has express memory.
+/// The same for the socket of the function that has all of its express memory.
 const EXPRESS: &str = ".express";
+
+/// The same for the sockets of functions that have each the part with one other host, whose id follows.
+const PEER: &str = ".peer";
 
 /// The run directory, made if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn`, else `/tmp/hamlyn-UID`.
 ///
@@ -81,9 +85,17 @@ pub fn snoop_path(card: &Path) -> PathBuf {
     beside(card, SNOOP)
 }
 
-/// Where the function that has the card's express memory listens, if it has any.
-pub fn express_path(card: &Path) -> PathBuf {
-    beside(card, EXPRESS)
+/// Where the function listens that has the card's express memory, if it has any: all of it, or the part with one other host.
+pub fn express_path(card: &Path, peer: Option<u16>) -> PathBuf {
+    match peer {
+        None => beside(card, EXPRESS),
+        Some(host) => beside(card, &format!("{PEER}{host}")),
+    }
+}
+
+/// All places where such functions may listen: that of all, and those of other hosts in the order of their ids.
+pub fn express_paths(card: &Path) -> impl Iterator<Item = PathBuf> {
+    [None].into_iter().chain((0..MOST_HOSTS).map(Some)).map(|peer| express_path(card, peer))
 }
 
 fn beside(card: &Path, more: &str) -> PathBuf {
@@ -160,9 +172,13 @@ mod tests {
         assert_eq!(snoop_path(Path::new("/run/c0.sock")), Path::new("/run/c0.sock.snoop"));
         let longest = "x".repeat(98);
         assert_eq!(doorbell_path(&card_path(&longest).unwrap()).as_os_str().len(), LONGEST_SOCKET);
-        assert_eq!(express_path(Path::new("/run/c0.sock")), Path::new("/run/c0.sock.express"));
-        for beside in [snoop_path, express_path] {
-            assert!(beside(&card_path(&longest).unwrap()).as_os_str().len() <= LONGEST_SOCKET);
+        let express: Vec<PathBuf> = express_paths(Path::new("/run/c0.sock")).collect();
+        let names = [0, 1, 2, 64].map(|at| express[at].to_str().unwrap());
+        assert_eq!(names, ["express", "peer0", "peer1", "peer63"].map(|name| format!("/run/c0.sock.{name}")));
+        assert_eq!(express.len(), 65);
+        let longest = card_path(&longest).unwrap();
+        for beside in express_paths(&longest).chain([snoop_path(&longest)]) {
+            assert!(beside.as_os_str().len() <= LONGEST_SOCKET);
         }
         assert!(card_path(&"x".repeat(99)).unwrap_err().contains("99 bytes (limit 98)"));
     }

@@ -26,13 +26,11 @@ use crate::station::{CardOptions, Carried, Socket, Station};
 use crate::uplink::{Alone, Packets, RETRY, Uplink};
 use crate::wait::sooner;
 
-const SERVER: u32 = 0;
-const BELL: u32 = 1;
-const STAT: u32 = 2;
-const STOP: u32 = 3;
-const DOORBELLS: u32 = 4;
-const STORES: u32 = 5;
-const EXPRESS: u32 = 6;
+const BELL: u32 = 0;
+const STAT: u32 = 1;
+const STOP: u32 = 2;
+/// The first of the machine's sockets.
+const SOCKETS: u32 = 3;
 
 /// What a card's process is started with.
 #[derive(Debug, Clone)]
@@ -170,12 +168,7 @@ impl CardProcess {
 impl MutEventSubscriber for CardProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
         let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP)];
-        let sockets = self.station.sockets().map(|(socket, fd)| match socket {
-            Socket::Card => (fd, SERVER),
-            Socket::Doorbells => (fd, DOORBELLS),
-            Socket::Stores => (fd, STORES),
-            Socket::Express => (fd, EXPRESS),
-        });
+        let sockets = self.station.sockets().map(|(socket, fd)| (fd, SOCKETS + socket.number()));
         let fixed = sockets.chain(fixed).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
         for events in fixed.chain(self.station.function.uplink.link().and_then(watch)) {
             if let Err(error) = ops.add(events) {
@@ -187,14 +180,10 @@ impl MutEventSubscriber for CardProcess {
 
     fn process(&mut self, events: Events, _: &mut EventOps<'_>) {
         match events.data() {
-            SERVER => self.serve(Socket::Card),
-            DOORBELLS => self.serve(Socket::Doorbells),
-            STORES => self.serve(Socket::Stores),
-            EXPRESS => self.serve(Socket::Express),
             BELL => self.station.function.uplink.hear(),
             STAT => self.stat.answer(|| self.station.counters()),
             STOP => self.stopped = true,
-            other => tracing::error!("an event of nobody: {other}"),
+            socket => self.serve(Socket::of(socket - SOCKETS)),
         }
     }
 }

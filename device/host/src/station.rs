@@ -23,14 +23,14 @@ use hamlyn_bus::{GuestMemory, Server, ServerError, Waiter};
 use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::model::Choice;
 use hamlyn_card::ports::Packet;
-use hamlyn_door::{Kind, Listener};
+use hamlyn_fabric::express::MOST_HOSTS;
 use serde_json::{Map, Value, json};
 
-use super::express::{ExpressFunction, Registers, backing};
+use super::express::{self, ExpressServers};
 use super::function::{CardFunction, DoorbellFunction, description, doorbell_description};
 use super::snooping::Snooping;
 use super::uplink::{Neighbours, Uplink};
-use crate::rundir::{doorbell_path, express_path, snoop_path};
+use crate::rundir::{doorbell_path, snoop_path};
 
 /// Packets taken and sent, and stores taken, before the descriptors are looked at again.
 const BATCH: usize = 32;
@@ -57,7 +57,7 @@ impl CardOptions {
 pub(crate) struct Station {
     server: Server,
     doorbells: Option<DoorbellServer>,
-    express: Option<ExpressServer>,
+    express: Option<ExpressServers>,
     pub(super) function: CardFunction,
 }
 
@@ -66,12 +66,6 @@ struct DoorbellServer {
     server: Server,
     /// The first function's BAR that it shows.
     bar: usize,
-}
-
-/// The server of the function that has express memory.
-struct ExpressServer {
-    server: Server,
-    registers: Registers,
 }
 
 /// The card's sockets.
@@ -83,13 +77,38 @@ pub(crate) enum Socket {
     Doorbells,
     /// Where the machine's stores are told.
     Stores,
-    /// That of the function that has express memory.
-    Express,
+    /// That of a function that has express memory, by number.
+    Express(u8),
 }
 
 impl Socket {
-    /// All that a card may have, in the order of their numbers.
-    pub(crate) const ALL: [Socket; 4] = [Socket::Card, Socket::Doorbells, Socket::Stores, Socket::Express];
+    /// A card has fewer.
+    pub(crate) const MOST: u32 = 3 + MOST_HOSTS as u32;
+
+    /// A number for each.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Socket::Card => 0,
+            Socket::Doorbells => 1,
+            Socket::Stores => 2,
+            Socket::Express(number) => 3 + u32::from(number),
+        }
+    }
+
+    /// The one that has such a number.
+    pub(crate) fn of(number: u32) -> Socket {
+        match number {
+            0 => Socket::Card,
+            1 => Socket::Doorbells,
+            2 => Socket::Stores,
+            number => Socket::Express((number - 3) as u8),
+        }
+    }
+
+    /// Whether a machine uses it when it looks what devices there are, and hardly afterwards.
+    pub(crate) fn is_quiet(self) -> bool {
+        matches!(self, Socket::Express(_))
+    }
 }
 
 /// What came of a station's turn.
@@ -114,21 +133,11 @@ impl Station {
     ) -> anyhow::Result<Self> {
         let identity = card.identity();
         // Before the card's own socket: who finds that one may look whether this is there.
-        let path = express_path(socket);
-        let express = match uplink.express() {
-            Some((host, memory)) => {
-                let registers = Registers::new(host, memory);
-                let description = registers.description(description(card.as_ref()));
-                let mut server = Server::bind_over(&path, description, Some(backing(memory)))?;
-                server.set_guest_memory(GuestMemory::Unused);
-                Some(ExpressServer { server, registers })
-            }
-            None => {
-                // That of a card that was killed would be taken for this one's: it goes as the listener does.
-                drop(Listener::bind(&path, Kind::Stream, 1)?);
-                None
-            }
-        };
+        express::clear(socket)?;
+        let express = uplink
+            .express()
+            .map(|holding| ExpressServers::start(socket, holding, &description(card.as_ref())))
+            .transpose()?;
         let mut server = Server::bind(socket, description(card.as_ref()))?;
         server.set_guest_memory(memory);
         let doorbells = match identity.posted[..] {
@@ -157,15 +166,15 @@ impl Station {
         let doorbells =
             self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, doorbells.server.as_raw_fd()));
         let stores = self.function.snooping().map(|snooping| (Socket::Stores, snooping.as_raw_fd()));
-        let express = self.express.as_ref().map(|express| (Socket::Express, express.server.as_raw_fd()));
+        let express = self.express.iter().flat_map(ExpressServers::sockets);
+        let express = express.map(|(number, fd)| (Socket::Express(number), fd));
         [(Socket::Card, self.server.as_raw_fd())].into_iter().chain(doorbells).chain(stores).chain(express)
     }
 
-    /// The same for threads that have not the station.
+    /// The same for threads that have not the station, but for the quiet ones.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = (Socket, io::Result<Waiter>)> + '_ {
         let doorbells = self.doorbells.as_ref().map(|doorbells| (Socket::Doorbells, &doorbells.server));
-        let express = self.express.as_ref().map(|express| (Socket::Express, &express.server));
-        let servers = [(Socket::Card, &self.server)].into_iter().chain(doorbells).chain(express);
+        let servers = [(Socket::Card, &self.server)].into_iter().chain(doorbells);
         let stores = self.function.snooping().map(|snooping| (Socket::Stores, snooping.waiter()));
         servers.map(|(socket, server)| (socket, server.waiter())).chain(stores)
     }
@@ -181,10 +190,9 @@ impl Station {
                 }
             }
             Socket::Stores => self.function.hear_plugin(self.server.bus()),
-            Socket::Express => {
-                if let Some(ExpressServer { server, registers }) = &mut self.express {
-                    let (card, bus) = (&mut self.function, self.server.bus());
-                    server.process(&mut ExpressFunction { registers: *registers, card, bus })?;
+            Socket::Express(number) => {
+                if let Some(express) = &mut self.express {
+                    express.serve(number, &mut self.function, self.server.bus())?;
                 }
             }
         }
@@ -234,7 +242,7 @@ impl Station {
             Socket::Card => self.server.is_held(),
             Socket::Doorbells => self.doorbells.as_ref().is_some_and(|doorbells| doorbells.server.is_held()),
             // The registers of express memory can always be read.
-            Socket::Stores | Socket::Express => false,
+            Socket::Stores | Socket::Express(_) => false,
         }
     }
 
@@ -295,7 +303,7 @@ impl Station {
     pub(crate) fn counters(&self) -> Value {
         let counters: Map<String, Value> =
             self.function.counters().into_iter().map(|(name, count)| (name.into(), count.into())).collect();
-        let express = self.express.iter().map(|express| &express.server);
+        let express = self.express.iter().flat_map(ExpressServers::servers);
         let servers =
             self.doorbells.iter().map(|doorbells| &doorbells.server).chain([&self.server]).chain(express);
         let mut messages = BTreeMap::new();
@@ -309,8 +317,8 @@ impl Station {
             "card": counters,
             "bus": messages,
         });
-        if let Some(ExpressServer { server, registers }) = &self.express {
-            all["express"] = json!({ "part": registers.part(), "machine": server.has_client() });
+        if let Some(express) = &self.express {
+            all["express"] = express.counters();
         }
         // Of a card that wants to see stores it matters whether it does; of others there is nothing to say.
         if let Some(snooping) = self.function.snooping() {

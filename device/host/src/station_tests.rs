@@ -1,7 +1,7 @@
 //! A station whose card answers reads later, and a client that waits for them.
 
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use hamlyn_bus::GuestMemory;
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::ports::{Link, Packet, Pieces, Ports, VolatileSlice};
-use hamlyn_fabric::Geometry;
-use hamlyn_fabric::express::{Memory, Part, Shape};
+use hamlyn_fabric::express::{Form, Holding, Memory, Part, Shape};
+use hamlyn_fabric::{Geometry, HostId};
 use vfio_user::Client;
 
 use super::{Socket, Station};
-use crate::rundir::express_path;
+use crate::rundir::{express_path, express_paths};
 use crate::uplink::{Packets, Uplink};
 
 /// What a test sees of the card.
@@ -106,31 +106,77 @@ fn station(seen: &Arc<Mutex<Seen>>, socket: &Path) -> Station {
     station_with(seen, socket, None)
 }
 
-fn station_with(seen: &Arc<Mutex<Seen>>, socket: &Path, express: Option<Memory>) -> Station {
+fn station_with(seen: &Arc<Mutex<Seen>>, socket: &Path, express: Option<Holding>) -> Station {
     let card = Box::new(Slow(seen.clone()));
     let packets = Packets::of(&card.identity()).unwrap();
     let (link, _) = hamlyn_fabric::Link::quiet_pair(Geometry::default()).unwrap();
-    let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets, express).unwrap();
+    let uplink = Uplink::within(link, Place { host: 0, ports: 4 }, packets, express).unwrap();
     Station::start(card, socket, GuestMemory::Unused, uplink).unwrap()
+}
+
+/// What host 0 of four is handed.
+fn holding(form: Form) -> Holding {
+    let shape = Shape::new(form, 4, Part::default()).unwrap();
+    Memory::new(shape).unwrap().holding(HostId(0)).unwrap()
 }
 
 #[test]
 fn what_a_card_that_was_killed_has_left_is_not_taken_for_express_memory() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("card.sock");
-    let there = express_path(&socket);
-    // Files of listeners that are gone.
-    for path in [&socket, &there] {
-        drop(UnixListener::bind(path).unwrap());
+    let paths =
+        |peers: &[Option<u16>]| -> Vec<_> { peers.iter().map(|peer| express_path(&socket, *peer)).collect() };
+    let there = || -> Vec<_> { express_paths(&socket).filter(|path| path.exists()).collect() };
+    let cases = [
+        (None, paths(&[])),
+        (Some(holding(Form::Shared)), paths(&[None])),
+        (Some(holding(Form::Isolated)), paths(&[Some(1), Some(2), Some(3)])),
+    ];
+    for (holding, expected) in cases {
+        // Files of listeners that are gone.
+        for path in
+            [&socket, &express_path(&socket, None)].into_iter().chain(&paths(&[Some(0), Some(2), Some(63)]))
+        {
+            drop(UnixListener::bind(path).unwrap());
+        }
+        let station = station_with(&Arc::default(), &socket, holding);
+        assert_eq!(there(), expected);
+        assert!(there().iter().all(|path| UnixStream::connect(path).is_ok()));
+        drop(station);
+        assert_eq!(there(), [""; 0].map(PathBuf::from));
     }
-    drop(station(&Arc::default(), &socket));
-    assert!(!there.exists(), "a card without express memory");
-    drop(UnixListener::bind(&there).unwrap());
-    let memory = Memory::new(Shape::new(2, Part::default()).unwrap()).unwrap();
-    let second = station_with(&Arc::default(), &socket, Some(memory));
-    assert!(UnixStream::connect(&there).is_ok(), "a card with express memory");
-    drop(second);
-    assert!(!there.exists());
+}
+
+#[test]
+fn each_function_with_express_memory_is_served_by_its_own_socket() {
+    use hamlyn_abi::family::express::HAMLYN_EXPRESS_REG_PARTS;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("card.sock");
+    let mut station = station_with(&Arc::default(), &socket, Some(holding(Form::Isolated)));
+    let quiet: Vec<Socket> = station.sockets().map(|(socket, _)| socket).filter(|at| at.is_quiet()).collect();
+    assert_eq!(quiet, [0, 1, 2].map(Socket::Express));
+    for (number, peer) in (0..).zip(1..4) {
+        let path = express_path(&socket, Some(peer));
+        let client = thread::spawn(move || {
+            let mut client = Client::new(&path).unwrap();
+            (0..4u64).find(|host| {
+                let mut place = [0; 8];
+                client.region_read(0, u64::from(HAMLYN_EXPRESS_REG_PARTS) + 8 * host, &mut place).unwrap();
+                u64::from_le_bytes(place) != 0
+            })
+        });
+        let start = Instant::now();
+        while !client.is_finished() {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "the function with the part for {peer} is deaf"
+            );
+            station.serve(Socket::of(Socket::Express(number).number())).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(client.join().unwrap(), Some(peer.into()));
+    }
+    assert!((0..Socket::MOST).all(|number| Socket::of(number).number() == number));
 }
 
 /// Serves while a client reads two registers, and calls `meanwhile` whenever a read waits. What the client got.

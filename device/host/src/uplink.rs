@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use hamlyn_card::card::{Identity, Place};
 use hamlyn_card::ports::{self, VolatileSlice};
+use hamlyn_fabric::express::Holding;
 use hamlyn_fabric::{
-    Header, HeaderError, Heard, HostId, Link, Protocol, Record, Request, Traffic, connect_to, express,
+    Header, HeaderError, Heard, HostId, Link, Protocol, Record, Request, Traffic, connect_to,
 };
 
 /// How long a card without a switch waits before it asks for its port again.
@@ -48,7 +49,7 @@ pub(crate) struct Uplink {
     link: Option<Link>,
     /// What its machine shares with others. The switch that the card found first has made it, and it stays when that one goes: the
     /// machine has it mapped.
-    express: Option<express::Memory>,
+    express: Option<Holding>,
     /// The groups that the card is in, also while there is no link.
     groups: u64,
     /// The switch hung up, or scribbled on the rings.
@@ -79,7 +80,7 @@ impl Uplink {
         link: Link,
         place: Place,
         packets: Packets,
-        express: Option<express::Memory>,
+        express: Option<Holding>,
     ) -> anyhow::Result<Self> {
         let next_attempt = Instant::now();
         let uplink = Self {
@@ -151,9 +152,9 @@ impl Uplink {
         self.host().map(|host| Place { host, ports: self.ports })
     }
 
-    /// What its machine shares with others, and as which host.
-    pub(super) fn express(&self) -> Option<(HostId, &express::Memory)> {
-        self.wanted.zip(self.express.as_ref())
+    /// What its machine shares with others.
+    pub(super) fn express(&self) -> Option<&Holding> {
+        self.express.as_ref()
     }
 
     pub(super) fn link(&self) -> Option<&Link> {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, ensure};
 use hamlyn_host::catalogue::{self, Model};
-use hamlyn_host::rundir::express_path;
 
 use super::network;
 use super::processes::Directory;
@@ -231,11 +230,11 @@ impl Builder {
         let cards: Vec<Card> = sockets.into_iter().enumerate().map(card).collect();
         let vms: Vec<Vm> = (0..self.vms)
             .map(|index| {
-                let machine = self.machine(&kit, accelerator, stores.as_ref(), run, index, &cards[index]);
+                let machine = self.machine(&kit, accelerator, stores.as_ref(), run, index, &cards[index])?;
                 let service = &services[cards[index].service];
-                Vm::new(machine, &kit.qemu, run, service.log(), self.patience)
+                Ok(Vm::new(machine, &kit.qemu, run, service.log(), self.patience))
             })
-            .collect();
+            .collect::<anyhow::Result<_>>()?;
         for vm in &vms {
             (self.progress)(vm.name());
             vm.launch()?;
@@ -291,9 +290,9 @@ impl Builder {
     }
 
     /// What a machine has of its card, which listens already.
-    fn functions(&self, index: usize, card: &Card) -> Functions {
+    fn functions(&self, index: usize, card: &Card) -> anyhow::Result<Functions> {
         let doorbells = self.doorbell_function && catalogue::has_doorbells(self.models[index]);
-        Functions { slot: CARD_SLOT, doorbells, express: express_path(&card.socket).exists() }
+        Functions::of(&card.socket, CARD_SLOT, doorbells).map_err(Error::msg)
     }
 
     /// The words for a machine's kernel.
@@ -319,11 +318,11 @@ impl Builder {
         run: &Path,
         index: usize,
         card: &Card,
-    ) -> Machine {
+    ) -> anyhow::Result<Machine> {
         let name = format!("vm{index}");
         let file = |ending: &str| run.join(format!("{name}.{ending}"));
         let stores = stores.filter(|_| catalogue::is_snooped(self.models[index]));
-        Machine {
+        Ok(Machine {
             accelerator,
             reboots: self.reboots,
             memory: self.memory,
@@ -332,7 +331,7 @@ impl Builder {
             initrd: kit.initrd.clone(),
             append: self.words(index),
             card: card.socket.clone(),
-            functions: self.functions(index, card),
+            functions: self.functions(index, card)?,
             plugin: stores.and_then(Stores::plugin).map(Into::into),
             console: file("console"),
             console_log: file("log"),
@@ -340,6 +339,6 @@ impl Builder {
             monitor: file("monitor"),
             more: self.devices(index, run),
             name,
-        }
+        })
     }
 }

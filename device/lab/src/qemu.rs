@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hamlyn_agent::protocol::PORT;
-use hamlyn_host::rundir::{doorbell_path, express_path, snoop_path};
+use hamlyn_host::rundir::{doorbell_path, express_paths, snoop_path};
 use serde_json::{Value, json};
 
 use super::accel::Accelerator;
@@ -78,33 +78,63 @@ impl std::fmt::Display for Memory {
 /// low slots to devices that ask for none.
 pub const CARD_SLOT: u8 = 0x10;
 
-/// The PCI functions that a machine has of its card, all in one slot of the bus. With the first alone that is somewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The last slot that they may have: what is behind it is the machine's own.
+const LAST_SLOT: u8 = 30;
+/// Functions of a slot.
+const SLOT: usize = 8;
+
+/// The PCI functions that a machine has of its card, in a slot of the bus, and in those behind it if they are more than eight. With
+/// the first alone that is somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Functions {
-    /// The slot.
-    pub slot: u8,
-    /// The second, with the doorbells. Without it each of them is a round trip.
-    pub doorbells: bool,
-    /// The third, with express memory.
-    pub express: bool,
+    slot: u8,
+    doorbells: bool,
+    /// Where those with express memory listen. They begin with the third.
+    express: Vec<PathBuf>,
 }
 
 impl Functions {
-    /// As QEMU's devices.
-    fn devices(self, socket: &Path) -> Vec<String> {
-        let at = |function: u8| json!({ "addr": format!("{:#x}.{function}", self.slot) });
-        let mut first = if self.doorbells || self.express { at(0) } else { json!({}) };
-        if self.doorbells || self.express {
-            first["multifunction"] = true.into();
+    /// What the card that listens at `socket` has, from this slot on; with a second function that has the `doorbells`, or without,
+    /// when each of them is a round trip. Fails if there are too few slots.
+    pub fn of(socket: &Path, slot: u8, doorbells: bool) -> Result<Functions, String> {
+        let express = express_paths(socket).filter(|path| path.exists()).collect();
+        Functions::new(slot, doorbells, express)
+    }
+
+    fn new(slot: u8, doorbells: bool, express: Vec<PathBuf>) -> Result<Functions, String> {
+        let count = 2 + express.len();
+        let last = usize::from(slot) + (count - 1) / SLOT;
+        if last > LAST_SLOT.into() {
+            return Err(format!(
+                "a card of {count} PCI functions in slot {slot} and those behind it needs slot {last} (limit \
+                 {LAST_SLOT}): take a lower one"
+            ));
         }
+        Ok(Functions { slot, doorbells, express })
+    }
+
+    /// As QEMU's devices.
+    fn devices(&self, socket: &Path) -> Vec<String> {
+        let all = 2 + self.express.len();
+        let at = |number: usize| {
+            let mut place =
+                json!({ "addr": format!("{:#x}.{}", usize::from(self.slot) + number / SLOT, number % SLOT) });
+            // The first of a slot says that there are more; where there is none, nobody looks for more.
+            if number % SLOT == 0 && number + 1 < all {
+                place["multifunction"] = true.into();
+            }
+            place
+        };
+        let is_alone = !self.doorbells && self.express.is_empty();
+        let first = if is_alone { json!({}) } else { at(0) };
         let doorbells = self.doorbells.then(|| function(&doorbell_path(socket), at(1)));
-        let express = self.express.then(|| function(&express_path(socket), at(2)));
+        let express = self.express.iter().zip(2..).map(|(path, number)| function(path, at(number)));
         [function(socket, first)].into_iter().chain(doorbells).chain(express).collect()
     }
 }
 
 /// The arguments that any virtual machine needs to have the card: shared memory and the card's functions.
-pub fn card_arguments(socket: &Path, memory: Memory, functions: Functions) -> Vec<String> {
+pub fn card_arguments(socket: &Path, memory: Memory, functions: &Functions) -> Vec<String> {
     let card = functions.devices(socket);
     // The card reaches the guest's memory through this file; with share=off its DMA would go nowhere, silently.
     let backend = format!("memory-backend-memfd,id=mem,size={memory},share=on");
@@ -183,7 +213,7 @@ impl Machine {
         // 2 seconds of its 8 until it is ready to test its ciphers, which nobody here uses.
         let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check cryptomgr.notests";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
-        let mut arguments = card_arguments(&self.card, self.memory, self.functions);
+        let mut arguments = card_arguments(&self.card, self.memory, &self.functions);
         let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
         // What else QEMU is told may say more of how it is run.
         let snoop = self.plugin.as_ref().map_or_else(Vec::new, |plugin| snoop_arguments(plugin, &self.card));
@@ -221,8 +251,17 @@ pub(super) fn escape(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn functions(doorbells: bool, express: bool) -> Functions {
-        Functions { slot: CARD_SLOT, doorbells, express }
+    const SOCKET: &str = "/run/card0.sock";
+
+    /// With these of those functions that have express memory.
+    fn functions(doorbells: bool, express: std::ops::Range<usize>) -> Functions {
+        let express = express_paths(Path::new(SOCKET)).collect::<Vec<_>>()[express].to_vec();
+        Functions::new(CARD_SLOT, doorbells, express).unwrap()
+    }
+
+    fn devices(functions: &Functions) -> Vec<Value> {
+        let devices = functions.devices(Path::new(SOCKET));
+        devices.iter().map(|device| serde_json::from_str(device).unwrap()).collect()
     }
 
     #[test]
@@ -249,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_memory_is_shared_and_the_devices_name_the_sockets() {
-        let arguments = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), functions(true, true));
+        let arguments = card_arguments(Path::new(SOCKET), Memory::mib(512), &functions(true, 0..1));
         assert!(arguments.contains(&"memory-backend-memfd,id=mem,size=512M,share=on".to_owned()));
         let devices = [7, 9, 11].map(|at| serde_json::from_str::<Value>(&arguments[at]).unwrap());
         let socket = |path: &str| json!({ "type": "unix", "path": path });
@@ -259,17 +298,31 @@ mod tests {
         let others = [("doorbell", "0x10.1"), ("express", "0x10.2")]
             .map(|(name, place)| common(socket(&format!("/run/card0.sock.{name}")), place));
         assert_eq!(devices, [vec![first], others.to_vec()].concat()[..]);
-        let express = card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), functions(false, true));
+        let express = card_arguments(Path::new(SOCKET), Memory::mib(512), &functions(false, 0..1));
         assert_eq!([&express[7], &express[9], &express[6]], [&arguments[7], &arguments[11], "-device"]);
     }
 
     #[test]
+    fn more_functions_than_a_slot_has_go_into_the_next() {
+        let all = devices(&functions(true, 1..64));
+        let places: Vec<&str> = all.iter().map(|device| device["addr"].as_str().unwrap()).collect();
+        let expected: Vec<String> = (0..65).map(|at| format!("{:#x}.{}", 0x10 + at / 8, at % 8)).collect();
+        assert_eq!(places, expected);
+        // The last is alone in its slot.
+        let first = |at: usize| all[at]["multifunction"] == true;
+        assert!((0..65).all(|at| first(at) == (at % 8 == 0 && at != 64)), "{all:#?}");
+        assert_eq!(all[2]["socket"]["path"], "/run/card0.sock.peer0");
+        assert_eq!(all[64]["socket"]["path"], "/run/card0.sock.peer62");
+        let new = |slot, count| Functions::new(slot, true, vec![PathBuf::new(); count]).map(drop);
+        assert_eq!((new(30, 6), new(23, 62)), (Ok(()), Ok(())));
+        let said = "a card of 65 PCI functions in slot 23 and those behind it needs slot 31 (limit 30): take a lower one";
+        assert_eq!((new(23, 63), new(30, 7).is_err()), (Err(said.to_owned()), true));
+    }
+
+    #[test]
     fn a_card_without_a_slot_has_its_first_function_alone() {
-        let arguments =
-            card_arguments(Path::new("/run/card0.sock"), Memory::mib(512), functions(false, false));
-        assert_eq!(arguments.iter().filter(|word| *word == "-device").count(), 1);
-        let device: Value = serde_json::from_str(&arguments[7]).unwrap();
-        assert_eq!((&device["socket"]["path"], &device["addr"]), (&json!("/run/card0.sock"), &Value::Null));
+        let [device] = &devices(&functions(false, 0..0))[..] else { panic!("one device") };
+        assert_eq!((&device["socket"]["path"], &device["addr"]), (&json!(SOCKET), &Value::Null));
     }
 
     #[test]
@@ -285,7 +338,7 @@ mod tests {
             initrd: path(),
             append: String::new(),
             card: path(),
-            functions: functions(false, false),
+            functions: functions(false, 0..0),
             plugin: None,
             console: path(),
             console_log: path(),

@@ -28,7 +28,7 @@ mod refusal;
 pub mod switch;
 pub mod traffic;
 
-pub use hamlyn_fabric::express::{MOST_HOSTS, Part, ShapeError};
+pub use hamlyn_fabric::express::{Form, MOST_HOSTS, Part, ShapeError};
 
 pub use counters::{PortCounters, SwitchCounters};
 pub use crossbar::{Crossbar, Lost, Refusal};

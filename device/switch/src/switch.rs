@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hamlyn_door::{Limited, ListenError};
 use hamlyn_fabric::attach::{self, Request, RequestError};
 use hamlyn_fabric::bell::GONE;
-use hamlyn_fabric::express::{self, Part, ShapeError};
+use hamlyn_fabric::express::{self, Form, Part, ShapeError};
 use hamlyn_fabric::ring::GeometryError;
 use hamlyn_fabric::{Geometry, Heard, HostId, Link};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -59,8 +59,8 @@ pub struct Options {
     /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
     /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed.
     pub stall_timeout: Duration,
-    /// What each pair of hosts shares by express memory. None: nothing.
-    pub express: Option<Part>,
+    /// What each pair of hosts shares by express memory, and in which files. None: nothing.
+    pub express: Option<(Form, Part)>,
 }
 
 impl Default for Options {
@@ -146,7 +146,8 @@ impl Switch {
         }
         check_mesh(&options)?;
         options.geometry.validate()?;
-        let shape = options.express.map(|part| express::Shape::new(options.ports, part)).transpose()?;
+        let shape = options.express.map(|(form, part)| express::Shape::new(form, options.ports, part));
+        let shape = shape.transpose()?;
         Ok(Switch {
             express: shape.map(express::Memory::new).transpose()?,
             crossbar: Crossbar::new(options.ports, options.geometry)
@@ -338,7 +339,7 @@ impl Switch {
             }
         };
         let is_first = self.owners.is_first(host, user);
-        let express = self.express.as_ref().filter(|_| request.express && is_first);
+        let express = self.express.as_mut().filter(|_| request.express && is_first);
         // A client that leaves in the middle is no reason to stop, nor is one that the system has no memory for.
         let link = attach::accept(client.socket, host, self.options.ports, self.options.geometry, express);
         let link = link.map_err(SwitchError::from);

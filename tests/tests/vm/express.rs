@@ -13,7 +13,12 @@ use crate::{eventually, if_long, lab_of};
 
 /// A lab whose machines share memory, pair by pair.
 pub(crate) fn express(vms: usize) -> Builder {
-    Lab::builder().vms(vms).switch_args(["--express", "shared", "--ports", "4"])
+    express_as("shared", vms)
+}
+
+/// The same, as `shared` or as `isolated`.
+pub(crate) fn express_as(form: &str, vms: usize) -> Builder {
+    Lab::builder().vms(vms).switch_args(["--express", form, "--ports", "4"])
 }
 
 /// The example that does what it is told with pages and channels.
@@ -68,7 +73,7 @@ fn both(lab: &Lab, how: &[&str], server: &str, client: &[&str]) -> Result<[Vec<V
 }
 
 /// That many round trips, of messages of every length up to the longest, by a channel or not.
-fn ping_pong(lab: &Lab, how: &[&str], count: u32, by_memory: bool) -> Result<()> {
+pub(crate) fn ping_pong(lab: &Lab, how: &[&str], count: u32, by_memory: bool) -> Result<()> {
     let [served, said] = both(lab, how, "serve", &["ping-pong", "1", "--count", &count.to_string()])?;
     ensure!(said[0]["express"] == by_memory && served[0]["express"] == by_memory, "{said:?}, {served:?}");
     ensure!(said[1]["round_trips"] == count && served[1]["echoed"] == count, "{said:?}, {served:?}");

@@ -58,6 +58,13 @@ impl Pair {
     }
 }
 
+/// As many pages as a user may have are had and given back: who had lost the other host asks it to settle for them.
+pub(crate) fn settle(desk: &mut Desk<Run>, host: usize) -> Result<()> {
+    let made = desk.ask(&format!("make {host} {}", SHARE * 4096))?;
+    let given = desk.expect(&format!("give {}", made["pages"]), &json!({ "given": true }));
+    given.with_context(|| format!("{made}"))
+}
+
 /// Channels can be opened, carry what they should, and leave nothing behind.
 fn all_is_well(lab: &Lab) -> Result<()> {
     let mut pair = Pair::open(lab)?;
@@ -67,12 +74,8 @@ fn all_is_well(lab: &Lab) -> Result<()> {
     ensure!(pair.at(1, "drop")? == json!({ "dropped": true }));
     ensure!(pair.at(0, "receive")? == json!({ "lost": "Abandoned" }));
     ensure!(pair.at(0, "drop")? == json!({ "dropped": true }));
-    // As many as a user may have are had again: who had lost the other host asks it to settle for them.
-    for (desk, host) in [(&mut pair.zero, 1), (&mut pair.one, 0)] {
-        let made = desk.ask(&format!("make {host} {}", SHARE * 4096))?;
-        desk.expect(&format!("give {}", made["pages"]), &json!({ "given": true }))
-            .with_context(|| format!("{made}"))?;
-    }
+    settle(&mut pair.zero, 1)?;
+    settle(&mut pair.one, 0)?;
     eventually(|| nobody_has_any(&mut pair.zero, 1), "machine 0 has all pages back")?;
     eventually(|| nobody_has_any(&mut pair.one, 0), "machine 1 has all pages back")?;
     (0..2).try_for_each(|vm| log_is_clean(lab, vm))

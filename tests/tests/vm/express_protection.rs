@@ -137,10 +137,19 @@ fn nobody_sees_what_an_earlier_owner_had(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Hosts 0 and 2 talk, and 0 and 3; 1 follows no rules.
 #[test]
 fn an_operating_system_that_follows_no_rules_reaches_its_own_parts_alone() -> Result<()> {
-    let small = ["--express", "shared", "--ports", "4", "--express-part", "128K"];
+    no_rules("shared")
+}
+
+#[test]
+fn an_operating_system_that_follows_no_rules_has_files_of_its_own_parts_alone() -> Result<()> {
+    no_rules("isolated")
+}
+
+/// Hosts 0 and 2 talk, and 0 and 3; 1 follows no rules.
+fn no_rules(form: &str) -> Result<()> {
+    let small = ["--express", form, "--ports", "4", "--express-part", "128K"];
     // A kernel that lets its root do with BARs as he likes.
     let lab = lab_of(Lab::builder().vms(4).switch_args(small).kernel_args("iomem=relaxed"));
     let (mut zero, mut two, mut three) = (rooms(&lab, 0)?, rooms(&lab, 2)?, rooms(&lab, 3)?);

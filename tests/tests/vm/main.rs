@@ -32,6 +32,7 @@ mod echo;
 mod eventually;
 mod express;
 mod express_ends;
+mod express_isolated;
 mod express_protection;
 mod fetch;
 mod flow;

@@ -29,7 +29,7 @@ The card stays when its machine or its switch goes, and serves the next.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct CardArgs {
     /// Where QEMU, or a program without a machine, connects; QEMU also to PATH.doorbell, PATH.express
-    /// and PATH.snoop
+    /// or PATH.peer0 and so on, and PATH.snoop
     #[arg(long, value_name = "PATH", value_parser = card_path)]
     socket: PathBuf,
     /// Where the switch listens

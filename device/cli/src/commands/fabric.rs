@@ -28,7 +28,7 @@ pub(super) const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;
 #[command(after_help = EXAMPLES)]
 pub(super) struct FabricArgs {
     /// Where a card's QEMU, or a program without a machine, connects, QEMU also to PATH.doorbell,
-    /// PATH.express and PATH.snoop; once for each card, at most 64
+    /// PATH.express or PATH.peer0 and so on, and PATH.snoop; once for each card, at most 64
     #[arg(long = "socket", value_name = "PATH", value_parser = card_path, required = true)]
     sockets: Vec<PathBuf>,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
         cards.iter_mut().for_each(|card| card.choice.suggest("columns", shape.columns.into()));
     }
     ensemble::run(&Options {
-        express: args.express.part(),
+        express: args.express.wanted(),
         cards: cards.into_iter().zip(args.sockets).collect(),
         paths: args.routing.paths,
         mesh: args.routing.mesh,

@@ -158,7 +158,7 @@ struct MachineArgs {
 impl MachineArgs {
     /// The same, with express memory.
     fn with_express(&self) -> Self {
-        Self { express: self.express.shared(), ..self.clone() }
+        Self { express: self.express.with_some(), ..self.clone() }
     }
 
     /// A lab of so many machines, laid out in this way, with cards of these arguments.
@@ -166,7 +166,10 @@ impl MachineArgs {
         let lab =
             Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
         let card = self.routing.columns(&self.model.models, card).into_iter().chain(card.iter().cloned());
-        let switch = self.routing.args().into_iter().chain(self.express.args());
+        // A machine would have a function for each port that nobody is at. One process has as many ports as cards.
+        let ports = (self.express.is_isolated() && *layout == Layout::Isolated)
+            .then(|| format!("--ports={machines}"));
+        let switch = self.routing.args().into_iter().chain(self.express.args()).chain(ports);
         layout.apply(lab.snoop(self.snoop).card_args(card).switch_args(switch))
     }
 }

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, Error, anyhow};
 use clap::Args;
-use hamlyn_host::rundir::express_path;
 use hamlyn_host::{catalogue, rundir};
 
 use super::options::ModelFlag;
@@ -21,7 +20,9 @@ use hamlyn_lab::{
 /// it directly. QEMU must be 10.1 or newer. Start the card first.
 ///
 /// The card is up to three PCI functions in one slot, each with a socket of its own. The second has the doorbells, which cost
-/// the guest a tenth there; without it all works, too. The third has express memory, if the card that listens has any.
+/// the guest a tenth there; without it all works, too. The third has express memory, if the card that listens has any. If that
+/// is isolated, there is such a function for each other port of the switch; those that have no room in the slot are in the slots
+/// behind it.
 ///
 /// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU emulates: then these arguments
 /// say so, and replace your own -accel.
@@ -41,7 +42,8 @@ pub(super) struct QemuArgs {
     /// The machine's memory
     #[arg(long, value_name = "SIZE", default_value_t = Memory::mib(512))]
     memory: Memory,
-    /// Slot of the machine's PCI bus that no other device of yours has: 1 to 30. A second card needs another
+    /// Slot of the machine's PCI bus that no other device of yours has, nor those behind it that a card of more than eight functions
+    /// takes: 1 to 30. A second card needs another
     #[arg(long, value_name = "N", default_value_t = CARD_SLOT, value_parser = clap::value_parser!(u8).range(1..=30))]
     slot: u8,
     /// What runs the machine, as far as that matters to the card
@@ -55,8 +57,8 @@ pub(super) struct QemuArgs {
 /// How long a card that was started just before may take to listen.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether the card has express memory, once it is there.
-fn has_express(card: &Path) -> bool {
+/// Waits for the card, as what functions it has depends on its switch.
+fn wait_for(card: &Path) {
     let start = Instant::now();
     while !card.exists() {
         if start.elapsed() > PATIENCE {
@@ -64,11 +66,10 @@ fn has_express(card: &Path) -> bool {
                 "no card listens at {} yet: if it has express memory, these arguments lack it",
                 card.display()
             );
-            return false;
+            return;
         }
         sleep(Duration::from_millis(10));
     }
-    express_path(card).exists()
 }
 
 pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
@@ -77,13 +78,14 @@ pub(super) fn run(args: QemuArgs) -> anyhow::Result<()> {
     let text = socket.to_str().with_context(|| format!("{} is not UTF-8", socket.display()))?;
     let socket = rundir::card_path(text).map_err(|reason| anyhow!("{text}: {reason}"))?;
     let doorbells = catalogue::has_doorbells(args.model.model);
-    let functions = Functions { slot: args.slot, doorbells, express: has_express(&socket) };
+    wait_for(&socket);
+    let functions = Functions::of(&socket, args.slot, doorbells).map_err(Error::msg)?;
     let stores =
         args.snoop.decide(catalogue::is_snooped(args.model.model), args.accel.decide()?, plugin())?;
     if let Some(stores) = &stores {
         eprintln!("{stores}");
     }
-    let mut arguments = card_arguments(&socket, args.memory, functions);
+    let mut arguments = card_arguments(&socket, args.memory, &functions);
     let plugin = stores.as_ref().and_then(Stores::plugin);
     arguments.extend(plugin.into_iter().flat_map(|plugin| snoop_arguments(plugin, &socket)));
     let arguments: Vec<String> = arguments

@@ -10,7 +10,7 @@ use hamlyn_switch::bursts;
 use hamlyn_switch::crossbar::MAX_PORTS;
 use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::paths::MAX_PATHS;
-use hamlyn_switch::{Options, Part, Policy};
+use hamlyn_switch::{Form, Options, Part, Policy};
 
 use crate::users;
 
@@ -124,6 +124,9 @@ pub(super) struct ExpressArgs {
 enum Express {
     /// One file, which each machine's QEMU holds; machines have no more than their own parts of it
     Shared,
+    /// A file for each pair, which only the QEMUs of these two machines hold; a machine has a PCI function for each other port, so
+    /// there should be no more ports than are needed
+    Isolated,
     /// There is none
     None,
 }
@@ -137,13 +140,26 @@ impl ExpressArgs {
     }
 
     /// The same, with memory if none was asked for.
-    pub(super) fn shared(self) -> Self {
-        Self { express: Express::Shared, ..self }
+    pub(super) fn with_some(self) -> Self {
+        match self.express {
+            Express::None => Self { express: Express::Shared, ..self },
+            Express::Shared | Express::Isolated => self,
+        }
     }
 
-    /// What each pair of hosts has.
-    pub(super) fn part(self) -> Option<Part> {
-        (self.express == Express::Shared).then_some(self.express_part)
+    /// Whether each part of it is a file of its own.
+    pub(super) fn is_isolated(self) -> bool {
+        self.express == Express::Isolated
+    }
+
+    /// What each pair of hosts has, and in which files.
+    pub(super) fn wanted(self) -> Option<(Form, Part)> {
+        let form = match self.express {
+            Express::Shared => Form::Shared,
+            Express::Isolated => Form::Isolated,
+            Express::None => return None,
+        };
+        Some((form, self.express_part))
     }
 }
 
@@ -156,7 +172,7 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
         &args.socket,
         Options {
             ports,
-            express: args.express.part(),
+            express: args.express.wanted(),
             paths,
             mesh,
             cutting: args.routing.cutting(),
@@ -186,16 +202,22 @@ mod tests {
         let parse = |words: &[&str]| {
             Program::try_parse_from([&["switch"], words].concat()).map(|program| program.express)
         };
-        let part = |words: &[&str]| parse(words).unwrap().part().map(|part| part.to_string());
-        assert_eq!(part(&[]), None);
-        assert_eq!(part(&["--express", "shared"]).as_deref(), Some("1M"));
-        assert_eq!(part(&["--express", "shared", "--express-part", "64K"]).as_deref(), Some("64K"));
-        assert_eq!(part(&["--express", "none"]), None);
-        for wrong in [["--express", "isolated"], ["--express-part", "3M"], ["--express-part", "1G"]] {
+        let wanted = |words: &[&str]| parse(words).unwrap().wanted();
+        let small = Part::new(64 << 10).unwrap();
+        assert_eq!(wanted(&[]), None);
+        assert_eq!(wanted(&["--express", "shared"]), Some((Form::Shared, Part::default())));
+        assert_eq!(wanted(&["--express=isolated", "--express-part=64K"]), Some((Form::Isolated, small)));
+        assert_eq!(wanted(&["--express", "none"]), None);
+        for wrong in [["--express", "all"], ["--express-part", "3M"], ["--express-part", "1G"]] {
             assert!(parse(&wrong).is_err(), "{wrong:?}");
         }
-        let passed = parse(&["--express", "shared"]).unwrap().args();
-        assert_eq!(passed, ["--express=shared", "--express-part=1M"]);
+        let passed = |words: &[&str]| parse(words).unwrap().args();
+        assert_eq!(passed(&["--express", "shared"]), ["--express=shared", "--express-part=1M"]);
+        assert_eq!(passed(&["--express", "isolated"]), ["--express=isolated", "--express-part=1M"]);
+        // Who shows express memory has some in any case.
+        for (words, form) in [(&[][..], Form::Shared), (&["--express=isolated"], Form::Isolated)] {
+            assert_eq!(parse(words).unwrap().with_some().wanted(), Some((form, Part::default())));
+        }
     }
 
     #[test]

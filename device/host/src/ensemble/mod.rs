@@ -24,9 +24,9 @@ mod waits_tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hamlyn_switch::Part;
 use hamlyn_switch::bursts;
 use hamlyn_switch::mesh::Shape;
+use hamlyn_switch::{Form, Part};
 
 pub use self::process::run;
 use crate::station::CardOptions;
@@ -40,8 +40,8 @@ pub struct Options {
     pub paths: u16,
     /// A mesh for packets to come through, in place of paths.
     pub mesh: Option<Shape>,
-    /// What each pair of cards' machines shares by express memory. None: nothing.
-    pub express: Option<Part>,
+    /// What each pair of cards' machines shares by express memory, and in which files. None: nothing.
+    pub express: Option<(Form, Part)>,
     /// When packets are cut and joined that can be.
     pub cutting: bursts::Policy,
     /// The cores that the machines are pinned to, the first card's first; none if they are anywhere.

@@ -1,7 +1,8 @@
 //! The event loop of `hamlyn fabric`.
 //!
 //! Only the machines' messages, and signals, come from outside. All come to one thread; with `--cores` the machines' come to
-//! threads of their own ([`ears`]), and the main thread has the rest: signals, who asks for the counters, and the cards' timers.
+//! threads of their own ([`ears`]), and the main thread has the rest: signals, who asks for the counters, the cards' timers, and the
+//! machines' messages for functions with express memory, which may be many and say little.
 //!
 //! [`ears`]: super::ears
 
@@ -23,7 +24,7 @@ use crate::station::{Socket, Station};
 const STAT: u32 = 0;
 const STOP: u32 = 1;
 const BELL: u32 = 2;
-/// The first of the stations' sockets: as many numbers for each station as there are kinds of them.
+/// The first of the stations' sockets: as many numbers for each station as it may have.
 const STATION: u32 = 3;
 
 /// Runs cards and switch until a signal ends them.
@@ -32,7 +33,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::allow_many_descriptors();
     let ensemble = Ensemble::start(options)?;
     tracing::info!("{} cards in one process, on {}", options.cards.len(), ensemble.names.join(", "));
-    let sockets = if options.cores.is_empty() { sockets(&ensemble) } else { Vec::new() };
+    let sockets = sockets(&ensemble, !options.cores.is_empty());
     let shared = Arc::new(Shared::new(ensemble).context("cannot make a bell")?);
     let end = run_loop(&shared, sockets, &options.cores);
     shared.close();
@@ -58,18 +59,19 @@ fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> 
     }
 }
 
-/// The stations' sockets, numbered.
-fn sockets(ensemble: &Ensemble) -> Vec<(RawFd, u32)> {
+/// The stations' sockets, numbered; the quiet ones alone, if the others have threads.
+fn sockets(ensemble: &Ensemble, quiet: bool) -> Vec<(RawFd, u32)> {
     let number = |(station, first): (_, u32)| {
-        Station::sockets(station).map(move |(socket, fd)| (fd, first + socket as u32))
+        let sockets = Station::sockets(station).filter(move |(socket, _)| !quiet || socket.is_quiet());
+        sockets.map(move |(socket, fd)| (fd, first + socket.number()))
     };
-    ensemble.stations.iter().zip((STATION..).step_by(Socket::ALL.len())).flat_map(number).collect()
+    ensemble.stations.iter().zip((STATION..).step_by(Socket::MOST as usize)).flat_map(number).collect()
 }
 
 /// What the main thread has to do.
 struct EnsembleProcess {
     shared: Arc<Shared>,
-    /// The machines', where those have no threads.
+    /// The machines', but for those that have threads.
     sockets: Vec<(RawFd, u32)>,
     stat: StatServer,
     stop: UnixStream,
@@ -87,9 +89,9 @@ impl EnsembleProcess {
             STOP => self.end = Some(Ok(())),
             BELL => _ = self.shared.waker.hear(),
             number => {
-                let number = (number - STATION) as usize;
-                let (station, socket) = (number / Socket::ALL.len(), number % Socket::ALL.len());
-                self.shared.with(|ensemble| ensemble.serve(station, Socket::ALL[socket]))?;
+                let number = number - STATION;
+                let (station, socket) = (number / Socket::MOST, number % Socket::MOST);
+                self.shared.with(|ensemble| ensemble.serve(station as usize, Socket::of(socket)))?;
             }
         }
         Ok(())

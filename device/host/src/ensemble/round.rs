@@ -72,8 +72,8 @@ impl Ensemble {
             .with_mesh(options.mesh)
             .with_bursts(&catalogue::bursts(), options.cutting);
         let mut protocols = Protocols::new(count as u16, options.paths);
-        let express = options.express.map(|part| Shape::new(count as u16, part)).transpose()?;
-        let express = express.map(Memory::new).transpose().context("no express memory")?;
+        let express = options.express.map(|(form, part)| Shape::new(form, count as u16, part)).transpose()?;
+        let mut express = express.map(Memory::new).transpose().context("no express memory")?;
         let (mut stations, mut names) = (Vec::new(), Vec::new());
         for (host, (card_options, socket)) in options.cards.iter().enumerate() {
             let card = card_options.make()?;
@@ -83,7 +83,8 @@ impl Ensemble {
             protocols.check(packets.traffic).with_context(|| format!("card {host} does not fit"))?;
             protocols.attached(host, packets.traffic);
             let place = Place { host: host.0, ports: count as u16 };
-            let uplink = Uplink::within(link, place, packets, express.clone())?;
+            let holding = express.as_mut().map(|memory| memory.holding(host)).transpose();
+            let uplink = Uplink::within(link, place, packets, holding.context("no express memory")?)?;
             // Who takes away what it lent ends the process, and with it the cards of others.
             let memory = GuestMemory::Sealed { limit: card_options.guest_memory };
             let mut station = Station::start(card, socket, memory, uplink)?;

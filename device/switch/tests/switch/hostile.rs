@@ -12,12 +12,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::kit::{Card, PATIENCE, Running, request};
-use hamlyn_fabric::connect;
-use hamlyn_switch::{Options, Policy, Switch};
+use hamlyn_fabric::{Request, connect};
+use hamlyn_switch::{Form, Options, Part, Policy, Switch};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-const HELLO: &[u8] = b"HMLN\x05\x00\xff\xff\x01\x00\x00\x00";
+const HELLO: &[u8] = b"HMLN\x06\x00\xff\xff\x01\x00\x00\x00";
 const RING: &[u8] = b"!";
 
 /// A socket that, when it is closed, waits for hours for what nobody reads; and the one who does not read.
@@ -137,14 +137,46 @@ const NOBODY: u32 = 65534;
 fn child_of_another_user() {
     let Ok(path) = std::env::var("HAMLYN_TEST_STRANGER") else { return };
     for wanted in [Some(0), None, Some(1)] {
-        match connect(path.as_ref(), request(wanted), PATIENCE) {
-            Ok(attached) => println!("got {}", attached.host),
+        match connect(path.as_ref(), Request { express: true, ..request(wanted) }, PATIENCE) {
+            Ok(attached) => {
+                let files = attached.express.map_or(0, |express| express.portions().len());
+                println!("got {} with {files} files", attached.host);
+            }
             Err(error) => println!("{error}"),
         }
     }
 }
 
 /// Needs root, to be two users.
+/// What comes of it.
+fn ask_as_another_user(running: &Running) -> String {
+    let folder = running.path().parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.join("test");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["--exact", "hostile::child_of_another_user", "--nocapture"]).uid(NOBODY).current_dir("/");
+    let output = command.env("HAMLYN_TEST_STRANGER", running.path()).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn who_is_the_second_user_of_an_id_gets_none_of_its_express_memory() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let policy = Policy { users: vec![0, NOBODY], keep: Some(Duration::ZERO), ..Policy::default() };
+    let express = Some((Form::Isolated, Part::default()));
+    let running = Running::start(Options { policy, express, ports: 4, ..crate::kit::small() });
+    drop(Card::attach(&running, Some(0)));
+    // Until the switch has seen that it is gone.
+    let mut said = ask_as_another_user(&running);
+    while said.contains("is taken") {
+        said = ask_as_another_user(&running);
+    }
+    assert!(said.contains("got 0 with 0 files") && said.contains("got 1 with 3 files"), "{said}");
+}
+
 #[test]
 fn a_host_id_stays_its_last_users() {
     if !rustix::process::geteuid().is_root() {
@@ -152,21 +184,8 @@ fn a_host_id_stays_its_last_users() {
     }
     let policy = Policy { users: vec![0, NOBODY], ..Policy::default() };
     let running = Running::start(Options { policy, ..crate::kit::small() });
-    let folder = running.path().parent().unwrap();
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.join("test");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let ask = || {
-        let mut command = Command::new(&program);
-        command
-            .args(["--exact", "hostile::child_of_another_user", "--nocapture"])
-            .uid(NOBODY)
-            .current_dir("/");
-        let output = command.env("HAMLYN_TEST_STRANGER", running.path()).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
     drop(Card::attach(&running, Some(0)));
-    let said = ask();
+    let said = ask_as_another_user(&running);
     assert!(said.contains("host id 0 is kept for user 0, who had it last (not for user 65534)"), "{said}");
     assert!(said.contains("got 1"), "{said}");
     // Nor is it the other way round, though root may do all else.

@@ -1,5 +1,6 @@
 //! The switch, by its socket.
 
+mod express;
 mod hostile;
 mod kit;
 mod sockets;

@@ -235,13 +235,13 @@ fn malformed_requests_are_refused_and_harm_nobody() {
     let running = Running::start(Options { attach_timeout: timeout, ..crate::kit::small() });
     let cases: [(&[u8], &str); 9] = [
         (b"x", "first message of 1 bytes is not a card's"),
-        (b"HMLN\x05\x00\xff\xff\x01\x00\x00", "first message of 11 bytes"),
+        (b"HMLN\x06\x00\xff\xff\x01\x00\x00", "first message of 11 bytes"),
         (b"NOPE\x04\x00\xff\xff\x01\x00\x00\x00", "first message of 12 bytes"),
-        (b"HMLN\x02\x00\xff\xff", "version 2 of attaching is not known (this switch has 5)"),
-        (b"HMLN\x05\x00\xff\xff\x00\x00\x00\x00", "protocol 0 is no card's (must be 1 to 255)"),
-        (b"HMLN\x05\x00\xff\xff\x01\x02\x00\x00", "the client's need for order is 2 (limit 1)"),
-        (b"HMLN\x05\x00\xff\xff\x01\x01\x02\x00", "the client's wish for express memory is 2 (limit 1)"),
-        (b"HMLN\x05\x00\xff\xff\x01\x01\x00\x01", "the client's reserved field is 1 (limit 0)"),
+        (b"HMLN\x02\x00\xff\xff", "version 2 of attaching is not known (this switch has 6)"),
+        (b"HMLN\x06\x00\xff\xff\x00\x00\x00\x00", "protocol 0 is no card's (must be 1 to 255)"),
+        (b"HMLN\x06\x00\xff\xff\x01\x02\x00\x00", "the client's need for order is 2 (limit 1)"),
+        (b"HMLN\x06\x00\xff\xff\x01\x01\x02\x00", "the client's wish for express memory is 2 (limit 1)"),
+        (b"HMLN\x06\x00\xff\xff\x01\x01\x00\x01", "the client's reserved field is 1 (limit 0)"),
         (&[0x5a; 70_000], "first message of 13 bytes"),
     ];
     for (message, reason) in cases {

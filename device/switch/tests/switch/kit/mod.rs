@@ -286,7 +286,7 @@ pub(crate) fn listen_to(socket: &OwnedFd) -> String {
 
 /// A card that minds no manners: its socket, and the descriptors it got.
 pub(crate) fn raw_card(running: &Running, port: u16) -> (OwnedFd, Vec<OwnedFd>) {
-    let hello = [b"HMLN\x05\x00".as_slice(), &port.to_le_bytes(), &[1, 0, 0, 0]].concat();
+    let hello = [b"HMLN\x06\x00".as_slice(), &port.to_le_bytes(), &[1, 0, 0, 0]].concat();
     loop {
         let socket = raw_connect(running);
         send(&socket, &hello, SendFlags::empty()).unwrap();
