@@ -105,6 +105,63 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
     Ok(())
 }
 
+/// Has a machine's kernel take memory from whom it can, as long as it runs: a file in memory is made longer until 16 MiB have left, and
+/// from then on read from end to end, which brings back what left of it, in place of something else. It grows no more then, so nobody
+/// has to be killed. It is of zeros, which take no place where they go.
+const PRESSES: &str = r"mkdir /tmp/press && mount -t tmpfs -o size=100% none /tmp/press && cd /tmp/press
+    free() { sed -n 's/^SwapFree: *\([0-9]*\) kB/\1/p' /proc/meminfo; }
+    while [ $(free) -gt 49152 ]; do dd if=/dev/zero bs=1M count=4 >>much || exit; done
+    while cat much >/dev/null; do :; done";
+
+/// Waits until a machine's kernel has taken at least half of an endpoint, of which nobody told it that it may.
+fn is_taken(end: &mut End, pages: u64) -> Result<()> {
+    let question = format!("pages {}", end.endpoint);
+    let mut is_half =
+        || -> Result<bool> { Ok(end.desk.ask(&question)?["swapped"].as_u64() >= Some(pages / 2)) };
+    eventually(&mut is_half, "the kernel takes pages of an endpoint that nobody touches")
+}
+
+#[test]
+fn nothing_is_lost_in_machines_that_have_not_enough_memory() -> Result<()> {
+    const MUCH: u64 = 4 << 20;
+    const CHUNK: u64 = 1 << 20;
+    let lab = paging_lab()?;
+    let (mut one, mut two) = pair(&lab, 0, 1, MUCH as usize + 4096)?;
+    for at in (0..MUCH).step_by(CHUNK as usize) {
+        two.fill(at, CHUNK, 99)?;
+    }
+    let presses = [0, 1].map(|vm| lab.vm(vm).run_as(0, ["sh", "-c", PRESSES]));
+    for round in 0..u64::from(if_long(10, 2)) {
+        let chunks = || (0..MUCH).step_by(CHUNK as usize).zip(round * 100..);
+        for (at, seed) in chunks() {
+            one.fill(at, CHUNK, seed)?;
+        }
+        for end in [&mut one, &mut two] {
+            is_taken(end, MUCH / 4096)?;
+        }
+        for at in (0..MUCH).step_by(32_768) {
+            one.send(&Operation::write_multiple(at), at, 32_768)?;
+        }
+        one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))?;
+        one.settle()?;
+        for (at, seed) in chunks() {
+            two.check(at, CHUNK, seed)?;
+        }
+    }
+    for press in presses {
+        press?.kill(9)?;
+    }
+    drop((one, two));
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+        // There was always enough in the end.
+        let log = lab.vm(vm).kernel_log();
+        ensure!(!log.contains("Killed process"), "{log}");
+    }
+    Ok(())
+}
+
 #[test]
 fn pages_that_the_kernel_moves_elsewhere_are_written_to_where_they_are() -> Result<()> {
     let lab = dart_lab(2)?;
