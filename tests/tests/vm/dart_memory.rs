@@ -105,13 +105,15 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
     Ok(())
 }
 
-/// Has a machine's kernel take memory from whom it can, as long as it runs: a file in memory is made longer until 16 MiB have left, and
-/// from then on read from end to end, which brings back what left of it, in place of something else. It grows no more then, so nobody
-/// has to be killed. It is of zeros, which take no place where they go.
-const PRESSES: &str = r"mkdir /tmp/press && mount -t tmpfs -o size=100% none /tmp/press && cd /tmp/press
-    free() { sed -n 's/^SwapFree: *\([0-9]*\) kB/\1/p' /proc/meminfo; }
-    while [ $(free) -gt 49152 ]; do dd if=/dev/zero bs=1M count=4 >>much || exit; done
-    while cat much >/dev/null; do :; done";
+/// Has a machine's kernel take memory from whom it can, as long as it runs. Most of what there is goes to a file that cannot leave, so
+/// that the rest is soon gone through. Then a file that can is made longer until 16 MiB have left, and read from end to end, again and
+/// again, which brings back what left of it in place of something else. Neither grows any more, so nobody has to be killed. They are of
+/// zeros, which take no place where they go.
+const PRESSES: &str = r#"mkdir /tmp/kept /tmp/press && mount -t ramfs none /tmp/kept && mount -t tmpfs -o size=100% none /tmp/press
+    free() { sed -n "s/^$1: *\([0-9]*\) kB/\1/p" /proc/meminfo; }
+    dd if=/dev/zero of=/tmp/kept/much bs=1M count=$(($(free MemAvailable) / 1024 - 48)) && cd /tmp/press || exit
+    while [ $(free SwapFree) -gt 49152 ]; do dd if=/dev/zero bs=1M count=4 >>much || exit; done
+    while cat much >/dev/null; do :; done"#;
 
 /// Waits until a machine's kernel has taken at least half of an endpoint, of which nobody told it that it may.
 fn is_taken(end: &mut End, pages: u64) -> Result<()> {
