@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
@@ -241,20 +242,33 @@ fn number(bytes: &[u8]) -> u64 {
 
 fn chat(channel: Channel) -> Outcome {
     let Channel { sender, receiver } = channel;
-    let talking = std::thread::spawn(move || talk(sender).map_err(|error| error.to_string()));
+    let sender = Arc::new(Mutex::new(Some(sender)));
+    let talking = sender.clone();
+    let talking = std::thread::spawn(move || talk(&talking).map_err(|error| error.to_string()));
     listen(receiver)?;
     // The other has left: what is still typed would be for nobody.
+    hang_up(&sender)?;
     if talking.is_finished() {
         talking.join().map_err(|_| "talking failed")??;
     }
     Ok(())
 }
 
-fn talk(mut sender: ChannelSender) -> Outcome {
+fn talk(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
     for line in std::io::stdin().lock().lines() {
-        sender.send(line?.as_bytes(), None)?;
+        let line = line?;
+        match &mut *sender.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(sender) => sender.send(line.as_bytes(), None)?,
+            None => return Ok(()),
+        }
     }
-    Ok(sender.close(None)?)
+    hang_up(sender)
+}
+
+/// Closes it, if the other thread has not: one that was only dropped would be taken for one whose process died.
+fn hang_up(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
+    let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+    sender.map_or(Ok(()), |sender| Ok(sender.close(None)?))
 }
 
 fn listen(mut receiver: ChannelReceiver) -> Outcome {

@@ -13,6 +13,7 @@ use serde_json::json;
 
 mod barrier;
 mod blocks;
+mod call;
 #[path = "../common/mod.rs"]
 mod common;
 mod counter;
@@ -102,6 +103,8 @@ enum Operation {
     Blocks,
     /// Remote procedure calls
     Rpc,
+    /// Calls of an operation that is the receiver's own, which it changes meanwhile
+    Call,
     /// Events that are taken when it suits
     Delayed,
     /// Events each of which interrupts
@@ -139,6 +142,7 @@ fn keep(card: &Card, options: &Options) -> Outcome {
         Operation::Barrier => barrier::keep(card, options),
         Operation::Blocks => blocks::keep(card, options),
         Operation::Rpc => rpc::keep(card, options),
+        Operation::Call => call::keep(card, options),
         Operation::Delayed => events::keep(card, options, hamlyn::dart::Urgency::Delayed),
         Operation::Immediate => events::keep(card, options, hamlyn::dart::Urgency::Immediate),
         Operation::Exception => exception::keep(card, options),
@@ -160,6 +164,7 @@ fn join(card: &Card, options: &Options) -> Outcome {
         Operation::Barrier => barrier::join(card, options),
         Operation::Blocks => blocks::join(card, options),
         Operation::Rpc => rpc::join(card, options),
+        Operation::Call => call::join(card, options),
         Operation::Delayed | Operation::Immediate => events::join(card, options),
         Operation::Exception => exception::join(card, options),
         Operation::Untouched => memory::join(card, options, false),

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hamlyn::dart::{Card, Connection, Endpoint, Operation, Queue, Rights, Source, Step, Target, Urgency};
+use hamlyn::dart::{
+    Bank, Card, Connection, Endpoint, Operation, Queue, Rights, Source, Step, Target, Urgency,
+};
 use hamlyn::{Connection as Known, ErrorKind};
 use serde_json::{Map, Value, json};
 
@@ -51,6 +53,8 @@ pub(crate) fn look<T>(
 /// What a home is like.
 pub(crate) struct Plan {
     pub(crate) memory: usize,
+    /// Entries of its program, which the others may call.
+    pub(crate) entries: u32,
     pub(crate) records: u32,
     pub(crate) urgency: Urgency,
     pub(crate) rights: Rights,
@@ -58,7 +62,7 @@ pub(crate) struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { memory: MEMORY, records: 64, urgency: Urgency::Delayed, rights: Rights::ReadWrite }
+        Self { memory: MEMORY, entries: 0, records: 64, urgency: Urgency::Delayed, rights: Rights::ReadWrite }
     }
 }
 
@@ -66,6 +70,7 @@ impl Default for Plan {
 pub(crate) struct Home {
     card: Card,
     pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) bank: Bank,
     /// None once a program has it.
     events: Option<Queue>,
     pub(crate) exceptions: Queue,
@@ -81,13 +86,13 @@ pub(crate) struct Home {
 impl Home {
     /// Waits for all others, who do not begin yet.
     pub(crate) fn open(card: &Card, options: &Options, plan: Plan) -> Outcome<Self> {
-        let (endpoint, bank) = (Arc::new(card.endpoint(plan.memory)?), card.bank(REGISTERS, 0)?);
+        let (endpoint, bank) = (Arc::new(card.endpoint(plan.memory)?), card.bank(REGISTERS, plan.entries)?);
         let mut events = card.queue(plan.records, plan.urgency)?;
         let exceptions = card.queue(16, Urgency::Immediate)?;
         let (listener, patience) = (card.listen(&options.name())?, options.patience());
         print(&json!({ "listening": options.name(), "host": card.host()? }))?;
         let builder = card.connection(&endpoint, &bank).rights(plan.rights);
-        let builder = builder.events(&events).exceptions(&exceptions);
+        let builder = builder.program(0..plan.entries).events(&events).exceptions(&exceptions);
         let (mut others, mut known) = (Vec::new(), Vec::new());
         for _ in 0..options.others {
             let (connection, other) = builder.admit(listener.request(patience)?)?;
@@ -100,7 +105,7 @@ impl Home {
         let events = Some(events);
         let card = card.clone();
         let before = Vec::new();
-        Ok(Self { card, endpoint, events, exceptions, others, known, patience, before, rounds: 0 })
+        Ok(Self { card, endpoint, bank, events, exceptions, others, known, patience, before, rounds: 0 })
     }
 
     /// Its queue of events.

@@ -62,6 +62,13 @@ fn each_example_of_a_dart_card_does_what_it_says_and_disturbs_whom_it_must() -> 
     ensure!(home["rounds"] == 10 && said.iter().all(|one| one["round"] == 10), "{home} {said:?}");
     let (home, _) = once(&lab, "rpc", 3, 20)?;
     ensure!(home["answered"] == 60, "{home}");
+    // What is called is the host's: it appends at first, and writes nothing when that host has made it another.
+    let (home, said) = play(&lab, "call", 2, 50)?;
+    ensure!(home.len() == 2 && said.iter().all(|one| one["called"] == 100), "{home:?} {said:?}");
+    for (counted, written) in home.iter().zip([100, 0]) {
+        ensure!(counted["called"] == 100 && counted["written"] == written, "{counted}");
+        ensure!(counted["interrupts"] == 0, "{counted}");
+    }
     for vm in [0, 1, 2] {
         nothing_is_left(&lab, vm)?;
         log_is_clean(&lab, vm)?;

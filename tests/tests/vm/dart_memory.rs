@@ -105,6 +105,65 @@ fn nothing_is_lost_while_pages_leave_and_come_back() -> Result<()> {
     Ok(())
 }
 
+/// Has a machine's kernel take memory from whom it can, as long as it runs. Most of what there is goes to a file that cannot leave, so
+/// that the rest is soon gone through. Then a file that can is made longer until 16 MiB have left, and read from end to end, again and
+/// again, which brings back what left of it in place of something else. Neither grows any more, so nobody has to be killed. They are of
+/// zeros, which take no place where they go.
+const PRESSES: &str = r#"mkdir /tmp/kept /tmp/press && mount -t ramfs none /tmp/kept && mount -t tmpfs -o size=100% none /tmp/press
+    free() { sed -n "s/^$1: *\([0-9]*\) kB/\1/p" /proc/meminfo; }
+    dd if=/dev/zero of=/tmp/kept/much bs=1M count=$(($(free MemAvailable) / 1024 - 48)) && cd /tmp/press || exit
+    while [ $(free SwapFree) -gt 49152 ]; do dd if=/dev/zero bs=1M count=4 >>much || exit; done
+    while cat much >/dev/null; do :; done"#;
+
+/// Waits until a machine's kernel has taken at least half of an endpoint, of which nobody told it that it may.
+fn is_taken(end: &mut End, pages: u64) -> Result<()> {
+    let question = format!("pages {}", end.endpoint);
+    let mut is_half =
+        || -> Result<bool> { Ok(end.desk.ask(&question)?["swapped"].as_u64() >= Some(pages / 2)) };
+    eventually(&mut is_half, "the kernel takes pages of an endpoint that nobody touches")
+}
+
+#[test]
+fn nothing_is_lost_in_machines_that_have_not_enough_memory() -> Result<()> {
+    const MUCH: u64 = 4 << 20;
+    const CHUNK: u64 = 1 << 20;
+    let lab = paging_lab()?;
+    let (mut one, mut two) = pair(&lab, 0, 1, MUCH as usize + 4096)?;
+    for at in (0..MUCH).step_by(CHUNK as usize) {
+        two.fill(at, CHUNK, 99)?;
+    }
+    let presses = [0, 1].map(|vm| lab.vm(vm).run_as(0, ["sh", "-c", PRESSES]));
+    for round in 0..u64::from(if_long(10, 1)) {
+        let chunks = || (0..MUCH).step_by(CHUNK as usize).zip(round * 100..);
+        for (at, seed) in chunks() {
+            one.fill(at, CHUNK, seed)?;
+        }
+        for end in [&mut one, &mut two] {
+            is_taken(end, MUCH / 4096)?;
+        }
+        for at in (0..MUCH).step_by(32_768) {
+            one.send(&Operation::write_multiple(at), at, 32_768)?;
+        }
+        one.desk.expect(&format!("left {}", one.connection), &json!({ "left": true }))?;
+        one.settle()?;
+        for (at, seed) in chunks() {
+            two.check(at, CHUNK, seed)?;
+        }
+    }
+    for press in presses {
+        press?.kill(9)?;
+    }
+    drop((one, two));
+    for vm in [0, 1] {
+        nothing_is_left(&lab, vm)?;
+        log_is_clean(&lab, vm)?;
+        // There was always enough in the end.
+        let log = lab.vm(vm).kernel_log();
+        ensure!(!log.contains("Killed process"), "{log}");
+    }
+    Ok(())
+}
+
 /// Has a machine's kernel move what is in these frames elsewhere, as it does for one that begins to fail.
 fn move_away(lab: &Lab, vm: usize, frames: &[u64]) -> Result<Run> {
     let places: Vec<String> = frames.iter().map(|frame| (frame * 4096).to_string()).collect();
