@@ -234,7 +234,6 @@ impl Mapping {
 
     /// So many bytes from `offset` on, in place: each is loaded and stored by itself.
     #[must_use]
-    #[inline]
     pub fn cells(&self, offset: usize, length: usize) -> &[AtomicU8] {
         // It may be both loaded and stored.
         self.check(offset, length, true);

@@ -84,19 +84,16 @@ impl Mapping {
 
     /// `count` words of 4 bytes from `offset` on, in place.
     #[must_use]
-    #[inline]
     pub fn words(&self, offset: usize, count: usize) -> &[AtomicU32] {
         self.in_place(offset, count)
     }
 
     /// `count` words of 8 bytes from `offset` on, in place.
     #[must_use]
-    #[inline]
     pub fn long_words(&self, offset: usize, count: usize) -> &[AtomicU64] {
         self.in_place(offset, count)
     }
 
-    #[inline]
     fn in_place<T: Atomics>(&self, offset: usize, count: usize) -> &[T] {
         let length = count.saturating_mul(size_of::<T>());
         // They may be both loaded and stored.
