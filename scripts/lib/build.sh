@@ -87,7 +87,8 @@ build_c_examples() {
     local source
     for source in guest-lib/c/examples/*.c; do
         source=${source#guest-lib/c/examples/}
-        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples guest-lib/c/hamlyn.pc "$BINARIES/libhamlyn_c.a"; then continue; fi
+        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples guest-lib/c/include guest-lib/c/hamlyn.pc \
+            "$BINARIES/libhamlyn_c.a"; then continue; fi
         step "${source%.c}" "build ${source%.c}, in C" make_c_example "${source%.c}"
     done
 }

@@ -91,15 +91,19 @@ SHRIMP_SLOW int shrimp_end_check(const struct shrimp_send_buffer *out)
 	}
 }
 
-/* Returns 1 when the word of the own memory is another than `value`, and 0 after so long. */
+/* Returns 1 when the word of the own memory is another than `value`, and 0 after so long. Fails if the other end is gone. */
 SHRIMP_SLOW int shrimp_end_changes(const struct shrimp_end *end, size_t offset, uint32_t value, int limit_ms)
 {
 	uint32_t now;
 	int outcome = shrimp_wait(end->own_buffer, offset, value, &now, limit_ms);
 
-	if (outcome == -ETIMEDOUT || outcome == -EAGAIN)
-		return shrimp_end_check(end->out_buffer);
-	return outcome < 0 ? outcome : 1;
+	if (outcome != -ETIMEDOUT && outcome != -EAGAIN)
+		return outcome < 0 ? outcome : 1;
+	outcome = shrimp_end_check(end->out_buffer);
+	if (outcome >= 0)
+		return 0;
+	/* Who is gone may have stored something since that look, and it is here before he is known to be gone. */
+	return __atomic_load_n((const uint32_t *)(const void *)(end->own + offset), __ATOMIC_ACQUIRE) != value ? 1 : outcome;
 }
 
 /* Returns when it is another. */
@@ -623,11 +627,27 @@ SHRIMP_SLOW int shrimp_nx_collect(struct shrimp_nx *nx)
 	return nx->count > before;
 }
 
+/* Waits a moment for the next piece of each node, or of this one, if it is one. `gone` says why one is; fails if nobody is left. */
+SHRIMP_SLOW int shrimp_nx_glance(const struct shrimp_nx *nx, unsigned int only, int *gone)
+{
+	unsigned int node = only < nx->nodes ? only : 0, last = only < nx->nodes ? only : nx->nodes - 1;
+	int outcome, is_there = 0;
+
+	for (; node <= last; node++) {
+		outcome = shrimp_end_changes(nx->peers[node].end, 8 * nx->peers[node].taken + 4, 0, 1);
+		if (outcome < 0)
+			*gone = outcome;
+		else
+			is_there = 1;
+	}
+	return is_there ? 0 : *gone;
+}
+
 /* The next piece of this type; of this node, if it is one. */
 SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned int only, struct shrimp_nx_piece *piece)
 {
-	unsigned int at, node;
-	int waited, outcome;
+	int waited, outcome, gone = -ETIMEDOUT;
+	unsigned int at;
 
 	for (waited = 0; nx->peers[0].end->timeout_ms < 0 || waited < nx->peers[0].end->timeout_ms;) {
 		for (at = 0; at < nx->count; at++) {
@@ -639,15 +659,14 @@ SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned i
 			}
 		}
 		outcome = shrimp_nx_collect(nx);
-		for (node = 0; !outcome && node < nx->nodes; node++, waited++) {
-			outcome = shrimp_end_changes(nx->peers[node].end, 8 * nx->peers[node].taken + 4, 0, 1);
-			if (outcome > 0)
-				outcome = 0;
+		if (!outcome) {
+			outcome = shrimp_nx_glance(nx, only, &gone);
+			waited += only < nx->nodes ? 1 : (int)nx->nodes;
 		}
 		if (outcome < 0)
 			return outcome;
 	}
-	return -ETIMEDOUT;
+	return gone;
 }
 
 SHRIMP_FAST int shrimp_nx_next(struct shrimp_nx *nx, uint16_t type, unsigned int only, struct shrimp_nx_piece *piece)
@@ -698,7 +717,10 @@ SHRIMP_SLOW int64_t shrimp_nx_receive_pieces(struct shrimp_nx *nx, struct shrimp
 	}
 }
 
-/* Waits for a message of this type, and copies it; returns how many bytes it has. One that does not fit in `room` stays. */
+/*
+ * Waits for a message of this type, and copies it; returns how many bytes it has. One that does not fit in `room` stays. Who waits is told
+ * that a node is gone when no other is left that could send, or the time is over.
+ */
 SHRIMP_FAST int64_t shrimp_crecv(struct shrimp_nx *nx, uint16_t type, void *to, size_t room)
 {
 	struct shrimp_nx_piece piece;

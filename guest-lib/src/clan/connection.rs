@@ -250,9 +250,14 @@ impl Connection {
     /// # Errors
     /// [`Error::TimedOut`]; those of [`Connection::check`].
     pub fn receive(&self, timeout: Option<Duration>) -> Result<[u8; TOLD_SIZE]> {
-        self.core().wait_until(MESSAGE, timeout, "message of the peer", || match self.try_receive() {
-            None => self.check().map(|()| None),
-            message => Ok(message),
+        self.core().wait_until(MESSAGE, timeout, "message of the peer", || {
+            let message = self.try_receive();
+            if message.is_some() {
+                return Ok(message);
+            }
+            let ended = self.check();
+            // It may have come with the end.
+            self.try_receive().map_or(ended.map(|()| None), |message| Ok(Some(message)))
         })
     }
 

@@ -46,6 +46,26 @@ fn told(text: &[u8]) -> [u8; 32] {
 }
 
 #[test]
+fn what_comes_with_the_end_is_received_before_it() {
+    let (_net, [one, two]) = cards();
+    let (client, listener) = (one.endpoint().unwrap(), two.endpoint_builder().port(80).open().unwrap());
+    let to = listener.address().unwrap();
+    for _ in 0..300 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let own = two.endpoint().unwrap();
+                let connection = listener.accept(PATIENCE).unwrap().accept(&own, b"").unwrap();
+                connection.send(b"the last word").unwrap();
+                connection.close(b"bye").unwrap();
+            });
+            let connection = client.connect(to, b"", PATIENCE).unwrap();
+            assert_eq!(connection.receive(PATIENCE).unwrap(), told(b"the last word"));
+            assert_eq!(connection.receive(PATIENCE).unwrap_err().kind(), ErrorKind::PeerLost);
+        });
+    }
+}
+
+#[test]
 fn a_refusal_says_why_and_a_port_that_nobody_has_is_told() {
     let (_net, [one, two]) = cards();
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());

@@ -28,6 +28,17 @@ impl Awaited {
     pub(super) fn new(connection: &Connection, operation: &Operation) -> Self {
         Self { opcode: operation.control().opcode, traps: connection.status().traps }
     }
+
+    fn can_come(&self, connection: &Connection) -> Result<()> {
+        let status = connection.status();
+        match (status.broken, status.trap) {
+            (Some(broken), _) => Err(Error::Broken(broken)),
+            (None, Some((trap, opcode))) if status.traps != self.traps && opcode == self.opcode => {
+                Err(Error::Trap(trap))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Waits for the event that is meant; others are passed over, and so are exceptions. Nothing will come if the connection is broken, or the
@@ -51,13 +62,9 @@ pub(super) fn receive(
             Ok(_) | Err(Error::TimedOut { .. }) => {}
             Err(error) => return Err(error),
         }
-        let status = connection.status();
-        match (status.broken, status.trap) {
-            (Some(broken), _) => return Err(Error::Broken(broken)),
-            (None, Some((trap, opcode))) if status.traps != awaited.traps && opcode == awaited.opcode => {
-                return Err(Error::Trap(trap));
-            }
-            _ => {}
+        if let Err(error) = awaited.can_come(connection) {
+            // It may have come before that.
+            return std::iter::from_fn(|| queue.poll(Duration::ZERO)).find(&is_meant).ok_or(error);
         }
     }
 }

@@ -93,9 +93,19 @@ impl End {
     fn changes(&self, offset: usize, value: u32, limit: Duration) -> Result<bool> {
         match self.own.wait(offset, value, Some(limit)) {
             Ok(_) => Ok(true),
-            Err(error) if error.is_timed_out() => self.check().map(|()| false),
+            Err(error) if error.is_timed_out() => {
+                there_or_changed(self.check(), || Ok(self.own.load_u32(offset)? != value))
+            }
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Of who is gone: he may have stored something after the last look, and it is here before he is known to be gone.
+fn there_or_changed(is_there: Result<()>, has_changed: impl FnOnce() -> Result<bool>) -> Result<bool> {
+    match is_there {
+        Ok(()) => Ok(false),
+        Err(gone) => has_changed()?.then_some(true).ok_or(gone),
     }
 }
 
@@ -125,5 +135,19 @@ pub(super) fn expired(begun: Instant, timeout: Option<Duration>) -> Result<()> {
     match timeout.filter(|limit| begun.elapsed() >= *limit) {
         Some(after) => Err(Error::TimedOut { what: "store of the other end", after }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::loss::PeerLoss;
+
+    #[test]
+    fn what_somebody_stored_before_he_left_is_found() {
+        let gone = || Err(Error::PeerLost(PeerLoss::Gone));
+        assert!(!there_or_changed(Ok(()), || unreachable!("he is there")).unwrap());
+        assert!(there_or_changed(gone(), || Ok(true)).unwrap());
+        assert!(matches!(there_or_changed(gone(), || Ok(false)), Err(Error::PeerLost(_))));
     }
 }

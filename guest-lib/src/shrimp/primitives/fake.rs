@@ -1,11 +1,13 @@
 //! Two ends without a card, for tests: what one stores is in the other's memory at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hamlyn_sys::Mapping;
 
 use super::end::{Idle, Ways, expired};
-use crate::error::Result;
+use crate::core::loss::PeerLoss;
+use crate::error::{Error, Result};
 
 /// How long a test waits.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,6 +21,8 @@ pub(super) struct Pair {
 struct Waits {
     memory: Mapping,
     patience: Duration,
+    /// The other end.
+    is_gone: AtomicBool,
 }
 
 impl Pair {
@@ -38,13 +42,18 @@ impl Pair {
         let map = |end: usize| {
             Mapping::of_file(&file, (end * length) as u64, length, hamlyn_sys::Access::ReadWrite).unwrap()
         };
-        let waits = |end| Waits { memory: map(end), patience };
+        let waits = |end| Waits { memory: map(end), patience, is_gone: AtomicBool::new(false) };
         Self { memory: [map(0), map(1)], waits: [waits(0), waits(1)] }
     }
 
     pub(super) fn end(&self, end: usize) -> Ways<'_> {
         let (own, out) = (&self.memory[end], &self.memory[1 - end]);
         Ways { own, own_length: own.length(), out, out_length: out.length(), idle: &self.waits[end] }
+    }
+
+    /// The other is told so.
+    pub(super) fn leave(&self, end: usize) {
+        self.waits[1 - end].is_gone.store(true, Ordering::Relaxed);
     }
 }
 
@@ -61,6 +70,9 @@ impl Idle for Waits {
     fn glance(&self, offset: usize, value: u32) -> Result<()> {
         if self.memory.load_u32_acquire(offset) == value {
             std::thread::yield_now();
+            if self.is_gone.load(Ordering::Relaxed) {
+                return Err(Error::PeerLost(PeerLoss::Gone));
+            }
         }
         Ok(())
     }

@@ -214,7 +214,7 @@ impl<'a> Node<'a> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if it does not fit; [`Error::TimedOut`]; [`Error::Malformed`] if a node has stored nonsense; those of
-    /// [`End::check`] if a node is gone while this one waits.
+    /// [`End::check`] if a node is gone while this one waits, when no other is left that could send, or the time is over.
     #[inline]
     pub fn crecv(&mut self, kind: u16, to: &mut [u8]) -> Result<usize> {
         let piece = self.next(kind, None)?;
@@ -274,11 +274,20 @@ impl<'a> Node<'a> {
                 return Ok(self.pending.remove(at));
             }
             if !self.collect()? {
-                for peer in &self.peers {
-                    peer.glance()?;
-                }
-                expired(begun, self.peers[0].idle.timeout())?;
+                let gone = self.glance(node)?;
+                expired(begun, self.peers[0].idle.timeout()).map_err(|late| gone.unwrap_or(late))?;
             }
+        }
+    }
+
+    /// Waits a moment for the next piece of all nodes, or of one. Says why one is gone, and fails if nobody is left.
+    fn glance(&self, node: Option<usize>) -> Result<Option<Error>> {
+        let asked = node.map_or(&self.peers[..], |node| &self.peers[node..=node]);
+        let gone: Vec<Error> = asked.iter().filter_map(|peer| peer.glance().err()).collect();
+        let nobody_is_left = gone.len() == asked.len();
+        match gone.into_iter().next() {
+            Some(gone) if nobody_is_left => Err(gone),
+            gone => Ok(gone),
         }
     }
 

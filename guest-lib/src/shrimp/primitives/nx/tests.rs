@@ -163,6 +163,43 @@ fn a_node_hears_of_each_other_by_its_own_end() {
 }
 
 #[test]
+fn who_waits_is_told_of_nodes_that_are_gone_when_none_is_left_or_the_time_is_over() {
+    let pairs = [Pair::new(LENGTH), Pair::new(LENGTH)];
+    let mut middle = Node::over(pairs.iter().map(|pair| pair.end(0))).unwrap();
+    let mut last = Node::over([pairs[1].end(1)].into_iter()).unwrap();
+    pairs[0].leave(1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            last.csend(1, b"done", 0).unwrap();
+        });
+        assert_eq!(middle.crecv(1, &mut [0; 9]).unwrap(), 4, "the other node has still something to say");
+    });
+    // What somebody sent before he left is there, and nothing else will come.
+    last.csend(2, b"bye", 0).unwrap();
+    pairs[1].leave(1);
+    assert_eq!(middle.crecv(2, &mut [0; 9]).unwrap(), 3);
+    assert!(matches!(middle.crecv(2, &mut [0; 9]), Err(Error::PeerLost(_))));
+    let pairs = [Pair::hasty(LENGTH), Pair::hasty(LENGTH)];
+    let mut middle = Node::over(pairs.iter().map(|pair| pair.end(0))).unwrap();
+    pairs[1].leave(1);
+    assert!(
+        matches!(middle.crecv(1, &mut [0; 9]), Err(Error::PeerLost(_))),
+        "says more than that it is late"
+    );
+}
+
+#[test]
+fn the_rest_of_a_message_is_waited_for_as_long_as_its_node_is_there() {
+    let pairs = [Pair::new(LENGTH), Pair::new(LENGTH)];
+    let mut middle = Node::over(pairs.iter().map(|pair| pair.end(0))).unwrap();
+    // A piece, and no more.
+    pairs[0].memory[0].store_u64(0, THERE | 5000);
+    pairs[0].leave(1);
+    assert!(matches!(middle.crecv(0, &mut [0; 6000]), Err(Error::PeerLost(_))));
+}
+
+#[test]
 fn a_place_that_tells_of_no_message_is_told_once() {
     let pair = Pair::hasty(LENGTH);
     let (mut sender, mut receiver) = nodes(&pair);
