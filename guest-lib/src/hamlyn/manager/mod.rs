@@ -383,6 +383,10 @@ impl Manager {
                 // It lies down first, and then looks again.
                 _ => {}
             }
+            // Who finds it in memory need not know what woke him before he goes on: the next wait begins with that.
+            if let Look::Break(found) = look(false)? {
+                return Ok(found);
+            }
             self.poll_all()?;
         }
     }
