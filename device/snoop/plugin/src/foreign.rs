@@ -21,7 +21,7 @@ use hamlyn_snoop::Machine;
 
 use crate::decode::{Effect, LONGEST, effect};
 use crate::snooper::{Code, Snooper};
-use api::{Api, Block, Info, exists, running_processor};
+use api::{Api, Block, INTERRUPT, Info, exists, running_processor};
 use ask::Told;
 
 /// The oldest interface that has all that we need.
@@ -155,19 +155,25 @@ extern "C" fn processor_began_7(_processor: c_uint, _: *mut c_void) {
     processor_began();
 }
 
-fn interrupted(processor: c_uint) {
+fn interrupted(processor: c_uint, kind: c_int) {
     let Some(installed) = INSTALLED.get() else { return };
-    if installed.snooper.interrupted(processor, running()) {
+    let snooper = &installed.snooper;
+    let is_time = if kind == INTERRUPT {
+        snooper.interrupted(processor, running())
+    } else {
+        snooper.excepted(processor, running())
+    };
+    if is_time {
         installed.api.reset(installed.plugin);
     }
 }
 
-extern "C" fn interrupted_6(_plugin: u64, processor: c_uint, _kind: c_int, _from: u64, _to: u64) {
-    interrupted(processor);
+extern "C" fn interrupted_6(_plugin: u64, processor: c_uint, kind: c_int, _from: u64, _to: u64) {
+    interrupted(processor, kind);
 }
 
-extern "C" fn interrupted_7(processor: c_uint, _kind: c_int, _from: u64, _to: u64, _: *mut c_void) {
-    interrupted(processor);
+extern "C" fn interrupted_7(processor: c_uint, kind: c_int, _from: u64, _to: u64, _: *mut c_void) {
+    interrupted(processor, kind);
 }
 
 /// All our callbacks are gone, all code too, and no processor runs.
@@ -192,7 +198,8 @@ extern "C" fn code_is_gone_7(_: *mut c_void) {
 
 /// A block of code is translated: its stores are to call us, and what changes the meaning of addresses.
 fn translated(block: *const Block) {
-    let Some(Installed { api, .. }) = INSTALLED.get() else { return };
+    let Some(Installed { api, snooper, .. }) = INSTALLED.get() else { return };
+    snooper.translated();
     for index in 0..api.instructions(block) {
         let instruction = api.instruction(block, index);
         let mut bytes = [0; LONGEST];

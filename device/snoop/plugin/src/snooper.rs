@@ -1,6 +1,6 @@
 //! What is done about a store, and when code is to tell of its stores.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 use hamlyn_snoop::Machine;
 
@@ -54,6 +54,8 @@ pub(crate) struct Snooper {
     interrupts: AtomicU32,
     /// The last of them at which something was watched.
     watched_at: AtomicU32,
+    /// Since the last exception a block of code was translated to its end.
+    is_whole: AtomicBool,
 }
 
 impl Snooper {
@@ -68,6 +70,7 @@ impl Snooper {
             wanted: AtomicU8::new(bare),
             interrupts: AtomicU32::new(0),
             watched_at: AtomicU32::new(0),
+            is_whole: AtomicBool::new(true),
         }
     }
 
@@ -135,6 +138,23 @@ impl Snooper {
     /// A processor was interrupted: that is where code can be translated anew. True: ask QEMU for it, and call
     /// [`Snooper::code_is_gone`] then.
     pub(crate) fn interrupted(&self, processor: u32, running: usize) -> bool {
+        self.left(processor, running, self.is_whole.load(Ordering::Relaxed))
+    }
+
+    /// The same, by an exception. Code may have been fetched in vain, so that a block is translated in part. What QEMU has noted for that
+    /// block's calls stays with the next one, which it does not tidy if no code is to call any more: so code stays as it is until a block
+    /// has come to its end.
+    pub(crate) fn excepted(&self, processor: u32, running: usize) -> bool {
+        self.is_whole.store(false, Ordering::Relaxed);
+        self.left(processor, running, false)
+    }
+
+    /// A block was translated to its end.
+    pub(crate) fn translated(&self) {
+        self.is_whole.store(true, Ordering::Relaxed);
+    }
+
+    fn left(&self, processor: u32, running: usize, may_be_bare: bool) -> bool {
         if let Some(processor) = self.processors.get(processor as usize) {
             processor.known.forget();
             // Here QEMU says itself which it is.
@@ -153,7 +173,8 @@ impl Snooper {
             return code == Code::Bare as u8 && self.want(Code::Telling);
         }
         let quiet = count.wrapping_sub(self.watched_at.load(Ordering::Relaxed));
-        code == Code::Telling as u8 && quiet >= QUIET && self.machine.end() && self.want(Code::Bare)
+        let is_quiet = code == Code::Telling as u8 && quiet >= QUIET && may_be_bare;
+        is_quiet && self.machine.end() && self.want(Code::Bare)
     }
 
     fn want(&self, code: Code) -> bool {

@@ -95,6 +95,22 @@ fn code_tells_while_something_is_watched_and_for_a_while_after() {
 }
 
 #[test]
+fn code_stays_as_it_is_while_a_block_may_be_translated_in_part() {
+    let (mut snoop, snooper) = pair(1);
+    snoop.watch(5, true).unwrap();
+    assert!(snooper.excepted(0, 0), "bare code is told of nothing, in part or whole");
+    snooper.code_is_gone();
+    snooper.begin();
+    snoop.watch(5, false).unwrap();
+    assert!(!(0..3 * QUIET).any(|_| snooper.excepted(0, 0)), "code may have been fetched in vain");
+    assert!(!snooper.interrupted(0, 0), "nothing was translated since");
+    snooper.translated();
+    assert!(snoop.is_live() && !snooper.excepted(0, 0) && !snooper.interrupted(0, 0));
+    snooper.translated();
+    assert!(snooper.interrupted(0, 0) && !snoop.is_live());
+}
+
+#[test]
 fn code_is_bare_again_when_the_card_is_gone() {
     let (mut snoop, snooper) = pair(1);
     snoop.watch(5, true).unwrap();

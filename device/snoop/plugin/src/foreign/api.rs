@@ -50,6 +50,8 @@ const NO_REGISTERS: c_int = 0;
 const WRITES: c_int = 2;
 /// It is for interrupts and exceptions of all kinds.
 const ALL_KINDS: c_int = -1;
+/// An interrupt, which is taken between two blocks of code.
+pub(super) const INTERRUPT: c_int = 1;
 
 pub(super) type OnStore = extern "C" fn(c_uint, u32, u64, *mut c_void);
 pub(super) type OnInstruction = extern "C" fn(c_uint, *mut c_void);
