@@ -166,14 +166,15 @@ fn place_for_many(card: &Card, size: usize) -> Result<(Slot, NotificationQueue)>
     Ok((slot, queue))
 }
 
-/// Sends until the work queue is full because the switch cannot get rid of what is in it. Returns how many it took.
-fn fill(lab: &Lab, terminus: &Terminus, to: &Ticket, buffer: &SendBuffer) -> Result<u32> {
-    for number in 0..MANY {
+/// Sends numbers from `first` on until the work queue is full, and the switch has told the card to stop. Returns the
+/// first that found no room.
+fn fill(lab: &Lab, terminus: &Terminus, to: &Ticket, buffer: &SendBuffer, first: u32) -> Result<u32> {
+    for number in first..MANY {
         while let Err(error) =
             terminus.try_send(&Message::to(to).word(number), buffer.piece(0, buffer.len())?)
         {
             ensure!(error.is_would_block(), "{error}");
-            if lab.switch_counters()?["ports"]["0"]["stalls"].as_u64() > Some(0) {
+            if lab.switch_counters()?["ports"]["0"]["stops"].as_u64() > Some(0) {
                 return Ok(number);
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -204,12 +205,14 @@ fn a_card_that_stands_still_stops_nobody_elses_messages() -> Result<()> {
     let held = lab.hold_card(1)?;
     // It has to be there until all that is sent from it has gone.
     let buffer = to_b.create_send_buffer(size)?;
-    let taken = fill(&lab, &to_b, &ticket_b, &buffer)?;
+    let taken = fill(&lab, &to_b, &ticket_b, &buffer, 0)?;
     for number in 0..300 {
         to_c.send(&Message::to(&ticket_c).word(number), b"past it")?.wait(long)?;
     }
     all_arrive(&queue_c, 300)?;
     ensure!(queue_b.recv()?.is_none(), "the card stands still, and yet takes messages");
+    // What the card had in hand when it was told to stop has left room; all of it is done, as others have had their turns.
+    let taken = fill(&lab, &to_b, &ticket_b, &buffer, taken)?;
     // The work queue is full for as long as that lasts: who needs room sleeps, and is woken when it is over.
     let file = to_b.file()?;
     ensure!(!to_b.arm_room()? && !readable(file.as_fd(), Duration::ZERO)?, "room that there is not");
