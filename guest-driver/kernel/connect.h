@@ -8,6 +8,7 @@
  *                  whether it lives, and whether it is still the same
  *   connect.c      connections and the names that are listened to
  *   express.c      express memory: areas, and views of them
+ *   expresstalk.c  and what operating systems say to each other of them
  *   part.c         whose the pages of a part are
  *   connectfile.c  their files
  *

@@ -1,8 +1,10 @@
 //! Channels over express memory, and over messages where there is none, against a card in memory.
 
 use std::io::{Read, Write};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::fake::express::OTHER;
 use crate::fake::{Fake, HOST};
@@ -176,6 +178,39 @@ fn who_does_not_sleep_is_not_rung() {
         assert_eq!(there.receiver.try_recv().unwrap().unwrap().len(), 64);
     }
     assert_eq!(fake.rings(), before);
+}
+
+#[test]
+fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
+    // Words of the ring (docs/express.md), and the place of its first record.
+    const WRITTEN: usize = 0;
+    const RELEASED: usize = 64 / 8;
+    const FIRST: usize = 4096 / 8;
+    let Pair { fake, ends: [mut here, there], .. } = express(4096);
+    let ring = fake.area();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        here.receiver.set_polling(Polling { spins: u32::MAX });
+        let outcome = here.receiver.recv_block(Some(Duration::from_millis(50)));
+        let error = outcome.map(|message| message.map(|message| message.len())).unwrap_err();
+        tell.send(error).unwrap();
+    });
+    let words = ring.long_words(0, ring.length() / 8);
+    let (begun, mut written) = (Instant::now(), 0);
+    let error = loop {
+        // A skip of the whole ring, and another once that has been passed.
+        if words[RELEASED].load(Ordering::Acquire) == written {
+            words[FIRST].store(2 << 32 | (4096 - 8), Ordering::Relaxed);
+            written += 4096;
+            words[WRITTEN].store(written, Ordering::Release);
+        }
+        if let Ok(error) = told.try_recv() {
+            break error;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it waits on, though its time is over");
+    };
+    assert!(error.is_timed_out() && written > 4096, "{error} after {written} bytes");
+    drop(there);
 }
 
 #[test]

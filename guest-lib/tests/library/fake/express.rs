@@ -20,9 +20,9 @@ pub(crate) const OTHER: u32 = 6;
 /// An area, for as long as it is there.
 #[derive(Debug)]
 pub(super) struct Area {
-    maker: u32,
+    pub(super) maker: u32,
     host: u32,
-    memory: Arc<Mapping>,
+    pub(super) memory: Arc<Mapping>,
     viewed: bool,
 }
 

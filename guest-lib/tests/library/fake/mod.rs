@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use hamlyn::attach::Attachment;
 use hamlyn_abi::uapi::*;
+use hamlyn_sys::Mapping;
 use zerocopy::FromZeros;
 
 use self::card::Card;
@@ -147,6 +148,12 @@ impl Fake {
     pub(crate) fn give_express(&self, other: bool) {
         let mut card = self.0.lock().unwrap();
         (card.has_express, card.other_memory) = (true, other);
+    }
+
+    /// The area that this host's only channel receives by, as the other host sees it.
+    pub(crate) fn area(&self) -> Arc<Mapping> {
+        let card = self.0.lock().unwrap();
+        card.areas.values().find(|area| area.maker == self.host()).expect("a channel").memory.clone()
     }
 
     /// How many areas there are.

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
+/*
+ * What operating systems say to each other of areas of express memory and views of them.
+ *
+ * Messages to a host come once and in order, or the host is lost. So who is told that a view is gone can rely
+ * on it; and who has lost a host asks it to settle. That it takes the question shows that it has learned of
+ * our new incarnation, or we of its, and has ended all its views by that (hamlyn_express_lost()).
+ */
+#include "expresshost.h"
+
+/* How long a question may be without an answer before it is asked again, and before there is none. */
+#define ASK_AGAIN HZ
+#define ASK_PATIENCE (8 * HZ)
+
+static int express_say(struct hamlyn_peer *peer, u32 what, u32 from, u32 to, const void *data, u32 length)
+{
+	const struct hamlyn_wire wire = {
+		.kind = HAMLYN_WIRE_EXPRESS,
+		.reason = what,
+		.from = from,
+		.to = to,
+		.private_length = length,
+	};
+
+	return hamlyn_peer_say(peer, NULL, &wire, data);
+}
+
+static int express_say_of(struct hamlyn_system *system, const struct hamlyn_express_end *end)
+{
+	struct hamlyn_peer *peer = &system->peers[end->host];
+	struct hamlyn_express_ask ask;
+
+	switch (end->say) {
+	case HAMLYN_EXPRESS_SAY_MAP:
+		ask.key = end->key;
+		ask.memory = express_host_of(system, end)->part.memory;
+		return express_say(peer, end->say, end->number, end->other, &ask, sizeof(ask));
+	case HAMLYN_EXPRESS_SAY_PAGES:
+		return express_say(peer, end->say, end->number, end->other, &end->pages,
+				   sizeof(end->pages));
+	default:
+		return express_say(peer, end->say, end->number, end->other, NULL, 0);
+	}
+}
+
+/* Says what is to be said to a host, as far as there is room: the rest is said when time has gone by. */
+static void express_tell(struct hamlyn_system *system, struct express_host *with)
+{
+	struct hamlyn_express_end *end, *next;
+
+	list_for_each_entry_safe(end, next, &with->untold, on_untold) {
+		if (express_say_of(system, end))
+			return;
+		list_del_init(&end->on_untold);
+		if (end->say == HAMLYN_EXPRESS_SAY_MAP) {
+			end->said = true;
+			end->asked = jiffies;
+		}
+		/* Of a view that has ended this was the last. */
+		if (end->say == HAMLYN_EXPRESS_SAY_UNMAP)
+			hamlyn_express_forget(system, end);
+		else
+			end->say = 0;
+	}
+}
+
+/* What is to be said of it now takes the place of what has not been said yet. */
+static void express_mean(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what)
+{
+	end->say = what;
+	if (list_empty(&end->on_untold))
+		list_add_tail(&end->on_untold, &express_host_of(system, end)->untold);
+}
+
+void hamlyn_express_state(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what)
+{
+	express_mean(system, end, what);
+	express_tell(system, express_host_of(system, end));
+}
+
+int hamlyn_express_ask_settle(struct hamlyn_peer *peer, struct express_host *with)
+{
+	int ret = express_say(peer, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
+
+	with->settling = !ret;
+	with->since = jiffies;
+	with->asked = jiffies;
+	return ret;
+}
+
+/* The area, or the view, that a host speaks of: one of that host's. */
+static struct hamlyn_express_end *express_meant(const struct hamlyn_system *system, u32 host, u32 number,
+						bool view)
+{
+	struct hamlyn_express_end *end = hamlyn_express_find(system, number);
+
+	return end && end->host == host && end->view == view ? end : NULL;
+}
+
+/* What a message carries, of this size; none: it carries something else. */
+static const void *wire_carries(const struct hamlyn_wire *wire, const u8 *data, u32 size)
+{
+	return wire->private_length == size && !wire->name_length ? data : NULL;
+}
+
+static u32 express_refusal(const struct hamlyn_system *system, struct hamlyn_peer *peer,
+			   const struct hamlyn_wire *wire, const struct hamlyn_express_ask *ask)
+{
+	const struct express_host *with = hamlyn_express_with(system, peer->host);
+	const struct hamlyn_express_end *area = express_meant(system, peer->host, wire->to, false);
+
+	if (!with || with->part.memory != ask->memory)
+		return HAMLYN_EXPRESS_REFUSED_MEMORY;
+	if (!area || area->state != EXPRESS_OPEN || area->key != ask->key)
+		return HAMLYN_EXPRESS_REFUSED_ACCESS;
+	/* The same one may have asked twice. */
+	if (area->astray || (area->other && area->other != wire->from))
+		return HAMLYN_EXPRESS_REFUSED_BUSY;
+	return 0;
+}
+
+static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct hamlyn_system *system = peer->system;
+	struct hamlyn_express_refused refused = {};
+	struct hamlyn_express_end *area;
+	struct hamlyn_express_ask ask;
+
+	if (!wire->from || !wire_carries(wire, data, sizeof(ask)))
+		return;
+	memcpy(&ask, data, sizeof(ask));
+	refused.why = express_refusal(system, peer, wire, &ask);
+	if (refused.why) {
+		/* If there is no room for it, it will be asked again. */
+		express_say(peer, HAMLYN_EXPRESS_SAY_REFUSED, wire->to, wire->from, &refused,
+			    sizeof(refused));
+		return;
+	}
+	area = express_meant(system, peer->host, wire->to, false);
+	area->other = wire->from;
+	hamlyn_express_state(system, area, HAMLYN_EXPRESS_SAY_PAGES);
+}
+
+/* The view that a message answers; none if it waits for no answer of that area. */
+static struct hamlyn_express_end *view_asking(const struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+{
+	struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
+
+	return view && view->state == EXPRESS_ASKING && view->other == wire->from ? view : NULL;
+}
+
+static void said_pages(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct hamlyn_system *system = peer->system;
+	/* A look at the link may find that all is lost. */
+	bool here = hamlyn_express_here(system);
+	struct hamlyn_express_end *view = view_asking(peer, wire);
+	int count = -EHOSTUNREACH;
+
+	if (!view || !wire_carries(wire, data, sizeof(view->pages)))
+		return;
+	memcpy(&view->pages, data, sizeof(view->pages));
+	if (here)
+		count = hamlyn_part_view(&express_host_of(system, view)->part, &view->pages);
+	if (count < 0) {
+		hamlyn_express_view_cut(system, view, count);
+		return;
+	}
+	view->count = count;
+	view->state = EXPRESS_OPEN;
+	system->express->ops->news(system);
+}
+
+static void said_refused(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+{
+	struct hamlyn_express_end *view = view_asking(peer, wire);
+	struct hamlyn_express_refused refused;
+
+	if (!view || !wire_carries(wire, data, sizeof(refused)))
+		return;
+	memcpy(&refused, data, sizeof(refused));
+	switch (refused.why) {
+	case HAMLYN_EXPRESS_REFUSED_BUSY:
+		hamlyn_express_view_end(peer->system, view, -EBUSY);
+		break;
+	case HAMLYN_EXPRESS_REFUSED_MEMORY:
+		hamlyn_express_view_end(peer->system, view, -EHOSTUNREACH);
+		break;
+	default:
+		hamlyn_express_view_end(peer->system, view, -EACCES);
+	}
+	hamlyn_express_forget(peer->system, view);
+}
+
+static void said_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+{
+	struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
+
+	/* One that has ended before has said so, or is about to. */
+	if (view && view->state != EXPRESS_ENDED && view->other == wire->from)
+		hamlyn_express_view_cut(peer->system, view, -EACCES);
+}
+
+static void said_unmap(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+{
+	struct hamlyn_express_end *area = express_meant(peer->system, peer->host, wire->to, false);
+	struct hamlyn_system *system = peer->system;
+
+	if (!area || !wire->from || area->other != wire->from)
+		return;
+	area->other = 0;
+	area->say = 0;
+	list_del_init(&area->on_untold);
+	if (area->state != EXPRESS_ENDED)
+		return;
+	hamlyn_part_give(&express_host_of(system, area)->part, &area->pages);
+	hamlyn_express_area_give(area);
+	hamlyn_express_forget(system, area);
+	system->express->ops->news(system);
+}
+
+static void said_settled(struct hamlyn_peer *peer)
+{
+	struct hamlyn_system *system = peer->system;
+	struct express_host *with = &system->express->hosts[peer->host];
+	struct hamlyn_express_end *end;
+
+	if (!with->settling)
+		return;
+	with->settling = false;
+	hamlyn_part_settle(&with->part);
+	list_for_each_entry(end, &with->ends, on_host)
+		end->astray = false;
+	system->express->ops->news(system);
+}
+
+void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+{
+	switch (wire->reason) {
+	case HAMLYN_EXPRESS_SAY_MAP:
+		said_map(peer, wire, data);
+		return;
+	case HAMLYN_EXPRESS_SAY_SETTLE:
+		express_say(peer, HAMLYN_EXPRESS_SAY_SETTLED, 0, 0, NULL, 0);
+		return;
+	}
+	if (!peer->system->express)
+		return;
+	switch (wire->reason) {
+	case HAMLYN_EXPRESS_SAY_PAGES:
+		said_pages(peer, wire, data);
+		return;
+	case HAMLYN_EXPRESS_SAY_REFUSED:
+		said_refused(peer, wire, data);
+		return;
+	case HAMLYN_EXPRESS_SAY_GONE:
+		said_gone(peer, wire);
+		return;
+	case HAMLYN_EXPRESS_SAY_UNMAP:
+		said_unmap(peer, wire);
+		return;
+	case HAMLYN_EXPRESS_SAY_SETTLED:
+		said_settled(peer);
+	}
+}
+
+/* An area whose host is lost: nobody can say what became of its view, if it had one. */
+static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *area)
+{
+	area->astray = area->astray || area->other;
+	area->other = 0;
+	area->say = 0;
+	list_del_init(&area->on_untold);
+	if (area->state != EXPRESS_ENDED)
+		return;
+	hamlyn_part_lose(&express_host_of(system, area)->part, &area->pages);
+	hamlyn_express_area_give(area);
+	hamlyn_express_forget(system, area);
+}
+
+/* What we knew of each other is forgotten: it sees nothing of ours that it did not before, and we nothing of its. */
+void hamlyn_express_lost(struct hamlyn_peer *peer)
+{
+	struct hamlyn_system *system = peer->system;
+	struct hamlyn_express_end *end, *next;
+	struct express_host *with;
+
+	if (!system->express)
+		return;
+	with = &system->express->hosts[peer->host];
+	with->settling = false;
+	list_for_each_entry_safe(end, next, &with->ends, on_host) {
+		if (!end->view) {
+			area_lost(system, end);
+			continue;
+		}
+		if (end->state != EXPRESS_ENDED)
+			hamlyn_express_view_end(system, end, -EHOSTDOWN);
+		hamlyn_express_forget(system, end);
+	}
+	system->express->ops->news(system);
+}
+
+/* A host that has not settled yet. */
+static void express_ask_again(struct hamlyn_peer *peer, struct express_host *with)
+{
+	if (!with->settling)
+		return;
+	if (time_after(jiffies, with->since + ASK_PATIENCE)) {
+		with->settling = false;
+		peer->system->express->ops->news(peer->system);
+	} else if (time_after(jiffies, with->asked + ASK_AGAIN)) {
+		with->asked = jiffies;
+		express_say(peer, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
+	}
+}
+
+void hamlyn_express_tick(struct hamlyn_peer *peer)
+{
+	struct hamlyn_system *system = peer->system;
+	struct hamlyn_express_end *end, *next;
+	struct express_host *with;
+
+	if (!system->express)
+		return;
+	with = &system->express->hosts[peer->host];
+	list_for_each_entry_safe(end, next, &with->ends, on_host) {
+		if (!end->view || end->state != EXPRESS_ASKING || !end->said)
+			continue;
+		/* It is alive, but knows nothing of such questions. */
+		if (time_after(jiffies, end->since + ASK_PATIENCE)) {
+			hamlyn_express_view_end(system, end, -EHOSTUNREACH);
+			express_mean(system, end, HAMLYN_EXPRESS_SAY_UNMAP);
+		} else if (time_after(jiffies, end->asked + ASK_AGAIN)) {
+			express_mean(system, end, HAMLYN_EXPRESS_SAY_MAP);
+		}
+	}
+	express_tell(system, with);
+	express_ask_again(peer, with);
+}
+
+bool hamlyn_express_depends(const struct hamlyn_peer *peer)
+{
+	const struct hamlyn_express *express = peer->system->express;
+	const struct express_host *with;
+
+	if (!express)
+		return false;
+	with = &express->hosts[peer->host];
+	return with->settling || !list_empty(&with->ends);
+}
