@@ -31,6 +31,12 @@ fn machines_run_programs_reboot_and_end() -> anyhow::Result<()> {
     assert!(cat.line().unwrap_err().to_string().contains("its machine ended or rebooted"));
     assert_eq!(vm.run(["echo", "again"])?.line()?, "again");
 
+    let mut sleep = vm.run(["sleep", "1000"])?;
+    let _off = vm.run_as(0, ["sh", "-c", "echo o > /proc/sysrq-trigger"])?;
+    let said = sleep.line().unwrap_err().to_string();
+    assert!(said.contains("its machine ended: vm0 exited with status 0"), "{said}");
+    assert!(!vm.is_running());
+    vm.start()?;
     vm.kill()?;
     assert!(!vm.is_running());
     assert!(vm.run(["true"]).unwrap_err().to_string().contains("vm0 is not running"));

@@ -111,14 +111,21 @@ struct State {
 }
 
 impl Agent {
-    /// Speaks with the agent of the guest `name` over `stream`.
-    pub(super) fn new(name: &str, stream: UnixStream) -> anyhow::Result<Agent> {
+    /// Speaks with the agent of the guest `name` over `stream`; once that is over, `fate` tells how its machine ended.
+    pub(super) fn new(
+        name: &str,
+        stream: UnixStream,
+        fate: impl FnOnce() -> Option<String> + Send + 'static,
+    ) -> anyhow::Result<Agent> {
         stream.set_write_timeout(Some(STUCK)).context("cannot set a time-out")?;
         let heard = Arc::new(Heard::default());
         let input = BufReader::new(stream.try_clone().context("cannot share the agent's stream")?);
         thread::spawn({
             let (heard, name) = (heard.clone(), name.to_owned());
-            move || heard.listen(&name, input)
+            move || {
+                heard.listen(&name, input);
+                heard.end(fate());
+            }
         });
         let agent = Agent { stream: Mutex::new(stream), heard, next_id: AtomicU64::new(1) };
         // Ends what a host before us left half said.
@@ -250,9 +257,17 @@ impl Heard {
                 thread::sleep(NAP);
             }
         }
+    }
+
+    /// The machine is gone: whoever waits for a word of it is told so.
+    fn end(&self, fate: Option<String>) {
         let mut state = self.lock();
         state.over = true;
-        state.waiting.clear();
+        for (_, waiting) in state.waiting.drain() {
+            if let Some(fate) = &fate {
+                waiting.pass(What::Error(format!("its machine ended: {fate}")));
+            }
+        }
         self.changed.notify_all();
     }
 
@@ -308,7 +323,7 @@ mod tests {
         let (host, guest) = UnixStream::pair().unwrap();
         let input = BufReader::new(guest.try_clone().unwrap());
         thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
-        Agent::new("vm0", host).unwrap()
+        Agent::new("vm0", host, || None).unwrap()
     }
 
     #[test]
@@ -327,7 +342,7 @@ mod tests {
     #[test]
     fn a_machine_that_ends_disappoints_all_who_wait() {
         let (host, guest) = UnixStream::pair().unwrap();
-        let agent = Agent::new("vm0", host).unwrap();
+        let agent = Agent::new("vm0", host, || None).unwrap();
         let (_, answers) = agent.ask(Verb::Read("/proc/version".into())).unwrap();
         drop(guest);
         assert!(answers.recv_timeout(PATIENCE).is_err());
@@ -339,7 +354,7 @@ mod tests {
     #[test]
     fn a_reboot_ends_what_ran_before() {
         let (host, mut guest) = UnixStream::pair().unwrap();
-        let agent = Agent::new("vm0", host).unwrap();
+        let agent = Agent::new("vm0", host, || None).unwrap();
         let (_, answers) = agent.ask(Verb::Read("/proc/version".into())).unwrap();
         writeln!(guest, r#"{{"ready":{{"version":"1","name":"vm0"}}}}"#).unwrap();
         agent.wait_for_boot(0, PATIENCE).unwrap();
@@ -350,7 +365,7 @@ mod tests {
     #[test]
     fn nonsense_is_counted_and_what_makes_sense_is_heard_behind_it() {
         let (host, mut guest) = UnixStream::pair().unwrap();
-        let agent = Agent::new("vm0", host).unwrap();
+        let agent = Agent::new("vm0", host, || None).unwrap();
         for _ in 0..1000 {
             writeln!(guest, "\x1b[2J what? {{").unwrap();
             writeln!(guest, r#"{{"id":77,"stdout":"for nobody"}}"#).unwrap();
@@ -371,7 +386,7 @@ mod tests {
     #[test]
     fn a_guest_that_floods_a_run_is_cut_off_with_a_reason() {
         let (host, mut guest) = UnixStream::pair().unwrap();
-        let agent = Agent::new("vm0", host).unwrap();
+        let agent = Agent::new("vm0", host, || None).unwrap();
         let (id, answers) = agent.start(Program::default()).unwrap();
         let line = format!(r#"{{"id":{id},"stdout":"{}"}}"#, "x".repeat(60_000));
         // 30 MB that nobody reads.

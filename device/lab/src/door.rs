@@ -182,7 +182,7 @@ mod tests {
         let (host, guest) = UnixStream::pair().unwrap();
         let input = BufReader::new(guest.try_clone().unwrap());
         thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
-        let agent = Arc::new(Agent::new("vm0", host).unwrap());
+        let agent = Arc::new(Agent::new("vm0", host, || None).unwrap());
         agent.wait_for_boot(0, Duration::from_secs(60)).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let speaks = Arc::new(Mutex::new(Arc::downgrade(&agent)));

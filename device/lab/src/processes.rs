@@ -10,19 +10,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use anyhow::{Context, bail};
 use hamlyn_host::rundir;
 use rustix::process::{
-    Pid, Signal, getppid, getpriority_process, kill_process, set_parent_process_death_signal,
-    setpriority_process,
+    Pid, Signal, WaitId, WaitIdOptions, getppid, getpriority_process, kill_process,
+    set_parent_process_death_signal, setpriority_process, waitid,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::kit::Kit;
 use super::log::{Haste, Log};
+
+/// So long may a process take from closing its sockets to its end.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// A running child. Dropping it kills and reaps it.
 #[derive(Debug)]
@@ -112,6 +115,29 @@ impl Process {
         let status = self.child.try_wait().ok().flatten()?;
         self.logs.iter().for_each(Log::finish);
         Some(status)
+    }
+
+    /// Tells how it ended, once it has closed its sockets: the moment until it is gone is waited for. Nothing if it goes on,
+    /// or if whoever wanted its end has seen to that.
+    pub(super) fn fate(&self) -> impl FnOnce() -> Option<String> + Send + use<> {
+        let (name, pid) = (self.name.clone(), self.child.id());
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        move || {
+            let pid = Pid::from_raw(pid.try_into().ok()?)?;
+            let deadline = Instant::now() + CLOSING;
+            loop {
+                if let Some(status) = waitid(WaitId::Pid(pid), look).ok()? {
+                    return match (status.exit_status(), status.terminating_signal()) {
+                        (Some(code), _) => Some(format!("{name} exited with status {code}")),
+                        (None, signal) => signal.map(|signal| format!("{name} was ended by signal {signal}")),
+                    };
+                }
+                if Instant::now() > deadline {
+                    return None;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
     }
 
     /// Kills and reaps it.

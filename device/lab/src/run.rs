@@ -222,7 +222,7 @@ mod tests {
         thread::spawn(move || hamlyn_agent::serve::serve(input, guest, "vm0").unwrap());
         let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
         let program = Program { argv, stdin: true, ..Program::default() };
-        let agent = Arc::new(Agent::new("vm0", host).unwrap());
+        let agent = Arc::new(Agent::new("vm0", host, || None).unwrap());
         // The words of a run before "ready" would be taken for those of an earlier boot.
         agent.wait_for_boot(0, Duration::from_secs(20)).unwrap();
         Run::start("vm0", agent, program, Duration::from_secs(20), Evidence::default()).unwrap()

@@ -264,7 +264,7 @@ fn connect(qemu: &mut Process, socket: &Path, patience: Duration) -> anyhow::Res
             bail!("{}: QEMU ended at once ({status})", qemu.name());
         }
         match UnixStream::connect(socket) {
-            Ok(stream) => return Agent::new(qemu.name(), stream),
+            Ok(stream) => return Agent::new(qemu.name(), stream, qemu.fate()),
             Err(error) if Instant::now() > deadline => {
                 return Err(error).with_context(|| format!("cannot connect to {}", socket.display()));
             }
