@@ -19,7 +19,6 @@ use super::endpoint::{self, Endpoint};
 use super::fault::{Broken, Dropped, Status, Trap};
 use super::operation::Operation;
 use super::queue::{self, Queue};
-use crate::core::polling::Polling;
 use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::{Error, Result, at_most, inside};
 
@@ -240,7 +239,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message; waits while as many wait as can: looks for a while, and then sleeps.
+    /// Sends a message; sleeps while as many wait as can.
     ///
     /// # Errors
     /// Those of [`Connection::send`]; [`Error::TimedOut`].
@@ -254,7 +253,7 @@ impl Connection {
         loop {
             let known = self.left();
             match self.send(operation, data.clone()) {
-                Err(Error::WouldBlock { .. }) => self.wait_for_more(known, &deadline)?,
+                Err(Error::WouldBlock { .. }) => self.sleep(known, &deadline)?,
                 result => return result,
             }
         }
@@ -342,12 +341,7 @@ impl Connection {
         Broken::of(self.state(DART_STATE_BROKEN))
     }
 
-    /// Returns when more than `left` have left, or may have. Looks for about as long as it takes to sleep and be woken, for the card is
-    /// mostly at it; then it sleeps.
-    fn wait_for_more(&self, left: u32, deadline: &Deadline) -> Result<()> {
-        if Polling::default().look_on(|| (self.left() != left).then_some(())).is_some() {
-            return Ok(());
-        }
+    fn sleep(&self, left: u32, deadline: &Deadline) -> Result<()> {
         let remaining = deadline.check("message that leaves")?;
         let mut wait = DartLeftWait { timeout_ns: slice(remaining), connection: self.open.number, left };
         slept(self.open.card.wait_until_left(&mut wait))
@@ -368,7 +362,7 @@ impl Connection {
             if let Some(broken) = self.broken() {
                 return Err(Error::Broken(broken));
             }
-            self.wait_for_more(left, &deadline)?;
+            self.sleep(left, &deadline)?;
         }
     }
 
