@@ -5,6 +5,7 @@ use crate::engine::exchange::Exchange;
 use crate::engine::goals::{Goal, Need};
 use crate::engine::machines::Machines;
 use crate::engine::progress::Progress;
+use crate::engine::site::Site;
 use crate::engine::track::{Track, find, interleave};
 use crate::express::labs::{by_channel, by_ivshmem};
 
@@ -36,6 +37,8 @@ pub(crate) fn memcpy(size: &str) -> String {
     format!("memcpy in the guest, {size}, through as much memory")
 }
 
+pub(crate) const HANDED: &str = "the host's cores: 1 MiB written where the other core has read";
+
 /// All in turn.
 pub(crate) fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
     const ROLES: [&str; 2] = ["express-send", "express-sink"];
@@ -50,6 +53,12 @@ pub(crate) fn measure(machines: &Machines, effort: Effort, progress: &Progress) 
         let laps = format!("--size {size} --places {places} --warmup {places} --count {count}");
         let line = format!("{laps} --capacity {ring}");
         exchanges.push((copied(name), by_channel(machines, ROLES, &line)));
+        if size == LONG[1].1 {
+            exchanges.push((
+                HANDED.to_owned(),
+                Exchange::alone(Site::Host(None), &format!("hand-over --size {size}")),
+            ));
+        }
         exchanges.push((bare(name), by_ivshmem(machines, ROLES, &line)));
         exchanges.push((in_place(name), by_channel(machines, ROLES, &format!("{line} --in-place"))));
         exchanges.push((memcpy(name), Exchange::alone(machines.near(), &format!("memcpy {laps}"))));

@@ -10,11 +10,13 @@
 //! | `laps` | a transfer in laps |
 //! | `lap_words` | what the two ends of a stream tell each other, where they write to each other's memory |
 //! | `memcpy` | copies within memory |
+//! | `hand_over` | copies from core to core |
 //! | `sockets` | round trips through the kernel's sockets |
 //! | `tcp_stream` | one-way bandwidth of TCP |
 //! | `ivshmem` | round trips through memory that both machines map |
 
 pub(crate) mod counts;
+pub(crate) mod hand_over;
 pub(crate) mod ivshmem;
 pub(crate) mod lap_words;
 pub(crate) mod laps;
@@ -53,6 +55,8 @@ pub(crate) enum Role {
     IvshmemPing(ivshmem::Options),
     /// Measures copies within memory
     Memcpy(memcpy::Options),
+    /// Measures copies into memory that another core has read
+    HandOver(hand_over::Options),
 }
 
 impl Role {
@@ -70,6 +74,7 @@ impl Role {
             Role::IvshmemEcho(options) => ivshmem::echo(&options),
             Role::IvshmemPing(options) => ivshmem::ping(&options),
             Role::Memcpy(options) => memcpy::run(&options),
+            Role::HandOver(options) => hand_over::run(&options),
         }
     }
 }

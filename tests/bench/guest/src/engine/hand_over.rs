@@ -1,0 +1,103 @@
+//! Messages handed from core to core: one thread copies each into a ring, another on another core copies it out, and they take turns.
+//! What is timed is the writing, into memory that the other core has read last: the processor's own part of a stream between two machines.
+//! Where the host moves its processors about, this changes from second to second, and such a stream with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde_json::json;
+
+use crate::engine::result::{Outcome, say};
+
+/// Places of the ring, and those at each end that messages come from and go to in turn.
+const RING: usize = 3;
+const PLACES: usize = 32;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Bytes of each message
+    #[arg(long, default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(8..=64 << 20))]
+    size: u64,
+    /// Messages
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+}
+
+/// Words of 8 bytes, which an emulated processor copies by as well.
+struct Words(Vec<AtomicU64>);
+
+impl Words {
+    fn new(places: usize, size: usize) -> Self {
+        // All of its pages now.
+        Self((0..places * size / 8).map(|word| AtomicU64::new(word as u64 + 1)).collect())
+    }
+
+    fn place(&self, number: u64, places: usize) -> &[AtomicU64] {
+        let size = self.0.len() / places;
+        &self.0[number as usize % places * size..][..size]
+    }
+}
+
+fn copy(to: &[AtomicU64], from: &[AtomicU64]) {
+    for (to, from) in to.iter().zip(from) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// The first two cores that this process may use.
+fn two_cores() -> Outcome<[usize; 2]> {
+    let may = sched_getaffinity(None)?;
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| may.is_set(*core));
+    match (cores.next(), cores.next()) {
+        (Some(first), Some(second)) => Ok([first, second]),
+        _ => Err("this takes 2 cores, and there is 1".into()),
+    }
+}
+
+fn stay_on(core: usize) -> Outcome {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    Ok(sched_setaffinity(None, &cores)?)
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let (size, count) = (options.size as usize, options.count);
+    let [first, second] = two_cores()?;
+    let ring = Arc::new(Words::new(RING, size));
+    // Messages that were written, and those that were read.
+    let (written, read) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let reader = thread::spawn({
+        let (ring, written, read) = (ring.clone(), written.clone(), read.clone());
+        move || {
+            // Where it cannot choose its core it is no slower to end.
+            let stays = stay_on(second).map_err(|error| error.to_string());
+            let to = Words::new(PLACES, size);
+            for number in 0..count {
+                while written.load(Ordering::Acquire) == number {
+                    std::hint::spin_loop();
+                }
+                copy(to.place(number, PLACES), ring.place(number, RING));
+                read.store(number + 1, Ordering::Release);
+            }
+            stays
+        }
+    });
+    stay_on(first)?;
+    let from = Words::new(PLACES, size);
+    let mut time = Duration::ZERO;
+    for number in 0..count {
+        while read.load(Ordering::Acquire) != number {
+            std::hint::spin_loop();
+        }
+        let start = Instant::now();
+        copy(ring.place(number, RING), from.place(number, PLACES));
+        time += start.elapsed();
+        written.store(number + 1, Ordering::Release);
+    }
+    reader.join().map_err(|_| "the reader failed")??;
+    let (bytes, ns) = (ring.0.len() / RING * 8 * count as usize, time.as_nanos() as u64);
+    say(&json!({ "bytes": bytes, "messages": count, "ns": ns, "cpu_ns": ns }))
+}
