@@ -7,7 +7,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::express::{channel, desk, express, log_is_clean, memory, nobody_has_any};
+use crate::express::{channel, desk, express, express_as, log_is_clean, memory, nobody_has_any};
 use crate::{eventually, lab_of};
 
 /// Pages that a user may have of a half of 128 that nobody else has any of.
@@ -125,8 +125,20 @@ fn processes_that_die_are_told_of_behind_all_that_they_said() -> Result<()> {
     ensure!(pair.zero.answer()? == json!({ "closed": true }));
     drop(pair);
     all_is_well(&lab)?;
-    machines_that_die_stand_still_or_restart(&lab)?;
-    cards_and_drivers_that_begin_anew(&lab)
+    all_but_processes_end(&lab)
+}
+
+#[test]
+fn what_ends_is_told_of_where_each_pair_has_a_file_of_its_own() -> Result<()> {
+    let lab = lab_of(express_as("isolated", 2).card_args(["--handshake", "6000"]));
+    hurry(&lab)?;
+    all_but_processes_end(&lab)
+}
+
+fn all_but_processes_end(lab: &Lab) -> Result<()> {
+    machines_that_die_stand_still_or_restart(lab)?;
+    cards_and_drivers_that_begin_anew(lab)?;
+    switches_that_begin_anew(lab)
 }
 
 fn machines_that_die_stand_still_or_restart(lab: &Lab) -> Result<()> {
@@ -180,17 +192,20 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
         drop(pair);
         all_is_well(lab).with_context(|| format!("after a reset of {driver}"))?;
     }
-    // The function goes and comes, and with it all that goes by it.
-    let names = "cd /sys/bus/pci/drivers/hamlyn-express; f=$(echo 0000:*); ";
+    // The function goes and comes, and with it all that goes by it; or each of them.
+    const UNBIND: &str = "cd /sys/bus/pci/drivers/hamlyn-express; echo 0000:* > /tmp/functions; \
+        for f in 0000:*; do echo $f > unbind; done";
+    const BIND: &str =
+        "cd /sys/bus/pci/drivers/hamlyn-express; for f in $(cat /tmp/functions); do echo $f > bind; done";
     let mut pair = Pair::open(lab)?;
-    root(lab, 1, &format!("{names} echo $f > unbind; echo $f > /tmp/function"))?;
+    root(lab, 1, UNBIND)?;
     host_is_lost(&pair.at(0, "receive")?)?;
     drop(pair);
     let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
     let (_, by_memory) = channel((&mut one, 1), &mut zero, "without")?;
     ensure!(!by_memory, "without the function");
     drop((zero, one));
-    root(lab, 1, "cat /tmp/function > /sys/bus/pci/drivers/hamlyn-express/bind")?;
+    root(lab, 1, BIND)?;
     all_is_well(lab).context("after the function was away")?;
     // The module's pages of before are settled with.
     let mut pair = Pair::open(lab)?;
@@ -198,8 +213,7 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
     root(lab, 1, &format!("rmmod hamlyn && insmod /lib/hamlyn.ko && {HURRY}"))?;
     ensure!(pair.at(0, "receive")?["lost"].is_string());
     drop(pair);
-    all_is_well(lab).context("after another module")?;
-    switches_that_begin_anew(lab)
+    all_is_well(lab).context("after another module")
 }
 
 fn linked(lab: &Lab) -> Result<()> {
