@@ -1,0 +1,50 @@
+//! Channels, and where there is no express memory.
+
+use std::path::Path;
+use std::process::Command;
+
+use hamlyn_lab::Lab;
+
+use crate::compiling::{build, expect};
+
+#[test]
+fn where_there_is_no_express_memory_that_is_said() {
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_express_info info;\n\
+         \tstruct hamlyn_express_area *area;\n\tstruct hamlyn_express_view *view;\n\
+         \tstruct hamlyn_channel_listener *listener, *other;\n\
+         \tstruct hamlyn_channel_sender *sender, *none;\n\tstruct hamlyn_channel_receiver *receiver, *no;\n\
+         \tstruct hamlyn_channel_options wrong = { .flags = 2 }, later = { .reserved = { 1 } };\n\
+         \tstruct hamlyn_channel_options small = { 4096, HAMLYN_NO_LOOKS, HAMLYN_CHANNEL_BY_MESSAGES, { 0 } };\n";
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_manager_create(card, &manager)"),
+        (-95, "hamlyn_express_get_info(card, 1, &info)"),
+        (-95, "hamlyn_express_area_create(card, 1, 4096, &area)"),
+        (-22, "hamlyn_express_area_create(card, 1, 100, &area)"),
+        (-95, "hamlyn_express_view_map(card, 1, 2, 3, &view)"),
+        (0, "(hamlyn_express_barrier(), 0)"),
+        (-22, "hamlyn_channel_listen(manager, \"chan\", &wrong, &other)"),
+        (-22, "hamlyn_channel_listen(manager, \"chan\", &later, &other)"),
+        (0, "hamlyn_channel_listen(manager, \"chan\", &small, &listener)"),
+        (1, "hamlyn_channel_listener_fd(listener) > 2"),
+        (-11, "hamlyn_channel_accept(listener, &sender, &receiver, 0)"),
+        (-111, "hamlyn_channel_connect(manager, 0, \"nobody\", NULL, &none, &no, 60000)"),
+    ];
+    expect(statements, &calls);
+}
+
+#[test]
+fn a_program_has_both_ends_of_a_channel() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c_api/two_ends.c");
+    let mut command = Command::new(build(folder.path(), &program));
+    let card = lab.card_socket(0).unwrap().display().to_string();
+    let output = command.env("HAMLYN_CARD", format!("vfio-user:{card}")).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let said: Vec<i32> = said.lines().map(|line| line.parse().unwrap()).collect();
+    let due =
+        [0, 0, 61432, -11, -110, -22, -22, 0, 0, -22, 0, 1, 1, 0, 0, 6, 0, 4, 2, 0, -11, 0, 0, -11, 0, 0, 1];
+    assert_eq!(said, due);
+}

@@ -1,0 +1,55 @@
+//! The headers: as the sources give them, complete, and each by itself.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use hamlyn_tests::c_api;
+
+use crate::compiling::{compile, functions, read, source};
+
+#[test]
+fn the_checked_in_headers_are_what_the_sources_give() {
+    for header in &c_api::HEADERS {
+        let made = header.text(&source().join("src")).unwrap();
+        let is_same = made == read(header.name);
+        assert!(is_same, "{} is out of date: cargo run -p hamlyn-tests --bin headers", header.name);
+    }
+}
+
+#[test]
+fn every_file_with_functions_for_c_is_in_a_header() {
+    let mut exported = BTreeSet::new();
+    for folder in
+        ["src", "src/shrimp", "src/clan", "src/clan/programs", "src/dart", "src/dart/programs", "src/express"]
+    {
+        for file in fs::read_dir(source().join(folder)).unwrap() {
+            let file = file.unwrap().path();
+            let text = if file.is_file() { fs::read_to_string(file).unwrap() } else { String::new() };
+            let behind = text.split("extern \"C\" fn ").skip(1);
+            exported.extend(behind.filter_map(|text| text.split_once('(')).map(|(name, _)| name.to_owned()));
+        }
+    }
+    assert_eq!(functions().into_iter().collect::<BTreeSet<_>>(), exported);
+}
+
+#[test]
+fn each_header_stands_alone_in_c_and_in_cpp() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("alone.o");
+    let more = [Path::new("-c"), Path::new("-o"), &object];
+    let compilers = [("cc", "-std=c99"), ("cc", "-std=c11"), ("c++", "-std=c++11")];
+    let names = c_api::HEADERS.iter().map(|header| header.name).chain(["shrimp_primitives.h"]);
+    let all = names.flat_map(|name| compilers.map(|compiler| (name, compiler)));
+    for (header, (compiler, standard)) in all {
+        if compiler == "c++" && Command::new(compiler).arg("--version").output().is_err() {
+            continue;
+        }
+        let program = folder.path().join(if compiler == "c++" { "alone.cpp" } else { "alone.c" });
+        let include = format!("#include <{header}>\n");
+        fs::write(&program, format!("{include}{include}int main(void) {{ return 0; }}\n")).unwrap();
+        let output = compile(compiler, standard, &program, &more);
+        assert!(output.status.success(), "{header}, {compiler}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

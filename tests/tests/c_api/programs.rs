@@ -1,0 +1,244 @@
+//! What programs do at a card.
+
+use std::process::Command;
+
+use hamlyn_lab::Lab;
+
+use crate::compiling::{build, expect, run_with, source};
+
+#[test]
+fn a_program_finds_names_and_chooses_whose_streams_it_accepts() {
+    // The fabric has one host, so there is nobody to wait for.
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_card_info info;\n\
+         \tstruct hamlyn_found found;\n\tstruct hamlyn_seed seed;\n\tstruct hamlyn_connection *connection;\n\
+         \tstruct hamlyn_connecting *asking;\n\tstruct hamlyn_stream_listener *listener;\n\
+         \tstruct hamlyn_stream_request *request;\n\tstruct hamlyn_stream_sender *sender;\n\
+         \tstruct hamlyn_stream_receiver *receiver, *own;\n";
+    const ASK: &str = "hamlyn_connect_begin(card, 0, \"svc\", &seed, sizeof(seed), &asking)";
+    const FINISH: &str = "hamlyn_connect_finish(asking, &connection, 60000)";
+    // What is to come, and the calls: 111 is ECONNREFUSED.
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (1, "hamlyn_get_info(card, &info) + info.ports"),
+        (0, "hamlyn_find(card, \"svc\", &found, 60000)"),
+        (0, "found.hosts | found.too_old | found.silent"),
+        (-111, "hamlyn_connect_any(card, 0, \"svc\", NULL, 0, &connection, 60000)"),
+        (-22, "hamlyn_connect_any(card, 2, \"svc\", NULL, 0, &connection, 60000)"),
+        (0, "hamlyn_manager_create(card, &manager)"),
+        (0, "hamlyn_stream_listen(manager, \"svc\", &listener)"),
+        (1, "hamlyn_find(card, \"svc\", &found, 60000)"),
+        (1, "found.hosts == 1 && !found.too_old && !found.silent"),
+        (-11, "hamlyn_stream_listener_request(listener, &request, 0)"),
+        (0, "hamlyn_stream_receiver_create(manager, NULL, &own)"),
+        (0, "hamlyn_stream_receiver_seed(own, &seed)"),
+        (0, ASK),
+        (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
+        (0, "hamlyn_stream_request_host(request)"),
+        (0, "hamlyn_stream_request_reject(request, \"not today\")"),
+        (-111, FINISH),
+        (1, "strstr(hamlyn_error(), \"not today\") != NULL"),
+        (0, ASK),
+        (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
+        (0, "(hamlyn_stream_request_destroy(request), 0)"),
+        (-111, FINISH),
+        (0, ASK),
+        (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
+        // It may outlive its listener.
+        (0, "(hamlyn_stream_listener_destroy(listener), 0)"),
+        (0, "hamlyn_stream_request_accept(request, &sender, &receiver)"),
+        (0, FINISH),
+        (2, "hamlyn_stream_send(sender, \"hi\", 2, 60000)"),
+        (0, "hamlyn_stream_flush(sender, 60000)"),
+        (2, "hamlyn_stream_read(own, &seed, 2, 60000)"),
+        (0, "memcmp(&seed, \"hi\", 2)"),
+    ];
+    expect(statements, &calls);
+}
+
+#[test]
+fn a_program_sends_from_and_receives_into_memory_of_its_own() {
+    let statements = "\tstatic _Alignas(4096) unsigned char from[65536], to[65536];\n\tstruct hamlyn_card *card;\n\
+         \tstruct hamlyn_manager *manager;\n\tstruct hamlyn_area *area, *odd;\n\tstruct hamlyn_buffer *buffer;\n\
+         \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tstruct hamlyn_ticket ticket;\n\
+         \tstruct hamlyn_stream_receiver *receiver;\n\tstruct hamlyn_stream_sender *sender;\n\tstruct hamlyn_seed seed;\n\
+         \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\tuint32_t tag;\n\
+         \tstruct hamlyn_stream_options options = { 4096, 8, 0, { 0 } };\n\tsize_t at;\n\n\
+         \tfor (at = 0; at < sizeof(from); at++)\n\t\tfrom[at] = (unsigned char)(at * 7 + 1);\n";
+    // What is to come, and the calls: 95 is EOPNOTSUPP.
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_manager_create(card, &manager)"),
+        (-95, "hamlyn_area_create(card, to + 1, 4096, &odd)"),
+        (0, "hamlyn_area_create(card, to, sizeof(to), &area)"),
+        (1, "hamlyn_area_data(area) == to"),
+        (0, "hamlyn_buffer_create(manager, from, sizeof(from), &buffer)"),
+        (1, "hamlyn_buffer_data(buffer) == from"),
+        (0, "hamlyn_datagram_receiver_create_in(manager, area, &place)"),
+        (0, "hamlyn_datagram_receiver_ticket(place, &ticket)"),
+        (0, "hamlyn_datagram_send_from(manager, &ticket, buffer, 1, 65535, 0, NULL, 60000)"),
+        (0, "hamlyn_datagram_receive(place, &datagram, 60000)"),
+        (1, "datagram.data == to && datagram.length == 65535"),
+        (0, "memcmp(to, from + 1, 65535)"),
+        (0, "hamlyn_buffer_wait(buffer, 60000)"),
+        (-22, "hamlyn_datagram_send_from(manager, &ticket, buffer, 2, 65535, 0, NULL, 60000)"),
+        (0, "(hamlyn_datagram_receiver_destroy(place), 0)"),
+        (0, "hamlyn_stream_receiver_create_in(manager, area, &options, &receiver)"),
+        (0, "hamlyn_stream_receiver_seed(receiver, &seed)"),
+        (0, "hamlyn_stream_sender_create(manager, &seed, &sender)"),
+        (8192, "hamlyn_stream_send_from(sender, buffer, 100, 8192, 60000)"),
+        (1, "hamlyn_stream_receive(receiver, &record, 60000)"),
+        (1, "record.data == to && !memcmp(to, from + 100, 4096)"),
+        (1, "hamlyn_stream_receive(receiver, &record, 60000)"),
+        (1, "record.data == to + 4096 && !memcmp(to, from + 100, 8192)"),
+        (0, "(hamlyn_stream_sender_destroy(sender), hamlyn_stream_receiver_destroy(receiver), 0)"),
+        (0, "hamlyn_tag_receiver_create_in(card, area, 8, &tags)"),
+        (0, "hamlyn_tag_receiver_ticket(tags, &ticket)"),
+        (0, "hamlyn_tag_send_from(manager, &ticket, buffer, 3000, 1000, 64, 7, 60000)"),
+        (0, "hamlyn_tag_receive(tags, &tag, 60000)"),
+        (0, "memcmp(to + 64, from + 3000, 1000)"),
+        (0, "(hamlyn_tag_receiver_destroy(tags), hamlyn_area_destroy(area), 0)"),
+        (0, "hamlyn_buffer_wait(buffer, 60000)"),
+        (0, "(hamlyn_buffer_destroy(buffer), 0)"),
+        // Private memory again, with what had come.
+        (0, "memcmp(to + 64, from + 3000, 1000)"),
+        (0, "hamlyn_buffer_create(manager, NULL, 100, &buffer)"),
+        (1, "hamlyn_buffer_data(buffer) != NULL"),
+        (0, "(hamlyn_buffer_destroy(buffer), 0)"),
+    ];
+    expect(statements, &calls);
+}
+
+#[test]
+fn the_lower_layer_is_all_there() {
+    let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_area *area;\n\tstruct hamlyn_queue *queue;\n\tstruct hamlyn_slot *slot, *words;\n\
+         \tstruct hamlyn_terminus *terminus;\n\tstruct hamlyn_ticket ticket, fast, tickets[2];\n\tstruct hamlyn_notification news;\n\
+         \tstruct hamlyn_slot_options options = { 64, 1024, 4, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
+         \tstruct hamlyn_slot_options plain = { 2048, 0, 1, HAMLYN_MODE_NORMAL, 78, HAMLYN_SLOT_FETCHABLE, { 0 } };\n\
+         \tstruct hamlyn_slot_options wrong = { 0, 0, 0, 3, 0, 0, { 0 } };\n\
+         \tstruct hamlyn_message message = { \"meta\", 4, 8, 0, HAMLYN_MESSAGE_INTERRUPT, { 0 } }, word = { NULL, 0, 0, 9, 0, { 0 } };\n\
+         \tstruct hamlyn_send_buffer *buffer;\n\tstruct hamlyn_piece pieces[2];\n\tstruct hamlyn_share whole, parts[2], taken;\n\
+         \tstruct hamlyn_entrance *entrance[2];\n\tstruct hamlyn_barrier *barrier[2];\n\tuint64_t found, values[2];\n\
+         \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\
+         \tstruct pollfd sent = { 0, POLLIN, 0 };\n\n";
+    // What is to come, and the calls.
+    let calls = [
+        (0, "hamlyn_open(NULL, &card)"),
+        (0, "hamlyn_area_create(card, NULL, 4096, &area)"),
+        (1, "(data = hamlyn_area_data(area)) != NULL"),
+        (0, "hamlyn_queue_create(card, 16, &queue)"),
+        (-22, "hamlyn_slot_create(card, area, queue, &wrong, &slot)"),
+        (0, "hamlyn_slot_create(card, area, queue, &options, &slot)"),
+        (0, "hamlyn_slot_create(card, area, queue, &plain, &words)"),
+        (0, "hamlyn_terminus_create(card, 1, &terminus)"),
+        // One message to an entry with a key of its own, and none behind it before it is open again.
+        (0, "hamlyn_slot_protect(slot, 3, 0, 512)"),
+        (0, "hamlyn_slot_ticket(slot, 3, &ticket)"),
+        (-11, "hamlyn_queue_receive(queue, &news, 0)"),
+        (0, "hamlyn_queue_arm(queue)"),
+        (1, "hamlyn_terminus_arm_room(terminus) && hamlyn_terminus_arm_flush(terminus)"),
+        (0, "hamlyn_terminus_send(terminus, &ticket, &message, \"data\", 5, 60000)"),
+        (
+            1,
+            "sent.fd = hamlyn_terminus_fd(terminus), hamlyn_terminus_arm_flush(terminus) || poll(&sent, 1, 60000)",
+        ),
+        (1, "hamlyn_terminus_arm_flush(terminus)"),
+        (0, "hamlyn_queue_receive(queue, &news, 60000)"),
+        (1, "news.index == 77 && !news.is_fast"),
+        (3, "hamlyn_slot_entry(slot, &news)"),
+        (-2, "hamlyn_slot_entry(words, &news)"),
+        (0, "hamlyn_slot_metadata(slot, 3, metadata)"),
+        (0, "memcmp(metadata, \"meta\", 4) || strcmp(data + 64 + 8, \"data\")"),
+        (1, "hamlyn_slot_is_locked(slot, 3)"),
+        (0, "hamlyn_slot_reopen(slot, 3)"),
+        (0, "hamlyn_slot_is_locked(slot, 3)"),
+        (0, "hamlyn_slot_shut(slot, 3)"),
+        (-22, "hamlyn_slot_reopen(slot, 4)"),
+        // Fast mode, and pieces of a send buffer.
+        (0, "hamlyn_slot_ticket(words, HAMLYN_FAST, &fast)"),
+        (0, "hamlyn_send_buffer_create(terminus, NULL, 100, &buffer)"),
+        (0, "strcpy(hamlyn_send_buffer_data(buffer), \"there here\") == NULL"),
+        (0, "(pieces[0].buffer = pieces[1].buffer = buffer, 0)"),
+        (0, "(pieces[0].start = 6, pieces[0].length = 4, pieces[1].start = 5, pieces[1].length = 1, 0)"),
+        (0, "hamlyn_terminus_send_pieces(terminus, &fast, &word, pieces, 2, 60000)"),
+        (0, "hamlyn_terminus_flush(terminus, 60000)"),
+        (0, "hamlyn_queue_receive(queue, &news, 60000)"),
+        (9, "news.is_fast && news.index == 78 ? news.word : 0"),
+        (0, "memcmp(data + 2048, \"here \", 5)"),
+        // A word.
+        (
+            0,
+            "(memset(data + 2048, 0, 8), hamlyn_fetch(terminus, &fast, 0, HAMLYN_OP_ADD, 5, 0, &found, 60000))",
+        ),
+        (0, "hamlyn_fetch(terminus, &fast, 0, HAMLYN_OP_COMPARE_SWAP, 40, 5, &found, 60000)"),
+        (5, "found"),
+        (40, "data[2048]"),
+        (-22, "hamlyn_fetch(terminus, &fast, 0, 6, 0, 0, &found, 60000)"),
+        // A group: one notification for three messages.
+        (0, "hamlyn_slot_ticket(words, 0, &ticket)"),
+        (0, "hamlyn_share_whole(&ticket, &whole)"),
+        (0, "hamlyn_share_split(&whole, parts, 2)"),
+        (0, "hamlyn_share_take(&parts[0], 3, &taken)"),
+        (0, "hamlyn_terminus_send_share(terminus, &parts[1], NULL, \"b\", 1, 60000)"),
+        (0, "hamlyn_terminus_send_share(terminus, &taken, NULL, \"abc\", 3, 60000)"),
+        (0, "hamlyn_terminus_flush(terminus, 60000)"),
+        (-11, "hamlyn_queue_receive(queue, &news, 0)"),
+        (0, "hamlyn_terminus_send_share(terminus, &parts[0], NULL, \"d\", 1, 60000)"),
+        (0, "hamlyn_queue_receive(queue, &news, 60000)"),
+        (0, "memcmp(data + 2048, \"abcd\", 4)"),
+        // A barrier of two in one thread: neither leaves before the other has entered.
+        (0, "hamlyn_entrance_create(card, &entrance[0]) | hamlyn_entrance_create(card, &entrance[1])"),
+        (
+            0,
+            "hamlyn_entrance_ticket(entrance[0], &tickets[0]) | hamlyn_entrance_ticket(entrance[1], &tickets[1])",
+        ),
+        (0, "hamlyn_barrier_join(entrance[0], terminus, tickets, 2, 0, &barrier[0])"),
+        (0, "hamlyn_barrier_join(entrance[1], terminus, tickets, 2, 1, &barrier[1])"),
+        (-11, "hamlyn_barrier_wait(barrier[0], 0)"),
+        (0, "hamlyn_barrier_wait(barrier[1], 60000)"),
+        (0, "hamlyn_barrier_wait(barrier[0], 60000)"),
+        (1, "hamlyn_statistics(card, values, 2) > 10"),
+        (0, "hamlyn_statistic_name(0, name, sizeof(name))"),
+        (1, "strlen(name) > 3"),
+        (-22, "hamlyn_statistic_name(100000, name, sizeof(name))"),
+    ];
+    expect(statements, &calls);
+}
+
+#[test]
+fn a_stream_that_has_no_room_in_time_says_how_much_it_took() {
+    let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
+    let statements = "\tstatic char data[1000000];\n\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\
+         \tstruct hamlyn_seed seed;\n\tstruct hamlyn_stream_receiver *receiver;\n\
+         \tstruct hamlyn_stream_sender *sender;\n\
+         \tprintf(\"%d\\n\", hamlyn_open(NULL, &card) | hamlyn_manager_create(card, &manager)\n\
+         \t\t| hamlyn_stream_receiver_create(manager, NULL, &receiver)\n\
+         \t\t| hamlyn_stream_receiver_seed(receiver, &seed)\n\
+         \t\t| hamlyn_stream_sender_create(manager, &seed, &sender));\n\
+         \tprintf(\"%d\\n\", hamlyn_stream_send(sender, data, sizeof data, 50));\n\
+         \tprintf(\"%d\\n\", hamlyn_stream_send(sender, data, sizeof data, 50));\n";
+    let said = run_with(statements, lab.card_socket(0).unwrap());
+    let said: Vec<i32> = said.iter().map(|line| line.parse().unwrap()).collect();
+    // Nobody receives: what the records and what is held back have room for, and then none.
+    assert_eq!((said[0], said.len()), (0, 3), "{said:?}");
+    assert!((1..1_000_000).contains(&said[1]) && said[2] == -110, "{said:?}");
+}
+
+#[test]
+fn the_examples_are_strict_c() {
+    let folder = tempfile::tempdir().unwrap();
+    for example in [
+        "c-protocols.c",
+        "c-echo.c",
+        "c-shrimp.c",
+        "c-clan.c",
+        "c-clan-programs.c",
+        "c-clan-server.c",
+        "c-dart.c",
+        "c-dart-programs.c",
+        "c-express.c",
+    ] {
+        let program = build(folder.path(), &source().join("examples").join(example));
+        let output = Command::new(program).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{example}");
+    }
+}
