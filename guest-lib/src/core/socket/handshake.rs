@@ -89,11 +89,11 @@ mod tests {
     use super::super::message::*;
     use super::*;
 
-    /// A card that answers every read of a register with `value` and, once its client has gone, tells what was written.
-    fn registers(value: u32) -> (Arc<Client>, JoinHandle<Vec<(u64, u32)>>) {
+    /// A card that answers every read of a register with `value`, and what it tells of each write until its client has gone.
+    fn registers(value: u32) -> (Arc<Client>, Receiver<(u64, u32)>) {
         let (client, mut card) = UnixStream::pair().unwrap();
-        let card = std::thread::spawn(move || {
-            let mut written = Vec::new();
+        let (tell, written) = channel();
+        std::thread::spawn(move || {
             let mut head = [0; size_of::<Header>()];
             while card.read_exact(&mut head).is_ok() {
                 let mut header = Header::read_from_bytes(&head).unwrap();
@@ -105,16 +105,16 @@ mod tests {
                     body.extend(value.to_le_bytes());
                 } else {
                     let (access, data) = RegionAccess::read_from_prefix(&body).unwrap();
-                    written.push((access.offset, u32::from_le_bytes(data.try_into().unwrap())));
+                    // Who has heard enough listens no more.
+                    let _ = tell.send((access.offset, u32::from_le_bytes(data.try_into().unwrap())));
                 }
                 header.flags = FLAGS_REPLY;
                 header.size = (head.len() + body.len()) as u32;
                 card.write_all(header.as_bytes()).unwrap();
                 card.write_all(&body).unwrap();
             }
-            written
         });
-        (Arc::new(Client::negotiate(client).unwrap()), card)
+        (Arc::new(Client::negotiate(client).unwrap()), written)
     }
 
     const BEAT: (u64, u32) = (HAMLYN_REG_HANDSHAKE as u64, 1);
@@ -122,14 +122,14 @@ mod tests {
 
     /// What is written by two beats, the first of which comes `late` after the one before, if CONTROL reads as `control`.
     fn two_beats(late: Duration, control: u32) -> Vec<(u64, u32)> {
-        let (client, card) = registers(control);
+        let (client, written) = registers(control);
         let last = Instant::now().checked_sub(late).unwrap();
         let lapses = Arc::<AtomicU32>::default();
         let mut keeper = Keeper { client, lapses: lapses.clone(), period: Duration::from_secs(3600), last };
         keeper.keep().unwrap();
         keeper.keep().unwrap();
         drop(keeper);
-        let written = card.join().unwrap();
+        let written: Vec<_> = written.iter().collect();
         let enabled = written.iter().filter(|write| **write == ENABLED).count();
         assert_eq!(lapses.load(Ordering::Relaxed) as usize, enabled, "each is told of");
         written
@@ -145,20 +145,20 @@ mod tests {
 
     #[test]
     fn the_thread_beats_and_stops() {
-        let (client, card) = registers(4);
+        let (client, written) = registers(4);
         let handshake = Handshake::start(&client, Arc::default()).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!([written.recv(), written.recv()], [Ok(ENABLED), Ok(BEAT)]);
         drop((handshake, client));
-        let written = card.join().unwrap();
-        assert_eq!(written[..2], [ENABLED, BEAT]);
+        // It ends with the card, which has no client any more.
+        assert!(written.iter().all(|write| write == BEAT || write == ENABLED));
     }
 
     #[test]
     fn a_card_without_a_timer_is_left_alone() {
-        let (client, card) = registers(0);
+        let (client, written) = registers(0);
         let handshake = Handshake::start(&client, Arc::default()).unwrap();
         assert!(handshake.thread.is_none());
         drop((handshake, client));
-        assert_eq!(card.join().unwrap(), [ENABLED]);
+        assert_eq!(written.iter().collect::<Vec<_>>(), [ENABLED]);
     }
 }
