@@ -91,6 +91,8 @@ struct card_object {
 	u64 offset;
 	struct rb_node by_offset;
 	atomic_t views;
+	/* What such mappings show once it is closed, if that is not to be what the file's others show. */
+	struct page *spent;
 };
 
 struct card_kind {

@@ -14,7 +14,10 @@ static u64 express_size(const struct express_object *express)
 
 static void express_free(struct kref *users)
 {
-	kfree(container_of(users, struct express_object, object.users));
+	struct express_object *express = container_of(users, struct express_object, object.users);
+
+	__free_page(express->object.spent);
+	kfree(express);
 }
 
 /* The process sees the spare page from now on. */
@@ -115,8 +118,15 @@ static struct express_object *express_alloc(struct hamlyn_file *file)
 {
 	struct express_object *express = kzalloc(sizeof(*express), GFP_KERNEL_ACCOUNT);
 
-	if (express)
-		hamlyn_object_init(&express->object, file, &hamlyn_express_kind);
+	if (!express)
+		return NULL;
+	/* One's own: or what a process stores to a view would be in its areas, as if the other host had. */
+	express->object.spent = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!express->object.spent) {
+		kfree(express);
+		return NULL;
+	}
+	hamlyn_object_init(&express->object, file, &hamlyn_express_kind);
 	return express;
 }
 

@@ -105,7 +105,7 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 }
 
 /*
- * A mapping stays when its object is destroyed. It then shows a spare page of the file (spent),
+ * A mapping stays when its object is destroyed. It then shows a spare page of the object or the file (spent),
  * because the card's page may belong to somebody else by now. hamlyn_unmap_card() marks the object
  * first and removes the pages then.
  */
@@ -125,7 +125,8 @@ static vm_fault_t card_fault(struct vm_fault *vmf)
 		mutex_unlock(&card->lock);
 		return card_fault_wait(vmf, offset);
 	}
-	address = object->open ? object->kind->place(object, offset) : page_to_phys(file->spent);
+	address = object->open ? object->kind->place(object, offset) :
+				 page_to_phys(object->spent ?: file->spent);
 	ret = vmf_insert_pfn(vmf->vma, vmf->address, PHYS_PFN(address));
 	mutex_unlock(&card->lock);
 	return ret;

@@ -137,8 +137,25 @@ static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, c
 		return;
 	}
 	area = express_meant(system, peer->host, wire->to, false);
+	/* As long as it has a view it depends on the host. */
+	hamlyn_peer_watch(peer);
 	area->other = wire->from;
 	hamlyn_express_state(system, area, HAMLYN_EXPRESS_SAY_PAGES);
+}
+
+/*
+ * Whether an area of the host's is thought to have a view here that there is not: it asked twice and was granted by the second, or before
+ * one of us lost the other. Then its pages are not seen here, and the host is told so.
+ */
+static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+{
+	const struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
+
+	if (view && view->other == wire->from)
+		return false;
+	if (wire->to)
+		express_say(peer, HAMLYN_EXPRESS_SAY_UNMAP, wire->to, wire->from, NULL, 0);
+	return true;
 }
 
 /* The view that a message answers; none if it waits for no answer of that area. */
@@ -157,6 +174,8 @@ static void said_pages(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 	struct hamlyn_express_end *view = view_asking(peer, wire);
 	int count = -EHOSTUNREACH;
 
+	if (view_is_gone(peer, wire))
+		return;
 	if (!view || !wire_carries(wire, data, sizeof(view->pages)))
 		return;
 	memcpy(&view->pages, data, sizeof(view->pages));
@@ -196,8 +215,10 @@ static void said_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
 	struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
 
-	/* One that has ended before has said so, or is about to. */
-	if (view && view->state != EXPRESS_ENDED && view->other == wire->from)
+	if (view_is_gone(peer, wire))
+		return;
+	/* One that has ended before is about to say so. */
+	if (view->state != EXPRESS_ENDED)
 		hamlyn_express_view_cut(peer->system, view, -EACCES);
 }
 
@@ -342,10 +363,17 @@ void hamlyn_express_tick(struct hamlyn_peer *peer)
 bool hamlyn_express_depends(const struct hamlyn_peer *peer)
 {
 	const struct hamlyn_express *express = peer->system->express;
+	const struct hamlyn_express_end *end;
 	const struct express_host *with;
 
 	if (!express)
 		return false;
 	with = &express->hosts[peer->host];
-	return with->settling || !list_empty(&with->ends);
+	if (with->settling)
+		return true;
+	/* An area that the other has no view of does not: else a host that is lost would be lost again at each tick. */
+	list_for_each_entry(end, &with->ends, on_host)
+		if (end->view || end->other)
+			return true;
+	return false;
 }

@@ -1,14 +1,15 @@
 //! Channels over express memory, and over messages where there is none, against a card in memory.
 
 use std::io::{Read, Write};
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fake::express::OTHER;
 use crate::fake::{Fake, HOST};
 use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
+use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::{Card, Error, Manager, PeerLoss, Polling};
 
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -211,6 +212,107 @@ fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
     };
     assert!(error.is_timed_out() && written > 4096, "{error} after {written} bytes");
     drop(there);
+}
+
+/// Fills a manager's work queue, of which the card takes nothing.
+fn fill(fake: &Fake, manager: &Manager) {
+    let place = DatagramReceiver::create(manager, 8).unwrap();
+    let (sender, ticket) = (DatagramSender::new(manager), place.ticket().unwrap());
+    fake.hold(true);
+    while sender.try_send(&ticket, b"y", 0, None).is_ok() {}
+}
+
+#[test]
+fn a_bell_that_finds_no_room_is_rung_once_there_is_some() {
+    // By a message, and by an end.
+    for end in [false, true] {
+        let Pair { fake, managers: [manager, there_manager], ends: [here, mut there] } = express(4096);
+        assert!(!there.receiver.arm().unwrap());
+        let _ = there_manager.ready();
+        while there_manager.arm().unwrap() {}
+        fill(&fake, &manager);
+        let Channel { mut sender, receiver: _receiver } = here;
+        if end {
+            sender.try_close().unwrap();
+            // There is no second end, and nothing goes behind one.
+            sender.try_close().unwrap();
+            assert!(matches!(sender.try_send(b"late"), Err(Error::Closed(_))));
+            assert!(matches!(sender.arm(4), Err(Error::Closed(_))));
+            drop(sender);
+        } else {
+            // Who waits does so for the bell, too, but the message has been sent.
+            sender.send(b"news", Some(Duration::from_millis(1))).unwrap();
+            assert!(sender.flush(Some(Duration::from_millis(1))).unwrap_err().is_timed_out());
+            let before = fake.rings();
+            let _ = manager.ready();
+            while manager.arm().unwrap() {}
+            assert_eq!(fake.rings(), before);
+        }
+        assert!(!there_manager.arm().unwrap(), "nobody has rung");
+        fake.hold(false);
+        // A loop that has nothing to do with this channel, and a thread that sleeps, see to it.
+        if end {
+            let _ = manager.wait(Some(Duration::from_millis(1)));
+        } else {
+            assert!(manager.arm().unwrap());
+        }
+        assert!(there_manager.arm().unwrap(), "it is rung");
+        let next = there.receiver.try_recv().unwrap().map(|message| message.to_vec());
+        assert_eq!(next, (!end).then(|| b"news".to_vec()));
+    }
+}
+
+#[test]
+fn a_stream_of_empty_messages_keeps_nobody() {
+    let Pair { ends: [mut here, mut there], .. } = express(65536);
+    let mut bytes = [0; 4];
+    for _ in 0..1000 {
+        here.sender.try_send(b"").unwrap();
+    }
+    here.sender.try_send(b"last").unwrap();
+    let mut turns = 0;
+    while let Err(error) = there.receiver.try_read(&mut bytes) {
+        assert!(error.is_would_block() && there.receiver.arm().unwrap(), "{error}");
+        turns += 1;
+    }
+    assert_eq!((&bytes, turns), (b"last", 1000 / 64));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let feeding = thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            let _ = here.sender.try_send(b"");
+        }
+    });
+    let error = there.receiver.read_block(&mut bytes, Some(Duration::from_millis(50))).unwrap_err();
+    assert!(error.is_timed_out(), "{error}");
+    stop.store(true, Ordering::Relaxed);
+    feeding.join().unwrap();
+}
+
+#[test]
+fn memory_that_is_shown_in_the_stead_of_an_area_is_no_word_of_the_peer() {
+    // Words of the ring (docs/express.md).
+    const WRITTEN: usize = 0;
+    const MADE: usize = 256 / 8;
+    for made in [true, false] {
+        let Pair { fake, ends: [here, mut there], .. } = express(4096);
+        let ring = fake.area();
+        there.sender.try_send(b"one").unwrap();
+        let Channel { mut receiver, sender: _sender } = here;
+        assert_eq!(receiver.try_recv().unwrap().unwrap().to_vec(), b"one");
+        let words = ring.long_words(0, ring.length() / 8);
+        if !made {
+            words[MADE].store(0, Ordering::Relaxed);
+        }
+        words[WRITTEN].store(0, Ordering::Release);
+        let error = receiver.try_recv().map(|message| message.map(|message| message.len())).unwrap_err();
+        let expected = if made {
+            matches!(error, Error::Nonsense(_))
+        } else {
+            matches!(error, Error::PeerLost(PeerLoss::Gone))
+        };
+        assert!(expected, "{error}");
+    }
 }
 
 #[test]

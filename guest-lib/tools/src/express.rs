@@ -14,12 +14,14 @@ use crate::end::{Address, End, Wait, Wish};
 use crate::serve;
 use crate::word;
 
-/// Bytes of the ring to each end: of two messages of 64 KiB and what comes with them. A pair of ends takes a page more, so that three
-/// fit into what two hosts share if nothing else was asked for.
+/// Bytes of the ring to each end: of two messages of 64 KiB and what comes with them. A pair of ends takes a page more, so that one
+/// fits into an ordinary user's share of what two hosts have if nothing else was asked for.
 const RING: usize = 35 * PAGE;
 /// Bytes of a record beside a message's: the ring's header, and the word.
 const HEAD: usize = 8 + WORD;
 const WORD: usize = 4;
+/// Records that may come while there is no room for one's own.
+const EARLY: usize = 4096;
 /// Looks before an end that polls asks whether the other is there.
 const LOOKS: u32 = 100_000;
 /// How long an end waits for room before it takes what has come meanwhile: the other may be waiting for room, too.
@@ -103,6 +105,10 @@ impl ExpressEnd {
                 Err(error) => return Err(error),
             }
             if let Some(record) = self.next(Some(Duration::ZERO))? {
+                // As much as both rings hold is a peer's that sends first, too.
+                if self.early.len() >= EARLY {
+                    return Err(Error::Malformed("a peer that takes nothing, and says more and more"));
+                }
                 self.early.push_back(record);
             }
         }

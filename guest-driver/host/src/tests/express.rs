@@ -225,6 +225,41 @@ fn pages_of_a_lost_host_are_given_to_nobody_until_it_settles() {
 }
 
 #[test]
+fn an_area_of_ones_own_has_nobody_elses_questions_cut_short() {
+    let mut two = Two::express();
+    let (area, _) = two.pair(2);
+    two.pass(TIMEOUT + 1000, false);
+    assert!(two.sides[0].end(area).is_ok(), "its process keeps it, though the host is lost");
+    // The host is as slow as it may be, and not lost at each look.
+    let view = two.sides[0].view(1, &End { number: 9, key: 1, pages: vec![] });
+    two.pass(TIMEOUT / 2, false);
+    assert!(two.sides[0].system.express(view).is_ok(), "it waits for an answer");
+    two.pass(1000, true);
+    assert_eq!(two.sides[0].end(view), Err(Errno::ACCESS), "it has answered");
+    two.check();
+}
+
+#[test]
+fn pages_that_are_granted_to_nobody_come_back() {
+    let mut two = Two::express();
+    let area = two.area(1, 2).unwrap();
+    let end = two.sides[1].end(area).unwrap();
+    // As of a view that was refused, and whose second question is granted.
+    let ask = [end.key.to_le_bytes(), MEMORY.to_le_bytes()].concat();
+    say(&mut two, HAMLYN_EXPRESS_SAY_MAP, 77, end.number, &ask);
+    let view = two.sides[0].view(1, &end);
+    two.carry();
+    assert_eq!(two.sides[0].end(view).unwrap().pages, end.pages, "the area is not busy");
+    two.sides[0].give_back(view);
+    two.carry();
+    say(&mut two, HAMLYN_EXPRESS_SAY_MAP, 77, end.number, &ask);
+    two.sides[1].give_back(area);
+    two.carry();
+    assert_eq!(two.sides[1].counts(0), [0; 3]);
+    two.check();
+}
+
+#[test]
 fn a_share_that_is_too_small_for_want_of_a_lost_hosts_pages_has_it_settle() {
     let mut two = Two::express();
     two.sides[0].system.express_spare(8);

@@ -31,7 +31,8 @@ pub struct ExpressParts {
 /// Pages that a process of another host shares, and nobody else. That process may change any byte at any moment: load a word once,
 /// check it, and then use it.
 ///
-/// Words are changed by ordinary atomics, fetch-and-op as well. What is behind a barrier of both ends takes a full one
+/// Words are changed by ordinary atomics, fetch-and-op as well; but an emulated machine that can have one processor only makes a load and a
+/// store of that (`docs/express.md`). What is behind a barrier of both ends takes a full one
 /// ([`Pages::barrier`]): an emulated machine's compiler makes too little of `fence(SeqCst)` for another machine to notice.
 #[derive(Debug, Clone)]
 pub struct Pages {
@@ -187,7 +188,8 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     ///
     /// # Errors
     /// [`Error::Unsupported`] without express memory, [`Error::System`]: `EHOSTUNREACH` if there is none with that host, `ENOSPC` if too few
-    /// pages are free, `EDQUOT` if too few of the user's share.
+    /// pages are free, or they lie in more than 30 runs, `EDQUOT` if too few of the user's share, `EHOSTDOWN` if some are still a lost
+    /// host's that does not settle, `ENOBUFS` if it cannot be asked.
     pub fn create_express_area(&self, host: u32, length: usize) -> Result<ExpressArea<A>> {
         if length == 0 || length % PAGE != 0 {
             let object = "length of express memory";

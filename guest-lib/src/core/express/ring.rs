@@ -209,6 +209,8 @@ impl<S: Shared> Writer<S> {
 
     /// Says that no more comes, and why: not 0.
     pub(crate) fn end(&mut self, how: u64) {
+        // Nothing goes behind it.
+        self.free = 0;
         self.shared.store(Word::Ended, how);
         self.bell |= must_ring(&self.shared, Word::ReaderSleeps);
     }
@@ -245,6 +247,9 @@ impl<S: Shared> Writer<S> {
     /// Looks for so much in one piece, behind a skip if need be.
     #[inline(never)]
     fn find_room(&mut self, size: u64) -> Result<bool, Nonsense> {
+        if let Some(nonsense) = self.broken {
+            return Err(nonsense);
+        }
         self.place = behind(self.place, self.capacity);
         let left = self.capacity - self.place;
         if size > left {
@@ -280,16 +285,14 @@ impl<S: Shared> Writer<S> {
     }
 
     fn refresh(&mut self) -> Result<(), Nonsense> {
-        if let Some(nonsense) = self.broken {
-            return Err(nonsense);
-        }
         // It has released no more than it was told of.
         let (value, last, limit) = (self.shared.load(Word::Released), self.released, self.told);
         match check(value, last, limit) {
             Some(released) => self.released = released,
             None => {
                 let nonsense = Nonsense::Released { value, last, limit };
-                self.broken = Some(nonsense);
+                // For good: what was known to be free is so no more.
+                (self.broken, self.free) = (Some(nonsense), 0);
                 return Err(nonsense);
             }
         }

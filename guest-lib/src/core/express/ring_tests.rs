@@ -250,6 +250,7 @@ fn what_makes_no_sense_has_its_value_and_limit() {
     both.store(Word::Released, 56);
     let nonsense = writer.reserve(16).unwrap_err();
     assert_eq!(nonsense, Nonsense::Released { value: 56, last: 0, limit: 48 });
+    assert_eq!(writer.reserve(0), Err(nonsense), "it does not come back, though there was room");
 }
 
 #[test]

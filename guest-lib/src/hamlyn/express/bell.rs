@@ -4,8 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::error::Result;
 use crate::hamlyn::manager::{Arrived, Manager, Place, Ready, ReceiverClass};
-use crate::hamlyn::request::Message;
-use crate::hamlyn::terminus::Source;
 use crate::hamlyn::ticket::Ticket;
 
 /// Which of a channel's ends is told of by a token.
@@ -65,24 +63,28 @@ impl ReceiverClass for Ear {
 pub(super) struct Bell {
     manager: Manager,
     ticket: Ticket,
-    token: Option<u64>,
+    /// The last ring found no room, and the manager makes up for it.
+    owed: bool,
 }
 
 impl Bell {
     pub(super) fn new(manager: &Manager, ticket: Ticket) -> Self {
-        Self { manager: manager.clone(), ticket, token: None }
+        Self { manager: manager.clone(), ticket, owed: false }
     }
 
-    pub(super) fn set_token(&mut self, token: u64) {
-        self.token = Some(token);
-    }
-
-    /// Rings. False: the work queue has no room, and it is still to be rung. A card that is gone rings nowhere: the connection tells of that.
     #[cold]
-    pub(super) fn ring(&mut self) -> bool {
-        let message = Message::to(&self.ticket).interrupt();
-        let Err(error) = self.manager.terminus().try_send(&message, Source::Bytes(&[])) else { return true };
-        self.manager.fell_behind(self.token, &error);
-        !error.is_would_block()
+    pub(super) fn ring(&mut self) {
+        self.owed = !self.manager.ring(&self.ticket);
+    }
+
+    /// Whether the last ring may not have been made yet.
+    #[inline(always)]
+    pub(super) fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    /// It has been made.
+    pub(super) fn is_made(&mut self) {
+        self.owed = false;
     }
 }

@@ -44,6 +44,17 @@ impl Ground {
         }
         self.watch.loss(Duration::ZERO).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
     }
+
+    /// What makes no sense may be the memory that is shown in the stead of an area that is gone: the peer's, or one's own after a reset of
+    /// the card.
+    #[cold]
+    fn why(&self, memory: &RingMemory, nonsense: Nonsense) -> Error {
+        match self.check(true) {
+            Err(error) => error,
+            Ok(()) if memory.is_made() => nonsense.into(),
+            Ok(()) => Error::PeerLost(PeerLoss::Gone),
+        }
+    }
 }
 
 /// What comes of a look: none for now.
@@ -75,7 +86,6 @@ impl Sender {
     }
 
     pub(super) fn set_token(&mut self, token: u64) {
-        self.bell.set_token(token);
         self.ground.ear.set_token(Half::Sender, token);
     }
 
@@ -92,6 +102,9 @@ impl Sender {
     /// Room for so many bytes, at most [`Sender::longest`].
     #[inline(always)]
     pub(super) fn reserve(&mut self, length: u64) -> Found<Span> {
+        if self.closed {
+            return Err(Error::Closed("the channel"));
+        }
         self.with(|ring| ring.reserve(length))
     }
 
@@ -109,7 +122,7 @@ impl Sender {
                 Some(span) => Look::Break(span),
                 None => {
                     self.ground.check(false)?;
-                    Look::Continue(Pause { limit: Some(LIMIT), for_card: self.ring.bell_is_due() })
+                    Look::Continue(Pause { limit: Some(LIMIT), for_card: false })
                 }
             })
         })
@@ -121,6 +134,9 @@ impl Sender {
     }
 
     fn fall_asleep(&mut self, length: u64, asks: bool) -> Result<bool> {
+        if self.closed {
+            return Err(Error::Closed("the channel"));
+        }
         self.ground.check(asks)?;
         Ok(!self.with(|ring| ring.sleep(length))?)
     }
@@ -140,10 +156,33 @@ impl Sender {
         self.ring_bell();
     }
 
+    /// The first time; later ones change nothing.
     pub(super) fn close(&mut self) {
-        self.closed = true;
-        self.end(CLOSED);
-        self.ground.watch.finish();
+        if !std::mem::replace(&mut self.closed, true) {
+            self.end(CLOSED);
+            self.ground.watch.finish();
+        }
+    }
+
+    /// Whether the peer may not have been woken for want of room.
+    #[inline(always)]
+    pub(super) fn owes_bell(&self) -> bool {
+        self.bell.is_owed()
+    }
+
+    /// Waits until the peer has been woken, if it is to be.
+    #[cold]
+    pub(super) fn flush(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let manager = self.ground.manager.clone();
+        manager.wait_for("room to wake the peer", timeout, |_| {
+            if !manager.owes() {
+                return Ok(Look::Break(()));
+            }
+            self.ground.check(false)?;
+            Ok(Look::Continue(Pause { limit: Some(LIMIT), for_card: true }))
+        })?;
+        self.bell.is_made();
+        Ok(())
     }
 
     fn end(&mut self, how: u64) {
@@ -155,25 +194,15 @@ impl Sender {
     fn with<T>(&mut self, look: impl FnOnce(&mut Writer<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
         let found = look(&mut self.ring);
         self.ring_bell();
-        found.map_err(|nonsense| self.why(nonsense))
+        found.map_err(|nonsense| self.ground.why(self.ring.shared(), nonsense))
     }
 
     /// Wakes the peer if that is due.
     #[inline(always)]
     fn ring_bell(&mut self) {
-        // One that finds no room goes with the next call.
-        if self.ring.bell_is_due() && self.bell.ring() {
+        if self.ring.bell_is_due() {
             self.ring.take_bell();
-        }
-    }
-
-    /// What makes no sense may be the memory that is shown in the stead of an area that is gone.
-    #[cold]
-    fn why(&self, nonsense: Nonsense) -> Error {
-        match self.ground.check(true) {
-            Err(error) => error,
-            Ok(()) if self.ring.shared().is_made() => nonsense.into(),
-            Ok(()) => Error::PeerLost(PeerLoss::Gone),
+            self.bell.ring();
         }
     }
 }
@@ -203,7 +232,6 @@ impl Receiver {
     }
 
     pub(super) fn set_token(&mut self, token: u64) {
-        self.bell.set_token(token);
         self.ground.ear.set_token(Half::Receiver, token);
     }
 
@@ -245,7 +273,7 @@ impl Receiver {
             }
             Ok(match self.next()? {
                 Some(next) => Look::Break(next),
-                None => Look::Continue(Pause { limit: Some(LIMIT), for_card: self.ring.bell_is_due() }),
+                None => Look::Continue(Pause { limit: Some(LIMIT), for_card: false }),
             })
         })
     }
@@ -300,9 +328,9 @@ impl Receiver {
     /// Wakes the peer if that is due.
     #[inline(always)]
     fn ring_bell(&mut self) {
-        // One that finds no room goes with the next call.
-        if self.ring.bell_is_due() && self.bell.ring() {
+        if self.ring.bell_is_due() {
             self.ring.take_bell();
+            self.bell.ring();
         }
     }
 
@@ -310,6 +338,6 @@ impl Receiver {
     fn with<T>(&mut self, look: impl FnOnce(&mut Reader<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
         let found = look(&mut self.ring);
         self.ring_bell();
-        Ok(found?)
+        found.map_err(|nonsense| self.ground.why(self.ring.shared(), nonsense))
     }
 }

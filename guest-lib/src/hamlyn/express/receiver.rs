@@ -9,7 +9,11 @@ use super::{memory, messages};
 use crate::core::copies;
 use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
+use crate::core::waiting::Deadline;
 use crate::error::{Error, Result, inside};
+
+/// Empty messages that one call takes of a stream, if it does not wait.
+const EMPTY: u32 = 64;
 
 /// The receiving end of a [`super::Channel`]. It may go to another thread.
 ///
@@ -204,12 +208,32 @@ impl ChannelReceiver {
         }
     }
 
+    /// The next message of a stream. A peer may send any number of empty ones: who does not wait takes so many of them in one call, and
+    /// who waits does so no longer for them.
+    fn next_of_stream(&mut self, deadline: Option<&Deadline>, empty: &mut u32) -> Result<Option<Span>> {
+        loop {
+            match self.next_or_wait(deadline.map(Deadline::left))? {
+                Some(span) if span.length == 0 => self.release(span),
+                next => return Ok(next),
+            }
+            *empty += 1;
+            match deadline {
+                Some(deadline) => drop(deadline.check("bytes of the channel")?),
+                None if *empty >= EMPTY => {
+                    return Err(Error::WouldBlock { object: "bytes that were sent", limit: 0 });
+                }
+                None => {}
+            }
+        }
+    }
+
     fn read_with(&mut self, to: &mut [u8], wait: Option<Option<Duration>>) -> Result<usize> {
-        let mut done = 0;
+        let deadline = wait.map(Deadline::new);
+        let (mut done, mut empty) = (0, 0);
         while done < to.len() {
             let (span, read) = match self.reading.take() {
                 Some(reading) => reading,
-                None => match self.next_or_wait(wait.filter(|_| done == 0)) {
+                None => match self.next_of_stream(deadline.as_ref().filter(|_| done == 0), &mut empty) {
                     Ok(Some(span)) => (span, 0),
                     Ok(None) => break,
                     // It comes again with the next call.

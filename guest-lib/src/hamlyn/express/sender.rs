@@ -71,7 +71,9 @@ impl ChannelSender {
     pub fn send(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<()> {
         let mut room = self.reserve(bytes.len(), timeout)?;
         room.write(0, bytes)?;
-        room.commit()
+        room.commit()?;
+        self.see_to_bell(timeout);
+        Ok(())
     }
 
     /// Like [`ChannelSender::send`], but does not wait. By messages it has been accepted when this returns, and the rest of it may go
@@ -189,13 +191,23 @@ impl ChannelSender {
         }
     }
 
-    /// Waits until all that was accepted is on its way.
+    /// Who waits anyway waits until the peer has been woken, too; the message has been sent, whatever comes of that.
+    #[inline(always)]
+    fn see_to_bell(&mut self, timeout: Option<Duration>) {
+        if let Way::Memory(sender) = &mut self.way {
+            if sender.owes_bell() {
+                let _ = sender.flush(timeout);
+            }
+        }
+    }
+
+    /// Waits until all that was accepted is on its way, and whoever sleeps for it has been woken.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::System`].
     pub fn flush(&mut self, timeout: Option<Duration>) -> Result<()> {
         match &mut self.way {
-            Way::Memory(_) => Ok(()),
+            Way::Memory(sender) => sender.flush(timeout),
             Way::Messages(sender) => sender.finish(timeout),
         }
     }
@@ -208,7 +220,7 @@ impl ChannelSender {
         match self.way {
             Way::Memory(mut sender) => {
                 sender.close();
-                Ok(())
+                sender.flush(timeout)
             }
             Way::Messages(sender) => sender.close(timeout),
         }

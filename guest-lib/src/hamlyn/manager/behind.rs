@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use super::Manager;
 use crate::error::{Error, Result};
+use crate::hamlyn::request::Message;
+use crate::hamlyn::terminus::Source;
+use crate::hamlyn::ticket::Ticket;
 
 /// How soon to look again where nobody wakes who waits for the card: with an older driver, or in a simulation.
 const NAP: Duration = Duration::from_millis(1);
@@ -22,6 +25,9 @@ pub(super) struct Behind {
     loop_sleeps: AtomicBool,
     /// Whether the terminus' file is, or may become, readable for this manager. Held while that is changed.
     armed: Mutex<bool>,
+    /// Who is still to be woken, each once.
+    bells: Mutex<Vec<Ticket>>,
+    has_bells: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +51,10 @@ impl Behind {
     /// From now on who falls behind wakes the loop, or does so no more.
     pub(super) fn loop_sleeps(&self, sleeps: bool) {
         self.loop_sleeps.store(sleeps, Ordering::SeqCst);
+    }
+
+    fn bells(&self) -> MutexGuard<'_, Vec<Ticket>> {
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
@@ -72,9 +82,44 @@ impl Manager {
         }
     }
 
+    /// Wakes who sleeps at a slot, by a message without data. False: there is no room, and whoever calls the manager once there is some
+    /// does it ([`Manager::owes`]): all do before they sleep.
+    pub(crate) fn ring(&self, sleeper: &Ticket) -> bool {
+        let rung = self.try_ring(sleeper);
+        if !rung {
+            let mut bells = self.inner.behind.bells();
+            if !bells.contains(sleeper) {
+                bells.push(*sleeper);
+            }
+            self.inner.behind.has_bells.store(true, Ordering::Release);
+        }
+        rung
+    }
+
+    /// Wakes those for whom there was no room before. Whether some are left.
+    pub(crate) fn owes(&self) -> bool {
+        let behind = &self.inner.behind;
+        if !behind.has_bells.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut bells = behind.bells();
+        bells.retain(|sleeper| !self.try_ring(sleeper));
+        behind.has_bells.store(!bells.is_empty(), Ordering::Release);
+        !bells.is_empty()
+    }
+
+    /// A card that is gone rings nowhere: the connection tells of that.
+    fn try_ring(&self, sleeper: &Ticket) -> bool {
+        let message = Message::to(sleeper).interrupt();
+        let Err(error) = self.inner.terminus.try_send(&message, Source::Bytes(&[])) else { return true };
+        self.fell_behind(None, &error);
+        !error.is_would_block()
+    }
+
     /// Takes note if there is room again for those that found none.
     pub(super) fn look_for_room(&self) {
         if self.inner.terminus.inner.take_room() {
+            self.owes();
             let mut tokens = self.inner.behind.tokens();
             let waiting = std::mem::take(&mut tokens.waiting);
             tokens.ready.extend(waiting);

@@ -373,7 +373,7 @@ impl Manager {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Error::TimedOut { what, after: timeout.unwrap_or_default() });
             }
-            for_card = pause.for_card;
+            for_card = pause.for_card || self.owes();
             let limit = pause.limit.into_iter().chain(left);
             match (sleeper, self.inner.queues.get(0)) {
                 (Some(sleeper), _) => self.sleep_by_file(sleeper, for_card, limit.min(), &awaited)?,
