@@ -1,11 +1,13 @@
-//! The border to C: what `shim/host.h` declares, and the ports that it calls. All `unsafe` code of this crate is here.
+//! The border to C: what `shim/host.h` declares (`api`), and the ports that it calls. All `unsafe` code of this crate is here.
 //!
 //! What C makes belongs to one [`Host`], which alone has its address and hands none out; who calls has the host for himself.
 #![allow(unsafe_code)]
 
+mod api;
+
 use std::alloc::{Layout, handle_alloc_error};
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
 use std::ptr::{NonNull, null_mut};
 use std::slice;
@@ -18,161 +20,10 @@ use hamlyn_abi::uapi::{
 use rustix::io::{Errno, Result};
 use zerocopy::FromZeros;
 
+use api::*;
+
 use crate::express::EndState;
 use crate::{Ports, Sizes};
-
-/// `struct host`, which C looks into, and the others.
-#[repr(C)]
-struct RawHost([u8; 0]);
-#[repr(C)]
-struct RawListener([u8; 0]);
-#[repr(C)]
-struct RawConnection([u8; 0]);
-#[repr(C)]
-struct RawEnd([u8; 0]);
-
-/// `struct host_call`.
-#[repr(C)]
-struct Call {
-    ports: *mut c_void,
-    now: u64,
-    random: unsafe extern "C" fn(*mut c_void) -> u32,
-    allocates: unsafe extern "C" fn(*mut c_void) -> bool,
-    link: unsafe extern "C" fn(*mut c_void, *mut u32) -> bool,
-    post: unsafe extern "C" fn(*mut c_void, u32, u32, *const HamlynWire, *const u8, u32) -> bool,
-    take: unsafe extern "C" fn(*mut c_void, *mut u32, *mut u32) -> bool,
-    more: unsafe extern "C" fn(*mut c_void) -> bool,
-    read: unsafe extern "C" fn(*mut c_void, u32, u32, *mut HamlynWire, *mut u8),
-    reopen: unsafe extern "C" fn(*mut c_void, u32, u32),
-    message: unsafe extern "C" fn(*mut c_void, u32, *const HamlynWire, *const u8),
-    lost: unsafe extern "C" fn(*mut c_void, u32),
-    depends: unsafe extern "C" fn(*mut c_void, u32) -> bool,
-    woken: unsafe extern "C" fn(*mut c_void, u32),
-    withdraw: unsafe extern "C" fn(*mut c_void, u32),
-}
-
-// In the order of host.h.
-unsafe extern "C" {
-    #[link_name = "hamlyn_driver_host_create"]
-    fn host_create(call: *const Call, number: c_int, timeout: u32) -> *mut RawHost;
-    #[link_name = "hamlyn_driver_host_destroy"]
-    fn host_destroy(host: *mut RawHost);
-    #[link_name = "hamlyn_driver_host_open"]
-    fn host_open(host: *mut RawHost, call: *const Call);
-    #[link_name = "hamlyn_driver_host_stop"]
-    fn host_stop(host: *mut RawHost, call: *const Call);
-    #[link_name = "hamlyn_driver_host_lost"]
-    fn host_lost(host: *mut RawHost, call: *const Call, reason: u32);
-    #[link_name = "hamlyn_driver_host_arrived"]
-    fn host_arrived(host: *mut RawHost, call: *const Call);
-    #[link_name = "hamlyn_driver_host_lapsed"]
-    fn host_lapsed(host: *mut RawHost, call: *const Call);
-    #[link_name = "hamlyn_driver_host_work"]
-    fn host_work(host: *mut RawHost, call: *const Call) -> bool;
-    #[link_name = "hamlyn_driver_host_due"]
-    fn host_due(host: *const RawHost, due: *mut u64) -> bool;
-    #[link_name = "hamlyn_driver_host_say"]
-    fn host_say(
-        host: *mut RawHost,
-        call: *const Call,
-        to: u32,
-        wire: *const HamlynWire,
-        data: *const u8,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_watch"]
-    fn host_watch(host: *mut RawHost, call: *const Call, peer: u32);
-    #[link_name = "hamlyn_driver_host_listen"]
-    fn host_listen(
-        host: *mut RawHost,
-        call: *const Call,
-        listen: *const HamlynListen,
-        file: u32,
-        opened: *mut *mut RawListener,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_claim"]
-    fn host_claim(
-        host: *mut RawHost,
-        call: *const Call,
-        listener: *mut RawListener,
-        file: u32,
-        claimed: *mut *mut RawConnection,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_unlisten"]
-    fn host_unlisten(host: *mut RawHost, call: *const Call, listener: *mut RawListener);
-    #[link_name = "hamlyn_driver_host_waiting"]
-    fn host_waiting(listener: *const RawListener) -> c_int;
-    #[link_name = "hamlyn_driver_host_request"]
-    fn host_request(
-        host: *mut RawHost,
-        call: *const Call,
-        connect: *const HamlynConnect,
-        question: bool,
-        file: u32,
-        made: *mut *mut RawConnection,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_answer"]
-    fn host_answer(
-        host: *mut RawHost,
-        call: *const Call,
-        connection: *mut RawConnection,
-        kind: u32,
-        private: *const HamlynPrivate,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_close"]
-    fn host_close(
-        host: *mut RawHost,
-        call: *const Call,
-        connection: *mut RawConnection,
-        reason: u32,
-        private: *const HamlynPrivate,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_abandon"]
-    fn host_abandon(host: *mut RawHost, call: *const Call, connection: *mut RawConnection);
-    #[link_name = "hamlyn_driver_host_release"]
-    fn host_release(host: *mut RawHost, call: *const Call, connection: *mut RawConnection);
-    #[link_name = "hamlyn_driver_host_describe"]
-    fn host_describe(connection: *const RawConnection, state: *mut HamlynConnectionState);
-    #[link_name = "hamlyn_driver_host_express_begin"]
-    fn host_express_begin(host: *mut RawHost, call: *const Call, own: u32) -> c_int;
-    #[link_name = "hamlyn_driver_host_express_part"]
-    fn host_express_part(host: *mut RawHost, call: *const Call, peer: u32, memory: u64, pages: u32) -> c_int;
-    #[link_name = "hamlyn_driver_host_express_stop"]
-    fn host_express_stop(host: *mut RawHost, call: *const Call);
-    #[link_name = "hamlyn_driver_host_express_create"]
-    fn host_express_create(
-        host: *mut RawHost,
-        call: *const Call,
-        peer: u32,
-        pages: u32,
-        again: bool,
-        file: u32,
-        made: *mut *mut RawEnd,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_express_map"]
-    fn host_express_map(
-        host: *mut RawHost,
-        call: *const Call,
-        peer: u32,
-        area: u32,
-        key: u64,
-        file: u32,
-        made: *mut *mut RawEnd,
-    ) -> c_int;
-    #[link_name = "hamlyn_driver_host_express_close"]
-    fn host_express_close(host: *mut RawHost, call: *const Call, end: *mut RawEnd);
-    #[link_name = "hamlyn_driver_host_express_spare"]
-    fn host_express_spare(host: *mut RawHost, pages: u32);
-    #[link_name = "hamlyn_driver_host_express_describe"]
-    fn host_express_describe(host: *mut RawHost, call: *const Call, query: *mut HamlynExpressQuery);
-    #[link_name = "hamlyn_driver_host_express_look"]
-    fn host_express_look(end: *const RawEnd, state: *mut EndState);
-    #[link_name = "hamlyn_driver_host_sizes"]
-    fn host_sizes(host: *const RawHost, sizes: *mut Sizes);
-    #[link_name = "hamlyn_driver_host_renewed"]
-    fn host_renewed(host: *const RawHost, peer: u32) -> u64;
-    #[link_name = "hamlyn_driver_host_complaint"]
-    fn host_complaint(host: *const RawHost) -> *const c_char;
-}
 
 /// What is reached in a call.
 struct Context<'a> {
