@@ -20,8 +20,9 @@ const RING: usize = 35 * PAGE;
 /// Bytes of a record beside a message's: the ring's header, and the word.
 const HEAD: usize = 8 + WORD;
 const WORD: usize = 4;
-/// Records that may come while there is no room for one's own.
+/// Records that may come while there is no room for one's own; and fewer of long ones, of which so many bytes are kept.
 const EARLY: usize = 4096;
+const EARLY_BYTES: usize = 16 << 20;
 /// Looks before an end that polls asks whether the other is there.
 const LOOKS: u32 = 100_000;
 /// How long an end waits for room before it takes what has come meanwhile: the other may be waiting for room, too.
@@ -105,8 +106,8 @@ impl ExpressEnd {
                 Err(error) => return Err(error),
             }
             if let Some(record) = self.next(Some(Duration::ZERO))? {
-                // As much as both rings hold is a peer's that sends first, too.
-                if self.early.len() >= EARLY {
+                // More than rings hold comes of a peer alone that sends, and takes nothing.
+                if self.early.len() >= EARLY.min(EARLY_BYTES / (HEAD + record.1.len())) {
                     return Err(Error::Malformed("a peer that takes nothing, and says more and more"));
                 }
                 self.early.push_back(record);
