@@ -53,16 +53,11 @@ pub(crate) fn measure(machines: &Machines, effort: Effort, progress: &Progress) 
         let laps = format!("--size {size} --places {places} --warmup {places} --count {count}");
         let line = format!("{laps} --capacity {ring}");
         exchanges.push((copied(name), by_channel(machines, ROLES, &line)));
-        if size == LONG[1].1 {
-            exchanges.push((
-                HANDED.to_owned(),
-                Exchange::alone(Site::Host(None), &format!("hand-over --size {size}")),
-            ));
-        }
         exchanges.push((bare(name), by_ivshmem(machines, ROLES, &line)));
         exchanges.push((in_place(name), by_channel(machines, ROLES, &format!("{line} --in-place"))));
         exchanges.push((memcpy(name), Exchange::alone(machines.near(), &format!("memcpy {laps}"))));
     }
+    exchanges.push((HANDED.to_owned(), Exchange::alone(Site::Host(None), "hand-over")));
     interleave(&exchanges, effort.rounds(), progress)
 }
 

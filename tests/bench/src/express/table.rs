@@ -18,7 +18,9 @@ fn ring_of(name: &str) -> Option<String> {
 }
 
 fn copy_of(name: &str) -> Option<String> {
-    let size = ["64 KiB", "1 MiB"].into_iter().find(|size| name.contains(size) && name != streams::HANDED)?;
+    let all =
+        |size: &str| [streams::copied, streams::in_place, streams::bare, streams::memcpy].map(|of| of(size));
+    let size = ["64 KiB", "1 MiB"].into_iter().find(|size| all(size).iter().any(|own| own == name))?;
     Some(streams::memcpy(size))
 }
 
