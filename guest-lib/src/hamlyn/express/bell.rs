@@ -83,8 +83,8 @@ impl Bell {
         self.owed
     }
 
-    /// It has been made.
-    pub(super) fn is_made(&mut self) {
+    /// It has been made up for.
+    pub(super) fn settle(&mut self) {
         self.owed = false;
     }
 }

@@ -181,7 +181,7 @@ impl Sender {
             self.ground.check(false)?;
             Ok(Look::Continue(Pause { limit: Some(LIMIT), for_card: true }))
         })?;
-        self.bell.is_made();
+        self.bell.settle();
         Ok(())
     }
 

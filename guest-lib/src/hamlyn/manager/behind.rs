@@ -27,6 +27,7 @@ pub(super) struct Behind {
     armed: Mutex<bool>,
     /// Who is still to be woken, each once.
     bells: Mutex<Vec<Ticket>>,
+    /// Whether there are such: who does not owe any takes no lock for that.
     has_bells: AtomicBool,
 }
 
