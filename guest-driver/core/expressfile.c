@@ -260,7 +260,7 @@ static int view_ask(struct express_object *express, const struct hamlyn_express_
 	CLASS(hamlyn_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	return hamlyn_express_map(file->card->system, &express->end, map->host, map->area, map->key);
+	return hamlyn_express_map(file->card->system, &express->end, map->host, map->area, map->key, file->share);
 }
 
 static int view_begin(struct express_object *express)

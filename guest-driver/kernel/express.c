@@ -136,6 +136,9 @@ static int express_join(struct hamlyn_system *system, struct hamlyn_express_end 
 			      &express->next_number, GFP_KERNEL);
 	if (ret < 0)
 		return ret == -EBUSY ? -ENOSPC : ret;
+	hamlyn_share_get(end->share);
+	if (!end->view)
+		hamlyn_share_express(end->share, end->host, end->count);
 	hamlyn_system_watch(system, end->host);
 	INIT_LIST_HEAD(&end->on_untold);
 	list_add_tail(&end->on_host, &express_host_of(system, end)->ends);
@@ -151,14 +154,11 @@ void hamlyn_express_forget(struct hamlyn_system *system, struct hamlyn_express_e
 	end->number = 0;
 	list_del_init(&end->on_untold);
 	list_del_init(&end->on_host);
+	if (!end->view)
+		hamlyn_share_express(end->share, end->host, -(s32)end->count);
+	hamlyn_share_put(end->share);
+	end->share = NULL;
 	express->ops->drop(end);
-}
-
-void hamlyn_express_area_give(struct hamlyn_express_end *area)
-{
-	hamlyn_share_express(area->share, area->host, -(s32)area->count);
-	hamlyn_share_put(area->share);
-	area->share = NULL;
 }
 
 /* Whether so many pages are free, and in the user's share of them. */
@@ -212,16 +212,11 @@ int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_en
 			return ret == -ENOSPC ? -EHOSTDOWN : ret;
 		return hamlyn_express_ask_settle(&system->peers[host], with) ?: -EAGAIN;
 	}
-	ret = ret ?: area_take(system, with, area);
-	if (ret)
-		return ret;
-	hamlyn_share_get(share);
-	hamlyn_share_express(share, host, pages);
-	return 0;
+	return ret ?: area_take(system, with, area);
 }
 
 int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *view, u32 host, u32 other,
-		       u64 key)
+		       u64 key, struct hamlyn_share *share)
 {
 	int ret;
 
@@ -233,6 +228,7 @@ int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *
 	view->host = host;
 	view->other = other;
 	view->key = key;
+	view->share = share;
 	view->since = jiffies;
 	ret = express_join(system, view);
 	if (!ret)
@@ -274,7 +270,6 @@ static void area_close(struct hamlyn_system *system, struct hamlyn_express_end *
 		hamlyn_part_lose(part, &area->pages);
 	else
 		hamlyn_part_give(part, &area->pages);
-	hamlyn_express_area_give(area);
 	hamlyn_express_forget(system, area);
 }
 

@@ -55,7 +55,7 @@ struct hamlyn_express_end {
 	u32 say;
 	/* Why a view has ended. */
 	int error;
-	/* Whose the pages of an area are, to be counted. */
+	/* Whose it is, for whom the pages of an area are counted, and what waits to be said of it. */
 	struct hamlyn_share *share;
 };
 
@@ -92,7 +92,7 @@ int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_en
 			  struct hamlyn_share *share, bool privileged, bool again);
 /* Asks for a view, whose memory is all zero, of area @other. -EHOSTUNREACH, -ENOMEM. */
 int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *view, u32 host, u32 other,
-		       u64 key);
+		       u64 key, struct hamlyn_share *share);
 /* Its process does not see it any more. */
 void hamlyn_express_close(struct hamlyn_system *system, struct hamlyn_express_end *end);
 /* The area or view with this number; none if it has ended and nothing is to be said of it. */
@@ -102,9 +102,12 @@ u32 hamlyn_express_place(const struct hamlyn_express_end *end, u32 page);
 void hamlyn_express_describe(const struct hamlyn_system *system, const struct hamlyn_share *share,
 			     bool privileged, struct hamlyn_express_query *query);
 
-/* For peer.c: a message about express memory; the host is lost; a quarter of a second has gone by; it is to be watched. */
+/*
+ * For peer.c: a message about express memory; the host is lost, or with @ask_again has started anew; a quarter of a
+ * second has gone by; it is to be watched.
+ */
 void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data);
-void hamlyn_express_lost(struct hamlyn_peer *peer);
+void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again);
 void hamlyn_express_tick(struct hamlyn_peer *peer);
 bool hamlyn_express_depends(const struct hamlyn_peer *peer);
 

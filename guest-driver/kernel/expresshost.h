@@ -43,10 +43,8 @@ static inline struct express_host *express_host_of(const struct hamlyn_system *s
 bool hamlyn_express_here(const struct hamlyn_system *system);
 /* What there is with a host; none: there is no part. */
 struct express_host *hamlyn_express_with(const struct hamlyn_system *system, u32 host);
-/* Nothing is to be said of it any more, and its number may be another's. */
+/* Nothing is to be said of it any more, its number may be another's, and an area's pages do not count as its user's. */
 void hamlyn_express_forget(struct hamlyn_system *system, struct hamlyn_express_end *end);
-/* The pages of an area do not count as its owner's any more. */
-void hamlyn_express_area_give(struct hamlyn_express_end *area);
 /* A view is its process' no more, for this reason; and the other host is told, if it may have heard of it. */
 void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express_end *view, int error);
 void hamlyn_express_view_cut(struct hamlyn_system *system, struct hamlyn_express_end *view, int error);

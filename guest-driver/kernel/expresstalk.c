@@ -12,7 +12,9 @@
 #define ASK_AGAIN HZ
 #define ASK_PATIENCE (8 * HZ)
 
-static int express_say(struct hamlyn_peer *peer, u32 what, u32 from, u32 to, const void *data, u32 length)
+/* What a user's processes have said counts as his while it waits; of @share none: it is the driver's. */
+static int express_say(struct hamlyn_peer *peer, struct hamlyn_share *share, u32 what, u32 from, u32 to,
+		       const void *data, u32 length)
 {
 	const struct hamlyn_wire wire = {
 		.kind = HAMLYN_WIRE_EXPRESS,
@@ -22,7 +24,7 @@ static int express_say(struct hamlyn_peer *peer, u32 what, u32 from, u32 to, con
 		.private_length = length,
 	};
 
-	return hamlyn_peer_say(peer, NULL, &wire, data);
+	return hamlyn_peer_say(peer, share, &wire, data);
 }
 
 static int express_say_of(struct hamlyn_system *system, const struct hamlyn_express_end *end)
@@ -34,23 +36,26 @@ static int express_say_of(struct hamlyn_system *system, const struct hamlyn_expr
 	case HAMLYN_EXPRESS_SAY_MAP:
 		ask.key = end->key;
 		ask.memory = express_host_of(system, end)->part.memory;
-		return express_say(peer, end->say, end->number, end->other, &ask, sizeof(ask));
+		return express_say(peer, end->share, end->say, end->number, end->other, &ask, sizeof(ask));
 	case HAMLYN_EXPRESS_SAY_PAGES:
-		return express_say(peer, end->say, end->number, end->other, &end->pages,
+		return express_say(peer, end->share, end->say, end->number, end->other, &end->pages,
 				   sizeof(end->pages));
 	default:
-		return express_say(peer, end->say, end->number, end->other, NULL, 0);
+		return express_say(peer, end->share, end->say, end->number, end->other, NULL, 0);
 	}
 }
 
-/* Says what is to be said to a host, as far as there is room: the rest is said when time has gone by. */
+/*
+ * Says what is to be said to a host, as far as there is room, for each user and in all: the rest is said when time has
+ * gone by.
+ */
 static void express_tell(struct hamlyn_system *system, struct express_host *with)
 {
 	struct hamlyn_express_end *end, *next;
 
 	list_for_each_entry_safe(end, next, &with->untold, on_untold) {
 		if (express_say_of(system, end))
-			return;
+			continue;
 		list_del_init(&end->on_untold);
 		if (end->say == HAMLYN_EXPRESS_SAY_MAP) {
 			end->said = true;
@@ -80,7 +85,7 @@ void hamlyn_express_state(struct hamlyn_system *system, struct hamlyn_express_en
 
 int hamlyn_express_ask_settle(struct hamlyn_peer *peer, struct express_host *with)
 {
-	int ret = express_say(peer, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
+	int ret = express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
 
 	with->settling = !ret;
 	with->since = jiffies;
@@ -132,7 +137,7 @@ static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, c
 	refused.why = express_refusal(system, peer, wire, &ask);
 	if (refused.why) {
 		/* If there is no room for it, it will be asked again. */
-		express_say(peer, HAMLYN_EXPRESS_SAY_REFUSED, wire->to, wire->from, &refused,
+		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_REFUSED, wire->to, wire->from, &refused,
 			    sizeof(refused));
 		return;
 	}
@@ -154,7 +159,7 @@ static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 	if (view && view->other == wire->from)
 		return false;
 	if (wire->to)
-		express_say(peer, HAMLYN_EXPRESS_SAY_UNMAP, wire->to, wire->from, NULL, 0);
+		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_UNMAP, wire->to, wire->from, NULL, 0);
 	return true;
 }
 
@@ -235,7 +240,6 @@ static void said_unmap(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 	if (area->state != EXPRESS_ENDED)
 		return;
 	hamlyn_part_give(&express_host_of(system, area)->part, &area->pages);
-	hamlyn_express_area_give(area);
 	hamlyn_express_forget(system, area);
 	system->express->ops->news(system);
 }
@@ -262,7 +266,7 @@ void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *
 		said_map(peer, wire, data);
 		return;
 	case HAMLYN_EXPRESS_SAY_SETTLE:
-		express_say(peer, HAMLYN_EXPRESS_SAY_SETTLED, 0, 0, NULL, 0);
+		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLED, 0, 0, NULL, 0);
 		return;
 	}
 	if (!peer->system->express)
@@ -295,12 +299,14 @@ static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *a
 	if (area->state != EXPRESS_ENDED)
 		return;
 	hamlyn_part_lose(&express_host_of(system, area)->part, &area->pages);
-	hamlyn_express_area_give(area);
 	hamlyn_express_forget(system, area);
 }
 
-/* What we knew of each other is forgotten: it sees nothing of ours that it did not before, and we nothing of its. */
-void hamlyn_express_lost(struct hamlyn_peer *peer)
+/*
+ * What we knew of each other is forgotten: it sees nothing of ours that it did not before, and we nothing of its. One that
+ * has started anew is asked once more to settle, if it had been.
+ */
+void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again)
 {
 	struct hamlyn_system *system = peer->system;
 	struct hamlyn_express_end *end, *next;
@@ -309,7 +315,7 @@ void hamlyn_express_lost(struct hamlyn_peer *peer)
 	if (!system->express)
 		return;
 	with = &system->express->hosts[peer->host];
-	with->settling = false;
+	with->settling = with->settling && ask_again;
 	list_for_each_entry_safe(end, next, &with->ends, on_host) {
 		if (!end->view) {
 			area_lost(system, end);
@@ -332,7 +338,7 @@ static void express_ask_again(struct hamlyn_peer *peer, struct express_host *wit
 		peer->system->express->ops->news(peer->system);
 	} else if (time_after(jiffies, with->asked + ASK_AGAIN)) {
 		with->asked = jiffies;
-		express_say(peer, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
+		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
 	}
 }
 

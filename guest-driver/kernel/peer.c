@@ -114,11 +114,11 @@ static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_mess
 }
 
 /* What was arranged with it of express memory, and by the card's own part of the driver, is void. */
-static void peer_tell_lost(struct hamlyn_peer *peer)
+static void peer_tell_lost(struct hamlyn_peer *peer, bool ask_again)
 {
 	struct peer_transport *transport = peer->system->transport;
 
-	hamlyn_express_lost(peer);
+	hamlyn_express_lost(peer, ask_again);
 	if (transport && transport->ops->lost)
 		transport->ops->lost(transport, peer->host);
 }
@@ -143,7 +143,7 @@ static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 			peer_drop(peer, message);
 		}
 	peer_restart(peer);
-	peer_tell_lost(peer);
+	peer_tell_lost(peer, ask_again);
 }
 
 /* We do not know any more what the peer has been told: this is a new incarnation. */
@@ -243,13 +243,13 @@ int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 
 	if (peer->loose >= MAX_QUEUED)
 		return -ENOBUFS;
-	message = kzalloc(sizeof(*message), GFP_KERNEL);
-	if (!message)
-		return -ENOMEM;
 	ret = hamlyn_share_say(share, peer->host, peer->loose, MAX_QUEUED);
-	if (ret) {
-		kfree(message);
+	if (ret)
 		return ret;
+	message = kzalloc(sizeof(*message), GFP_KERNEL);
+	if (!message) {
+		hamlyn_share_said(share, peer->host);
+		return -ENOMEM;
 	}
 	message->share = share;
 	message->wire = *wire;

@@ -38,14 +38,20 @@ struct host_call {
 	void (*withdraw)(void *ports, u32 file);
 };
 
-/* One user, who may have all. */
+/* A user, who may have all. */
 struct hamlyn_share {
 	u32 users;
 	u32 held[HAMLYN_KINDS];
 	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
 	/* Pages of express memory that are others' to have, whoever they are. */
 	u32 spared;
+	/* Messages of his that wait for each host, and as many as may. */
+	u32 said[HAMLYN_WELL_KNOWN_SLOTS];
+	u32 most_said;
 };
+
+/* Whoever asks for express memory is one of them; everything else is the first one's. */
+#define HOST_USERS 2
 
 /* An area of express memory, or a view, as a process has it. */
 struct host_end {
@@ -61,7 +67,8 @@ struct host {
 	const struct host_call *call;
 	struct mutex lock;
 	struct peer_transport transport;
-	struct hamlyn_share share;
+	struct hamlyn_share shares[HOST_USERS];
+	struct hamlyn_share *asks;
 	/* Milliseconds. */
 	u32 peer_timeout;
 	struct list_head work;
@@ -165,6 +172,8 @@ int host_express_create(struct host *host, const struct host_call *call, u32 pee
 int host_express_map(struct host *host, const struct host_call *call, u32 peer, u32 area, u64 key, u32 file,
 		     struct host_end **made);
 void host_express_close(struct host *host, const struct host_call *call, struct host_end *end);
+/* From now on this user asks for express memory, of whom so many messages may wait for each host. */
+void host_express_user(struct host *host, u32 user, u32 messages);
 void host_express_spare(struct host *host, u32 pages);
 void host_express_describe(struct host *host, const struct host_call *call,
 			   struct hamlyn_express_query *query);

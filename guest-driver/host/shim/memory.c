@@ -92,8 +92,7 @@ int host_express_create(struct host *host, const struct host_call *call, u32 pee
 	if (!end)
 		return -ENOMEM;
 	return end_made(end,
-			hamlyn_express_create(host->system, &end->end, peer, pages, &host->share, false,
-					      again),
+			hamlyn_express_create(host->system, &end->end, peer, pages, host->asks, false, again),
 			made);
 }
 
@@ -106,7 +105,7 @@ int host_express_map(struct host *host, const struct host_call *call, u32 peer, 
 	end = end_alloc(host, file);
 	if (!end)
 		return -ENOMEM;
-	return end_made(end, hamlyn_express_map(host->system, &end->end, peer, area, key), made);
+	return end_made(end, hamlyn_express_map(host->system, &end->end, peer, area, key, host->asks), made);
 }
 
 void host_express_close(struct host *host, const struct host_call *call, struct host_end *end)
@@ -117,16 +116,22 @@ void host_express_close(struct host *host, const struct host_call *call, struct 
 	end_drop(&end->end);
 }
 
+void host_express_user(struct host *host, u32 user, u32 messages)
+{
+	host->asks = &host->shares[user % HOST_USERS];
+	host->asks->most_said = messages;
+}
+
 void host_express_spare(struct host *host, u32 pages)
 {
-	host->share.spared = pages;
+	host->asks->spared = pages;
 }
 
 void host_express_describe(struct host *host, const struct host_call *call,
 			   struct hamlyn_express_query *query)
 {
 	VERB(host, call, true);
-	hamlyn_express_describe(host->system, &host->share, false, query);
+	hamlyn_express_describe(host->system, host->asks, false, query);
 }
 
 void host_express_look(const struct host_end *end, struct host_end_state *state)

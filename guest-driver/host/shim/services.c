@@ -185,9 +185,17 @@ void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind)
 		share->held[kind]--;
 }
 
-/* One user has all that there is. */
+/* The driver's own have no share. */
 int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most)
 {
+	(void)waiting;
+	(void)most;
+	if (!share)
+		return 0;
+	if (share->said[host] >= share->most_said)
+		return -ENOBUFS;
+	share->said[host]++;
+	hamlyn_share_get(share);
 	return 0;
 }
 
@@ -201,7 +209,7 @@ u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host)
 	return share->express[host];
 }
 
-/* One user may have all but what is spared for others. */
+/* A user may have all but what is spared for others. */
 u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
 			       bool privileged)
 {
@@ -213,6 +221,10 @@ u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 h
 
 void hamlyn_share_said(struct hamlyn_share *share, u32 host)
 {
+	if (!share)
+		return;
+	share->said[host]--;
+	hamlyn_share_put(share);
 }
 
 /* Pointers by number. */

@@ -134,6 +134,8 @@ struct host *host_create(const struct host_call *call, int number, u32 peer_time
 	INIT_LIST_HEAD(&host->work);
 	INIT_LIST_HEAD(&host->memory);
 	INIT_LIST_HEAD(&host->ends);
+	host_express_user(host, 1, UINT_MAX);
+	host_express_user(host, 0, UINT_MAX);
 	before = host_enter(host, call);
 	host->system = hamlyn_system_create(NULL, &host->lock, number);
 	host->pieces = 0;
@@ -249,7 +251,7 @@ int host_listen(struct host *host, const struct host_call *call, const struct ha
 	listener = kzalloc(sizeof(*listener), GFP_KERNEL);
 	if (!listener)
 		return -ENOMEM;
-	hamlyn_listener_init(listener, host->system, &host->share, false);
+	hamlyn_listener_init(listener, host->system, &host->shares[0], false);
 	listener->wait.file = file;
 	ret = hamlyn_listener_open(listener, listen);
 	if (ret)
@@ -297,7 +299,7 @@ int host_request(struct host *host, const struct host_call *call,
 	if (!connection)
 		return -ENOMEM;
 	connection->question = question;
-	ret = hamlyn_connection_request(host->system, &host->share, false, connect, connection);
+	ret = hamlyn_connection_request(host->system, &host->shares[0], false, connect, connection);
 	if (ret) {
 		kfree(connection);
 		return ret;
@@ -357,8 +359,10 @@ void host_sizes(const struct host *host, struct host_sizes *sizes)
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
 		sizes->messages += system->peers[i].queued;
 	sizes->pieces = host->pieces;
-	sizes->held = host->share.held[HAMLYN_CONNECTIONS];
-	sizes->users = host->share.users;
+	for (i = 0; i < HOST_USERS; i++) {
+		sizes->held += host->shares[i].held[HAMLYN_CONNECTIONS];
+		sizes->users += host->shares[i].users;
+	}
 }
 
 /* When this side last forgot what it had with a host, in milliseconds. */

@@ -99,6 +99,11 @@ impl System {
         }
     }
 
+    /// From now on one of two users asks for express memory, 0 or 1, of whom so many messages may wait for each host.
+    pub fn express_user(&mut self, user: u32, messages: u32) {
+        self.host.express_user(user, messages);
+    }
+
     /// So many pages of each half that is this host's to give are not this process' user's to have, but others'.
     pub fn express_spare(&mut self, pages: u32) {
         self.host.express_spare(pages);

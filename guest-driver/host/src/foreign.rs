@@ -429,6 +429,11 @@ impl Host {
         self.call(ports, |host, call| unsafe { host_express_close(host, call, end.as_ptr()) });
     }
 
+    pub(crate) fn express_user(&mut self, user: u32, messages: u32) {
+        // SAFETY: the driver is there, and nobody else has it.
+        unsafe { host_express_user(self.raw.as_ptr(), user, messages) };
+    }
+
     pub(crate) fn express_spare(&mut self, pages: u32) {
         // SAFETY: the driver is there, and nobody else has it.
         unsafe { host_express_spare(self.raw.as_ptr(), pages) };

@@ -192,6 +192,7 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
         drop(pair);
         all_is_well(lab).with_context(|| format!("after a reset of {driver}"))?;
     }
+    what_is_shown_in_its_stead_is_each_mappings_own(lab, &each("hamlyn-express"))?;
     // The function goes and comes, and with it all that goes by it; or each of them.
     const UNBIND: &str = "cd /sys/bus/pci/drivers/hamlyn-express; echo 0000:* > /tmp/functions; \
         for f in 0000:*; do echo $f > unbind; done";
@@ -214,6 +215,21 @@ fn cards_and_drivers_that_begin_anew(lab: &Lab) -> Result<()> {
     ensure!(pair.at(0, "receive")?["lost"].is_string());
     drop(pair);
     all_is_well(lab).context("after another module")
+}
+
+/// After a reset a process goes on with memory in the stead of its area and of its view: what it says in one is not heard in the other.
+fn what_is_shown_in_its_stead_is_each_mappings_own(lab: &Lab, reset: &str) -> Result<()> {
+    let (mut zero, mut one) = (desk(lab, 0)?, desk(lab, 1)?);
+    let theirs = zero.ask("make 1 4096")?;
+    let view = one.ask(&format!("map 0 {} {}", theirs["area"], theirs["key"]))?;
+    let area = one.ask("make 0 4096")?;
+    one.expect(&format!("fill {} 7", view["pages"]), &json!({ "filled": 4096 }))?;
+    zero.expect(&format!("count {} 7", theirs["pages"]), &json!({ "words": 512, "of": 512 }))?;
+    root(lab, 1, reset)?;
+    one.expect(&format!("count {} 0", view["pages"]), &json!({ "words": 512, "of": 512 }))?;
+    one.expect(&format!("fill {} 8", view["pages"]), &json!({ "filled": 4096 }))?;
+    one.expect(&format!("count {} 0", area["pages"]), &json!({ "words": 512, "of": 512 }))?;
+    zero.expect(&format!("count {} 7", theirs["pages"]), &json!({ "words": 512, "of": 512 }))
 }
 
 fn linked(lab: &Lab) -> Result<()> {

@@ -155,6 +155,8 @@ unsafe extern "C" {
     ) -> c_int;
     #[link_name = "hamlyn_driver_host_express_close"]
     pub(super) fn host_express_close(host: *mut RawHost, call: *const Call, end: *mut RawEnd);
+    #[link_name = "hamlyn_driver_host_express_user"]
+    pub(super) fn host_express_user(host: *mut RawHost, user: u32, messages: u32);
     #[link_name = "hamlyn_driver_host_express_spare"]
     pub(super) fn host_express_spare(host: *mut RawHost, pages: u32);
     #[link_name = "hamlyn_driver_host_express_describe"]

@@ -304,6 +304,47 @@ fn a_host_that_slept_takes_its_views_away_before_it_settles() {
 }
 
 #[test]
+fn a_host_that_starts_anew_while_it_is_asked_to_settle_is_asked_again() {
+    let mut two = Two::express();
+    two.sides[1].say(0, [0; 3], b"who I am").unwrap();
+    two.carry();
+    assert_eq!(two.sides[0].area(1, 4, false), Err(Errno::AGAIN));
+    // The question is not heard before it has lost all its memory.
+    two.sides[0].card.sent.clear();
+    two.sides[1].lost(HAMLYN_END_CARD_RESET);
+    two.sides[1].say(0, [0; 3], b"who I am now").unwrap();
+    two.carry();
+    assert_eq!(two.sides[0].area(1, 4, true), Err(Errno::AGAIN), "it is alive, and has not answered yet");
+    two.pass(2000, true);
+    assert!(two.sides[0].area(1, 4, true).is_ok());
+    two.check();
+}
+
+#[test]
+fn what_one_user_has_to_say_keeps_nobody_else_from_it() {
+    let mut two = Two::express();
+    let area = two.area(0, 3).unwrap();
+    let end = two.sides[0].end(area).unwrap();
+    two.sides[1].system.express_user(0, 2);
+    let strange = End { number: end.number + 1, ..end.clone() };
+    let many: Vec<_> = (0..6).map(|_| two.sides[1].view(0, &strange)).collect();
+    assert_eq!(two.sides[1].system.sizes().messages, 2, "the rest waits for them");
+    two.sides[1].system.express_user(1, 2);
+    let view = two.sides[1].view(0, &end);
+    assert_eq!(two.sides[1].system.sizes().messages, 3);
+    two.carry();
+    assert_eq!(two.sides[1].end(view).unwrap().pages, end.pages);
+    two.pass(1000, true);
+    for view in many {
+        assert_eq!(two.sides[1].end(view), Err(Errno::ACCESS));
+    }
+    two.sides[1].give_back(view);
+    two.carry();
+    assert_eq!(two.sides[1].system.sizes().users, 0);
+    two.check();
+}
+
+#[test]
 fn what_a_hostile_host_names_is_not_viewed() {
     let runs = |runs: &[(u32, u32)]| {
         let mut pages = HamlynExpressPages { runs: runs.len() as u32, ..HamlynExpressPages::default() };
