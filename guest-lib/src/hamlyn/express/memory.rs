@@ -17,6 +17,7 @@ use crate::hamlyn::protocol::stream::Watch;
 
 /// How often who sleeps asks the operating system whether the peer is there.
 const LIMIT: Duration = Duration::from_millis(500);
+const PAUSE: Pause = Pause { limit: Some(LIMIT), for_card: false };
 /// How often a change that brings no message, as a skip's, is looked behind before the time is asked for: a peer may make as many as it likes.
 const FALSE_ALARMS: u32 = 4;
 /// How a sender ends.
@@ -115,14 +116,15 @@ impl Sender {
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
         manager.wait_for("room in the channel", timeout, |about_to_sleep| {
-            if about_to_sleep {
-                self.fall_asleep(length, std::mem::replace(&mut has_slept, true))?;
+            // Who has said that it sleeps has looked once more.
+            if about_to_sleep && !self.fall_asleep(length, std::mem::replace(&mut has_slept, true))? {
+                return Ok(Look::Continue(PAUSE));
             }
             Ok(match self.reserve(length)? {
                 Some(span) => Look::Break(span),
                 None => {
                     self.ground.check(false)?;
-                    Look::Continue(Pause { limit: Some(LIMIT), for_card: false })
+                    Look::Continue(PAUSE)
                 }
             })
         })
@@ -268,13 +270,11 @@ impl Receiver {
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
         manager.wait_for("message in the channel", timeout, |about_to_sleep| {
-            if about_to_sleep {
-                self.fall_asleep(std::mem::replace(&mut has_slept, true))?;
+            // Who has said that it sleeps has looked once more.
+            if about_to_sleep && !self.fall_asleep(std::mem::replace(&mut has_slept, true))? {
+                return Ok(Look::Continue(PAUSE));
             }
-            Ok(match self.next()? {
-                Some(next) => Look::Break(next),
-                None => Look::Continue(Pause { limit: Some(LIMIT), for_card: false }),
-            })
+            Ok(self.next()?.map_or(Look::Continue(PAUSE), Look::Break))
         })
     }
 

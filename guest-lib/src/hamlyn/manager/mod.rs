@@ -11,7 +11,6 @@ use hamlyn_sys::Mapping;
 use crate::core::lend::Lendable;
 use crate::core::polling::Polling;
 use crate::error::{Error, GivenBack, Result};
-use crate::hamlyn::attach::QueueWait;
 use crate::hamlyn::card::Card;
 use crate::hamlyn::notification::NotificationQueue;
 use crate::hamlyn::terminus::Terminus;
@@ -29,7 +28,7 @@ use behind::Behind;
 pub use buffer::{Buffer, Sent};
 pub use end_point::EndPoint;
 pub(crate) use place::Place;
-use queues::Queues;
+use queues::{Awaited, Queues};
 pub use receiver_class::{Arrived, ReceiveClass, ReceiverClass};
 pub use registry::Ready;
 use registry::{Registry, Room};
@@ -375,13 +374,11 @@ impl Manager {
             }
             for_card = pause.for_card || self.owes();
             let limit = pause.limit.into_iter().chain(left);
-            match (sleeper, self.inner.queues.get(0)) {
-                (Some(sleeper), _) => self.sleep_by_file(sleeper, for_card, limit.min(), &awaited)?,
-                (None, Some(only)) if !for_card => {
-                    only.wait_for(awaited[0], limit.chain([IN_DRIVER]).min())?;
-                }
+            match sleeper {
+                Some(sleeper) => self.sleep_by_file(sleeper, for_card, limit.min(), &awaited)?,
                 // It lies down first, and then looks again.
-                _ => {}
+                None if for_card => {}
+                None => self.inner.queues.first().wait_for(awaited.first, limit.chain([IN_DRIVER]).min())?,
             }
             // Who finds it in memory need not know what woke him before he goes on: the next wait begins with that.
             if let Look::Break(found) = look(false)? {
@@ -397,7 +394,7 @@ impl Manager {
         sleeper: Sleeper<'_>,
         for_card: bool,
         mut limit: Option<Duration>,
-        awaited: &[QueueWait],
+        awaited: &Awaited,
     ) -> Result<()> {
         if for_card {
             let (there, most) = self.arm_for_card()?;
@@ -414,8 +411,8 @@ impl Manager {
         self.arm_for(&self.inner.queues.awaited())
     }
 
-    fn arm_for(&self, awaited: &[QueueWait]) -> Result<bool> {
-        for wait in awaited {
+    fn arm_for(&self, awaited: &Awaited) -> Result<bool> {
+        for wait in awaited.iter() {
             if self.inner.card.attachment().arm_queue(*wait)? {
                 return Ok(true);
             }

@@ -13,13 +13,27 @@ pub(super) const MOST: usize = 64;
 
 /// Queues that are only ever added to, so that who takes notifications needs no lock to find them.
 #[derive(Debug)]
-pub(super) struct Queues([OnceLock<NotificationQueue>; MOST]);
+pub(super) struct Queues {
+    first: NotificationQueue,
+    others: [OnceLock<NotificationQueue>; MOST - 1],
+}
+
+/// What comes next in each queue. To say so of the first takes no memory, as that is the only one mostly.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    pub(super) first: QueueWait,
+    others: Vec<QueueWait>,
+}
+
+impl Awaited {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &QueueWait> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
 
 impl Queues {
     pub(super) fn new(first: NotificationQueue) -> Self {
-        let queues = Self([const { OnceLock::new() }; MOST]);
-        let _ = queues.0[0].set(first);
-        queues
+        Self { first, others: [const { OnceLock::new() }; MOST - 1] }
     }
 
     /// How long the next queue should be, if it is to have room for so many more.
@@ -27,32 +41,37 @@ impl Queues {
         last.saturating_mul(2).max(entries).min(HAMLYN_QUEUE_MAX_ENTRIES)
     }
 
-    /// Adds queue number `index`, which nobody has added yet.
+    /// Adds queue number `index`, from 1, which nobody has added yet.
     pub(super) fn add(&self, index: usize, queue: NotificationQueue) {
-        let _ = self.0[index].set(queue);
+        let _ = self.others[index - 1].set(queue);
+    }
+
+    pub(super) fn first(&self) -> &NotificationQueue {
+        &self.first
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&NotificationQueue> {
-        self.0.get(index)?.get()
+        index.checked_sub(1).map_or(Some(&self.first), |other| self.others.get(other)?.get())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &NotificationQueue> {
-        self.0.iter().map_while(OnceLock::get)
+        std::iter::once(&self.first).chain(self.others())
+    }
+
+    fn others(&self) -> impl Iterator<Item = &NotificationQueue> {
+        self.others.iter().map_while(OnceLock::get)
     }
 
     /// Whether there is more than one.
     #[inline]
     pub(super) fn several(&self) -> bool {
-        self.0[1].get().is_some()
+        self.others[0].get().is_some()
     }
 
     /// The next notification, and the number of its queue. The queues take turns: `turn` is whose it is.
     #[inline]
     pub(super) fn recv(&self, turn: &mut usize) -> (usize, Result<Option<Notification>>) {
-        match self.get(0) {
-            Some(only) if !self.several() => (0, only.recv()),
-            _ => self.recv_in_turn(turn),
-        }
+        if self.several() { self.recv_in_turn(turn) } else { (0, self.first.recv()) }
     }
 
     fn recv_in_turn(&self, turn: &mut usize) -> (usize, Result<Option<Notification>>) {
@@ -75,7 +94,8 @@ impl Queues {
     }
 
     /// What comes next, in each.
-    pub(super) fn awaited(&self) -> Vec<QueueWait> {
-        self.iter().map(NotificationQueue::awaited).collect()
+    pub(super) fn awaited(&self) -> Awaited {
+        let others = self.others().map(NotificationQueue::awaited).collect();
+        Awaited { first: self.first.awaited(), others }
     }
 }
