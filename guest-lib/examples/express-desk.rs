@@ -8,6 +8,7 @@
 //! | `fill PAGES WORD` | `filled`: all of them with this word |
 //! | `count PAGES WORD` | `words` that are this one, `of` how many |
 //! | `add PAGES WORD` | what the first word `was` to which this was added, in one piece |
+//! | `tally PAGES COUNT` | `tallied`: so many times 1 was added to the first word, each in one piece |
 //! | `give PAGES` | `given` back |
 //! | `memory HOST` | what there is of express memory with a host |
 //! | `listen NAME` | `listening` |
@@ -126,6 +127,11 @@ impl Desk {
             ["add", pages, word] => {
                 let was = self.pages(pages)?.words(0, 1)?[0].fetch_add(word.parse()?, Ordering::AcqRel);
                 Ok(json!({ "was": was }))
+            }
+            ["tally", pages, count] => {
+                let (count, word) = (count.parse::<u64>()?, &self.pages(pages)?.words(0, 1)?[0]);
+                (0..count).for_each(|_| drop(word.fetch_add(1, Ordering::AcqRel)));
+                Ok(json!({ "tallied": count }))
             }
             ["give", pages] => {
                 self.pages.remove(&pages.parse()?).ok_or("there are no such pages")?;
