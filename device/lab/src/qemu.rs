@@ -214,7 +214,8 @@ impl Machine {
         let fixed = "console=ttyS0 quiet rootfstype=ramfs no_timer_check cryptomgr.notests";
         let command_line = format!("{fixed} panic={panic} hamlyn.name={} {}", self.name, self.append);
         let mut arguments = card_arguments(&self.card, self.memory, &self.functions);
-        let fixed = ["-nodefaults", "-no-user-config", "-display", "none", "-smp", "1"];
+        let fixed = ["-nodefaults", "-no-user-config", "-display", "none"];
+        arguments.extend(self.processors());
         // What else QEMU is told may say more of how it is run.
         let snoop = self.plugin.as_ref().map_or_else(Vec::new, |plugin| snoop_arguments(plugin, &self.card));
         let [told, snooped] = [&self.more, &snoop].map(|words| words.iter().any(|word| word == "-accel"));
@@ -239,6 +240,19 @@ impl Machine {
         }
         arguments.extend_from_slice(&self.more);
         arguments
+    }
+}
+
+impl Machine {
+    /// How many processors it has, unless what else QEMU is told says that.
+    fn processors(&self) -> Vec<String> {
+        if self.more.iter().any(|word| word == "-smp") {
+            return Vec::new();
+        }
+        // Of a fetch-and-op an emulator of one processor makes a load and a store, if there can be no other: then it is none for
+        // those that express memory is shared with.
+        let count = if self.functions.express.is_empty() { "1" } else { "1,maxcpus=2" };
+        ["-smp", count].map(str::to_owned).to_vec()
     }
 }
 
@@ -325,10 +339,9 @@ mod tests {
         assert_eq!((&device["socket"]["path"], &device["addr"]), (&json!(SOCKET), &Value::Null));
     }
 
-    #[test]
-    fn an_accelerator_that_is_told_takes_the_place_of_ours() {
+    fn machine(functions: Functions) -> Machine {
         let path = PathBuf::new;
-        let mut machine = Machine {
+        Machine {
             name: "vm0".into(),
             accelerator: Accelerator::Tcg,
             reboots: false,
@@ -338,22 +351,36 @@ mod tests {
             initrd: path(),
             append: String::new(),
             card: path(),
-            functions: functions(false, 0..0),
+            functions,
             plugin: None,
             console: path(),
             console_log: path(),
             agent: path(),
             monitor: path(),
             more: Vec::new(),
-        };
-        let told = |machine: &Machine| {
-            let words = machine.arguments();
-            let behind = |name: &str| {
-                let values = words.windows(2).filter(|pair| pair[0] == name).map(|pair| pair[1].clone());
-                values.collect::<Vec<_>>()
-            };
-            (behind("-accel"), behind("-cpu"))
-        };
+        }
+    }
+
+    /// All that QEMU is told behind an option.
+    fn behind(machine: &Machine, option: &str) -> Vec<String> {
+        let words = machine.arguments();
+        words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
+    }
+
+    #[test]
+    fn a_machine_that_shares_memory_has_atomics_unless_its_processors_are_told() {
+        let mut machine = machine(functions(true, 0..0));
+        assert_eq!(behind(&machine, "-smp"), ["1"]);
+        machine.functions = functions(true, 0..1);
+        assert_eq!(behind(&machine, "-smp"), ["1,maxcpus=2"]);
+        machine.more = ["-smp", "4"].map(str::to_owned).to_vec();
+        assert_eq!(behind(&machine, "-smp"), ["4"]);
+    }
+
+    #[test]
+    fn an_accelerator_that_is_told_takes_the_place_of_ours() {
+        let mut machine = machine(functions(false, 0..0));
+        let told = |machine: &Machine| (behind(machine, "-accel"), behind(machine, "-cpu"));
         assert_eq!(told(&machine), (vec!["tcg".to_owned()], vec!["max".to_owned()]));
         machine.more = ["-accel", "tcg,thread=single"].map(str::to_owned).to_vec();
         assert_eq!(told(&machine), (vec!["tcg,thread=single".to_owned()], vec!["max".to_owned()]));

@@ -1,6 +1,5 @@
 //! Who sees which pages of express memory: processes of a machine, users, and an operating system that follows no rules.
 
-use std::path::Path;
 use std::thread::scope;
 
 use anyhow::{Context, Result, ensure};
@@ -42,9 +41,7 @@ fn all(desk: &mut Desk<Run>, pages: u64, word: u64) -> Result<()> {
 
 #[test]
 fn pages_are_their_owners_alone() -> Result<()> {
-    // A machine of one processor that can have no other has no atomic fetch-and-op (docs/express.md).
-    let more = |_: usize, _: &Path| ["-smp", "1,maxcpus=2"].map(str::to_owned).to_vec();
-    let lab = lab_of(express(2).qemu_args(more));
+    let lab = lab_of(express(2));
     let (mut maker, mut viewer) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (area, told) = make(&mut maker, 0, 1)?;
     all(&mut maker, area, 0)?;

@@ -52,7 +52,8 @@ impl Pages {
         self.len() == 0
     }
 
-    /// `count` words of 8 bytes from byte `offset` on.
+    /// `count` words of 8 bytes from byte `offset` on. Fetch-and-op is atomic for both ends; in an emulated machine if that could have more
+    /// than one processor (`docs/express.md`).
     ///
     /// # Errors
     /// [`Error::PastEnd`], [`Error::Misaligned`].
