@@ -52,9 +52,13 @@ static int express_say_of(struct hamlyn_system *system, const struct hamlyn_expr
 static void express_tell(struct hamlyn_system *system, struct express_host *with)
 {
 	struct hamlyn_express_end *end, *next;
+	int ret;
 
 	list_for_each_entry_safe(end, next, &with->untold, on_untold) {
-		if (express_say_of(system, end))
+		ret = express_say_of(system, end);
+		if (ret == -ENOMEM)
+			return;
+		if (ret)
 			continue;
 		list_del_init(&end->on_untold);
 		if (end->say == HAMLYN_EXPRESS_SAY_MAP) {

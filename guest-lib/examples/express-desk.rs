@@ -130,7 +130,9 @@ impl Desk {
             }
             ["tally", pages, count] => {
                 let (count, word) = (count.parse::<u64>()?, &self.pages(pages)?.words(0, 1)?[0]);
-                (0..count).for_each(|_| drop(word.fetch_add(1, Ordering::AcqRel)));
+                for _ in 0..count {
+                    word.fetch_add(1, Ordering::AcqRel);
+                }
                 Ok(json!({ "tallied": count }))
             }
             ["give", pages] => {

@@ -22,6 +22,9 @@ pub enum PeerLoss {
     /// It sent what the protocol does not allow.
     #[error("it sent {0}")]
     Violation(&'static str),
+    /// It has ended what the two had, as it found that what this end had stored makes no sense.
+    #[error("it says that what was stored for it makes no sense")]
+    Blamed,
     /// Notifications were overwritten, so that nobody knows what it sent.
     #[error("notifications of what it sent were overwritten")]
     Overrun,

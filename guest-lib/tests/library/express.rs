@@ -1,16 +1,17 @@
 //! Channels over express memory, and over messages where there is none, against a card in memory.
 
 use std::io::{Read, Write};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fake::express::OTHER;
 use crate::fake::{Fake, HOST};
-use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
+use hamlyn::express::{Channel, ChannelListener, ChannelOptions, ChannelReceiver, ChannelSender};
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::{Card, Error, Manager, PeerLoss, Polling};
+use hamlyn_sys::Mapping;
 
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -183,9 +184,7 @@ fn who_does_not_sleep_is_not_rung() {
 
 #[test]
 fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
-    // Words of the ring (docs/express.md), and the place of its first record.
-    const WRITTEN: usize = 0;
-    const RELEASED: usize = 64 / 8;
+    // The place of the ring's first record.
     const FIRST: usize = 4096 / 8;
     let Pair { fake, ends: [mut here, there], .. } = express(4096);
     let ring = fake.area();
@@ -287,8 +286,6 @@ fn a_stream_of_empty_messages_keeps_nobody() {
 
 #[test]
 fn memory_that_is_shown_in_the_stead_of_an_area_is_no_word_of_the_peer() {
-    // Words of the ring (docs/express.md).
-    const WRITTEN: usize = 0;
     const MADE: usize = 256 / 8;
     for made in [true, false] {
         let Pair { fake, ends: [here, mut there], .. } = express(4096);
@@ -308,6 +305,161 @@ fn memory_that_is_shown_in_the_stead_of_an_area_is_no_word_of_the_peer() {
             matches!(error, Error::PeerLost(PeerLoss::Gone))
         };
         assert!(expected, "{error}");
+    }
+}
+
+/// Words of the ring (docs/express.md).
+const WRITTEN: usize = 0;
+const RELEASED: usize = 64 / 8;
+
+/// What comes of sending until it fails.
+fn send_on(sender: &mut ChannelSender) -> Error {
+    (0..100).find_map(|_| sender.send(&[1; 1000], Some(Duration::from_secs(5))).err()).expect("it goes on")
+}
+
+fn receive_on(receiver: &mut ChannelReceiver) -> Error {
+    (0..100)
+        .find_map(|_| receiver.recv_block(PATIENCE).map(|message| message.map(drop)).err())
+        .expect("it goes on")
+}
+
+#[test]
+fn nonsense_ends_both_halves_of_both_ends_and_each_is_told_why() {
+    for word in [WRITTEN, RELEASED] {
+        let Pair { fake, ends: [here, there], .. } = express(4096);
+        // The ring that is received in here.
+        fake.area().long_words(0, 16)[word].store(3, Ordering::Release);
+        let (mut finds, mut stored) = if word == WRITTEN { (here, there) } else { (there, here) };
+        let found = match word {
+            WRITTEN => [receive_on(&mut finds.receiver), send_on(&mut finds.sender)],
+            _ => [send_on(&mut finds.sender), receive_on(&mut finds.receiver)],
+        };
+        for error in found {
+            let said = error.to_string();
+            assert!(matches!(error, Error::Nonsense(_)) && said.contains("3 bytes of a ring"), "{said}");
+        }
+        for error in [receive_on(&mut stored.receiver), send_on(&mut stored.sender)] {
+            assert!(matches!(error, Error::PeerLost(PeerLoss::Blamed)), "{error}");
+        }
+    }
+}
+
+/// Stores anything anywhere in a ring, at any moment, until it is told to stop. Much of it is what a peer might say.
+fn scribble(ring: &Mapping, mut seed: u64, stop: &AtomicBool) {
+    let words = ring.long_words(0, ring.length() / 8);
+    let mut next = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    while !stop.load(Ordering::Relaxed) {
+        let (value, place) = (next(), next() as usize);
+        let length = next() % 5000;
+        let word = match value % 8 {
+            0 => [WRITTEN, 8 / 8, RELEASED, 128 / 8, 192 / 8][place % 5],
+            // Headers of the first records.
+            1..4 => 4096 / 8 + place % 32,
+            _ => place % words.len(),
+        };
+        let said = match next() % 4 {
+            0 => length & !7,
+            1 => 1 << 32 | length,
+            2 => 2 << 32 | length,
+            _ => value,
+        };
+        words[word].store(said, Ordering::Release);
+        for _ in 0..next() % 200 {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Sets it when it is dropped, whatever has come to pass.
+struct AtLast<'a>(&'a AtomicBool);
+
+impl Drop for AtLast<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a call found: it went well, there is nothing to do for now, or the end.
+#[derive(Debug, PartialEq)]
+enum Call {
+    Done,
+    Nothing,
+    End,
+}
+
+impl Call {
+    fn of<T>(outcome: hamlyn::Result<Option<T>>) -> Self {
+        match outcome {
+            Ok(Some(_)) => Self::Done,
+            Ok(None) | Err(Error::Nonsense(_) | Error::PeerLost(_)) => Self::End,
+            Err(error) if error.is_would_block() || error.is_timed_out() => Self::Nothing,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Who may not sleep tries again, and finds the end perhaps.
+    fn of_arm(outcome: hamlyn::Result<bool>, so_far: Self) -> Self {
+        match outcome {
+            Ok(true) => so_far,
+            other => Self::of(other.map(Some)),
+        }
+    }
+}
+
+/// Calls until the end is told, and then nothing else is told ever after, if it is for good: who sends may have room again for what
+/// nobody takes, and who reads bytes may have some of a message yet.
+fn call_on(ring: u64, for_good: bool, mut call: impl FnMut(u64, bool) -> Call) {
+    let mut ends = 0;
+    for round in 0.. {
+        match call(round, ends > 0) {
+            Call::End if ends == 100 => break,
+            Call::End => ends += 1,
+            other => assert!(!for_good || ends == 0, "ring {ring}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn whatever_is_scribbled_over_a_channel_each_call_comes_to_an_end() {
+    let short = Some(Duration::from_micros(50));
+    let longest = |length: usize| assert!(length <= 4088, "a message of {length} bytes");
+    let so_far = |ended| if ended { Call::End } else { Call::Nothing };
+    for number in 1..60 {
+        let Pair { fake, ends: [here, there], .. } = express(4096);
+        let (Channel { mut receiver, sender: _sender }, Channel { mut sender, receiver: _receiver }) =
+            (here, there);
+        let (ring, stop) = (fake.area(), AtomicBool::new(false));
+        thread::scope(|threads| {
+            threads.spawn(|| scribble(&ring, number << 32 | 0x9e37_79b9, &stop));
+            let _stop = AtLast(&stop);
+            // As messages, or as a stream.
+            call_on(number, number % 2 == 0, |round, ended| match round % 3 {
+                0 if number % 2 == 0 => {
+                    Call::of(receiver.try_recv().map(|message| message.map(|it| longest(it.to_vec().len()))))
+                }
+                1 if number % 2 == 0 => {
+                    Call::of(receiver.recv_block(short).map(|message| message.map(|it| longest(it.len()))))
+                }
+                0 => Call::of(receiver.try_read(&mut [0; 500]).map(|length| (length > 0).then_some(()))),
+                1 => Call::of(
+                    receiver.read_block(&mut [0; 50], short).map(|length| (length > 0).then_some(())),
+                ),
+                _ => Call::of_arm(receiver.arm(), so_far(ended)),
+            });
+            call_on(number, false, |round, ended| match round % 4 {
+                0 => Call::of(sender.try_send(&bytes(3, 200)).map(Some)),
+                1 => {
+                    Call::of(sender.reserve(700, short).and_then(hamlyn::express::Reserved::commit).map(Some))
+                }
+                2 => Call::of(sender.try_reserve(900).map(|room| longest(room.len())).map(Some)),
+                _ => Call::of_arm(sender.arm(4000), so_far(ended)),
+            });
+        });
     }
 }
 

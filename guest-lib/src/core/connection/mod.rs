@@ -164,6 +164,11 @@ impl Connection {
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::System`].
     pub fn close(self, private: &[u8]) -> Result<()> {
+        self.close_shared(private)
+    }
+
+    /// The same by who shares it.
+    pub(crate) fn close_shared(&self, private: &[u8]) -> Result<()> {
         check_private(private)?;
         match self.parts.close(private) {
             Err(Error::NotConnected) => Ok(()),

@@ -1,7 +1,7 @@
 //! The two ends by express memory.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::bell::{Bell, Ear, Half};
@@ -32,6 +32,8 @@ pub(super) struct Ground {
     pub(super) _view: ExpressView<dyn Attachment>,
     /// The ring in the view.
     pub(super) there: RingMemory,
+    /// What the peer has stored that makes no sense: neither half goes on behind it.
+    pub(super) broken: OnceLock<Nonsense>,
     pub(super) ear: Arc<Ear>,
     pub(super) manager: Manager,
 }
@@ -40,19 +42,30 @@ impl Ground {
     /// Fails if the connection has ended, as far as is known; `asks` the operating system. Who does not still sees that the peer's memory is
     /// gone, and asks then: that is most ends, and takes no system call of everybody who falls asleep.
     fn check(&self, asks: bool) -> Result<()> {
+        self.is_whole()?;
         if asks || !self.there.is_made() {
             let _ = self.watch.grace();
         }
         self.watch.loss(Duration::ZERO).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
     }
 
+    /// Fails if what the peer has stored made no sense, to whichever half.
+    fn is_whole(&self) -> Result<()> {
+        self.broken.get().map_or(Ok(()), |nonsense| Err((*nonsense).into()))
+    }
+
     /// What makes no sense may be the memory that is shown in the stead of an area that is gone: the peer's, or one's own after a reset of
-    /// the card.
+    /// the card. If it is not, the connection has ended, and the peer is told why.
     #[cold]
     fn why(&self, memory: &RingMemory, nonsense: Nonsense) -> Error {
         match self.check(true) {
             Err(error) => error,
-            Ok(()) if memory.is_made() => nonsense.into(),
+            Ok(()) if memory.is_made() => {
+                if self.broken.set(nonsense).is_ok() {
+                    self.watch.blame();
+                }
+                nonsense.into()
+            }
             Ok(()) => Error::PeerLost(PeerLoss::Gone),
         }
     }
@@ -106,6 +119,7 @@ impl Sender {
         if self.closed {
             return Err(Error::Closed("the channel"));
         }
+        self.ground.is_whole()?;
         self.with(|ring| ring.reserve(length))
     }
 
@@ -217,12 +231,18 @@ impl Drop for Sender {
     }
 }
 
+/// What a receiver is told of the peer's end.
+fn told(how: u64) -> Found<Option<Span>> {
+    if how == CLOSED { Ok(Some(None)) } else { Err(Error::PeerLost(PeerLoss::Abandoned)) }
+}
+
 #[derive(Debug)]
 pub(super) struct Receiver {
     ring: Reader<RingMemory>,
     bell: Bell,
     polling: Polling,
-    finished: bool,
+    /// How the peer has said that it ends: nothing comes behind that, whatever it says later.
+    end: Option<u64>,
     ground: Arc<Ground>,
 }
 
@@ -230,7 +250,7 @@ impl Receiver {
     pub(super) fn new(ground: &Arc<Ground>, area: RingMemory, bell: Bell) -> Self {
         let capacity = area.capacity();
         let ring = Reader::new(area, capacity);
-        Self { ring, bell, polling: Polling::default(), finished: false, ground: ground.clone() }
+        Self { ring, bell, polling: Polling::default(), end: None, ground: ground.clone() }
     }
 
     pub(super) fn set_token(&mut self, token: u64) {
@@ -250,6 +270,9 @@ impl Receiver {
     /// The next message, if there is one; the inner `None` if the peer has closed.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Found<Option<Span>> {
+        if let Some(how) = self.end {
+            return told(how);
+        }
         match self.with(Reader::receive)? {
             Some(span) => Ok(Some(Some(span))),
             None if self.ring.may_have_ended() => self.ended(),
@@ -284,7 +307,7 @@ impl Receiver {
     }
 
     fn fall_asleep(&mut self, asks: bool) -> Result<bool> {
-        if !self.with(Reader::sleep)? {
+        if self.end.is_some() || !self.with(Reader::sleep)? {
             return Ok(true);
         }
         let Err(lost) = self.ground.check(asks) else { return Ok(false) };
@@ -313,16 +336,12 @@ impl Receiver {
 
     #[cold]
     fn ended(&mut self) -> Found<Option<Span>> {
-        match self.with(Reader::ended)? {
-            None => Ok(None),
-            Some(CLOSED) => {
-                if !std::mem::replace(&mut self.finished, true) {
-                    self.ground.watch.finish();
-                }
-                Ok(Some(None))
-            }
-            Some(_) => Err(Error::PeerLost(PeerLoss::Abandoned)),
+        let Some(how) = self.with(Reader::ended)? else { return Ok(None) };
+        self.end = Some(how);
+        if how == CLOSED {
+            self.ground.watch.finish();
         }
+        told(how)
     }
 
     /// Wakes the peer if that is due.

@@ -1,7 +1,7 @@
 //! Channels by name: a connection (sections 6.3 and 6.4) carries what the two ends need of each other, and tells of the end.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::bell::{Bell, Ear};
@@ -226,8 +226,8 @@ impl ChannelEnd {
         let Self { manager, area, ring, ear } = self;
         let bells = [Bell::new(&manager, ticket), Bell::new(&manager, ticket)];
         let watch = Watch::over(connection);
-        let ground =
-            Arc::new(Ground { watch, _area: area, _view: view.view, there: view.ring.clone(), ear, manager });
+        let (there, broken) = (view.ring.clone(), OnceLock::new());
+        let ground = Arc::new(Ground { watch, _area: area, _view: view.view, there, broken, ear, manager });
         let [to, from] = bells;
         let sender = memory::Sender::new(&ground, view.ring, to);
         let receiver = memory::Receiver::new(&ground, ring, from);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
-use crate::core::connection::{Connection, EndReason, Listener, MAX_PRIVATE, Request};
+use crate::core::connection::{Connection, End, EndReason, Listener, MAX_PRIVATE, Request};
 use crate::core::loss::PeerLoss;
 use crate::error::{Error, Result};
 use crate::hamlyn::manager::Manager;
@@ -16,6 +16,9 @@ use crate::hamlyn::seed::Seed;
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 /// What the peer sent before its end has arrived by then: it may come later than the operating system's word.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// What a connection is closed with whose peer has stored what makes no sense.
+const BLAME: &[u8] = b"what you have stored makes no sense";
 
 /// Two streams, there and back, and the connection that set them up.
 ///
@@ -211,7 +214,7 @@ pub(in crate::hamlyn) struct Watch {
 #[derive(Debug)]
 struct Seen {
     next_look: Instant,
-    end: Option<(Instant, EndReason)>,
+    end: Option<(Instant, PeerLoss)>,
 }
 
 impl Watch {
@@ -223,8 +226,8 @@ impl Watch {
     /// Why the peer is lost, if it was known for so long. Asks the operating system now and then.
     pub(in crate::hamlyn) fn loss(&self, grace: Duration) -> Option<PeerLoss> {
         let now = Instant::now();
-        let (since, reason) = self.end(now, false)?;
-        (now.duration_since(since) >= grace).then(|| reason.into())
+        let (since, loss) = self.end(now, false)?;
+        (now.duration_since(since) >= grace).then_some(loss)
     }
 
     /// How long it takes yet until who receives is told of the end, if there is one. Asks the operating system.
@@ -239,19 +242,27 @@ impl Watch {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Since when the end is known, and its reason.
-    fn end(&self, now: Instant, at_once: bool) -> Option<(Instant, EndReason)> {
+    /// Since when the end is known, and what it means.
+    fn end(&self, now: Instant, at_once: bool) -> Option<(Instant, PeerLoss)> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.end.is_none() && (at_once || now >= seen.next_look) {
             seen.next_look = now + INTERVAL;
             let end = self.connection.as_ref().and_then(|connection| match connection.end() {
-                Ok(end) => end.map(|end| end.reason),
+                Ok(end) => end.map(|end| loss_of(&end)),
                 // The card itself is gone.
-                Err(_) => Some(EndReason::CardReset),
+                Err(_) => Some(EndReason::CardReset.into()),
             });
-            seen.end = end.map(|reason| (now, reason));
+            seen.end = end.map(|loss| (now, loss));
         }
         seen.end
+    }
+
+    /// The peer has stored what makes no sense: the connection ends, and it is told why.
+    pub(in crate::hamlyn) fn blame(&self) {
+        if let Some(connection) = &self.connection {
+            // A card that is gone has no connection to end.
+            let _ = connection.close_shared(BLAME);
+        }
     }
 
     /// One of the two ends has come to a good end.
@@ -266,6 +277,13 @@ impl Drop for Watch {
             // A card that is gone has no connection to close.
             let _ = self.connection.take().map(|connection| connection.close(&[]));
         }
+    }
+}
+
+fn loss_of(end: &End) -> PeerLoss {
+    match end.reason {
+        EndReason::Closed if end.private == BLAME => PeerLoss::Blamed,
+        reason => reason.into(),
     }
 }
 
