@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 /// A channel between the two hosts, from each end; and the card of both, and the ends' managers.
 pub(crate) struct Pair {
-    fake: Fake,
+    pub(crate) fake: Fake,
     pub(crate) managers: [Manager; 2],
     pub(crate) ends: [Channel; 2],
 }

@@ -1,18 +1,21 @@
 //! Channels in the loops of others: `mio` and `tokio`, by express memory and by messages, against a card in memory.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
+use std::pin::pin;
 use std::thread;
 use std::time::Duration;
 
 use crate::express::{PATIENCE, Pair, by_messages, bytes, express};
-use hamlyn::Manager;
 use hamlyn::asynchronous::Hub;
-use hamlyn::express::{Channel, ChannelReceiver, ChannelSender};
+use hamlyn::express::{Channel, ChannelReceiver, ChannelSender, ReadHalf, Received, WriteHalf};
+use hamlyn::{Error, Manager, PeerLoss};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
 
 /// Runs it to its end; nobody has to wait so long as the watchdog does.
 fn run<F: Future>(what: F) -> F::Output {
@@ -163,5 +166,273 @@ fn a_task_that_reads_is_told_of_an_end_that_was_not_meant() {
             drop(here);
             assert_eq!(reading.await.unwrap(), ErrorKind::ConnectionReset);
         });
+    }
+}
+
+/// How often who awaits it goes to sleep.
+async fn counted<F: Future>(sleeps: &mut u32, what: F) -> F::Output {
+    let mut what = pin!(what);
+    poll_fn(|context| {
+        let outcome = what.as_mut().poll(context);
+        *sleeps += u32::from(outcome.is_pending());
+        outcome
+    })
+    .await
+}
+
+fn halves(manager: &Manager, end: Channel) -> (ReadHalf, WriteHalf) {
+    end.into_async(&Hub::start(manager).unwrap()).unwrap()
+}
+
+fn bytes_of(message: Option<Received<'_>>) -> Vec<u8> {
+    message.expect("the peer has not closed").to_vec()
+}
+
+/// Sends each message back, and builds it where the other reads it. How often it slept for a message, and for room.
+async fn send_back(mut from: ReadHalf, mut to: WriteHalf) -> [u32; 2] {
+    let (mut sleeps, mut waits) = (0, 0);
+    while let Some(message) = counted(&mut sleeps, from.recv()).await.unwrap() {
+        let mut room = counted(&mut waits, to.reserve(message.len())).await.unwrap();
+        room.write(0, &message.to_vec()).unwrap();
+        drop(message);
+        room.commit().unwrap();
+        counted(&mut waits, to.flush()).await.unwrap();
+    }
+    to.shutdown().await.unwrap();
+    [sleeps, waits]
+}
+
+#[test]
+fn messages_of_all_lengths_go_from_task_to_task_and_back() {
+    for pair in [express(4096), by_messages()] {
+        let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = pair;
+        let sending_back = thread::spawn(move || {
+            run(async {
+                let (from, to) = halves(&there_manager, there);
+                tokio::spawn(send_back(from, to)).await.unwrap()
+            })
+        });
+        let sleeps = run(async {
+            let (mut from, mut to) = halves(&here_manager, here);
+            let longest = to.longest();
+            let steps = (0..60).map(|step| step * 997 % longest);
+            let lengths: Vec<_> = (0..100).chain(steps).chain([longest, 0, longest, longest]).collect();
+            let too_long = to.send(&vec![0; longest + 1]).await.unwrap_err();
+            assert!(
+                matches!(too_long, Error::OutOfRange { limit, .. } if limit == longest as u64),
+                "{too_long}"
+            );
+            assert!(matches!(to.reserve(longest + 1).await, Err(Error::OutOfRange { .. })));
+            let all = lengths.clone();
+            let sending = tokio::spawn(async move {
+                let mut sleeps = 0;
+                for (number, length) in all.into_iter().enumerate() {
+                    counted(&mut sleeps, to.send(&bytes(number, length))).await.unwrap();
+                }
+                (to, sleeps)
+            });
+            for (number, length) in lengths.into_iter().enumerate() {
+                if number % 50 == 0 {
+                    // Until nobody has room, most likely.
+                    sleep(Duration::from_millis(20)).await;
+                }
+                assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, length), "message {number}");
+            }
+            let (mut to, sleeps) = sending.await.unwrap();
+            // One at a time: each goes without another call.
+            for (number, length) in [longest, 0, longest / 2, longest].into_iter().enumerate() {
+                to.send(&bytes(number, length)).await.unwrap();
+                assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, length), "answer {number}");
+            }
+            to.shutdown().await.unwrap();
+            assert!(matches!(to.send(b"late").await, Err(Error::Closed(_))));
+            for _ in 0..2 {
+                assert!(from.recv().await.unwrap().is_none());
+            }
+            sleeps
+        });
+        let [slept, waited] = sending_back.join().unwrap();
+        assert!(slept > 0 && waited > 0 && sleeps > 0, "{slept} {waited} {sleeps}: somebody never slept");
+    }
+}
+
+#[test]
+fn a_message_is_kept_for_the_task_that_looks_at_it() {
+    let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = express(4096);
+    run(async {
+        let (_answers, mut to) = halves(&here_manager, here);
+        let (mut from, _to) = halves(&there_manager, there);
+        to.send(&bytes(1, 4088)).await.unwrap();
+        let message = from.recv().await.unwrap().unwrap();
+        let refused = timeout(Duration::from_millis(20), to.send(b"more")).await;
+        assert!(refused.is_err(), "the ring has room, though all of it is looked at");
+        assert_eq!(message.to_vec(), bytes(1, 4088));
+        drop(message);
+        to.send(b"more").await.unwrap();
+        assert_eq!(bytes_of(from.recv().await.unwrap()), b"more");
+    });
+}
+
+#[test]
+fn what_was_sent_goes_without_another_call() {
+    for pair in [express(4096), by_messages()] {
+        let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = pair;
+        run(async {
+            let (_answers, mut to) = halves(&here_manager, here);
+            let (mut from, _to) = halves(&there_manager, there);
+            let length = to.longest() / 3;
+            let mut sent = 0;
+            // Until there is no room: by messages a part of the next may have gone.
+            while timeout(Duration::from_millis(50), to.send(&bytes(sent, length))).await.is_ok() {
+                sent += 1;
+            }
+            assert!(sent > 0);
+            for number in 0..sent {
+                assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, length), "message {number}");
+            }
+        });
+    }
+}
+
+/// How a peer ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    Closes,
+    Abandons,
+    /// Its card says nothing any more.
+    Dies,
+}
+
+async fn is_told_behind_all_that_came(pair: Pair, end: End, asleep: bool) {
+    let Pair { fake, managers: [here_manager, there_manager], ends: [here, there] } = pair;
+    let (here_from, mut to) = halves(&here_manager, here);
+    let (mut from, _to) = halves(&there_manager, there);
+    let mut receiving = pin!(async move {
+        for number in 0..10 {
+            assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, 50 * number));
+        }
+        from.recv().await.map(|message| message.is_none())
+    });
+    if asleep {
+        assert!(timeout(Duration::from_millis(1), &mut receiving).await.is_err());
+    }
+    for number in 0..10 {
+        // All of them have room.
+        to.send(&bytes(number, 50 * number)).await.unwrap();
+    }
+    if asleep {
+        assert!(timeout(Duration::from_millis(20), &mut receiving).await.is_err());
+    }
+    if end == End::Closes {
+        to.shutdown().await.unwrap();
+    }
+    fake.hold(end == End::Dies);
+    drop((here_from, to));
+    let told = receiving.await;
+    let expected = match &told {
+        Ok(closed) => *closed && end == End::Closes,
+        Err(Error::PeerLost(PeerLoss::Abandoned | PeerLoss::Process)) => end != End::Closes,
+        Err(_) => false,
+    };
+    assert!(expected, "{end:?}, asleep {asleep}: {told:?}");
+}
+
+#[test]
+fn a_task_that_receives_is_told_how_the_peer_ended_behind_all_that_came() {
+    for end in [End::Closes, End::Abandons, End::Dies] {
+        for asleep in [true, false] {
+            for pair in [express(4096), by_messages()] {
+                run(is_told_behind_all_that_came(pair, end, asleep));
+            }
+        }
+    }
+}
+
+/// Numbers its messages, of different lengths.
+fn numbered(number: u32) -> Vec<u8> {
+    let mut message = bytes(number as usize, 4 + number as usize * 131 % 3000);
+    message[..4].copy_from_slice(&number.to_le_bytes());
+    message
+}
+
+#[test]
+fn a_task_that_gives_up_receiving_loses_nothing() {
+    for pair in [express(4096), by_messages()] {
+        let Pair { managers: [_here, manager], ends: [here, there], .. } = pair;
+        let Channel { mut sender, receiver: _receiver } = here;
+        let sending = thread::spawn(move || {
+            for number in 0..300 {
+                sender.send(&numbered(number), PATIENCE).unwrap();
+                if number % 20 == 0 {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+            sender.close(PATIENCE).unwrap();
+        });
+        run(async {
+            let (mut from, _to) = halves(&manager, there);
+            let (mut number, mut given_up) = (0, 0_u64);
+            loop {
+                // Sometimes it has looked once, sometimes it is asleep.
+                match timeout(Duration::from_millis(given_up % 2), from.recv()).await {
+                    Ok(Ok(Some(message))) => {
+                        assert_eq!(message.to_vec(), numbered(number), "message {number}");
+                        number += 1;
+                    }
+                    Ok(end) => break assert!(end.unwrap().is_none()),
+                    Err(_) => given_up += 1,
+                }
+            }
+            assert_eq!(number, 300);
+            assert!(given_up > 0, "it never gave up");
+        });
+        sending.join().unwrap();
+    }
+}
+
+#[test]
+fn a_task_that_gives_up_sending_sends_all_of_a_message_or_nothing() {
+    for reserves in [true, false] {
+        for pair in [express(4096), by_messages()] {
+            let Pair { managers: [manager, _there], ends: [here, there], .. } = pair;
+            let Channel { sender: _sender, mut receiver } = there;
+            let receiving = thread::spawn(move || {
+                let mut came = Vec::new();
+                while let Some(message) = receiver.recv_block(PATIENCE).unwrap() {
+                    let message = message.to_vec();
+                    let number = u32::from_le_bytes(message[..4].try_into().unwrap());
+                    assert!(message == numbered(number), "message {number} is another");
+                    came.push(number);
+                    if came.len() % 20 == 0 {
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                }
+                came
+            });
+            let (sent, given_up) = run(async {
+                let (_from, mut to) = halves(&manager, here);
+                let (mut sent, mut given_up) = (Vec::new(), Vec::new());
+                for number in 0..600 {
+                    let message = numbered(number);
+                    let sending = async {
+                        if !reserves {
+                            return to.send(&message).await.unwrap();
+                        }
+                        let mut room = to.reserve(message.len()).await.unwrap();
+                        room.write(0, &message).unwrap();
+                        room.commit().unwrap();
+                    };
+                    let in_time = timeout(Duration::from_millis(u64::from(number % 2)), sending).await;
+                    if in_time.is_ok() { &mut sent } else { &mut given_up }.push(number);
+                }
+                to.shutdown().await.unwrap();
+                (sent, given_up)
+            });
+            let came = receiving.join().unwrap();
+            assert!(!sent.is_empty() && !given_up.is_empty(), "{} of 600 went", sent.len());
+            assert!(came.is_sorted_by(|one, next| one < next), "{came:?}");
+            assert!(sent.iter().all(|number| came.binary_search(number).is_ok()), "{sent:?}, {came:?}");
+            assert!(!reserves || came == sent, "{sent:?}, {came:?}");
+        }
     }
 }

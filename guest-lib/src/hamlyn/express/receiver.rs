@@ -91,11 +91,17 @@ impl ChannelReceiver {
     /// [`Error::WouldBlock`] if there is none yet; those of [`ChannelReceiver::recv_block`].
     #[inline(always)]
     pub fn try_recv(&mut self) -> Result<Option<Received<'_>>> {
-        let next = match self.known() {
-            None => self.next()?,
-            known => known,
-        };
+        let next = self.try_next()?;
         Ok(next.map(|span| Received { receiver: self, span }))
+    }
+
+    /// Like [`ChannelReceiver::try_recv`], for who makes a [`Received`] of it at once: nobody else releases it.
+    #[inline(always)]
+    pub(super) fn try_next(&mut self) -> Result<Option<Span>> {
+        match self.known() {
+            None => self.next(),
+            known => Ok(known),
+        }
     }
 
     /// For a loop of one's own that has nothing to do until a message comes: the manager's file becomes readable once one may have.
@@ -275,8 +281,8 @@ impl ChannelReceiver {
 /// The peer may change it for as long as it is there: what is to be believed is copied first, and then looked at.
 #[derive(Debug)]
 pub struct Received<'a> {
-    receiver: &'a mut ChannelReceiver,
-    span: Span,
+    pub(super) receiver: &'a mut ChannelReceiver,
+    pub(super) span: Span,
 }
 
 impl Received<'_> {

@@ -277,8 +277,8 @@ impl ChannelSender {
 /// Room for a message ([`ChannelSender::reserve`]). Dropped, nothing was sent.
 #[derive(Debug)]
 pub struct Reserved<'a> {
-    sender: &'a mut ChannelSender,
-    span: Span,
+    pub(super) sender: &'a mut ChannelSender,
+    pub(super) span: Span,
 }
 
 impl Reserved<'_> {
