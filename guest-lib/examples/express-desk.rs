@@ -7,7 +7,7 @@
 //! | `map HOST AREA KEY` | `pages`, and how many `bytes` |
 //! | `fill PAGES WORD` | `filled`: all of them with this word |
 //! | `count PAGES WORD` | `words` that are this one, `of` how many |
-//! | `add PAGES WORD` | what the first word `was` to which this was added, in one piece |
+//! | `add PAGES WORD`, `add PAGES WORD AT` | what the first word, or the one of that number, `was` to which this was added, in one piece |
 //! | `tally PAGES COUNT` | `tallied`: so many times 1 was added to the first word, each in one piece |
 //! | `give PAGES` | `given` back |
 //! | `memory HOST` | what there is of express memory with a host |
@@ -124,10 +124,8 @@ impl Desk {
                 let count = words.iter().filter(|at| at.load(Ordering::Relaxed) == word).count();
                 Ok(json!({ "words": count, "of": words.len() }))
             }
-            ["add", pages, word] => {
-                let was = self.pages(pages)?.words(0, 1)?[0].fetch_add(word.parse()?, Ordering::AcqRel);
-                Ok(json!({ "was": was }))
-            }
+            ["add", pages, word] => self.add(pages, word.parse()?, 0),
+            ["add", pages, word, at] => self.add(pages, word.parse()?, at.parse()?),
             ["tally", pages, count] => {
                 let (count, word) = (count.parse::<u64>()?, &self.pages(pages)?.words(0, 1)?[0]);
                 for _ in 0..count {
@@ -179,6 +177,11 @@ impl Desk {
             ["serve", count] => self.serve(count.parse()?),
             _ => Err(format!("what is {line:?}?").into()),
         }
+    }
+
+    fn add(&self, pages: &str, word: u64, at: u32) -> Outcome<Value> {
+        let was = self.pages(pages)?.words(8 * at as usize, 1)?[0].fetch_add(word, Ordering::AcqRel);
+        Ok(json!({ "was": was }))
     }
 
     fn connect(&self, host: u32, name: &str) -> hamlyn::Result<Channel> {

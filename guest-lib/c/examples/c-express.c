@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Channels through memory that two machines share, in C: docs/express.md.
+ * Channels through memory that two machines share, and that memory alone, in C: docs/express.md.
  *
  *   c-express serve NAME            sends back what comes, to one after the other
  *   c-express HOST NAME TEXT        sends a text, built where the other side reads it, and prints what comes back
  *   c-express messages HOST NAME TEXT      the same by messages of cards
+ *   c-express stream-sink NAME      receives a stream of bytes and verifies it, in a loop of its own around poll(2)
+ *   c-express stream HOST NAME BYTES       sends one, in such a loop
+ *   c-express area HOST             makes a page for a host, says its number and key, and answers who maps it
+ *   c-express view HOST AREA KEY    maps it, and asks
  *
  * Build it: cc c-express.c $(pkg-config --cflags --libs hamlyn)
  */
@@ -12,7 +16,24 @@
 
 #include <express.h>
 
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
+
+/* How long anything may take. */
+#define PATIENCE_MS 30000
+/* Of a stream: what its bytes are made from, and the ring that it goes through, so short that both ends have to wait for each other. */
+#define SEED 1
+#define RING 4096
+/* What a view adds. */
+#define ADDED 3
+
+static uint32_t host_of(const char *word)
+{
+	return (uint32_t)strtoul(word, NULL, 10);
+}
 
 /* What is to be believed is copied first: the other side may change a message for as long as it is there. */
 static void echo(struct hamlyn_channel_sender *sender, struct hamlyn_channel_receiver *receiver)
@@ -65,43 +86,304 @@ static void ask(struct hamlyn_manager *manager, int by_messages, char **words)
 	struct hamlyn_channel_sender *sender;
 	struct hamlyn_channel_receiver *receiver;
 	struct hamlyn_channel_message message;
-	uint32_t host = (uint32_t)strtoul(words[0], NULL, 10);
 	size_t length = strlen(words[2]);
 	void *room;
 
-	must(hamlyn_channel_connect(manager, host, words[1], &options, &sender, &receiver, 30000));
+	must(hamlyn_channel_connect(manager, host_of(words[0]), words[1], &options, &sender, &receiver, PATIENCE_MS));
 	printf("{\"express\":%s}\n", must(hamlyn_channel_is_express(sender)) ? "true" : "false");
 	must(hamlyn_channel_reserve(sender, length, &room, -1));
 	memcpy(room, words[2], length);
 	must(hamlyn_channel_commit(sender));
-	if (!must(hamlyn_channel_receive(receiver, &message, 30000)))
+	if (!must(hamlyn_channel_receive(receiver, &message, PATIENCE_MS)))
 		fail("the other side has closed");
 	printf("{\"back\":\"%.*s\"}\n", (int)message.length, (const char *)message.data);
 	must(hamlyn_channel_release(receiver));
 	must(hamlyn_channel_close(sender, -1));
-	if (must(hamlyn_channel_receive(receiver, &message, 30000)))
+	if (must(hamlyn_channel_receive(receiver, &message, PATIENCE_MS)))
 		fail("more came back than was sent");
 	hamlyn_channel_receiver_destroy(receiver);
 }
 
+/* An end of a stream that waits in poll(2) alone, where a program may wait for other things, too. */
+struct loop {
+	struct hamlyn_manager *manager;
+	struct hamlyn_channel_receiver *receiver;
+	/* The manager's, and the one that tells of the other side's end. */
+	struct pollfd files[2];
+	int timeout_ms;
+	/* How often that may still run out. */
+	int may_run_out;
+	unsigned long sleeps;
+};
+
+static void begin(struct loop *loop, struct hamlyn_manager *manager, struct hamlyn_channel_sender *sender,
+		  struct hamlyn_channel_receiver *receiver)
+{
+	*loop = (struct loop){ .manager = manager, .receiver = receiver, .timeout_ms = PATIENCE_MS };
+	loop->files[0] = (struct pollfd){ .fd = must(hamlyn_manager_fd(manager)), .events = POLLIN };
+	loop->files[1] = (struct pollfd){ .fd = must(hamlyn_channel_peer_fd(receiver)), .events = POLLIN };
+	printf("{\"express\":%s}\n", must(hamlyn_channel_is_express(sender)) ? "true" : "false");
+	fflush(stdout);
+}
+
+static void sleep_in_poll(struct loop *loop)
+{
+	int left;
+
+	loop->sleeps++;
+	if (poll(loop->files, 2, loop->timeout_ms) == 0 && loop->may_run_out-- == 0)
+		fail("nothing happens");
+	if (!loop->files[1].revents)
+		return;
+	left = hamlyn_channel_peer_ended(loop->receiver);
+	if (left == -EAGAIN)
+		return;
+	/* What had come before the end is still to be read. The file stays readable, and has nothing more to tell. */
+	loop->timeout_ms = must(left);
+	loop->may_run_out = 1;
+	loop->files[1].fd = -1;
+}
+
+/* Until there may be room for so many bytes, if a sender is given, else until some may have come: then comes another try. */
+static void wait_for_change(struct loop *loop, struct hamlyn_channel_sender *sender, size_t room)
+{
+	int changed = must(sender ? hamlyn_channel_arm_room(sender, room) : hamlyn_channel_arm(loop->receiver));
+
+	/* Both are armed, whatever the first says. */
+	changed |= must(hamlyn_manager_arm(loop->manager));
+	if (!changed)
+		sleep_in_poll(loop);
+	must(hamlyn_manager_poll(loop->manager));
+}
+
+/* As many bytes as are there, and at least one: 0 if the other side has closed. */
+static size_t next_bytes(struct loop *loop, void *to, size_t length)
+{
+	int came;
+
+	while ((came = hamlyn_channel_read(loop->receiver, to, length, 0)) == -EAGAIN)
+		wait_for_change(loop, NULL, 0);
+	return (size_t)must(came);
+}
+
+static void sink(struct hamlyn_manager *manager, const char *name)
+{
+	struct hamlyn_channel_options options = { .capacity = RING, .looks = HAMLYN_NO_LOOKS };
+	struct hamlyn_channel_listener *listener;
+	struct hamlyn_channel_sender *sender;
+	struct hamlyn_channel_receiver *receiver;
+	unsigned char bytes[1500];
+	uint64_t received = 0;
+	struct loop loop;
+	size_t came;
+
+	must(hamlyn_channel_listen(manager, name, &options, &listener));
+	puts("{\"listening\":true}");
+	fflush(stdout);
+	must(hamlyn_channel_accept(listener, &sender, &receiver, PATIENCE_MS));
+	begin(&loop, manager, sender, receiver);
+	while ((came = next_bytes(&loop, bytes, sizeof(bytes))) > 0) {
+		for (size_t at = 0; at < came; at++) {
+			if (bytes[at] != pattern(SEED, (size_t)received + at))
+				fail("a byte is wrong");
+		}
+		received += came;
+	}
+	/* Closed is one direction: the other side waits for this. */
+	must(hamlyn_channel_write(sender, &received, sizeof(received), PATIENCE_MS));
+	must(hamlyn_channel_close(sender, PATIENCE_MS));
+	hamlyn_channel_receiver_destroy(receiver);
+	hamlyn_channel_listener_destroy(listener);
+	printf("{\"received\":%llu,\"verified\":true,\"sleeps\":%lu}\n", (unsigned long long)received, loop.sleeps);
+}
+
+static void stream(struct hamlyn_manager *manager, char **words)
+{
+	struct hamlyn_channel_options options = { .looks = HAMLYN_NO_LOOKS };
+	size_t length = strtoul(words[2], NULL, 10), sent = 0, piece;
+	unsigned char *data = malloc(length + 1);
+	struct hamlyn_channel_sender *sender;
+	struct hamlyn_channel_receiver *receiver;
+	uint64_t confirmed;
+	struct loop loop;
+
+	if (!data)
+		fail("there is no memory");
+	fill(SEED, data, length);
+	must(hamlyn_channel_connect(manager, host_of(words[0]), words[1], &options, &sender, &receiver, PATIENCE_MS));
+	begin(&loop, manager, sender, receiver);
+	/* No more goes in one piece, and room for no more is to be waited for. */
+	piece = (size_t)must(hamlyn_channel_longest(sender)) / 4;
+	while (sent < length) {
+		size_t next = length - sent < piece ? length - sent : piece;
+		int went = hamlyn_channel_write(sender, data + sent, next, 0);
+
+		if (went == -EAGAIN)
+			wait_for_change(&loop, sender, next);
+		else
+			sent += (size_t)must(went);
+	}
+	free(data);
+	must(hamlyn_channel_close(sender, PATIENCE_MS));
+	/* It was written in one piece, so it comes as one. */
+	if (next_bytes(&loop, &confirmed, sizeof(confirmed)) != sizeof(confirmed))
+		fail("the other side has closed");
+	if (next_bytes(&loop, &(char){ 0 }, 1))
+		fail("more came back than was due");
+	hamlyn_channel_receiver_destroy(receiver);
+	printf("{\"sent\":%zu,\"confirmed\":%llu,\"sleeps\":%lu}\n", sent, (unsigned long long)confirmed, loop.sleeps);
+}
+
+/* How the two lay out a page, of zeros at first. Whoever is at the other end may store anything: each word is loaded once. */
+struct page {
+	/* By the view: a number of its own. */
+	_Atomic uint64_t number;
+	/* By both. */
+	_Atomic uint64_t sum;
+	/* By the area. */
+	_Atomic uint64_t answer;
+	/* By the view. */
+	_Atomic uint64_t state;
+};
+
+/* For page.state: it looks for the answer; it has it. */
+enum { WAITS = 1, TAKEN };
+
+static uint64_t load(_Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_acquire);
+}
+
+/* Who sees it sees all that was stored before. C's usual stores are barriers as well, but of an emulated processor they are none. */
+static void store(_Atomic uint64_t *word, uint64_t value)
+{
+	atomic_store_explicit(word, value, memory_order_release);
+}
+
+/* Nobody wakes who waits for memory alone: it naps between looks. Programs that are to be woken have channels. */
+static uint64_t wait_for_word(_Atomic uint64_t *word, uint64_t least)
+{
+	uint64_t value;
+
+	for (int naps = 0; (value = load(word)) < least; naps++) {
+		if (naps == PATIENCE_MS)
+			fail("the other side stores nothing");
+		usleep(1000);
+	}
+	return value;
+}
+
+static void area(struct hamlyn_card *card, uint32_t host)
+{
+	struct hamlyn_express_info info;
+	struct hamlyn_express_area *area;
+	uint64_t key, found, sum;
+	struct page *page;
+	uint32_t number;
+	void *memory;
+	size_t length;
+
+	must(hamlyn_express_area_create(card, host, 4096, &area));
+	must(hamlyn_express_area_memory(area, &memory, &length));
+	must(hamlyn_express_area_name(area, &number, &key));
+	must(hamlyn_express_get_info(card, host, &info));
+	printf("{\"area\":%u,\"key\":%llu,\"bytes\":%zu,\"used\":%u}\n", number, (unsigned long long)key, length, info.used);
+	fflush(stdout);
+	page = memory;
+	found = wait_for_word(&page->number, 1);
+	sum = wait_for_word(&page->sum, 1);
+	store(&page->answer, found + sum);
+	/*
+	 * The answer is there before this look, and the view's word before its own look at the answer: so one of the two sees the other.
+	 * Without barriers both could look too early; and where one is to wake the other, that one would sleep for ever.
+	 */
+	hamlyn_express_barrier();
+	printf("{\"number\":%llu,\"sum\":%llu,\"waited\":%s}\n", (unsigned long long)found, (unsigned long long)sum,
+	       load(&page->state) ? "true" : "false");
+	fflush(stdout);
+	/* What is given back shows the view other memory, so it has to have the answer by then. */
+	wait_for_word(&page->state, TAKEN);
+	hamlyn_express_area_destroy(area);
+	puts("{\"given\":true}");
+}
+
+static void view(struct hamlyn_card *card, char **words)
+{
+	uint32_t number = (uint32_t)strtoul(words[1], NULL, 10);
+	uint64_t key = strtoull(words[2], NULL, 10), mine = (uint64_t)getpid(), was, answer;
+	struct hamlyn_express_view *view;
+	struct page *page;
+	void *memory;
+	size_t length;
+	int at_once;
+
+	must(hamlyn_express_view_map(card, host_of(words[0]), number, key, &view));
+	must(hamlyn_express_view_memory(view, &memory, &length));
+	page = memory;
+	was = atomic_fetch_add(&page->sum, ADDED);
+	store(&page->number, mine);
+	store(&page->state, WAITS);
+	/* As in the area: who says that it waits looks once more behind that. */
+	hamlyn_express_barrier();
+	at_once = load(&page->answer) != 0;
+	answer = wait_for_word(&page->answer, 1);
+	store(&page->state, TAKEN);
+	hamlyn_express_view_destroy(view);
+	printf("{\"bytes\":%zu,\"number\":%llu,\"was\":%llu,\"answer\":%llu,\"at_once\":%s}\n", length, (unsigned long long)mine,
+	       (unsigned long long)was, (unsigned long long)answer, at_once ? "true" : "false");
+}
+
+static void channels(struct hamlyn_card *card, int argc, char **argv)
+{
+	int is_sink = !strcmp(argv[1], "stream-sink"), streams = argc == 5 && !strcmp(argv[1], "stream");
+	/* A loop that sleeps in poll(2) has all calls look once. */
+	struct hamlyn_manager_options options = { .looks = is_sink || streams ? HAMLYN_NO_LOOKS : 0 };
+	struct hamlyn_manager *manager;
+
+	must(hamlyn_manager_create_with(card, &options, &manager));
+	if (is_sink)
+		sink(manager, argv[2]);
+	else if (streams)
+		stream(manager, argv + 2);
+	else if (argc == 3)
+		serve(manager, argv[2]);
+	else
+		ask(manager, argc == 5, argv + argc - 3);
+	hamlyn_manager_destroy(manager);
+}
+
+/* How many words a command has, with the program's; one without a name is HOST NAME TEXT. */
+static int words_of(const char *command)
+{
+	static const char *const of_one[] = { "serve", "stream-sink", "area" }, *const of_three[] = { "messages", "stream", "view" };
+
+	for (size_t at = 0; at < 3; at++) {
+		if (!strcmp(command, of_one[at]))
+			return 3;
+		if (!strcmp(command, of_three[at]))
+			return 5;
+	}
+	return 4;
+}
+
 int main(int argc, char **argv)
 {
-	int serves = argc == 3 && !strcmp(argv[1], "serve");
-	int by_messages = argc == 5 && !strcmp(argv[1], "messages");
-	struct hamlyn_manager *manager;
 	struct hamlyn_card *card;
 
-	if (!serves && !by_messages && argc != 4) {
-		fprintf(stderr, "usage: %s serve NAME | [messages] HOST NAME TEXT\n", argv[0]);
+	if (argc < 2 || argc != words_of(argv[1])) {
+		fprintf(stderr,
+			"usage: %s serve NAME | [messages] HOST NAME TEXT | stream-sink NAME | stream HOST NAME BYTES"
+			" | area HOST | view HOST AREA KEY\n",
+			argv[0]);
 		return 2;
 	}
 	must(hamlyn_open(NULL, &card));
-	must(hamlyn_manager_create(card, &manager));
-	if (serves)
-		serve(manager, argv[2]);
+	if (!strcmp(argv[1], "area"))
+		area(card, host_of(argv[2]));
+	else if (!strcmp(argv[1], "view"))
+		view(card, argv + 2);
 	else
-		ask(manager, by_messages, argv + argc - 3);
-	hamlyn_manager_destroy(manager);
+		channels(card, argc, argv);
 	hamlyn_close(card);
 	return 0;
 }

@@ -209,7 +209,8 @@ int hamlyn_channel_reserve(struct hamlyn_channel_sender *sender,
 int hamlyn_channel_commit(struct hamlyn_channel_sender *sender);
 
 /**
- * Sends bytes of a stream, where it means nothing in which messages they go: as many as go in one piece. Returns how many.
+ * Sends bytes of a stream, where it means nothing in which messages they go: as many as go in one piece, a quarter of
+ * hamlyn_channel_longest at most. Returns how many.
  */
 int hamlyn_channel_write(struct hamlyn_channel_sender *sender,
                          const void *data,
@@ -224,7 +225,8 @@ int hamlyn_channel_arm_room(struct hamlyn_channel_sender *sender,
                             size_t length);
 
 /**
- * Waits until all that was sent is on its way: by express memory it is.
+ * Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a time-out of 0 it sends on what it can, and does
+ * not ask whether he has been.
  */
 int hamlyn_channel_flush(struct hamlyn_channel_sender *sender, int timeout_ms);
 

@@ -1,10 +1,11 @@
 //! Channels over express memory by those who use them: programs in C, the tools.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_lab::{Exit, Lab};
+use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::{Value, json};
 
-use crate::{Turn, lab_of};
+use crate::express::{desk, nobody_has_any};
+use crate::{Turn, eventually, lab_of};
 
 /// Two machines that share memory.
 fn express_lab() -> Turn {
@@ -31,6 +32,85 @@ fn programs_in_c_and_in_rust_talk_by_a_channel() -> Result<()> {
     ensure!(trips["round_trips"] == 500, "{trips}");
     ensure!(server.answer()? == json!({ "echoed": 500, "ended": "well" }));
     Ok(())
+}
+
+/// An area of C's in machine 0: the program, and the area's number and key.
+fn c_area(lab: &Lab) -> Result<(Run, [String; 2])> {
+    let mut area = lab.vm(0).run(["c-express", "area", "1"])?;
+    let made = area.answer()?;
+    ensure!(made["bytes"] == 4096 && made["used"] == 1, "{made}");
+    Ok((area, ["area", "key"].map(|field| made[field].to_string())))
+}
+
+#[test]
+fn programs_in_c_and_in_rust_share_pages() -> Result<()> {
+    let lab = express_lab();
+    let (mut area, [number, key]) = c_area(&lab)?;
+    // Who does not know the key gets nothing.
+    let mut stranger = lab.vm(1).run(["c-express", "view", "0", &number, "1"])?;
+    ensure!(stranger.answer()?["error"].is_string() && stranger.wait()? == Exit::Code(1));
+    let viewed = lab.vm(1).run(["c-express", "view", "0", &number, &key])?.finish()?;
+    let shared = area.finish()?;
+    let [found, viewed] = [&shared[0], &viewed[0]];
+    let own = viewed["number"].as_u64().context("no number")?;
+    ensure!(own > 0 && found["number"] == own && found["sum"] == 3, "{found}, {viewed}");
+    ensure!(viewed["bytes"] == 4096 && viewed["was"] == 0 && viewed["answer"] == own + 3, "{viewed}");
+    // Each says that it is there, and then looks for the other: not both look too early.
+    ensure!(found["waited"] == true || viewed["at_once"] == true, "{found}, {viewed}");
+    ensure!(shared[1] == json!({ "given": true }), "{shared:?}");
+
+    // The same by a view of Rust's: word 0 is its number, 1 what both add to, 2 the answer, 3 that it has it.
+    let (mut area, [number, key]) = c_area(&lab)?;
+    let mut viewer = desk(&lab, 1)?;
+    viewer.expect(&format!("map 0 {number} {key}"), &json!({ "pages": 1, "bytes": 4096 }))?;
+    viewer.expect("add 1 5 1", &json!({ "was": 0 }))?;
+    viewer.expect("add 1 7", &json!({ "was": 0 }))?;
+    ensure!(area.answer()? == json!({ "number": 7, "sum": 5, "waited": false }));
+    viewer.expect("add 1 0 2", &json!({ "was": 12 }))?;
+    viewer.expect("add 1 2 3", &json!({ "was": 0 }))?;
+    ensure!(area.finish()? == [json!({ "given": true })]);
+    viewer.expect("give 1", &json!({ "given": true }))?;
+    nothing_is_left(&lab)
+}
+
+/// Neither machine has pages of the other's, nor the other of its.
+fn nothing_is_left(lab: &Lab) -> Result<()> {
+    (0..2).try_for_each(|vm| {
+        let mut asking = desk(lab, vm)?;
+        eventually(|| nobody_has_any(&mut asking, 1 - vm), "all pages are given back")
+    })
+}
+
+#[test]
+fn loops_in_c_carry_a_stream() -> Result<()> {
+    let lab = express_lab();
+    let stream = |bytes: &str| -> Result<_> {
+        let mut sink = lab.vm(1).run(["c-express", "stream-sink", "bytes"])?;
+        ensure!(sink.answer()? == json!({ "listening": true }));
+        let mut sends = lab.vm(0).run(["c-express", "stream", "1", "bytes", bytes])?;
+        ensure!(
+            sends.answer()? == json!({ "express": true }) && sink.answer()? == json!({ "express": true })
+        );
+        Ok((sink, sends))
+    };
+    // More than the ring has room for by far, and less than a word.
+    for (bytes, count) in [("300007", 300_007), ("5", 5)] {
+        let (mut sink, mut sends) = stream(bytes)?;
+        let (sent, came) = (sends.finish()?, sink.finish()?);
+        ensure!(sent[0]["sent"] == count && sent[0]["confirmed"] == count, "{sent:?}");
+        ensure!(came[0]["received"] == count && came[0]["verified"] == true, "{came:?}");
+        let sleeps = [&sent[0], &came[0]].map(|said| said["sleeps"].as_u64());
+        ensure!(count == 5 || sleeps[0] > Some(0) || sleeps[1] > Some(0), "nobody has slept: {sleeps:?}");
+    }
+    // Either dies while the other has more to do: poll(2) tells of it.
+    for dies in 0..2 {
+        let (mut sink, mut sends) = stream("8000000")?;
+        let (dying, other) = if dies == 0 { (&mut sends, &mut sink) } else { (&mut sink, &mut sends) };
+        dying.kill(9)?;
+        let said = other.answer()?;
+        ensure!(said["error"].is_string() && other.wait()? == Exit::Code(1), "{dies}: {said}");
+    }
+    nothing_is_left(&lab)
 }
 
 #[test]

@@ -75,7 +75,8 @@ pub unsafe extern "C" fn hamlyn_channel_commit(sender: Option<&mut hamlyn_channe
     call(|| Ok(given(sender, "sender")?.0.finish().map(|()| 0)?))
 }
 
-/// Sends bytes of a stream, where it means nothing in which messages they go: as many as go in one piece. Returns how many.
+/// Sends bytes of a stream, where it means nothing in which messages they go: as many as go in one piece, a quarter of
+/// hamlyn_channel_longest at most. Returns how many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_write(
     sender: Option<&mut hamlyn_channel_sender>,
@@ -100,7 +101,8 @@ pub unsafe extern "C" fn hamlyn_channel_arm_room(
     call(|| Ok(given(sender, "sender")?.0.arm(length)?.into()))
 }
 
-/// Waits until all that was sent is on its way: by express memory it is.
+/// Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a time-out of 0 it sends on what it can, and does
+/// not ask whether he has been.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_flush(
     sender: Option<&mut hamlyn_channel_sender>,
