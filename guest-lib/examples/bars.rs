@@ -1,5 +1,5 @@
-//! What an operating system that follows no rules can reach of its card: every byte of every BAR, read and written as `root` by the
-//! files in `/sys`. The kernel must have been started with `iomem=relaxed`, or the card must have no driver.
+//! What an operating system that follows no rules can reach of its card: its BARs, read and written as `root` by the files in `/sys`;
+//! every byte of express memory, and of what a card answers by itself as many places as time allows, or with `--all` every one. The kernel must have been started with `iomem=relaxed`, or the card must have no driver.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -23,12 +23,15 @@ const IS_MEMORY: u64 = 0x200;
 /// In configuration space: where capabilities begin, and the one of MSI-X.
 const CAPABILITIES: usize = 0x34;
 const MSIX: u8 = 0x11;
-/// Reads and writes that a card answers by itself take their time: so many of a BAR, at evenly spaced places.
+/// Reads and writes that a card answers by itself take their time: so many of a BAR, at evenly spaced places, unless all are wanted.
 const MOST_SLOW: usize = 1 << 15;
 
-/// Reads and writes every byte of every BAR of this machine's card
+/// Reads and writes the BARs of this machine's card: every byte of express memory, and many of the others
 #[derive(Debug, Parser)]
 struct Options {
+    /// Every byte of all of them, which takes minutes
+    #[arg(long, global = true)]
+    all: bool,
     #[command(subcommand)]
     role: Role,
 }
@@ -54,8 +57,8 @@ enum Role {
 
 fn main() -> ExitCode {
     common::run(|| {
-        let Options { role } = Options::parse();
-        let bars = bars()?;
+        let Options { role, all } = Options::parse();
+        let bars = bars(all)?;
         match role {
             Role::Search { words } => search(&bars, &words),
             Role::Fill { word } => fill(bars.iter().filter(|bar| bar.is_express), word),
@@ -71,10 +74,12 @@ struct Bar {
     file: PathBuf,
     is_express: bool,
     has_interrupts: bool,
+    /// Every word of it is wanted.
+    whole: bool,
     memory: Mapping,
 }
 
-fn bars() -> Outcome<Vec<Bar>> {
+fn bars(all: bool) -> Outcome<Vec<Bar>> {
     let mut bars = Vec::new();
     for function in fs::read_dir("/sys/bus/pci/devices")? {
         let function = function?.path();
@@ -98,7 +103,7 @@ fn bars() -> Outcome<Vec<Bar>> {
             let file = function.join(format!("resource{index}"));
             let memory = map(&file, (end + 1 - start) as usize)?;
             let has_interrupts = interrupts == Some(index);
-            bars.push(Bar { file, is_express, has_interrupts, memory });
+            bars.push(Bar { file, is_express, has_interrupts, whole: all || is_express, memory });
         }
     }
     Ok(bars)
@@ -135,7 +140,7 @@ impl Bar {
     /// Where to reach it: everywhere in express memory's, and of others as often as time allows.
     fn places(&self) -> impl Iterator<Item = usize> + use<> {
         let length = self.memory.length();
-        let step = if self.is_express { 8 } else { (length / MOST_SLOW).next_power_of_two().max(8) };
+        let step = if self.whole { 8 } else { (length / MOST_SLOW).next_power_of_two().max(8) };
         (0..length).step_by(step)
     }
 }

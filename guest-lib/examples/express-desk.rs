@@ -21,6 +21,8 @@
 //! | `close CHANNEL`, `drop CHANNEL` | `closed`, `dropped` |
 //! | `talk CHANNEL COUNT WORD` | `talked`: so many messages of that word went, and each came back as it was |
 //! | `echo CHANNEL COUNT` | `echoed`: so many went back |
+//! | `forge HOST NAME` | connects as a channel does and maps what the other end receives in, as `pages`, to store there what one likes |
+//! | `blamed` | how the connection of that has `ended`, and what the other end has said to that |
 //! | `churn HOST NAME COUNT` | `made`: so many channels, one after the other, a message by each and one back |
 //! | `serve COUNT` | `served`: the other end of that |
 
@@ -33,8 +35,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::{CardOption, Outcome, print};
-use hamlyn::express::{Channel, ChannelListener, ChannelOptions, Pages};
-use hamlyn::{Error, Manager, Polling};
+use hamlyn::express::{Channel, ChannelEnd, ChannelListener, ChannelOptions, Pages};
+use hamlyn::{Connection, Error, Manager, Polling};
 use serde_json::{Value, json};
 
 mod common;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
             channel,
             spins: options.spins,
             listener: None,
+            forged: None,
             pages: BTreeMap::new(),
             channels: BTreeMap::new(),
             made: 0,
@@ -84,6 +87,7 @@ struct Desk {
     channel: ChannelOptions,
     spins: Option<u32>,
     listener: Option<ChannelListener>,
+    forged: Option<(ChannelEnd, Connection)>,
     /// Pages, and the area or the view that they are of.
     pages: BTreeMap<u64, (Pages, Box<dyn Any>)>,
     channels: BTreeMap<u64, Talk>,
@@ -143,6 +147,26 @@ impl Desk {
                     "part": found.part, "pages": found.pages, "used": found.used, "leaving": found.leaving,
                     "viewed": found.viewed, "held": found.held, "limit": found.limit,
                 }))
+            }
+            ["forge", host, name] => {
+                let (host, card) = (host.parse()?, self.manager.card());
+                let end = ChannelEnd::create(&self.manager, host, self.channel)?;
+                let connection = card.begin_connect(host, name, &end.offer()?)?.finish(PATIENCE)?;
+                // Of what the other end passes these are the area and its key.
+                let told = connection.private();
+                let (area, key) =
+                    (told.get(16..20).ok_or("too short")?, told.get(24..32).ok_or("too short")?);
+                let (area, key) = (u32::from_le_bytes(area.try_into()?), u64::from_le_bytes(key.try_into()?));
+                let view = card.map_express_area(host, area, key)?;
+                self.forged = Some((end, connection));
+                Ok(json!({ "pages": self.keep(view.clone(), view) }))
+            }
+            ["blamed"] => {
+                let (_end, connection) = self.forged.take().ok_or("nothing was forged")?;
+                let end = connection.wait_end(PATIENCE)?;
+                Ok(
+                    json!({ "ended": format!("{:?}", end.reason), "said": String::from_utf8_lossy(&end.private) }),
+                )
             }
             ["listen", name] => {
                 self.listener = Some(ChannelListener::bind(&self.manager, name, self.channel)?);

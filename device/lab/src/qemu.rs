@@ -246,7 +246,7 @@ impl Machine {
 impl Machine {
     /// How many processors it has, unless what else QEMU is told says that.
     fn processors(&self) -> Vec<String> {
-        if self.more.iter().any(|word| word == "-smp") {
+        if self.more.iter().any(|word| word == "-smp" || word == "--smp") {
             return Vec::new();
         }
         // Of a fetch-and-op an emulator of one processor makes a load and a store, if there can be no other: then it is none for

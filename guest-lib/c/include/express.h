@@ -228,7 +228,8 @@ int hamlyn_channel_arm_room(struct hamlyn_channel_sender *sender,
  * Waits until all that was sent is on its way, and whoever sleeps for it has been woken. With a time-out of 0 it sends on what it can, and does
  * not ask whether he has been.
  */
-int hamlyn_channel_flush(struct hamlyn_channel_sender *sender, int timeout_ms);
+int hamlyn_channel_flush(struct hamlyn_channel_sender *sender,
+                         int timeout_ms);
 
 /**
  * Closes it: the other side receives all that was sent, and then that there is no more. The sender is gone even if this fails

@@ -310,7 +310,10 @@ fn memory_that_is_shown_in_the_stead_of_an_area_is_no_word_of_the_peer() {
 
 /// Words of the ring (docs/express.md).
 const WRITTEN: usize = 0;
+const ENDED: usize = 1;
 const RELEASED: usize = 64 / 8;
+const READER_SLEEPS: usize = 128 / 8;
+const WRITER_SLEEPS: usize = 192 / 8;
 
 /// What comes of sending until it fails.
 fn send_on(sender: &mut ChannelSender) -> Error {
@@ -357,7 +360,7 @@ fn scribble(ring: &Mapping, mut seed: u64, stop: &AtomicBool) {
         let (value, place) = (next(), next() as usize);
         let length = next() % 5000;
         let word = match value % 8 {
-            0 => [WRITTEN, 8 / 8, RELEASED, 128 / 8, 192 / 8][place % 5],
+            0 => [WRITTEN, ENDED, RELEASED, READER_SLEEPS, WRITER_SLEEPS][place % 5],
             // Headers of the first records.
             1..4 => 4096 / 8 + place % 32,
             _ => place % words.len(),

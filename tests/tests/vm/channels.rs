@@ -5,6 +5,7 @@ use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::{Value, json};
 
 use crate::express::{desk, nobody_has_any};
+use crate::express_ends::settle;
 use crate::{Turn, eventually, lab_of};
 
 /// Two machines that share memory.
@@ -77,6 +78,8 @@ fn programs_in_c_and_in_rust_share_pages() -> Result<()> {
 fn nothing_is_left(lab: &Lab) -> Result<()> {
     (0..2).try_for_each(|vm| {
         let mut asking = desk(lab, vm)?;
+        // Who has never made an area has not asked yet what may be left of an earlier driver's.
+        settle(&mut asking, 1 - vm)?;
         eventually(|| nobody_has_any(&mut asking, 1 - vm), "all pages are given back")
     })
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::desk::Desk;
 use crate::express::{channel, desk, express, log_is_clean, nobody_has_any};
-use crate::{eventually, lab_of};
+use crate::{eventually, if_long, lab_of};
 
 /// Words of 8 bytes that pages are filled with.
 const OURS: u64 = 0x6f75_7273_6f75_7273;
@@ -53,6 +53,7 @@ fn pages_are_their_owners_alone() -> Result<()> {
     both_add_to_the_same_word(&mut maker, area, &mut viewer, view)?;
     fill(&mut viewer, view, OURS)?;
     strangers_are_refused(&lab, &told)?;
+    nonsense_ends_a_channel(&lab)?;
     processes_beside_them(&lab)?;
     all(&mut maker, area, OURS)?;
     all(&mut viewer, view, OURS)?;
@@ -71,6 +72,28 @@ fn pages_are_their_owners_alone() -> Result<()> {
         log_is_clean(&lab, vm)?;
     }
     Ok(())
+}
+
+/// A process that connects as an honest one does, and then stores what it likes: who receives is told what makes no sense, its channel
+/// ends in both directions, and the other's connection says why.
+fn nonsense_ends_a_channel(lab: &Lab) -> Result<()> {
+    let (mut server, mut forger) = (desk(lab, 0)?, desk(lab, 1)?);
+    server.expect("listen trap", &json!({ "listening": "trap" }))?;
+    server.begin("accept")?;
+    let pages = forger.ask("forge 0 trap")?["pages"].as_u64().context("nothing is mapped")?;
+    let accepted = server.answer()?;
+    ensure!(accepted["express"] == true, "{accepted}");
+    let channel = &accepted["channel"];
+    // Its first word is how many bytes were ever written.
+    forger.expect(&format!("add {pages} 3"), &json!({ "was": 0 }))?;
+    let said = "it says to have written 3 bytes of a ring";
+    let told = server.ask(&format!("receive {channel}"))?;
+    ensure!(told["error"].as_str().is_some_and(|error| error.contains(said)), "{told}");
+    ensure!(server.ask(&format!("flood {channel}"))? == json!({ "flooding": true }));
+    let told = server.answer()?;
+    ensure!(told["error"].as_str().is_some_and(|error| error.contains(said)), "{told}");
+    let why = json!({ "ended": "Closed", "said": "what you have stored makes no sense" });
+    forger.expect("blamed", &why)
 }
 
 /// At the same time, by ordinary atomics: nothing that one adds is lost by what the other does.
@@ -183,16 +206,18 @@ fn no_rules(form: &str) -> Result<()> {
     let ([echo, talk], by_memory) = channel((&mut two, 2), &mut zero, "talk")?;
     ensure!(by_memory);
     let words = [OURS, THEIRS, SAID, SHARED].map(|word| word.to_string());
+    // All of what a card answers by itself takes minutes.
+    let bars = &["bars", "--all"][..if_long(2, 1) as usize];
     let search = || -> Result<Value> {
         let found = lab
             .vm(1)
-            .run_as(0, [&["bars", "search"], &words.each_ref().map(String::as_str)[..]].concat())?
+            .run_as(0, [bars, &["search"], &words.each_ref().map(String::as_str)].concat())?
             .finish()?;
         println!("{found:#?}");
         Ok(found.last().context("no answer")?["found"].clone())
     };
     let fill_all = |role: &str| -> Result<()> {
-        let done = lab.vm(1).run_as(0, ["bars", role, &HOSTILE.to_string()])?.finish()?;
+        let done = lab.vm(1).run_as(0, [bars, &[role, &HOSTILE.to_string()]].concat())?.finish()?;
         println!("{done:#?}");
         ensure!(done.last() == Some(&json!({ "done": true })), "{done:?}");
         Ok(())
