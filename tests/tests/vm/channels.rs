@@ -107,7 +107,7 @@ fn loops_in_c_carry_a_stream() -> Result<()> {
     }
     // Either dies while the other has more to do: poll(2) tells of it.
     for dies in 0..2 {
-        let (mut sink, mut sends) = stream("8000000")?;
+        let (mut sink, mut sends) = stream("40000000")?;
         let (dying, other) = if dies == 0 { (&mut sends, &mut sink) } else { (&mut sink, &mut sends) };
         dying.kill(9)?;
         let said = other.answer()?;

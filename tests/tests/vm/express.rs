@@ -155,7 +155,7 @@ fn times_asleep(lab: &Lab, vm: usize) -> Result<u64> {
     })
 }
 
-/// Two channels whose receivers sleep: nothing is sent, and who sleeps looks after the other's host a few times a second.
+/// Two channels whose receivers sleep: nothing is sent, and who sleeps looks after the other's host once a second.
 fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
     const SECONDS: u64 = 3;
     let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);

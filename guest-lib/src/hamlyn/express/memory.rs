@@ -16,7 +16,7 @@ use crate::hamlyn::manager::{Look, Manager, Pause};
 use crate::hamlyn::protocol::stream::Watch;
 
 /// How often who sleeps asks the operating system whether the peer is there.
-const LIMIT: Duration = Duration::from_millis(500);
+const LIMIT: Duration = Duration::from_secs(1);
 const PAUSE: Pause = Pause { limit: Some(LIMIT), for_card: false };
 /// How often a change that brings no message, as a skip's, is looked behind before the time is asked for: a peer may make as many as it likes.
 const FALSE_ALARMS: u32 = 4;
