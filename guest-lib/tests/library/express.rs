@@ -322,7 +322,9 @@ fn send_on(sender: &mut ChannelSender) -> Error {
 
 fn receive_on(receiver: &mut ChannelReceiver) -> Error {
     (0..100)
-        .find_map(|_| receiver.recv_block(PATIENCE).map(|message| message.map(drop)).err())
+        .find_map(|_| {
+            receiver.recv_block(Some(Duration::from_secs(5))).map(|message| message.map(drop)).err()
+        })
         .expect("it goes on")
 }
 
@@ -345,6 +347,22 @@ fn nonsense_ends_both_halves_of_both_ends_and_each_is_told_why() {
             assert!(matches!(error, Error::PeerLost(PeerLoss::Blamed)), "{error}");
         }
     }
+}
+
+#[test]
+fn a_peer_that_has_ended_cannot_take_that_back() {
+    const FIRST: usize = 4096 / 8;
+    let Pair { fake, ends: [here, _there], .. } = express(4096);
+    let Channel { mut receiver, sender: _sender } = here;
+    let (ring, lost) = (fake.area(), |error| matches!(error, Error::PeerLost(PeerLoss::Abandoned)));
+    let words = ring.long_words(0, ring.length() / 8);
+    words[ENDED].store(2, Ordering::Release);
+    assert!(receiver.try_recv().is_err_and(lost));
+    words[ENDED].store(0, Ordering::Release);
+    words[FIRST].store(1 << 32 | 8, Ordering::Relaxed);
+    words[WRITTEN].store(16, Ordering::Release);
+    assert!(receiver.arm().unwrap(), "there is the end");
+    assert!(receiver.try_recv().is_err_and(lost));
 }
 
 /// Stores anything anywhere in a ring, at any moment, until it is told to stop. Much of it is what a peer might say.
