@@ -241,9 +241,7 @@ impl Machine {
         arguments.extend_from_slice(&self.more);
         arguments
     }
-}
 
-impl Machine {
     /// How many processors it has, unless what else QEMU is told says that.
     fn processors(&self) -> Vec<String> {
         if self.more.iter().any(|word| word == "-smp" || word == "--smp") {

@@ -110,8 +110,8 @@
 #define host_express_map hamlyn_driver_host_express_map
 #define host_express_part hamlyn_driver_host_express_part
 #define host_express_spare hamlyn_driver_host_express_spare
-#define host_express_user hamlyn_driver_host_express_user
 #define host_express_stop hamlyn_driver_host_express_stop
+#define host_express_user hamlyn_driver_host_express_user
 #define host_jiffies hamlyn_driver_host_jiffies
 #define host_lapsed hamlyn_driver_host_lapsed
 #define host_leave hamlyn_driver_host_leave
