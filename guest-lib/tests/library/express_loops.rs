@@ -5,6 +5,8 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -169,15 +171,22 @@ fn a_task_that_reads_is_told_of_an_end_that_was_not_meant() {
     }
 }
 
-/// How often who awaits it goes to sleep.
-async fn counted<F: Future>(sleeps: &mut u32, what: F) -> F::Output {
+/// Counts how often who awaits it goes to sleep.
+async fn counted<F: Future>(sleeps: &AtomicU32, what: F) -> F::Output {
     let mut what = pin!(what);
     poll_fn(|context| {
         let outcome = what.as_mut().poll(context);
-        *sleeps += u32::from(outcome.is_pending());
+        sleeps.fetch_add(outcome.is_pending().into(), Ordering::Relaxed);
         outcome
     })
     .await
+}
+
+/// Waits until somebody has gone to sleep.
+async fn has_slept(sleeps: &AtomicU32) {
+    while sleeps.load(Ordering::Relaxed) == 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
 }
 
 fn halves(manager: &Manager, end: Channel) -> (ReadHalf, WriteHalf) {
@@ -188,32 +197,42 @@ fn bytes_of(message: Option<Received<'_>>) -> Vec<u8> {
     message.expect("the peer has not closed").to_vec()
 }
 
-/// Sends each message back, and builds it where the other reads it. How often it slept for a message, and for room.
-async fn send_back(mut from: ReadHalf, mut to: WriteHalf) -> [u32; 2] {
-    let (mut sleeps, mut waits) = (0, 0);
-    while let Some(message) = counted(&mut sleeps, from.recv()).await.unwrap() {
-        let mut room = counted(&mut waits, to.reserve(message.len())).await.unwrap();
+/// How often tasks sleep: who sends back for a message, and for room; who sends, for room.
+#[derive(Debug, Default)]
+struct Sleeps {
+    back: AtomicU32,
+    back_for_room: AtomicU32,
+    sends: AtomicU32,
+}
+
+/// Sends each message back, and builds it where the other reads it.
+async fn send_back(mut from: ReadHalf, mut to: WriteHalf, sleeps: Arc<Sleeps>) {
+    while let Some(message) = counted(&sleeps.back, from.recv()).await.unwrap() {
+        let mut room = counted(&sleeps.back_for_room, to.reserve(message.len())).await.unwrap();
         room.write(0, &message.to_vec()).unwrap();
         drop(message);
         room.commit().unwrap();
-        counted(&mut waits, to.flush()).await.unwrap();
+        counted(&sleeps.back_for_room, to.flush()).await.unwrap();
     }
     to.shutdown().await.unwrap();
-    [sleeps, waits]
 }
 
 #[test]
 fn messages_of_all_lengths_go_from_task_to_task_and_back() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = pair;
+        let sleeps = Arc::new(Sleeps::default());
+        let (of_back, of_sender) = (sleeps.clone(), sleeps.clone());
         let sending_back = thread::spawn(move || {
             run(async {
                 let (from, to) = halves(&there_manager, there);
-                tokio::spawn(send_back(from, to)).await.unwrap()
-            })
+                tokio::spawn(send_back(from, to, of_back)).await.unwrap();
+            });
         });
-        let sleeps = run(async {
+        run(async {
             let (mut from, mut to) = halves(&here_manager, here);
+            // There is nothing for it yet.
+            has_slept(&sleeps.back).await;
             let longest = to.longest();
             let steps = (0..60).map(|step| step * 997 % longest);
             let lengths: Vec<_> = (0..100).chain(steps).chain([longest, 0, longest, longest]).collect();
@@ -225,20 +244,18 @@ fn messages_of_all_lengths_go_from_task_to_task_and_back() {
             assert!(matches!(to.reserve(longest + 1).await, Err(Error::OutOfRange { .. })));
             let all = lengths.clone();
             let sending = tokio::spawn(async move {
-                let mut sleeps = 0;
                 for (number, length) in all.into_iter().enumerate() {
-                    counted(&mut sleeps, to.send(&bytes(number, length))).await.unwrap();
+                    counted(&of_sender.sends, to.send(&bytes(number, length))).await.unwrap();
                 }
-                (to, sleeps)
+                to
             });
+            // Nobody takes what comes back: in the end nobody has room.
+            has_slept(&sleeps.back_for_room).await;
+            has_slept(&sleeps.sends).await;
             for (number, length) in lengths.into_iter().enumerate() {
-                if number % 50 == 0 {
-                    // Until nobody has room, most likely.
-                    sleep(Duration::from_millis(20)).await;
-                }
                 assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, length), "message {number}");
             }
-            let (mut to, sleeps) = sending.await.unwrap();
+            let mut to = sending.await.unwrap();
             // One at a time: each goes without another call.
             for (number, length) in [longest, 0, longest / 2, longest].into_iter().enumerate() {
                 to.send(&bytes(number, length)).await.unwrap();
@@ -249,10 +266,8 @@ fn messages_of_all_lengths_go_from_task_to_task_and_back() {
             for _ in 0..2 {
                 assert!(from.recv().await.unwrap().is_none());
             }
-            sleeps
         });
-        let [slept, waited] = sending_back.join().unwrap();
-        assert!(slept > 0 && waited > 0 && sleeps > 0, "{slept} {waited} {sleeps}: somebody never slept");
+        sending_back.join().unwrap();
     }
 }
 
@@ -281,12 +296,12 @@ fn what_was_sent_goes_without_another_call() {
             let (_answers, mut to) = halves(&here_manager, here);
             let (mut from, _to) = halves(&there_manager, there);
             let length = to.longest() / 3;
-            let mut sent = 0;
+            to.send(&bytes(0, length)).await.unwrap();
+            let mut sent = 1;
             // Until there is no room: by messages a part of the next may have gone.
             while timeout(Duration::from_millis(50), to.send(&bytes(sent, length))).await.is_ok() {
                 sent += 1;
             }
-            assert!(sent > 0);
             for number in 0..sent {
                 assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, length), "message {number}");
             }
@@ -360,7 +375,9 @@ fn a_task_that_gives_up_receiving_loses_nothing() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [_here, manager], ends: [here, there], .. } = pair;
         let Channel { mut sender, receiver: _receiver } = here;
+        let (begin, begun) = mpsc::channel();
         let sending = thread::spawn(move || {
+            begun.recv().unwrap();
             for number in 0..300 {
                 sender.send(&numbered(number), PATIENCE).unwrap();
                 if number % 20 == 0 {
@@ -372,6 +389,8 @@ fn a_task_that_gives_up_receiving_loses_nothing() {
         run(async {
             let (mut from, _to) = halves(&manager, there);
             let (mut number, mut given_up) = (0, 0_u64);
+            assert!(timeout(Duration::from_millis(1), from.recv()).await.is_err(), "nothing has been sent");
+            begin.send(()).unwrap();
             loop {
                 // Sometimes it has looked once, sometimes it is asleep.
                 match timeout(Duration::from_millis(given_up % 2), from.recv()).await {
@@ -384,7 +403,6 @@ fn a_task_that_gives_up_receiving_loses_nothing() {
                 }
             }
             assert_eq!(number, 300);
-            assert!(given_up > 0, "it never gave up");
         });
         sending.join().unwrap();
     }
@@ -396,7 +414,9 @@ fn a_task_that_gives_up_sending_sends_all_of_a_message_or_nothing() {
         for pair in [express(4096), by_messages()] {
             let Pair { managers: [manager, _there], ends: [here, there], .. } = pair;
             let Channel { sender: _sender, mut receiver } = there;
+            let (begin, begun) = mpsc::channel();
             let receiving = thread::spawn(move || {
+                begun.recv().unwrap();
                 let mut came = Vec::new();
                 while let Some(message) = receiver.recv_block(PATIENCE).unwrap() {
                     let message = message.to_vec();
@@ -423,6 +443,10 @@ fn a_task_that_gives_up_sending_sends_all_of_a_message_or_nothing() {
                         room.commit().unwrap();
                     };
                     let in_time = timeout(Duration::from_millis(u64::from(number % 2)), sending).await;
+                    if in_time.is_err() && given_up.is_empty() {
+                        // Nobody took anything until now, so that there was no room in the end.
+                        begin.send(()).unwrap();
+                    }
                     if in_time.is_ok() { &mut sent } else { &mut given_up }.push(number);
                 }
                 to.shutdown().await.unwrap();
