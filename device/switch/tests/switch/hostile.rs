@@ -147,13 +147,15 @@ fn child_of_another_user() {
     }
 }
 
-/// Needs root, to be two users.
-/// What comes of it.
+/// What comes of it. Needs root, to be two users.
 fn ask_as_another_user(running: &Running) -> String {
     let folder = running.path().parent().unwrap();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("test");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: whom another thread starts meanwhile inherits what this one has open to be written, for a moment,
+    // and a file that anybody may write to runs for nobody.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
+    assert!(copied.success());
     let mut command = Command::new(&program);
     command.args(["--exact", "hostile::child_of_another_user", "--nocapture"]).uid(NOBODY).current_dir("/");
     let output = command.env("HAMLYN_TEST_STRANGER", running.path()).output().unwrap();
