@@ -97,6 +97,11 @@ struct host_sizes {
 	u32 held;
 	/* References to whom they count for. */
 	u32 users;
+	/* Pages of express memory: areas', leaving until the other host confirms, views', and those that count as somebody's. */
+	u32 used;
+	u32 leaving;
+	u32 viewed;
+	u32 counted;
 };
 
 /* How an area or a view stands. */

@@ -3,6 +3,7 @@
 #include <linux/cleanup.h>
 #include <stdlib.h>
 
+#include "expresshost.h"
 #include "host.h"
 
 static struct host *host_of(struct peer_transport *transport)
@@ -345,6 +346,23 @@ void host_describe(const struct hamlyn_connection *connection,
 	hamlyn_connection_describe(connection, state);
 }
 
+/* Pages that wait until a host is asked to settle may do so for ever. */
+static void express_sizes(const struct host *host, struct host_sizes *sizes)
+{
+	const struct hamlyn_system *system = host->system;
+	const struct express_part *part;
+	unsigned int i, user;
+
+	for (i = 0; system->express && i < HAMLYN_WELL_KNOWN_SLOTS; i++) {
+		part = &system->express->hosts[i].part;
+		sizes->used += part->used;
+		sizes->leaving += part->leaving;
+		sizes->viewed += part->viewed;
+		for (user = 0; user < HOST_USERS; user++)
+			sizes->counted += hamlyn_share_express_held(&host->shares[user], i);
+	}
+}
+
 void host_sizes(const struct host *host, struct host_sizes *sizes)
 {
 	const struct hamlyn_system *system = host->system;
@@ -363,6 +381,7 @@ void host_sizes(const struct host *host, struct host_sizes *sizes)
 		sizes->held += host->shares[i].held[HAMLYN_CONNECTIONS];
 		sizes->users += host->shares[i].users;
 	}
+	express_sizes(host, sizes);
 }
 
 /* When this side last forgot what it had with a host, in milliseconds. */

@@ -90,6 +90,14 @@ pub struct Sizes {
     pub held: u32,
     /// References to whom they count for.
     pub users: u32,
+    /// Pages of express memory that areas have.
+    pub used: u32,
+    /// Those that areas had, until the other host confirms. Such as wait for it to be asked to settle may do so for ever, and are none.
+    pub leaving: u32,
+    /// The other hosts' that views have.
+    pub viewed: u32,
+    /// Those that count as somebody's.
+    pub counted: u32,
 }
 
 /// The part of an operating system that has to do with connections.
