@@ -13,40 +13,68 @@ use super::*;
 /// Two messages of 8 bytes, and a skip of a header alone.
 const CAPACITY: u64 = 40;
 
+/// What is taken away, to see that it is needed; and how the reader goes about.
+#[derive(Clone, Copy)]
+struct Case {
+    messages: u64,
+    /// So many messages are received before they are released, if they are there.
+    held: u64,
+    writer_has_barriers: bool,
+    reader_has_barriers: bool,
+    /// A slot is reopened before memory is looked at.
+    reopens_first: bool,
+}
+
+const WHOLE: Case =
+    Case { messages: 4, held: 1, writer_has_barriers: true, reader_has_barriers: true, reopens_first: true };
+
 struct Memory {
     words: [AtomicU64; 5],
     data: [AtomicU64; CAPACITY as usize / 8],
 }
 
+/// The ring, as one end has it.
 #[derive(Clone)]
-struct Both<const FENCED: bool>(Arc<Memory>);
+struct End {
+    memory: Arc<Memory>,
+    has_barriers: bool,
+}
 
-impl<const F: bool> Both<F> {
+impl End {
     fn new() -> Self {
         let words = std::array::from_fn(|_| AtomicU64::new(0));
-        Self(Arc::new(Memory { words, data: std::array::from_fn(|_| AtomicU64::new(0)) }))
+        let memory = Memory { words, data: std::array::from_fn(|_| AtomicU64::new(0)) };
+        Self { memory: Arc::new(memory), has_barriers: true }
     }
 
     fn data(&self, at: u64) -> &AtomicU64 {
-        &self.0.data[at as usize / 8]
+        &self.memory.data[at as usize / 8]
+    }
+
+    fn writer(&self, has_barriers: bool) -> Writer<Self> {
+        Writer::new(Self { has_barriers, ..self.clone() }, CAPACITY)
+    }
+
+    fn reader(&self, has_barriers: bool) -> Reader<Self> {
+        Reader::new(Self { has_barriers, ..self.clone() }, CAPACITY)
     }
 }
 
-impl<const FENCED: bool> Shared for Both<FENCED> {
+impl Shared for End {
     fn load(&self, word: Word) -> u64 {
-        self.0.words[word as usize].load(Acquire)
+        self.memory.words[word as usize].load(Acquire)
     }
 
     fn store(&self, word: Word, value: u64) {
-        self.0.words[word as usize].store(value, Release);
+        self.memory.words[word as usize].store(value, Release);
     }
 
     fn take(&self, word: Word) -> u64 {
-        self.0.words[word as usize].swap(0, AcqRel)
+        self.memory.words[word as usize].swap(0, AcqRel)
     }
 
     fn barrier(&self) {
-        if FENCED {
+        if self.has_barriers {
             fence(SeqCst);
         }
     }
@@ -60,30 +88,47 @@ impl<const FENCED: bool> Shared for Both<FENCED> {
     }
 }
 
-/// A notification queue, or a descriptor that is polled.
-#[derive(Clone)]
-struct Bell(Arc<(Mutex<bool>, Condvar)>);
+/// A slot that wakes: what arrives closes it, what arrives at a closed one is refused and lost, and who was woken reopens it.
+struct Slot {
+    state: Mutex<SlotState>,
+    wakes: Condvar,
+    reopens_first: bool,
+}
 
-impl Bell {
-    fn new() -> Self {
-        Self(Arc::new((Mutex::new(false), Condvar::new())))
+struct SlotState {
+    open: bool,
+    rung: bool,
+}
+
+impl Slot {
+    fn new(reopens_first: bool) -> Arc<Self> {
+        let state = Mutex::new(SlotState { open: true, rung: false });
+        Arc::new(Self { state, wakes: Condvar::new(), reopens_first })
     }
 
     fn ring(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_one();
+        let mut state = self.state.lock().unwrap();
+        if std::mem::take(&mut state.open) {
+            state.rung = true;
+            self.wakes.notify_one();
+        }
     }
 
     fn wait(&self) {
-        let mut rung = self.0.0.lock().unwrap();
-        while !*rung {
-            rung = self.0.1.wait(rung).unwrap();
+        let mut state = self.state.lock().unwrap();
+        // To see that it matters: not when it was woken, but when it sleeps the next time.
+        state.open |= !self.reopens_first && !state.rung;
+        while !state.rung {
+            state = self.wakes.wait(state).unwrap();
         }
-        *rung = false;
+        *state = SlotState { open: self.reopens_first, rung: false };
     }
 }
 
-fn offer<const F: bool>(writer: &mut Writer<Both<F>>, value: u64, peer: &Bell) -> bool {
+/// An end's own slot, and the peer's.
+type Bells = [Arc<Slot>; 2];
+
+fn offer(writer: &mut Writer<End>, value: u64, [_, peer]: &Bells) -> bool {
     let span = writer.reserve(8).unwrap();
     if let Some(span) = span {
         writer.shared().data(span.at).store(value, Relaxed);
@@ -95,33 +140,10 @@ fn offer<const F: bool>(writer: &mut Writer<Both<F>>, value: u64, peer: &Bell) -
     span.is_some()
 }
 
-fn poll<const F: bool>(reader: &mut Reader<Both<F>>, peer: &Bell) -> Option<u64> {
-    let span = reader.receive().unwrap();
-    let value = span.map(|span| {
-        assert_eq!(span.length, 8);
-        let value = reader.shared().data(span.at).load(Relaxed);
-        reader.release(span.end);
-        value
-    });
-    if reader.take_bell() {
-        peer.ring();
-    }
-    value
-}
-
-fn sleep<const F: bool>(reader: &mut Reader<Both<F>>, mine: &Bell, peer: &Bell) {
-    let sleeps = reader.sleep().unwrap();
-    if reader.take_bell() {
-        peer.ring();
-    }
-    if sleeps {
-        mine.wait();
-    }
-}
-
 /// Offers a value until there is room for it.
-fn send<const F: bool>(writer: &mut Writer<Both<F>>, value: u64, mine: &Bell, peer: &Bell) {
-    while !offer(writer, value, peer) {
+fn send(writer: &mut Writer<End>, value: u64, bells: &Bells) {
+    let [mine, peer] = bells;
+    while !offer(writer, value, bells) {
         let sleeps = writer.sleep(8).unwrap();
         if writer.take_bell() {
             peer.ring();
@@ -132,65 +154,99 @@ fn send<const F: bool>(writer: &mut Writer<Both<F>>, value: u64, mine: &Bell, pe
     }
 }
 
+fn receive(reader: &mut Reader<End>, [_, peer]: &Bells) -> Option<Span> {
+    let span = reader.receive().unwrap();
+    if reader.take_bell() {
+        peer.ring();
+    }
+    span
+}
+
+/// What messages that are here say, which are the reader's until it releases them all.
+fn take(reader: &mut Reader<End>, spans: &[Span], [_, peer]: &Bells) -> Vec<u64> {
+    let value = |span: &Span| {
+        assert_eq!(span.length, 8);
+        reader.shared().data(span.at).load(Relaxed)
+    };
+    let values = spans.iter().map(value).collect();
+    spans.iter().for_each(|span| reader.release(span.end));
+    if reader.take_bell() {
+        peer.ring();
+    }
+    values
+}
+
+fn sleep(reader: &mut Reader<End>, [mine, peer]: &Bells) {
+    let sleeps = reader.sleep().unwrap();
+    if reader.take_bell() {
+        peer.ring();
+    }
+    if sleeps {
+        mine.wait();
+    }
+}
+
 /// The next value, whenever it comes.
-fn next<const F: bool>(reader: &mut Reader<Both<F>>, mine: &Bell, peer: &Bell) -> u64 {
+fn next(reader: &mut Reader<End>, bells: &Bells) -> u64 {
     loop {
-        match poll(reader, peer) {
-            Some(value) => return value,
-            None => sleep(reader, mine, peer),
+        match receive(reader, bells) {
+            Some(span) => return take(reader, &[span], bells)[0],
+            None => sleep(reader, bells),
         }
     }
 }
 
 /// One way: more than the ring holds, both ends asleep whenever they can be, and the end of it.
-fn one_way<const F: bool>(messages: u64) {
-    let both = Both::<F>::new();
-    let (writers, readers) = (Bell::new(), Bell::new());
-    let mut writer = Writer::new(both.clone(), CAPACITY);
-    let mut reader = Reader::new(both, CAPACITY);
-    let (mine, peer) = (writers.clone(), readers.clone());
+fn one_way(case: Case) {
+    let ring = End::new();
+    let [writers, readers] = [(); 2].map(|()| Slot::new(case.reopens_first));
+    let (mut writer, mut reader) =
+        (ring.writer(case.writer_has_barriers), ring.reader(case.reader_has_barriers));
+    let bells = [writers.clone(), readers.clone()];
     let thread = thread::spawn(move || {
-        for value in 1..=messages {
-            send(&mut writer, value, &mine, &peer);
+        for value in 1..=case.messages {
+            send(&mut writer, value, &bells);
         }
         writer.end(1);
         if writer.take_bell() {
-            peer.ring();
+            bells[1].ring();
         }
     });
+    let bells = [readers, writers];
     let mut received = 0;
     loop {
-        match poll(&mut reader, &writers) {
-            Some(value) => {
-                received += 1;
-                assert_eq!(value, received);
+        let spans: Vec<Span> = (0..case.held).map_while(|_| receive(&mut reader, &bells)).collect();
+        if spans.is_empty() {
+            if reader.ended().unwrap() == Some(1) {
+                break;
             }
-            None if reader.ended().unwrap() == Some(1) => break,
-            None => sleep(&mut reader, &readers, &writers),
+            sleep(&mut reader, &bells);
+        }
+        for value in take(&mut reader, &spans, &bells) {
+            received += 1;
+            assert_eq!(value, received);
         }
     }
-    assert_eq!(received, messages);
+    assert_eq!(received, case.messages);
     thread.join().unwrap();
 }
 
-/// Both ways at once, where each end has one bell for its two halves: what rings for the one is not taken from the other.
+/// Both ways at once, where each end has one slot for its two halves: what rings for the one is not taken from the other.
 fn both_ways(values: u64) {
-    let rings = [Both::<true>::new(), Both::new()];
-    let bells = [Bell::new(), Bell::new()];
-    let writer = |ring: usize| Writer::new(rings[ring].clone(), CAPACITY);
-    let reader = |ring: usize| Reader::new(rings[ring].clone(), CAPACITY);
-    let (mut back, mut asked) = (writer(1), reader(0));
-    let [peer, mine] = bells.clone();
+    let rings = [End::new(), End::new()];
+    let [one, other] = [(); 2].map(|()| Slot::new(true));
+    let (mut back, mut asked) = (rings[1].writer(true), rings[0].reader(true));
+    let bells = [other.clone(), one.clone()];
     let thread = thread::spawn(move || {
         for _ in 0..values {
-            let value = next(&mut asked, &mine, &peer);
-            send(&mut back, value + 10, &mine, &peer);
+            let value = next(&mut asked, &bells);
+            send(&mut back, value + 10, &bells);
         }
     });
-    let (mut ask, mut answers) = (writer(0), reader(1));
-    let [mine, peer] = bells;
-    (0..values).for_each(|value| send(&mut ask, value, &mine, &peer));
-    (0..values).for_each(|value| assert_eq!(next(&mut answers, &mine, &peer), value + 10));
+    let (mut ask, mut answers) = (rings[0].writer(true), rings[1].reader(true));
+    let bells = [one, other];
+    (0..values).for_each(|value| send(&mut ask, value, &bells));
+    (0..values).for_each(|value| assert_eq!(next(&mut answers, &bells), value + 10));
     thread.join().unwrap();
 }
 
@@ -202,16 +258,33 @@ fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn no_message_and_no_wake_up_is_lost() {
-    explore(2, || one_way::<true>(4));
+    explore(2, || one_way(WHOLE));
 }
 
 #[test]
-fn one_bell_is_enough_for_both_ways() {
+fn messages_that_are_held_stay_whatever_comes_behind_them() {
+    explore(2, || one_way(Case { messages: 5, held: 2, ..WHOLE }));
+}
+
+#[test]
+fn one_slot_is_enough_for_both_ways() {
     explore(2, || both_ways(3));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn without_the_barriers_a_wake_up_is_lost() {
-    explore(3, || one_way::<false>(3));
+fn without_the_writers_barriers_a_wake_up_is_lost() {
+    explore(3, || one_way(Case { messages: 3, writer_has_barriers: false, ..WHOLE }));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_readers_barriers_a_wake_up_is_lost() {
+    explore(3, || one_way(Case { messages: 3, reader_has_barriers: false, ..WHOLE }));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_slot_that_is_reopened_behind_the_look_loses_a_wake_up() {
+    explore(3, || one_way(Case { messages: 3, reopens_first: false, ..WHOLE }));
 }
