@@ -22,7 +22,8 @@ use hamlyn_lab::{
 /// The card is up to three PCI functions in one slot, each with a socket of its own. The second has the doorbells, which cost
 /// the guest a tenth there; without it all works, too. The third has express memory, if the card that listens has any. If that
 /// is isolated, there is such a function for each other port of the switch; those that have no room in the slot are in the slots
-/// behind it.
+/// behind it. An emulated machine with express memory needs -smp 1,maxcpus=2 or more: where there can be but one processor, QEMU
+/// makes a load and a store of fetch-and-op, which is then no such thing for other machines.
 ///
 /// A card that wants to see the machine's stores to memory is told of them by a plugin, if QEMU emulates: then these arguments
 /// say so, and replace your own -accel.
