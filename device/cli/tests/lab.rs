@@ -125,11 +125,12 @@ fn niceness(lab: &Lab) -> Vec<i32> {
         fs::read_to_string(process.path().join("cmdline")).is_ok_and(|words| words.contains(&socket))
     };
     let machine = fs::read_dir("/proc").unwrap().flatten().find(is_machine).expect("no machine runs");
-    let stat = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("stat")).unwrap();
+    // A thread may end meanwhile.
+    let stat = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("stat")).ok();
     let threads = fs::read_dir(machine.path().join("task")).unwrap();
     // Field 19; the second, a name in parentheses, may be anything.
     let nice = |stat: String| stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap();
-    threads.map(|thread| nice(stat(thread.unwrap()))).collect()
+    threads.flatten().filter_map(stat).map(nice).collect()
 }
 
 /// A machine that gave way while it boots would hardly get anywhere on a busy host.

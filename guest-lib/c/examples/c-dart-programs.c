@@ -74,6 +74,12 @@ static void call_add(void *state, const unsigned long long *numbers, int count)
 	printf("{\"added\":%llu}\n", numbers[0]);
 }
 
+/* When the answer of a question is there, what was sent before it has been executed. */
+static void settle(struct calling *calling)
+{
+	must(dart_fetch(calling->caller, UNUSED, DART_STEP_OR, 0, NULL, NULL));
+}
+
 static void call_locked(void *state, const unsigned long long *numbers, int count)
 {
 	struct calling *calling = state;
@@ -97,13 +103,8 @@ static void call_locked(void *state, const unsigned long long *numbers, int coun
 		must(dart_unlock(calling->caller, &lock));
 		must(dart_wait_until_left(calling->connections[MEMORY], PATIENCE_MS));
 	}
+	settle(calling);
 	printf("{\"added\":%llu}\n", numbers[0]);
-}
-
-/* When the answer of a question is there, what was sent before it has been executed. */
-static void settle(struct calling *calling)
-{
-	must(dart_fetch(calling->caller, UNUSED, DART_STEP_OR, 0, NULL, NULL));
 }
 
 static void call_append(void *state, const unsigned long long *numbers, int count)
@@ -183,6 +184,8 @@ static void call_urge(void *state, const unsigned long long *numbers, int count)
 		must(dart_put_urgent(connection, &priorities, calling->parts[URGENT].endpoint, 0, numbers[at]));
 		must(dart_wait_until_left(connection, PATIENCE_MS));
 	}
+	/* By another connection, but behind what has left the card. */
+	settle(calling);
 	printf("{\"put\":%d}\n", count);
 }
 

@@ -140,6 +140,7 @@ impl Calling {
             lock.unlock(&self.caller)?;
             self.parts[0].connection.wait_until_left(PATIENCE)?;
         }
+        self.settle()?;
         Ok(json!({ "added": count }))
     }
 
@@ -159,6 +160,12 @@ impl Calling {
         Ok(json!({ "read": count }))
     }
 
+    /// When the answer of a question is there, what was sent before it has been executed.
+    fn settle(&mut self) -> Outcome {
+        self.caller.fetch(7, Step::Or, 0)?;
+        Ok(())
+    }
+
     fn append(&mut self, count: u64) -> Outcome<Value> {
         let appender = Appender::new(self.parts[0].connection.clone(), LOG, ENTRY);
         for number in 0..count {
@@ -169,14 +176,13 @@ impl Calling {
             self.parts[0].endpoint.write(at as usize, &(self.own * 1000 + number).to_le_bytes())?;
             appender.append(at)?;
         }
-        // Behind them.
-        self.caller.fetch(7, Step::Or, 0)?;
+        self.settle()?;
         Ok(json!({ "appended": count }))
     }
 
     fn full(&mut self) -> Outcome<Value> {
         Appender::new(self.parts[0].connection.clone(), LOG, ENTRY).append(256)?;
-        self.caller.fetch(7, Step::Or, 0)?;
+        self.settle()?;
         let trap = self.parts[0].connection.status().trap.map(|(trap, _)| format!("{trap:?}"));
         Ok(json!({ "refused": trap }))
     }
@@ -215,6 +221,8 @@ impl Calling {
             urgent.put(&part.endpoint, 0, priority.parse()?)?;
             part.connection.wait_until_left(PATIENCE)?;
         }
+        // By another connection, but behind what has left the card.
+        self.settle()?;
         Ok(json!({ "put": priorities.len() }))
     }
 

@@ -18,7 +18,7 @@
 //! | `own MAPPING OFFSET` | the `value` of 4 bytes in this process' memory |
 //! | `state MAPPING` | `state` |
 //! | `load EXPORT OFFSET` | the `value` of 4 bytes |
-//! | `wait EXPORT OFFSET VALUE` | the `value` that they have when it is another, or that there is none within a second |
+//! | `wait EXPORT OFFSET VALUE [SECONDS]` | the `value` that they have when it is another, or that there is none within so many (60) |
 //! | `check EXPORT OFFSET LENGTH SEED` | whether the pattern `arrived` |
 //! | `batter MAPPING ROUNDS` | how many transfers it has `started`: all pages of the buffer, one after the other, so often |
 //! | `stream MAPPING COUNT` | `streamed`: so many items, and after each how many there are |
@@ -36,8 +36,8 @@ use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::pages::pages;
 use crate::stream;
 
-/// How long a word is waited for.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(1));
+/// How long is waited for what is to come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(card: Card) -> Outcome {
     let mut desk = Desk { card, exports: BTreeMap::new(), mappings: BTreeMap::new(), made: 0 };
@@ -97,8 +97,10 @@ impl Desk {
             ["load", export, offset] => {
                 Ok(json!({ "value": self.exported(export)?.load_u32(offset.parse()?)? }))
             }
-            ["wait", export, offset, value] => {
-                let found = self.exported(export)?.wait(offset.parse()?, value.parse()?, PATIENCE)?;
+            ["wait", export, offset, value, ref seconds @ ..] => {
+                let seconds = seconds.first().map(|seconds| seconds.parse().map(Duration::from_secs));
+                let patience = seconds.transpose()?.unwrap_or(PATIENCE);
+                let found = self.exported(export)?.wait(offset.parse()?, value.parse()?, Some(patience))?;
                 Ok(json!({ "value": found }))
             }
             ["check", export, offset, length, seed] => {
@@ -130,7 +132,7 @@ impl Desk {
             }
             ["send", _, offset, length] => {
                 mapping.send(offset.parse()?, length.parse()?)?;
-                mapping.wait_until_sent(PATIENCE)?;
+                mapping.wait_until_sent(Some(PATIENCE))?;
                 Ok(json!({ "sent": true }))
             }
             ["batter", _, rounds] => {
@@ -138,7 +140,7 @@ impl Desk {
                 for _ in 0..rounds {
                     mapping.send(0, length)?;
                 }
-                mapping.wait_until_sent(PATIENCE)?;
+                mapping.wait_until_sent(Some(PATIENCE))?;
                 Ok(json!({ "started": rounds * length.div_ceil(4096) }))
             }
             ["own", _, offset] => Ok(json!({ "value": mapping.load_u32(offset.parse()?)? })),

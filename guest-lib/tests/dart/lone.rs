@@ -128,7 +128,7 @@ fn a_full_queue_holds_items_back_in_order() {
     loop {
         let at = put % 1024 * 8;
         one.endpoint.write(at as usize, &(put * 3).to_le_bytes()).unwrap();
-        match producer.put(put, at, 8, Some(Duration::from_millis(1))) {
+        match producer.put(put, at, 8, Some(Duration::from_millis(50))) {
             Ok(()) => put += 1,
             Err(error) => {
                 assert!(error.is_timed_out(), "{error}");

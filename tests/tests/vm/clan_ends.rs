@@ -150,13 +150,14 @@ fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()>
     let mut bystander = Reader::of(&lab, 0, &calm, "endpoint 0")?;
     let mut reader = Reader::of(&lab, 0, &descriptor, "endpoint 0")?;
     reader.reads()?;
+    let users = Users::of(&lab)?;
     // Its card stands still, with all that it has, and goes on.
     let failed = count(&lab, 0, "reads_failed")?;
     let held = lab.hold_card(1)?;
     reader.is_told("not answered")?;
     ensure!(count(&lab, 0, "reads_failed")? > failed);
     bystander.reads()?;
-    one_user_leaves_messages_to_others(&lab)?;
+    users.leave_messages_to_each_other()?;
     drop(held);
     reader.reads()?;
     // Its processors stand still: the card reads for it, until that misses it.
@@ -199,13 +200,25 @@ fn a_reader_whose_peer_stops_or_goes_is_told_in_time_and_goes_on() -> Result<()>
     Ok(())
 }
 
-/// A host that takes nothing: one user cannot fill all that waits for it.
-fn one_user_leaves_messages_to_others(lab: &Lab) -> Result<()> {
-    let mut greedy = Desk(lab.vm(0).run_as(1001, ["clan-driver", "desk"])?);
-    let (from, _) = endpoint(&mut greedy, "endpoint 0")?;
-    let sent = greedy.ask(&format!("send-many {from} 1:2000"))?;
-    ensure!(sent["sent"].as_u64().is_some_and(|sent| (100..200).contains(&sent)), "{sent}");
-    let mut second = Desk(lab.vm(0).run_as(1002, ["clan-driver", "desk"])?);
-    let (from, _) = endpoint(&mut second, "endpoint 0")?;
-    second.expect(&format!("send {from} 1:2000 mine"), &json!({ "sent": true }))
+/// Two users of the first machine, each with an endpoint: made before a card stands still, for the machine that it belongs to does
+/// not wait for it for ever.
+struct Users([(Desk<Run>, Value); 2]);
+
+impl Users {
+    fn of(lab: &Lab) -> Result<Self> {
+        let user = |uid| {
+            let mut desk = Desk(lab.vm(0).run_as(uid, ["clan-driver", "desk"])?);
+            let (from, _) = endpoint(&mut desk, "endpoint 0")?;
+            anyhow::Ok((desk, from))
+        };
+        Ok(Self([user(1001)?, user(1002)?]))
+    }
+
+    /// A host that takes nothing: one user cannot fill all that waits for it.
+    fn leave_messages_to_each_other(self) -> Result<()> {
+        let [(mut greedy, from), (mut second, other)] = self.0;
+        let sent = greedy.ask(&format!("send-many {from} 1:2000"))?;
+        ensure!(sent["sent"].as_u64().is_some_and(|sent| (100..200).contains(&sent)), "{sent}");
+        second.expect(&format!("send {other} 1:2000 mine"), &json!({ "sent": true }))
+    }
 }

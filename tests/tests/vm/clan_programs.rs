@@ -5,6 +5,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
 use crate::clan::clan_lab;
+use crate::eventually;
 
 /// Somebody who listens, in the second machine.
 fn listener(lab: &Lab, arguments: &[&str]) -> Result<Run> {
@@ -21,6 +22,11 @@ fn said(lab: &Lab, arguments: &[&str]) -> Result<Vec<Value>> {
 
 fn number(answer: &Value, field: &str) -> Result<u64> {
     answer[field].as_u64().with_context(|| format!("no number {field} in {answer}"))
+}
+
+/// Packets that have arrived at the card of who listens.
+fn arrived(lab: &Lab) -> Result<u64> {
+    number(&lab.card_counters(1)?["card"], "packets_arrived")
 }
 
 #[test]
@@ -88,8 +94,10 @@ fn one_server_has_many_connections_and_uses_endpoints_again() -> Result<()> {
 fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() -> Result<()> {
     let lab = clan_lab(2)?;
     let mut server = listener(&lab, &["server", "serve", "--clients", "4"])?;
+    let before = arrived(&lab)?;
     let mut killed = lab.vm(0).run(["clan", "server", "ask", "--connections", "3", "--count", "1000000"])?;
-    // It is served when another is, who comes later.
+    // It has all its connections, and is served when another is, who comes later.
+    eventually(|| Ok(arrived(&lab)? > before + 1000), "it is served")?;
     said(&lab, &["server", "ask", "--connections", "1", "--count", "10"])?;
     killed.kill(9)?;
     killed.wait()?;
@@ -97,8 +105,9 @@ fn a_server_outlives_its_clients_and_a_client_hears_that_its_server_is_gone() ->
     ensure!(served[0]["clients"] == 4, "each end is heard of: {served:?}");
 
     let mut server = listener(&lab, &["rpc", "serve"])?;
+    let before = arrived(&lab)?;
     let mut client = lab.vm(0).run(["clan", "rpc", "call", "--count", "1000000000"])?;
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    eventually(|| Ok(arrived(&lab)? > before + 1000), "its calls are answered")?;
     server.kill(9)?;
     server.wait()?;
     client.wait()?;

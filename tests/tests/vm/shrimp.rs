@@ -170,7 +170,7 @@ fn stores_arrive(lab: &Lab) -> Result<()> {
     let slept = receiver.ask(&format!("wait {buffer} 5000 0"))?;
     ensure!(slept["value"].as_u64().is_some_and(|value| value > 0), "{slept}");
     arrives(&mut receiver, &buffer, 5000, 19)?;
-    receiver.fails(&format!("wait {buffer} 5000 19"), "no other value of a word within 1s")
+    receiver.fails(&format!("wait {buffer} 5000 19 1"), "no other value of a word within 1s")
 }
 
 #[test]

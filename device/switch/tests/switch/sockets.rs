@@ -83,7 +83,7 @@ fn stall(paths: u16) {
     loop {
         if sender.send(receiver.host, &sent.to_le_bytes(), 4000) {
             sent += 1;
-        } else if !sender.room_comes(Duration::from_millis(300)) {
+        } else if !sender.room_comes(Duration::from_secs(2)) {
             break;
         }
     }
@@ -231,8 +231,7 @@ fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
 
 #[test]
 fn malformed_requests_are_refused_and_harm_nobody() {
-    let timeout = Duration::from_millis(300);
-    let running = Running::start(Options { attach_timeout: timeout, ..crate::kit::small() });
+    let running = Running::start(Options { attach_timeout: PATIENCE, ..crate::kit::small() });
     let cases: [(&[u8], &str); 9] = [
         (b"x", "first message of 1 bytes is not a card's"),
         (b"HMLN\x06\x00\xff\xff\x01\x00\x00", "first message of 11 bytes"),
@@ -253,8 +252,11 @@ fn malformed_requests_are_refused_and_harm_nobody() {
     drop(crate::kit::raw_connect(&running));
     let answer = crate::kit::listen_to(&silent[0]);
     assert!(answer.contains("others wait, and nothing was said yet"), "{answer:?}");
-    let answer = crate::kit::listen_to(&silent[69]);
+    let timeout = Duration::from_millis(300);
+    let hasty = Running::start(Options { attach_timeout: timeout, ..crate::kit::small() });
+    let answer = crate::kit::listen_to(&crate::kit::raw_connect(&hasty));
     assert!(answer.contains("nothing was said for 300ms"), "{answer:?}");
+    drop(silent);
     let mut card = Card::attach(&running, None);
     let host = card.host;
     assert!(card.send(host, b"fine", 4));
@@ -286,8 +288,10 @@ fn a_card_that_scribbles_or_speaks_out_of_turn_loses_its_own_port_only() {
 fn a_switch_takes_the_place_of_one_that_died_and_not_of_one_that_lives() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("switch");
-    // A socket that nobody listens to any more.
-    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    // A socket that nobody listens to any more, whoever was started meanwhile and has inherited it for a moment.
+    let dead = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    rustix::net::shutdown(&dead, rustix::net::Shutdown::Both).unwrap();
+    drop(dead);
     let switch = Switch::bind(&path, crate::kit::small()).unwrap();
     let error = Switch::bind(&path, crate::kit::small()).unwrap_err();
     assert!(error.to_string().contains("is in use by another process"), "{error}");

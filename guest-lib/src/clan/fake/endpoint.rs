@@ -85,6 +85,12 @@ impl Endpoint {
 type Done = Vec<(u32, u32)>;
 
 impl State {
+    /// What all cards do, once.
+    pub(super) fn serve_all(&mut self) {
+        let numbers: Vec<_> = self.endpoints.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.serve(number));
+    }
+
     /// Looks what its owner has told, and what has changed.
     pub(super) fn serve(&mut self, number: u32) {
         let mut done = Done::new();

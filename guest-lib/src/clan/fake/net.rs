@@ -92,10 +92,12 @@ impl Net {
         let weak = Arc::downgrade(&net);
         std::thread::spawn(move || {
             while let Some(net) = weak.upgrade() {
+                let mut state = net.lock();
                 if net.over.load(Ordering::Relaxed) {
                     return;
                 }
-                net.step();
+                state.serve_all();
+                drop(state);
                 drop(net);
                 std::thread::yield_now();
             }
@@ -105,16 +107,14 @@ impl Net {
 
     /// Has the thread do nothing any more: then [`Net::step`] does.
     pub(in super::super) fn stop(&self) {
+        // No round is under way now, and the next one sees it.
+        let _state = self.lock();
         self.over.store(true, Ordering::Relaxed);
-        // A round that has begun is over when this is there.
-        drop(self.lock());
     }
 
     /// What all cards do, once.
     pub(in super::super) fn step(&self) {
-        let mut state = self.lock();
-        let numbers: Vec<_> = state.endpoints.keys().copied().collect();
-        numbers.into_iter().for_each(|number| state.serve(number));
+        self.lock().serve_all();
     }
 
     pub(in super::super) fn open(self: &Arc<Self>, host: u32) -> Card {

@@ -95,15 +95,14 @@ impl Card {
         Card { host, claim: host, bytes_received: 0, link }
     }
 
-    pub(crate) fn connect(path: &Path, wanted: Option<u16>) -> Card {
-        let attached = connect(path, request(wanted), PATIENCE).unwrap();
-        Card::new(attached.host, attached.link)
+    pub(crate) fn attach(running: &Running, wanted: Option<u16>) -> Card {
+        Card::connect(running.path(), wanted)
     }
 
     /// Attaches; waits while the port's last card is not detached yet.
-    pub(crate) fn attach(running: &Running, wanted: Option<u16>) -> Card {
+    pub(crate) fn connect(path: &Path, wanted: Option<u16>) -> Card {
         loop {
-            match connect(running.path(), request(wanted), PATIENCE) {
+            match connect(path, request(wanted), PATIENCE) {
                 Ok(attached) => return Card::new(attached.host, attached.link),
                 Err(error) if error.to_string().contains("taken") || error.to_string().contains("full") => {
                     std::thread::yield_now();
