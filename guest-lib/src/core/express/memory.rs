@@ -91,8 +91,8 @@ impl Shared for RingMemory {
     }
 
     #[inline]
-    fn take(&self, word: Word) -> u64 {
-        self.at(place(word)).swap(0, AcqRel)
+    fn take(&self, word: Word) {
+        self.at(place(word)).swap(0, AcqRel);
     }
 
     #[inline(always)]

@@ -69,8 +69,8 @@ impl Shared for End {
         self.memory.words[word as usize].store(value, Release);
     }
 
-    fn take(&self, word: Word) -> u64 {
-        self.memory.words[word as usize].swap(0, AcqRel)
+    fn take(&self, word: Word) {
+        self.memory.words[word as usize].swap(0, AcqRel);
     }
 
     fn barrier(&self) {

@@ -63,9 +63,9 @@ impl Shared for Both {
         self.0.words[word as usize].set(value);
     }
 
-    fn take(&self, word: Word) -> u64 {
+    fn take(&self, word: Word) {
         self.scribble();
-        self.0.words[word as usize].replace(0)
+        self.0.words[word as usize].set(0);
     }
 
     fn barrier(&self) {}
