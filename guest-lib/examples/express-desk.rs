@@ -216,7 +216,7 @@ impl Desk {
         for index in 0..count {
             let Channel { mut sender, mut receiver } = self.connect(host, name)?;
             sender.send(&bytes_of(index, MESSAGE), PATIENCE)?;
-            let back = receiver.recv_block(PATIENCE)?.ok_or("it has closed")?.to_vec();
+            let back = receiver.recv_block(PATIENCE)?.ok_or("it has closed")?.to_vec()?;
             if back != bytes_of(index, MESSAGE) {
                 return Err(format!("other bytes came back by channel {index}").into());
             }
@@ -232,7 +232,7 @@ impl Desk {
         for _ in 0..count {
             let Channel { mut sender, mut receiver } = self.listener()?.accept(PATIENCE)?;
             while let Some(message) = receiver.recv_block(PATIENCE)? {
-                let bytes = message.to_vec();
+                let bytes = message.to_vec()?;
                 drop(message);
                 sender.send(&bytes, PATIENCE)?;
             }
@@ -301,7 +301,7 @@ impl Talk {
     /// The next message's length, and whether it is right; none if the other has closed.
     fn next(&mut self) -> hamlyn::Result<Option<(usize, bool)>> {
         let Some(message) = self.channel.receiver.recv_block(PATIENCE)? else { return Ok(None) };
-        let bytes = message.to_vec();
+        let bytes = message.to_vec()?;
         let right = bytes == bytes_of(self.received, bytes.len());
         self.received += 1;
         Ok(Some((bytes.len(), right)))
@@ -335,7 +335,7 @@ impl Talk {
         for round in 0..count {
             self.channel.sender.send(&sent, PATIENCE)?;
             let back = self.channel.receiver.recv_block(PATIENCE)?.ok_or("it has closed")?;
-            if back.to_vec() != sent {
+            if back.to_vec()? != sent {
                 return Err(format!("message {round} comes back with other bytes").into());
             }
         }
@@ -345,7 +345,7 @@ impl Talk {
     fn echo(&mut self, count: u64) -> Outcome<Value> {
         for _ in 0..count {
             let message = self.channel.receiver.recv_block(PATIENCE)?.ok_or("it has closed")?;
-            let bytes = message.to_vec();
+            let bytes = message.to_vec()?;
             drop(message);
             self.channel.sender.send(&bytes, PATIENCE)?;
         }

@@ -214,7 +214,7 @@ fn answer(channel: Channel, patience: Option<Duration>) -> Outcome {
     let mut answered = 0_u64;
     while let Some(question) = receiver.recv_block(patience)? {
         // Copied before it is looked at: the asker may change it.
-        let numbers = question.to_vec();
+        let numbers = question.to_vec()?;
         drop(question);
         let sum = numbers.chunks(8).fold(0_u64, |sum, bytes| sum.wrapping_add(number(bytes)));
         sender.send(&sum.to_le_bytes(), patience)?;
@@ -231,7 +231,8 @@ fn ask(channel: Channel, numbers: &[u64], patience: Option<Duration>) -> Outcome
         question.write(8 * index, &number.to_le_bytes())?;
     }
     question.commit()?;
-    let sum = receiver.recv_block(patience)?.map(|answer| number(&answer.to_vec()));
+    let answer = receiver.recv_block(patience)?.map(|answer| answer.to_vec()).transpose()?;
+    let sum = answer.map(|answer| number(&answer));
     sender.close(patience)?;
     print(&json!({ "sum": sum }))
 }
@@ -273,7 +274,7 @@ fn hang_up(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
 
 fn listen(mut receiver: ChannelReceiver) -> Outcome {
     while let Some(line) = receiver.recv()? {
-        print(&json!({ "said": String::from_utf8_lossy(&line.to_vec()) }))?;
+        print(&json!({ "said": String::from_utf8_lossy(&line.to_vec()?) }))?;
     }
     Ok(())
 }

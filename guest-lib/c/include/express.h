@@ -258,7 +258,8 @@ int hamlyn_channel_receive(struct hamlyn_channel_receiver *receiver,
                            int timeout_ms);
 
 /**
- * Releases the message that was received last: the other side has its room again. Nothing happens if there is none.
+ * Releases the message that was received last: the other side has its room again. Nothing happens if there is none. An error says that it
+ * was gone before, as after a reset of the card: what was seen of it is of no worth.
  */
 int hamlyn_channel_release(struct hamlyn_channel_receiver *receiver);
 

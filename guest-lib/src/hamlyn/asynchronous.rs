@@ -222,13 +222,15 @@ impl ReadHalf {
 
     /// Whether the peer has ended, and what it had sent may have come since.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.grace.is_none() {
+        while self.grace.is_none() {
+            // Until it is not readable: then this is woken once it is.
             if let Some(peer) = &self.peer {
                 ready!(peer.poll_read_ready(context))?.clear_ready();
             }
             match self.receiver.peer_ended() {
                 Some(left) => self.grace = Some(Box::pin(sleep(left.max(NAP)))),
-                None => return Poll::Pending,
+                None if self.peer.is_none() => return Poll::Pending,
+                None => {}
             }
         }
         match &mut self.grace {

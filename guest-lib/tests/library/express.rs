@@ -1,7 +1,7 @@
 //! Channels over express memory, and over messages where there is none, against a card in memory.
 
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn echo(pair: Pair) {
         let Channel { mut sender, mut receiver } = there;
         receiver.set_polling(ASLEEP);
         while let Some(message) = receiver.recv_block(PATIENCE).unwrap() {
-            sender.send(&message.to_vec(), PATIENCE).unwrap();
+            sender.send(&message.to_vec().unwrap(), PATIENCE).unwrap();
         }
         sender.close(PATIENCE).unwrap();
     });
@@ -81,7 +81,7 @@ fn echo(pair: Pair) {
     });
     for (number, length) in lengths.into_iter().enumerate() {
         let message = receiver.recv_block(PATIENCE).unwrap().unwrap();
-        assert_eq!(message.to_vec(), bytes(number, length), "message {number}");
+        assert_eq!(message.to_vec().unwrap(), bytes(number, length), "message {number}");
     }
     assert!(receiver.recv_block(PATIENCE).unwrap().is_none());
     sending.join().unwrap();
@@ -147,7 +147,7 @@ fn who_sends_too_much_is_told_and_waits() {
     assert!(timed_out.is_timed_out(), "{timed_out}");
     assert!(!here.sender.arm(100).unwrap());
     for _ in 0..sent {
-        assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec(), [7; 100]);
+        assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), [7; 100]);
     }
     assert!(there.receiver.try_recv().unwrap_err().is_would_block());
     // It has passed the skip that the message before would have gone behind: all of the ring is free.
@@ -168,7 +168,7 @@ fn a_loop_of_ones_own_is_told_by_the_managers_file() {
     there_manager.poll_all().unwrap();
     assert_eq!(there_manager.ready(), [77]);
     assert!(there.receiver.arm().unwrap(), "there is something");
-    assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec(), b"news");
+    assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), b"news");
 }
 
 #[test]
@@ -213,12 +213,12 @@ fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
     drop(there);
 }
 
-/// Fills a manager's work queue, of which the card takes nothing.
-fn fill(fake: &Fake, manager: &Manager) {
+/// Fills a manager's work queue, of which the card takes nothing: with so many.
+fn fill(fake: &Fake, manager: &Manager) -> usize {
     let place = DatagramReceiver::create(manager, 8).unwrap();
     let (sender, ticket) = (DatagramSender::new(manager), place.ticket().unwrap());
     fake.hold(true);
-    while sender.try_send(&ticket, b"y", 0, None).is_ok() {}
+    (0..).take_while(|_| sender.try_send(&ticket, b"y", 0, None).is_ok()).count()
 }
 
 #[test]
@@ -256,9 +256,40 @@ fn a_bell_that_finds_no_room_is_rung_once_there_is_some() {
             assert!(manager.arm().unwrap());
         }
         assert!(there_manager.arm().unwrap(), "it is rung");
-        let next = there.receiver.try_recv().unwrap().map(|message| message.to_vec());
+        let next = there.receiver.try_recv().unwrap().map(|message| message.to_vec().unwrap());
         assert_eq!(next, (!end).then(|| b"news".to_vec()));
     }
+}
+
+#[test]
+fn a_bell_that_is_owed_wakes_who_sleeps_for_anything() {
+    let Pair { fake, managers: [manager, there_manager], ends: [here, mut there] } = express(4096);
+    assert!(!there.receiver.arm().unwrap());
+    let _ = there_manager.ready();
+    while there_manager.arm().unwrap() {}
+    let room = fill(&fake, &Manager::create(&Card::attached(fake.share())).unwrap());
+    fake.hold(false);
+    let place = DatagramReceiver::create(&manager, 8).unwrap();
+    let (datagrams, ticket) = (DatagramSender::new(&manager), place.ticket().unwrap());
+    fake.hold(true);
+    // As many as there is room for: nobody waits for more yet.
+    (0..room).for_each(|_| drop(datagrams.try_send(&ticket, b"y", 0, None).unwrap()));
+    // It sleeps by the manager's file, most likely by the time that the bell is owed.
+    let (waker, sleeper) = (manager.waker(), manager.clone());
+    let _ = manager.ready();
+    let sleeping = thread::spawn(move || sleeper.wait(None).unwrap());
+    thread::sleep(Duration::from_millis(50));
+    let Channel { mut sender, receiver: _receiver } = here;
+    sender.try_send(b"news").unwrap();
+    fake.hold(false);
+    let begun = Instant::now();
+    while !there_manager.arm().unwrap() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody rings");
+        thread::yield_now();
+    }
+    assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), b"news");
+    waker.wake();
+    sleeping.join().unwrap();
 }
 
 #[test]
@@ -285,30 +316,131 @@ fn a_stream_of_empty_messages_keeps_nobody() {
 }
 
 #[test]
-fn memory_that_is_shown_in_the_stead_of_an_area_is_no_word_of_the_peer() {
-    const MADE: usize = 256 / 8;
-    for made in [true, false] {
-        let Pair { fake, ends: [here, mut there], .. } = express(4096);
+fn memory_that_is_shown_in_the_stead_of_the_peers_area_is_no_word_of_the_peer() {
+    // One's own area goes behind the connection: as long as that is there, what makes no sense is the peer's.
+    for (made, own) in [(true, true), (false, true), (true, false), (false, false)] {
+        let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
         let ring = fake.area();
-        there.sender.try_send(b"one").unwrap();
-        let Channel { mut receiver, sender: _sender } = here;
-        assert_eq!(receiver.try_recv().unwrap().unwrap().to_vec(), b"one");
         let words = ring.long_words(0, ring.length() / 8);
+        there.sender.try_send(b"one").unwrap();
+        assert_eq!(here.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), b"one");
         if !made {
             words[MADE].store(0, Ordering::Relaxed);
         }
-        words[WRITTEN].store(0, Ordering::Release);
-        let error = receiver.try_recv().map(|message| message.map(|message| message.len())).unwrap_err();
-        let expected = if made {
-            matches!(error, Error::Nonsense(_))
+        let blamed = made || own;
+        let error = if own {
+            words[WRITTEN].store(0, Ordering::Release);
+            here.receiver.try_recv().map(|message| message.map(|message| message.len())).unwrap_err()
         } else {
-            matches!(error, Error::PeerLost(PeerLoss::Gone))
+            words[RELEASED].store(1 << 40, Ordering::Release);
+            send_on(&mut there.sender)
         };
-        assert!(expected, "{error}");
+        let expected = match error {
+            Error::Nonsense(_) => blamed,
+            Error::PeerLost(PeerLoss::Gone) => !blamed,
+            _ => false,
+        };
+        assert!(expected, "made {made}, own {own}: {error}");
+        let other = if own { &mut here } else { &mut there };
+        assert_eq!(
+            blamed,
+            matches!(send_on(&mut other.sender), Error::Nonsense(_)),
+            "made {made}, own {own}"
+        );
     }
 }
 
+#[test]
+fn a_message_that_goes_with_its_memory_is_not_taken_for_whole() {
+    for as_stream in [false, true] {
+        let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
+        let ring = fake.area();
+        let words = ring.long_words(0, ring.length() / 8);
+        for _ in 0..3 {
+            there.sender.try_send(&[7; 100]).unwrap();
+        }
+        let lost = |error: Error| matches!(error, Error::PeerLost(_));
+        let mut some = [0; 50];
+        if as_stream {
+            assert_eq!(here.receiver.try_read(&mut some).unwrap(), 50);
+            reset(there, words);
+            assert!(here.receiver.try_read(&mut some).is_err_and(lost));
+        } else {
+            let message = here.receiver.try_recv().unwrap().unwrap();
+            message.read(0, &mut some).unwrap();
+            // The peer may say that its reader's memory is gone: that is not so.
+            words[MADE].store(0, Ordering::Relaxed);
+            message.read(0, &mut some).unwrap();
+            reset(there, words);
+            assert!(message.read(0, &mut some).is_err_and(lost));
+            assert!(message.to_vec().is_err_and(lost));
+        }
+        // Nor is what comes behind it, though it was known to be there.
+        assert!(here.receiver.try_recv().is_err_and(lost));
+        assert!(here.receiver.arm().unwrap(), "there is the end");
+    }
+}
+
+/// What is seen of a reset of the card: the connection has ended, and then another page is shown in the stead of each of an area's.
+fn reset(peer: Channel, words: &[AtomicU64]) {
+    drop(peer);
+    words[ENDED].store(0, Ordering::Relaxed);
+    words[MADE].store(0, Ordering::Relaxed);
+}
+
+#[test]
+fn who_was_told_of_a_loss_gets_nothing_behind_it() {
+    let Pair { fake, ends: [mut here, there], .. } = express(4096);
+    let ring = fake.area();
+    let words = ring.long_words(0, ring.length() / 8);
+    let lost = |error: Error| matches!(error, Error::PeerLost(PeerLoss::Process));
+    drop(there);
+    words[ENDED].store(0, Ordering::Relaxed);
+    assert!(here.receiver.recv_block(PATIENCE).is_err_and(lost));
+    // A peer that was taken for lost goes on.
+    words[4096 / 8].store(1 << 32 | 8, Ordering::Relaxed);
+    words[WRITTEN].store(16, Ordering::Release);
+    assert!(here.receiver.arm().unwrap(), "there is the end");
+    assert!(here.receiver.try_recv().is_err_and(lost));
+    assert!(here.receiver.recv_block(PATIENCE).is_err_and(lost));
+}
+
+#[test]
+fn a_sender_is_told_that_nobody_takes_what_it_sends() {
+    for pair in [express(4096), by_messages()] {
+        let Pair { managers: [manager, _there], ends: [here, there], .. } = pair;
+        let Channel { mut sender, receiver: _receiver } = here;
+        let Channel { mut receiver, sender: _sender } = there;
+        sender.set_polling(ASLEEP);
+        sender.try_send(b"first").unwrap();
+        assert!(receiver.recv_block(PATIENCE).unwrap().is_some());
+        while sender.try_send(&[1; 1000]).is_ok() {}
+        let _ = manager.ready();
+        let sending = thread::spawn(move || send_on(&mut sender));
+        drop(receiver);
+        let error = sending.join().unwrap();
+        assert!(matches!(error, Error::PeerLost(PeerLoss::Abandoned)), "{error}");
+    }
+    // It need not sleep.
+    let Pair { ends: [mut here, there], .. } = express(4096);
+    let Channel { receiver, sender: _sender } = there;
+    drop(receiver);
+    let error = (0..100).find_map(|_| here.sender.try_send(&[1; 1000]).err()).unwrap();
+    assert!(matches!(error, Error::PeerLost(PeerLoss::Abandoned)), "{error}");
+    assert!(here.sender.arm(1000).unwrap(), "there is the end");
+}
+
+#[test]
+fn nothing_is_sent_behind_an_end_that_was_begun_before() {
+    let Pair { ends: [mut here, mut there], .. } = express(4096);
+    here.sender.begin(4, None).unwrap();
+    here.sender.try_close().unwrap();
+    assert!(matches!(here.sender.finish(), Err(Error::Invalid(_))));
+    assert!(there.receiver.recv_block(PATIENCE).unwrap().is_none());
+}
+
 /// Words of the ring (docs/express.md).
+const MADE: usize = 256 / 8;
 const WRITTEN: usize = 0;
 const ENDED: usize = 1;
 const RELEASED: usize = 64 / 8;
@@ -461,7 +593,8 @@ fn whatever_is_scribbled_over_a_channel_each_call_comes_to_an_end() {
             // As messages, or as a stream.
             call_on(number, number % 2 == 0, |round, ended| match round % 3 {
                 0 if number % 2 == 0 => {
-                    Call::of(receiver.try_recv().map(|message| message.map(|it| longest(it.to_vec().len()))))
+                    let message = receiver.try_recv().and_then(|it| it.map(|it| it.to_vec()).transpose());
+                    Call::of(message.map(|message| message.map(|it| longest(it.len()))))
                 }
                 1 if number % 2 == 0 => {
                     Call::of(receiver.recv_block(short).map(|message| message.map(|it| longest(it.len()))))
@@ -491,7 +624,7 @@ fn the_end_is_told_behind_what_was_sent() {
         here.sender.send(b"last words", PATIENCE).unwrap();
         here.sender.flush(PATIENCE).unwrap();
         drop(here);
-        assert_eq!(there.receiver.recv_block(PATIENCE).unwrap().unwrap().to_vec(), b"last words");
+        assert_eq!(there.receiver.recv_block(PATIENCE).unwrap().unwrap().to_vec().unwrap(), b"last words");
         let lost = there.receiver.recv_block(PATIENCE).unwrap_err();
         assert!(matches!(lost, Error::PeerLost(PeerLoss::Abandoned | PeerLoss::Process)), "{lost}");
     }
@@ -542,7 +675,7 @@ fn a_channel_to_ones_own_host_goes_by_messages() {
     let mut asking = asking.join().unwrap();
     assert!(!asking.is_express() && !asked.is_express());
     asking.sender.send(b"to myself", PATIENCE).unwrap();
-    assert_eq!(asked.receiver.recv_block(PATIENCE).unwrap().unwrap().to_vec(), b"to myself");
+    assert_eq!(asked.receiver.recv_block(PATIENCE).unwrap().unwrap().to_vec().unwrap(), b"to myself");
 }
 
 #[test]

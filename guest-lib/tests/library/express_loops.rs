@@ -78,7 +78,7 @@ impl Echo {
                 }
             }
             match self.receiver.try_recv() {
-                Ok(Some(message)) => self.waiting.push_back(message.to_vec()),
+                Ok(Some(message)) => self.waiting.push_back(message.to_vec().unwrap()),
                 Ok(None) => return !self.waiting.is_empty(),
                 Err(error) if error.is_would_block() => return true,
                 Err(error) => panic!("{error}"),
@@ -108,7 +108,7 @@ fn a_loop_by_mio_sends_back_all_that_comes() {
         });
         for number in 0..300 {
             let message = receiver.recv_block(PATIENCE).unwrap().unwrap();
-            assert_eq!(message.to_vec(), bytes(number, lengths(number)), "message {number}");
+            assert_eq!(message.to_vec().unwrap(), bytes(number, lengths(number)), "message {number}");
         }
         assert!(receiver.recv_block(PATIENCE).unwrap().is_none());
         sending.join().unwrap();
@@ -194,7 +194,7 @@ fn halves(manager: &Manager, end: Channel) -> (ReadHalf, WriteHalf) {
 }
 
 fn bytes_of(message: Option<Received<'_>>) -> Vec<u8> {
-    message.expect("the peer has not closed").to_vec()
+    message.expect("the peer has not closed").to_vec().unwrap()
 }
 
 /// How often tasks sleep: who sends back for a message, and for room; who sends, for room.
@@ -209,7 +209,7 @@ struct Sleeps {
 async fn send_back(mut from: ReadHalf, mut to: WriteHalf, sleeps: Arc<Sleeps>) {
     while let Some(message) = counted(&sleeps.back, from.recv()).await.unwrap() {
         let mut room = counted(&sleeps.back_for_room, to.reserve(message.len())).await.unwrap();
-        room.write(0, &message.to_vec()).unwrap();
+        room.write(0, &message.to_vec().unwrap()).unwrap();
         drop(message);
         room.commit().unwrap();
         counted(&sleeps.back_for_room, to.flush()).await.unwrap();
@@ -281,7 +281,7 @@ fn a_message_is_kept_for_the_task_that_looks_at_it() {
         let message = from.recv().await.unwrap().unwrap();
         let refused = timeout(Duration::from_millis(20), to.send(b"more")).await;
         assert!(refused.is_err(), "the ring has room, though all of it is looked at");
-        assert_eq!(message.to_vec(), bytes(1, 4088));
+        assert_eq!(message.to_vec().unwrap(), bytes(1, 4088));
         drop(message);
         to.send(b"more").await.unwrap();
         assert_eq!(bytes_of(from.recv().await.unwrap()), b"more");
@@ -395,7 +395,7 @@ fn a_task_that_gives_up_receiving_loses_nothing() {
                 // Sometimes it has looked once, sometimes it is asleep.
                 match timeout(Duration::from_millis(given_up % 2), from.recv()).await {
                     Ok(Ok(Some(message))) => {
-                        assert_eq!(message.to_vec(), numbered(number), "message {number}");
+                        assert_eq!(message.to_vec().unwrap(), numbered(number), "message {number}");
                         number += 1;
                     }
                     Ok(end) => break assert!(end.unwrap().is_none()),
@@ -419,7 +419,7 @@ fn a_task_that_gives_up_sending_sends_all_of_a_message_or_nothing() {
                 begun.recv().unwrap();
                 let mut came = Vec::new();
                 while let Some(message) = receiver.recv_block(PATIENCE).unwrap() {
-                    let message = message.to_vec();
+                    let message = message.to_vec().unwrap();
                     let number = u32::from_le_bytes(message[..4].try_into().unwrap());
                     assert!(message == numbered(number), "message {number} is another");
                     came.push(number);

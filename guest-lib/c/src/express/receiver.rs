@@ -52,11 +52,12 @@ pub unsafe extern "C" fn hamlyn_channel_receive(
     })
 }
 
-/// Releases the message that was received last: the other side has its room again. Nothing happens if there is none.
+/// Releases the message that was received last: the other side has its room again. Nothing happens if there is none. An error says that it
+/// was gone before, as after a reset of the card: what was seen of it is of no worth.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_release(receiver: Option<&mut hamlyn_channel_receiver>) -> c_int {
     call(|| {
-        given(receiver, "receiver")?.0.give_back();
+        given(receiver, "receiver")?.0.give_back()?;
         Ok(0)
     })
 }

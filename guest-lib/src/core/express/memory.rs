@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU64, fence};
 
 use hamlyn_sys::{HeldWords, Mapping};
 
@@ -16,6 +16,7 @@ fn place(word: Word) -> usize {
         Word::Written => 0,
         Word::Ended => 8,
         Word::Released => 64,
+        Word::Left => 72,
         Word::ReaderSleeps => 128,
         Word::WriterSleeps => 192,
     }
@@ -23,7 +24,8 @@ fn place(word: Word) -> usize {
 
 /// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
-/// Where a word lies that says whether the area is there: its maker writes it, and memory in its stead has zero.
+/// Where a word lies that says whether the area is there: its maker writes it, and the page that is shown in the stead of all of an area's has
+/// zeros, until whoever has mapped it stores there: it is a hint.
 const MADE: usize = 256;
 /// What it is: "express" and the layout's version.
 const MADE_HERE: u64 = u64::from_le_bytes(*b"express\x01");
@@ -61,8 +63,9 @@ impl RingMemory {
         self.at(MADE).store(MADE_HERE, Release);
     }
 
-    /// Whether it is there.
+    /// Whether it is there. Whatever was loaded before was the area's then, and not what is shown in its stead.
     pub(crate) fn is_made(&self) -> bool {
+        fence(Acquire);
         self.at(MADE).load(Relaxed) == MADE_HERE
     }
 

@@ -34,6 +34,8 @@ pub(crate) enum Word {
     Ended,
     /// Bytes ever released. The reader's.
     Released,
+    /// 1 once the reader takes nothing more. Looked at together with [`Word::Released`].
+    Left,
     /// 1 while the reader sleeps for want of records.
     ReaderSleeps,
     /// 1 while the writer sleeps for want of room.
@@ -222,15 +224,20 @@ impl<S: Shared> Writer<S> {
         self.bell |= must_ring(&self.shared, Word::ReaderSleeps);
     }
 
-    /// Says that it sleeps until there is room for so many bytes. False: there is, do not sleep.
+    /// Whether the reader takes nothing more.
+    pub(crate) fn reader_has_left(&self) -> bool {
+        self.shared.load(Word::Left) != 0
+    }
+
+    /// Says that it sleeps until there is room for so many bytes. False: there is, or the reader has left; do not sleep.
     pub(crate) fn sleep(&mut self, length: u64) -> Result<bool, Nonsense> {
         self.shared.store(Word::WriterSleeps, 1);
         self.shared.barrier();
-        let room = self.reserve(length)?.is_some();
-        if room {
+        let awake = self.reserve(length)?.is_some() || self.reader_has_left();
+        if awake {
             self.shared.store(Word::WriterSleeps, 0);
         }
-        Ok(!room)
+        Ok(!awake)
     }
 
     /// Whether the reader is to be rung.
@@ -393,6 +400,17 @@ impl<S: Shared> Reader<S> {
         }
     }
 
+    /// Gives nothing more of what is known to be there.
+    pub(crate) fn stop(&mut self) {
+        (self.written, self.there) = (self.next, 0);
+    }
+
+    /// Says that it takes nothing more.
+    pub(crate) fn leave(&mut self) {
+        self.shared.store(Word::Left, 1);
+        self.bell |= must_ring(&self.shared, Word::WriterSleeps);
+    }
+
     /// Whether the writer says something that [`Reader::receive`], which found nothing, or [`Reader::ended`] has not told of.
     #[inline(always)]
     pub(crate) fn has_news(&self) -> bool {
@@ -529,7 +547,7 @@ impl<S: Shared> Reader<S> {
     #[cold]
     fn fail<T>(&mut self, nonsense: Nonsense) -> Result<T, Nonsense> {
         self.broken = Some(nonsense);
-        (self.written, self.there) = (self.next, 0);
+        self.stop();
         Err(nonsense)
     }
 }

@@ -29,7 +29,7 @@ const WHOLE: Case =
     Case { messages: 4, held: 1, writer_has_barriers: true, reader_has_barriers: true, reopens_first: true };
 
 struct Memory {
-    words: [AtomicU64; 5],
+    words: [AtomicU64; 6],
     data: [AtomicU64; CAPACITY as usize / 8],
 }
 

@@ -12,7 +12,7 @@ use super::*;
 
 /// Shared memory, and somebody who stores anything anywhere just before a load, as often as told (of 256).
 struct Memory {
-    words: [Cell<u64>; 5],
+    words: [Cell<u64>; 6],
     data: Vec<Cell<u64>>,
     scribbler: RefCell<SplitMix64>,
     often: u64,

@@ -66,7 +66,7 @@ impl ReadHalf {
     pub async fn recv(&mut self) -> Result<Option<Received<'_>>> {
         let next = poll_fn(|context| self.attempt(context, ChannelReceiver::try_next)).await?;
         // Nothing is awaited from here on: what was taken is not lost with the future.
-        Ok(next.map(|span| Received { receiver: &mut self.receiver, span }))
+        Ok(next.map(|span| Received::new(&mut self.receiver, span)))
     }
 
     /// Makes an attempt, and others when something has come or the peer has ended.
@@ -92,13 +92,15 @@ impl ReadHalf {
 
     /// Whether the peer has ended, and what it had sent may have come since.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.grace.is_none() {
+        while self.grace.is_none() {
+            // Until it is not readable: then this is woken once it is.
             if let Some(peer) = &self.peer {
                 ready!(peer.poll_read_ready(context)).map_err(unwatched)?.clear_ready();
             }
             match self.receiver.peer_ended() {
                 Some(left) => self.grace = Some(Box::pin(sleep(left.max(NAP)))),
-                None => return Poll::Pending,
+                None if self.peer.is_none() => return Poll::Pending,
+                None => {}
             }
         }
         match &mut self.grace {

@@ -43,10 +43,14 @@ impl Ground {
     /// gone, and asks then: that is most ends, and takes no system call of everybody who falls asleep.
     fn check(&self, asks: bool) -> Result<()> {
         self.is_whole()?;
-        if asks || !self.there.is_made() {
+        self.loss(asks || !self.there.is_made()).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
+    }
+
+    fn loss(&self, asks: bool) -> Option<PeerLoss> {
+        if asks {
             let _ = self.watch.grace();
         }
-        self.watch.loss(Duration::ZERO).map_or(Ok(()), |loss| Err(Error::PeerLost(loss)))
+        self.watch.loss(Duration::ZERO)
     }
 
     /// Fails if what the peer has stored made no sense, to whichever half.
@@ -54,13 +58,13 @@ impl Ground {
         self.broken.get().map_or(Ok(()), |nonsense| Err((*nonsense).into()))
     }
 
-    /// What makes no sense may be the memory that is shown in the stead of an area that is gone: the peer's, or one's own after a reset of
-    /// the card. If it is not, the connection has ended, and the peer is told why.
+    /// Why a ring makes no sense. The peer's area may be gone, and the page that is shown in its stead makes none; one's own goes behind the
+    /// connection alone. Else the connection ends with this, and the peer is told why.
     #[cold]
-    fn why(&self, memory: &RingMemory, nonsense: Nonsense) -> Error {
+    fn why(&self, is_own: bool, nonsense: Nonsense) -> Error {
         match self.check(true) {
             Err(error) => error,
-            Ok(()) if memory.is_made() => {
+            Ok(()) if is_own || self.there.is_made() => {
                 if self.broken.set(nonsense).is_ok() {
                     self.watch.blame();
                 }
@@ -120,7 +124,10 @@ impl Sender {
             return Err(Error::Closed("the channel"));
         }
         self.ground.is_whole()?;
-        self.with(|ring| ring.reserve(length))
+        match self.with(|ring| ring.reserve(length))? {
+            None if self.ring.reader_has_left() => Err(Error::PeerLost(PeerLoss::Abandoned)),
+            found => Ok(found),
+        }
     }
 
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
@@ -210,7 +217,7 @@ impl Sender {
     fn with<T>(&mut self, look: impl FnOnce(&mut Writer<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
         let found = look(&mut self.ring);
         self.ring_bell();
-        found.map_err(|nonsense| self.ground.why(self.ring.shared(), nonsense))
+        found.map_err(|nonsense| self.ground.why(false, nonsense))
     }
 
     /// Wakes the peer if that is due.
@@ -231,9 +238,11 @@ impl Drop for Sender {
     }
 }
 
-/// What a receiver is told of the peer's end.
-fn told(how: u64) -> Found<Option<Span>> {
-    if how == CLOSED { Ok(Some(None)) } else { Err(Error::PeerLost(PeerLoss::Abandoned)) }
+/// What a receiver is told of the peer's end: none if it has closed.
+type End = Option<PeerLoss>;
+
+fn told(end: End) -> Found<Option<Span>> {
+    end.map_or(Ok(Some(None)), |loss| Err(Error::PeerLost(loss)))
 }
 
 #[derive(Debug)]
@@ -241,8 +250,8 @@ pub(super) struct Receiver {
     ring: Reader<RingMemory>,
     bell: Bell,
     polling: Polling,
-    /// How the peer has said that it ends: nothing comes behind that, whatever it says later.
-    end: Option<u64>,
+    /// How the peer has ended, once that was told: nothing comes behind it, whatever the peer says later.
+    end: Option<End>,
     ground: Arc<Ground>,
 }
 
@@ -270,8 +279,8 @@ impl Receiver {
     /// The next message, if there is one; the inner `None` if the peer has closed.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Found<Option<Span>> {
-        if let Some(how) = self.end {
-            return told(how);
+        if let Some(end) = self.end {
+            return told(end);
         }
         match self.with(Reader::receive)? {
             Some(span) => Ok(Some(Some(span))),
@@ -312,11 +321,39 @@ impl Receiver {
         }
         let Err(lost) = self.ground.check(asks) else { return Ok(false) };
         // What the peer had stored before its end is there by now.
-        if self.with(Reader::sleep)? { Err(lost) } else { Ok(true) }
+        if self.with(Reader::sleep)? { Err(self.tell(lost)) } else { Ok(true) }
     }
 
-    pub(super) fn check(&self) -> Result<()> {
-        self.ground.check(false)
+    /// The next message behind a look that has found none, for who does not wait: if the peer is lost by now, what came before goes first.
+    pub(super) fn next_or_loss(&mut self) -> Found<Option<Span>> {
+        let Err(lost) = self.ground.check(false) else { return Ok(None) };
+        match self.next()? {
+            None => Err(self.tell(lost)),
+            next => Ok(next),
+        }
+    }
+
+    /// A loss is told, and for good.
+    #[cold]
+    fn tell(&mut self, error: Error) -> Error {
+        if let Error::PeerLost(loss) = error {
+            self.lose(loss);
+        }
+        error
+    }
+
+    /// Why what was loaded until now may not have been the area's, but what is shown in its stead after a reset of the card. That goes
+    /// behind the connection: if that is there, it is the peer who says that the area is not.
+    #[inline(always)]
+    pub(super) fn doubt(&self) -> Option<PeerLoss> {
+        if self.ring.shared().is_made() { None } else { self.ground.loss(true) }
+    }
+
+    /// It has been told of this, and of nothing behind it.
+    #[cold]
+    pub(super) fn lose(&mut self, loss: PeerLoss) {
+        self.end = Some(Some(loss));
+        self.ring.stop();
     }
 
     pub(super) fn ground(&self) -> &Ground {
@@ -337,11 +374,12 @@ impl Receiver {
     #[cold]
     fn ended(&mut self) -> Found<Option<Span>> {
         let Some(how) = self.with(Reader::ended)? else { return Ok(None) };
-        self.end = Some(how);
-        if how == CLOSED {
+        let end = (how != CLOSED).then_some(PeerLoss::Abandoned);
+        self.end = Some(end);
+        if end.is_none() {
             self.ground.watch.finish();
         }
-        told(how)
+        told(end)
     }
 
     /// Wakes the peer if that is due.
@@ -357,6 +395,18 @@ impl Receiver {
     fn with<T>(&mut self, look: impl FnOnce(&mut Reader<RingMemory>) -> Result<T, Nonsense>) -> Result<T> {
         let found = look(&mut self.ring);
         self.ring_bell();
-        found.map_err(|nonsense| self.ground.why(self.ring.shared(), nonsense))
+        found.map_err(|nonsense| {
+            let why = self.ground.why(true, nonsense);
+            self.tell(why)
+        })
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if self.end.is_none() {
+            self.ring.leave();
+            self.ring_bell();
+        }
     }
 }

@@ -16,7 +16,7 @@
 //! let listener = ChannelListener::bind(&manager, "echo", ChannelOptions::default())?;
 //! let Channel { mut sender, mut receiver } = listener.accept(None)?;
 //! while let Some(message) = receiver.recv()? {
-//!     sender.send(&message.to_vec(), None)?;
+//!     sender.send(&message.to_vec()?, None)?;
 //! }
 //! sender.close(None)?;
 //! # Ok(())

@@ -1,5 +1,6 @@
 //! The receiving end of a channel.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use super::{memory, messages};
 use crate::core::copies;
 use crate::core::express::ring::Span;
+use crate::core::loss::PeerLoss;
 use crate::core::polling::Polling;
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result, inside};
@@ -82,7 +84,7 @@ impl ChannelReceiver {
             None => self.wait(timeout)?,
             known => known,
         };
-        Ok(next.map(|span| Received { receiver: self, span }))
+        Ok(next.map(|span| Received::new(self, span)))
     }
 
     /// The next message, in place, if it is there; `None` if the peer has closed and all was received.
@@ -92,7 +94,7 @@ impl ChannelReceiver {
     #[inline(always)]
     pub fn try_recv(&mut self) -> Result<Option<Received<'_>>> {
         let next = self.try_next()?;
-        Ok(next.map(|span| Received { receiver: self, span }))
+        Ok(next.map(|span| Received::new(self, span)))
     }
 
     /// Like [`ChannelReceiver::try_recv`], for who makes a [`Received`] of it at once: nobody else releases it.
@@ -155,17 +157,21 @@ impl ChannelReceiver {
     /// how long. It is released by [`ChannelReceiver::give_back`], or when the next is taken.
     #[doc(hidden)]
     pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
-        self.give_back();
+        self.give_back()?;
         self.taken = self.next_or_wait(wait)?;
         Ok(self.taken.map(|span| self.data(span)))
     }
 
-    /// Releases the message that was taken, if it is still there.
+    /// Releases the message that was taken, if it is still there. An error says that it may have gone before.
     #[doc(hidden)]
-    pub fn give_back(&mut self) {
-        if let Some(span) = self.taken.take() {
-            self.release(span);
+    pub fn give_back(&mut self) -> Result<()> {
+        let Some(span) = self.taken.take() else { return Ok(()) };
+        if let Some(loss) = self.doubt() {
+            self.lose(loss);
+            return Err(Error::PeerLost(loss));
         }
+        self.release(span);
+        Ok(())
     }
 
     /// The next message, if that takes no look at what the peer says.
@@ -190,9 +196,8 @@ impl ChannelReceiver {
     #[cold]
     fn none(&mut self) -> Result<Option<Span>> {
         if let Way::Memory(receiver) = &mut self.way {
-            if let Err(lost) = receiver.check() {
-                // What came before its end goes first.
-                return receiver.next()?.ok_or(lost);
+            if let Some(next) = receiver.next_or_loss()? {
+                return Ok(next);
             }
         }
         Err(Error::WouldBlock { object: "messages that were sent", limit: 0 })
@@ -249,6 +254,11 @@ impl ChannelReceiver {
             };
             let length = (to.len() - done).min(span.length as usize - read);
             copies::out_of_express(&self.data(span)[read..], &mut to[done..done + length]);
+            if let Some(loss) = self.doubt() {
+                self.lose(loss);
+                // It comes again with the next call.
+                return if done > 0 { Ok(done) } else { Err(Error::PeerLost(loss)) };
+            }
             done += length;
             if read + length < span.length as usize {
                 self.reading = Some((span, read + length));
@@ -267,6 +277,22 @@ impl ChannelReceiver {
         }
     }
 
+    /// Why what was copied may not have been the message.
+    #[inline(always)]
+    fn doubt(&self) -> Option<PeerLoss> {
+        match &self.way {
+            Way::Memory(receiver) => receiver.doubt(),
+            Way::Messages(_) => None,
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self, loss: PeerLoss) {
+        if let Way::Memory(receiver) = &mut self.way {
+            receiver.lose(loss);
+        }
+    }
+
     #[inline(always)]
     fn release(&mut self, span: Span) {
         match &mut self.way {
@@ -281,11 +307,18 @@ impl ChannelReceiver {
 /// The peer may change it for as long as it is there: what is to be believed is copied first, and then looked at.
 #[derive(Debug)]
 pub struct Received<'a> {
-    pub(super) receiver: &'a mut ChannelReceiver,
-    pub(super) span: Span,
+    receiver: &'a mut ChannelReceiver,
+    span: Span,
+    /// What was told of the peer when it was copied.
+    lost: Cell<Option<PeerLoss>>,
 }
 
-impl Received<'_> {
+impl<'a> Received<'a> {
+    #[inline(always)]
+    pub(super) fn new(receiver: &'a mut ChannelReceiver, span: Span) -> Self {
+        Self { receiver, span, lost: Cell::new(None) }
+    }
+
     /// How many bytes.
     #[must_use]
     #[inline]
@@ -302,15 +335,22 @@ impl Received<'_> {
     /// Copies bytes out, from its byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::PastEnd`].
+    /// [`Error::PastEnd`]; [`Error::PeerLost`]: it is gone with its memory, as after a reset of the card, and `to` has nothing of worth.
     #[inline(always)]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("message", offset as u64, to.len() as u64, self.span.length)?;
         copies::out_of_express(&self.cells()[offset..], to);
-        Ok(())
+        match self.receiver.doubt() {
+            None => Ok(()),
+            Some(loss) => {
+                self.lost.set(Some(loss));
+                Err(Error::PeerLost(loss))
+            }
+        }
     }
 
-    /// Its bytes in place.
+    /// Its bytes in place. If the card is reset meanwhile they are zeros, or what this process has stored there: who must know that they
+    /// are the peer's copies them by [`Received::read`].
     #[must_use]
     #[inline(always)]
     pub fn cells(&self) -> &[AtomicU8] {
@@ -318,18 +358,23 @@ impl Received<'_> {
     }
 
     /// A copy of all of it.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// Those of [`Received::read`].
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.len()];
-        copies::out_of_express(self.cells(), &mut bytes);
-        bytes
+        self.read(0, &mut bytes)?;
+        Ok(bytes)
     }
 }
 
 impl Drop for Received<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.receiver.release(self.span);
+        match self.lost.get() {
+            None => self.receiver.release(self.span),
+            Some(loss) => self.receiver.lose(loss),
+        }
     }
 }
 

@@ -236,6 +236,8 @@ impl ChannelSender {
 
     /// Like [`ChannelSender::close`], but does not wait; to be called until it succeeds, and nothing more can be sent.
     pub fn try_close(&mut self) -> Result<()> {
+        // Nothing goes behind the end.
+        self.begun = None;
         match &mut self.way {
             Way::Memory(sender) => {
                 sender.close();

@@ -71,10 +71,14 @@ impl Manager {
     /// If the error says that there is no room, whoever has this token waits until the card has finished with requests:
     /// [`Manager::ready`] names it then.
     pub(crate) fn fell_behind(&self, token: Option<u64>, error: &Error) {
-        if !error.is_would_block() {
-            return;
+        if error.is_would_block() {
+            self.inner.behind.tokens().waiting.extend(token);
+            self.wait_for_room();
         }
-        self.inner.behind.tokens().waiting.extend(token);
+    }
+
+    /// Somebody waits for room: what for is known by now, to who is woken.
+    fn wait_for_room(&self) {
         self.inner.terminus.inner.note_behind();
         // A loop that sleeps, while another thread or task sends, has not armed for this.
         let loop_sleeps = &self.inner.behind.loop_sleeps;
@@ -93,6 +97,11 @@ impl Manager {
                 bells.push(*sleeper);
             }
             self.inner.behind.has_bells.store(true, Ordering::Release);
+            drop(bells);
+            self.wait_for_room();
+            // Nor have those who sleep in a waiting call: they looked under this lock, or will.
+            let _one_step = self.dispatch();
+            self.inner.sleepers.look_again();
         }
         rung
     }
@@ -105,16 +114,20 @@ impl Manager {
         }
         let mut bells = behind.bells();
         bells.retain(|sleeper| !self.try_ring(sleeper));
-        behind.has_bells.store(!bells.is_empty(), Ordering::Release);
-        !bells.is_empty()
+        let owes = !bells.is_empty();
+        behind.has_bells.store(owes, Ordering::Release);
+        drop(bells);
+        if owes {
+            self.wait_for_room();
+        }
+        owes
     }
 
     /// A card that is gone rings nowhere: the connection tells of that.
     fn try_ring(&self, sleeper: &Ticket) -> bool {
         let message = Message::to(sleeper).interrupt();
-        let Err(error) = self.inner.terminus.try_send(&message, Source::Bytes(&[])) else { return true };
-        self.fell_behind(None, &error);
-        !error.is_would_block()
+        let sent = self.inner.terminus.try_send(&message, Source::Bytes(&[]));
+        !sent.is_err_and(|error| error.is_would_block())
     }
 
     /// Takes note if there is room again for those that found none.

@@ -148,7 +148,8 @@ impl World {
         let wrong = |what: &str, line: &dyn std::fmt::Debug| {
             Violation::new(format!("connection {number}: side {side} {what}: {line:?}"))
         };
-        let turn = match receiver.try_recv().map(|came| came.map(|came| came.to_vec())) {
+        let came = receiver.try_recv().and_then(|came| came.map(|came| came.to_vec()).transpose());
+        let turn = match came {
             Ok(Some(came)) => {
                 let due = line.said.get(line.delivered).copied();
                 let due = due.map(|length| message(number, 1 - side, line.delivered, length));
