@@ -1,9 +1,12 @@
 //! The ring under loom, which tries the interleavings of two threads and the reorderings that the memory model allows. A lost
-//! wake-up is a deadlock, which loom reports; a record that is seen before its data, or its room reused before it was read, is a wrong value.
+//! wake-up is a deadlock, which loom reports. Headers and data are plain cells, of which it reports what is not ordered: a record that may be
+//! seen before its data, and room that may be reused before it was read.
 
-use std::sync::Arc;
+// All of loom's threads take turns on one.
+use std::rc::Rc;
 
-use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use loom::cell::Cell;
+use loom::sync::atomic::Ordering::SeqCst;
 use loom::sync::atomic::{AtomicU64, fence};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
@@ -30,24 +33,24 @@ const WHOLE: Case =
 
 struct Memory {
     words: [AtomicU64; 5],
-    data: [AtomicU64; CAPACITY as usize / 8],
+    data: [Cell<u64>; CAPACITY as usize / 8],
 }
 
 /// The ring, as one end has it.
 #[derive(Clone)]
 struct End {
-    memory: Arc<Memory>,
+    memory: Rc<Memory>,
     has_barriers: bool,
 }
 
 impl End {
     fn new() -> Self {
         let words = std::array::from_fn(|_| AtomicU64::new(0));
-        let memory = Memory { words, data: std::array::from_fn(|_| AtomicU64::new(0)) };
-        Self { memory: Arc::new(memory), has_barriers: true }
+        let memory = Memory { words, data: std::array::from_fn(|_| Cell::new(0)) };
+        Self { memory: Rc::new(memory), has_barriers: true }
     }
 
-    fn data(&self, at: u64) -> &AtomicU64 {
+    fn data(&self, at: u64) -> &Cell<u64> {
         &self.memory.data[at as usize / 8]
     }
 
@@ -62,15 +65,15 @@ impl End {
 
 impl Shared for End {
     fn load(&self, word: Word) -> u64 {
-        self.memory.words[word as usize].load(Acquire)
+        self.memory.words[word as usize].load(LOAD)
     }
 
     fn store(&self, word: Word, value: u64) {
-        self.memory.words[word as usize].store(value, Release);
+        self.memory.words[word as usize].store(value, STORE);
     }
 
     fn take(&self, word: Word) {
-        self.memory.words[word as usize].swap(0, AcqRel);
+        self.memory.words[word as usize].swap(0, TAKE);
     }
 
     fn barrier(&self) {
@@ -80,11 +83,11 @@ impl Shared for End {
     }
 
     fn header(&self, at: u64) -> u64 {
-        self.data(at).load(Relaxed)
+        self.data(at).get()
     }
 
     fn set_header(&self, at: u64, value: u64) {
-        self.data(at).store(value, Relaxed);
+        self.data(at).set(value);
     }
 }
 
@@ -101,9 +104,9 @@ struct SlotState {
 }
 
 impl Slot {
-    fn new(reopens_first: bool) -> Arc<Self> {
+    fn new(reopens_first: bool) -> Rc<Self> {
         let state = Mutex::new(SlotState { open: true, rung: false });
-        Arc::new(Self { state, wakes: Condvar::new(), reopens_first })
+        Rc::new(Self { state, wakes: Condvar::new(), reopens_first })
     }
 
     fn ring(&self) {
@@ -126,12 +129,12 @@ impl Slot {
 }
 
 /// An end's own slot, and the peer's.
-type Bells = [Arc<Slot>; 2];
+type Bells = [Rc<Slot>; 2];
 
 fn offer(writer: &mut Writer<End>, value: u64, [_, peer]: &Bells) -> bool {
     let span = writer.reserve(8).unwrap();
     if let Some(span) = span {
-        writer.shared().data(span.at).store(value, Relaxed);
+        writer.shared().data(span.at).set(value);
         writer.commit(span);
     }
     if writer.take_bell() {
@@ -166,7 +169,7 @@ fn receive(reader: &mut Reader<End>, [_, peer]: &Bells) -> Option<Span> {
 fn take(reader: &mut Reader<End>, spans: &[Span], [_, peer]: &Bells) -> Vec<u64> {
     let value = |span: &Span| {
         assert_eq!(span.length, 8);
-        reader.shared().data(span.at).load(Relaxed)
+        reader.shared().data(span.at).get()
     };
     let values = spans.iter().map(value).collect();
     spans.iter().for_each(|span| reader.release(span.end));
