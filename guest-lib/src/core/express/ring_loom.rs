@@ -6,8 +6,8 @@
 use std::rc::Rc;
 
 use loom::cell::Cell;
-use loom::sync::atomic::Ordering::SeqCst;
-use loom::sync::atomic::{AtomicU64, fence};
+use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
@@ -91,40 +91,44 @@ impl Shared for End {
     }
 }
 
-/// A slot that wakes: what arrives closes it, what arrives at a closed one is refused and lost, and who was woken reopens it.
+/// A slot that wakes: what arrives locks it, what arrives at a locked one is refused and lost, and who was woken unlocks it. Of the ring's
+/// order nothing is its doing: its lock is a plain word.
 struct Slot {
-    state: Mutex<SlotState>,
+    locked: AtomicBool,
+    queue: Mutex<u32>,
     wakes: Condvar,
     reopens_first: bool,
 }
 
-struct SlotState {
-    open: bool,
-    rung: bool,
-}
-
 impl Slot {
     fn new(reopens_first: bool) -> Rc<Self> {
-        let state = Mutex::new(SlotState { open: true, rung: false });
-        Rc::new(Self { state, wakes: Condvar::new(), reopens_first })
+        let (locked, queue, wakes) = (AtomicBool::new(false), Mutex::new(0), Condvar::new());
+        Rc::new(Self { locked, queue, wakes, reopens_first })
     }
 
     fn ring(&self) {
-        let mut state = self.state.lock().unwrap();
-        if std::mem::take(&mut state.open) {
-            state.rung = true;
-            self.wakes.notify_one();
+        if self.locked.load(Relaxed) {
+            return;
         }
+        self.locked.store(true, Relaxed);
+        *self.queue.lock().unwrap() += 1;
+        self.wakes.notify_one();
     }
 
     fn wait(&self) {
-        let mut state = self.state.lock().unwrap();
+        let mut queue = self.queue.lock().unwrap();
         // To see that it matters: not when it was woken, but when it sleeps the next time.
-        state.open |= !self.reopens_first && !state.rung;
-        while !state.rung {
-            state = self.wakes.wait(state).unwrap();
+        if !self.reopens_first && *queue == 0 {
+            self.locked.store(false, Relaxed);
         }
-        *state = SlotState { open: self.reopens_first, rung: false };
+        while *queue == 0 {
+            queue = self.wakes.wait(queue).unwrap();
+        }
+        *queue -= 1;
+        drop(queue);
+        if self.reopens_first {
+            self.locked.store(false, Relaxed);
+        }
     }
 }
 
