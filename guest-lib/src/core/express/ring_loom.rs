@@ -20,6 +20,8 @@ const CAPACITY: u64 = 40;
 #[derive(Clone, Copy)]
 struct Case {
     messages: u64,
+    /// The words of each.
+    words: fn(u64) -> Vec<u64>,
     /// So many messages are received before they are released, if they are there.
     held: u64,
     writer_has_barriers: bool,
@@ -28,8 +30,18 @@ struct Case {
     reopens_first: bool,
 }
 
-const WHOLE: Case =
-    Case { messages: 4, held: 1, writer_has_barriers: true, reader_has_barriers: true, reopens_first: true };
+const WHOLE: Case = Case {
+    messages: 4,
+    words: |value| vec![value],
+    held: 1,
+    writer_has_barriers: true,
+    reader_has_barriers: true,
+    reopens_first: true,
+};
+
+/// What takes less than the quarter of the ring that is told of at once, and then all of it: nobody but the reader that sleeps tells.
+const UNEVEN: Case =
+    Case { words: |value| vec![value; if value % 2 == 1 { 0 } else { CAPACITY as usize / 8 - 1 }], ..WHOLE };
 
 struct Memory {
     words: [AtomicU64; 5],
@@ -135,10 +147,10 @@ impl Slot {
 /// An end's own slot, and the peer's.
 type Bells = [Rc<Slot>; 2];
 
-fn offer(writer: &mut Writer<End>, value: u64, [_, peer]: &Bells) -> bool {
-    let span = writer.reserve(8).unwrap();
+fn offer(writer: &mut Writer<End>, words: &[u64], [_, peer]: &Bells) -> bool {
+    let span = writer.reserve(8 * words.len() as u64).unwrap();
     if let Some(span) = span {
-        writer.shared().data(span.at).set(value);
+        (span.at..).step_by(8).zip(words).for_each(|(at, word)| writer.shared().data(at).set(*word));
         writer.commit(span);
     }
     if writer.take_bell() {
@@ -147,11 +159,11 @@ fn offer(writer: &mut Writer<End>, value: u64, [_, peer]: &Bells) -> bool {
     span.is_some()
 }
 
-/// Offers a value until there is room for it.
-fn send(writer: &mut Writer<End>, value: u64, bells: &Bells) {
+/// Offers a message until there is room for it.
+fn send(writer: &mut Writer<End>, words: &[u64], bells: &Bells) {
     let [mine, peer] = bells;
-    while !offer(writer, value, bells) {
-        let sleeps = writer.sleep(8).unwrap();
+    while !offer(writer, words, bells) {
+        let sleeps = writer.sleep(8 * words.len() as u64).unwrap();
         if writer.take_bell() {
             peer.ring();
         }
@@ -169,18 +181,17 @@ fn receive(reader: &mut Reader<End>, [_, peer]: &Bells) -> Option<Span> {
     span
 }
 
-/// What messages that are here say, which are the reader's until it releases them all.
-fn take(reader: &mut Reader<End>, spans: &[Span], [_, peer]: &Bells) -> Vec<u64> {
-    let value = |span: &Span| {
-        assert_eq!(span.length, 8);
-        reader.shared().data(span.at).get()
+/// The words of messages that are here, which are the reader's until it releases them all.
+fn take(reader: &mut Reader<End>, spans: &[Span], [_, peer]: &Bells) -> Vec<Vec<u64>> {
+    let words = |span: &Span| {
+        (span.at..span.at + span.length).step_by(8).map(|at| reader.shared().data(at).get()).collect()
     };
-    let values = spans.iter().map(value).collect();
+    let messages = spans.iter().map(words).collect();
     spans.iter().for_each(|span| reader.release(span.end));
     if reader.take_bell() {
         peer.ring();
     }
-    values
+    messages
 }
 
 fn sleep(reader: &mut Reader<End>, [mine, peer]: &Bells) {
@@ -193,11 +204,11 @@ fn sleep(reader: &mut Reader<End>, [mine, peer]: &Bells) {
     }
 }
 
-/// The next value, whenever it comes.
+/// The next message's word, whenever it comes.
 fn next(reader: &mut Reader<End>, bells: &Bells) -> u64 {
     loop {
         match receive(reader, bells) {
-            Some(span) => return take(reader, &[span], bells)[0],
+            Some(span) => return take(reader, &[span], bells)[0][0],
             None => sleep(reader, bells),
         }
     }
@@ -212,7 +223,7 @@ fn one_way(case: Case) {
     let bells = [writers.clone(), readers.clone()];
     let thread = thread::spawn(move || {
         for value in 1..=case.messages {
-            send(&mut writer, value, &bells);
+            send(&mut writer, &(case.words)(value), &bells);
         }
         writer.end(1);
         if writer.take_bell() {
@@ -229,9 +240,9 @@ fn one_way(case: Case) {
             }
             sleep(&mut reader, &bells);
         }
-        for value in take(&mut reader, &spans, &bells) {
+        for words in take(&mut reader, &spans, &bells) {
             received += 1;
-            assert_eq!(value, received);
+            assert_eq!(words, (case.words)(received));
         }
     }
     assert_eq!(received, case.messages);
@@ -247,12 +258,12 @@ fn both_ways(values: u64) {
     let thread = thread::spawn(move || {
         for _ in 0..values {
             let value = next(&mut asked, &bells);
-            send(&mut back, value + 10, &bells);
+            send(&mut back, &[value + 10], &bells);
         }
     });
     let (mut ask, mut answers) = (rings[0].writer(true), rings[1].reader(true));
     let bells = [one, other];
-    (0..values).for_each(|value| send(&mut ask, value, &bells));
+    (0..values).for_each(|value| send(&mut ask, &[value], &bells));
     (0..values).for_each(|value| assert_eq!(next(&mut answers, &bells), value + 10));
     thread.join().unwrap();
 }
@@ -271,6 +282,12 @@ fn no_message_and_no_wake_up_is_lost() {
 #[test]
 fn messages_that_are_held_stay_whatever_comes_behind_them() {
     explore(2, || one_way(Case { messages: 5, held: 2, ..WHOLE }));
+}
+
+#[test]
+fn room_that_was_not_told_of_at_once_is_told_of_by_who_sleeps() {
+    explore(2, || one_way(UNEVEN));
+    explore(2, || one_way(Case { messages: 5, held: 2, ..UNEVEN }));
 }
 
 #[test]
