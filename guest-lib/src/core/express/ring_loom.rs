@@ -43,7 +43,8 @@ const WHOLE: Case = Case {
     reopens_first: true,
 };
 
-/// What takes less than the quarter of the ring that is told of at once, and then all of it: nobody but the reader that sleeps tells.
+/// By turns less than the quarter of the ring that is told of at once, and all of the ring: which waits for what a reader tells that finds
+/// nothing, or sleeps.
 const UNEVEN: Case =
     Case { words: |value| vec![value; if value % 2 == 1 { 0 } else { CAPACITY as usize / 8 - 1 }], ..WHOLE };
 
@@ -113,8 +114,8 @@ impl Shared for End {
     }
 }
 
-/// A slot that wakes: what arrives locks it, what arrives at a locked one is refused and lost, and who was woken unlocks it. Of the ring's
-/// order nothing is its doing, unless told: its lock is a plain word.
+/// A slot that wakes: what arrives locks it, what arrives at a locked one is refused and lost, and who was woken unlocks it. Its lock is a
+/// plain word, so that a refusal orders nothing, unless it is told to.
 struct Slot {
     locked: AtomicBool,
     queue: Mutex<u32>,
