@@ -1,13 +1,13 @@
 //! A ring in an area: a page of words, and the data behind it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU64, fence};
 
 use hamlyn_sys::{HeldWords, Mapping};
 
 use super::pages::{PAGE, Pages};
-use super::ring::{HEADER, Shared, Span, Word};
+use super::ring::{HEADER, LOAD, STORE, Shared, Span, TAKE, Word};
 
 /// Where a word lies. What an end polls is on one cache line, with nothing that the other writes for another reason.
 #[inline(always)]
@@ -85,17 +85,17 @@ impl RingMemory {
 impl Shared for RingMemory {
     #[inline(always)]
     fn load(&self, word: Word) -> u64 {
-        self.at(place(word)).load(Acquire)
+        self.at(place(word)).load(LOAD)
     }
 
     #[inline(always)]
     fn store(&self, word: Word, value: u64) {
-        self.at(place(word)).store(value, Release);
+        self.at(place(word)).store(value, STORE);
     }
 
     #[inline]
     fn take(&self, word: Word) {
-        self.at(place(word)).swap(0, AcqRel);
+        self.at(place(word)).swap(0, TAKE);
     }
 
     #[inline(always)]

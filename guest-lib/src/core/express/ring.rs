@@ -19,6 +19,7 @@
 //! Memory is reached through [`Shared`], so that the same code runs under loom.
 
 use std::fmt::Debug;
+use std::sync::atomic::Ordering;
 
 /// Bytes of a header, and what everything in a ring is a multiple of.
 pub(crate) const HEADER: u64 = 8;
@@ -41,6 +42,11 @@ pub(crate) enum Word {
     /// 1 while the writer sleeps for want of room.
     WriterSleeps,
 }
+
+/// The order of a load of a word, of a store and of a take, in memory as under loom, which misses either of the first two if it is weaker.
+pub(crate) const LOAD: Ordering = Ordering::Acquire;
+pub(crate) const STORE: Ordering = Ordering::Release;
+pub(crate) const TAKE: Ordering = Ordering::AcqRel;
 
 /// Memory that both ends share.
 pub(crate) trait Shared {

@@ -1,10 +1,13 @@
 //! The ring under loom, which tries the interleavings of two threads and the reorderings that the memory model allows. A lost
-//! wake-up is a deadlock, which loom reports; a record that is seen before its data, or its room reused before it was read, is a wrong value.
+//! wake-up is a deadlock, which loom reports. Headers and data are plain cells, of which it reports what is not ordered: a record that may be
+//! seen before its data, and room that may be reused before it was read.
 
-use std::sync::Arc;
+// All of loom's threads take turns on one.
+use std::rc::Rc;
 
-use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use loom::sync::atomic::{AtomicU64, fence};
+use loom::cell::Cell;
+use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
+use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
@@ -17,37 +20,55 @@ const CAPACITY: u64 = 40;
 #[derive(Clone, Copy)]
 struct Case {
     messages: u64,
+    /// The words of each.
+    words: fn(u64) -> Vec<u64>,
     /// So many messages are received before they are released, if they are there.
     held: u64,
     writer_has_barriers: bool,
     reader_has_barriers: bool,
+    /// To take a word back is one step: not so by a processor that is emulated. Then the card's work orders what is before a ring that is
+    /// refused with what is behind the reopening, or the waker's 0 might come behind what was said anew, which none rings at.
+    takes_at_once: bool,
     /// A slot is reopened before memory is looked at.
     reopens_first: bool,
 }
 
-const WHOLE: Case =
-    Case { messages: 4, held: 1, writer_has_barriers: true, reader_has_barriers: true, reopens_first: true };
+const WHOLE: Case = Case {
+    messages: 4,
+    words: |value| vec![value],
+    held: 1,
+    writer_has_barriers: true,
+    reader_has_barriers: true,
+    takes_at_once: true,
+    reopens_first: true,
+};
+
+/// By turns less than the quarter of the ring that is told of at once, and all of the ring: which waits for what a reader tells that finds
+/// nothing, or sleeps.
+const UNEVEN: Case =
+    Case { words: |value| vec![value; if value % 2 == 1 { 0 } else { CAPACITY as usize / 8 - 1 }], ..WHOLE };
 
 struct Memory {
     words: [AtomicU64; 6],
-    data: [AtomicU64; CAPACITY as usize / 8],
+    data: [Cell<u64>; CAPACITY as usize / 8],
 }
 
 /// The ring, as one end has it.
 #[derive(Clone)]
 struct End {
-    memory: Arc<Memory>,
+    memory: Rc<Memory>,
     has_barriers: bool,
+    takes_at_once: bool,
 }
 
 impl End {
-    fn new() -> Self {
+    fn new(takes_at_once: bool) -> Self {
         let words = std::array::from_fn(|_| AtomicU64::new(0));
-        let memory = Memory { words, data: std::array::from_fn(|_| AtomicU64::new(0)) };
-        Self { memory: Arc::new(memory), has_barriers: true }
+        let memory = Memory { words, data: std::array::from_fn(|_| Cell::new(0)) };
+        Self { memory: Rc::new(memory), has_barriers: true, takes_at_once }
     }
 
-    fn data(&self, at: u64) -> &AtomicU64 {
+    fn data(&self, at: u64) -> &Cell<u64> {
         &self.memory.data[at as usize / 8]
     }
 
@@ -62,15 +83,20 @@ impl End {
 
 impl Shared for End {
     fn load(&self, word: Word) -> u64 {
-        self.memory.words[word as usize].load(Acquire)
+        self.memory.words[word as usize].load(LOAD)
     }
 
     fn store(&self, word: Word, value: u64) {
-        self.memory.words[word as usize].store(value, Release);
+        self.memory.words[word as usize].store(value, STORE);
     }
 
     fn take(&self, word: Word) {
-        self.memory.words[word as usize].swap(0, AcqRel);
+        if self.takes_at_once {
+            self.memory.words[word as usize].swap(0, TAKE);
+        } else {
+            self.load(word);
+            self.store(word, 0);
+        }
     }
 
     fn barrier(&self) {
@@ -80,58 +106,70 @@ impl Shared for End {
     }
 
     fn header(&self, at: u64) -> u64 {
-        self.data(at).load(Relaxed)
+        self.data(at).get()
     }
 
     fn set_header(&self, at: u64, value: u64) {
-        self.data(at).store(value, Relaxed);
+        self.data(at).set(value);
     }
 }
 
-/// A slot that wakes: what arrives closes it, what arrives at a closed one is refused and lost, and who was woken reopens it.
+/// A slot that wakes: what arrives locks it, what arrives at a locked one is refused and lost, and who was woken unlocks it. Its lock is a
+/// plain word, so that a refusal orders nothing, unless it is told to.
 struct Slot {
-    state: Mutex<SlotState>,
+    locked: AtomicBool,
+    queue: Mutex<u32>,
     wakes: Condvar,
     reopens_first: bool,
-}
-
-struct SlotState {
-    open: bool,
-    rung: bool,
+    has_order: bool,
 }
 
 impl Slot {
-    fn new(reopens_first: bool) -> Arc<Self> {
-        let state = Mutex::new(SlotState { open: true, rung: false });
-        Arc::new(Self { state, wakes: Condvar::new(), reopens_first })
+    fn new(case: Case) -> Rc<Self> {
+        let (locked, queue, wakes) = (AtomicBool::new(false), Mutex::new(0), Condvar::new());
+        Rc::new(Self {
+            locked,
+            queue,
+            wakes,
+            reopens_first: case.reopens_first,
+            has_order: !case.takes_at_once,
+        })
     }
 
     fn ring(&self) {
-        let mut state = self.state.lock().unwrap();
-        if std::mem::take(&mut state.open) {
-            state.rung = true;
-            self.wakes.notify_one();
+        let queue = self.has_order.then(|| self.queue.lock().unwrap());
+        if self.locked.load(Relaxed) {
+            return;
         }
+        self.locked.store(true, Relaxed);
+        *queue.unwrap_or_else(|| self.queue.lock().unwrap()) += 1;
+        self.wakes.notify_one();
     }
 
     fn wait(&self) {
-        let mut state = self.state.lock().unwrap();
+        let mut queue = self.queue.lock().unwrap();
         // To see that it matters: not when it was woken, but when it sleeps the next time.
-        state.open |= !self.reopens_first && !state.rung;
-        while !state.rung {
-            state = self.wakes.wait(state).unwrap();
+        if !self.reopens_first && *queue == 0 {
+            self.locked.store(false, Relaxed);
         }
-        *state = SlotState { open: self.reopens_first, rung: false };
+        while *queue == 0 {
+            queue = self.wakes.wait(queue).unwrap();
+        }
+        *queue -= 1;
+        let _queue = self.has_order.then_some(queue);
+        if self.reopens_first {
+            self.locked.store(false, Relaxed);
+        }
     }
 }
 
 /// An end's own slot, and the peer's.
-type Bells = [Arc<Slot>; 2];
+type Bells = [Rc<Slot>; 2];
 
-fn offer(writer: &mut Writer<End>, value: u64, [_, peer]: &Bells) -> bool {
-    let span = writer.reserve(8).unwrap();
+fn offer(writer: &mut Writer<End>, words: &[u64], [_, peer]: &Bells) -> bool {
+    let span = writer.reserve(8 * words.len() as u64).unwrap();
     if let Some(span) = span {
-        writer.shared().data(span.at).store(value, Relaxed);
+        (span.at..).step_by(8).zip(words).for_each(|(at, word)| writer.shared().data(at).set(*word));
         writer.commit(span);
     }
     if writer.take_bell() {
@@ -140,11 +178,11 @@ fn offer(writer: &mut Writer<End>, value: u64, [_, peer]: &Bells) -> bool {
     span.is_some()
 }
 
-/// Offers a value until there is room for it.
-fn send(writer: &mut Writer<End>, value: u64, bells: &Bells) {
+/// Offers a message until there is room for it.
+fn send(writer: &mut Writer<End>, words: &[u64], bells: &Bells) {
     let [mine, peer] = bells;
-    while !offer(writer, value, bells) {
-        let sleeps = writer.sleep(8).unwrap();
+    while !offer(writer, words, bells) {
+        let sleeps = writer.sleep(8 * words.len() as u64).unwrap();
         if writer.take_bell() {
             peer.ring();
         }
@@ -162,18 +200,17 @@ fn receive(reader: &mut Reader<End>, [_, peer]: &Bells) -> Option<Span> {
     span
 }
 
-/// What messages that are here say, which are the reader's until it releases them all.
-fn take(reader: &mut Reader<End>, spans: &[Span], [_, peer]: &Bells) -> Vec<u64> {
-    let value = |span: &Span| {
-        assert_eq!(span.length, 8);
-        reader.shared().data(span.at).load(Relaxed)
+/// The words of messages that are here, which are the reader's until it releases them all.
+fn take(reader: &mut Reader<End>, spans: &[Span], [_, peer]: &Bells) -> Vec<Vec<u64>> {
+    let words = |span: &Span| {
+        (span.at..span.at + span.length).step_by(8).map(|at| reader.shared().data(at).get()).collect()
     };
-    let values = spans.iter().map(value).collect();
+    let messages = spans.iter().map(words).collect();
     spans.iter().for_each(|span| reader.release(span.end));
     if reader.take_bell() {
         peer.ring();
     }
-    values
+    messages
 }
 
 fn sleep(reader: &mut Reader<End>, [mine, peer]: &Bells) {
@@ -186,11 +223,11 @@ fn sleep(reader: &mut Reader<End>, [mine, peer]: &Bells) {
     }
 }
 
-/// The next value, whenever it comes.
+/// The next message's word, whenever it comes.
 fn next(reader: &mut Reader<End>, bells: &Bells) -> u64 {
     loop {
         match receive(reader, bells) {
-            Some(span) => return take(reader, &[span], bells)[0],
+            Some(span) => return take(reader, &[span], bells)[0][0],
             None => sleep(reader, bells),
         }
     }
@@ -198,14 +235,14 @@ fn next(reader: &mut Reader<End>, bells: &Bells) -> u64 {
 
 /// One way: more than the ring holds, both ends asleep whenever they can be, and the end of it.
 fn one_way(case: Case) {
-    let ring = End::new();
-    let [writers, readers] = [(); 2].map(|()| Slot::new(case.reopens_first));
+    let ring = End::new(case.takes_at_once);
+    let [writers, readers] = [(); 2].map(|()| Slot::new(case));
     let (mut writer, mut reader) =
         (ring.writer(case.writer_has_barriers), ring.reader(case.reader_has_barriers));
     let bells = [writers.clone(), readers.clone()];
     let thread = thread::spawn(move || {
         for value in 1..=case.messages {
-            send(&mut writer, value, &bells);
+            send(&mut writer, &(case.words)(value), &bells);
         }
         writer.end(1);
         if writer.take_bell() {
@@ -222,9 +259,9 @@ fn one_way(case: Case) {
             }
             sleep(&mut reader, &bells);
         }
-        for value in take(&mut reader, &spans, &bells) {
+        for words in take(&mut reader, &spans, &bells) {
             received += 1;
-            assert_eq!(value, received);
+            assert_eq!(words, (case.words)(received));
         }
     }
     assert_eq!(received, case.messages);
@@ -233,20 +270,46 @@ fn one_way(case: Case) {
 
 /// Both ways at once, where each end has one slot for its two halves: what rings for the one is not taken from the other.
 fn both_ways(values: u64) {
-    let rings = [End::new(), End::new()];
-    let [one, other] = [(); 2].map(|()| Slot::new(true));
+    let rings = [(); 2].map(|()| End::new(true));
+    let [one, other] = [(); 2].map(|()| Slot::new(WHOLE));
     let (mut back, mut asked) = (rings[1].writer(true), rings[0].reader(true));
     let bells = [other.clone(), one.clone()];
     let thread = thread::spawn(move || {
         for _ in 0..values {
             let value = next(&mut asked, &bells);
-            send(&mut back, value + 10, &bells);
+            send(&mut back, &[value + 10], &bells);
         }
     });
     let (mut ask, mut answers) = (rings[0].writer(true), rings[1].reader(true));
     let bells = [one, other];
-    (0..values).for_each(|value| send(&mut ask, value, &bells));
+    (0..values).for_each(|value| send(&mut ask, &[value], &bells));
     (0..values).for_each(|value| assert_eq!(next(&mut answers, &bells), value + 10));
+    thread.join().unwrap();
+}
+
+/// A reader that leaves behind the first message, while the writer goes on until it has found that.
+fn leaving() {
+    let ring = End::new(true);
+    let [writers, readers] = [(); 2].map(|()| Slot::new(WHOLE));
+    let (mut writer, mut reader) = (ring.writer(true), ring.reader(true));
+    let bells = [writers.clone(), readers.clone()];
+    let thread = thread::spawn(move || {
+        while offer(&mut writer, &[1], &bells) || !writer.reader_has_left() {
+            let sleeps = writer.sleep(8).unwrap();
+            if writer.take_bell() {
+                bells[1].ring();
+            }
+            if sleeps {
+                bells[0].wait();
+            }
+        }
+    });
+    let bells = [readers, writers];
+    assert_eq!(next(&mut reader, &bells), 1);
+    reader.leave();
+    if reader.take_bell() {
+        bells[1].ring();
+    }
     thread.join().unwrap();
 }
 
@@ -264,6 +327,22 @@ fn no_message_and_no_wake_up_is_lost() {
 #[test]
 fn messages_that_are_held_stay_whatever_comes_behind_them() {
     explore(2, || one_way(Case { messages: 5, held: 2, ..WHOLE }));
+}
+
+#[test]
+fn room_that_was_not_told_of_at_once_is_told_of_by_who_sleeps() {
+    explore(2, || one_way(UNEVEN));
+    explore(2, || one_way(Case { held: 2, ..UNEVEN }));
+}
+
+#[test]
+fn a_word_that_is_taken_back_in_two_steps_loses_no_wake_up() {
+    explore(2, || one_way(Case { takes_at_once: false, ..WHOLE }));
+}
+
+#[test]
+fn a_reader_that_leaves_wakes_who_waits_for_room() {
+    explore(2, leaving);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The ring in one thread: what an honest peer sends, and whatever another stores.
+//! The ring in one thread: what an honest peer sends, also one that dies, and whatever another stores.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -80,6 +80,67 @@ impl Shared for Both {
     }
 }
 
+/// A peer that dies: behind so many stores none is made.
+struct Dying {
+    inner: Both,
+    left: Cell<u32>,
+}
+
+impl Dying {
+    fn lives(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+impl Shared for Dying {
+    fn load(&self, word: Word) -> u64 {
+        self.inner.load(word)
+    }
+
+    fn store(&self, word: Word, value: u64) {
+        if self.lives() {
+            self.inner.store(word, value);
+        }
+    }
+
+    fn take(&self, word: Word) {
+        if self.lives() {
+            self.inner.take(word);
+        }
+    }
+
+    fn barrier(&self) {}
+
+    fn header(&self, at: u64) -> u64 {
+        self.inner.header(at)
+    }
+
+    fn set_header(&self, at: u64, value: u64) {
+        if self.lives() {
+            self.inner.set_header(at, value);
+        }
+    }
+}
+
+/// The ends of a ring through which so many bytes have gone, whole rings of them.
+fn ends(writers: Both, readers: Both, capacity: u64, position: u64) -> (Writer<Both>, Reader<Both>) {
+    for both in [&writers, &readers] {
+        both.store(Word::Written, position);
+        both.store(Word::Released, position);
+    }
+    let (mut writer, mut reader) = (Writer::new(writers, capacity), Reader::new(readers, capacity));
+    (writer.written, writer.told, writer.released) = (position, position, position);
+    (reader.next, reader.released, reader.told, reader.written) = (position, position, position, position);
+    (writer, reader)
+}
+
+/// Nothing, and what a number of 32 bits, or of 33, is too short for soon.
+fn bytes_before() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just((1 << 32) - 1), Just((1 << 33) - 1)]
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Sends a message of so many bytes, in 65,536ths of the longest.
@@ -119,11 +180,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_honest_peers_messages_come_once_in_order_and_whole(steps in steps(), words in 2..40_u64) {
+    fn an_honest_peers_messages_come_once_in_order_and_whole(
+        steps in steps(), words in 2..40_u64, before in bytes_before(),
+    ) {
         let capacity = 8 * words;
         let both = Both::new(capacity, 0, 0);
         let (mut writer, mut reader) =
-            (Writer::new(both.clone(), capacity), Reader::new(both.clone(), capacity));
+            ends(both.clone(), both.clone(), capacity, before / capacity * capacity);
         let (mut sent, mut under_way, mut held, mut received) = (0, VecDeque::new(), VecDeque::new(), 0);
         // In the end all that is under way is received, and the longest message fits.
         let end = (0..2 * capacity).flat_map(|_| [Step::Receive, Step::Release]);
@@ -180,12 +243,12 @@ proptest! {
 
     #[test]
     fn whatever_a_peer_stores_nothing_outside_is_named(
-        steps in steps(), words in 2..40_u64, seed: u64, often in 0..256_u64,
+        steps in steps(), words in 2..40_u64, seed: u64, often in 0..256_u64, before in bytes_before(),
     ) {
         let capacity = 8 * words;
         // Each end has a hostile one: they share nothing with each other.
         let (one, other) = (Both::new(capacity, seed, often), Both::new(capacity, !seed, often));
-        let (mut writer, mut reader) = (Writer::new(one, capacity), Reader::new(other, capacity));
+        let (mut writer, mut reader) = ends(one, other, capacity, before / capacity * capacity);
         let mut held = VecDeque::new();
         let inside = |span: Span| span.at >= 8 && span.length <= capacity && span.at + span.length <= capacity;
         let mut broken = (None, None);
@@ -272,4 +335,58 @@ fn who_is_woken_by_a_skip_alone_sleeps_again() {
     writer.commit(span);
     assert!(writer.take_bell(), "who sleeps is rung at for the message");
     assert_eq!(reader.receive(), Ok(Some(span)));
+}
+
+/// Sends messages through a small ring until its writer is done, or dead behind so many stores. Whether it was done.
+fn die_behind(stores: u32, between: u64) -> bool {
+    let both = Both::new(64, 0, 0);
+    let (mut writer, mut reader) = (
+        Writer::new(Dying { inner: both.clone(), left: Cell::new(stores) }, 64),
+        Reader::new(both.clone(), 64),
+    );
+    let mut told = VecDeque::new();
+    let mut read_all = |told: &mut VecDeque<(u64, u64)>| {
+        while let Some(span) = reader.receive().unwrap() {
+            let (number, length) = told.pop_front().expect("it was told of no more");
+            assert_eq!(span.length, length);
+            (0..length.div_ceil(8)).for_each(|word| assert_eq!(both.data(span.at + 8 * word).get(), number));
+            reader.release(span.end);
+        }
+        assert_eq!((told.front(), reader.sleep()), (None, Ok(true)), "behind {stores} stores");
+    };
+    for (number, length) in (1..).zip([8, 24, 0, 40, 56, 13, 16, 24, 8, 8, 56, 0, 0, 32, 1]) {
+        let mut room = writer.reserve(length).unwrap();
+        // The second time behind a skip that is passed.
+        for _ in 0..2 {
+            if room.is_none() {
+                read_all(&mut told);
+                room = writer.reserve(length).unwrap();
+            }
+        }
+        let is_dead = || writer.shared().left.get() == 0;
+        let Some(span) = room else {
+            assert!(is_dead(), "there is room for {length} bytes");
+            break;
+        };
+        if !is_dead() {
+            fill(&both, span, number);
+        }
+        writer.commit(span);
+        if both.load(Word::Written) == span.end {
+            told.push_back((number, length));
+        }
+        if number % between == 0 {
+            read_all(&mut told);
+        }
+    }
+    read_all(&mut told);
+    writer.shared().lives()
+}
+
+#[test]
+fn of_a_writer_that_dies_at_any_store_comes_what_it_told_of() {
+    for between in 1..=4 {
+        let stores = (0..1000).find(|stores| die_behind(*stores, between));
+        assert!(stores.is_some_and(|stores| stores > 40), "it has died {stores:?} times");
+    }
 }
