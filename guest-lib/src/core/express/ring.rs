@@ -18,6 +18,7 @@
 //!
 //! Memory is reached through [`Shared`], so that the same code runs under loom.
 
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;
 
@@ -325,10 +326,11 @@ impl<S: Shared> Writer<S> {
 pub(crate) struct Reader<S> {
     shared: S,
     capacity: u64,
-    /// The next record, its place in the ring, and how much was written from there on in one piece, no more than is known.
+    /// The next record, its place in the ring, and how much was written from there on in one piece, no more than is known: nothing, for who
+    /// finds that all is over while it looks at a message.
     next: u64,
     place: u64,
-    there: u64,
+    there: Cell<u64>,
     /// All before it is free, of which the writer has been told up to `told`.
     released: u64,
     told: u64,
@@ -356,7 +358,7 @@ impl<S: Shared> Reader<S> {
     /// What [`Reader::receive`] gives if it is known to be there. None: that one knows more.
     #[inline(always)]
     pub(crate) fn receive_known(&mut self) -> Option<Span> {
-        if self.there == 0 {
+        if self.there.get() == 0 {
             return None;
         }
         self.receive_message(self.shared.header(self.place))
@@ -369,7 +371,7 @@ impl<S: Shared> Reader<S> {
         let size = span.end - self.next;
         self.next = span.end;
         self.place += size;
-        self.there -= size;
+        self.there.set(self.there.get() - size);
         Some(span)
     }
 
@@ -377,7 +379,7 @@ impl<S: Shared> Reader<S> {
     #[inline]
     pub(crate) fn receive(&mut self) -> Result<Option<Span>, Nonsense> {
         loop {
-            if self.there == 0 && !self.look()? {
+            if self.there.get() == 0 && !self.look()? {
                 // The writer may need it.
                 if self.told != self.released {
                     self.tell();
@@ -407,8 +409,8 @@ impl<S: Shared> Reader<S> {
     }
 
     /// Gives nothing more of what is known to be there.
-    pub(crate) fn stop(&mut self) {
-        (self.written, self.there) = (self.next, 0);
+    pub(crate) fn stop(&self) {
+        self.there.set(0);
     }
 
     /// Says that it takes nothing more.
@@ -433,7 +435,7 @@ impl<S: Shared> Reader<S> {
     pub(crate) fn ended(&mut self) -> Result<Option<u64>, Nonsense> {
         let how = self.shared.load(Word::Ended);
         // Behind it: what was sent before it was stored is seen by this.
-        Ok((how != 0 && self.there == 0 && !self.look()?).then_some(how))
+        Ok((how != 0 && self.there.get() == 0 && !self.look()?).then_some(how))
     }
 
     /// Says that it sleeps until a message comes. False: there is one, or the writer has ended; do not sleep.
@@ -441,7 +443,7 @@ impl<S: Shared> Reader<S> {
         loop {
             self.shared.store(Word::ReaderSleeps, 1);
             self.shared.barrier();
-            if self.there == 0 && !self.look()? {
+            if self.there.get() == 0 && !self.look()? {
                 break;
             }
             // A skip that comes ahead of its message is none, and who told of it has taken the word back.
@@ -477,14 +479,14 @@ impl<S: Shared> Reader<S> {
     fn message(&self, header: u64) -> Option<Span> {
         let length = u64::from(header as u32);
         let size = size_of(length);
-        let is_one = header >> 32 == MESSAGE && size <= self.there;
+        let is_one = header >> 32 == MESSAGE && size <= self.there.get();
         is_one.then(|| Span { at: self.place + HEADER, length, end: self.next + size })
     }
 
     /// Passes a skip, with this header. What is neither that nor a message makes no sense.
     #[cold]
     fn pass(&mut self, header: u64) -> Result<(), Nonsense> {
-        let (position, there, left) = (self.next, self.there, self.capacity - self.place);
+        let (position, there, left) = (self.next, self.there.get(), self.capacity - self.place);
         let (kind, length) = ((header >> 32) as u32, header as u32);
         match u64::from(kind) {
             SKIP if u64::from(length) == left - HEADER && left <= there => {}
@@ -499,7 +501,8 @@ impl<S: Shared> Reader<S> {
             self.skip = Some((position, end));
         }
         self.next = end;
-        (self.place, self.there) = (0, 0);
+        self.place = 0;
+        self.there.set(0);
         Ok(())
     }
 
@@ -530,7 +533,7 @@ impl<S: Shared> Reader<S> {
             self.refresh(value)?;
         }
         self.place = behind(self.place, self.capacity);
-        self.there = (self.written - self.next).min(self.capacity - self.place);
+        self.there.set((self.written - self.next).min(self.capacity - self.place));
         Ok(true)
     }
 
@@ -553,6 +556,7 @@ impl<S: Shared> Reader<S> {
     #[cold]
     fn fail<T>(&mut self, nonsense: Nonsense) -> Result<T, Nonsense> {
         self.broken = Some(nonsense);
+        self.written = self.next;
         self.stop();
         Err(nonsense)
     }

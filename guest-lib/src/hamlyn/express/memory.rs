@@ -1,5 +1,6 @@
 //! The two ends by express memory.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -251,7 +252,7 @@ pub(super) struct Receiver {
     bell: Bell,
     polling: Polling,
     /// How the peer has ended, once that was told: nothing comes behind it, whatever the peer says later.
-    end: Option<End>,
+    end: Cell<Option<End>>,
     ground: Arc<Ground>,
 }
 
@@ -259,7 +260,7 @@ impl Receiver {
     pub(super) fn new(ground: &Arc<Ground>, area: RingMemory, bell: Bell) -> Self {
         let capacity = area.capacity();
         let ring = Reader::new(area, capacity);
-        Self { ring, bell, polling: Polling::default(), end: None, ground: ground.clone() }
+        Self { ring, bell, polling: Polling::default(), end: Cell::new(None), ground: ground.clone() }
     }
 
     pub(super) fn set_token(&mut self, token: u64) {
@@ -279,7 +280,7 @@ impl Receiver {
     /// The next message, if there is one; the inner `None` if the peer has closed.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Found<Option<Span>> {
-        if let Some(end) = self.end {
+        if let Some(end) = self.end.get() {
             return told(end);
         }
         match self.with(Reader::receive)? {
@@ -316,7 +317,7 @@ impl Receiver {
     }
 
     fn fall_asleep(&mut self, asks: bool) -> Result<bool> {
-        if self.end.is_some() || !self.with(Reader::sleep)? {
+        if self.end.get().is_some() || !self.with(Reader::sleep)? {
             return Ok(true);
         }
         let Err(lost) = self.ground.check(asks) else { return Ok(false) };
@@ -335,24 +336,30 @@ impl Receiver {
 
     /// A loss is told, and for good.
     #[cold]
-    fn tell(&mut self, error: Error) -> Error {
+    fn tell(&self, error: Error) -> Error {
         if let Error::PeerLost(loss) = error {
             self.lose(loss);
         }
         error
     }
 
-    /// Why what was loaded until now may not have been the area's, but what is shown in its stead after a reset of the card. That goes
-    /// behind the connection: if that is there, it is the peer who says that the area is not.
+    /// Whether what was loaded until now was the area's, and not what is shown in its stead after a reset of the card.
     #[inline(always)]
-    pub(super) fn doubt(&self) -> Option<PeerLoss> {
-        if self.ring.shared().is_made() { None } else { self.ground.loss(true) }
+    pub(super) fn confirm(&self) -> Result<()> {
+        if self.ring.shared().is_made() { Ok(()) } else { self.doubt() }
     }
 
-    /// It has been told of this, and of nothing behind it.
+    /// An area goes behind the connection: if that is there, it is the peer who says that the area is not.
     #[cold]
-    pub(super) fn lose(&mut self, loss: PeerLoss) {
-        self.end = Some(Some(loss));
+    fn doubt(&self) -> Result<()> {
+        let Some(loss) = self.ground.loss(true) else { return Ok(()) };
+        self.lose(loss);
+        Err(Error::PeerLost(loss))
+    }
+
+    /// Nothing is given behind this.
+    fn lose(&self, loss: PeerLoss) {
+        self.end.set(Some(Some(loss)));
         self.ring.stop();
     }
 
@@ -375,7 +382,7 @@ impl Receiver {
     fn ended(&mut self) -> Found<Option<Span>> {
         let Some(how) = self.with(Reader::ended)? else { return Ok(None) };
         let end = (how != CLOSED).then_some(PeerLoss::Abandoned);
-        self.end = Some(end);
+        self.end.set(Some(end));
         if end.is_none() {
             self.ground.watch.finish();
         }
@@ -404,7 +411,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        if self.end.is_none() {
+        if self.end.get().is_none() {
             self.ring.leave();
             self.ring_bell();
         }

@@ -1,6 +1,5 @@
 //! The receiving end of a channel.
 
-use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
@@ -9,7 +8,6 @@ use std::time::Duration;
 use super::{memory, messages};
 use crate::core::copies;
 use crate::core::express::ring::Span;
-use crate::core::loss::PeerLoss;
 use crate::core::polling::Polling;
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result, inside};
@@ -166,12 +164,9 @@ impl ChannelReceiver {
     #[doc(hidden)]
     pub fn give_back(&mut self) -> Result<()> {
         let Some(span) = self.taken.take() else { return Ok(()) };
-        if let Some(loss) = self.doubt() {
-            self.lose(loss);
-            return Err(Error::PeerLost(loss));
-        }
+        let confirmed = self.confirm();
         self.release(span);
-        Ok(())
+        confirmed
     }
 
     /// The next message, if that takes no look at what the peer says.
@@ -254,10 +249,9 @@ impl ChannelReceiver {
             };
             let length = (to.len() - done).min(span.length as usize - read);
             copies::out_of_express(&self.data(span)[read..], &mut to[done..done + length]);
-            if let Some(loss) = self.doubt() {
-                self.lose(loss);
+            if let Err(lost) = self.confirm() {
                 // It comes again with the next call.
-                return if done > 0 { Ok(done) } else { Err(Error::PeerLost(loss)) };
+                return if done > 0 { Ok(done) } else { Err(lost) };
             }
             done += length;
             if read + length < span.length as usize {
@@ -277,19 +271,12 @@ impl ChannelReceiver {
         }
     }
 
-    /// Why what was copied may not have been the message.
+    /// Whether what was copied was the message.
     #[inline(always)]
-    fn doubt(&self) -> Option<PeerLoss> {
+    fn confirm(&self) -> Result<()> {
         match &self.way {
-            Way::Memory(receiver) => receiver.doubt(),
-            Way::Messages(_) => None,
-        }
-    }
-
-    #[cold]
-    fn lose(&mut self, loss: PeerLoss) {
-        if let Way::Memory(receiver) = &mut self.way {
-            receiver.lose(loss);
+            Way::Memory(receiver) => receiver.confirm(),
+            Way::Messages(_) => Ok(()),
         }
     }
 
@@ -309,14 +296,12 @@ impl ChannelReceiver {
 pub struct Received<'a> {
     receiver: &'a mut ChannelReceiver,
     span: Span,
-    /// What was told of the peer when it was copied.
-    lost: Cell<Option<PeerLoss>>,
 }
 
 impl<'a> Received<'a> {
     #[inline(always)]
     pub(super) fn new(receiver: &'a mut ChannelReceiver, span: Span) -> Self {
-        Self { receiver, span, lost: Cell::new(None) }
+        Self { receiver, span }
     }
 
     /// How many bytes.
@@ -340,13 +325,7 @@ impl<'a> Received<'a> {
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("message", offset as u64, to.len() as u64, self.span.length)?;
         copies::out_of_express(&self.cells()[offset..], to);
-        match self.receiver.doubt() {
-            None => Ok(()),
-            Some(loss) => {
-                self.lost.set(Some(loss));
-                Err(Error::PeerLost(loss))
-            }
-        }
+        self.receiver.confirm()
     }
 
     /// Its bytes in place. If the card is reset meanwhile they are zeros, or what this process has stored there: who must know that they
@@ -371,10 +350,7 @@ impl<'a> Received<'a> {
 impl Drop for Received<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        match self.lost.get() {
-            None => self.receiver.release(self.span),
-            Some(loss) => self.receiver.lose(loss),
-        }
+        self.receiver.release(self.span);
     }
 }
 
