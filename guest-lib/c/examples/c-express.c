@@ -36,6 +36,19 @@ static uint32_t host_of(const char *word)
 }
 
 /* What is to be believed is copied first: the other side may change a message for as long as it is there. */
+static char *copied(struct hamlyn_channel_receiver *receiver, const struct hamlyn_channel_message *message)
+{
+	char *copy = malloc(message->length + 1);
+
+	if (!copy)
+		fail("there is no memory");
+	memcpy(copy, message->data, message->length);
+	copy[message->length] = 0;
+	/* Were it gone with its memory, this would say so. */
+	must(hamlyn_channel_release(receiver));
+	return copy;
+}
+
 static void echo(struct hamlyn_channel_sender *sender, struct hamlyn_channel_receiver *receiver)
 {
 	struct hamlyn_channel_message message;
@@ -43,14 +56,9 @@ static void echo(struct hamlyn_channel_sender *sender, struct hamlyn_channel_rec
 	int more;
 
 	while ((more = hamlyn_channel_receive(receiver, &message, -1)) > 0) {
-		size_t length = message.length;
-		char *copy = malloc(length + 1);
+		char *copy = copied(receiver, &message);
 
-		if (!copy)
-			fail("there is no memory");
-		memcpy(copy, message.data, length);
-		must(hamlyn_channel_release(receiver));
-		more = hamlyn_channel_send(sender, copy, length, -1);
+		more = hamlyn_channel_send(sender, copy, message.length, -1);
 		free(copy);
 		if (more < 0)
 			break;
@@ -87,6 +95,7 @@ static void ask(struct hamlyn_manager *manager, int by_messages, char **words)
 	struct hamlyn_channel_receiver *receiver;
 	struct hamlyn_channel_message message;
 	size_t length = strlen(words[2]);
+	char *back;
 	void *room;
 
 	must(hamlyn_channel_connect(manager, host_of(words[0]), words[1], &options, &sender, &receiver, PATIENCE_MS));
@@ -96,8 +105,9 @@ static void ask(struct hamlyn_manager *manager, int by_messages, char **words)
 	must(hamlyn_channel_commit(sender));
 	if (!must(hamlyn_channel_receive(receiver, &message, PATIENCE_MS)))
 		fail("the other side has closed");
-	printf("{\"back\":\"%.*s\"}\n", (int)message.length, (const char *)message.data);
-	must(hamlyn_channel_release(receiver));
+	back = copied(receiver, &message);
+	printf("{\"back\":\"%s\"}\n", back);
+	free(back);
 	must(hamlyn_channel_close(sender, -1));
 	if (must(hamlyn_channel_receive(receiver, &message, PATIENCE_MS)))
 		fail("more came back than was sent");

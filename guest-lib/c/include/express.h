@@ -251,7 +251,8 @@ void hamlyn_channel_receiver_destroy(struct hamlyn_channel_receiver *receiver);
 
 /**
  * Gives the next message, without copying; it stays until it is released, or the next is received. Returns 1, or 0 if the other side has
- * closed and all was received. -EBADMSG if it stored what makes no sense, which ends the channel.
+ * closed and all was received. -EBADMSG if it stored what makes no sense, which ends the channel. What hamlyn_channel_release says of the
+ * message before is said here, if it is still there.
  */
 int hamlyn_channel_receive(struct hamlyn_channel_receiver *receiver,
                            struct hamlyn_channel_message *message,

@@ -267,9 +267,10 @@ fn a_bell_that_is_owed_wakes_who_sleeps_for_anything() {
     assert!(!there.receiver.arm().unwrap());
     let _ = there_manager.ready();
     while there_manager.arm().unwrap() {}
-    let room = fill(&fake, &Manager::create(&Card::attached(fake.share())).unwrap());
+    let third = Manager::create(&Card::attached(fake.share())).unwrap();
+    let room = fill(&fake, &third);
     fake.hold(false);
-    let place = DatagramReceiver::create(&manager, 8).unwrap();
+    let place = DatagramReceiver::create(&third, 8).unwrap();
     let (datagrams, ticket) = (DatagramSender::new(&manager), place.ticket().unwrap());
     fake.hold(true);
     // As many as there is room for: nobody waits for more yet.
@@ -431,6 +432,20 @@ fn a_sender_is_told_that_nobody_takes_what_it_sends() {
 }
 
 #[test]
+fn a_peer_that_takes_nothing_more_cannot_take_that_back() {
+    let Pair { fake, ends: [_here, mut there], .. } = express(4096);
+    let ring = fake.area();
+    let words = ring.long_words(0, ring.length() / 8);
+    while there.sender.try_send(&[1; 1000]).is_ok() {}
+    words[LEFT].store(1, Ordering::Release);
+    assert!(there.sender.arm(1000).unwrap(), "there is the end");
+    words[LEFT].store(0, Ordering::Release);
+    let error = there.sender.try_send(&[1; 1000]).unwrap_err();
+    assert!(matches!(error, Error::PeerLost(PeerLoss::Abandoned)), "{error}");
+    assert!(there.sender.arm(1000).unwrap(), "there it is still");
+}
+
+#[test]
 fn nothing_is_sent_behind_an_end_that_was_begun_before() {
     let Pair { ends: [mut here, mut there], .. } = express(4096);
     here.sender.begin(4, None).unwrap();
@@ -444,6 +459,7 @@ const MADE: usize = 256 / 8;
 const WRITTEN: usize = 0;
 const ENDED: usize = 1;
 const RELEASED: usize = 64 / 8;
+const LEFT: usize = 72 / 8;
 const READER_SLEEPS: usize = 128 / 8;
 const WRITER_SLEEPS: usize = 192 / 8;
 
@@ -475,6 +491,8 @@ fn nonsense_ends_both_halves_of_both_ends_and_each_is_told_why() {
             let said = error.to_string();
             assert!(matches!(error, Error::Nonsense(_)) && said.contains("3 bytes of a ring"), "{said}");
         }
+        // As most do who find it: nothing of that is quicker than the blame.
+        drop(finds);
         for error in [receive_on(&mut stored.receiver), send_on(&mut stored.sender)] {
             assert!(matches!(error, Error::PeerLost(PeerLoss::Blamed)), "{error}");
         }
@@ -510,7 +528,7 @@ fn scribble(ring: &Mapping, mut seed: u64, stop: &AtomicBool) {
         let (value, place) = (next(), next() as usize);
         let length = next() % 5000;
         let word = match value % 8 {
-            0 => [WRITTEN, ENDED, RELEASED, READER_SLEEPS, WRITER_SLEEPS][place % 5],
+            0 => [WRITTEN, ENDED, RELEASED, LEFT, READER_SLEEPS, WRITER_SLEEPS][place % 6],
             // Headers of the first records.
             1..4 => 4096 / 8 + place % 32,
             _ => place % words.len(),

@@ -231,7 +231,7 @@ fn cards_that_could_not_understand_each_other_are_told_at_the_door() {
 
 #[test]
 fn malformed_requests_are_refused_and_harm_nobody() {
-    let running = Running::start(Options { attach_timeout: PATIENCE, ..crate::kit::small() });
+    let running = Running::start(crate::kit::small());
     let cases: [(&[u8], &str); 9] = [
         (b"x", "first message of 1 bytes is not a card's"),
         (b"HMLN\x06\x00\xff\xff\x01\x00\x00", "first message of 11 bytes"),

@@ -34,7 +34,8 @@ pub unsafe extern "C" fn hamlyn_channel_receiver_destroy(receiver: Option<Box<ha
 }
 
 /// Gives the next message, without copying; it stays until it is released, or the next is received. Returns 1, or 0 if the other side has
-/// closed and all was received. -EBADMSG if it stored what makes no sense, which ends the channel.
+/// closed and all was received. -EBADMSG if it stored what makes no sense, which ends the channel. What hamlyn_channel_release says of the
+/// message before is said here, if it is still there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_channel_receive(
     receiver: Option<&mut hamlyn_channel_receiver>,

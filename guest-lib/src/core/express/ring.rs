@@ -18,9 +18,9 @@
 //!
 //! Memory is reached through [`Shared`], so that the same code runs under loom.
 
-use std::cell::Cell;
 use std::fmt::Debug;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{self, Relaxed};
 
 /// Bytes of a header, and what everything in a ring is a multiple of.
 pub(crate) const HEADER: u64 = 8;
@@ -169,6 +169,7 @@ pub(crate) struct Writer<S> {
     free: u64,
     /// No later than the truth.
     released: u64,
+    left: bool,
     bell: bool,
     broken: Option<Nonsense>,
 }
@@ -177,7 +178,8 @@ impl<S: Shared> Writer<S> {
     /// Of a new ring of so many bytes, a multiple of 8 and at least 16.
     pub(crate) fn new(shared: S, capacity: u64) -> Self {
         let (written, told, place, free, released) = Default::default();
-        Self { shared, capacity, written, told, place, free, released, bell: false, broken: None }
+        let (left, bell, broken) = Default::default();
+        Self { shared, capacity, written, told, place, free, released, left, bell, broken }
     }
 
     #[inline]
@@ -231,9 +233,10 @@ impl<S: Shared> Writer<S> {
         self.bell |= must_ring(&self.shared, Word::ReaderSleeps);
     }
 
-    /// Whether the reader takes nothing more.
-    pub(crate) fn reader_has_left(&self) -> bool {
-        self.shared.load(Word::Left) != 0
+    /// Whether the reader takes nothing more. It cannot take that back.
+    pub(crate) fn reader_has_left(&mut self) -> bool {
+        self.left |= self.shared.load(Word::Left) != 0;
+        self.left
     }
 
     /// Says that it sleeps until there is room for so many bytes. False: there is, or the reader has left; do not sleep.
@@ -330,7 +333,7 @@ pub(crate) struct Reader<S> {
     /// finds that all is over while it looks at a message.
     next: u64,
     place: u64,
-    there: Cell<u64>,
+    there: AtomicU64,
     /// All before it is free, of which the writer has been told up to `told`.
     released: u64,
     told: u64,
@@ -358,7 +361,7 @@ impl<S: Shared> Reader<S> {
     /// What [`Reader::receive`] gives if it is known to be there. None: that one knows more.
     #[inline(always)]
     pub(crate) fn receive_known(&mut self) -> Option<Span> {
-        if self.there.get() == 0 {
+        if *self.there.get_mut() == 0 {
             return None;
         }
         self.receive_message(self.shared.header(self.place))
@@ -371,7 +374,7 @@ impl<S: Shared> Reader<S> {
         let size = span.end - self.next;
         self.next = span.end;
         self.place += size;
-        self.there.set(self.there.get() - size);
+        *self.there.get_mut() -= size;
         Some(span)
     }
 
@@ -379,7 +382,7 @@ impl<S: Shared> Reader<S> {
     #[inline]
     pub(crate) fn receive(&mut self) -> Result<Option<Span>, Nonsense> {
         loop {
-            if self.there.get() == 0 && !self.look()? {
+            if *self.there.get_mut() == 0 && !self.look()? {
                 // The writer may need it.
                 if self.told != self.released {
                     self.tell();
@@ -410,7 +413,7 @@ impl<S: Shared> Reader<S> {
 
     /// Gives nothing more of what is known to be there.
     pub(crate) fn stop(&self) {
-        self.there.set(0);
+        self.there.store(0, Relaxed);
     }
 
     /// Says that it takes nothing more.
@@ -435,7 +438,7 @@ impl<S: Shared> Reader<S> {
     pub(crate) fn ended(&mut self) -> Result<Option<u64>, Nonsense> {
         let how = self.shared.load(Word::Ended);
         // Behind it: what was sent before it was stored is seen by this.
-        Ok((how != 0 && self.there.get() == 0 && !self.look()?).then_some(how))
+        Ok((how != 0 && *self.there.get_mut() == 0 && !self.look()?).then_some(how))
     }
 
     /// Says that it sleeps until a message comes. False: there is one, or the writer has ended; do not sleep.
@@ -443,7 +446,7 @@ impl<S: Shared> Reader<S> {
         loop {
             self.shared.store(Word::ReaderSleeps, 1);
             self.shared.barrier();
-            if self.there.get() == 0 && !self.look()? {
+            if *self.there.get_mut() == 0 && !self.look()? {
                 break;
             }
             // A skip that comes ahead of its message is none, and who told of it has taken the word back.
@@ -479,14 +482,14 @@ impl<S: Shared> Reader<S> {
     fn message(&self, header: u64) -> Option<Span> {
         let length = u64::from(header as u32);
         let size = size_of(length);
-        let is_one = header >> 32 == MESSAGE && size <= self.there.get();
+        let is_one = header >> 32 == MESSAGE && size <= self.there.load(Relaxed);
         is_one.then(|| Span { at: self.place + HEADER, length, end: self.next + size })
     }
 
     /// Passes a skip, with this header. What is neither that nor a message makes no sense.
     #[cold]
     fn pass(&mut self, header: u64) -> Result<(), Nonsense> {
-        let (position, there, left) = (self.next, self.there.get(), self.capacity - self.place);
+        let (position, there, left) = (self.next, *self.there.get_mut(), self.capacity - self.place);
         let (kind, length) = ((header >> 32) as u32, header as u32);
         match u64::from(kind) {
             SKIP if u64::from(length) == left - HEADER && left <= there => {}
@@ -502,7 +505,7 @@ impl<S: Shared> Reader<S> {
         }
         self.next = end;
         self.place = 0;
-        self.there.set(0);
+        *self.there.get_mut() = 0;
         Ok(())
     }
 
@@ -533,7 +536,7 @@ impl<S: Shared> Reader<S> {
             self.refresh(value)?;
         }
         self.place = behind(self.place, self.capacity);
-        self.there.set((self.written - self.next).min(self.capacity - self.place));
+        *self.there.get_mut() = (self.written - self.next).min(self.capacity - self.place);
         Ok(true)
     }
 

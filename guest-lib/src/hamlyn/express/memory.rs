@@ -1,6 +1,5 @@
 //! The two ends by express memory.
 
-use std::cell::Cell;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -126,9 +125,16 @@ impl Sender {
         }
         self.ground.is_whole()?;
         match self.with(|ring| ring.reserve(length))? {
-            None if self.ring.reader_has_left() => Err(Error::PeerLost(PeerLoss::Abandoned)),
+            None if self.ring.reader_has_left() => Err(self.left()),
             found => Ok(found),
         }
+    }
+
+    /// Why nobody reads: what says so may be the page that is shown in the stead of an area that is gone, where this end has stored that.
+    #[cold]
+    fn left(&self) -> Error {
+        let loss = if self.ground.there.is_made() { None } else { self.ground.loss(true) };
+        Error::PeerLost(loss.unwrap_or(PeerLoss::Abandoned))
     }
 
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
@@ -233,7 +239,8 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        if !self.closed {
+        // Who has ended all with blame says nothing that the peer could hear before that.
+        if !self.closed && self.ground.is_whole().is_ok() {
             self.end(ABANDONED);
         }
     }
@@ -252,7 +259,7 @@ pub(super) struct Receiver {
     bell: Bell,
     polling: Polling,
     /// How the peer has ended, once that was told: nothing comes behind it, whatever the peer says later.
-    end: Cell<Option<End>>,
+    end: OnceLock<End>,
     ground: Arc<Ground>,
 }
 
@@ -260,7 +267,7 @@ impl Receiver {
     pub(super) fn new(ground: &Arc<Ground>, area: RingMemory, bell: Bell) -> Self {
         let capacity = area.capacity();
         let ring = Reader::new(area, capacity);
-        Self { ring, bell, polling: Polling::default(), end: Cell::new(None), ground: ground.clone() }
+        Self { ring, bell, polling: Polling::default(), end: OnceLock::new(), ground: ground.clone() }
     }
 
     pub(super) fn set_token(&mut self, token: u64) {
@@ -281,7 +288,7 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn next(&mut self) -> Found<Option<Span>> {
         if let Some(end) = self.end.get() {
-            return told(end);
+            return told(*end);
         }
         match self.with(Reader::receive)? {
             Some(span) => Ok(Some(Some(span))),
@@ -359,7 +366,7 @@ impl Receiver {
 
     /// Nothing is given behind this.
     fn lose(&self, loss: PeerLoss) {
-        self.end.set(Some(Some(loss)));
+        let _ = self.end.set(Some(loss));
         self.ring.stop();
     }
 
@@ -382,7 +389,7 @@ impl Receiver {
     fn ended(&mut self) -> Found<Option<Span>> {
         let Some(how) = self.with(Reader::ended)? else { return Ok(None) };
         let end = (how != CLOSED).then_some(PeerLoss::Abandoned);
-        self.end.set(Some(end));
+        let _ = self.end.set(end);
         if end.is_none() {
             self.ground.watch.finish();
         }
@@ -411,7 +418,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        if self.end.get().is_none() {
+        if self.end.get().is_none() && self.ground.is_whole().is_ok() {
             self.ring.leave();
             self.ring_bell();
         }

@@ -19,6 +19,8 @@ const EMPTY: u32 = 64;
 ///
 /// The peer has room again for what was received once that is released: it is told when that is a quarter of the ring, or when the
 /// receiver is asked again and has nothing more.
+///
+/// Dropped before the end, it tells the peer's sender, which gets [`crate::PeerLoss::Abandoned`] once there is no room.
 #[derive(Debug)]
 pub struct ChannelReceiver {
     pub(super) way: Way,
