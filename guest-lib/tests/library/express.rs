@@ -326,7 +326,7 @@ fn memory_that_is_shown_in_the_stead_of_the_peers_area_is_no_word_of_the_peer() 
         there.sender.try_send(b"one").unwrap();
         assert_eq!(here.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), b"one");
         if !made {
-            words[MADE].store(0, Ordering::Relaxed);
+            fake.all_areas().iter().for_each(|area| area.long_words(0, 64)[MADE].store(0, Ordering::Relaxed));
         }
         let blamed = made || own;
         let error = if own {

@@ -156,6 +156,11 @@ impl Fake {
         card.areas.values().find(|area| area.maker == self.host()).expect("a channel").memory.clone()
     }
 
+    /// What both hosts' channels receive by.
+    pub(crate) fn all_areas(&self) -> Vec<Arc<Mapping>> {
+        self.0.lock().unwrap().areas.values().map(|area| area.memory.clone()).collect()
+    }
+
     /// How many areas there are.
     pub(crate) fn areas(&self) -> usize {
         self.0.lock().unwrap().areas.len()
