@@ -143,7 +143,7 @@ const OPERATIONS: [Done; 9] = [
     silent("read of a block", "read 20", 20),
     Done { asked: 1, ..silent("entry of a log", "append 1", 1) },
     silent("item of a producer", "put 15", 15),
-    silent("entry of a priority queue", "urge 4", 1),
+    Done { asked: 1, ..silent("entry of a priority queue", "urge 4", 1) },
     Done { host: Some("barrier 1"), ..silent("barrier, for each that comes", "meet 1", 1) },
     Done { host: Some("calls 1"), ..silent("remote procedure call", "call 1", 1) },
 ];
