@@ -12,6 +12,7 @@ mod datagram;
 mod express;
 #[cfg(feature = "tokio")]
 mod express_loops;
+mod express_peers;
 mod fake;
 mod group;
 mod lower_layer;

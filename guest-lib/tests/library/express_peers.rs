@@ -1,0 +1,322 @@
+//! Peers that store in a channel's memory what makes no sense, or what they had said otherwise; and memory that is gone.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::express::{PATIENCE, Pair, bytes, express, send_on};
+use hamlyn::express::{Channel, ChannelReceiver};
+use hamlyn::{Error, PeerLoss, Polling};
+use hamlyn_sys::Mapping;
+
+/// Words of the ring (docs/express.md).
+const MADE: usize = 256 / 8;
+const WRITTEN: usize = 0;
+const ENDED: usize = 1;
+const RELEASED: usize = 64 / 8;
+const LEFT: usize = 72 / 8;
+const READER_SLEEPS: usize = 128 / 8;
+const WRITER_SLEEPS: usize = 192 / 8;
+
+#[test]
+fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
+    // The place of the ring's first record.
+    const FIRST: usize = 4096 / 8;
+    let Pair { fake, ends: [mut here, there], .. } = express(4096);
+    let ring = fake.area();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        here.receiver.set_polling(Polling { spins: u32::MAX });
+        let outcome = here.receiver.recv_block(Some(Duration::from_secs(1)));
+        let error = outcome.map(|message| message.map(|message| message.len())).unwrap_err();
+        tell.send(error).unwrap();
+    });
+    let words = ring.long_words(0, ring.length() / 8);
+    let (begun, mut written) = (Instant::now(), 0);
+    let error = loop {
+        // A skip of the whole ring, and another once that has been passed.
+        if words[RELEASED].load(Ordering::Acquire) == written {
+            words[FIRST].store(2 << 32 | (4096 - 8), Ordering::Relaxed);
+            written += 4096;
+            words[WRITTEN].store(written, Ordering::Release);
+        }
+        if let Ok(error) = told.try_recv() {
+            break error;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it waits on, though its time is over");
+    };
+    assert!(error.is_timed_out() && written > 4096, "{error} after {written} bytes");
+    drop(there);
+}
+
+#[test]
+fn memory_that_is_shown_in_the_stead_of_the_peers_area_is_no_word_of_the_peer() {
+    // One's own area goes behind the connection: as long as that is there, what makes no sense is the peer's.
+    for (made, own) in [(true, true), (false, true), (true, false), (false, false)] {
+        let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
+        let ring = fake.area();
+        let words = ring.long_words(0, ring.length() / 8);
+        there.sender.try_send(b"one").unwrap();
+        assert_eq!(here.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), b"one");
+        if !made {
+            fake.all_areas().iter().for_each(|area| area.long_words(0, 64)[MADE].store(0, Ordering::Relaxed));
+        }
+        let blamed = made || own;
+        let error = if own {
+            words[WRITTEN].store(0, Ordering::Release);
+            here.receiver.try_recv().map(|message| message.map(|message| message.len())).unwrap_err()
+        } else {
+            words[RELEASED].store(1 << 40, Ordering::Release);
+            send_on(&mut there.sender)
+        };
+        let expected = match error {
+            Error::Nonsense(_) => blamed,
+            Error::PeerLost(PeerLoss::Gone) => !blamed,
+            _ => false,
+        };
+        assert!(expected, "made {made}, own {own}: {error}");
+        let other = if own { &mut here } else { &mut there };
+        assert_eq!(
+            blamed,
+            matches!(send_on(&mut other.sender), Error::Nonsense(_)),
+            "made {made}, own {own}"
+        );
+    }
+}
+
+#[test]
+fn a_message_that_goes_with_its_memory_is_not_taken_for_whole() {
+    for as_stream in [false, true] {
+        let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
+        let ring = fake.area();
+        let words = ring.long_words(0, ring.length() / 8);
+        for _ in 0..3 {
+            there.sender.try_send(&[7; 100]).unwrap();
+        }
+        let lost = |error: Error| matches!(error, Error::PeerLost(_));
+        let mut some = [0; 50];
+        if as_stream {
+            assert_eq!(here.receiver.try_read(&mut some).unwrap(), 50);
+            reset(there, words);
+            assert!(here.receiver.try_read(&mut some).is_err_and(lost));
+        } else {
+            let message = here.receiver.try_recv().unwrap().unwrap();
+            message.read(0, &mut some).unwrap();
+            // The peer may say that its reader's memory is gone: that is not so.
+            words[MADE].store(0, Ordering::Relaxed);
+            message.read(0, &mut some).unwrap();
+            reset(there, words);
+            assert!(message.read(0, &mut some).is_err_and(lost));
+            assert!(message.to_vec().is_err_and(lost));
+        }
+        // Nor is what comes behind it, though it was known to be there.
+        assert!(here.receiver.try_recv().is_err_and(lost));
+        assert!(here.receiver.arm().unwrap(), "there is the end");
+    }
+}
+
+/// What is seen of a reset of the card: the connection has ended, and then another page is shown in the stead of each of an area's.
+fn reset(peer: Channel, words: &[AtomicU64]) {
+    drop(peer);
+    words[ENDED].store(0, Ordering::Relaxed);
+    words[MADE].store(0, Ordering::Relaxed);
+}
+
+#[test]
+fn who_was_told_of_a_loss_gets_nothing_behind_it() {
+    let Pair { fake, ends: [mut here, there], .. } = express(4096);
+    let ring = fake.area();
+    let words = ring.long_words(0, ring.length() / 8);
+    let lost = |error: Error| matches!(error, Error::PeerLost(PeerLoss::Process));
+    drop(there);
+    words[ENDED].store(0, Ordering::Relaxed);
+    assert!(here.receiver.recv_block(PATIENCE).is_err_and(lost));
+    // A peer that was taken for lost goes on.
+    words[4096 / 8].store(1 << 32 | 8, Ordering::Relaxed);
+    words[WRITTEN].store(16, Ordering::Release);
+    assert!(here.receiver.arm().unwrap(), "there is the end");
+    assert!(here.receiver.try_recv().is_err_and(lost));
+    assert!(here.receiver.recv_block(PATIENCE).is_err_and(lost));
+}
+
+#[test]
+fn a_peer_that_takes_nothing_more_cannot_take_that_back() {
+    let Pair { fake, ends: [_here, mut there], .. } = express(4096);
+    let ring = fake.area();
+    let words = ring.long_words(0, ring.length() / 8);
+    while there.sender.try_send(&[1; 1000]).is_ok() {}
+    words[LEFT].store(1, Ordering::Release);
+    assert!(there.sender.arm(1000).unwrap(), "there is the end");
+    words[LEFT].store(0, Ordering::Release);
+    let error = there.sender.try_send(&[1; 1000]).unwrap_err();
+    assert!(matches!(error, Error::PeerLost(PeerLoss::Abandoned)), "{error}");
+    assert!(there.sender.arm(1000).unwrap(), "there it is still");
+}
+
+fn receive_on(receiver: &mut ChannelReceiver) -> Error {
+    (0..100)
+        .find_map(|_| {
+            receiver.recv_block(Some(Duration::from_secs(5))).map(|message| message.map(drop)).err()
+        })
+        .expect("it goes on")
+}
+
+#[test]
+fn nonsense_ends_both_halves_of_both_ends_and_each_is_told_why() {
+    for word in [WRITTEN, RELEASED] {
+        let Pair { fake, ends: [here, there], .. } = express(4096);
+        // The ring that is received in here.
+        fake.area().long_words(0, 16)[word].store(3, Ordering::Release);
+        let (mut finds, mut stored) = if word == WRITTEN { (here, there) } else { (there, here) };
+        let found = match word {
+            WRITTEN => [receive_on(&mut finds.receiver), send_on(&mut finds.sender)],
+            _ => [send_on(&mut finds.sender), receive_on(&mut finds.receiver)],
+        };
+        for error in found {
+            let said = error.to_string();
+            assert!(matches!(error, Error::Nonsense(_)) && said.contains("3 bytes of a ring"), "{said}");
+        }
+        // As most do who find it: nothing of that is quicker than the blame.
+        drop(finds);
+        for error in [receive_on(&mut stored.receiver), send_on(&mut stored.sender)] {
+            assert!(matches!(error, Error::PeerLost(PeerLoss::Blamed)), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_has_ended_cannot_take_that_back() {
+    const FIRST: usize = 4096 / 8;
+    let Pair { fake, ends: [here, _there], .. } = express(4096);
+    let Channel { mut receiver, sender: _sender } = here;
+    let (ring, lost) = (fake.area(), |error| matches!(error, Error::PeerLost(PeerLoss::Abandoned)));
+    let words = ring.long_words(0, ring.length() / 8);
+    words[ENDED].store(2, Ordering::Release);
+    assert!(receiver.try_recv().is_err_and(lost));
+    words[ENDED].store(0, Ordering::Release);
+    words[FIRST].store(1 << 32 | 8, Ordering::Relaxed);
+    words[WRITTEN].store(16, Ordering::Release);
+    assert!(receiver.arm().unwrap(), "there is the end");
+    assert!(receiver.try_recv().is_err_and(lost));
+}
+
+/// Stores anything anywhere in a ring, at any moment, until it is told to stop. Much of it is what a peer might say.
+fn scribble(ring: &Mapping, mut seed: u64, stop: &AtomicBool) {
+    let words = ring.long_words(0, ring.length() / 8);
+    let mut next = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    while !stop.load(Ordering::Relaxed) {
+        let (value, place) = (next(), next() as usize);
+        let length = next() % 5000;
+        let word = match value % 8 {
+            0 => [WRITTEN, ENDED, RELEASED, LEFT, READER_SLEEPS, WRITER_SLEEPS][place % 6],
+            // Headers of the first records.
+            1..4 => 4096 / 8 + place % 32,
+            _ => place % words.len(),
+        };
+        let said = match next() % 4 {
+            0 => length & !7,
+            1 => 1 << 32 | length,
+            2 => 2 << 32 | length,
+            _ => value,
+        };
+        words[word].store(said, Ordering::Release);
+        for _ in 0..next() % 200 {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Sets it when it is dropped, whatever has come to pass.
+struct AtLast<'a>(&'a AtomicBool);
+
+impl Drop for AtLast<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a call found: it went well, there is nothing to do for now, or the end.
+#[derive(Debug, PartialEq)]
+enum Call {
+    Done,
+    Nothing,
+    End,
+}
+
+impl Call {
+    fn of<T>(outcome: hamlyn::Result<Option<T>>) -> Self {
+        match outcome {
+            Ok(Some(_)) => Self::Done,
+            Ok(None) | Err(Error::Nonsense(_) | Error::PeerLost(_)) => Self::End,
+            Err(error) if error.is_would_block() || error.is_timed_out() => Self::Nothing,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Who may not sleep tries again, and finds the end perhaps.
+    fn of_arm(outcome: hamlyn::Result<bool>, so_far: Self) -> Self {
+        match outcome {
+            Ok(true) => so_far,
+            other => Self::of(other.map(Some)),
+        }
+    }
+}
+
+/// Calls until the end is told, and then nothing else is told ever after, if it is for good: who sends may have room again for what
+/// nobody takes, and who reads bytes may have some of a message yet.
+fn call_on(ring: u64, for_good: bool, mut call: impl FnMut(u64, bool) -> Call) {
+    let mut ends = 0;
+    for round in 0.. {
+        match call(round, ends > 0) {
+            Call::End if ends == 100 => break,
+            Call::End => ends += 1,
+            other => assert!(!for_good || ends == 0, "ring {ring}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn whatever_is_scribbled_over_a_channel_each_call_comes_to_an_end() {
+    let short = Some(Duration::from_micros(50));
+    let longest = |length: usize| assert!(length <= 4088, "a message of {length} bytes");
+    let so_far = |ended| if ended { Call::End } else { Call::Nothing };
+    for number in 1..60 {
+        let Pair { fake, ends: [here, there], .. } = express(4096);
+        let (Channel { mut receiver, sender: _sender }, Channel { mut sender, receiver: _receiver }) =
+            (here, there);
+        let (ring, stop) = (fake.area(), AtomicBool::new(false));
+        thread::scope(|threads| {
+            threads.spawn(|| scribble(&ring, number << 32 | 0x9e37_79b9, &stop));
+            let _stop = AtLast(&stop);
+            // As messages, or as a stream.
+            call_on(number, number % 2 == 0, |round, ended| match round % 3 {
+                0 if number % 2 == 0 => {
+                    let message = receiver.try_recv().and_then(|it| it.map(|it| it.to_vec()).transpose());
+                    Call::of(message.map(|message| message.map(|it| longest(it.len()))))
+                }
+                1 if number % 2 == 0 => {
+                    Call::of(receiver.recv_block(short).map(|message| message.map(|it| longest(it.len()))))
+                }
+                0 => Call::of(receiver.try_read(&mut [0; 500]).map(|length| (length > 0).then_some(()))),
+                1 => Call::of(
+                    receiver.read_block(&mut [0; 50], short).map(|length| (length > 0).then_some(())),
+                ),
+                _ => Call::of_arm(receiver.arm(), so_far(ended)),
+            });
+            call_on(number, false, |round, ended| match round % 4 {
+                0 => Call::of(sender.try_send(&bytes(3, 200)).map(Some)),
+                1 => {
+                    Call::of(sender.reserve(700, short).and_then(hamlyn::express::Reserved::commit).map(Some))
+                }
+                2 => Call::of(sender.try_reserve(900).map(|room| longest(room.len())).map(Some)),
+                _ => Call::of_arm(sender.arm(4000), so_far(ended)),
+            });
+        });
+    }
+}
