@@ -66,7 +66,7 @@ impl ReadHalf {
     pub async fn recv(&mut self) -> Result<Option<Received<'_>>> {
         let next = poll_fn(|context| self.attempt(context, ChannelReceiver::try_next)).await?;
         // Nothing is awaited from here on: what was taken is not lost with the future.
-        Ok(next.map(|span| Received::new(&mut self.receiver, span)))
+        Ok(next.map(|span| Received { receiver: &mut self.receiver, span }))
     }
 
     /// Makes an attempt, and others when something has come or the peer has ended.

@@ -84,7 +84,7 @@ impl ChannelReceiver {
             None => self.wait(timeout)?,
             known => known,
         };
-        Ok(next.map(|span| Received::new(self, span)))
+        Ok(next.map(|span| Received { receiver: self, span }))
     }
 
     /// The next message, in place, if it is there; `None` if the peer has closed and all was received.
@@ -94,7 +94,7 @@ impl ChannelReceiver {
     #[inline(always)]
     pub fn try_recv(&mut self) -> Result<Option<Received<'_>>> {
         let next = self.try_next()?;
-        Ok(next.map(|span| Received::new(self, span)))
+        Ok(next.map(|span| Received { receiver: self, span }))
     }
 
     /// Like [`ChannelReceiver::try_recv`], for who makes a [`Received`] of it at once: nobody else releases it.
@@ -296,16 +296,11 @@ impl ChannelReceiver {
 /// The peer may change it for as long as it is there: what is to be believed is copied first, and then looked at.
 #[derive(Debug)]
 pub struct Received<'a> {
-    receiver: &'a mut ChannelReceiver,
-    span: Span,
+    pub(super) receiver: &'a mut ChannelReceiver,
+    pub(super) span: Span,
 }
 
-impl<'a> Received<'a> {
-    #[inline(always)]
-    pub(super) fn new(receiver: &'a mut ChannelReceiver, span: Span) -> Self {
-        Self { receiver, span }
-    }
-
+impl Received<'_> {
     /// How many bytes.
     #[must_use]
     #[inline]

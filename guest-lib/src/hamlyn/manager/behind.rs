@@ -99,7 +99,7 @@ impl Manager {
             self.inner.behind.has_bells.store(true, Ordering::Release);
             drop(bells);
             self.wait_for_room();
-            // Nor have those who sleep in a waiting call, by the manager's file: those in the driver look soon enough. Whoever calls this may
+            // Who sleeps in a waiting call by the manager's file has not armed for it either; in the driver he looks soon enough. Whoever calls this may
             // have the lock under which sleepers look, so whether there are any is not asked.
             self.inner.sleepers.ring();
         }
