@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run -p hamlyn-bus --example counter -- counter.sock
 //! qemu-system-x86_64 -machine q35,memory-backend=mem -object memory-backend-memfd,id=mem,size=512M,share=on \
-//!     -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"counter.sock"},"x-msg-timeout":20000}' …
+//!     -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"counter.sock"},"x-msg-timeout":60000}' …
 //! ```
 
 use hamlyn_bus::{Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ResetCause, Server, Widths};

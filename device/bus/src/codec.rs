@@ -214,7 +214,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What the server answers when all went well. An error is a header alone: [`error_reply`].
+/// What the server answers when all went well. For errors see [`error_reply`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// `DMA_MAP`, `DEVICE_SET_IRQS`, `DEVICE_RESET`: done.
@@ -276,11 +276,25 @@ pub fn region_info_size(areas: usize) -> u32 {
     (size_of::<RegionInfo>() + capability) as u32
 }
 
+/// Returns the access of a `REGION_READ` or `REGION_WRITE` message, if it has one and as many bytes may be read at once.
+pub fn access_of(command: u16, body: &[u8]) -> Option<RegionAccess> {
+    let is_access =
+        [Command::RegionRead, Command::RegionWrite].map(|command| command as u16).contains(&command);
+    let (access, _) = RegionAccess::read_from_prefix(body).ok().filter(|_| is_access)?;
+    (access.count as usize <= MAX_DATA).then_some(access)
+}
+
 /// The answer to a command that failed: a header with the error flag and an errno.
-pub fn error_reply(request: &Header, errno: Errno) -> Vec<u8> {
+///
+/// A failed `access` has the body of a successful one, with ones for the bytes read: the client of Cloud Hypervisor (crate
+/// `vfio_user`) reads a full body whatever the header says, and waits for ever if there is none.
+pub fn error_reply(request: &Header, errno: Errno, access: Option<RegionAccess>) -> Vec<u8> {
     let mut header = Header::new(request.id, request.command, MessageFlags::REPLY | MessageFlags::ERROR);
     header.error = errno.raw_os_error() as u32;
-    message(header, &[])
+    let Some(access) = access else { return message(header, &[]) };
+    let is_read = request.command == Command::RegionRead as u16;
+    let data = vec![0xff; if is_read { access.count as usize } else { 0 }];
+    message(header, &[access.as_bytes(), &data])
 }
 
 fn message(mut header: Header, parts: &[&[u8]]) -> Vec<u8> {

@@ -21,11 +21,9 @@ use crate::shared_file::SharedFileError;
 /// Most maps at one time (`max_dma_maps`).
 pub const MAX_MAPS: usize = 65_535;
 
-/// Most mapped regions, which the maps share: a process has but 65,530, and a fabric's may have 64 cards.
+/// Most mapped regions, which the maps share: a process has but 65,530, and a fabric's may have 64 cards. Each file has one at
+/// least, and costs a descriptor. A machine of QEMU has 256 memory slots, each with a file at most.
 const MAX_REGIONS: usize = 512;
-
-/// Most files at one time, each of which costs a descriptor; a virtual machine has one or a few.
-const MAX_FILES: usize = 64;
 
 const PAGE: u64 = 4096;
 const READABLE: u32 = 1 << 0;
@@ -110,15 +108,15 @@ pub(crate) enum MapError {
     /// The table is full.
     #[error("{MAX_MAPS} maps exist already (limit {MAX_MAPS})")]
     TooMany,
-    /// Too many different files.
-    #[error("{MAX_FILES} files hold guest memory already (limit {MAX_FILES})")]
-    TooManyFiles,
-    /// Too many parts of files, far from each other.
-    #[error("{MAX_REGIONS} regions of files are mapped already (limit {MAX_REGIONS})")]
+    /// Too many files, or parts of files that are far from each other.
+    #[error("{MAX_REGIONS} files, or parts of files, hold guest memory already (limit {MAX_REGIONS})")]
     TooManyRegions,
     /// The file cannot be examined and mapped in time.
     #[error("the file of a DMA map was not mapped in time")]
     Slow,
+    /// It is to be mapped, and there is nothing to map.
+    #[error("no file descriptor came with a map that is to be reached by mapping")]
+    NoDescriptor,
     /// One file holds a map, or none.
     #[error("{0} file descriptors came with a map (limit 1)")]
     Descriptors(usize),
@@ -390,6 +388,9 @@ impl Dma {
         if fds.len() > 1 {
             return Err(MapError::Descriptors(fds.len()));
         }
+        if fds.is_empty() && flags & BY_MAPPING != 0 {
+            return Err(MapError::NoDescriptor);
+        }
         let (Some(fd), false) = (fds.pop(), self.memory == GuestMemory::Unused) else {
             return self.insert(request, None).map(|()| None);
         };
@@ -407,12 +408,6 @@ impl Dma {
         let Opened { region, remark } = opened?;
         let known = self.known();
         if !known.iter().any(|other| Arc::ptr_eq(other, &region)) {
-            let mut files: Vec<_> = known.iter().map(|region| Arc::as_ptr(&region.file)).collect();
-            files.sort_unstable();
-            files.dedup();
-            if files.len() >= MAX_FILES && !files.contains(&Arc::as_ptr(&region.file)) {
-                return Err(MapError::TooManyFiles);
-            }
             if known.len() >= MAX_REGIONS {
                 return Err(MapError::TooManyRegions);
             }
@@ -477,6 +472,11 @@ impl Dma {
         self.maps.clear();
         // The regions are unmapped by who keeps them.
         self.generation += 1;
+    }
+
+    /// Whether the function reaches memory at all.
+    pub(crate) fn is_used(&self) -> bool {
+        self.memory != GuestMemory::Unused
     }
 
     pub(crate) fn set_memory(&mut self, memory: GuestMemory) {

@@ -51,20 +51,6 @@ pub(crate) enum AccessError {
         /// Its size.
         size: u64,
     },
-    /// A trapped access of a width that the card does not take, or not naturally aligned.
-    #[error(
-        "an access of {count} bytes at {offset:#x} of region {region} is not of the card's widths {widths:?}"
-    )]
-    Width {
-        /// Which region.
-        region: u32,
-        /// From its beginning.
-        offset: u64,
-        /// Bytes.
-        count: u32,
-        /// What the card takes.
-        widths: Widths,
-    },
 }
 
 /// Where an access goes.
@@ -73,6 +59,9 @@ enum Place {
     Msix(Msix),
     Mapped,
     Trapped,
+    /// Trapped, of a width that the card does not take, or not naturally aligned. As on PCI, a read gets ones and a write is
+    /// dropped: both succeed, because a guest can make such an access, and an error makes its VMM log a line or stop.
+    Refused,
 }
 
 /// A function's description, its configuration space, and the services it has.
@@ -175,7 +164,7 @@ impl Endpoint {
         let widths = bar.map_or(Widths::all(), |bar| bar.widths);
         // So aligned, it cannot lie half in a mapped area: those are whole pages.
         if !widths.accept(count as usize) || offset % u64::from(count) != 0 {
-            return Err(AccessError::Width { region, offset, count, widths });
+            return Ok(Place::Refused);
         }
         Ok(msix.map_or(Place::Trapped, Place::Msix))
     }
@@ -203,6 +192,10 @@ impl Endpoint {
                 self.counters.trapped_reads += 1;
                 let read = BarRead { bar: access.region as usize, offset: access.offset, token };
                 return Ok(function.bar_read(&self.bus, read, data));
+            }
+            Place::Refused => {
+                self.counters.refused += 1;
+                data.fill(0xff);
             }
         }
         Ok(Answer::Now)
@@ -233,6 +226,7 @@ impl Endpoint {
         match self.place(access)? {
             Place::Config => return Ok(self.write_config(function, access.offset as usize, data)),
             Place::Msix(_) => {}
+            Place::Refused => self.counters.refused += 1,
             Place::Mapped => {
                 let (bar, offset) = (access.region as usize, access.offset);
                 match (self.bus.backing(bar), self.bus.pages(bar)) {

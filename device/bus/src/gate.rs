@@ -1,7 +1,6 @@
 //! Where clients come in, and what becomes of those that cannot.
 
 use hamlyn_door::{HireError, Kept, Kind, Limited, ListenError, Listener, Porter, Porters};
-use rustix::net::{Shutdown, shutdown};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,11 +40,17 @@ impl Gate {
     pub(crate) fn accept(&mut self, with_porter: bool) -> Option<Kept<OwnedFd>> {
         let porter = match self.porter(with_porter) {
             Ok(porter) => porter,
-            Err(error) => return self.rest(&error),
+            Err(error) => {
+                self.rest(&error, REST);
+                return None;
+            }
         };
         match self.listener.accept() {
             Ok(client) => client.map(|client| porter.keep(client)),
-            Err(error) => self.rest(&error),
+            Err(error) => {
+                self.rest(&error, REST);
+                None
+            }
         }
     }
 
@@ -60,12 +65,13 @@ impl Gate {
         Ok(self.stranger.clone())
     }
 
-    fn rest(&mut self, reason: &dyn std::fmt::Display) -> Option<Kept<OwnedFd>> {
+    /// Lets no client in for a while.
+    pub(crate) fn rest(&mut self, reason: &dyn std::fmt::Display, time: Duration) {
         if let Some(unsaid) = self.log.turn() {
-            warn!("no client of {} is let in for now: {reason}{unsaid}", self.listener.path().display());
+            let path = self.listener.path().display();
+            warn!("no client of {path} is let in for {time:.1?}: {reason}{unsaid}");
         }
-        self.rests_until = Some(Instant::now() + REST);
-        None
+        self.rests_until = Some(Instant::now() + time);
     }
 }
 
@@ -82,10 +88,4 @@ impl AsFd for Gate {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
-}
-
-/// Ends a connection for the other side, whenever its porter comes to close it.
-pub(crate) fn hang_up(client: impl AsFd) {
-    // One that has hung up itself is no error.
-    let _ = shutdown(client, Shutdown::Both);
 }

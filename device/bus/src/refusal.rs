@@ -23,6 +23,8 @@ pub(crate) enum Refusal {
     Oversized(u32),
     #[error("too many file descriptors came with it (limit {MAX_FDS})")]
     TooManyFds,
+    #[error("this process has no descriptor left for those that came with it: raise its limit (ulimit -n)")]
+    NoDescriptors,
     #[error("unmap flags {0:#x} are not supported")]
     UnmapFlags(u32),
     #[error("the region's memory cannot be handed over: {0}")]
@@ -45,13 +47,12 @@ impl Refusal {
             Refusal::BeforeVersion | Refusal::SecondVersion => Errno::PROTO,
             Refusal::Major(_) => Errno::PROTONOSUPPORT,
             Refusal::Oversized(_) => Errno::MSGSIZE,
+            Refusal::NoDescriptors => Errno::MFILE,
             Refusal::UnmapFlags(_) => Errno::OPNOTSUPP,
             Refusal::Handover(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Refusal::Codec(error) => error.errno(),
             Refusal::Map(MapError::Overlap { .. }) => Errno::EXIST,
-            Refusal::Map(MapError::TooMany | MapError::TooManyFiles | MapError::TooManyRegions) => {
-                Errno::NOSPC
-            }
+            Refusal::Map(MapError::TooMany | MapError::TooManyRegions) => Errno::NOSPC,
             Refusal::Map(MapError::File(SharedFileError::TooMuch { .. })) => Errno::NOSPC,
             Refusal::Map(MapError::Slow) => Errno::TIMEDOUT,
             Refusal::Map(MapError::File(SharedFileError::Map(_))) => Errno::NOMEM,

@@ -6,12 +6,12 @@ use crate::bus::Bus;
 use crate::counters::Counters;
 use crate::endpoint::Endpoint;
 use crate::function::{Description, DescriptionError, Function, ReadToken};
-use crate::gate::{Gate, OpenError, hang_up};
+use crate::gate::{Gate, OpenError};
 use crate::late::LateReadError;
 use crate::memory::GuestMemory;
 use crate::session::{Session, Step, Turn};
 use crate::socket::Received;
-use hamlyn_door::{HireError, ListenError};
+use hamlyn_door::{HireError, ListenError, part};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
@@ -38,11 +38,17 @@ const TURNS_OF_THE_CLIENT: u32 = 16;
 /// because a reply after that ruins QEMU's stream for good.
 const READ_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How long an access may wait for the function to be ready. QEMU's processors stand still meanwhile.
+const ACCESS_DEADLINE: Duration = Duration::from_secs(2);
+
 /// How long a client may take to agree on a version: the next one waits for its place. QEMU takes no time.
 const VERSION_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A message that is too large is thrown away, unless it has more bytes than this: then the client goes.
 const MOST_DRAINED: u32 = 4 << 20;
+
+/// Why a client is ended that is slow to wake.
+const SLOW: &str = "its wake-ups take too long, several times in a row: too much polls its socket";
 
 const CLIENT: u64 = 0;
 const TIMER: u64 = 1;
@@ -107,6 +113,7 @@ pub struct Server {
     /// Turns of the client alone.
     turns: u32,
     read_deadline: Duration,
+    access_deadline: Duration,
     version_deadline: Duration,
     /// What the client's socket is watched for; not at all while its porter is at work.
     watched: Option<epoll::EventFlags>,
@@ -152,6 +159,7 @@ impl Server {
             next_token: 0,
             turns: 0,
             read_deadline: READ_DEADLINE,
+            access_deadline: ACCESS_DEADLINE,
             version_deadline: VERSION_DEADLINE,
             watched: None,
             alarm: None,
@@ -210,8 +218,10 @@ impl Server {
                 break;
             }
             let (endpoint, read_deadline) = (&mut self.endpoint, self.read_deadline);
+            let access_deadline = self.access_deadline;
             let (bell, log) = (&self.bell, &self.gate.log);
-            let mut turn = Turn { endpoint, function, read_deadline, budget: &mut budget, bell, log };
+            let budget = &mut budget;
+            let mut turn = Turn { endpoint, function, read_deadline, access_deadline, budget, bell, log };
             if session.is_busy() {
                 match session.go_on(&mut turn) {
                     Step::Done => {
@@ -260,6 +270,7 @@ impl Server {
                 Received::Drained => {}
                 Received::Nothing => break,
                 Received::Closed => self.disconnect(function, "it left"),
+                Received::Slow => self.disconnect_slow(function),
                 Received::OutOfStep(header) => {
                     self.endpoint.counters.refused += 1;
                     debug!("a message of {} bytes is shorter than its own header", header.size);
@@ -279,6 +290,14 @@ impl Server {
     fn silence(&mut self) {
         self.rang = false;
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+    }
+
+    /// Ends a client whose wake-ups were slow too often, and lets none in for a while.
+    fn disconnect_slow(&mut self, function: &mut dyn Function) {
+        let penalty = self.session.as_ref().and_then(|session| session.connection.penalty());
+        self.disconnect(function, SLOW);
+        self.gate.rest(&SLOW, penalty.unwrap_or_default());
+        let _ = self.watch_listener(epoll::EventFlags::empty());
     }
 
     fn disconnect(&mut self, function: &mut dyn Function, reason: &str) {
@@ -309,7 +328,7 @@ impl Server {
                 if let Some(unsaid) = self.gate.log.turn() {
                     warn!("a second client of {} is turned away{unsaid}", self.path().display());
                 }
-                hang_up(&client);
+                part(&client, |_| {});
                 continue;
             }
             if let Some(unsaid) = self.gate.log.turn() {
@@ -402,6 +421,10 @@ impl Server {
         let session = self.session.as_mut().ok_or(LateReadError::Gone)?;
         let reply = session.late.complete(token, data)?;
         session.connection.send(reply, None);
+        if session.connection.penalty().is_some() {
+            // It is to be ended by `process`.
+            self.ring();
+        }
         // What fails here fails again, and is reported, in the owner's next call of `process`.
         let _ = self.update_interest();
         Ok(())
@@ -410,6 +433,11 @@ impl Server {
     /// How long a card may take for a read that it answers later; 2 s if not set.
     pub fn set_read_deadline(&mut self, deadline: Duration) {
         self.read_deadline = deadline;
+    }
+
+    /// How long an access may wait for the function to be ready; 2 s if not set.
+    pub fn set_access_deadline(&mut self, deadline: Duration) {
+        self.access_deadline = deadline;
     }
 
     /// How long a client may take to agree on a version; 5 s if not set.

@@ -3,12 +3,11 @@
 use crate::budget::Budget;
 use crate::codec::{
     Capabilities, DeviceInfo, DmaMap, DmaUnmap, Header, IrqSet, MessageFlags, RegionAccess, RegionInfo,
-    RegionIoFds, Reply, Request, VersionNumbers, WriteOne, error_reply,
+    RegionIoFds, Reply, Request, VersionNumbers, WriteOne, access_of, error_reply,
 };
 use crate::dma::{MAX_MAPS, MapError, MapRequest, Opening, Peer};
 use crate::endpoint::{AccessError, Endpoint, REGION_COUNT};
 use crate::function::{Answer, Function, ReadToken, ResetCause};
-use crate::gate::hang_up;
 use crate::irq::IRQ_TYPES;
 use crate::late::LateReads;
 use crate::refusal::Refusal;
@@ -20,7 +19,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 /// The protocol that is spoken here. Minor versions only add to each other.
 pub(crate) const MAJOR: u16 = 0;
@@ -32,6 +31,8 @@ const UNMAP_ALL: u32 = 1 << 1;
 
 /// How long a client's porter may take to map a file: a filesystem that does not answer is no memory.
 const MAP_DEADLINE: Duration = Duration::from_secs(5);
+/// Memory without a file that a person is told of. Flash chips are smaller; BARs of neighbours may be as large.
+const LARGE: u64 = 64 << 20;
 /// Writes of a list between two looks at the clock.
 const WRITES_UNWATCHED: usize = 4;
 
@@ -59,6 +60,28 @@ enum Work {
     Map { request: MapRequest, opened: Receiver<Result<Opened, SharedFileError>>, due: Instant },
 }
 
+/// How often a function that is not ready is looked at until an access has waited as long as it may. A process that was itself
+/// stopped for a while looks only once when it goes on, so the function has time to get ready.
+const LOOKS: u32 = 8;
+
+/// Looks at a function that is not ready for an access.
+#[derive(Debug)]
+struct Held {
+    next: Instant,
+    looks: u32,
+}
+
+impl Held {
+    /// Looks if it is time. Returns whether it was the last time.
+    fn look(&mut self, now: Instant, each: Duration) -> bool {
+        if now >= self.next {
+            self.looks += 1;
+            self.next = now + each;
+        }
+        self.looks >= LOOKS
+    }
+}
+
 /// How far a session got with its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -75,6 +98,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) endpoint: &'a mut Endpoint,
     pub(crate) function: &'a mut dyn Function,
     pub(crate) read_deadline: Duration,
+    pub(crate) access_deadline: Duration,
     pub(crate) budget: &'a mut Budget,
     /// Rung by the client's porter.
     pub(crate) bell: &'a Arc<OwnedFd>,
@@ -97,26 +121,30 @@ pub(crate) struct Session {
     version_due: Option<Instant>,
     peer: Peer,
     work: Option<(Header, Work)>,
-    /// The function was not ready for the work when it was last asked.
-    held: bool,
+    /// How long the function may still take to be ready for the work, if it was not when it was last asked. Kept until it takes an
+    /// access: one that comes after others were given up waits no more.
+    held: Option<Held>,
     /// A refused map is in the log: firmware maps and unmaps all memory many times, once is enough.
     map_refusal_reported: bool,
     /// What a person should know of its memory is in the log.
     remarked: bool,
+    /// The same of memory without a file.
+    fileless: bool,
 }
 
 impl Session {
     pub(crate) fn new(client: Kept<OwnedFd>, patience: Duration) -> Self {
-        let process = credentials(&client).ok().map(|peer| peer.process);
+        let process = credentials(&client).ok().and_then(|peer| peer.process);
         Session {
             connection: Connection::new(client),
             late: LateReads::default(),
             version_due: Some(Instant::now() + patience),
             peer: Peer::new(process),
             work: None,
-            held: false,
+            held: None,
             map_refusal_reported: false,
             remarked: false,
+            fileless: false,
         }
     }
 
@@ -127,12 +155,13 @@ impl Session {
 
     /// Does it wait for its porter, or for the function?
     pub(crate) fn waits(&self) -> bool {
-        self.held || matches!(self.work, Some((_, Work::Map { .. })))
+        self.is_held() || matches!(self.work, Some((_, Work::Map { .. })))
     }
 
     /// Does it wait for the function?
     pub(crate) fn is_held(&self) -> bool {
-        self.held
+        let is_access = |work: &Work| matches!(work, Work::Read(..) | Work::Write(..) | Work::Writes(..));
+        self.held.is_some() && self.work.as_ref().is_some_and(|(_, work)| is_access(work))
     }
 
     /// Has it kept everybody waiting for its first word?
@@ -150,7 +179,8 @@ impl Session {
     pub(crate) fn alarm(&self) -> Option<Instant> {
         let work = match self.work {
             Some((_, Work::Map { due, .. })) => Some(due),
-            _ => None,
+            Some(_) => self.held.as_ref().map(|held| held.next),
+            None => None,
         };
         [self.late.next_due(), self.version_due, work].into_iter().flatten().min()
     }
@@ -165,38 +195,63 @@ impl Session {
             return;
         }
         turn.endpoint.counters.count(header.command);
+        let access = access_of(header.command, &message.body);
         let result = self.dispatch(message, turn, token);
-        self.settle(header, result, turn);
+        self.settle(header, access, result, turn);
     }
 
     /// Answer a message that is too large to be read.
     pub(crate) fn refuse_oversized(&mut self, header: Header, turn: &mut Turn<'_>) {
-        self.settle(header, Err(Refusal::Oversized(header.size)), turn);
+        self.settle(header, None, Err(Refusal::Oversized(header.size)), turn);
     }
 
     /// Go on with what is left of the last message.
     pub(crate) fn go_on(&mut self, turn: &mut Turn<'_>) -> Step {
         let Some((header, work)) = self.work.take() else { return Step::Done };
-        self.held = false;
         let (step, result) = match work {
-            Work::Read(access, token) if turn.is_ready(&access) => {
-                (Step::Done, self.read(access, token, turn))
-            }
-            Work::Write(access, data) if turn.is_ready(&access) => {
-                let done = self.write(&access, &data, turn).map(|()| Reply::RegionWrite(access));
-                (Step::Done, done.map(Outcome::Reply).map_err(Refusal::from))
-            }
-            Work::Read(..) | Work::Write(..) => self.hold(work),
+            Work::Read(access, token) => match self.may_go_on(&access, turn) {
+                Some(true) => (Step::Done, self.read(access, token, turn)),
+                Some(false) => (Step::Done, Ok(Outcome::Reply(ones(access)))),
+                None => (Step::Waits, Ok(Outcome::Work(Work::Read(access, token)))),
+            },
+            Work::Write(access, data) => match self.may_go_on(&access, turn) {
+                Some(true) => {
+                    let done = self.write(&access, &data, turn).map(|()| Reply::RegionWrite(access));
+                    (Step::Done, done.map(Outcome::Reply).map_err(Refusal::from))
+                }
+                Some(false) => (Step::Done, Ok(Outcome::Reply(Reply::RegionWrite(access)))),
+                None => (Step::Waits, Ok(Outcome::Work(Work::Write(access, data)))),
+            },
             Work::Writes(writes, count) => self.go_on_writing(writes, count, turn),
             Work::Map { request, opened, due } => self.go_on_mapping(request, opened, due, turn),
         };
-        self.settle(header, result, turn);
+        // An access that had to wait is in bounds: it cannot fail.
+        self.settle(header, None, result, turn);
         step
     }
 
-    fn hold(&mut self, work: Work) -> (Step, Result<Outcome, Refusal>) {
-        self.held = true;
-        (Step::Waits, Ok(Outcome::Work(work)))
+    /// Whether an access may be made now. `None`: it waits. `false`: it has waited as long as it may, and is answered without the
+    /// function.
+    fn may_go_on(&mut self, access: &RegionAccess, turn: &mut Turn<'_>) -> Option<bool> {
+        if turn.is_ready(access) {
+            self.held = None;
+            return Some(true);
+        }
+        let (now, each) = (Instant::now(), turn.access_deadline / LOOKS);
+        let held = self.held.get_or_insert(Held { next: now + each, looks: 0 });
+        if held.looks < LOOKS && !held.look(now, each) {
+            return None;
+        }
+        if turn.function.overdue(&turn.endpoint.bus) {
+            self.held = None;
+            return Some(true);
+        }
+        turn.endpoint.counters.expired_accesses += 1;
+        if let Some(unsaid) = turn.log.turn() {
+            let waited = turn.access_deadline;
+            warn!("an access was not taken by the card in {waited:?}: answered without it{unsaid}");
+        }
+        Some(false)
     }
 
     fn go_on_writing(
@@ -210,10 +265,11 @@ impl Session {
         }
         loop {
             for _ in 0..WRITES_UNWATCHED.min(writes.len()) {
-                if !writes.as_slice().first().is_none_or(|next| turn.is_ready(&next.access)) {
-                    return self.hold(Work::Writes(writes, count));
-                }
-                let Some(write) = writes.next() else { break };
+                let Some(access) = writes.as_slice().first().map(|next| next.access) else { break };
+                let Some(taken) = self.may_go_on(&access, turn) else {
+                    return (Step::Waits, Ok(Outcome::Work(Work::Writes(writes, count))));
+                };
+                let Some(write) = writes.next().filter(|_| taken) else { continue };
                 let data = &write.data[..write.access.count as usize];
                 if let Err(error) = self.write(&write.access, data, turn) {
                     return (Step::Done, Err(error.into()));
@@ -258,7 +314,7 @@ impl Session {
     fn read(&self, access: RegionAccess, token: ReadToken, turn: &mut Turn<'_>) -> Result<Outcome, Refusal> {
         if self.late.is_full() && turn.endpoint.is_trapped(&access) {
             turn.endpoint.counters.expired_reads += 1;
-            return Ok(Outcome::Reply(Reply::RegionRead(access, vec![0xff; access.count as usize])));
+            return Ok(Outcome::Reply(ones(access)));
         }
         let mut data = vec![0; access.count as usize];
         match turn.endpoint.read(turn.function, &access, token, &mut data)? {
@@ -267,8 +323,14 @@ impl Session {
         }
     }
 
-    /// Answer a message, or keep what is left to do of it.
-    fn settle(&mut self, header: Header, result: Result<Outcome, Refusal>, turn: &mut Turn<'_>) {
+    /// Answers a message, or keeps what is left to do of it. `access` is what it asks for if it is one.
+    fn settle(
+        &mut self,
+        header: Header,
+        access: Option<RegionAccess>,
+        result: Result<Outcome, Refusal>,
+        turn: &mut Turn<'_>,
+    ) {
         let (bytes, fd) = match result {
             Ok(Outcome::Reply(reply)) => (reply.encode(&header), None),
             Ok(Outcome::WithFd(reply, fd)) => (reply.encode(&header), Some(fd)),
@@ -285,7 +347,7 @@ impl Session {
             Err(refusal) => {
                 turn.endpoint.counters.refused += 1;
                 self.report(&header, &refusal, turn.log);
-                (error_reply(&header, refusal.errno()), None)
+                (error_reply(&header, refusal.errno(), access), None)
             }
         };
         if !header.flags().contains(MessageFlags::NO_REPLY) {
@@ -299,6 +361,9 @@ impl Session {
         turn: &mut Turn<'_>,
         token: ReadToken,
     ) -> Result<Outcome, Refusal> {
+        if message.fds_lost {
+            return Err(Refusal::NoDescriptors);
+        }
         if message.too_many_fds {
             return Err(Refusal::TooManyFds);
         }
@@ -323,11 +388,15 @@ impl Session {
             Request::RegionRead(access) if !turn.is_ready(&access) => {
                 return Ok(Outcome::Work(Work::Read(access, token)));
             }
-            Request::RegionRead(access) => return self.read(access, token, turn),
+            Request::RegionRead(access) => {
+                self.held = None;
+                return self.read(access, token, turn);
+            }
             Request::RegionWrite(access, data) if !turn.is_ready(&access) => {
                 return Ok(Outcome::Work(Work::Write(access, data.to_vec())));
             }
             Request::RegionWrite(access, data) => {
+                self.held = None;
                 self.write(&access, data, turn)?;
                 Reply::RegionWrite(access)
             }
@@ -368,11 +437,27 @@ impl Session {
         let DmaMap { flags, address, size, offset, .. } = *map;
         let request = MapRequest { flags, address, size, offset };
         let Some(opening) = turn.endpoint.bus.dma.prepare(request, fds, self.peer)? else {
+            self.report_fileless(request, turn);
             turn.function.memory_changed(&turn.endpoint.bus);
             return Ok(Outcome::Reply(Reply::Done));
         };
         let opened = self.open(opening, turn.bell);
         Ok(Outcome::Work(Work::Map { request, opened, due: Instant::now() + MAP_DEADLINE }))
+    }
+
+    /// Says once that a large part of memory has no file, as a person may have left out one of several memory backends.
+    fn report_fileless(&mut self, MapRequest { address, size, .. }: MapRequest, turn: &Turn<'_>) {
+        let is_told = size < LARGE || !turn.endpoint.bus.dma.is_used();
+        if is_told || std::mem::replace(&mut self.fileless, true) {
+            return;
+        }
+        if let Some(unsaid) = turn.log.turn() {
+            let mib = size >> 20;
+            info!(
+                "{mib} MiB at guest address {address:#x} have no shared file: if they are memory, give each \
+                 memory backend share=on, else DMA fails there{unsaid}"
+            );
+        }
     }
 
     fn open(&self, opening: Opening, bell: &Arc<OwnedFd>) -> Receiver<Result<Opened, SharedFileError>> {
@@ -398,7 +483,7 @@ impl Session {
     fn report(&mut self, header: &Header, refusal: &Refusal, log: &Limited) {
         let for_a_person = match refusal {
             Refusal::Map(_) => !std::mem::replace(&mut self.map_refusal_reported, true),
-            Refusal::Major(_) => true,
+            Refusal::Major(_) | Refusal::NoDescriptors => true,
             _ => false,
         };
         match for_a_person.then(|| log.turn()).flatten() {
@@ -416,11 +501,16 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// The client hears of it at once, however long its porter takes.
+    /// The client hears of it soon, however long its porter takes.
     fn drop(&mut self) {
-        hang_up(&self.connection);
+        self.connection.part();
         self.connection.porter().dismiss();
     }
+}
+
+/// What a read gets that the function does not answer.
+fn ones(access: RegionAccess) -> Reply {
+    Reply::RegionRead(access, vec![0xff; access.count as usize])
 }
 
 fn unmap_memory(unmap: DmaUnmap, turn: &mut Turn<'_>) -> Result<Reply, Refusal> {

@@ -19,8 +19,8 @@ const HUGETLBFS: u64 = 0x9584_58f6;
 
 const UNSEEN: &str =
     "cannot tell whether the client shares its guest memory: if it does not, DMA goes nowhere";
-const UNSEALED: &str =
-    "the guest's memory file is not sealed (memory-backend-memfd is): cut short, it takes this card with it";
+const UNSEALED: &str = "the guest's memory file is not sealed (QEMU's memory-backend-memfd is, Cloud Hypervisor's memory is \
+     not): cut short, it takes this process with it";
 const HUGE: &str = "guest memory lies in hugetlbfs: a page that the host has not got takes this card with it";
 
 /// Why a file cannot hold guest memory.
@@ -33,7 +33,10 @@ pub(crate) enum SharedFileError {
     #[error("the file of a DMA map is not memory: use memory-backend-memfd,share=on")]
     NotMemory,
     /// It can be cut short, which kills who touches what is gone.
-    #[error("the file of a DMA map is not sealed against shrinking: use memory-backend-memfd,share=on")]
+    #[error(
+        "the file of a DMA map is not sealed against shrinking: with QEMU use memory-backend-memfd,share=on; Cloud \
+         Hypervisor cannot seal it: use `hamlyn card`, or trust all machines (fabric --trust-memory)"
+    )]
     Unsealed,
     /// A page can be missing, which kills who touches it.
     #[error("the file of a DMA map is in hugetlbfs: use memory-backend-memfd,share=on without hugetlb")]

@@ -6,7 +6,7 @@
 //! whole.
 
 use crate::codec::{HEADER_SIZE, Header, MAX_FDS, MAX_MESSAGE_SIZE};
-use hamlyn_door::{Kept, Porter};
+use hamlyn_door::{Kept, Meter, Porter, part};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -17,6 +17,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 use zerocopy::FromBytes;
 
 /// Bytes that are read at once where a message begins: a doorbell has 36.
@@ -33,6 +34,8 @@ pub(crate) struct Message {
     pub(crate) fds: Vec<Kept<OwnedFd>>,
     /// More file descriptors came than a message may carry.
     pub(crate) too_many_fds: bool,
+    /// File descriptors came, and this process had no room for them.
+    pub(crate) fds_lost: bool,
 }
 
 /// What one call of [`Connection::receive`] brought.
@@ -50,6 +53,8 @@ pub(crate) enum Received {
     Closed,
     /// A header that announces less than itself: where the next one begins is unknown.
     OutOfStep(Header),
+    /// The client's wake-ups were slow too often.
+    Slow,
 }
 
 #[derive(Debug)]
@@ -77,7 +82,10 @@ pub(crate) struct Connection {
     oversized: bool,
     fds: Vec<Kept<OwnedFd>>,
     too_many_fds: bool,
+    fds_lost: bool,
     outgoing: VecDeque<Outgoing>,
+    /// What it costs to wake the client, which each send and each receive does.
+    meter: Meter,
 }
 
 impl Connection {
@@ -96,7 +104,9 @@ impl Connection {
             oversized: false,
             fds: Vec::new(),
             too_many_fds: false,
+            fds_lost: false,
             outgoing: VecDeque::new(),
+            meter: Meter::new(),
         }
     }
 
@@ -118,6 +128,9 @@ impl Connection {
     /// Read on until a message is whole or nothing is left to read.
     pub(crate) fn receive(&mut self) -> Received {
         loop {
+            if self.meter.is_over() {
+                return Received::Slow;
+            }
             let step = if self.header_read < HEADER_SIZE {
                 self.read_header()
             } else if self.to_drain > 0 {
@@ -217,8 +230,10 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_PASSED))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let bytes = buffer.len();
         let message = loop {
-            match recvmsg(&self.stream, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags) {
+            let receive = || recvmsg(&self.stream, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags);
+            match self.meter.measure(bytes, receive) {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return Err(Received::Nothing),
                 Err(_) => return Err(Received::Closed),
@@ -230,7 +245,9 @@ impl Connection {
                 self.fds.extend(fds.map(|fd| self.stream.porter().keep(fd)));
             }
         }
-        self.too_many_fds |= message.flags.contains(ReturnFlags::CTRUNC) || self.fds.len() > MAX_FDS;
+        // There is space for all that the kernel passes at once: what is cut off found no room among our descriptors.
+        self.fds_lost |= message.flags.contains(ReturnFlags::CTRUNC);
+        self.too_many_fds |= self.fds.len() > MAX_FDS;
         // A client that splits a message can attach more at each piece: keep no more than one message may have.
         self.fds.truncate(MAX_FDS);
         if message.bytes == 0 { Err(Received::Closed) } else { Ok(message.bytes) }
@@ -242,12 +259,16 @@ impl Connection {
         self.body_read = 0;
         let body = std::mem::take(&mut self.body);
         // Another message begins in what has been read: it is that one's.
-        let (fds, too_many_fds) = if self.ahead_rest.is_empty() {
-            (std::mem::take(&mut self.fds), std::mem::take(&mut self.too_many_fds))
-        } else {
-            (Vec::new(), false)
-        };
-        Message { header, body, fds, too_many_fds }
+        if !self.ahead_rest.is_empty() {
+            return Message { header, body, fds: Vec::new(), too_many_fds: false, fds_lost: false };
+        }
+        Message {
+            header,
+            body,
+            fds: std::mem::take(&mut self.fds),
+            too_many_fds: std::mem::take(&mut self.too_many_fds),
+            fds_lost: std::mem::take(&mut self.fds_lost),
+        }
     }
 
     fn parsed_header(&self) -> Header {
@@ -270,7 +291,13 @@ impl Connection {
     /// Send what waits, as far as there is room. True: nothing waits any more.
     pub(crate) fn flush(&mut self) -> bool {
         while let Some(message) = self.outgoing.front_mut() {
-            match message.send(self.stream.as_fd()) {
+            if self.meter.is_over() {
+                // It is ended when it is looked at next.
+                self.outgoing.clear();
+                break;
+            }
+            let bytes = message.bytes.len() - message.sent;
+            match self.meter.measure(bytes, || message.send(self.stream.as_fd())) {
                 Ok(()) if message.sent == message.bytes.len() => drop(self.outgoing.pop_front()),
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return false,
@@ -279,6 +306,16 @@ impl Connection {
             }
         }
         true
+    }
+
+    /// Hangs up.
+    pub(crate) fn part(&self) {
+        part(&self.stream, |_| {});
+    }
+
+    /// How long the client is to stay out once its wake-ups were slow too often.
+    pub(crate) fn penalty(&self) -> Option<Duration> {
+        self.meter.is_over().then(|| self.meter.penalty())
     }
 
     /// Is anything waiting for room?

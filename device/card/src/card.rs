@@ -157,6 +157,9 @@ pub enum Progress {
 ///
 /// The process that hosts a card calls one verb at a time, and delivers what has arrived before it sends more: the
 /// card gives incoming traffic priority (section 2.8).
+///
+/// A verb does a bounded piece of work, about 100 us: other cards of the process wait meanwhile. What is left of an arrived packet the
+/// card continues in [`Card::transmit`], and takes no other packet until then ([`Card::takes_packets`]).
 pub trait Card {
     /// What the card looks like. Does not change.
     fn identity(&self) -> Identity;
@@ -183,6 +186,13 @@ pub trait Card {
     /// Whether the card takes a store now. While it does not, the processor that makes one waits where it is.
     fn takes_stores(&self) -> bool {
         true
+    }
+
+    /// The machine has had to wait for [`Card::takes_stores`] most of the time for a second. The card gives up what it holds for
+    /// destinations that take nothing, or next to nothing, and tells that loss as any other: one slow destination must not
+    /// stop a whole machine. Called again after each further second.
+    fn stores_overdue(&mut self, ports: &Ports<'_>) {
+        let _ = ports;
     }
 
     /// The next page that the card begins to watch, or watches no more, by its number. Asked for after each other verb.

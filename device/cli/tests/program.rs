@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -265,12 +265,104 @@ fn a_reason_is_told_once() {
 #[test]
 fn the_socket_of_a_killed_process_is_removed() {
     let run = run_directory();
-    let (dead, living) = (run.path().join("card-4194999.stat"), run.path().join("card-1.stat"));
-    for socket in [&dead, &living] {
+    let path = |name| run.path().join(format!("card-{name}.stat"));
+    let (dead, starting) = (path("dead"), path("starting"));
+    for socket in [&dead, &starting] {
         drop(std::os::unix::net::UnixListener::bind(socket).unwrap());
     }
+    let old = rustix::fs::Timespec { tv_sec: 1, tv_nsec: 0 };
+    let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
+    rustix::fs::utimensat(rustix::fs::CWD, &dead, &times, rustix::fs::AtFlags::empty()).unwrap();
     assert!(hamlyn(run.path(), &["stat"]).status.success());
-    assert!(!dead.exists() && living.exists());
+    assert!(!dead.exists() && starting.exists());
+}
+
+/// Starts the program in a PID namespace of its own, where it is process 1.
+fn namespaced(run: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new("unshare");
+    if !rustix::process::getuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--pid", "--fork", "--kill-child"]).arg(env!("CARGO_BIN_EXE_hamlyn"));
+    command
+        .args(arguments)
+        .env("HAMLYN_RUN", run)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn end(mut child: Child) -> String {
+    child.kill().unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    said
+}
+
+#[test]
+fn pid_namespaces_share_run_directory() {
+    let run = run_directory();
+    let socket = |name| run.path().join(name).to_str().unwrap().to_owned();
+    let switches = ["a", "b"].map(|name| namespaced(run.path(), &["switch", "--socket", &socket(name)]));
+    let reports = || serde_json::from_str::<Value>(stdout(&hamlyn(run.path(), &["stat", "--json"]))).unwrap();
+    eventually("two switches are counted", || reports().as_array().unwrap().len() == 2);
+    // A card attaches from outside, and one from another namespace.
+    let card = |name| ["card".into(), "--socket".into(), socket(name), "--switch".into(), socket("a")];
+    let mut outside = command(run.path()).args(card("c0")).stderr(Stdio::null()).spawn().unwrap();
+    let arguments = card("c1");
+    let inside = namespaced(run.path(), &arguments.each_ref().map(|argument| argument.as_str()));
+    eventually("four processes are counted", || reports().as_array().unwrap().len() == 4);
+    outside.kill().unwrap();
+    outside.wait().unwrap();
+    switches.into_iter().chain([inside]).for_each(|child| drop(end(child)));
+}
+
+#[test]
+fn switch_survives_file_size_limit() {
+    let run = run_directory();
+    let (switch, card) = (run.path().join("s"), run.path().join("c"));
+    let script = "ulimit -f 100; exec \"$0\" switch --socket \"$1\"";
+    let mut limited = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_hamlyn")])
+        .arg(&switch)
+        .env("HAMLYN_RUN", run.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the switch listens", || UnixStream::connect(&switch).is_ok() || switch.exists());
+    let paths = [&card, &switch].map(|path| path.to_str().unwrap());
+    for _ in 0..2 {
+        let said = hamlyn(run.path(), &["card", "--socket", paths[0], "--switch", paths[1]]);
+        assert!(stderr(&said).contains("File too large"), "{said:?}");
+    }
+    assert_eq!(limited.try_wait().unwrap(), None);
+    limited.kill().unwrap();
+    limited.wait().unwrap();
+}
+
+#[test]
+fn reader_makes_no_run_directory() {
+    let run = run_directory();
+    let missing = run.path().join("hamlyn");
+    let stat = hamlyn(&missing, &["stat"]);
+    assert!(stdout(&stat).starts_with("no card or switch is running"), "{stat:?}");
+    assert!(!missing.exists());
+}
+
+#[test]
+fn runtime_directory_of_another_user_is_not_used() {
+    let theirs = run_directory();
+    if rustix::process::getuid().is_root() {
+        std::os::unix::fs::chown(theirs.path(), Some(65534), Some(65534)).unwrap();
+    }
+    let own = !rustix::process::getuid().is_root();
+    let mut stat = command(theirs.path());
+    stat.env_remove("HAMLYN_RUN").env("XDG_RUNTIME_DIR", theirs.path()).arg("stat");
+    let said = stat.output().unwrap();
+    assert_eq!(stdout(&said).contains(theirs.path().to_str().unwrap()), own, "{said:?}");
+    assert!(!theirs.path().join("hamlyn").exists());
 }
 
 #[test]

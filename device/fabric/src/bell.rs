@@ -8,22 +8,80 @@
 //! it block whoever writes to it; a pipe has a lock that its reader can hold. A datagram on a socket has neither: each side
 //! has flags of its own, and a send that must not wait takes no lock that the receiver holds for long.
 
+use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use hamlyn_door::Kept;
+use hamlyn_door::{Kept, Meter, hang_up, part};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, Shutdown, SocketFlags, SocketType,
-    recv, recvmsg, send, shutdown, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags, SocketFlags, SocketType, recv,
+    recvmsg, send, socketpair,
 };
 
-use crate::meter::Meter;
-
-/// The reason when the other side has hung up, in good order or by dying.
-pub const GONE: &str = "it is gone";
 /// What is said to wake the other side.
 const RING: &[u8] = b"!";
+/// Begins the last message of a side that hangs up; the number of its [`Reason`] follows.
+const FAREWELL: u8 = b'.';
+
+/// Why a link ends. Which side it is about, [`End`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Its wake-ups were slow too often, because of what polls its socket.
+    Slow = 1,
+    /// It passed descriptors.
+    Descriptors,
+    /// It sent something that is not a message of a bell.
+    OutOfTurn,
+    /// Its ring is corrupt.
+    Corrupt,
+    /// It took no packet for the stall time-out while others waited for it.
+    Stalled,
+}
+
+impl Reason {
+    const ALL: [Reason; 5] =
+        [Reason::Slow, Reason::Descriptors, Reason::OutOfTurn, Reason::Corrupt, Reason::Stalled];
+
+    fn of(number: u8) -> Option<Reason> {
+        Reason::ALL.into_iter().find(|reason| *reason as u8 == number)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Slow => "its wake-ups take too long, several times in a row: too much polls its socket",
+            Reason::Descriptors => "it passed descriptors",
+            Reason::OutOfTurn => "it spoke out of turn",
+            Reason::Corrupt => "its ring is corrupt",
+            Reason::Stalled => "it took no packet for the stall time-out while others waited for it",
+        })
+    }
+}
+
+/// How a link ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The other side is gone, in good order or by dying.
+    Gone,
+    /// This side ended it, for something that the other side did.
+    ByUs(Reason),
+    /// The other side ended it, for something that it says this side did.
+    ByOther(Reason),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Gone => f.write_str("it is gone"),
+            End::ByUs(reason) => reason.fmt(f),
+            End::ByOther(reason) => write!(f, "it ended the link and says of this side: {reason}"),
+        }
+    }
+}
 
 /// An end's socket, and who closes it.
 #[derive(Debug)]
@@ -61,6 +119,8 @@ impl AsFd for Socket {
 pub struct Bell {
     socket: Socket,
     meter: Meter,
+    /// Why this side has ended the link, once it has. Then its socket is not touched again.
+    ended: OnceLock<Reason>,
 }
 
 /// What a bell has to say.
@@ -70,8 +130,8 @@ pub enum Heard {
     Nothing,
     /// It has: look at the rings. It may have rung more than once; then there is more to hear.
     Ring,
-    /// There is no other side any more, or none that keeps to the rules. The reason is for people.
-    End(&'static str),
+    /// The link is over.
+    End(End),
 }
 
 impl Bell {
@@ -84,17 +144,20 @@ impl Bell {
 
     /// An end whose other end another process has: a SEQPACKET socket.
     pub fn over(socket: Socket) -> Bell {
-        Bell { socket, meter: Meter::new() }
+        Bell { socket, meter: Meter::new(), ended: OnceLock::new() }
     }
 
-    /// Wakes the other side. Never blocks.
+    /// Wakes the other side. Never blocks. Does nothing once this side has ended the link.
     pub fn ring(&self) {
+        if self.ended.get().is_some() {
+            return;
+        }
         let rung = self.watched(|| send(&self.socket, RING, SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
         match rung {
             // Full: earlier rings that have not been heard yet will wake the other side.
             Ok(_) | Err(Errno::AGAIN) => {}
             // Out of memory, perhaps. Better no link than one whose other side may sleep for ever.
-            Err(_) => self.end(),
+            Err(_) => hang_up(&self.socket),
         }
     }
 
@@ -104,38 +167,66 @@ impl Bell {
     /// A message that carries descriptors is left where it is, and them with it: they are the other side's, and to close
     /// them may block. They close with the [`Socket`].
     pub fn hear(&self) -> Heard {
-        if self.meter.is_over() {
-            return Heard::End("to wake it takes too long");
+        if let Some(reason) = self.ended.get() {
+            return Heard::End(End::ByUs(*reason));
         }
-        let mut bytes = [0; RING.len() + 1];
+        let mut bytes = [0; 3];
         match look(&self.socket, &mut bytes) {
             Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
-            Ok((_, true)) => return Heard::End("it passed descriptors, which nobody asked for"),
-            Ok((0, _)) | Err(_) => return Heard::End(GONE),
-            Ok((length, _)) if length != RING.len() => return Heard::End("it spoke out of turn"),
-            Ok(_) => {}
+            Ok((_, true)) => return self.break_off(Reason::Descriptors),
+            Ok((0, _)) | Err(_) => return Heard::End(End::Gone),
+            Ok((length, _)) => match &bytes[..length] {
+                RING => {}
+                &[FAREWELL, number] if Reason::of(number).is_some() => {
+                    return Heard::End(Reason::of(number).map_or(End::Gone, End::ByOther));
+                }
+                _ => return self.break_off(Reason::OutOfTurn),
+            },
         }
         // Nobody else reads here: it is the same message.
         match self.watched(|| recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT)) {
             Ok(_) => Heard::Ring,
             Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
-            Err(_) => Heard::End(GONE),
+            Err(_) => Heard::End(End::Gone),
         }
     }
 
-    /// Wakes whoever watches the other end, and looks what that costs.
-    fn watched<T>(&self, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
-        let result = self.meter.measure(act);
+    /// Ends the link for something that the other side did: tells it what, and hangs up. The bell becomes readable. Only the
+    /// first call has an effect.
+    pub fn end(&self, reason: Reason) {
+        if self.ended.set(reason).is_err() {
+            return;
+        }
+        let farewell = move |socket: BorrowedFd<'_>| {
+            // It fails if the other side is gone, or does not listen.
+            let _ = send(socket, &[FAREWELL, reason as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        };
+        match &self.socket {
+            Socket::Own(socket) => {
+                farewell(socket.as_fd());
+                hang_up(socket);
+            }
+            Socket::Kept(socket) => part(socket, farewell),
+        }
+    }
+
+    /// How long a peer whose wake-ups were slow is to stay out.
+    pub fn penalty(&self) -> Duration {
+        self.meter.penalty()
+    }
+
+    fn break_off(&self, reason: Reason) -> Heard {
+        self.end(reason);
+        Heard::End(End::ByUs(reason))
+    }
+
+    /// Does what wakes the other side, and ends the link if that was slow too often.
+    fn watched<T>(&self, act: impl FnOnce() -> T) -> T {
+        let result = self.meter.measure(RING.len(), act);
         if self.meter.is_over() {
-            self.end();
+            self.end(Reason::Slow);
         }
         result
-    }
-
-    /// Hangs up, so that both sides hear of it as if the other had died.
-    fn end(&self) {
-        // It fails if the other side is gone: then there is nothing to end.
-        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
@@ -151,7 +242,12 @@ pub(crate) fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, bool),
     let how = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     // What there is no space for is reported as cut off.
     let mut none = RecvAncillaryBuffer::default();
-    let seen = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut none, how)?;
+    let mut peek = || recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut none, how);
+    let seen = match peek() {
+        // The other side has hung up without hearing us, which is reported once. What it said before is there.
+        Err(Errno::CONNRESET) => peek(),
+        other => other,
+    }?;
     Ok((seen.bytes, seen.flags.contains(ReturnFlags::CTRUNC)))
 }
 

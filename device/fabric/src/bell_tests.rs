@@ -7,9 +7,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use hamlyn_door::Porters;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 use rustix::pipe::pipe;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 
@@ -82,7 +83,7 @@ fn the_other_sides_end_is_heard_and_what_it_said_before() {
     there.ring();
     drop(there);
     assert_eq!(here.hear(), Heard::Ring);
-    assert_eq!(here.hear(), Heard::End("it is gone"));
+    assert_eq!(here.hear(), Heard::End(End::Gone));
     here.ring();
 }
 
@@ -106,7 +107,7 @@ fn descriptors_are_not_taken_and_so_not_closed() {
     sendmsg(&there.socket, &[IoSlice::new(RING)], &mut ancillary, SendFlags::empty()).unwrap();
     drop(writer);
     for _ in 0..3 {
-        assert_eq!(here.hear(), Heard::End("it passed descriptors, which nobody asked for"));
+        assert_eq!(here.hear(), Heard::End(End::ByUs(Reason::Descriptors)));
     }
     // The last descriptor of the pipe's other end is on its way still.
     assert!(!is_readable(&reader));
@@ -126,15 +127,58 @@ fn a_kept_end_is_closed_by_its_porter() {
     drop((here, porter));
     let mut fds = [PollFd::new(&there, PollFlags::IN)];
     assert_eq!(poll(&mut fds, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })), Ok(1));
-    assert_eq!(there.hear(), Heard::End("it is gone"));
+    assert_eq!(there.hear(), Heard::End(End::Gone));
 }
 
 #[test]
-fn a_bell_that_takes_too_long_hangs_up() {
+fn ended_bell_tells_why_and_rings_no_more() {
     let (here, there) = Bell::pair().unwrap();
     here.meter.overcharge();
     here.ring();
-    assert_eq!(here.hear(), Heard::End("to wake it takes too long"));
-    // The ring that was too much is heard yet.
-    assert_eq!((there.hear(), there.hear()), (Heard::Ring, Heard::End("it is gone")));
+    assert_eq!(here.hear(), Heard::End(End::ByUs(Reason::Slow)));
+    // The last ring is heard yet, and no later one.
+    here.ring();
+    assert_eq!(there.hear(), Heard::Ring);
+    for _ in 0..3 {
+        assert_eq!(there.hear(), Heard::End(End::ByOther(Reason::Slow)));
+    }
+}
+
+#[test]
+fn farewell_is_heard_behind_unheard_rings() {
+    for reason in Reason::ALL {
+        let (here, there) = Bell::pair().unwrap();
+        // Unheard when `here` closes: the first look of `there` fails.
+        there.ring();
+        here.end(reason);
+        here.end(Reason::Slow);
+        drop(here);
+        assert_eq!(there.hear(), Heard::End(End::ByOther(reason)));
+    }
+}
+
+/// Watches one end of a bell, which then is slow to wake.
+fn watch(bell: &Bell, watchers: usize) -> (OwnedFd, Vec<OwnedFd>) {
+    let most = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: most.maximum, ..most }).unwrap();
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let copies: Vec<_> = (0..watchers).map(|_| bell.as_fd().try_clone_to_owned().unwrap()).collect();
+    for copy in &copies {
+        epoll::add(&epoll, copy, epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap();
+    }
+    (epoll, copies)
+}
+
+#[test]
+fn peer_with_many_watchers_is_ended() {
+    let (here, there) = Bell::pair().unwrap();
+    let _watchers = watch(&there, 8000);
+    let last = (0..1000).map(|_| {
+        here.ring();
+        there.hear()
+    });
+    let last = last.skip_while(|heard| *heard == Heard::Ring).next();
+    assert_eq!(last, Some(Heard::End(End::ByOther(Reason::Slow))), "{:?}", here.meter);
+    assert_eq!(here.hear(), Heard::End(End::ByUs(Reason::Slow)));
+    assert!(here.penalty() > Duration::ZERO);
 }

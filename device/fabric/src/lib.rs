@@ -16,7 +16,6 @@
 //! | [`express`] | express memory, which cards' machines share beside all of this |
 //! | [`message`] | messages that carry descriptors |
 //! | [`bell`] | the wake-up of the ends of a link |
-//! | `meter` | what a wake-up may cost who wakes |
 //! | [`link`] | two rings and a bell |
 //! | [`attach`] | how a card's process gets its end of a link from a switch |
 //!
@@ -32,13 +31,12 @@ pub mod index;
 pub mod link;
 pub mod memory;
 pub mod message;
-mod meter;
 mod place;
 pub mod ring;
 pub mod stop;
 
 pub use attach::{Attached, ConnectError, Request, connect, connect_to};
-pub use bell::{Bell, Heard};
+pub use bell::{Bell, Heard, Reason};
 pub use header::{Header, HeaderError, HostId, Protocol, Traffic};
 pub use link::Link;
 pub use ring::{Consumer, Geometry, Producer, Record, RingError};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use vm_memory::VolatileSlice;
 
-use crate::bell::{Bell, Heard};
+use crate::bell::{Bell, Heard, Reason};
 use crate::header::Header;
 use crate::memory::Sealed;
 use crate::place::Place;
@@ -92,6 +92,13 @@ impl Link {
     /// Readable when somebody woke this end, or the other is gone: then call [`Link::hear`].
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_ref().map(|bell| bell.as_fd())
+    }
+
+    /// Ends the link for something that the other side did, see [`Bell::end`].
+    pub fn end(&self, reason: Reason) {
+        if let Some(bell) = &self.bell {
+            bell.end(reason);
+        }
     }
 
     /// Hears the bell, see [`Bell::hear`]: the first thing to do after waking, before a look at the rings.

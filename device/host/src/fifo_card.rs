@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Store, Widths};
 use hamlyn_card::model::Model;
@@ -55,6 +55,19 @@ pub(crate) struct Seen {
     /// The groups that the link has not been told of.
     pub(crate) groups: Option<u64>,
     pub(crate) destination: Option<u16>,
+    /// How long the card takes to take a packet or to send one.
+    pub(crate) slowness: Duration,
+    /// How often it was told that its machine has had to wait too long.
+    pub(crate) overdue: usize,
+    /// It gives up what it holds then.
+    pub(crate) gives_up: bool,
+}
+
+impl Seen {
+    fn work(&self) {
+        let begun = Instant::now();
+        while begun.elapsed() < self.slowness {}
+    }
 }
 
 /// A card that sends a packet for each store, to host 1 unless it is told otherwise.
@@ -124,7 +137,16 @@ impl Card for Fifo {
         self.seen().events.push(Event::Snoops(snoops));
     }
 
+    fn stores_overdue(&mut self, _: &Ports<'_>) {
+        let mut seen = self.seen();
+        seen.overdue += 1;
+        if seen.gives_up {
+            seen.fifo = 0;
+        }
+    }
+
     fn transmit(&mut self, _: &Ports<'_>, link: &mut dyn Link) -> Progress {
+        self.seen().work();
         if let Some(groups) = self.seen().groups.take() {
             link.set_groups(groups);
         }
@@ -142,7 +164,9 @@ impl Card for Fifo {
 
     fn packet_arrived(&mut self, _: &Ports<'_>, _: &Packet<'_>) {
         assert!(self.takes_packets(), "a packet came that the card does not take");
-        self.seen().events.push(Event::Packet);
+        let mut seen = self.seen();
+        seen.work();
+        seen.events.push(Event::Packet);
     }
 
     fn takes_packets(&self) -> bool {

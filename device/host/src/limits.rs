@@ -1,6 +1,7 @@
 //! What the processes that serve others set for themselves.
 
 use std::fs;
+use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -12,6 +13,17 @@ const CORE: &str = "0x31";
 pub(crate) fn keep_guests_out_of_core_dumps() {
     if let Err(error) = fs::write("/proc/self/coredump_filter", CORE) {
         tracing::warn!("a core dump of this process will hold guests' memory: {error}");
+    }
+}
+
+/// Has the system tell of a file that grows over `RLIMIT_FSIZE`, which counts for memory files, too: by an error instead of the
+/// signal that ends the process.
+pub(crate) fn survive_file_size_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Fsize);
+    // Fails never: it is raised to what it may be.
+    let _ = setrlimit(Resource::Fsize, Rlimit { current: maximum, maximum });
+    if let Err(error) = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default()) {
+        tracing::warn!("a file over the file size limit will end this process: {error}");
     }
 }
 

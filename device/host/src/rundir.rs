@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -15,8 +16,8 @@ pub const VARIABLE: &str = "HAMLYN_RUN";
 /// A UNIX socket's path has at most this many bytes.
 const LONGEST_SOCKET: usize = 107;
 
-/// What is left for a directory with sockets.
-const LONGEST: usize = LONGEST_SOCKET - "/card9999.sock.doorbell".len();
+/// What is left for a directory with sockets: the longest name is that of a socket for counters (see [`crate::stat::socket`]).
+const LONGEST: usize = LONGEST_SOCKET - "/fabric-4026531836-4194304.stat".len();
 
 /// What the socket of a card's second function is called more than the card's.
 const DOORBELL: &str = ".doorbell";
@@ -30,9 +31,10 @@ const EXPRESS: &str = ".express";
 /// The same for the sockets of functions that have each the part with one other host, whose id follows.
 const PEER: &str = ".peer";
 
-/// The run directory, made if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn`, else `/tmp/hamlyn-UID`.
+/// Returns the run directory, and makes it if it is missing: `$HAMLYN_RUN`, else `$XDG_RUNTIME_DIR/hamlyn` if
+/// `$XDG_RUNTIME_DIR` belongs to this user (after `su` it is another's), else `/tmp/hamlyn-UID`.
 ///
-/// Whoever can write there can reach the cards' memory, so it must be this user's own, with mode 0700.
+/// A process that can write there can reach the cards' memory, so it must be this user's own, with mode 0700.
 pub fn open() -> anyhow::Result<PathBuf> {
     let dir = path();
     has_room(&dir)?;
@@ -40,9 +42,20 @@ pub fn open() -> anyhow::Result<PathBuf> {
         .recursive(true)
         .mode(0o700)
         .create(&dir)
-        .with_context(|| format!("cannot make the run directory {}", dir.display()))?;
+        .with_context(|| format!("cannot make the run directory {}: set {VARIABLE}", dir.display()))?;
     check(&dir)?;
     Ok(dir)
+}
+
+/// Returns the run directory if there is one: a reader makes none.
+fn find() -> anyhow::Result<Option<PathBuf>> {
+    let dir = path();
+    has_room(&dir)?;
+    match fs::symlink_metadata(&dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        _ => check(&dir)?,
+    }
+    Ok(Some(dir))
 }
 
 /// Fails if the paths of sockets in this directory would be too long, or are no text that QEMU could be told.
@@ -104,10 +117,12 @@ fn beside(card: &Path, more: &str) -> PathBuf {
     path.into()
 }
 
-fn path() -> PathBuf {
+/// Where the run directory is, or would be.
+pub fn path() -> PathBuf {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let is_own = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|found| found.uid() == own_uid());
     set(VARIABLE)
-        .or_else(|| set("XDG_RUNTIME_DIR").map(|dir| dir.join("hamlyn")))
+        .or_else(|| set("XDG_RUNTIME_DIR").filter(is_own).map(|dir| dir.join("hamlyn")))
         .unwrap_or_else(|| env::temp_dir().join(format!("hamlyn-{}", own_uid())))
 }
 
@@ -115,7 +130,8 @@ fn check(dir: &Path) -> anyhow::Result<()> {
     let found = fs::symlink_metadata(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
     if !found.is_dir() || found.uid() != own_uid() || found.mode() & 0o077 != 0 {
         bail!(
-            "the run directory {} must be a directory of user {} with mode 700, not mode {:o} of user {}",
+            "the run directory {} must be a directory of user {} with mode 700, not mode {:o} of user {}: \
+             remove it, or set {VARIABLE} to another",
             dir.display(),
             own_uid(),
             found.mode() & 0o777,
@@ -129,9 +145,9 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The run directory and the directories of the labs in it.
+/// The run directory, if there is one, and the directories of the labs in it.
 pub fn all() -> anyhow::Result<Vec<PathBuf>> {
-    let top = open()?;
+    let Some(top) = find()? else { return Ok(Vec::new()) };
     let mut dirs: Vec<PathBuf> = fs::read_dir(&top)
         .with_context(|| format!("cannot list {}", top.display()))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))

@@ -59,6 +59,8 @@ impl Options {
 /// Runs the card until a signal ends it.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
+    limits::survive_file_size_limit();
+    limits::allow_many_descriptors();
     let (process, host) = CardProcess::start(options)?;
     tracing::info!(
         "card on {}, host {host} of the switch at {}",
@@ -81,13 +83,13 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 /// Lets go of a link that is of no use any more, and takes up a new one when the switch is back.
 fn tend_link(manager: &mut EventManager<CardProcess>, id: SubscriberId) -> anyhow::Result<()> {
     let process = manager.subscriber_mut(id)?;
-    if let Some(link) = process.station.function.uplink.take_lost() {
-        tracing::warn!("the switch has gone; asking for it again every {RETRY:?}");
+    if let Some((link, reason)) = process.station.function.uplink.take_lost() {
+        tracing::warn!("the link to the switch has ended: {reason}; asking for another every {RETRY:?}");
         process.station.link_changed();
         let mut ops = manager.event_ops(id)?;
         watch(&link).map_or(Ok(()), |events| ops.remove(events))?;
     } else if process.station.function.uplink.reconnect() {
-        tracing::info!("the switch is back");
+        tracing::info!("there is a link to the switch again");
         process.station.link_changed();
         let events = process.station.function.uplink.link().and_then(watch);
         let mut ops = manager.event_ops(id)?;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use hamlyn_bus::{GuestMemory, Server, ServerError, Waiter};
@@ -34,6 +34,8 @@ use crate::rundir::{doorbell_path, snoop_path};
 
 /// Packets taken and sent, and stores taken, before the descriptors are looked at again.
 const BATCH: usize = 32;
+/// The time of a turn: another station's begins when it is over and the verb under way has ended. A verb is bounded by the card.
+const SLICE: Duration = Duration::from_micros(200);
 
 /// What a person chooses about a card, wherever it runs.
 #[derive(Debug, Clone)]
@@ -200,13 +202,18 @@ impl Station {
         Ok(())
     }
 
-    /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either.
+    /// Takes what has arrived before each packet that it sends (section 2.8), a bounded batch of either, for a bounded time.
     pub(crate) fn turn(&mut self, neighbours: &mut dyn Neighbours) -> Carried {
         let mut carried = Carried::Idle;
+        let begun = Instant::now();
+        let is_over = || begun.elapsed() >= SLICE;
         for _ in 0..BATCH {
             let went_on = self.go_on();
             let bus = self.server.bus();
-            let received = (0..BATCH).take_while(|_| self.function.receive(bus)).count();
+            let mut received = 0;
+            while received < BATCH && (received == 0 || !is_over()) && self.function.receive(bus) {
+                received += 1;
+            }
             let stores = self.function.take_stores(bus, BATCH);
             let progress = self.function.transmit(bus, neighbours);
             if went_on || received > 0 || stores > 0 || progress == Progress::Worked {
@@ -214,7 +221,7 @@ impl Station {
             } else if carried == Carried::Idle && progress == Progress::LinkFull {
                 carried = Carried::Full;
             }
-            if received == BATCH || progress != Progress::Worked {
+            if received == BATCH || progress != Progress::Worked || is_over() {
                 break;
             }
         }
@@ -235,6 +242,15 @@ impl Station {
             }
         }
         went_on
+    }
+
+    /// How long an access may wait for the card, in tests that must not depend on time.
+    #[cfg(test)]
+    pub(crate) fn set_access_deadline(&mut self, deadline: Duration) {
+        self.server.set_access_deadline(deadline);
+        if let Some(doorbells) = &mut self.doorbells {
+            doorbells.server.set_access_deadline(deadline);
+        }
     }
 
     pub(crate) fn is_held(&self, socket: Socket) -> bool {
@@ -288,9 +304,9 @@ impl Station {
         self.function.next_tick()
     }
 
-    /// The link is of no use any more.
+    /// The link is of no use any more: the switch has given it up.
     pub(crate) fn unlink(&mut self) {
-        self.function.uplink.lose();
+        self.function.uplink.lose("the switch has given it up");
         if self.function.uplink.take_lost().is_some() {
             self.link_changed();
         }

@@ -46,7 +46,8 @@ impl Scene {
         let packets = Packets::of(&card.identity()).unwrap();
         let (link, switch) = Link::pair(Geometry { capacity: 4096, max_packet: 512 }).unwrap();
         let uplink = Uplink::within(link, Place { host: 0, ports: 2 }, packets, None).unwrap();
-        let station = Station::start(card, &socket, GuestMemory::Unused, uplink).unwrap();
+        let mut station = Station::start(card, &socket, GuestMemory::Unused, uplink).unwrap();
+        station.set_access_deadline(PATIENCE);
         Scene { station, seen, switch, socket, _folder: folder }
     }
 
@@ -366,4 +367,36 @@ fn packets_stay_in_the_ring_while_the_card_takes_none() {
     scene.switch.bell.as_ref().unwrap().ring();
     scene.rest();
     assert_eq!(scene.events(), [Event::Packet]);
+}
+
+#[test]
+fn destination_that_takes_nothing_does_not_stop_its_senders_machine() {
+    let mut scene = Scene::new();
+    scene.station.set_access_deadline(Duration::from_millis(8));
+    let (machine, mut client) = (scene.plugin(), scene.client());
+    scene.fill(&machine);
+    let doing = thread::spawn(move || {
+        store_to(&mut client, &[(WINDOW, 1), (0x40, 2)]);
+        let mut bytes = [0; 8];
+        client.region_read(0, 0x48, &mut bytes).unwrap();
+        (client, bytes)
+    });
+    let (client, bytes) = scene.done(doing);
+    assert_eq!((scene.events(), bytes), (vec![], [0xff; 8]), "the card takes nothing");
+    assert_eq!(scene.seen.lock().unwrap().overdue, 3);
+    // A card that gives up what it holds gets the access.
+    scene.seen.lock().unwrap().gives_up = true;
+    scene.write(client, &[(WINDOW, 3)]);
+    assert_eq!(scene.events(), [Event::Write(WINDOW, 3)]);
+}
+
+#[test]
+fn turn_ends_after_its_time_whatever_there_is_to_do() {
+    let slowness = Duration::from_micros(50);
+    let mut scene = Scene::with(Seen { slowness, ..Seen::default() });
+    while scene.switch_sends() {}
+    assert_eq!(scene.station.turn(&mut Alone), Carried::Worked);
+    // Each packet takes 50 us at least, and so does a look whether there is one to send.
+    let taken = scene.events().len();
+    assert!((1..=5).contains(&taken), "{taken} packets in a turn");
 }

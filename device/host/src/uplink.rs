@@ -1,5 +1,6 @@
 //! The link to the switch. When the switch goes the card stays, and asks for its port again until it has it.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use hamlyn_card::card::{Identity, Place};
 use hamlyn_card::ports::{self, VolatileSlice};
 use hamlyn_fabric::express::Holding;
 use hamlyn_fabric::{
-    Header, HeaderError, Heard, HostId, Link, Protocol, Record, Request, Traffic, connect_to,
+    Header, HeaderError, Heard, HostId, Link, Protocol, Reason, Record, Request, RingError, Traffic,
+    connect_to,
 };
 
 /// How long a card without a switch waits before it asks for its port again.
@@ -52,10 +54,24 @@ pub(crate) struct Uplink {
     express: Option<Holding>,
     /// The groups that the card is in, also while there is no link.
     groups: u64,
-    /// The switch hung up, or scribbled on the rings.
-    lost: bool,
+    /// Why the link is of no use any more, if it is not.
+    lost: Option<Loss>,
     /// Before then it does not ask again, however often its machine wakes it.
     next_attempt: Instant,
+}
+
+/// Why a link is of no use any more.
+struct Loss {
+    why: String,
+    /// What the switch is told.
+    blame: Option<Reason>,
+}
+
+impl Loss {
+    /// The switch has broken the link.
+    fn of(error: &RingError) -> Loss {
+        Loss { why: format!("the switch broke it: {error}"), blame: Some(Reason::Corrupt) }
+    }
 }
 
 impl Uplink {
@@ -70,7 +86,7 @@ impl Uplink {
             link: None,
             express: None,
             groups: 0,
-            lost: false,
+            lost: None,
             next_attempt,
         }
     }
@@ -92,7 +108,7 @@ impl Uplink {
             link: Some(link),
             express,
             groups: 0,
-            lost: false,
+            lost: None,
             next_attempt,
         };
         uplink.check(uplink.link.as_ref())?;
@@ -133,7 +149,7 @@ impl Uplink {
         self.check(Some(&attached.link))?;
         attached.link.sender.set_groups(self.groups);
         (self.wanted, self.ports) = (Some(attached.host), attached.ports);
-        self.lost = false;
+        self.lost = None;
         self.express = self.express.take().or(attached.express);
         self.link = Some(attached.link);
         Ok(attached.host)
@@ -161,22 +177,24 @@ impl Uplink {
         self.link.as_ref()
     }
 
-    /// The switch has broken the link.
-    pub(super) fn lose(&mut self) {
-        self.lost = true;
+    /// Gives the link up for a reason, if there is not one already.
+    pub(super) fn lose(&mut self, reason: impl Display) {
+        self.lost.get_or_insert_with(|| Loss { why: reason.to_string(), blame: None });
     }
 
     /// The bell rang, or the switch hung up.
     pub(super) fn hear(&mut self) {
-        if let Some(Heard::End(reason)) = self.link.as_ref().map(Link::hear) {
-            tracing::debug!("the link to the switch has ended: {reason}");
-            self.lost = true;
+        if let Some(Heard::End(end)) = self.link.as_ref().map(Link::hear) {
+            self.lose(end);
         }
     }
 
-    /// The link, if it is of no use any more.
-    pub(super) fn take_lost(&mut self) -> Option<Link> {
-        std::mem::take(&mut self.lost).then(|| self.link.take()).flatten()
+    /// The link, and why it is of no use any more, if it is not.
+    pub(super) fn take_lost(&mut self) -> Option<(Link, String)> {
+        let Loss { why, blame } = self.lost.take()?;
+        let link = self.link.take()?;
+        blame.into_iter().for_each(|reason| link.end(reason));
+        Some((link, why))
     }
 
     /// The next packet that has arrived.
@@ -184,8 +202,7 @@ impl Uplink {
         match self.link.as_mut()?.peek() {
             Ok(record) => record,
             Err(error) => {
-                tracing::error!("the switch broke the link: {error}");
-                self.lost = true;
+                self.lost.get_or_insert(Loss::of(&error));
                 None
             }
         }
@@ -200,15 +217,14 @@ impl Uplink {
     /// Declares the card asleep on its link, for room if it has something to send, for packets if it takes any; `false` if that
     /// has come meanwhile, or the link is to be let go of.
     pub(super) fn sleep(&mut self, for_room: bool, for_packets: bool) -> bool {
-        if self.lost {
+        if self.lost.is_some() {
             return false;
         }
         let Some(link) = &mut self.link else { return true };
         let room = if for_room { link.sleep_for_room() } else { Ok(true) };
         let slept = room.and_then(|none| Ok(none && (!for_packets || link.sleep_for_records()?)));
         slept.unwrap_or_else(|error| {
-            tracing::error!("the switch broke the link: {error}");
-            self.lost = true;
+            self.lost.get_or_insert(Loss::of(&error));
             false
         })
     }
@@ -233,8 +249,7 @@ impl ports::Link for Uplink {
         let header = Header { destination, source, protocol: self.protocol() };
         let sent = self.link.as_mut().map_or(Ok(false), |link| link.send(header, packet));
         sent.unwrap_or_else(|error| {
-            tracing::error!("the switch broke the link: {error}");
-            self.lost = true;
+            self.lost.get_or_insert(Loss::of(&error));
             false
         })
     }

@@ -170,6 +170,16 @@ impl Lab {
         self.services.iter().try_for_each(Service::check)
     }
 
+    /// Fails if the switch has ended, or the process that has it and all cards, with the reason.
+    pub fn check_switch(&self) -> anyhow::Result<()> {
+        self.services[SWITCH].check()
+    }
+
+    /// Fails if the process of card `index` has ended, with the reason.
+    pub fn check_card(&self, index: usize) -> anyhow::Result<()> {
+        self.services[self.card(index)?.service].check()
+    }
+
     fn card(&self, index: usize) -> anyhow::Result<&Card> {
         let count = self.cards.len();
         self.cards.get(index).with_context(|| format!("there is no card {index} (limit {count})"))

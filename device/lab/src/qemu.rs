@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::accel::Accelerator;
 
-/// A reply that comes after QEMU's time-out ruins the stream for good, and the default of 5 s is short for a host under
-/// load. In milliseconds.
-const MESSAGE_TIMEOUT: u32 = 20_000;
+/// How long QEMU waits for the answer to an access, in milliseconds. A card process that is stopped for longer is lost to its
+/// machine, as a later answer ruins the stream for good: the default of 5 s is short. A machine whose card is killed while an access is
+/// under way stands still for as long.
+const MESSAGE_TIMEOUT: u32 = 60_000;
 
 /// Where QEMU writes what the console shows: its own standard output, which it has no other use for. The lab keeps the end
 /// of that; a file of QEMU's would grow without end.
@@ -304,7 +305,7 @@ mod tests {
         assert!(arguments.contains(&"memory-backend-memfd,id=mem,size=512M,share=on".to_owned()));
         let devices = [7, 9, 11].map(|at| serde_json::from_str::<Value>(&arguments[at]).unwrap());
         let socket = |path: &str| json!({ "type": "unix", "path": path });
-        let common = |socket: Value, addr: &str| json!({ "driver": "vfio-user-pci", "socket": socket, "x-msg-timeout": 20_000, "addr": addr });
+        let common = |socket: Value, addr: &str| json!({ "driver": "vfio-user-pci", "socket": socket, "x-msg-timeout": 60_000, "addr": addr });
         let mut first = common(socket("/run/card0.sock"), "0x10.0");
         first["multifunction"] = true.into();
         let others = [("doorbell", "0x10.1"), ("express", "0x10.2")]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
 use hamlyn_door::Listener;
-use hamlyn_fabric::bell::{Bell, Heard, Socket};
+use hamlyn_fabric::bell::{Bell, End, Heard, Socket};
 use hamlyn_fabric::index::ConsumerIndex;
 use hamlyn_fabric::memory::Sealed;
 use hamlyn_fabric::ring::RingError;
@@ -19,9 +19,9 @@ use crate::welcome::{refuse, welcome};
 /// Why a plugin's session is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Ended {
-    /// It hung up, or spoke out of turn. The reason is for people.
+    /// It hung up, or the card ended it.
     #[error("the machine's stores are seen no more: {0}")]
-    Left(&'static str),
+    Left(End),
     /// Its ring makes no sense.
     #[error("the machine's stores are seen no more: {0}")]
     Ring(#[from] RingError),
@@ -195,9 +195,9 @@ impl Snoop {
     /// [`Snoop::next`] says once its last stores are taken.
     pub fn hear(&mut self) {
         let Some(session) = self.session.as_mut().filter(|session| session.ended.is_none()) else { return };
-        if let Heard::End(reason) = session.bell.hear() {
+        if let Heard::End(end) = session.bell.hear() {
             // What it left behind is no more than the ring holds, whatever its process still writes.
-            session.ended = Some((Ended::Left(reason), self.size.records));
+            session.ended = Some((Ended::Left(end), self.size.records));
         }
     }
 }

@@ -6,9 +6,10 @@
 //!
 //! **How much.** A queue that holds more than [`Bounds::mark`] stops its source's card, which sends no more to that host until
 //! the queue is empty. Then no more than a ring's worth still comes, and [`Bounds::pair`] has as much again for what does not
-//! mind stops, an operating system's own few packets. A card that sends on all the same fills its own ring; one with packets for
-//! very many hosts that take nothing comes to [`Bounds::input`], and waits then for all of them, as all cards did before there
-//! were queues. A packet that is [cut](crate::bursts) takes as much of these as before, with all its parts.
+//! mind stops, an operating system's own few packets. A card that sends on all the same fills its own ring. One with packets for
+//! nine hosts or more that take nothing, each of which stopped when a full ring was under way to it alone, comes to
+//! [`Bounds::input`] and waits then for all of them: more for each input would be gigabytes for a switch of 64. A packet that is
+//! [cut](crate::bursts) takes as much of these as before, with all its parts.
 
 use std::collections::{BTreeMap, VecDeque};
 

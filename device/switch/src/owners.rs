@@ -161,6 +161,11 @@ impl Owners {
         }
     }
 
+    /// The user whose card has a port, or had it last.
+    pub(crate) fn user(&self, host: HostId) -> Option<User> {
+        self.ports.get(host.index())?.map(|owner| owner.user)
+    }
+
     /// Whose a port is.
     fn owner(&self, port: usize, now: Instant) -> Option<User> {
         let owner = (*self.ports.get(port)?)?;

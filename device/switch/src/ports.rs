@@ -10,8 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hamlyn_door::{Credentials, Kept, Kind, Limited, ListenError, Listener, Porter, Porters, credentials};
-use hamlyn_fabric::{Bell, Heard, HostId};
+use hamlyn_door::{
+    Credentials, HireError, Kept, Kind, Limited, ListenError, Listener, Meter, Porter, Porters, credentials,
+};
+use hamlyn_fabric::attach::{self, Request, RequestError};
+use hamlyn_fabric::{Bell, Heard, HostId, Reason};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{
@@ -76,6 +79,31 @@ pub(crate) struct Client {
     deadline: Instant,
 }
 
+/// What the clients of one user have in common.
+#[derive(Debug)]
+struct Door {
+    porter: Porter,
+    /// What they cost before they are attached.
+    meter: Meter,
+    /// None is let in before.
+    rests_until: Option<Instant>,
+}
+
+impl Door {
+    fn open(porters: &mut Porters) -> Result<Door, HireError> {
+        Ok(Door { porter: porters.hire()?, meter: Meter::new(), rests_until: None })
+    }
+
+    fn keep_out(&mut self, penalty: Duration) {
+        self.rests_until = self.rests_until.max(Some(Instant::now() + penalty));
+    }
+
+    /// How long none is let in.
+    fn rests(&self) -> Option<Duration> {
+        self.rests_until?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
+}
+
 /// All descriptors of a switch, in one.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -89,7 +117,7 @@ pub(crate) struct Ports {
     bells: Vec<Option<Arc<Bell>>>,
     porters: Porters,
     /// Users that may attach have one each, all others have one together.
-    by_user: HashMap<Option<User>, Porter>,
+    doors: HashMap<Option<User>, Door>,
     users: Vec<User>,
 }
 
@@ -108,7 +136,7 @@ impl Ports {
             clients: (0..CLIENTS).map(|_| None).collect(),
             bells: (0..ports).map(|_| None).collect(),
             porters: Porters::new(PORTERS),
-            by_user: HashMap::new(),
+            doors: HashMap::new(),
             users: users.to_vec(),
         })
     }
@@ -123,8 +151,8 @@ impl Ports {
             let source = Errno::from_io_error(&error).unwrap_or(Errno::IO);
             ListenError::System { path: path.to_owned(), source }
         };
-        let porter = self.porters.hire().map_err(|error| failed(io::Error::other(error)))?;
-        self.by_user.insert(None, porter);
+        let door = Door::open(&mut self.porters).map_err(|error| failed(io::Error::other(error)))?;
+        self.doors.insert(None, door);
         epoll::add(&self.epoll, &listener, Event::Listener.token(), epoll::EventFlags::IN)
             .map_err(|error| failed(error.into()))?;
         self.listener = Some(listener);
@@ -166,12 +194,18 @@ impl Ports {
     fn take_in(&mut self, socket: OwnedFd) -> io::Result<Option<(Client, String)>> {
         let user = credentials(&socket).ok().map(|Credentials { user, .. }| user);
         let allowed = user.filter(|user| self.users.contains(user));
-        let Some(porter) = self.porter(allowed) else { return Ok(None) };
+        let Some(door) = self.door(allowed) else { return Ok(None) };
+        let (porter, rests) = (door.porter.clone(), door.rests());
         let socket = porter.keep(socket);
         let client = Client { socket, user, deadline: Instant::now() + self.attach_timeout };
         if allowed.is_none() {
             let who = user.map_or("a user that is not known here".into(), |user| format!("user {user}"));
             return Ok(Some((client, format!("{who} may not attach here; see --allow-user"))));
+        }
+        if let Some(left) = rests {
+            let why = Reason::Slow;
+            let reason = format!("an earlier client of this user was ended: {why}; try again in {left:.1?}");
+            return Ok(Some((client, reason)));
         }
         if porter.is_full() {
             self.pause(&"what clients passed takes too long to close")?;
@@ -205,19 +239,38 @@ impl Ports {
         Ok((place, self.take_client(place)?))
     }
 
-    /// The porter of a user that may attach, or that of all others. That one is there since there is a listener.
-    fn porter(&mut self, user: Option<User>) -> Option<Porter> {
-        if !self.by_user.contains_key(&user) {
-            match self.porters.hire() {
-                Ok(porter) => drop(self.by_user.insert(user, porter)),
+    /// The door of a user that may attach, or that of all others. That one is there since there is a listener.
+    fn door(&mut self, user: Option<User>) -> Option<&mut Door> {
+        if !self.doors.contains_key(&user) {
+            match Door::open(&mut self.porters) {
+                Ok(door) => drop(self.doors.insert(user, door)),
                 Err(error) => tracing::debug!("no porter for user {user:?}: {error}"),
             }
         }
-        self.by_user.get(&user).or_else(|| self.by_user.get(&None)).cloned()
+        let user = if self.doors.contains_key(&user) { user } else { None };
+        self.doors.get_mut(&user)
     }
 
-    pub(crate) fn client(&self, index: usize) -> Option<BorrowedFd<'_>> {
-        self.clients.get(index)?.as_ref().map(|client| client.socket.as_fd())
+    /// What a client asks for, as far as it is there. `None`: there is no such client.
+    pub(crate) fn read_request(&mut self, index: usize) -> Option<Result<Request, RequestError>> {
+        let client = self.clients.get(index)?.as_ref()?;
+        let user = if self.doors.contains_key(&client.user) { client.user } else { None };
+        let door = self.doors.get_mut(&user)?;
+        let request = door.meter.measure(0, || attach::read_request(client.socket.as_fd()));
+        if door.meter.is_over() {
+            door.keep_out(door.meter.penalty());
+            door.meter = Meter::new();
+        }
+        Some(request)
+    }
+
+    /// Lets no client of a user in for a while, as the wake-ups of a port's card were slow.
+    pub(crate) fn keep_out(&mut self, user: User, host: HostId) {
+        let bell = self.bells.get(host.index()).and_then(Option::as_ref);
+        let penalty = bell.map(|bell| bell.penalty());
+        if let (Some(penalty), Some(door)) = (penalty, self.door(Some(user))) {
+            door.keep_out(penalty);
+        }
     }
 
     /// Takes a client out: it has attached, or been refused.
@@ -257,6 +310,13 @@ impl Ports {
         let Some(bell) = self.bells.get_mut(host.index()).and_then(Option::take) else { return };
         // Its porter closes it, later.
         let _ = epoll::delete(&self.epoll, &*bell);
+    }
+
+    /// Tells a port's card why its link ends, and hangs up.
+    pub(crate) fn end(&self, host: HostId, reason: Reason) {
+        if let Some(bell) = self.bells.get(host.index()).and_then(Option::as_ref) {
+            bell.end(reason);
+        }
     }
 
     /// What a port's bell has to say.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hamlyn_fabric::{Geometry, HostId, RingError};
+use hamlyn_fabric::{Geometry, HostId, Reason, RingError};
 use thiserror::Error;
 
 /// Why a card is not attached.
@@ -42,4 +42,14 @@ pub enum Lost {
     /// It has stopped, or is hostile.
     #[error("it took nothing for {0:?} while packets of others waited")]
     Stalled(Duration),
+}
+
+impl Lost {
+    /// What its card is told.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Lost::Corrupt(_) => Reason::Corrupt,
+            Lost::Stalled(_) => Reason::Stalled,
+        }
+    }
 }

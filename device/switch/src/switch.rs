@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hamlyn_door::{Limited, ListenError};
+use hamlyn_door::{Limited, ListenError, part};
 use hamlyn_fabric::attach::{self, Request, RequestError};
-use hamlyn_fabric::bell::GONE;
+use hamlyn_fabric::bell::End;
 use hamlyn_fabric::express::{self, Form, Part, ShapeError};
 use hamlyn_fabric::ring::GeometryError;
-use hamlyn_fabric::{Geometry, Heard, HostId, Link};
+use hamlyn_fabric::{Geometry, Heard, HostId, Link, Reason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
@@ -24,6 +24,10 @@ use crate::owners::{Owners, Policy};
 use crate::paths::MAX_PATHS;
 use crate::ports::{Client, Event, Ports};
 use crate::traffic::{Misfit, Protocols};
+
+/// The longest stall time-out in a mesh, where a host that takes nothing holds up others: below the time-out after which hosts take
+/// each other for dead (8 s).
+const MESH_STALL: Duration = Duration::from_secs(4);
 
 /// Packets that one call of [`Switch::process`] moves, more or less.
 const BUDGET: usize = 256;
@@ -57,7 +61,8 @@ pub struct Options {
     /// Who may attach, and whose the ports are.
     pub policy: Policy,
     /// How long a card may take nothing while others wait for it, before it is detached; 0: for ever. It costs the others
-    /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed.
+    /// nothing but a little of the switch's memory, so it can be long: a card under a debugger should not be missed. In a mesh it
+    /// is 4 s at most, because there it stops others.
     pub stall_timeout: Duration,
     /// What each pair of hosts shares by express memory, and in which files. None: nothing.
     pub express: Option<(Form, Part)>,
@@ -154,7 +159,7 @@ impl Switch {
                 .with_paths(options.paths, options.seed)
                 .with_mesh(options.mesh)
                 .with_bursts(&options.bursts, options.cutting)
-                .with_stall_timeout(options.stall_timeout),
+                .with_stall_timeout(stall_timeout(&options)),
             ports: Ports::new(options.ports, options.attach_timeout, &options.policy.users)?,
             owners: Owners::new(options.ports, options.policy.clone()),
             protocols: Protocols::new(options.ports, options.paths),
@@ -229,10 +234,11 @@ impl Switch {
         if self.crossbar.next_look().is_some() {
             self.crossbar.look(self.started.elapsed());
         }
-        for (host, reason) in self.crossbar.take_lost() {
+        for (host, lost) in self.crossbar.take_lost() {
             if let Some(unsaid) = CUT_OFF.turn() {
-                tracing::warn!("port {host} is detached: {reason}{unsaid}");
+                tracing::warn!("port {host} is detached: {lost}{unsaid}");
             }
+            self.ports.end(host, lost.reason());
             self.clear(host);
         }
         Ok(done)
@@ -289,23 +295,22 @@ impl Switch {
         match event {
             Event::Listener => {
                 for (client, reason) in self.ports.admit()? {
-                    refuse(&client, &reason);
+                    refuse(client, reason);
                 }
             }
             Event::Timer => {
                 while let Some(client) = self.ports.take_late_client()? {
-                    refuse(&client, &format!("nothing was said for {:?}", self.options.attach_timeout));
+                    refuse(client, format!("nothing was said for {:?}", self.options.attach_timeout));
                 }
             }
             Event::Client(index) => self.greet(index)?,
             Event::Bell(host) => match self.ports.hear(host) {
                 Heard::Nothing => {}
                 Heard::Ring => self.crossbar.wake(host),
-                Heard::End(reason) => {
-                    // Many that come and go do not hide one that does harm.
-                    let lines = if reason == GONE { &DETACHED } else { &CUT_OFF };
-                    if let Some(unsaid) = lines.turn() {
-                        tracing::info!("port {host} is detached: {reason}{unsaid}");
+                Heard::End(end) => {
+                    report_end(host, end);
+                    if let (End::ByUs(Reason::Slow), Some(user)) = (end, self.owners.user(host)) {
+                        self.ports.keep_out(user, host);
                     }
                     self.remove_port(host);
                 }
@@ -316,10 +321,9 @@ impl Switch {
 
     /// Hears what a client wants, and attaches or refuses it.
     fn greet(&mut self, index: usize) -> Result<(), SwitchError> {
-        let Some(client) = self.ports.client(index) else { return Ok(()) };
-        let request = match attach::read_request(client) {
-            Err(RequestError::Silent) => return Ok(()),
-            other => other,
+        let request = match self.ports.read_request(index) {
+            None | Some(Err(RequestError::Silent)) => return Ok(()),
+            Some(request) => request,
         };
         let Some(client) = self.ports.take_client(index)? else { return Ok(()) };
         let chosen = request.map_err(|error| error.to_string()).and_then(|request| {
@@ -334,7 +338,7 @@ impl Switch {
         let (request, host, user) = match chosen {
             Ok(chosen) => chosen,
             Err(reason) => {
-                refuse(&client, &reason);
+                refuse(client, reason);
                 return Ok(());
             }
         };
@@ -355,6 +359,12 @@ impl Switch {
     }
 }
 
+/// How long a card may take nothing while others wait for it.
+fn stall_timeout(options: &Options) -> Duration {
+    let limit = if options.mesh.is_some() { MESH_STALL } else { Duration::MAX };
+    options.stall_timeout.min(limit)
+}
+
 /// Whether a mesh, if there is to be one, has a node for each port.
 fn check_mesh(options: &Options) -> Result<(), SwitchError> {
     match options.mesh {
@@ -364,15 +374,45 @@ fn check_mesh(options: &Options) -> Result<(), SwitchError> {
     }
 }
 
-fn refuse(client: &Client, reason: &str) {
+fn report_end(host: HostId, end: End) {
+    // Many that come and go do not hide one that does harm.
+    if end == End::Gone {
+        if let Some(unsaid) = DETACHED.turn() {
+            tracing::info!("port {host} is detached: {end}{unsaid}");
+        }
+    } else if let Some(unsaid) = CUT_OFF.turn() {
+        tracing::warn!("port {host} is detached: {end}{unsaid}");
+    }
+}
+
+/// Tells a client why it is refused.
+fn refuse(client: Client, reason: String) {
     if let Some(unsaid) = REFUSED.turn() {
         tracing::info!("a client is refused: {reason}{unsaid}");
     }
-    attach::refuse(client.socket.as_fd(), reason);
+    part(&client.socket, move |socket| attach::refuse(socket, &reason));
 }
 
 impl AsFd for Switch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ports.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stall_timeout_in_mesh_is_below_peer_timeout() {
+        let options = |mesh, seconds| Options {
+            mesh,
+            stall_timeout: Duration::from_secs(seconds),
+            ..Options::default()
+        };
+        let mesh = Some(Shape { columns: 2, rows: 2 });
+        let seconds = |options: Options| stall_timeout(&options).as_secs();
+        assert_eq!([0, 2, 30].map(|given| seconds(options(mesh, given))), [0, 2, 4]);
+        assert_eq!([0, 2, 30].map(|given| seconds(options(None, given))), [0, 2, 30]);
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 
 use crate::messages::{all_to_all, ping_pong, transfer};
-use crate::{lab, shared, text};
+use crate::{lab, lab_of, shared, text};
 
 /// A watcher on one machine with a flood towards it from another, under way.
 fn flood(lab: &Lab, from: usize, to: usize) -> Result<(Run, Run)> {
@@ -80,4 +80,17 @@ fn a_machine_killed_under_fire_harms_nobody() -> Result<()> {
     // Its card takes another machine.
     lab.vm(1).start()?;
     all_to_all(&lab, &[0, 1, 2])
+}
+
+/// QEMU waits for the answer to an access, such as the driver's sign of life, as long as its time-out says: its processors stand
+/// still meanwhile, longer than the guest's kernel likes.
+#[test]
+fn machine_recovers_when_its_stopped_card_continues() -> Result<()> {
+    let lab = lab_of(Lab::builder().vms(2));
+    let held = lab.hold_card(0)?;
+    std::thread::sleep(Duration::from_secs(25));
+    drop(held);
+    lab.vm(0).run_as(0, ["self-test"])?.finish()?;
+    ping_pong(&lab, 0, 1, 20)?;
+    ping_pong(&lab, 1, 0, 20)
 }

@@ -127,7 +127,7 @@ fn with_swapped_doorbells(lab: Builder) -> Builder {
         let function = |socket: &str, more: &str| {
             let socket = run.join(socket);
             let socket = format!(r#""socket":{{"type":"unix","path":"{}"}}"#, socket.display());
-            format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":20000,{more}}}"#)
+            format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":60000,{more}}}"#)
         };
         let first = function("card1.sock", r#""addr":"0x11.0","multifunction":true"#);
         let second = function("card2.sock.doorbell", r#""addr":"0x11.1""#);

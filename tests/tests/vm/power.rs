@@ -58,7 +58,7 @@ fn an_error_of_the_bus_stops_the_card_and_a_reset_brings_it_back() -> Result<()>
     let lab = lab_of(Lab::builder().vms(1).spare_cards(1).qemu_args(|_, run| {
         let socket = run.join("card1.sock");
         let socket = format!(r#""socket":{{"type":"unix","path":"{}"}}"#, socket.display());
-        let card = format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":20000,"bus":"rp0"}}"#);
+        let card = format!(r#"{{"driver":"vfio-user-pci",{socket},"x-msg-timeout":60000,"bus":"rp0"}}"#);
         ["-device", "pcie-root-port,id=rp0,chassis=1,slot=9", "-device", &card].map(str::to_owned).to_vec()
     }));
     let mut hold = holder(&lab, 0, "/dev/hamlyn1")?;

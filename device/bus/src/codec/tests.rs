@@ -173,7 +173,7 @@ fn replies_have_the_sizes_of_the_protocol() {
     assert_eq!(reply.len(), 16 + 32 + 16 + 2 * 16);
     assert_eq!(reply.len() as u32, 16 + region_info_size(2));
     assert_eq!(reply[48..64], [1, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
-    let error = error_reply(&request, Errno::INVAL);
+    let error = error_reply(&request, Errno::INVAL, None);
     assert_eq!(error, [7, 0, 5, 0, 16, 0, 0, 0, 0x21, 0, 0, 0, 22, 0, 0, 0]);
 }
 

@@ -149,8 +149,8 @@ fn files_are_counted() {
         let request = MapRequest { flags: READ_WRITE, address: page * PAGE, size: PAGE, offset: 0 };
         guest.lend(request, vec![memfd(1)])
     };
-    (0..MAX_FILES as u64).for_each(|page| map(page).unwrap());
-    assert!(matches!(map(100), Err(MapError::TooManyFiles)));
+    (0..MAX_REGIONS as u64).for_each(|page| map(page).unwrap());
+    assert!(matches!(map(1000), Err(MapError::TooManyRegions)));
     guest.dma.unmap(0, PAGE).unwrap();
     let request = MapRequest { flags: READ_WRITE, address: 0, size: PAGE, offset: 0 };
     guest.lend(request, vec![memfd(1)]).unwrap();

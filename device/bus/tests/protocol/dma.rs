@@ -81,6 +81,7 @@ fn wrong_maps_are_refused_and_change_nothing() {
     assert_eq!(harness.map(READ_WRITE, u64::MAX - 4095, 0, 2 * PAGE, &fd).errno(), EINVAL, "offset wraps");
     assert_eq!(harness.map(READ_WRITE, 0, u64::MAX - 4095, 2 * PAGE, &fd).errno(), EINVAL, "address wraps");
     assert_eq!(harness.map(0x13, 0, 0, PAGE, &fd).errno(), EINVAL, "flags");
+    assert_eq!(harness.map(READ_WRITE | 4, 0, 0, PAGE, &[]).errno(), EINVAL, "nothing to map");
     assert_eq!(harness.map(READ_WRITE, 0, 0, PAGE, &[fd[0], fd[0]]).errno(), EINVAL, "two files");
     let (reader, _writer) = pipe().unwrap();
     assert_eq!(harness.map(READ_WRITE, 0, 0, PAGE, &[reader.as_fd()]).errno(), EINVAL, "a pipe");

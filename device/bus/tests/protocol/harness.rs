@@ -82,6 +82,8 @@ pub(crate) struct Scratch {
     pub(crate) errors: Vec<String>,
     /// How many more accesses it takes; none: any number.
     pub(crate) takes: Option<usize>,
+    /// How often it was told that an access has waited as long as it may.
+    pub(crate) overdue: usize,
 }
 
 impl Scratch {
@@ -92,6 +94,11 @@ impl Scratch {
 
 impl Function for Scratch {
     fn is_ready(&mut self, _: &Bus) -> bool {
+        self.takes != Some(0)
+    }
+
+    fn overdue(&mut self, _: &Bus) -> bool {
+        self.overdue += 1;
         self.takes != Some(0)
     }
 
@@ -193,12 +200,19 @@ impl Reply {
         self.body
     }
 
-    /// The errno of a failure, whose reply has no body.
+    /// The errno of a failure. The reply to an access alone has a body: see [`Reply::refused_access`].
     #[track_caller]
     pub(crate) fn errno(self) -> u32 {
+        assert!(self.body.is_empty() || [REGION_READ, REGION_WRITE].contains(&self.command));
+        self.refused_access().0
+    }
+
+    /// The errno and the body of an access that failed.
+    #[track_caller]
+    pub(crate) fn refused_access(self) -> (u32, Vec<u8>) {
         assert_eq!(self.flags, REPLY | ERROR, "command {} did not fail", self.command);
-        assert!(self.body.is_empty() && self.fds.is_empty());
-        self.error
+        assert!(self.fds.is_empty());
+        (self.error, self.body)
     }
 }
 

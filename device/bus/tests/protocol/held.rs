@@ -70,3 +70,28 @@ fn a_client_that_leaves_while_an_access_waits_makes_room_for_the_next() {
     harness.function.takes = None;
     harness.read(REGISTERS, 0, 4).ok();
 }
+
+#[test]
+fn overdue_access_is_answered_without_the_function() {
+    let mut harness = Harness::ready();
+    harness.server.set_access_deadline(std::time::Duration::from_millis(1));
+    harness.function.takes = Some(0);
+    harness.send(REGION_READ, 0, &access(REGISTERS, 0x20, 4), &[]);
+    harness.send(REGION_WRITE, 0, &[&access(REGISTERS, 0, 4)[..], &[1; 4]].concat(), &[]);
+    harness.send(WRITE_MULTI, 0, &[u64s(&[1]), write_one(REGISTERS, 8, &[7; 4])].concat(), &[]);
+    let mut replies = Vec::new();
+    eventually(|| {
+        harness.turns();
+        replies.extend(harness.client.receive());
+        replies.len() == 3
+    });
+    assert_eq!(replies.remove(0).ok(), [access(REGISTERS, 0x20, 4), vec![0xff; 4]].concat());
+    assert_eq!(replies.remove(0).ok(), access(REGISTERS, 0, 4));
+    assert_eq!(replies.remove(0).ok(), u64s(&[1]));
+    assert_eq!((harness.take_events(), harness.function.overdue), (vec![], 3));
+    assert_eq!((harness.server.counters().expired_accesses, harness.server.is_held()), (3, false));
+    // Once the function takes one again, all is as before.
+    harness.function.takes = None;
+    harness.read(REGISTERS, 0x20, 4).ok();
+    assert_eq!(harness.server.counters().expired_accesses, 3);
+}

@@ -114,6 +114,23 @@ fn it_lends_memory_takes_interrupts_and_resets() {
     assert!(function.errors[0].contains("not mapped"), "{:?}", function.errors);
 }
 
+/// Its client, which is Cloud Hypervisor's, waits for a full body whatever the reply's header says.
+#[test]
+fn it_gets_an_answer_to_every_access() {
+    with_server(|path| {
+        let mut client = Peer::new(path).unwrap();
+        let mut bytes = [0; 8];
+        client.region_read(REGISTERS, 0, &mut bytes[..1]).unwrap();
+        client.region_read(REGISTERS, 4, &mut bytes[1..]).unwrap();
+        assert_eq!(bytes, [0xff; 8]);
+        client.region_write(REGISTERS, 1, &[7; 3]).unwrap();
+        client.region_read(REGISTERS, 64 << 10, &mut bytes).unwrap();
+        client.region_write(REGISTERS, 64 << 10, &bytes).unwrap();
+        client.region_read(REGISTERS, 0x44, &mut bytes[..4]).unwrap();
+        assert_eq!(bytes[..4], [0x44, 0, 0, 0]);
+    });
+}
+
 #[test]
 fn one_comes_after_another() {
     let function = with_server(|path| {

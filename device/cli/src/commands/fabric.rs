@@ -42,6 +42,10 @@ pub(super) struct FabricArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "spin")]
     #[arg(value_parser = value_parser!(u16).range(..MOST_CORES))]
     cores: Vec<u16>,
+    /// Take guest memory that is not sealed against shrinking, such as Cloud Hypervisor's. A machine that cuts its memory short
+    /// ends this process, and with it the cards of all others
+    #[arg(long)]
+    trust_memory: bool,
     /// How long to look for work before sleeping, in microseconds. More than 0 wants a core of its own
     #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
@@ -60,6 +64,7 @@ pub(super) fn run(args: FabricArgs) -> anyhow::Result<()> {
         mesh: args.routing.mesh,
         cutting: args.routing.cutting(),
         cores: args.cores,
+        trust_memory: args.trust_memory,
         spin: Duration::from_micros(args.spin),
     })
 }

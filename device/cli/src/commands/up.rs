@@ -1,5 +1,6 @@
 //! `hamlyn up`
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -77,25 +78,36 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
     }
     explain(&lab, show)?;
-    let mut machines: Vec<&Vm> = lab.vms().iter().collect();
-    let mut failed = 0;
-    while !stop.load(Ordering::Relaxed) && !machines.is_empty() {
-        lab.check()?;
-        machines.retain(|vm| {
-            let goes_on = vm.check();
-            match &goes_on {
-                Ok(true) => {}
-                Ok(false) => eprintln!("{} is off", vm.name()),
-                Err(error) => eprintln!("{}", plain(&format!("{error:#}"))),
-            }
-            failed += u16::from(goes_on.is_err());
-            goes_on.unwrap_or(false)
-        });
-        sleep(Duration::from_millis(200));
-    }
+    let failed = watch(&lab, &stop)?;
     writeln!(stdout(), "\nending")?;
     ensure!(failed == 0, "of {count} machine{s}, {failed} failed");
     Ok(())
+}
+
+/// Waits until all machines are off or `stop` is set. Returns the number of machines that failed, or whose card did: the others go
+/// on. Fails if the switch does.
+fn watch(lab: &Lab, stop: &AtomicBool) -> anyhow::Result<usize> {
+    let mut failed = BTreeSet::new();
+    let mut fail = |index: usize, name: &str, error: anyhow::Error| {
+        if failed.insert(index) {
+            eprintln!("{}", plain(&format!("{name} has failed, the other machines go on: {error:#}")));
+        }
+    };
+    let mut machines: Vec<(usize, &Vm)> = lab.vms().iter().enumerate().collect();
+    while !stop.load(Ordering::Relaxed) && !machines.is_empty() {
+        lab.check_switch()?;
+        machines.retain(|&(index, vm)| {
+            let goes_on = lab.check_card(index).and_then(|()| vm.check());
+            match goes_on {
+                Ok(true) => return true,
+                Ok(false) => eprintln!("{} is off", vm.name()),
+                Err(error) => fail(index, vm.name(), error),
+            }
+            false
+        });
+        sleep(Duration::from_millis(200));
+    }
+    Ok(failed.len())
 }
 
 fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyhow::Result<Lab> {

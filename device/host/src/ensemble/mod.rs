@@ -48,4 +48,6 @@ pub struct Options {
     pub cores: Vec<u16>,
     /// How long to look for work before sleeping.
     pub spin: Duration,
+    /// Whether guest memory need not be sealed. A machine that cuts its own short ends the process then.
+    pub trust_memory: bool,
 }

@@ -31,6 +31,8 @@ use crate::wait::sooner;
 const MOST_CARDS: usize = roster::MOST;
 /// Rounds before the descriptors are looked at again.
 const ROUNDS: usize = 16;
+/// The same in time: no round begins later.
+const WORK: Duration = Duration::from_micros(500);
 /// Packets that the switch moves in a round.
 const BUDGET: usize = 256;
 
@@ -85,8 +87,13 @@ impl Ensemble {
             let place = Place { host: host.0, ports: count as u16 };
             let holding = express.as_mut().map(|memory| memory.holding(host)).transpose();
             let uplink = Uplink::within(link, place, packets, holding.context("no express memory")?)?;
-            // Who takes away what it lent ends the process, and with it the cards of others.
-            let memory = GuestMemory::Sealed { limit: card_options.guest_memory };
+            let limit = card_options.guest_memory;
+            let memory = if options.trust_memory {
+                GuestMemory::Trusted { limit }
+            } else {
+                // A machine that takes away what it lent ends the process, and with it the cards of others.
+                GuestMemory::Sealed { limit }
+            };
             let mut station = Station::start(card, socket, memory, uplink)?;
             station.link_changed();
             stations.push(station);
@@ -130,7 +137,11 @@ impl Ensemble {
 
     /// Works until there is nothing to do, or for a while. `false`: there is more to do.
     pub(super) fn work(&mut self) -> bool {
-        for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        for round in 0..ROUNDS {
+            if round > 0 && begun.elapsed() >= WORK {
+                break;
+            }
             if self.round() {
                 continue;
             }

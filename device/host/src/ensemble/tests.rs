@@ -24,6 +24,7 @@ fn ensemble(folder: &Path, cards: usize) -> Ensemble {
         express: None,
         cores,
         spin: Duration::ZERO,
+        trust_memory: false,
     };
     let mut ensemble = Ensemble::start(&options).unwrap();
     let start = Instant::now();

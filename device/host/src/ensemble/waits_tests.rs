@@ -28,9 +28,11 @@ fn cards_at(folder: &Path, names: &[&str]) -> Ensemble {
     let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: 0 };
     let cards = names.iter().map(|name| (card.clone(), folder.join(name))).collect();
     let (cutting, cores) = (Policy::default(), Vec::new());
-    let options =
-        Options { cards, paths: 1, mesh: None, express: None, cutting, cores, spin: Duration::ZERO };
-    Ensemble::start(&options).unwrap()
+    let (express, spin, trust_memory) = (None, Duration::ZERO, false);
+    let options = Options { cards, paths: 1, mesh: None, express, cutting, cores, spin, trust_memory };
+    let mut ensemble = Ensemble::start(&options).unwrap();
+    ensemble.stations.iter_mut().for_each(|station| station.set_access_deadline(PATIENCE));
+    ensemble
 }
 
 /// Does what the process does, until it would wait. What never comes to rest is a busy loop.

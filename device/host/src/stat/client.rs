@@ -1,7 +1,7 @@
 //! The side of the person who reads.
 
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use crate::rundir;
 
 /// A process that has not answered by then is stopped, or busy beyond hope.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a process may take from making its socket to listening.
+const STARTING: Duration = Duration::from_secs(10);
 
 /// The longest report, in bytes; a switch with 64 ports needs a tenth of this.
 const LONGEST: u64 = 1 << 20;
@@ -34,11 +37,13 @@ pub fn read(socket: &Path) -> anyhow::Result<Report> {
         .with_context(|| format!("{} does not speak as a stat socket", socket.display()))
 }
 
-/// Removes a socket whose process was killed before it could do so itself.
+/// Removes a socket on which no process listens: it was killed before it could do so itself. The kernel refuses the connection
+/// then, whatever PID namespace the process was in.
 fn remove_if_orphaned(socket: &Path) {
-    let name = socket.file_stem().unwrap_or_default().to_string_lossy();
-    let pid = name.rsplit('-').next().and_then(|pid| pid.parse::<u32>().ok());
-    if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+    let modified = fs::symlink_metadata(socket).and_then(|found| found.modified());
+    let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STARTING));
+    let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+    if is_old && UnixStream::connect(socket).is_err_and(refused) {
         let _ = fs::remove_file(socket);
     }
 }

@@ -9,7 +9,9 @@ mod server;
 pub use client::{all, read};
 pub use server::StatServer;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,7 +32,15 @@ pub struct Report {
 /// The ending of stat sockets' names.
 const ENDING: &str = ".stat";
 
-/// Where the process with this id listens.
+/// Where the process with this id in this PID namespace listens. Containers that share the run directory have process ids of their
+/// own, so the namespace is a part of the name.
 pub fn socket(dir: &Path, kind: &str, pid: u32) -> PathBuf {
-    dir.join(format!("{kind}-{pid}{ENDING}"))
+    let namespace = *NAMESPACE;
+    dir.join(format!("{kind}-{namespace}-{pid}{ENDING}"))
 }
+
+/// The number of this process's PID namespace; 0 without `/proc`.
+static NAMESPACE: LazyLock<u64> = LazyLock::new(|| {
+    let inode = std::fs::metadata("/proc/self/ns/pid").map(|found| found.ino());
+    inode.unwrap_or(0)
+});

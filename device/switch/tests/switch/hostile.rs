@@ -9,13 +9,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kit::{Card, PATIENCE, Running, request};
-use hamlyn_fabric::{Request, connect};
+use hamlyn_fabric::bell::End;
+use hamlyn_fabric::{Heard, Reason, Request, connect};
 use hamlyn_switch::{Form, Options, Part, Policy, Switch};
+use rustix::event::epoll;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const HELLO: &[u8] = b"HMLN\x06\x00\xff\xff\x01\x00\x00\x00";
 const RING: &[u8] = b"!";
@@ -216,4 +219,39 @@ fn a_card_that_takes_nothing_holds_up_nobody_and_is_detached_in_the_end() {
     assert_eq!(again.receive(), (sender.host, b"again".to_vec()));
     let counters = running.stop();
     assert_eq!((counters.ports[1].stalled_out, counters.ports[0].blocked), (1, 0));
+}
+
+#[test]
+fn card_that_is_slow_to_wake_is_ended_and_stays_out() {
+    let most = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: most.maximum, ..most }).unwrap();
+    let running = Running::start(crate::kit::small());
+    let mut slow = Card::attach(&running, Some(9));
+    let (mut one, mut two) = (Card::attach(&running, None), Card::attach(&running, None));
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let bell = slow.link().bell().unwrap();
+    let copies: Vec<_> = (0..8000).map(|_| bell.try_clone_to_owned().unwrap()).collect();
+    for copy in &copies {
+        epoll::add(&epoll, copy, epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap();
+    }
+    let begun = Instant::now();
+    let end = loop {
+        assert!(begun.elapsed() < PATIENCE, "it is still rung for");
+        one.send(slow.host, &[1], 1);
+        while slow.take().is_some() {}
+        slow.link().sleep_for_records().unwrap();
+        if let Heard::End(end) = slow.link().hear() {
+            break end;
+        }
+    };
+    assert_eq!(end, End::ByOther(Reason::Slow));
+    drop((slow, epoll, copies));
+    // The others go on, and a card of the same user has to wait.
+    one.send_when_room(two.host, &[7]);
+    assert_eq!(two.receive(), (one.host, vec![7]));
+    let refused = connect(running.path(), request(Some(9)), PATIENCE).unwrap_err().to_string();
+    assert!(refused.contains("wake-ups take too long") && refused.contains("try again in"), "{refused}");
+    while connect(running.path(), request(Some(9)), PATIENCE).is_err() {
+        assert!(begun.elapsed() < PATIENCE, "it is not let in again");
+    }
 }

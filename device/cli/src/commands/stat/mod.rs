@@ -56,7 +56,7 @@ fn show(args: &StatArgs, reports: &[Report], before: &[Report], ago: f64) -> any
         write!(out, "\x1b[2J\x1b[H")?;
     }
     if reports.is_empty() {
-        writeln!(out, "no card or switch is running (looked in {})", rundir::open()?.display())?;
+        writeln!(out, "no card or switch is running (looked in {})", rundir::path().display())?;
     }
     table::print(&mut out, reports, args.all, before, ago)?;
     Ok(())

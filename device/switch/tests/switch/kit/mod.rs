@@ -112,6 +112,10 @@ impl Card {
         }
     }
 
+    pub(crate) fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
     /// Sends `payload` and zeros up to `length`, if there is room.
     pub(crate) fn send(&mut self, destination: HostId, payload: &[u8], length: usize) -> bool {
         let header = Header { destination, source: self.claim, protocol: traffic().protocol };
