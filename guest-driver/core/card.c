@@ -152,6 +152,8 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	was_up = card->link;
 	card->link_changes = changes;
 	card->link = link == 1;
+	/* A card of before 2.4 answers 0. */
+	hamlyn_system_set_hosts(card->system, card_register(card, HAMLYN_REG_PORTS));
 	if (was_up)
 		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
 	if (lost)

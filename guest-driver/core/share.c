@@ -131,6 +131,11 @@ void hamlyn_share_said(struct hamlyn_share *of, u32 host)
 	hamlyn_share_put(of);
 }
 
+u32 hamlyn_share_user(const struct hamlyn_share *of)
+{
+	return of ? __kuid_val(of->user) + 1 : 0;
+}
+
 void hamlyn_share_express(struct hamlyn_share *of, u32 host, s32 pages)
 {
 	if (of)

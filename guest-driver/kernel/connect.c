@@ -130,6 +130,7 @@ static void connection_send(struct hamlyn_connection *connection, struct hamlyn_
 	message->wire.to = connection->remote;
 	message->wire.reason = reason;
 	message->wire.private_length = length;
+	message->wire.user = hamlyn_share_user(connection->share);
 	if (length)
 		memcpy(message->data + message->wire.name_length, private->data, length);
 	hamlyn_peer_send(connection->peer, message);
@@ -145,6 +146,7 @@ static void connection_put_request(struct hamlyn_connection *connection,
 	message->wire.kind = HAMLYN_WIRE_REQUEST;
 	message->wire.from = connection->number;
 	message->wire.request = ++connection->peer->requests;
+	message->wire.user = hamlyn_share_user(connection->share);
 	message->wire.name_length = question ? 0 : connect->name_length;
 	message->wire.private_length = question ? connect->name_length : connect->private_length;
 	memcpy(message->data, connect->name, connect->name_length);
@@ -168,7 +170,7 @@ int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share 
 		return -EOPNOTSUPP;
 	if (!transport->ops->link(transport, &here))
 		return -ENETDOWN;
-	if (connect->host >= HAMLYN_WELL_KNOWN_SLOTS || here >= HAMLYN_WELL_KNOWN_SLOTS)
+	if (!hamlyn_system_has_host(system, connect->host) || here >= HAMLYN_WELL_KNOWN_SLOTS)
 		return -EHOSTUNREACH;
 	host = array_index_nospec(connect->host, HAMLYN_WELL_KNOWN_SLOTS);
 	ret = connection_init(connection, &system->peers[host], HAMLYN_CONNECTION_CONNECTING,
@@ -231,6 +233,7 @@ void hamlyn_connection_describe(const struct hamlyn_connection *connection,
 	state->reason = connection->reason;
 	state->host = connection->peer->host;
 	state->private_length = connection->length;
+	state->user = connection->user;
 	memcpy(state->data, connection->data, sizeof(state->data));
 }
 
@@ -296,7 +299,7 @@ static u32 connection_hash(const struct hamlyn_peer *peer, u32 remote)
 static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *listener,
 			  const struct hamlyn_wire *wire, const u8 *data)
 {
-	struct hamlyn_connection *connection = kzalloc(sizeof(*connection), GFP_KERNEL);
+	struct hamlyn_connection *connection = hamlyn_listener_alloc_request(listener);
 
 	if (!connection)
 		return false;
@@ -306,6 +309,7 @@ static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *liste
 		return false;
 	}
 	connection->remote = wire->from;
+	connection->user = wire->user;
 	hash_add(peer->system->remotes, &connection->by_remote, connection_hash(peer, wire->from));
 	connection_keep(connection, wire, data);
 	connection->listener = listener;
@@ -374,6 +378,7 @@ static void connection_answered(struct hamlyn_connection *connection, const stru
 	if (connection->state != HAMLYN_CONNECTION_CONNECTING)
 		return;
 	connection_keep(connection, wire, data);
+	connection->user = wire->user;
 	/* Nobody accepts a question. */
 	if (wire->kind == HAMLYN_WIRE_ACCEPT && !connection->question) {
 		connection->remote = wire->from;

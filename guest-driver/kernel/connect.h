@@ -49,6 +49,7 @@
 
 struct hamlyn_connection;
 struct hamlyn_express;
+struct mem_cgroup;
 
 /* A message to a remote operating system, kept until that has acknowledged it. */
 struct hamlyn_message {
@@ -118,6 +119,8 @@ struct hamlyn_system {
 	struct delayed_work tick;
 	unsigned long ticked;
 	unsigned int turn;
+	/* Host ids are below it, as the switch says; 0: not known. */
+	u32 hosts;
 	/* The handshake timer had run out. */
 	bool lapsed;
 
@@ -140,6 +143,8 @@ struct hamlyn_listener {
 	/* Whose it is, and whose the requests are that come to it. */
 	struct hamlyn_share *share;
 	bool privileged;
+	/* What the memory of such requests is charged to (connectfile.c). */
+	struct mem_cgroup *memcg;
 	/* The card was reset since. */
 	bool dead;
 	struct hlist_node by_name;
@@ -172,6 +177,8 @@ struct hamlyn_connection {
 	u32 number;
 	u32 remote;
 	struct hlist_node by_remote;
+	/* The peer's user, as hamlyn_wire.user. */
+	u32 user;
 	/* What the peer passed last. */
 	u32 length;
 	u8 data[HAMLYN_MAX_PRIVATE];
@@ -216,5 +223,9 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connection **next);
 void hamlyn_listener_close(struct hamlyn_listener *listener);
 void hamlyn_listeners_stop(struct hamlyn_system *system);
+bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host);
+
+/* connectfile.c: memory for a request, all zero, charged to who listens. */
+struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener);
 
 #endif /* _HAMLYN_CONNECT_H */
