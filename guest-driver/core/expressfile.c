@@ -24,7 +24,7 @@ static void express_free(struct kref *users)
 static void express_close(struct card_object *object)
 {
 	struct express_object *express = express_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct hamlyn_card *card = object->card;
 
 	if (object->open)
 		hamlyn_unmap_card(object, express_size(express));
@@ -49,7 +49,7 @@ static int express_mmap(struct card_object *object, struct vm_area_struct *vma, 
 static resource_size_t express_place(const struct card_object *object, u64 offset)
 {
 	const struct express_object *express = express_of(object);
-	const struct express_place *part = &object->file->card->express->parts[express->end.host];
+	const struct express_place *part = &object->card->express->parts[express->end.host];
 
 	return part->start +
 	       (u64)hamlyn_express_place(&express->end, offset / HAMLYN_PAGE_SIZE) * HAMLYN_PAGE_SIZE;
@@ -142,7 +142,7 @@ static void express_join(struct express_object *express)
 {
 	unsigned int kind;
 
-	express_kind(express->object.file->card, &kind);
+	express_kind(express->object.card, &kind);
 	kref_get(&express->object.users);
 	express->object.index = express->end.number;
 	hamlyn_object_join(&express->object, kind);
@@ -174,7 +174,7 @@ static int area_take(struct express_object *express, const struct hamlyn_express
 
 static int area_take_waiting(struct express_object *express, const struct hamlyn_express_create *create)
 {
-	struct hamlyn_card *card = express->object.file->card;
+	struct hamlyn_card *card = express->object.card;
 	bool again = false;
 	u32 news;
 	int ret;
@@ -195,7 +195,7 @@ static int area_take_waiting(struct express_object *express, const struct hamlyn
 /* What its pages had been is nobody's to see. Without the card's lock, as they may be many. */
 static int area_clear(const struct express_object *express)
 {
-	const struct express_place *part = &express->object.file->card->express->parts[express->end.host];
+	const struct express_place *part = &express->object.card->express->parts[express->end.host];
 	u32 i;
 
 	hamlyn_express_hold();
@@ -278,7 +278,7 @@ static int view_begin(struct express_object *express)
 
 static int view_await(struct express_object *express)
 {
-	struct hamlyn_card *card = express->object.file->card;
+	struct hamlyn_card *card = express->object.card;
 
 	if (wait_event_interruptible(card->express->wait,
 				     READ_ONCE(express->end.state) != EXPRESS_ASKING ||

@@ -118,6 +118,20 @@ static void function_offer(struct express_function *function)
 			function_attach(function, express->card);
 }
 
+/*
+ * The card has been started. A function that came while the card was being reset could not be told
+ * from another card's.
+ */
+void hamlyn_express_retry(struct hamlyn_card *card)
+{
+	struct express_function *function;
+
+	guard(rwsem_write)(&functions_lock);
+	list_for_each_entry(function, &functions, on_functions)
+		if (!function->card)
+			function_attach(function, card);
+}
+
 /* It cannot be used any more. Others of the same card are, from the beginning. */
 static void function_withdraw(struct express_function *function)
 {

@@ -66,7 +66,10 @@ static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
 						    pages->direction != DMA_TO_DEVICE);
 }
 
-/* Gives the pages back: nobody else uses them any more. */
+/**
+ * hamlyn_pages_free() - unmap pages and give them back
+ * @pages: the pages, which nothing uses any more, or NULL
+ */
 void hamlyn_pages_free(struct hamlyn_pages *pages)
 {
 	unsigned long i, count;
@@ -114,7 +117,16 @@ static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 	return_ptr(pages);
 }
 
-/* Pins memory of the calling process. Must not be called with the card's lock held. */
+/**
+ * hamlyn_pages_pin() - pin memory of the calling process
+ * @address: where it begins
+ * @length: its length
+ * @direction: what the card does with it
+ *
+ * Must not be called with the card's lock held.
+ *
+ * Return: the pages; -EINVAL, -EFAULT, -ENOMEM, also if RLIMIT_MEMLOCK would be passed.
+ */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction)
 {
 	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
@@ -145,7 +157,13 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	return_ptr(pages);
 }
 
-/* Allocates zeroed memory; for a process' file it is charged to the caller, else to nobody. */
+/**
+ * hamlyn_pages_alloc() - allocate zeroed memory that card and process share
+ * @file: whose it is: that of a process is charged to the caller, the driver's own is not charged
+ * @length: its length
+ *
+ * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be passed; -EINTR if the caller is killed.
+ */
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 {
 	struct hamlyn_pages *pages __free(hamlyn_pages) = pages_create(file->share, 0, length);
@@ -154,6 +172,8 @@ struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 		return_ptr(pages);
 	pages->direction = DMA_BIDIRECTIONAL;
 	for (; pages->held < pages->count; pages->held++) {
+		if (fatal_signal_pending(current))
+			return ERR_PTR(-EINTR);
 		pages->page[pages->held] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!pages->page[pages->held])
 			return ERR_PTR(-ENOMEM);
@@ -271,7 +291,14 @@ static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
 	return ret;
 }
 
-/* Lets the card reach the pages, once it is told of them. */
+/**
+ * hamlyn_pages_map() - let the card reach pages, once it is told of them
+ * @pages: the pages
+ * @card: the card
+ *
+ * Return: 0; -ENODEV if the driver is being unbound, -EOPNOTSUPP if the memory is not coherent with the
+ * card, -ENOMEM, -EINTR.
+ */
 int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
 {
 	int ret = pages_get_mapping(card);
@@ -313,9 +340,11 @@ static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, uns
 	free_page((unsigned long)pages->lists[list]);
 }
 
-/*
- * Takes from the card what it could reach: it has confirmed that it will not, or cannot do DMA at
- * all. Does nothing to pages that are not mapped.
+/**
+ * hamlyn_pages_unmap() - take from the card what it could reach
+ * @pages: the pages; nothing happens if they are not mapped
+ *
+ * The card has confirmed that it uses them no more, or its DMA has been switched off.
  */
 void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 {

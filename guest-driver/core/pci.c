@@ -193,6 +193,7 @@ static void card_open_doors(struct hamlyn_card *card)
 {
 	if (card->ops->start)
 		card->ops->start(card);
+	hamlyn_express_retry(card);
 	guard(mutex)(&card->lock);
 	card->ready = card->live;
 }

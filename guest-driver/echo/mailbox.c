@@ -149,7 +149,7 @@ int echo_mailbox_open(struct hamlyn_file *file, void *argument)
 
 static void mailbox_close(struct card_object *object)
 {
-	struct hamlyn_card *card = object->file->card;
+	struct hamlyn_card *card = object->card;
 
 	hamlyn_unmap_card(object, MAP_INBOX);
 	hamlyn_command_close(card, ECHO_COMMAND_CLOSE_MAILBOX, object->index, NULL, 0);
@@ -246,7 +246,7 @@ static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, 
 
 static resource_size_t mailbox_place(const struct card_object *object, u64 offset)
 {
-	const struct echo_parts *parts = echo_parts(object->file->card);
+	const struct echo_parts *parts = echo_parts(object->card);
 
 	if (offset < MAP_DOORBELL)
 		return parts->outboxes + (u64)object->index * ECHO_OUTBOX_SIZE;

@@ -42,7 +42,7 @@ static const struct hamlyn_awaited terminus_news = { .arrived = terminus_awaited
 static void terminus_unmap_status(struct hamlyn_terminus *terminus)
 {
 	if (terminus->status_mapped)
-		hamlyn_page_unmap(terminus->object.file->card, terminus->status_dma,
+		hamlyn_page_unmap(terminus->object.card, terminus->status_dma,
 				  DMA_BIDIRECTIONAL);
 	terminus->status_mapped = false;
 }
