@@ -215,7 +215,8 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	pci_clear_master(card->pdev);
 	/* What it has asked for comes too late to be deposited, but may still be read. */
 	if (!pci_channel_offline(card->pdev) && !pci_wait_for_pending_transaction(card->pdev))
-		dev_err(&card->dev, "the card still waits for memory, and may read what is given back\n");
+		dev_err(&card->dev,
+			"the card still waits for memory, and may read what is given back\n");
 	WRITE_ONCE(card->live, false);
 	card->ready = false;
 	hamlyn_system_stop(card->system);

@@ -74,29 +74,27 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
 	case HAMLYN_STATUS_BAD_ADDRESS:
 	case HAMLYN_STATUS_BAD_VALUE:
 		/* What a process has asked for. */
-		dev_dbg_ratelimited(&card->dev, "command %u on object %u: %s (value %llu, limit %llu)\n",
+		dev_dbg_ratelimited(&card->dev,
+				    "command %u on object %u: %s (value %llu, limit %llu)\n",
 				    opcode, index, name, head->value, head->limit);
 		return -EINVAL;
 	default:
 		dev_err_ratelimited(&card->dev,
-				    "command %u on object %u: %s (status %u, value %llu, limit %llu)\n",
-				    opcode, index, name, status, head->value, head->limit);
+				    "command %u on object %u: %s (value %llu, limit %llu)\n",
+				    opcode, index, name, head->value, head->limit);
 		return -EIO;
 	}
 }
 
-/**
- * hamlyn_command() - have the card carry out a command
- * @card: the card; its lock is held
- * @opcode: HAMLYN_COMMAND_*, or one of the card's own
- * @index: object
- * @body: argument, @size bytes
- * @size: size of the argument
+/*
+ * * hamlyn_command() - have the card carry out a command @card: the card; its lock is held @opcode:
+ * HAMLYN_COMMAND_*, or one of the card's own @index: object @body: argument, @size bytes @size:
+ * size of the argument
  *
  * What the card wrote behind the head is in the page until the next command.
  *
- * Return: 0; -EBUSY if the object is in use, -EINVAL or -EIO if the card refuses, -ENODEV if it does not
- * answer and has been stopped.
+ * Return: 0; -EBUSY if the object is in use, -EINVAL or -EIO if the card refuses, -ENODEV if it
+ * does not answer and has been stopped.
  */
 int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size)
 {

@@ -4,11 +4,11 @@
  *
  * A card has files, a file has objects, whose kinds are the card's. One mutex for each card,
  * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
- * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's, as
- * a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its user's
- * share, and what a card's folder has for all cards together. Below it is one spinlock for each
- * vector, which interrupts take: it guards the list of what is armed on the vector, and the words
- * of that.
+ * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's,
+ * as a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its
+ * user's share, and what a card's folder has for all cards together. Below it is one spinlock for
+ * each vector, which interrupts take: it guards the list of what is armed on the vector, and the
+ * words of that.
  *
  * The watch over all connections of the host needs that mutex, so it is held for a bounded time:
  * work for several objects, and pinning and mapping of memory, are done without it or object by
@@ -108,19 +108,17 @@ struct card_object {
 	struct page *spent;
 };
 
-/**
- * struct card_kind - kind of objects that the files of a card have
- * @close: takes an object from its file and the card, with the card's lock held
- * @release: gives the object's memory back after @close, without the lock: the card can no longer
- *	reach it. Must not use the object's file
- * @poll: returns the events that the object was armed for and that are there, with the card's lock
- *	held. NULL: the object cannot be waited for
- * @mmap: maps @size bytes from byte @offset of the object. NULL: the kind cannot be mapped
- * @place: returns the bus address of byte @offset, for hamlyn_mmap_card(), with the card's lock held
- * @ready: returns whether that byte may be touched now, with the card's lock held. If not, the
- *	program waits in @await and touches it again. NULL: always
- * @await: waits in task state @state, without any lock, until @ready may have changed
- * @free: frees the object after its last reference. Must not use the object's file
+/*
+ * * struct card_kind - kind of objects that the files of a card have @close: takes an object from
+ * its file and the card, with the card's lock held @release: gives the object's memory back after
+ * @close, without the lock: the card can no longer reach it. Must not use the object's file @poll:
+ * returns the events that the object was armed for and that are there, with the card's lock held.
+ * NULL: the object cannot be waited for @mmap: maps @size bytes from byte @offset of the object.
+ * NULL: the kind cannot be mapped @place: returns the bus address of byte @offset, for
+ * hamlyn_mmap_card(), with the card's lock held @ready: returns whether that byte may be touched
+ * now, with the card's lock held. If not, the program waits in @await and touches it again. NULL:
+ * always @await: waits in task state @state, without any lock, until @ready may have changed @free:
+ * frees the object after its last reference. Must not use the object's file
  */
 struct card_kind {
 	void (*close)(struct card_object *object);
@@ -224,7 +222,9 @@ struct hamlyn_vector {
 	/* How often it arrived. */
 	atomic_t arrived;
 	spinlock_t lock;
-	/* Guarded by lock: whom the card may have fired (hamlyn_sleepers.on_armed), and how many. */
+	/*
+	 * Guarded by lock: whom the card may have fired (hamlyn_sleepers.on_armed), and how many.
+	 */
 	struct list_head armed;
 	unsigned int armed_count;
 };
@@ -303,7 +303,10 @@ struct hamlyn_share {
 	u32 held[HAMLYN_KINDS];
 	/* Messages of his that wait for a host (kernel/peer.c). */
 	u16 said[HAMLYN_WELL_KNOWN_SLOTS];
-	/* Pages of express memory by host: areas', and of those the ones that are leaving (kernel/express.c). */
+	/*
+	 * Pages of express memory by host: areas', and of those the ones that are leaving
+	 * (kernel/express.c).
+	 */
 	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
 };
 
@@ -332,7 +335,9 @@ struct hamlyn_file {
 	 * taking an object's mappings away must find no other file's.
 	 */
 	struct address_space mapping;
-	/* Where the next object's mappings start. Not used twice: a mapping may outlive its object. */
+	/*
+	 * Where the next object's mappings start. Not used twice: a mapping may outlive its object.
+	 */
 	u64 next_offset;
 	/* What mappings of a closed object's part of the card show. */
 	struct page *spent;
@@ -556,7 +561,8 @@ void hamlyn_waiters_wake(struct hamlyn_waiters *waiters);
 int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns);
 
 /* fifo.c */
-u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register, u32 *what);
+u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register,
+		     u32 *what);
 
 /* pages.c */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);

@@ -31,7 +31,8 @@ static int file_join(struct hamlyn_file *file)
 	if (!card->ready)
 		return -ENODEV;
 	ret = xa_alloc_cyclic(&card->numbers, &file->number, file,
-			      XA_LIMIT(HAMLYN_OWN_NUMBER + 1, U32_MAX), &card->next_number, GFP_KERNEL);
+			      XA_LIMIT(HAMLYN_OWN_NUMBER + 1, U32_MAX), &card->next_number,
+			      GFP_KERNEL);
 	if (ret < 0)
 		return ret;
 	ret = hamlyn_share_join(file, &spare);
@@ -162,7 +163,8 @@ bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *clos
 
 	lockdep_assert_held(&file->card->lock);
 	for (kind = 0; kind < ops->kinds_count; kind++) {
-		object = list_first_entry_or_null(&file->objects[kind], struct card_object, on_file);
+		object =
+			list_first_entry_or_null(&file->objects[kind], struct card_object, on_file);
 		if (!object)
 			continue;
 		ops->kinds[kind]->close(object);

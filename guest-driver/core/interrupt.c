@@ -31,9 +31,9 @@ static irqreturn_t interrupt_queue(int irq, void *data)
 }
 
 /*
- * Processes, here and elsewhere, can have interrupts raised as often as they like. So a thread takes its
- * turn among them: at the priority of real time that it begins with it would keep the processor from all
- * others.
+ * Processes, here and elsewhere, can have interrupts raised as often as they like. So a thread
+ * takes its turn among them: at the priority of real time that it begins with it would keep the
+ * processor from all others.
  */
 static void interrupt_yield(void)
 {

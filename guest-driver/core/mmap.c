@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings of files' objects. What is memory is mapped whole, and read-only if the card alone writes to
- * it. What is the card's own is mapped page by page, as it is touched, so that it can be taken away again.
+ * Mappings of files' objects. What is memory is mapped whole, and read-only if the card alone
+ * writes to it. What is the card's own is mapped page by page, as it is touched, so that it can be
+ * taken away again.
  */
 #include <linux/file.h>
 
@@ -11,7 +12,7 @@
  * How often the card's pages of one object may be mapped. They are taken away with the card's lock
  * held, so there must be a limit; so a mapping cannot be split, either.
  */
-#define MAX_VIEWS 16
+#define MMAP_MAX_VIEWS 16
 
 /**
  * hamlyn_mmap_memory() - map memory that the card writes, read-only
@@ -42,7 +43,9 @@ static void pages_vma_close(struct vm_area_struct *vma)
 	hamlyn_object_put(vma->vm_private_data);
 }
 
-/* A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while it is in use. */
+/*
+ * A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while it is in use.
+ */
 static const struct vm_operations_struct pages_vm_ops = {
 	.open = pages_vma_open,
 	.close = pages_vma_close,
@@ -114,7 +117,9 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 		return VM_FAULT_RETRY;
 	if (vmf->flags & FAULT_FLAG_INTERRUPTIBLE)
 		state = TASK_INTERRUPTIBLE;
-	/* The mapping may go as soon as its lock is let go of, and with it the object and the card. */
+	/*
+	 * The mapping may go as soon as its lock is let go of, and with it the object and the card.
+	 */
 	kref_get(&object->users);
 	filp = get_file(vmf->vma->vm_file);
 	release_fault_lock(vmf);
@@ -125,9 +130,9 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 }
 
 /*
- * A mapping stays when its object is destroyed. It then shows a spare page of the object or the file (spent),
- * because the card's page may belong to somebody else by now. hamlyn_unmap_card() marks the object
- * first and removes the pages then.
+ * A mapping stays when its object is destroyed. It then shows a spare page of the object or the
+ * file (spent), because the card's page may belong to somebody else by now. hamlyn_unmap_card()
+ * marks the object first and removes the pages then.
  */
 static vm_fault_t card_fault(struct vm_fault *vmf)
 {
@@ -139,8 +144,8 @@ static vm_fault_t card_fault(struct vm_fault *vmf)
 	vm_fault_t ret;
 
 	/*
-	 * The process is being killed. VM_FAULT_NOPAGE would repeat the access of a system call, which
-	 * looks for no signal, until the lock is free.
+	 * The process is being killed. VM_FAULT_NOPAGE would repeat the access of a system call,
+	 * which looks for no signal, until the lock is free.
 	 */
 	if (mutex_lock_killable(&card->lock))
 		return VM_FAULT_SIGBUS;
@@ -189,7 +194,7 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 {
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
-	if (atomic_inc_return(&object->views) > MAX_VIEWS) {
+	if (atomic_inc_return(&object->views) > MMAP_MAX_VIEWS) {
 		atomic_dec(&object->views);
 		return -EMFILE;
 	}
@@ -215,9 +220,9 @@ int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 	if (ret)
 		return ret;
 	/*
-	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before it,
-	 * and write-combining buffers may be emptied in any order, so the card could take what is
-	 * not there yet. (A hypervisor may override this with write-back, as the window is its
+	 * Uncached, though the BAR may be prefetchable: what a store publishes was stored before
+	 * it, and write-combining buffers may be emptied in any order, so the card could take what
+	 * is not there yet. (A hypervisor may override this with write-back, as the window is its
 	 * host's memory: then caches keep the order.)
 	 */
 	vma->vm_page_prot = pgprot_noncached(vma->vm_page_prot);

@@ -16,7 +16,7 @@
 
 #define PER_LIST (HAMLYN_PAGE_SIZE / sizeof(__u64))
 /* After unpinning so many pages the processor is offered to others. */
-#define BATCH 512
+#define PAGES_BATCH 512
 
 /*
  * Charges pages to the user of the calling process, and compares all that the user has with the
@@ -56,7 +56,8 @@ static void pages_uncharge(struct hamlyn_pages *pages)
 }
 
 /* Unpins those of some pages that have not been given up. */
-static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first, unsigned long count)
+static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
+				unsigned long count)
 {
 	unsigned long i;
 
@@ -78,7 +79,7 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 		return;
 	hamlyn_pages_unmap(pages);
 	for (i = 0; i < pages->held; i += count) {
-		count = min(pages->held - i, BATCH);
+		count = min(pages->held - i, PAGES_BATCH);
 		if (!pages->pinned)
 			release_pages(pages->page + i, count);
 		else if (!pages->given_up)
@@ -157,12 +158,12 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	return_ptr(pages);
 }
 
-/**
- * hamlyn_pages_alloc() - allocate zeroed memory that card and process share
- * @file: whose it is: that of a process is charged to the caller, the driver's own is not charged
- * @length: its length
+/*
+ * * hamlyn_pages_alloc() - allocate zeroed memory that card and process share @file: whose it is:
+ * that of a process is charged to the caller, the driver's own is not charged @length: its length
  *
- * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be passed; -EINTR if the caller is killed.
+ * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be passed; -EINTR if the caller is
+ * killed.
  */
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
 {
@@ -215,7 +216,7 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
  * process use it at the same time: a send buffer is filled after it has been mapped.
  */
 static int pages_map_one(struct device *dev, struct page *page, enum dma_data_direction direction,
-		    dma_addr_t *dma)
+			 dma_addr_t *dma)
 {
 	*dma = dma_map_page(dev, page, 0, HAMLYN_PAGE_SIZE, direction);
 	if (dma_mapping_error(dev, *dma))
@@ -286,18 +287,18 @@ static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
 			return -EINTR;
 		cond_resched();
 	}
-	ret = pages_map_one(dev, virt_to_page(pages->directory), DMA_TO_DEVICE, &pages->directory_dma);
+	ret = pages_map_one(dev, virt_to_page(pages->directory), DMA_TO_DEVICE,
+			    &pages->directory_dma);
 	pages->mapped_directory = !ret;
 	return ret;
 }
 
-/**
- * hamlyn_pages_map() - let the card reach pages, once it is told of them
- * @pages: the pages
- * @card: the card
+/*
+ * * hamlyn_pages_map() - let the card reach pages, once it is told of them @pages: the pages @card:
+ * the card
  *
- * Return: 0; -ENODEV if the driver is being unbound, -EOPNOTSUPP if the memory is not coherent with the
- * card, -ENOMEM, -EINTR.
+ * Return: 0; -ENODEV if the driver is being unbound, -EOPNOTSUPP if the memory is not coherent with
+ * the card, -ENOMEM, -EINTR.
  */
 int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
 {
@@ -377,8 +378,8 @@ static __u64 *pages_entry(struct hamlyn_pages *pages, unsigned long i)
 }
 
 /*
- * Gives one of a process' pages up, which the card knows no more: it is the caller's, to be unpinned.
- * Who gives pages up tells no card of the lists.
+ * Gives one of a process' pages up, which the card knows no more: it is the caller's, to be
+ * unpinned. Who gives pages up tells no card of the lists.
  */
 struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 {
@@ -391,7 +392,10 @@ struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 	return page;
 }
 
-/* Has a page in the place of one that was given up; it is pinned already, and the caller's if this fails. */
+/*
+ * Has a page in the place of one that was given up; it is pinned already, and the caller's if this
+ * fails.
+ */
 int hamlyn_pages_take_back(struct hamlyn_pages *pages, unsigned long i, struct page *page)
 {
 	int ret;

@@ -48,8 +48,8 @@ u32 hamlyn_selftest_dma(struct hamlyn_card *card)
 }
 
 /*
- * 0, or 3 if the memory of processes cannot be shared with the card, as with bounce buffers. The card's
- * lock is held.
+ * 0, or 3 if the memory of processes cannot be shared with the card, as with bounce buffers. The
+ * card's lock is held.
  */
 static u32 selftest_pages(struct hamlyn_card *card)
 {

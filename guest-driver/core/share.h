@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * What a user may hold a part of, and how it is counted (share.c). The card's lock is held in all of
- * these, and none of them minds a share that is not there.
+ * What a user may hold a part of, and how it is counted (share.c). The card's lock is held in all
+ * of these, and none of them minds a share that is not there.
  */
 #ifndef _HAMLYN_SHARE_H
 #define _HAMLYN_SHARE_H

@@ -39,9 +39,9 @@ static bool vector_is_near(const struct hamlyn_vector *vector)
 }
 
 /*
- * Who opens a queue most likely waits where he is now: a vector that interrupts that processor wakes
- * him there, and "none is pending" is close to what it is in the paper, by processor (section 2.6).
- * In turn among those, or among all if there is none.
+ * Who opens a queue most likely waits where he is now: a vector that interrupts that processor
+ * wakes him there, and "none is pending" is close to what it is in the paper, by processor (section
+ * 2.6). In turn among those, or among all if there is none.
  */
 static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 {
@@ -124,10 +124,9 @@ static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
 		sleepers_wake(sleepers);
 }
 
-/**
- * hamlyn_sleepers_ready() - look for what is waited for, and have the card interrupt if it is not there
- * @sleepers: the sleepers
- * @what: what is waited for, as their hamlyn_awaited understands it
+/*
+ * * hamlyn_sleepers_ready() - look for what is waited for, and have the card interrupt if it is not
+ * there @sleepers: the sleepers @what: what is waited for, as their hamlyn_awaited understands it
  *
  * Return: whether it is there. If not, the wait queues of object and file are woken when it is.
  */

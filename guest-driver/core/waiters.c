@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How processes sleep until the card has something for them, if it has a FIFO for that (fifo.c): they
- * store to a register what they wait for. The card looks whether it is there when it takes the store, and
- * then whenever it writes something; it answers with a record in the FIFO, once. So sleeper and card
- * cannot miss each other. (Cards with words for it have sleepers.c.)
+ * How processes sleep until the card has something for them, if it has a FIFO for that (fifo.c):
+ * they store to a register what they wait for. The card looks whether it is there when it takes the
+ * store, and then whenever it writes something; it answers with a record in the FIFO, once. So
+ * sleeper and card cannot miss each other. (Cards with words for it have sleepers.c.)
  *
- * There may be several who wait on an object, each of whom for something else. A record wakes all; who
- * still has to wait arms again.
+ * There may be several who wait on an object, each of whom for something else. A record wakes all;
+ * who still has to wait arms again.
  */
 #include <linux/hrtimer.h>
 
 #include "core.h"
 
 void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *file,
-			const struct hamlyn_expected *expected)
+			 const struct hamlyn_expected *expected)
 {
 	waiters->file = file;
 	waiters->expected = expected;

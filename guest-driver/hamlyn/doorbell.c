@@ -84,8 +84,8 @@ static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
 }
 
 /*
- * Says so if the function can never have a card: some hypervisors give each device a slot of its own.
- * A card that is there but has no driver yet may still take it.
+ * Says so if the function can never have a card: some hypervisors give each device a slot of its
+ * own. A card that is there but has no driver yet may still take it.
  */
 static void bell_look_for_card(const struct hamlyn_bell *bell)
 {

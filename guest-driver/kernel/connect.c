@@ -51,8 +51,8 @@ static void connection_trace(const struct hamlyn_connection *connection)
 }
 
 /* Makes a connection of memory that is all zero. */
-static int connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer, u32 state,
-			   struct hamlyn_share *share, bool privileged)
+static int connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer,
+			   u32 state, struct hamlyn_share *share, bool privileged)
 {
 	struct hamlyn_system *system = peer->system;
 	int ret;
@@ -120,8 +120,8 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 		hamlyn_connection_put(connection);
 }
 
-static void connection_send(struct hamlyn_connection *connection, struct hamlyn_message *message, u32 kind,
-		 u32 reason, const struct hamlyn_private *private)
+static void connection_send(struct hamlyn_connection *connection, struct hamlyn_message *message,
+			    u32 kind, u32 reason, const struct hamlyn_private *private)
 {
 	u32 length = private ? private->length : 0;
 
@@ -189,7 +189,8 @@ int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 
 	if (connection->state != HAMLYN_CONNECTION_REQUESTED)
 		return -ENOTCONN;
-	connection_send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED, private);
+	connection_send(connection, &connection->opening, kind, accepted ? 0 : HAMLYN_END_REJECTED,
+			private);
 	if (accepted) {
 		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
 		connection_trace(connection);
@@ -212,7 +213,8 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 	if ((connection->state != HAMLYN_CONNECTION_CONNECTING ||
 	     !hamlyn_peer_withdraw(connection->peer, &connection->opening)) &&
 	    !connection->question)
-		connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason, private);
+		connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason,
+				private);
 	hamlyn_connection_end(connection, reason);
 	return 0;
 }
@@ -261,14 +263,15 @@ static struct hamlyn_listener *listener_find(struct hamlyn_system *system, const
 {
 	struct hamlyn_listener *listener;
 
-	hash_for_each_possible(system->listeners, listener, by_name, listener_hash(system, name, length))
+	hash_for_each_possible(system->listeners, listener, by_name,
+			       listener_hash(system, name, length))
 		if (listener->name_length == length && !memcmp(listener->name, name, length))
 			return listener;
 	return NULL;
 }
 
 static void connection_keep(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
-			 const u8 *data)
+			    const u8 *data)
 {
 	connection->length = wire->private_length;
 	memset(connection->data, 0, sizeof(connection->data));
@@ -297,7 +300,7 @@ static u32 connection_hash(const struct hamlyn_peer *peer, u32 remote)
 
 /* A connection that was asked for is one of the listener's; false: there cannot be one more. */
 static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *listener,
-			  const struct hamlyn_wire *wire, const u8 *data)
+			 const struct hamlyn_wire *wire, const u8 *data)
 {
 	struct hamlyn_connection *connection = hamlyn_listener_alloc_request(listener);
 
@@ -319,7 +322,8 @@ static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *liste
 	return true;
 }
 
-static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
+			    const u8 *data)
 {
 	struct hamlyn_listener *listener;
 	bool new = request_is_new(peer, wire);
@@ -350,7 +354,8 @@ static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer
 {
 	struct hamlyn_connection *connection;
 
-	hash_for_each_possible(peer->system->remotes, connection, by_remote, connection_hash(peer, remote))
+	hash_for_each_possible(peer->system->remotes, connection, by_remote,
+			       connection_hash(peer, remote))
 		if (connection->peer == peer && connection->remote == remote)
 			return connection;
 	return NULL;
@@ -372,8 +377,8 @@ static bool reason_is_known(const struct hamlyn_connection *connection, u32 reas
 	}
 }
 
-static void connection_answered(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
-		     const u8 *data)
+static void connection_answered(struct hamlyn_connection *connection,
+				const struct hamlyn_wire *wire, const u8 *data)
 {
 	if (connection->state != HAMLYN_CONNECTION_CONNECTING)
 		return;
@@ -392,7 +397,7 @@ static void connection_answered(struct hamlyn_connection *connection, const stru
 }
 
 static void connection_closed(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
-		   const u8 *data)
+			      const u8 *data)
 {
 	if (connection->remote != wire->from)
 		return;
@@ -469,7 +474,8 @@ int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connect
 {
 	if (listener->dead)
 		return -ENODEV;
-	*next = list_first_entry_or_null(&listener->requests, struct hamlyn_connection, on_listener);
+	*next = list_first_entry_or_null(&listener->requests, struct hamlyn_connection,
+					 on_listener);
 	if (!*next)
 		return -EAGAIN;
 	connection_leave(*next);
@@ -482,8 +488,8 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 	struct hamlyn_connection *connection, *following;
 
 	list_for_each_entry_safe(connection, following, &listener->requests, on_listener) {
-		connection_send(connection, &connection->opening, HAMLYN_WIRE_REJECT, HAMLYN_END_NO_NAME,
-		     NULL);
+		connection_send(connection, &connection->opening, HAMLYN_WIRE_REJECT,
+				HAMLYN_END_NO_NAME, NULL);
 		hamlyn_connection_end(connection, HAMLYN_END_NO_NAME);
 	}
 	hash_del(&listener->by_name);

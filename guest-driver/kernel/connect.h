@@ -17,8 +17,9 @@
  * What a remote operating system says is not believed but checked. It can open and end connections
  * with processes of this host, and no more; what it costs is bounded by what is here.
  *
- * All but connectfile.c is compiled a second time, for programs (guest-driver/host): there the seeded
- * simulation tries it under every misfortune. So it knows no card, and asks no more of the kernel than
+ * All but connectfile.c is compiled a second time, for programs (guest-driver/host): there the
+ * seeded simulation tries it under every misfortune. So it knows no card, and asks no more of the
+ * kernel than
  *
  *   mutex (and lockdep_assert_held), list, hashtable with jhash, xarray with xa_alloc_cyclic, kref,
  *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
@@ -45,7 +46,7 @@
 #include "transport.h"
 #include "wire.h"
 
-#define PLACES HAMLYN_WELL_KNOWN_PLACES
+#define PEER_PLACES HAMLYN_WELL_KNOWN_PLACES
 
 struct hamlyn_connection;
 struct hamlyn_express;
@@ -54,7 +55,10 @@ struct mem_cgroup;
 /* A message to a remote operating system, kept until that has acknowledged it. */
 struct hamlyn_message {
 	struct list_head on_peer;
-	/* Whose part it is, held for it. None: it was allocated, and is freed; a refusal, the card's own, or of express memory. */
+	/*
+	 * Whose part it is, held for it. None: it was allocated, and is freed; a refusal, the
+	 * card's own, or of express memory.
+	 */
 	struct hamlyn_connection *connection;
 	/* Who has said it, if it is a user's and no connection's. */
 	struct hamlyn_share *share;
@@ -82,7 +86,10 @@ struct hamlyn_peer {
 	/* The number of the message that is to come next, and the places that have one. */
 	u32 expected;
 	unsigned long arrived;
-	/* Requests that were put to it. Neither this nor what follows is forgotten with an incarnation. */
+	/*
+	 * Requests that were put to it. Neither this nor what follows is forgotten with an
+	 * incarnation.
+	 */
 	u32 requests;
 	/* The last request taken from it, and the origin of its incarnation then; 0: none was. */
 	u32 asked;
@@ -115,7 +122,10 @@ struct hamlyn_system {
 	struct hamlyn_express *express;
 	/* Looks at what has arrived. */
 	struct work_struct look;
-	/* Looks at the time while a peer is to be watched; when it last did, and whom it begins with. */
+	/*
+	 * Looks at the time while a peer is to be watched; when it last did, and whom it begins
+	 * with.
+	 */
 	struct delayed_work tick;
 	unsigned long ticked;
 	unsigned int turn;

@@ -80,7 +80,8 @@ static __poll_t connection_poll(struct file *filp, poll_table *table)
 	}
 }
 
-static long connection_query(struct hamlyn_connection *connection, struct hamlyn_connection_state *state)
+static long connection_query(struct hamlyn_connection *connection,
+			     struct hamlyn_connection_state *state)
 {
 	if (memchr_inv(state, 0, sizeof(*state)))
 		return -EINVAL;
@@ -92,9 +93,10 @@ static long connection_query(struct hamlyn_connection *connection, struct hamlyn
 }
 
 static long connection_end_or_answer(struct hamlyn_connection *connection, unsigned int code,
-			  const struct hamlyn_private *private)
+				     const struct hamlyn_private *private)
 {
-	if (private->reserved || !private_is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
+	if (private->reserved ||
+	    !private_is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
 		return -EINVAL;
 	CLASS(hamlyn_turn, turn)(connection->system->card, connection->share);
 	if (turn.error)
@@ -242,7 +244,9 @@ static void listener_free(struct hamlyn_listener *listener)
 	kfree(listener);
 }
 
-/* A worker takes requests, and others decide how many there are: they are charged to who listens. */
+/*
+ * A worker takes requests, and others decide how many there are: they are charged to who listens.
+ */
 struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
 {
 	struct mem_cgroup *before = set_active_memcg(listener->memcg);

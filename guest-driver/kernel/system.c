@@ -12,14 +12,14 @@
 #include "express.h"
 
 /* Looked at in a row, with the card's lock held. */
-#define BATCH 256
+#define SYSTEM_BATCH 256
 
 /* Takes what has arrived, and tells those who sent it. */
 static void system_look(struct work_struct *work)
 {
 	struct hamlyn_system *system = container_of(work, struct hamlyn_system, look);
 	struct peer_transport *transport;
-	unsigned int left = BATCH, i;
+	unsigned int left = SYSTEM_BATCH, i;
 	u32 host, entry;
 
 	guard(mutex)(system->lock);
